@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from workloads.networks import WORKLOADS
@@ -60,6 +61,7 @@ class Software:
     kernels: str | None  # the code that its libraries chose for this processor; on a CPU
 
 
+NO_RUNS: Mapping[int, int] = MappingProxyType({})
 NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e[-+]?\d+)?)")
 Shared = TypeVar("Shared", Condition, Software)
 
@@ -71,6 +73,7 @@ class Section:
     `by_default` are those with the framework's own allocator policy: they tell the policy's memory and nothing else.
     `attempts`: of a result (by its `id()`) that is not the first attempt, or not the newest, what became of the others.
     `beside`: publications that a reader asked for by name, whether they fit or not.
+    `runs`: of a result (by its `id()`) the number of its run, where several runs of one study are read together.
     """
 
     condition: Condition
@@ -79,6 +82,7 @@ class Section:
     by_default: tuple[TrialResult, ...] = ()
     attempts: Mapping[int, str] = field(default_factory=dict)
     beside: tuple[str, ...] = ()
+    runs: Mapping[int, int] = field(default_factory=dict)
 
     @cached_property
     def default(self) -> Section:
@@ -194,8 +198,8 @@ def software_of(result: TrialResult) -> Software:
     return Software(whose + installation.environment, version, cuda, cudnn, digest, processor.kernels(facts))
 
 
-def sections(results: Iterable[TrialResult]) -> tuple[list[Section], list[Replaced]]:
-    """Every result is either in exactly one section or among the replaced.
+def sections(results: Iterable[TrialResult], runs: Mapping[int, int] = NO_RUNS) -> tuple[list[Section], list[Replaced]]:
+    """Every result is either in exactly one section or among the replaced; `runs` as in `Section`.
 
     Where the trials of one condition hold a framework in several softwares, the newest of each framework stand
     together, then the newest but one, and so on.
@@ -207,15 +211,15 @@ def sections(results: Iterable[TrialResult]) -> tuple[list[Section], list[Replac
     replaced: list[Replaced] = []
     for condition in sorted(groups, key=lambda each: each.sorted_by):
         for software, trials in _layers(groups[condition]):
-            kept: dict[tuple[Cell, int], TrialResult] = {}
+            kept: dict[tuple[Cell, int, int], TrialResult] = {}
             for result in trials:
-                place = result.spec.cell, result.spec.draw.repeat
+                place = result.spec.cell, result.spec.draw.repeat, runs.get(id(result), 0)
                 if place in kept:
                     replaced.append(Replaced(kept[place], result))
                 kept[place] = result
-            by_default = tuple(result for (cell, _), result in kept.items() if cell.allocator == AS_BY_ITSELF)
-            others = tuple(result for (cell, _), result in kept.items() if cell.allocator != AS_BY_ITSELF)
-            made.append(Section(condition, software, others, by_default))
+            by_default = tuple(result for (cell, *_), result in kept.items() if cell.allocator == AS_BY_ITSELF)
+            others = tuple(result for (cell, *_), result in kept.items() if cell.allocator != AS_BY_ITSELF)
+            made.append(Section(condition, software, others, by_default, runs=runs))
     return made, replaced
 
 

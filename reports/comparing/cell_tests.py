@@ -22,6 +22,7 @@ from . import estimates
 from .estimates import POWER, Estimate, Shift
 
 QUANTITIES = (SPEED, MEMORY, ACCURACY, ENERGY, USAGE)  # not start-up: what it takes depends on the disk's cache
+MOVED_BY_THE_HOUR = frozenset((SPEED, ENERGY, USAGE))  # by neighbours, clock and heat; memory and accuracy are not
 
 
 class Verdict(StrEnum):
@@ -31,8 +32,17 @@ class Verdict(StrEnum):
     IMPROVEMENT = "improvement"
     NO_DIFFERENCE = "no difference found"
     NOT_TESTED = "not tested"
+    ONE_RUN = "cannot be told: one run on a side"
     NOT_JUDGED = "not judged"  # neither more nor less of it is better
     NO_VALUE = "no value"
+
+
+class Replicate(StrEnum):
+    """What a side holds several of. ONE_RUN: repeats of one run, of a quantity that may differ between runs."""
+
+    REPEATS = "repeats"
+    RUNS = "runs"
+    ONE_RUN = "repeats of one run"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,13 +51,15 @@ class Tested:
 
     `shift`: B minus A, on the scale of the test; NaN where a side has no value. No `estimate`: that, or too few
     repeats. `p_worse`, `p_better`: adjusted one-sided p of either direction; `tests`: the size of their family. NaN and
-    0 where neither more nor less is better: it is shown, not tested. `repeats`: the fewest of a cell and side.
+    0 where neither more nor less is better: it is shown, not tested. `repeats`: the fewest of a cell and side, of the
+    kind `replicate`.
     """
 
     framework: str
     quantity: Quantity
     shift: float
     repeats: int
+    replicate: Replicate = Replicate.REPEATS
     estimate: Estimate | None = None
     p_worse: float = math.nan
     p_better: float = math.nan
@@ -60,9 +72,16 @@ class Tested:
             return Verdict.NOT_JUDGED
         if self.estimate is None:
             return Verdict.NOT_TESTED
+        if self.replicate is Replicate.ONE_RUN:
+            return Verdict.ONE_RUN
         if self.p_worse <= ERROR:
             return Verdict.REGRESSION
         return Verdict.IMPROVEMENT if self.p_better <= ERROR else Verdict.NO_DIFFERENCE
+
+    @property
+    def is_judged(self) -> bool:
+        """True where a loss could have been found."""
+        return bool(self.quantity.better and self.estimate and self.replicate is not Replicate.ONE_RUN)
 
     @property
     def in_points(self) -> bool:
@@ -100,13 +119,13 @@ class Tested:
 
     @property
     def at_most_percent(self) -> float:
-        """What the loss is at most, at the level ERROR."""
-        return self.percent(self.loss.at_most)
+        """What the loss is at most, at the level ERROR; NaN where it is not judged."""
+        return self.percent(self.loss.at_most) if self.is_judged else math.nan
 
     @property
     def smallest_percent(self) -> float:
-        """The smallest loss that a share POWER of such comparisons establishes."""
-        return self.percent(self.loss.detectable(self.tests))
+        """The smallest loss that a share POWER of such comparisons establishes; NaN where it is not judged."""
+        return self.percent(self.loss.detectable(self.tests)) if self.is_judged else math.nan
 
     def repeats_needed(self, percent: float) -> int:
         """With so many on both sides a share POWER of comparisons without a loss would exclude one of `percent`."""
@@ -201,6 +220,7 @@ def _mean(cells: Sequence[CellTest], untested: tuple[int, ...]) -> MeanTest:
         quantity=cells[0].quantity,
         shift=estimate.value,
         repeats=min(cell.repeats for cell in cells),
+        replicate=cells[0].replicate,
         estimate=estimate,
         batch_sizes=tuple(cell.batch_size for cell in cells),
         untested=untested,

@@ -68,7 +68,7 @@ def main(arguments: list[str]) -> int:
     if ruling is None:
         return 0
     only_a = sum(len(compared.only_a) for compared in comparison.pairs)
-    missing = f"; {only_a} cells of A are not in B" if only_a else ""
+    missing = f"; {only_a} cells of {comparison.names[0]} are not in {comparison.names[1]}" if only_a else ""
     print(f"reports: --fail-on-regression {tolerated:g}%: {ruling.head}{missing}", file=sys.stderr)
     for line in ruling.lines:
         print(f"reports: {line}", file=sys.stderr)
@@ -94,9 +94,10 @@ def _parser() -> argparse.ArgumentParser:
         "a",
         type=Path,
         metavar="A",
-        help="the baseline: a folder that python -m runner wrote, a published one, or its results.tar.xz",
+        help="the baseline: a folder that python -m runner wrote, a published one, its results.tar.xz, or a folder "
+        "that holds several of these: runs of one study",
     )
-    parser.add_argument("b", type=Path, metavar="B", nargs="?", help="the one that is held against it")
+    parser.add_argument("b", type=Path, metavar="B", nargs="?", help="the one that is compared with it")
     parser.add_argument(
         "--frameworks",
         nargs=2,
@@ -110,7 +111,7 @@ def _parser() -> argparse.ArgumentParser:
         "mean over its batch sizes, and a test, corrected for their number, says that it is no chance, or where a cell "
         "did not end as well as in A; with 0 where each framework's mean excludes such a loss at "
         f"{100 - 100 * ERROR:g} %%; else with 2: it cannot be told, and the smallest loss that could have been found "
-        "is named",
+        "is named; speed and energy need several runs per side, or --frameworks",
     )
     parser.add_argument(
         "--every-cell",
@@ -157,8 +158,8 @@ def gate(comparison: Comparison, tolerated_percent: float, every_cell: bool = Fa
         raise ReportError(f"--fail-on-regression: {lost[0]} ({len(lost)} such): what is not there cannot be tested")
     if not any(cell.estimate for cell in comparison.cells if cell.quantity.better):
         raise ReportError(
-            "--fail-on-regression: no cell can be tested: two repeats on both sides are needed; run both with "
-            "`--repeat 5`"
+            "--fail-on-regression: no cell can be tested: two repeats on both sides are needed, and several runs for "
+            "speed; run both with `--repeat 5`, three times each"
         )
     if all(compared.pair.same_trials == len(compared.pair.b.results) for compared in comparison.pairs):
         raise ReportError("--fail-on-regression: A and B hold the very same trials: nothing is tested; measure B anew")
@@ -175,10 +176,11 @@ def gate(comparison: Comparison, tolerated_percent: float, every_cell: bool = Fa
 
 def _lost(comparison: Comparison) -> list[str]:
     """A line for each cell, value and section of A that B lacks, and for each section of B alone."""
-    lines = [f"{display_name(name)} {size} is not in B" for pair in comparison.pairs for name, size in pair.only_a]
+    b = comparison.names[1]
+    lines = [f"{display_name(name)} {size} is not in {b}" for pair in comparison.pairs for name, size in pair.only_a]
     for cell in comparison.cells:
         if cell.quantity.better and cell.n_a and not cell.n_b:
-            lines.append(f"{display_name(cell.framework)} {cell.batch_size}: {cell.quantity.name}: no value in B")
+            lines.append(f"{display_name(cell.framework)} {cell.batch_size}: {cell.quantity.name}: no value in {b}")
     return [*lines, *comparison.alone]
 
 

@@ -1,16 +1,14 @@
 """Two results folders, or two columns of one, A the baseline and B: every cell that both hold, compared; every other
-one named.
+one named. A side may hold several runs.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from workloads.records.intervals import accuracy_step
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
@@ -19,16 +17,12 @@ from ..conditions import Replaced, Section, sections
 from ..frameworks import display_name, ordered
 from ..load import ReportError, Stored
 from ..publishing import archive
-from ..quantities import ACCURACY, Quantity
 from ..tables import Place
-from . import cell_tests, estimates
+from . import cell_tests
 from .cell_tests import QUANTITIES, AnyTest, CellTest, MeanTest, Verdict
-from .estimates import Shift
+from .cell_values import WELL_ENDED, compare_cell
 from .pairing import Names, Pair, pair, pair_columns
-
-Values = list[tuple[TrialResult, float]]
-WELL_ENDED = (Status.OK, Status.CONTENDED)  # neighbours are no property of what is compared
-LEFT_OUT = "left out, for want of a counterpart: {} of the repeats"
+from .runs import read_runs
 
 
 @dataclass(frozen=True)
@@ -41,12 +35,13 @@ class Ending:
     ended_b: str
     verdict: Verdict
     reason: str
+    names: Names
 
     @property
     def line(self) -> str:
         """Names the cell, how it ended, and why."""
         cell = f"{display_name(self.framework)}, batch size {self.batch_size}"
-        return f"{cell}: {self.ended_a} in A, {self.ended_b} in B: {self.reason}"
+        return f"{cell}: {self.ended_a} in {self.names[0]}, {self.ended_b} in {self.names[1]}: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -79,12 +74,13 @@ class Compared:
 
 @dataclass(frozen=True)
 class Side:
-    """One results folder, or one `column` of it; `path` as it was given."""
+    """One results folder, or several `runs` in one, or one `column` of it; `path` as it was given."""
 
     path: Path
     stored: Stored
     replaced: tuple[Replaced, ...]
     column: str = ""
+    runs: int = 1
 
     @property
     def name(self) -> str:
@@ -100,6 +96,11 @@ class Comparison:
     b: Side
     pairs: tuple[Compared, ...]
     alone: tuple[str, ...]
+
+    @property
+    def names(self) -> Names:
+        """The words for A and B in a sentence."""
+        return self.pairs[0].names
 
     @property
     def tests(self) -> list[AnyTest]:
@@ -139,12 +140,9 @@ def compare_columns(results: Path, names: tuple[str, str]) -> Comparison:
 
 
 def _read(path: Path) -> tuple[Side, list[Section]]:
-    stored = archive.stored(path)
-    if not stored.results:
-        first = stored.unreadable[0]
-        raise ReportError(f"{first.path}: {first.reason}; no result of this folder can be read")
-    in_sections, replaced = sections(stored.results)
-    return Side(path, stored, tuple(replaced)), in_sections
+    stored, run_of = read_runs(path)
+    in_sections, replaced = sections(stored.results, run_of)
+    return Side(path, stored, tuple(replaced), runs=len({*run_of.values()})), in_sections
 
 
 def _names(a: Side, b: Side) -> Names:
@@ -165,7 +163,7 @@ def _column(side: Side, name: str) -> Side:
     own = [place for place, result in enumerate(stored.results) if result.spec.cell.framework == name]
     results, folders = tuple(stored.results[place] for place in own), tuple(stored.folders[place] for place in own)
     replaced = tuple(each for each in side.replaced if each.old.spec.cell.framework == name)
-    return Side(side.path, replace(stored, results=results, folders=folders), replaced, name)
+    return Side(side.path, replace(stored, results=results, folders=folders), replaced, name, side.runs)
 
 
 def _tested(a: Side, b: Side, names: Names, pairs: Sequence[Pair], alone: Sequence[str]) -> Comparison:
@@ -191,11 +189,11 @@ def _compared(pair: Pair, names: Names) -> Compared:
     for quantity in QUANTITIES:
         spec_a, spec_b = (tables.measured(section, quantity) for section in (pair.a, pair.b))
         if spec_a and spec_a is spec_b:
-            cells += [_cell(pair, names, quantity, place) for place in both]
+            cells += [compare_cell(pair, names, quantity, place) for place in both]
         elif spec_a or spec_b:
             label_a, label_b = (spec.label if spec else "no such quantity" for spec in (spec_a, spec_b))
             uncompared.append(f"{quantity.name} is not compared: {names[0]} has {label_a}, {names[1]} {label_b}")
-    endings = [_ending(place, places_a[place], places_b[place]) for place in both]
+    endings = [_ending(place, places_a[place], places_b[place], names) for place in both]
     return Compared(
         pair,
         tuple(cells),
@@ -207,77 +205,7 @@ def _compared(pair: Pair, names: Names) -> Compared:
     )
 
 
-def _cell(pair: Pair, names: Names, quantity: Quantity, place: Place) -> CellTest:
-    """One cell's test, with the notes that the reports' tables would have beneath it."""
-    framework, size = place
-    own_places = [(name, size) for name in pair.own(framework)]
-    sides = list(zip(names, (pair.a, pair.b), own_places, strict=True))
-    known_a, known_b = (_known(section, quantity, own) for _, section, own in sides)
-    values_a, values_b = ([value for _, value in known] for known in (known_a, known_b))
-    notes = [
-        f"{side}: {note}" for side, section, own in sides for note in tables.by_place(section, quantity)[own]["notes"]
-    ]
-    spread = Shift(math.nan)
-    if values_a and values_b and quantity is ACCURACY:
-        task = pair.a.condition.task
-        spread, remarks = _in_points(known_a, known_b, accuracy_step(task.dataset, task.source), names)
-        notes += remarks
-    elif values_a and values_b and pair.columns:
-        spread, remarks = _of_repeats(known_a, known_b)
-        notes += remarks
-    elif values_a and values_b:
-        spread = estimates.of_ratio(values_a, values_b)
-    if quantity.better and spread.untested:
-        notes.append(spread.untested)
-    trials = tuple(result.spec.id for _, section, own in sides for result in tables.places(section)[own])
-    cell = cell_tests.of_cell(*place, quantity, values_a, values_b, spread)
-    return replace(cell, notes=tuple(notes), trials=trials)
-
-
-def _known(section: Section, quantity: Quantity, place: Place) -> Values:
-    """The trials that have a value to compare, in the quantity's unit."""
-    spec = quantity.figure(section.condition)
-    assert spec is not None  # such a quantity is compared with nothing
-    results = [r for r in tables.places(section)[place] if r.status in WELL_ENDED and tables.is_shown(r, spec)]
-    figures = [(result, tables.figure_of(result, spec.name)) for result in results]
-    return [(result, figure.value * spec.factor) for result, figure in figures if figure.value is not None]
-
-
-def _of_repeats(a: Values, b: Values) -> tuple[Shift, list[str]]:
-    """Paired by repeat, for in one run those stand near one another; of independent ones where no repeat is in both."""
-    of_b = {result.spec.draw.repeat: value for result, value in b}
-    pairs = [(value, of_b[repeat]) for result, value in a if (repeat := result.spec.draw.repeat) in of_b]
-    if not pairs:
-        values_a, values_b = ([value for _, value in side] for side in (a, b))
-        return estimates.of_ratio(values_a, values_b), ["no repeat is in both: repeats are not paired"]
-    left = len(a) + len(b) - 2 * len(pairs)
-    values_a, values_b = map(list, zip(*pairs, strict=True))
-    return estimates.of_ratio(values_a, values_b, paired=True), [LEFT_OUT.format(left)] if left else []
-
-
-def _in_points(a: Values, b: Values, step: float, names: Names) -> tuple[Shift, list[str]]:
-    """Paired by repeat where at least one repeat had the same inputs on both sides, else of independent repeats.
-
-    `step`: the points that one test image is worth.
-    """
-    of_b = {_inputs(result): value for result, value in b}
-    pairs = [(value, of_b[_inputs(result)]) for result, value in a if _inputs(result) in of_b]
-    if not pairs:
-        values_a, values_b = ([value for _, value in side] for side in (a, b))
-        remark = f"the inputs differ between {names[0]} and {names[1]}: repeats are not paired"
-        return estimates.of_points(values_a, values_b, False, step), [remark]
-    left = len(a) + len(b) - 2 * len(pairs)
-    remarks = [LEFT_OUT.format(left)] if left else []
-    values_a, values_b = map(list, zip(*pairs, strict=True))
-    return estimates.of_points(values_a, values_b, True, step), remarks
-
-
-def _inputs(result: TrialResult) -> tuple[int, frozenset[tuple[str, str]]]:
-    """The repeat, and the checksums of what it read."""
-    return result.spec.draw.repeat, frozenset((name, file.sha256) for name, file in result.spec.inputs.items())
-
-
-def _ending(place: Place, a: list[TrialResult], b: list[TrialResult]) -> Ending | None:
+def _ending(place: Place, a: list[TrialResult], b: list[TrialResult], names: Names) -> Ending | None:
     """None where both sides ended equally well. The share counts, for A and B may have different numbers of repeats."""
     shares = [sum(result.status in WELL_ENDED for result in side) / len(side) for side in (a, b)]
     if shares[0] == shares[1]:
@@ -287,7 +215,7 @@ def _ending(place: Place, a: list[TrialResult], b: list[TrialResult]) -> Ending 
         result.reason or "no reason was stored" for result in worse if result.status not in WELL_ENDED
     )
     kind = Verdict.REGRESSION if worse is b else Verdict.IMPROVEMENT
-    return Ending(*place, _ended(a), _ended(b), kind, "; ".join(reasons))
+    return Ending(*place, _ended(a), _ended(b), kind, "; ".join(reasons), names)
 
 
 def _ended(results: list[TrialResult]) -> str:

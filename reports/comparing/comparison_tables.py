@@ -34,8 +34,9 @@ HOW = (
     "Better or worse: one-sided tests, corrected after Holm for the cells and means of the same quantity, each "
     f"quantity and direction for itself: at most {100 * ERROR:g} % of comparisons call anything of a quantity worse "
     f"that is not. The smallest loss found is the one that {100 * POWER:g} % of such comparisons would call worse.",
-    "The test knows how repeats of one run differ from each other, not how runs differ: on a machine with neighbours "
-    "two runs of the same code can differ by more than their repeats do.",
+    "Two runs of the same code can differ by more than their repeats do: another hour, another neighbour. Speed and "
+    "energy are therefore tested between runs: each side needs several, and a value is a run's mean. All cells of a "
+    "run may hang together, so a framework's mean is taken within each. With one run on a side they are not judged.",
 )
 CELL_COLUMNS = [
     "section", "framework", "batch_size", "quantity", "unit", "n_a", "n_b", "median_a", "median_b", "effect", "value",
@@ -155,8 +156,8 @@ def _means(compared: Compared, suffix: str) -> Table:
                 Cell(mean.quantity.name),
                 Cell(str(len(mean.batch_sizes)), len(mean.batch_sizes)),
                 Cell(in_words(mean) + COMMA_WORDS.get(mean.verdict, ""), mean.effect[0], left),
-                Cell(f"{mean.at_most_percent:z.1f} {mean.unit}", mean.at_most_percent),
-                Cell(f"{mean.smallest_percent:.1f} {mean.unit}", mean.smallest_percent),
+                _percent(mean, mean.at_most_percent),
+                _percent(mean, mean.smallest_percent),
             )
         )
     at_most = f"Loss at most ({100 - 100 * ERROR:g} %)"
@@ -167,6 +168,12 @@ def _means(compared: Compared, suffix: str) -> Table:
         tuple(rows),
         above=(compared.pair.title,),
     )
+
+
+def _percent(mean: MeanTest, percent: float) -> Cell:
+    if not mean.is_judged:
+        return Cell(ABSENT, None, (str(mean.verdict),))
+    return Cell(f"{percent:z.1f} {mean.unit}", percent)
 
 
 def _quantity(compared: Compared, name: str, suffix: str) -> Table:
@@ -246,7 +253,9 @@ def _ending_row(ending: Ending) -> dict[str, object]:
         "batch_size": ending.batch_size,
         "quantity": "status",
         "verdict": str(ending.verdict),
-        "notes": _joined([f"A: {ending.ended_a}", f"B: {ending.ended_b}", ending.reason]),
+        "notes": _joined(
+            [*map(": ".join, zip(ending.names, (ending.ended_a, ending.ended_b), strict=True)), ending.reason]
+        ),
     }
 
 

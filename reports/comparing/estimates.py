@@ -8,14 +8,18 @@ A cell of three repeats knows little of its own spread. It is therefore taken to
 framework and side (the root of their mean variance), or the cell's own where that is larger: batch sizes need not be
 equally noisy, and a noisy one is not to pass for a change. A framework's mean over its batch sizes needs no such
 assumption: its variance is the sum of the cells' own (Welch's t, degrees of freedom after Satterthwaite).
+
+Where each side holds several runs, a value is the mean of one run, and all cells of a run may be fast or slow together.
+Cells that hang together know no more of their shared spread than one of them: it keeps the degrees of freedom of the
+runs. A framework's mean is then taken within each run, and runs are compared.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from workloads.records.intervals import CONFIDENCE_PERCENT
 
@@ -24,6 +28,7 @@ from ..spread import LEAST_SPREAD
 
 POWER = 0.8
 ONE_REPEAT = "cannot be tested: one repeat on a side"
+ONE_RUN = "cannot be tested: one run on a side"
 NO_RATIO = "cannot be told: a value is not above 0, so there is no ratio"
 
 
@@ -38,11 +43,15 @@ class Group:
 
 @dataclass(frozen=True)
 class Shift:
-    """Of one cell, B minus A: logarithm of the ratio, or percentage points. No groups: `untested` says why."""
+    """Of one cell, B minus A: logarithm of the ratio, or percentage points. No groups: `untested` says why.
+
+    `runs`: of each side the mean of each run, by its number, where runs are what is compared.
+    """
 
     value: float
     groups: tuple[Group, ...] = ()
     untested: str = ""
+    runs: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -100,6 +109,18 @@ def of_ratio(a: Sequence[float], b: Sequence[float], paired: bool = False) -> Sh
     return (_of_pairs if paired else _of_independent)(*logs, LEAST_SPREAD)
 
 
+def of_runs(a: Mapping[int, Sequence[float]], b: Mapping[int, Sequence[float]]) -> Shift:
+    """Of the geometric means, b over a, from the values of each run: runs are compared, not their repeats."""
+    if min(value for side in (a, b) for values in side.values() for value in values) <= 0:
+        return Shift(math.nan, untested=NO_RATIO)
+    runs = {
+        name: {run: statistics.fmean(map(math.log, values)) for run, values in side.items()}
+        for name, side in (("A", a), ("B", b))
+    }
+    shift = _of_independent(*(list(side.values()) for side in runs.values()), LEAST_SPREAD)
+    return replace(shift, runs=runs) if shift.groups else replace(shift, untested=ONE_RUN)
+
+
 def of_points(a: Sequence[float], b: Sequence[float], paired: bool, least_spread: float) -> Shift:
     """Of the means, b minus a, in percentage points; `paired`: a[i] and b[i] had the same inputs.
 
@@ -133,10 +154,12 @@ def of_cells(shifts: Sequence[Shift]) -> list[Estimate]:
     """Of the cells of one framework, with the spread that they share, or a cell's own where that is larger."""
     pooled: dict[str, tuple[float, int]] = {}  # {side: (variance of one repeat, its degrees of freedom)}
     groups = [group for shift in shifts for group in shift.groups]
+    of_runs_alone = any(shift.runs for shift in shifts)
     for side in {group.side for group in groups}:
         alike = [group for group in groups if group.side == side]
         freedom = sum(group.n - 1 for group in alike)
-        pooled[side] = sum((group.n - 1) * group.variance for group in alike) / freedom, freedom
+        known = max(group.n - 1 for group in alike) if of_runs_alone else freedom
+        pooled[side] = sum((group.n - 1) * group.variance for group in alike) / freedom, known
     return [_of_cell(shift, pooled) for shift in shifts]
 
 
@@ -148,9 +171,28 @@ def _of_cell(shift: Shift, pooled: dict[str, tuple[float, int]]) -> Estimate:
 
 def of_mean(shifts: Sequence[Shift]) -> Estimate:
     """Of the mean over the cells of one framework."""
+    if all(shift.runs for shift in shifts):
+        return _of_mean_run(shifts)
     parts = [(group.variance / group.n, group.n - 1) for shift in shifts for group in shift.groups]
     error = math.sqrt(sum(variance for variance, _ in parts)) / len(shifts)
     return Estimate(statistics.fmean(shift.value for shift in shifts), error, _satterthwaite(parts))
+
+
+def _of_mean_run(shifts: Sequence[Shift]) -> Estimate:
+    """Of runs' means over the cells; over the runs that hold all of these."""
+    means: dict[str, list[float]] = {}
+    for side in shifts[0].runs:
+        common = set.intersection(*(set(shift.runs[side]) for shift in shifts))
+        means[side] = [statistics.fmean(shift.runs[side][run] for shift in shifts) for run in sorted(common)]
+    if min(map(len, means.values())) >= 2:
+        shift = _of_independent(*means.values(), LEAST_SPREAD)
+        return _of_cell(shift, {group.side: (group.variance, group.n - 1) for group in shift.groups})
+    alone = [_of_cell(shift, {group.side: (group.variance, group.n - 1) for group in shift.groups}) for shift in shifts]
+    return Estimate(  # however they hang together, the error is no larger
+        statistics.fmean(one.value for one in alone),
+        statistics.fmean(one.error for one in alone),
+        min(one.freedom for one in alone),
+    )
 
 
 def _satterthwaite(parts: Sequence[tuple[float, int]]) -> float:

@@ -4,12 +4,13 @@ A loss is what B is worse by: percent of A, of accuracy percentage points. REGRE
 of its family says that it is not by chance) and it is measured at X or more, in a cell or in a framework's mean over
 its batch sizes; or a cell did not end as well as in A. PASSED: no such thing, and of every quantity and framework the
 one-sided bound of the loss, over its batch sizes, lies below X: non-inferiority, each claim at 1 - ERROR. All of them
-must hold, so that their number needs no correction. CANNOT_BE_TOLD: neither.
+must hold, so that their number needs no correction. CANNOT_BE_TOLD: neither, or a side is one run: its repeats do not
+show how runs differ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -17,6 +18,10 @@ from .cell_tests import AnyTest, CellTest, MeanTest, Verdict
 from .estimates import POWER
 
 MOST_REPEATS = 100  # more are not advised
+SEVERAL_RUNS = (
+    "make several runs of each side, in turn, and give the folders that hold them (a/1, a/2, a/3 and b/1, b/2, b/3), "
+    "or compare two columns of one run with --frameworks"
+)
 
 
 class Outcome(IntEnum):
@@ -49,6 +54,9 @@ def rule(tests: Sequence[AnyTest], tolerated_percent: float, every_cell: bool, e
         return Ruling(Outcome.REGRESSION, head, (*ended_worse, *map(loss_line, losses)))
     tested = [cell for cell in cells if cell.estimate]
     claimed = [*means, *(tested if every_cell else ())]
+    if of_one_run := [test.quantity.name for test in claimed if test.verdict is Verdict.ONE_RUN]:
+        names = " and ".join(dict.fromkeys(of_one_run))
+        return Ruling(Outcome.CANNOT_BE_TOLD, f"cannot be told: {names}: one run on a side; {SEVERAL_RUNS}")
     open_ = [test for test in claimed if is_open(test, tolerated_percent)]
     untested = [cell for cell in cells if cell.verdict is Verdict.NOT_TESTED]
     if open_ or untested or not claimed:
@@ -62,16 +70,36 @@ def rule(tests: Sequence[AnyTest], tolerated_percent: float, every_cell: bool, e
         return Ruling(Outcome.CANNOT_BE_TOLD, head, tuple(lines))
     whose = "every cell and every framework's mean" if every_cell else "every framework's mean"
     bounds = _highest(claimed, lambda test: test.at_most_percent)
-    head = (
-        f"passed: of {whose} over its batch sizes, {len(claimed)} values, a loss of {tolerated_percent:g} % is "
-        f"excluded; the highest bounds are {bounds}"
+    head = f"passed: no regression of {tolerated_percent:g} % or more; {say_power(tests, tolerated_percent)}"
+    excluded = f"such a loss is excluded of {whose}, {len(claimed)} values; the highest bounds are {bounds}"
+    single = "of a single cell alone nothing is excluded; --every-cell asks it of each"
+    return Ruling(Outcome.PASSED, head, (excluded,) if every_cell else (excluded, single))
+
+
+def smallest_losses(tests: Iterable[AnyTest]) -> dict[str, dict[str, AnyTest]]:
+    """The test that sees least of each quantity: {"single_cell": {quantity: test}, "framework_mean": {...}}."""
+    judged = [test for test in tests if test.is_judged]
+    return {
+        name: {test.quantity.name: test for test in sorted(of_kind, key=lambda test: test.smallest_percent)}
+        for name, of_kind in (
+            ("single_cell", [test for test in judged if isinstance(test, CellTest)]),
+            ("framework_mean", [test for test in judged if isinstance(test, MeanTest)]),
+        )
+    }
+
+
+def say_power(tests: Iterable[AnyTest], least_percent: float = 0.0) -> str:
+    """Name the smallest loss that would have been found, or `least_percent` where that is more; "" without a test."""
+    cells, means = (
+        _highest(of_kind.values(), lambda test: max(test.smallest_percent, least_percent))
+        for of_kind in smallest_losses(tests).values()
     )
-    from_on = _highest(tested, lambda test: max(test.smallest_percent, tolerated_percent))
-    single = (
-        f"of a single cell nothing is claimed: a loss in one alone is found in {100 * POWER:g} % of runs from "
-        f"{from_on} on; --every-cell asks it of each"
+    if not cells:
+        return ""
+    return (
+        f"{100 * POWER:g} % of such comparisons would have found a loss in a single cell of {cells}, and in a "
+        f"framework's mean of {means}"
     )
-    return Ruling(Outcome.PASSED, head, () if every_cell else (single,))
 
 
 def _subject(test: AnyTest) -> str:
@@ -106,12 +134,12 @@ def open_line(test: AnyTest, tolerated_percent: float) -> str:
     known = "a loss is established, but not one of this size; " if test.verdict is Verdict.REGRESSION else ""
     return (
         f"{_change(test)}, {known}the loss may be up to {test.at_most_percent:.1f} {test.unit}; the "
-        f"smallest that such repeats find in {100 * POWER:g} % of runs is {test.smallest_percent:.1f} {test.unit}; "
-        f"{advice} repeats on both sides would exclude {tolerated_percent:g}"
+        f"smallest that such {test.replicate} find in {100 * POWER:g} % of comparisons is {test.smallest_percent:.1f} "
+        f"{test.unit}; {advice} {test.replicate} on both sides would exclude {tolerated_percent:g}"
     )
 
 
-def _highest(tests: Sequence[AnyTest], percent: Callable[[AnyTest], float]) -> str:
+def _highest(tests: Iterable[AnyTest], percent: Callable[[AnyTest], float]) -> str:
     """The highest of each quantity: "speed 3.1 %, accuracy 0.8 points"."""
     by_quantity = {test.quantity.name: test for test in sorted(tests, key=percent)}
     return ", ".join(f"{name} {percent(test):.1f} {test.unit}" for name, test in sorted(by_quantity.items()))

@@ -11,7 +11,7 @@ from ..condition_text import dates
 from . import headline
 from .cell_tests import AnyTest, CellTest, MeanTest
 from .comparison import Compared, Comparison, Side
-from .gate import Ruling
+from .gate import Ruling, smallest_losses
 from .headline import GeometricMean
 
 SCHEMA_VERSION = 1
@@ -25,6 +25,10 @@ def text(comparison: Comparison, tolerated_percent: float | None, ruling: Ruling
         "b": _side(comparison.b),
         "pairs": [_pair(compared) for compared in comparison.pairs],
         "not_compared": comparison.alone,
+        "smallest_loss_found_percent": {
+            kind: {name: test.smallest_percent for name, test in tests.items()}
+            for kind, tests in smallest_losses(comparison.tests).items()
+        },
         "gate": ruling
         and {
             "tolerated_percent": tolerated_percent,
@@ -42,6 +46,7 @@ def _side(side: Side) -> dict[str, Any]:
     return {
         "path": str(side.path),
         "column": side.column or None,
+        "runs": side.runs,
         "trials": len(stored.results),
         "started": dates(stored.results),
         "unreadable": len(stored.unreadable),
@@ -94,7 +99,6 @@ def _geometric_mean(mean: GeometricMean) -> dict[str, Any]:
 
 def _test(test: AnyTest) -> dict[str, Any]:
     value, low, high = test.effect
-    judged = bool(test.quantity.better and test.estimate)
     return {
         "framework": test.framework,
         "quantity": test.quantity.name,
@@ -104,8 +108,8 @@ def _test(test: AnyTest) -> dict[str, Any]:
         "low": low,
         "high": high,
         "loss_percent": test.loss_percent if test.quantity.better else None,
-        "loss_at_most_percent": test.at_most_percent if judged else None,
-        "smallest_loss_found_percent": test.smallest_percent if judged else None,
+        "loss_at_most_percent": test.at_most_percent if test.is_judged else None,
+        "smallest_loss_found_percent": test.smallest_percent if test.is_judged else None,
         "p_worse_adjusted": test.p_worse,
         "p_better_adjusted": test.p_better,
         "verdict": str(test.verdict),

@@ -15,10 +15,15 @@ from ..frameworks import display_name
 from . import comparison_tables, gate
 from .cell_tests import AnyTest, CellTest, Verdict
 from .comparison import Compared, Comparison
+from .estimates import POWER
 
 ROOM = "batchwise.compare"
 FAILURE, SKIPPED = "failure", "skipped"
-UNTOLD = {Verdict.NOT_TESTED: "cannot be tested", Verdict.NO_VALUE: "no value on a side"}
+UNTOLD = {
+    Verdict.NOT_TESTED: "cannot be tested",
+    Verdict.NO_VALUE: "no value on a side",
+    Verdict.ONE_RUN: f"{Verdict.ONE_RUN}; {gate.SEVERAL_RUNS}",
+}
 
 
 @dataclass(frozen=True)
@@ -81,7 +86,7 @@ def _cases(compared: Compared, tolerated_percent: float | None, every_cell: bool
         yield Case(ending.framework, f"status, batch size {ending.batch_size}", ended, ending.line, ending.line)
     for test in compared.tests:
         if test.quantity.better:
-            yield _case(test, tolerated_percent, every_cell)
+            yield _case(test, compared.against, tolerated_percent, every_cell)
     for framework, batch_size in compared.only_a:
         message = f"{display_name(framework)}, batch size {batch_size}: only in {compared.names[0]}"
         yield Case(framework, f"batch size {batch_size}", SKIPPED, message)
@@ -89,15 +94,19 @@ def _cases(compared: Compared, tolerated_percent: float | None, every_cell: bool
         yield Case("", line, SKIPPED, line)
 
 
-def _case(test: AnyTest, tolerated_percent: float | None, every_cell: bool) -> Case:
+def _case(test: AnyTest, against: str, tolerated_percent: float | None, every_cell: bool) -> Case:
     of_cell = isinstance(test, CellTest)
     where = f"batch size {test.batch_size}" if isinstance(test, CellTest) else "mean over its batch sizes"
     ended = message = ""
     if test.verdict in UNTOLD:
-        ended, message = SKIPPED, "; ".join(test.notes if isinstance(test, CellTest) else ()) or UNTOLD[test.verdict]
+        notes = test.notes if isinstance(test, CellTest) and test.verdict is not Verdict.ONE_RUN else ()
+        ended, message = SKIPPED, "; ".join(notes) or UNTOLD[test.verdict]
     elif gate.is_loss(test, tolerated_percent or 0.0):
         ended, message = FAILURE, gate.loss_line(test)
     elif tolerated_percent is not None and (every_cell or not of_cell) and gate.is_open(test, tolerated_percent):
         ended, message = SKIPPED, gate.open_line(test, tolerated_percent)
-    out = f"B against A: {comparison_tables.in_words(test)}" if test.shift == test.shift else ""
+    out = f"{against}: {comparison_tables.in_words(test)}" if test.shift == test.shift else ""
+    if not ended and test.verdict is Verdict.NO_DIFFERENCE:
+        found = f"{test.smallest_percent:.1f} {test.unit}"
+        out += f"; {100 * POWER:g} % of such comparisons would have found a loss of {found}"
     return Case(test.framework, f"{test.quantity.name}, {where}", ended, message, out)

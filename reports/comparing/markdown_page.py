@@ -12,6 +12,7 @@ from ..condition_text import dates
 from . import comparison_tables, headline
 from .cell_tests import Verdict
 from .comparison import Comparison, Side
+from .gate import SEVERAL_RUNS, say_power
 
 WIDTH = 120  # of a table of words
 
@@ -36,12 +37,21 @@ def counts(comparison: Comparison) -> list[str]:
     ended = Counter(ending.verdict for ending in comparison.endings)
     worse, better = (counts[verdict] + ended[verdict] for verdict in (Verdict.REGRESSION, Verdict.IMPROVEMENT))
     values = counts.total() - counts[Verdict.NOT_JUDGED] - counts[Verdict.NO_VALUE]
+    once = counts[Verdict.ONE_RUN]
     lines = [
-        f"{values - counts[Verdict.NOT_TESTED]} of {values} values were tested: {worse} worse, {better} better in B, "
+        f"{values - counts[Verdict.NOT_TESTED] - once} of {values} values were tested: {worse} worse, {better} better "
+        f"in {comparison.names[1]}, "
         f"{counts[Verdict.NO_DIFFERENCE]} without a difference that could be found"
         + (f" (of these, {ended.total()} by how the trials ended)" if ended else "")
         + "."
     ]
+    lines += [f"{power}."] if (power := say_power(comparison.tests)) else []
+    if once:
+        names = " and ".join(dict.fromkeys(c.quantity.name for c in comparison.cells if c.verdict is Verdict.ONE_RUN))
+        lines.append(
+            f"{names.capitalize()}: one run on a side, so a change cannot be told from another hour. Intervals hold "
+            f"the spread of repeats, not that of runs. To know, {SEVERAL_RUNS}."
+        )
     if counts[Verdict.NOT_TESTED]:
         lines.append(f"{counts[Verdict.NOT_TESTED]} could not be tested; the footnotes of their cells say why.")
     return lines + [f"{line[0].upper()}{line[1:]}." for line in comparison.alone]
@@ -54,7 +64,8 @@ def sides(comparison: Comparison) -> list[str]:
 
 def _side(name: str, side: Side) -> str:
     stored = side.stored
-    line = f"{name}: {side.name}: {counted(len(stored.results), 'trial')}, started {dates(stored.results)} (UTC)"
+    runs = f"{counted(side.runs, 'run')}, " if side.runs > 1 else ""
+    line = f"{name}: {side.name}: {runs}{counted(len(stored.results), 'trial')}, started {dates(stored.results)} (UTC)"
     for number, what in (
         (len(stored.unreadable), "unreadable"),
         (len(stored.unfinished), "unfinished"),

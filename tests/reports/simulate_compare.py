@@ -1,7 +1,8 @@
 """How often `python -m reports compare --fail-on-regression 5%` errs, and what it finds: repeats are made up.
 
-The draws go through the functions that the command uses: `estimates.of_ratio` and `of_points`, `cell_tests.tested`,
-`gate.rule`. By hand: `python tests/reports/simulate_verdicts.py`.
+The draws go through the functions that the command uses: `estimates.of_runs`, `of_ratio` and `of_points`,
+`cell_tests.tested`, `gate.rule`. A value is that of one run, unless `Replicate` says otherwise.
+By hand: `python tests/reports/simulate_verdicts.py`.
 """
 
 from __future__ import annotations
@@ -9,14 +10,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from stored import BATCH_SIZES, VERSIONS
 
 from reports.comparing import cell_tests, estimates, gate
-from reports.comparing.cell_tests import QUANTITIES, AnyTest, CellTest, MeanTest, Verdict
+from reports.comparing.cell_tests import QUANTITIES, AnyTest, CellTest, MeanTest, Replicate, Verdict
 from reports.quantities import Quantity
 from workloads.records.intervals import accuracy_step
 
@@ -31,13 +32,14 @@ MEMORY_SPREAD, ACCURACY_SPREAD_POINTS, TEST_IMAGES = 0.01, 1.0, 360
 @dataclass(frozen=True)
 class Truth:
     """`speed_loss` and `memory_change` by place, as shares of A; `noise` multiplies the spread of a batch size, and
-    `noise_b` that of side B."""
+    `noise_b` that of side B. `drift`: how far whole runs lie apart, the standard deviation of a run's logarithm."""
 
     name: str
     speed_loss: Mapping[tuple[str, int], float] = field(default_factory=dict)
     memory_change: float = 0.0
     noise: Mapping[int, float] = field(default_factory=dict)
     noise_b: float = 1.0
+    drift: float = 0.0
 
 
 def lost(share: float, everywhere: bool) -> Truth:
@@ -51,6 +53,11 @@ NOTHING = Truth("nothing changed")
 MEMORY_ONLY = Truth("memory 20 % lower", memory_change=-0.2)
 LOSSES = tuple(lost(share, everywhere) for everywhere in (True, False) for share in (0.05, 0.15, 0.30))
 TRUTHS = (NOTHING, MEMORY_ONLY, *LOSSES)
+DRIFTS = tuple(Truth(f"drift {100 * drift:g} %", drift=drift) for drift in (0.0, 0.02, 0.05, 0.10))
+ONE_CELL_LOST = tuple(
+    replace(lost(0.15, everywhere=False), name=f"15 % lost in one cell, drift {100 * drift:g} %", drift=drift)
+    for drift in (0.0, 0.02, 0.05)
+)
 UNLIKE = (
     Truth("batch size 4 three times as noisy", noise={4: 3.0}),
     Truth("noise from three times to a third over the batch sizes",
@@ -59,14 +66,22 @@ UNLIKE = (
 )  # fmt: skip
 
 
-def draw(truth: Truth, repeats: int, spread: float, drawn: np.random.Generator) -> Draws:
-    """Speed, memory and accuracy of every framework and batch size, on both sides."""
+def draw(
+    truth: Truth, repeats: int, spread: float, drawn: np.random.Generator, replicate: Replicate = Replicate.RUNS
+) -> Draws:
+    """Speed, memory and accuracy of every framework and batch size, on both sides.
+
+    The drift is that of each run, of one run the same in all repeats, and of pairs in turn the same in both sides.
+    """
     made: Draws = {}
+    drift_a, drift_b = drawn.normal(0, truth.drift, (2, 1 if replicate is Replicate.ONE_RUN else repeats))
+    if replicate is Replicate.REPEATS:
+        drift_b = drift_a
     for framework, size in PLACES:
         noise = spread * truth.noise.get(size, 1.0)
         speed = 1000 * (1 - truth.speed_loss.get((framework, size), 0.0))
-        a = (1000 * np.exp(drawn.normal(0, noise, repeats))).tolist()
-        b = (speed * np.exp(drawn.normal(0, noise * truth.noise_b, repeats))).tolist()
+        a = (1000 * np.exp(drift_a + drawn.normal(0, noise, repeats))).tolist()
+        b = (speed * np.exp(drift_b + drawn.normal(0, noise * truth.noise_b, repeats))).tolist()
         made[framework, size, SPEED] = a, b
         a = (500 * np.exp(drawn.normal(0, MEMORY_SPREAD, repeats))).tolist()
         b = (500 * (1 + truth.memory_change) * np.exp(drawn.normal(0, MEMORY_SPREAD, repeats))).tolist()
@@ -76,19 +91,21 @@ def draw(truth: Truth, repeats: int, spread: float, drawn: np.random.Generator) 
     return made
 
 
-def cells(draws: Draws) -> list[CellTest]:
-    step = accuracy_step("digits")
-    return [
-        cell_tests.of_cell(
-            framework, size, quantity, a, b,
-            estimates.of_points(a, b, True, step) if quantity is ACCURACY else estimates.of_ratio(a, b),
-        )
-        for (framework, size, quantity), (a, b) in draws.items()
-    ]  # fmt: skip
+def cell(place: tuple[str, int, Quantity], a: list[float], b: list[float], replicate: Replicate) -> CellTest:
+    """Compared as the command compares several runs, two columns of one run in turn (REPEATS), or one run."""
+    framework, size, quantity = place
+    if quantity is ACCURACY:
+        spread = estimates.of_points(a, b, True, accuracy_step("digits"))
+    elif replicate is Replicate.RUNS:
+        spread = estimates.of_runs(*({run: [value] for run, value in enumerate(side)} for side in (a, b)))
+    else:
+        spread = estimates.of_ratio(a, b, paired=replicate is Replicate.REPEATS)
+    kind = replicate if quantity is SPEED or replicate is Replicate.RUNS else Replicate.REPEATS
+    return replace(cell_tests.of_cell(framework, size, quantity, a, b, spread), replicate=kind)
 
 
-def tested(draws: Draws) -> list[AnyTest]:
-    (tests,) = cell_tests.tested([cells(draws)])
+def judged(draws: Draws, replicate: Replicate = Replicate.RUNS) -> list[AnyTest]:
+    (tests,) = cell_tests.tested([[cell(place, a, b, replicate) for place, (a, b) in draws.items()]])
     return tests
 
 
@@ -117,12 +134,14 @@ class Rates:
         return f"{self.passed:.0f} / {self.regression:.0f} / {self.cannot_be_told:.0f}"
 
 
-def rates(truth: Truth, repeats: int, spread: float, runs: int, seed: int) -> Rates:
+def rates(
+    truth: Truth, repeats: int, spread: float, runs: int, seed: int, replicate: Replicate = Replicate.RUNS
+) -> Rates:
     drawn = np.random.default_rng((seed, repeats, round(1000 * spread), len(truth.speed_loss)))
     ended: Counter[int] = Counter()
     strict = false = 0
     for _ in range(runs):
-        tests = tested(draw(truth, repeats, spread, drawn))
+        tests = judged(draw(truth, repeats, spread, drawn, replicate), replicate)
         ended[gate.rule(tests, TOLERATED_PERCENT, False, ()).outcome] += 1
         if not truth.speed_loss:
             strict += gate.rule(tests, TOLERATED_PERCENT, True, ()).outcome is gate.Outcome.PASSED
@@ -151,7 +170,7 @@ def smallest_losses(repeats: int, spread: float, runs: int, seed: int) -> tuple[
     of_means: list[float] = []
     of_cells: list[float] = []
     for _ in range(runs):
-        for test in tested(draw(NOTHING, repeats, spread, drawn)):
+        for test in judged(draw(NOTHING, repeats, spread, drawn)):
             if test.quantity is SPEED:
                 (of_means if isinstance(test, MeanTest) else of_cells).append(test.smallest_percent)
     return float(np.mean(of_means)), float(np.mean(of_cells))
@@ -165,7 +184,7 @@ def found_percent(loss: float, repeats: int, spread: float, runs: int, seed: int
     for _ in range(runs):
         (cell,) = (
             test
-            for test in tested(draw(truth, repeats, spread, drawn))
+            for test in judged(draw(truth, repeats, spread, drawn))
             if isinstance(test, CellTest) and (test.framework, test.batch_size, test.quantity) == ("pytorch", 64, SPEED)
         )
         detected += cell.verdict is Verdict.REGRESSION

@@ -21,6 +21,8 @@ import simulate_compare  # noqa: E402
 import simulate_coverage  # noqa: E402
 import simulate_orders  # noqa: E402
 
+from reports.comparing.cell_tests import Replicate  # noqa: E402
+
 REPEATS, SPREADS_PERCENT = (3, 5, 10), (3, 7, 15)
 STABLE_SPREADS_PERCENT, LIMITS = (1, 3, 7, 15), (6, 10, 20)
 CORRELATIONS, CELLS = (0, 0.3, 0.7), (1, 3, 9)  # between one trial and the next; cells of a run
@@ -34,7 +36,12 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def compare(runs: int, seed: int) -> str:
     """Passed / regression / cannot be told, percent of the runs, at --fail-on-regression 5%."""
     truths = simulate_compare.TRUTHS
-    head = ["repeats, spread", *(truth.name for truth in truths), "false speed loss: nothing, memory", "every cell"]
+    head = [
+        "runs per side, spread",
+        *(truth.name for truth in truths),
+        "false speed loss: nothing, memory",
+        "every cell",
+    ]
     rows = []
     for repeats in REPEATS:
         for spread in SPREADS_PERCENT:
@@ -46,6 +53,23 @@ def compare(runs: int, seed: int) -> str:
     return table(head, rows)
 
 
+def drift(runs: int, seed: int) -> str:
+    """Whole runs lie apart, and nothing changed, or one cell lost 15 %; spread 7 % within a run."""
+    kinds = (
+        ("one run of {} repeats per side", Replicate.ONE_RUN, (3,)),
+        ("{} runs per side", Replicate.RUNS, (3, 5)),
+        ("two columns of one run, {} pairs in turn", Replicate.REPEATS, (3, 5)),
+    )
+    truths = (*simulate_compare.DRIFTS, *simulate_compare.ONE_CELL_LOST)
+    rows = []
+    for words, replicate, counts in kinds:
+        for count in counts:
+            rates = [simulate_compare.rates(truth, count, 0.07, runs, seed, replicate) for truth in truths]
+            rows.append([words.format(count), *(one.text for one in rates)])
+            print(" | ".join(rows[-1]), file=sys.stderr, flush=True)
+    return table(["nothing changed, or one cell", *(truth.name for truth in truths)], rows)
+
+
 def smallest(runs: int, seed: int) -> str:
     """In the mean / in one cell. What is said needs few runs to be known."""
     rows = []
@@ -54,7 +78,7 @@ def smallest(runs: int, seed: int) -> str:
             simulate_compare.smallest_losses(repeats, spread / 100, runs // 10, seed) for spread in SPREADS_PERCENT
         ]
         rows.append([str(repeats), *(f"{mean:.1f} / {cell:.1f}" for mean, cell in rates)])
-    return table(["repeats", *(f"spread {spread} %" for spread in SPREADS_PERCENT)], rows)
+    return table(["runs per side", *(f"spread {spread} %" for spread in SPREADS_PERCENT)], rows)
 
 
 def unlike(runs: int, seed: int) -> str:
@@ -63,7 +87,7 @@ def unlike(runs: int, seed: int) -> str:
     for truth in simulate_compare.UNLIKE:
         rates = [simulate_compare.rates(truth, repeats, 0.07, runs, seed) for repeats in (2, *REPEATS)]
         rows.append([truth.name, *(f"{one.text}; {one.false_speed:.1f}" for one in rates)])
-    return table(["nothing changed, but", *(f"{repeats} repeats" for repeats in (2, *REPEATS))], rows)
+    return table(["nothing changed, but", *(f"{repeats} runs" for repeats in (2, *REPEATS))], rows)
 
 
 def parity(runs: int, seed: int) -> str:
@@ -136,6 +160,7 @@ def coverage(runs: int, seed: int) -> str:
 Tables = dict[str, Callable[[int, int], str]]  # name -> (runs, seed) -> Markdown
 TABLES: Tables = {
     "compare": compare,
+    "drift": drift,
     "smallest": smallest,
     "unlike": unlike,
     "parity": parity,

@@ -64,6 +64,17 @@ def folders(tmp_path: Path, a: Sequence[TrialResult], b: Sequence[TrialResult]) 
     return store(tmp_path / "a", *a), store(tmp_path / "b", *b)
 
 
+def in_runs(folder: Path, results: Sequence[TrialResult]) -> Path:
+    """A folder of runs, in each the trials of one repeat."""
+    for repeat in sorted({result.spec.draw.repeat for result in results}):
+        store(folder / str(repeat), *(result for result in results if result.spec.draw.repeat == repeat))
+    return folder
+
+
+def runs(tmp_path: Path, a: Sequence[TrialResult], b: Sequence[TrialResult]) -> tuple[Path, Path]:
+    return in_runs(tmp_path / "a", a), in_runs(tmp_path / "b", b)
+
+
 def compared(tmp_path: Path, a: Sequence[TrialResult], b: Sequence[TrialResult]) -> Comparison:
     return compare(*folders(tmp_path, a, b))
 
@@ -246,7 +257,7 @@ def test_a_ten_percent_regression_is_found_among_cells_with_one_percent_noise(tm
             )
         ]  # fmt: skip
 
-    found = compared(tmp_path, side(None), side(("mxnet", 64), **LATER))
+    found = compare(*runs(tmp_path, side(None), side(("mxnet", 64), **LATER)))
     (line,) = losses(found, 5)
     assert re.fullmatch(r"MXNet, batch size 64: speed worse by (9|10|11)\.\d % \[.*\] \(adjusted p .*\)", line)
     assert cell(found, "speed", "mxnet", 64).verdict is Verdict.REGRESSION
@@ -268,8 +279,8 @@ def test_a_cell_that_is_ok_in_a_and_not_in_b_is_a_regression_with_its_reason(tmp
         ("mxnet", "ok", "2 of 3 ok, 1 unverified", Verdict.REGRESSION),
     ]
     assert losses(found, 50) == [
-        "PyTorch, batch size 32: ok in A, out of memory in B: killed at 4 GiB",
-        "MXNet, batch size 32: ok in A, 2 of 3 ok, 1 unverified in B: layer conv1 differs",
+        "PyTorch, batch size 32: ok in a, out of memory in b: killed at 4 GiB",
+        "MXNet, batch size 32: ok in a, 2 of 3 ok, 1 unverified in b: layer conv1 differs",
     ]
     assert cell(found, "speed").verdict is Verdict.NO_VALUE
     text = markdown_page.page(found)
@@ -348,24 +359,27 @@ def test_accuracies_of_different_inputs_are_not_paired(tmp_path: Path) -> None:
 
 
 def test_the_gate_passes_fails_and_says_that_it_cannot_tell(tmp_path: Path) -> None:
-    runs: list[list[float]] = [
+    speeds: list[list[float]] = [
         [100, 101, 99, 100.5, 99.5],
         [100.2, 100.8, 99.1, 100.4, 99.6],
         [88, 88.5, 87.5, 88.2, 87.8],
         [80, 112, 91, 105, 99],
     ]
     base, same, slow, wild = (
-        store(tmp_path / f"Größe {number}", *repeats(speeds, **({} if number == 0 else LATER)))
-        for number, speeds in enumerate(runs)
+        in_runs(tmp_path / f"Größe {number}", repeats(each, **({} if number == 0 else LATER)))
+        for number, each in enumerate(speeds)
     )
     passed = run(base, same, "--fail-on-regression", "5%")
     assert passed.returncode == 0
-    first, second = passed.stderr.splitlines()
-    assert first.startswith(
-        "reports: --fail-on-regression 5%: passed: of every framework's mean over its batch sizes, 3 values, a loss of "
-        "5 % is excluded; the highest bounds are accuracy "
+    first, second, third = passed.stderr.splitlines()
+    assert re.fullmatch(
+        r"reports: --fail-on-regression 5%: passed: no regression of 5 % or more; 80 % of such comparisons would have "
+        r"found a loss in a single cell of accuracy 5\.0 points, memory 5\.0 %, speed 5\.0 %, and in a framework's "
+        r"mean of accuracy 5\.0 points, memory 5\.0 %, speed 5\.0 %",
+        first,
     )
-    assert "of a single cell nothing is claimed" in second
+    assert "such a loss is excluded of every framework's mean, 3 values; the highest bounds are accuracy " in second
+    assert "of a single cell alone nothing is excluded" in third
     failed = run(base, slow, "--fail-on-regression", "5%")
     assert failed.returncode == 1
     assert re.search(r"PyTorch, batch size 32: speed worse by 12\.0 % \[11\.\d, 12\.\d\] \(adjusted p ", failed.stderr)
@@ -377,7 +391,7 @@ def test_the_gate_passes_fails_and_says_that_it_cannot_tell(tmp_path: Path) -> N
     found = re.search(
         r"cannot be told: a loss of 5 % is not excluded in 1 of 3 values\n"
         r"reports: PyTorch, mean over 1 batch size: speed worse by 3\.\d %, the loss may be up to (\d+\.\d) %; the "
-        r"smallest that such repeats find in 80 % of runs is (\d+\.\d) %; about \d+ repeats on both sides would "
+        r"smallest that such runs find in 80 % of comparisons is (\d+\.\d) %; about \d+ runs on both sides would "
         r"exclude 5\n",
         unsure.stderr,
     )
@@ -392,7 +406,7 @@ def test_a_pass_of_the_mean_is_not_a_pass_of_every_cell(tmp_path: Path) -> None:
         [r for size in sizes for r in repeats([1000 * drawn.gauss(1, 0.03) for _ in range(3)], batch_size=size, **more)]
         for more in ({}, LATER)
     )
-    one, other = folders(tmp_path, a, b)
+    one, other = runs(tmp_path, a, b)
     assert run(one, other, "--fail-on-regression", "5%").returncode == 0
     strict = run(one, other, "--fail-on-regression", "5%", "--every-cell")
     assert strict.returncode == 2
@@ -403,9 +417,87 @@ def test_a_pass_of_the_mean_is_not_a_pass_of_every_cell(tmp_path: Path) -> None:
 def test_a_cell_that_cannot_be_tested_keeps_the_gate_from_passing(tmp_path: Path) -> None:
     a = [*repeats([100, 101, 99, 100]), *repeats([100, 101], batch_size=64)]
     b = [*repeats([100, 101, 99, 100], **LATER), *repeats([100], batch_size=64, **LATER)]
-    ran = run(*folders(tmp_path, a, b), "--fail-on-regression", "5%")
+    ran = run(*runs(tmp_path, a, b), "--fail-on-regression", "5%")
     assert ran.returncode == 2
-    assert "batch size 64: speed: cannot be tested: one repeat on a side" in ran.stderr
+    assert "batch size 64: speed: cannot be tested: one run on a side" in ran.stderr
+    assert "batch size 64: accuracy: cannot be tested: one repeat on a side" in ran.stderr
+
+
+def test_one_run_on_a_side_tells_nothing_of_speed_and_the_line_says_what_to_do(tmp_path: Path) -> None:
+    base, later = repeats([100, 101, 102]), [50, 51, 52]
+    a, slow = folders(tmp_path, base, repeats(later, **LATER))
+    same = store(tmp_path / "same", *repeats([100, 101, 102], **LATER))
+    several = in_runs(tmp_path / "several", repeats(later, started_at="2025-11-23T10:00:00+00:00"))
+    for b in (slow, same, several):
+        ran = run(a, b, "--fail-on-regression", "5%")
+        assert (ran.returncode, ran.stderr.count("\n")) == (2, 1)
+        assert (
+            "5%: cannot be told: speed: one run on a side; make several runs of each side, in turn, and" in ran.stderr
+        )
+    found = compare(a, slow)
+    assert cell(found, "speed").verdict is Verdict.ONE_RUN and cell(found, "memory").verdict is Verdict.NO_DIFFERENCE
+    text = markdown_page.page(found)
+    assert (
+        "Regressions" not in text and "Speed: one run on a side, so a change cannot be told from another hour." in text
+    )
+
+
+def test_what_no_hour_can_move_keeps_its_verdict_with_one_run_on_a_side(tmp_path: Path) -> None:
+    a = store(tmp_path / "a", *repeats([100, 101, 102]))
+    worse = [with_figures(one, test_accuracy=0.6) for one in repeats([100, 101, 102], **LATER)]
+    ran = run(a, store(tmp_path / "b", *worse), "--fail-on-regression", "5%")
+    assert ran.returncode == 1 and "accuracy worse by 10.0 points" in ran.stderr
+    larger = [with_figures(one, host_memory_bytes=600 * 2**20) for one in repeats([100, 101, 102], **LATER)]
+    ran = run(a, store(tmp_path / "c", *larger), "--fail-on-regression", "5%")
+    assert ran.returncode == 1 and "memory worse by 20.0 %" in ran.stderr
+    broken = [ended(Status.OUT_OF_MEMORY, "killed", repeat=repeat, **LATER) for repeat in range(3)]
+    assert run(a, store(tmp_path / "d", *broken), "--fail-on-regression", "5%").returncode == 1
+
+
+def test_runs_are_compared_by_their_means_so_that_repeats_of_one_run_count_once(tmp_path: Path) -> None:
+    """Two runs of two repeats: Welch's t between the logarithms of the runs' geometric means."""
+    speeds = {"a": [(100, 102), (110, 112)], "b": [(90, 92), (80, 82)]}
+    later = ("2025-11-21T10:00:00+00:00", "2025-11-22T10:00:00+00:00")
+    sides = [tmp_path / name for name in speeds]
+    for side, each in zip(sides, speeds.values(), strict=True):
+        for number, values in enumerate(each):
+            store(
+                side / f"run {number}",
+                *repeats(values, started_at=later[number].replace("10:", f"1{side.name == 'b':d}:")),
+            )
+    found = compare(*sides)
+    means = {side: [math.sqrt(x * y) for x, y in each] for side, each in speeds.items()}
+    assert cell(found, "speed").effect == pytest.approx(alone(estimates.of_ratio(means["a"], means["b"]))[:3])
+    assert (cell(found, "speed").n_a, cell(found, "speed").repeats) == (4, 2)
+    assert markdown_page.sides(found)[0].startswith(f"A: {sides[0]}: 2 runs, 4 trials")
+
+
+def test_a_mean_over_cells_that_drift_together_is_as_uncertain_as_the_runs(tmp_path: Path) -> None:
+    """Three cells that are fast or slow together: the mean's interval is a single cell's, not one of a third of it."""
+    drifts = [1.0, 1.1, 0.95]
+
+    def shift(size: int) -> Shift:
+        return estimates.of_runs(
+            {run: [size * drift] for run, drift in enumerate(drifts)},
+            {run: [size * drift] for run, drift in enumerate(reversed(drifts))},
+        )
+
+    shifts = [shift(size) for size in (100, 200, 300)]
+    (one,) = estimates.of_cells(shifts[:1])
+    for estimate in (estimates.of_mean(shifts), *estimates.of_cells(shifts)):
+        assert (estimate.error, estimate.freedom) == pytest.approx((one.error, one.freedom))
+
+
+def test_a_copy_is_no_second_run_and_a_run_without_results_is_named(tmp_path: Path) -> None:
+    a, b = runs(tmp_path, repeats([100, 101, 102]), repeats([100, 101, 102], **LATER))
+    store(a / "3", repeats([100])[0])
+    ran = run(a, b, "--fail-on-regression", "5%")
+    assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (2, "", 1)
+    assert f"{a / '3'}: it holds a trial of {a / '0'}, too: a copy is no second run" in ran.stderr
+    (b / "9" / "trials").mkdir(parents=True)
+    ran = run(b, a)
+    assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (2, "", 1)
+    assert f"{b / '9' / 'trials'}: no result.json found" in ran.stderr
 
 
 def test_a_gate_that_could_not_fail_is_bad_input(tmp_path: Path) -> None:
@@ -461,16 +553,17 @@ def test_out_holds_the_printed_page_and_every_cell_as_csv(tmp_path: Path) -> Non
     assert (tmp_path / "Ω" / "compare.md").read_text(encoding="utf-8") == ran.stdout.removesuffix("\n")
     rows = list(csv.DictReader((tmp_path / "Ω" / "compare.csv").open(encoding="utf-8")))
     assert [row["quantity"] for row in rows] == ["speed", "memory", "accuracy", "usage"]
-    assert (rows[0]["value"], rows[0]["n_a"], rows[0]["verdict"]) == ("1.0", "3", "no difference found")
+    assert (rows[0]["value"], rows[0]["n_a"], rows[0]["verdict"]) == ("1.0", "3", "cannot be told: one run on a side")
+    assert rows[1]["verdict"] == "no difference found"
     means = list(csv.DictReader((tmp_path / "Ω" / "compare-frameworks.csv").open(encoding="utf-8")))
     assert [(row["framework"], row["quantity"]) for row in means] == [
         ("pytorch", "speed"), ("pytorch", "memory"), ("pytorch", "accuracy")
     ]  # fmt: skip
-    assert float(means[0]["loss_at_most_percent"]) > 0
+    assert means[0]["loss_at_most_percent"] == "" and float(means[1]["loss_at_most_percent"]) > 0
 
 
 def test_tables_of_a_comparison_are_whole(tmp_path: Path) -> None:
-    found = compared(tmp_path, repeats([100, 101, 100.5]), repeats([80, 81, 80.5], **LATER))
+    found = compare(*runs(tmp_path, repeats([100, 101, 100.5]), repeats([80, 81, 80.5], **LATER)))
     made = comparison_tables.tables_of(found)
     assert [table.name for table in made] == [
         "compare-geometric-mean", "compare-conditions", "regressions", "compare-frameworks", "compare-speed",

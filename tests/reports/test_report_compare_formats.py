@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 from stored import MACHINE, ended, store, trial
-from test_report_compare import LATER, folders, repeats, run
+from test_report_compare import LATER, folders, repeats, run, runs
 
 from reports.comparing import picture
 from reports.comparing.command import ENDINGS, FORMATS, Asked
@@ -25,7 +25,7 @@ def mixed(tmp_path: Path) -> tuple[Path, Path]:
     """PyTorch slower by a tenth, MXNet as it was, TensorFlow with one repeat, and a cell of A alone."""
     a = [*repeats([100, 101, 102]), *repeats([200, 201, 202], "mxnet"), *repeats([50], "tensorflow")]
     b = [*repeats([90, 91, 92], **LATER), *repeats([200, 201, 202], "mxnet", **LATER)]
-    return folders(tmp_path, [*a, *repeats([100, 101], batch_size=64)], [*b, *repeats([50], "tensorflow", **LATER)])
+    return runs(tmp_path, [*a, *repeats([100, 101], batch_size=64)], [*b, *repeats([50], "tensorflow", **LATER)])
 
 
 @pytest.mark.parametrize("gate", [(), ("--fail-on-regression", "5%")])
@@ -87,7 +87,7 @@ def test_junit_has_a_case_for_each_cell_and_mean_with_failures_for_losses_and_sk
 def test_with_the_gate_junit_fails_and_skips_as_the_exit_code_says(
     tmp_path: Path, speeds: list[float], code: int
 ) -> None:
-    sides = folders(tmp_path, repeats([100, 101, 102, 101]), repeats(speeds, **LATER))
+    sides = runs(tmp_path, repeats([100, 101, 102, 101]), repeats(speeds, **LATER))
     ran = run(*sides, "--fail-on-regression", "5%", "--format", "junit")
     _, failures, _, skipped = counts(ElementTree.fromstring(ran.stdout))
     assert ran.returncode == code
@@ -180,3 +180,23 @@ def test_series_of_one_task_that_differ_in_another_condition_have_names_of_their
     titles = [each.pair.title for each in found.pairs]
     assert len(titles) == len(set(titles)) == 2
     assert all(", threads " in title for title in titles)
+
+
+def test_no_regression_names_the_smallest_loss_that_would_have_been_found_in_every_format(tmp_path: Path) -> None:
+    speeds = [100, 102, 98, 101]
+    sides = runs(tmp_path, repeats(speeds), repeats(speeds, **LATER))
+    told = {name: run(*sides, "--fail-on-regression", "9%", "--format", name) for name in FORMATS}
+    assert {ran.returncode for ran in told.values()} == {0}
+    data = json.loads(told["json"].stdout)
+    (cell,) = (cell for cell in data["pairs"][0]["cells"] if cell["quantity"] == "speed")
+    percent = cell["smallest_loss_found_percent"]
+    assert 1 < percent < 9
+    assert data["smallest_loss_found_percent"]["single_cell"]["speed"] == percent
+    assert data["smallest_loss_found_percent"]["framework_mean"].keys() == {"speed", "memory", "accuracy"}
+    assert data["a"]["runs"] == 4
+    words = "80 % of such comparisons would have found a loss in a single cell of accuracy "
+    assert words in told["md"].stdout and words in html.unescape(told["html"].stdout)
+    assert f"{words}9.0 points, memory 9.0 %, speed 9.0 %, and" in told["md"].stderr, "none below 9 % is asked about"
+    cases = {case.attrib["name"]: case for case in ElementTree.fromstring(told["junit"].stdout).iter("testcase")}
+    out = cases["speed, batch size 32"].findtext("system-out") or ""
+    assert out.startswith("b against a: 1.000 [") and out.endswith(f"would have found a loss of {percent:.1f} %")

@@ -16,9 +16,11 @@ import simulate_coverage
 import simulate_orders
 import simulate_verdicts
 from scipy import stats  # type: ignore[import-untyped]  # it has no stubs of its own
-from stored import store, trial
+from stored import trial
+from test_report_compare import in_runs
 
 from reports.comparing import command, estimates, gate
+from reports.comparing.cell_tests import Replicate
 from reports.order import ERROR
 from runner.command import stable
 from workloads.records.figures import Figure
@@ -44,8 +46,17 @@ def test_what_memory_does_makes_no_false_loss_of_speed(truth: simulate_compare.T
     assert rates.regression <= at_most(ERROR, rates.runs)
 
 
+@pytest.mark.parametrize("truth", simulate_compare.DRIFTS[1:], ids=lambda truth: truth.name)
+def test_runs_that_drift_as_a_whole_make_no_loss_of_speed(truth: simulate_compare.Truth) -> None:
+    once = simulate_compare.rates(truth, 3, 0.03, 5, 1, Replicate.ONE_RUN)
+    assert (once.false_speed, once.passed) == (0, 0), "one run per side cannot tell"
+    for replicate in (Replicate.RUNS, Replicate.REPEATS):
+        rates = simulate_compare.rates(truth, 3, 0.03, 40, 1, replicate)
+        assert rates.false_speed <= at_most(ERROR, rates.runs), replicate
+
+
 def test_a_loss_in_one_framework_makes_no_false_loss_in_another() -> None:
-    rates = simulate_compare.rates(ALL_SLOWER, 3, 0.07, 60, 1)
+    rates = simulate_compare.rates(ALL_SLOWER, 5, 0.07, 60, 1)
     assert rates.false_speed <= at_most(ERROR, rates.runs)
     assert rates.passed == 0
     assert rates.regression >= 95, "and that framework's is found"
@@ -94,9 +105,9 @@ def test_the_command_rules_as_the_simulation_does_and_passes_no_loss_that_it_cou
     tmp_path: Path, truth: simulate_compare.Truth, spread: float, capsys: pytest.CaptureFixture[str]
 ) -> None:
     draws = simulate_compare.draw(truth, 3, spread, np.random.default_rng(1))
-    expected = gate.rule(simulate_compare.tested(draws), 5, False, ())
-    a = store(tmp_path / "a", *trials(draws, 0))
-    b = store(tmp_path / "b", *trials(draws, 1, started_at="2025-11-22T10:00:00+00:00"))
+    expected = gate.rule(simulate_compare.judged(draws), 5, False, ())
+    a = in_runs(tmp_path / "a", trials(draws, 0))
+    b = in_runs(tmp_path / "b", trials(draws, 1, started_at="2025-11-22T10:00:00+00:00"))
     code = command.main([str(a), str(b), "--fail-on-regression", "5%"])
     assert code == expected.outcome != gate.Outcome.PASSED
     assert f"reports: --fail-on-regression 5%: {expected.head}\n" in capsys.readouterr().err

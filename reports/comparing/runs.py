@@ -1,0 +1,57 @@
+"""Read a side of a comparison: one results folder, or a folder that holds several runs of a study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..load import ROOMS, ReportError, Stored
+from ..publishing import archive
+
+
+def read_runs(path: Path) -> tuple[Stored, dict[int, int]]:
+    """Everything that the runs hold, and of each result (by its `id()`) the number of its run.
+
+    Raises ReportError for a run that cannot be read, and for two that hold the same measurement.
+    """
+    folders = _folders(path)
+    runs = [archive.stored(folder) for folder in folders]
+    for folder, stored in zip(folders, runs, strict=True):
+        if not stored.results:
+            first = stored.unreadable[0]
+            raise ReportError(f"{first.path}: {first.reason}; no result of {folder} can be read")
+    _refuse_copies(folders, runs)
+    together = Stored(
+        tuple(result for stored in runs for result in stored.results),
+        tuple(folder for stored in runs for folder in stored.folders),
+        tuple(item for stored in runs for item in stored.unreadable),
+        tuple(folder for stored in runs for folder in stored.unfinished),
+        tuple(folder for stored in runs for folder in stored.in_use),
+        {folder: each for stored in runs for folder, each in stored.attempts.items()},
+    )
+    return together, {id(result): number for number, stored in enumerate(runs) for result in stored.results}
+
+
+def _folders(path: Path) -> list[Path]:
+    """The results folders in it; itself where it is one, or holds none."""
+    if _is_run(path) or not path.is_dir():
+        return [path]
+    try:
+        return sorted(folder for folder in path.iterdir() if _is_run(folder)) or [path]
+    except OSError as error:
+        raise ReportError(f"{path}: cannot be listed: {error.strerror}; check its permissions") from error
+
+
+def _is_run(path: Path) -> bool:
+    """True for a results folder, finished or not, and for a published one."""
+    return any((path / room).is_dir() for room in ROOMS) or (path / archive.ARCHIVE).is_file()
+
+
+def _refuse_copies(folders: list[Path], runs: list[Stored]) -> None:
+    seen: dict[tuple[str, str], Path] = {}
+    for folder, stored in zip(folders, runs, strict=True):
+        for trial in {(result.spec.id, result.started_at) for result in stored.results}:
+            if trial in seen:
+                raise ReportError(
+                    f"{folder}: it holds a trial of {seen[trial]}, too: a copy is no second run; remove it"
+                )
+            seen[trial] = folder
