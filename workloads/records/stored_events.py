@@ -92,9 +92,17 @@ class _AllocatorCounted(_Line, total=False):
     reason: str
 
 
+class _Masks(TypedDict):
+    layer: str
+    values: Number
+    zeros: Share
+    scale: float | None
+
+
 class _EndProbed(_Line, total=False):
     asked_steps: Number
     idle_steps: Number
+    masks: list[_Masks]
     reason: str
     out_of_memory: bool
 
