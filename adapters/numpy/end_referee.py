@@ -225,7 +225,7 @@ def _judged(asked: Asked) -> dict[str, Any]:
     }
 
 
-def _middle(folder: Path) -> dict[str, Any] | None:
+def judge_middle(folder: Path) -> dict[str, Any] | None:
     """`TrialMiddle`; None where the trial was not asked."""
     if not (folder / MIDDLE_FILE).is_file():
         return None
@@ -233,25 +233,27 @@ def _middle(folder: Path) -> dict[str, Any] | None:
     moment = {"epoch": int(asked.saved["epoch"]), "updates": int(asked.saved["steps"])}
     if "reason" in asked.saved:
         return moment | {"reason": str(asked.saved["reason"])}
-    number, telling, idle = 0, 0, 0
-    while f"loss/{number}" in asked.saved:
-        rate = float(asked.saved["rates"][number]) if "rates" in asked.saved else asked.rule.learning_rate
-        before, after = asked.weights(number), asked.weights(number + 1)
-        if (
-            asked.saved[f"loss/{number}"][0] > IDLE_LOSS
-            and rate >= LEAST_RATE * asked.spec.task.optimizer.learning_rate
-        ):
-            telling += 1
-            idle += all(np.array_equal(before[key], array) for key, array in after.items())
-        number += 1
-    return moment | {"asked_steps": telling, "idle_steps": idle} | _judged(asked)
+    return moment | _idle(asked) | _judged(asked)
+
+
+def _idle(asked: Asked) -> dict[str, int]:
+    """How many of the updates had something left to learn, and how many of those left every weight as it was."""
+    losses = [key for key in asked.saved if key.startswith("loss/")]
+    rates, least = asked.saved.get("rates"), LEAST_RATE * asked.spec.task.optimizer.learning_rate
+    found = {"asked_steps": 0, "idle_steps": 0}
+    for number in range(len(losses)):
+        if asked.saved[f"loss/{number}"][0] > IDLE_LOSS and (rates is None or rates[number] >= least):
+            before, after = asked.weights(number), asked.weights(number + 1)
+            found["asked_steps"] += 1
+            found["idle_steps"] += all(np.array_equal(before[key], array) for key, array in after.items())
+    return found
 
 
 def main(folder: Path) -> None:
     """Print one line of JSON: all of `TrialEnd` that the referee tells; null for what is no number."""
     asked = read(folder)
     called = _called(asked)
-    answer = _judged(asked) | {"call": asdict(called) if called else None, "middle": _middle(folder)}
+    answer = _judged(asked) | {"call": asdict(called) if called else None, "middle": judge_middle(folder)}
     print(json.dumps(without_nan(answer), allow_nan=False), flush=True)
 
 

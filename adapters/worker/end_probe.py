@@ -88,10 +88,10 @@ def gather(
     if not workload.draws:
         return idle
     shown = batch(idle_batch(workload, size))[0]
-    return idle | _masks(adapter, workload, prepared.images(-1)[shown], prepared.train.labels[shown])
+    return idle | masks_of(adapter, workload, prepared.images(-1)[shown], prepared.train.labels[shown])
 
 
-def _masks(adapter: Adapter, workload: Workload, images: Images, labels: Labels) -> dict[str, Any]:
+def masks_of(adapter: Adapter, workload: Workload, images: Images, labels: Labels) -> dict[str, Any]:
     """`masks` of the probe's answer to these images; none where the framework gives none."""
     try:
         outputs = adapter.probe(images, labels).outputs
