@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from test_end_gate import trial as make_trial
 from adapters.base import Floats, Order, Probe
 from adapters.numpy import end_referee
 from adapters.numpy.adapter import Adapter
-from adapters.worker import end_probe, middle_probe, trial
+from adapters.worker import end_probe, trial
 from adapters.worker.event_log import EventLog
 from adapters.worker.middle_probe import MiddleProbe
 from adapters.worker.prepare import Prepared
@@ -43,7 +44,7 @@ SGD = OptimizerSpec.named("sgd")
 def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not the epochs before EPOCH."""
     monkeypatch.setitem(WORKLOADS, "plain", PLAIN)
-    monkeypatch.setattr(middle_probe.secrets, "randbelow", lambda most: int(most > EPOCHS - EPOCH))
+    monkeypatch.setattr(secrets, "randbelow", lambda most: int(most > EPOCHS - EPOCH))
 
 
 def middle(folder: Path, adapter: Adapter, rule: OptimizerSpec = SGD, augment: bool = False) -> TrialMiddle:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from probed import IMAGES, LABELS, PLAIN
 
 from adapters.base import Floats, Order
 from adapters.numpy.adapter import Adapter
-from adapters.worker import end_probe, host, middle_probe, steady, trial
+from adapters.worker import end_probe, host, steady, trial
 from adapters.worker.event_log import EventLog
 from adapters.worker.middle_probe import MiddleProbe
 from adapters.worker.prepare import Prepared
@@ -130,7 +131,7 @@ def test_epochs_that_are_long_enough_are_the_window_and_nothing_is_trained_behin
 def test_updates_followed_in_the_middle_are_in_no_segment_and_their_copies_in_no_epochs_time(
     epoch: int, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(middle_probe.secrets, "randbelow", lambda most: int(most > 6 - epoch))
+    monkeypatch.setattr(secrets, "randbelow", lambda most: int(most > 6 - epoch))
     monkeypatch.setattr(steady, "FEWEST_CALLS", 2)
     monkeypatch.setattr(steady, "SHORTEST_S", 0.1)
     usual, asked = (
