@@ -16,7 +16,7 @@ from runner.results import attempt
 from runner.results.assemble import assemble
 from runner.results.attempt import Attempt
 from workloads.records import stored, validation
-from workloads.records.end_evidence import END_FILE, Missing
+from workloads.records.end_evidence import END_FILE, MIDDLE_FILE, Missing
 from workloads.records.events import Event
 from workloads.records.files import (
     EVENTS_FILE,
@@ -105,7 +105,8 @@ def store(folder: Path, result: TrialResult) -> None:
     if path.exists():
         set_aside(path, UNREADABLE_FILE)
     write_json(path, result.to_json())
-    (folder / END_FILE).unlink(missing_ok=True)
+    for name in (END_FILE, MIDDLE_FILE):
+        (folder / name).unlink(missing_ok=True)
     clear_parts(folder)  # of the run that was killed
 
 

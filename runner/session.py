@@ -30,7 +30,7 @@ from runner.stored import TRIALS, StoredTrials
 from runner.too_large import TooLarge
 from runner.trial import now, run_trial
 from workloads.records import attempts
-from workloads.records.end_evidence import END_FILE
+from workloads.records.end_evidence import END_FILE, MIDDLE_FILE
 from workloads.records.figures import STEPS_PEAK
 from workloads.records.files import ATTEMPTS, EVENTS_FILE, RESULT_FILE, write_json
 from workloads.records.job import Job, Kind, TrialSpec
@@ -271,7 +271,8 @@ class Session:
         self.known.pop(spec.id, None)  # an earlier attempt; the new one is stored as the gate sees it, or not yet
         key = self.group(spec)
         self.judge([*(trial for trial in self.known.values() if self.group(trial.spec) == key), result])
-        (folder / END_FILE).unlink(missing_ok=True)  # what came of it is in the result
+        for name in (END_FILE, MIDDLE_FILE):
+            (folder / name).unlink(missing_ok=True)  # what came of it is in the result
         return self.known[spec.id]
 
     def group(self, spec: TrialSpec) -> Group:

@@ -34,6 +34,9 @@ from workloads.records.end_evidence import (
     BACKWARD_MULTIPLY_ADDS,
     CALL,
     END_FILE,
+    IDLE_LOSS,
+    MIDDLE_FILE,
+    SHOWN_AT_ONCE,
     Difference,
     EndCall,
     EndStep,
@@ -46,6 +49,7 @@ from workloads.spec import OptimizerSpec, Workload
 
 DOUBTFUL = 1e-4  # below, float64 is not asked
 SMALL_LOGITS = 1e-6
+LEAST_RATE = 0.01  # of the optimizer's: with less, as at a warm-up's beginning, a step may change nothing
 
 
 @dataclass(frozen=True)
@@ -74,13 +78,21 @@ class Asked:
         """How many the probe made."""
         return sum(key.startswith("batch/") for key in self.saved)
 
+    @property
+    def rules(self) -> list[OptimizerSpec]:
+        """The rule at each step's rate; in the middle of a trial they may differ."""
+        if "rates" not in self.saved:
+            return [self.rule] * self.steps
+        return [replace(self.rule, learning_rate=float(rate)) for rate in self.saved["rates"]]
 
-Answers = tuple[Array, list[Step]]  # (logits, of each step), in one precision
+
+Answers = tuple[Array | None, list[Step]]  # (logits if they were asked, of each step), in one precision
 
 
 def answers(asked: Asked, precision: str) -> Answers:
     """In this precision, from the weights that the worker saved."""
-    return _logits(asked, precision), [_step(asked, number, precision) for number in range(asked.steps)]
+    logits = _logits(asked, precision) if "logits" in asked.saved else None
+    return logits, [_step(asked, number, precision) for number in range(asked.steps)]
 
 
 def _built(asked: Asked, number: int, precision: str) -> Adapter:
@@ -105,7 +117,7 @@ def _step(asked: Asked, number: int, precision: str) -> Step:
     images, labels = asked.images[batch], asked.labels[batch]
     adapter, rule, devices = _built(asked, number, precision), asked.rule.name, asked.spec.placement.devices
     # The first step of two is needed for its loss alone where the state of the optimizer hides its update.
-    if follows_whole_gradient(asked.workload, len(batch)) and (number or rule in ("sgd", "nesterov", "rmsprop")):
+    if follows_whole_gradient(asked.workload, len(batch)) and (number or rule in SHOWN_AT_ONCE):
         if devices > 1:
             loss, gradients = adapter.divide(images, labels, devices)
         else:
@@ -139,17 +151,19 @@ def evaluation_apart(logits: Array, expected: Array) -> float:
     return float(np.sqrt(np.square(logits - expected).sum(axis=1)).max()) / max(size, SMALL_LOGITS)
 
 
-def differences(asked: Asked, exact: Answers, quick: Answers) -> tuple[Difference, list[EndStep]]:
+def differences(asked: Asked, exact: Answers, quick: Answers) -> tuple[Difference | None, list[EndStep]]:
     """(of the logits, of each step) from the more exact answers; the quick ones say what rounding makes."""
     (true_logits, true_steps), (quick_logits, quick_steps) = exact, quick
-    logits = asked.saved["logits"][: len(asked.test_images)]
-    evaluation = Difference(evaluation_apart(logits, true_logits), evaluation_apart(quick_logits, true_logits))
+    evaluation = None
+    if true_logits is not None and quick_logits is not None:
+        logits = asked.saved["logits"][: len(asked.test_images)]
+        evaluation = Difference(evaluation_apart(logits, true_logits), evaluation_apart(quick_logits, true_logits))
     around = [asked.weights(number) for number in range(asked.steps + 1)]
-    taken, rule = int(asked.saved["steps"]), asked.rule
+    taken, rules = int(asked.saved["steps"]), asked.rules
     steps = []
     for number in range(asked.steps):
         loss, true_loss = float(asked.saved[f"loss/{number}"][0]), true_steps[number].loss
-        known = update_differences(rule, around, true_steps, quick_steps, number, taken)
+        known = update_differences(rules, around, true_steps, quick_steps, number, taken)
         worst = max(known, key=lambda key: surplus(known[key]), default=None)
         size = len(asked.batch(number))
         steps.append(
@@ -165,11 +179,11 @@ def differences(asked: Asked, exact: Answers, quick: Answers) -> tuple[Differenc
     return evaluation, steps
 
 
-def read(folder: Path) -> Asked:
-    """What END_FILE and job.json of this folder hold, with the arrays that they name. Raises OSError, KeyError."""
+def read(folder: Path, file: str = END_FILE) -> Asked:
+    """What this file and job.json of the folder hold, with the arrays that they name. Raises OSError, KeyError."""
     job = Job.from_json(json.loads((folder / JOB_FILE).read_text(encoding="utf-8")))
     spec, root = job.trial, folder / job.results
-    workload = network.read(root / spec.inputs["network"].path)
+    workload, saved = network.read(root / spec.inputs["network"].path), weights.load(folder / file)
     names = ("train_images", "train_labels", "test_images")
     images, labels, test_images = (np.load(root / spec.inputs[name].path, mmap_mode="r") for name in names)
     rule = spec.task.optimizer
@@ -177,8 +191,7 @@ def read(folder: Path) -> Asked:
         rule = replace(rule, learning_rate=float(np.load(root / spec.inputs[RATES].path, mmap_mode="r")[-1]))
     if AUGMENTATION in spec.inputs:
         draws = np.load(root / spec.inputs[AUGMENTATION].path, mmap_mode="r")
-        images = cast(Images, Augmented(images, draws[-1], Cost()))
-    saved = weights.load(folder / END_FILE)
+        images = cast(Images, Augmented(images, draws[int(saved.get("epoch", np.array(-1)))], Cost()))
     evaluated = saved.get("evaluated", slice(evaluated_images(workload)))  # the first ones, in a file of before
     return Asked(spec, workload, saved, images, labels, test_images[evaluated], rule)
 
@@ -198,21 +211,49 @@ def _called(asked: Asked) -> EndCall | None:
     return call_difference(call, follow(call, FLOAT64), quick)
 
 
-def main(folder: Path) -> None:
-    """Print one line of JSON: images, `evaluation`, `steps`, `call`, as in `TrialEnd`; null for what is no number."""
-    asked = read(folder)
+def _judged(asked: Asked) -> dict[str, Any]:
+    """How far the framework is off in all that was asked at one moment: `images`, `evaluation`, `steps`."""
     precision, quick = asked.spec.task.precision, answers(asked, FLOAT32)
     evaluation, steps = differences(asked, quick, quick if precision == FLOAT32 else answers(asked, precision))
-    all_differences = [evaluation, *(step.loss for step in steps), *(step.update for step in steps if step.update)]
-    if precision == FLOAT32 and any(not surplus(each) <= DOUBTFUL for each in all_differences):
+    found = [evaluation, *(each for step in steps for each in (step.loss, step.update))]
+    if precision == FLOAT32 and any(not surplus(each) <= DOUBTFUL for each in found if each):
         evaluation, steps = differences(asked, answers(asked, FLOAT64), quick)
-    called = _called(asked)
-    answer: dict[str, Any] = {
-        "images": len(asked.test_images),
-        "evaluation": asdict(evaluation),
+    return {
+        "images": len(asked.test_images) if evaluation else 0,
+        "evaluation": asdict(evaluation) if evaluation else None,
         "steps": [asdict(step) for step in steps],
-        "call": asdict(called) if called else None,
     }
+
+
+def judge_middle(folder: Path) -> dict[str, Any] | None:
+    """`TrialMiddle`; None where the trial was not asked."""
+    if not (folder / MIDDLE_FILE).is_file():
+        return None
+    asked = read(folder, MIDDLE_FILE)
+    moment = {"epoch": int(asked.saved["epoch"]), "updates": int(asked.saved["steps"])}
+    if "reason" in asked.saved:
+        return moment | {"reason": str(asked.saved["reason"])}
+    return moment | _idle(asked) | _judged(asked)
+
+
+def _idle(asked: Asked) -> dict[str, int]:
+    """How many of the updates had something left to learn, and how many of those left every weight as it was."""
+    losses = [key for key in asked.saved if key.startswith("loss/")]
+    rates, least = asked.saved.get("rates"), LEAST_RATE * asked.spec.task.optimizer.learning_rate
+    found = {"asked_steps": 0, "idle_steps": 0}
+    for number in range(len(losses)):
+        if asked.saved[f"loss/{number}"][0] > IDLE_LOSS and (rates is None or rates[number] >= least):
+            before, after = asked.weights(number), asked.weights(number + 1)
+            found["asked_steps"] += 1
+            found["idle_steps"] += all(np.array_equal(before[key], array) for key, array in after.items())
+    return found
+
+
+def main(folder: Path) -> None:
+    """Print one line of JSON: all of `TrialEnd` that the referee tells; null for what is no number."""
+    asked = read(folder)
+    called = _called(asked)
+    answer = _judged(asked) | {"call": asdict(called) if called else None, "middle": judge_middle(folder)}
     print(json.dumps(without_nan(answer), allow_nan=False), flush=True)
 
 

@@ -12,6 +12,7 @@ turn it; the first falls out as above, and AdamW's decay is known. RMSprop has t
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -43,19 +44,30 @@ class Step:
 
 
 def update_differences(
-    rule: OptimizerSpec, weights: list[Parameters], exact: list[Step], quick: list[Step], number: int, taken: int
+    rules: Sequence[OptimizerSpec],
+    weights: list[Parameters],
+    exact: list[Step],
+    quick: list[Step],
+    number: int,
+    taken: int,
 ) -> dict[str, Difference]:
     """{parameter: how far its change by step `number` is off}; empty where that cannot be told.
 
-    `weights` are those before each step and after the last; `taken` updates were made before the first.
+    `rules` are the rule at each step's rate, `weights` those before each step and after the last; `taken` updates were
+    made before the first.
     """
+    rule, earlier = rules[number], rules[max(0, number - 1)]
     if not weights[number + 1] or (number == 0 and rule.name not in ("sgd", "rmsprop")):
         return {}
+    if len({each.learning_rate for each in rules}) > 1 and 0 in (rule.learning_rate, earlier.learning_rate):
+        return {}
     if rule.name in ("adam", "adamw", "rmsprop"):
-        return {ALL: _turned(rule, weights, exact[number], quick[number], number, taken)}
+        return {ALL: _turned((earlier, rule), weights, exact[number], quick[number], number, taken)}
     if rule.weight_decay:
         exact, quick = (_decayed(rule, steps, weights) for steps in (exact, quick))
     memory = 0.0 if rule.name == "sgd" else rule.momentum
+    if rule.learning_rate != earlier.learning_rate:
+        memory *= rule.learning_rate / earlier.learning_rate  # it keeps gradients, not changes
     expected, rounded = (_expected(rule, steps, number, weights[number]) for steps in (exact, quick))
     floor = SMALL_CHANGE * math.sqrt(sum(norm(change) ** 2 for change in expected.values()))
     by_key = {}
@@ -92,21 +104,29 @@ def _decayed(rule: OptimizerSpec, steps: list[Step], weights: list[Parameters]) 
 
 
 def _turned(
-    rule: OptimizerSpec, weights: list[Parameters], step: Step, quick: Step, number: int, taken: int
+    rules: tuple[OptimizerSpec, OptimizerSpec],
+    weights: list[Parameters],
+    step: Step,
+    quick: Step,
+    number: int,
+    taken: int,
 ) -> Difference:
     """The part of the gradient, by absolute value, whose weights were changed against it; 1 where nothing changed.
     Rounding is the part that turns between the two precisions.
     """
+    rule = rules[-1]
     kept = 0.0 if rule.name == "rmsprop" else rule.beta1
-    decay = rule.learning_rate * rule.weight_decay if rule.name == "adamw" else 0.0
-    rates = [_adams_rate(rule, taken + number + behind) if kept else rule.learning_rate for behind in (0, 1)]
+    decays = [each.learning_rate * each.weight_decay if each.name == "adamw" else 0.0 for each in rules]
+    rates = [
+        _adams_rate(each, taken + number + later) if kept else each.learning_rate for later, each in enumerate(rules)
+    ]
     clear = against = total = rounded = seen = 0.0
     for key, gradient in step.gradients.items():
         w1, w2 = (each[key].astype(np.float64) for each in weights[number : number + 2])
-        change = (w1 - w2 - decay * w1) / rates[1]
+        change = (w1 - w2 - decays[1] * w1) / rates[1]
         if kept:
             w0 = weights[number - 1][key].astype(np.float64)
-            change -= kept * (w0 - w1 - decay * w0) / rates[0]
+            change -= kept * (w0 - w1 - decays[0] * w0) / rates[0]
         sizes, least = np.abs(gradient), CLEAR * 2 * spacing(w1) / rates[1]
         known = np.abs(change) > least
         seen += float(sizes[least < FAINT].sum())

@@ -6,8 +6,10 @@ It builds nothing anew: a framework that changed its ways during the trial would
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,8 @@ from numpy.typing import NDArray
 from adapters.base import Adapter, Floats, Order
 from adapters.worker.prepare import Prepared
 from adapters.worker.trainer import train_of
-from workloads.datasets import Images
+from workloads.datasets import Images, Labels
+from workloads.layers import Dropout, Join, Layer
 from workloads.records.end_evidence import (
     CALL,
     CALL_PARTS,
@@ -26,6 +29,7 @@ from workloads.records.end_evidence import (
     IDLE_LOSS,
     IDLE_STEPS,
     LARGE_PARAMETERS,
+    DropoutMasks,
     Outstanding,
     drawn_images,
     evaluated_images,
@@ -64,35 +68,69 @@ def gather(
         return np.resize(generator.permutation(split), (1, size)).astype(np.int32)
 
     arrays: dict[str, NDArray[Any]] = {"steps": np.array(steps)}
-    arrays |= _named(0, adapter.weights())
+    arrays |= named_weights(0, adapter.weights())
     size = spec.cell.batch_size
     drawn = drawn_images(generator, len(test_images), size, evaluated_images(workload))
-    arrays["evaluated"], arrays["logits"] = np.concatenate(drawn), _logits(adapter, test_images, size, drawn)
+    arrays["evaluated"], arrays["logits"] = np.concatenate(drawn), logits_of(adapter, test_images, size, drawn)
     small, train = workload.parameter_count <= LARGE_PARAMETERS, train_of(adapter, spec.part)
     sizes = step_sizes(workload, split, spec.global_batch, spec.passes.last_batch, spec.part)
     for number, images in enumerate(sizes):
         arrays[f"batch/{number}"] = batch(images)
         arrays[f"loss/{number}"] = adapter.read(train(arrays[f"batch/{number}"], rates))
         if small:
-            arrays |= _named(number + 1, adapter.weights())
+            arrays |= named_weights(number + 1, adapter.weights())
     idle_batches = [batch(idle_batch(workload, size)) for _ in range(IDLE_STEPS)] if small else []
     idle = _idle(adapter, lambda order: train(order, rates), idle_batches) if small else {}
     if makes_call(workload, spec.task.optimizer.name, size, spec.placement.devices):
         order = np.concatenate([batch(idle_batch(workload, size)) for _ in range(1 + CALL_ROWS)])
         arrays |= _call(adapter, train, order, rates)
     np.savez(folder / END_FILE, **arrays)  # type: ignore[arg-type]
-    return idle
+    if not workload.draws:
+        return idle
+    shown = batch(idle_batch(workload, size))[0]
+    return idle | masks_of(adapter, workload, prepared.images(-1)[shown], prepared.train.labels[shown])
 
 
-def _logits(adapter: Adapter, images: Images, size: int, drawn: list[NDArray[np.int64]]) -> Floats:
+def masks_of(adapter: Adapter, workload: Workload, images: Images, labels: Labels) -> dict[str, Any]:
+    """`masks` of the probe's answer to these images; none where the framework gives none."""
+    try:
+        outputs = adapter.probe(images, labels).outputs
+    except Exception:  # noqa: BLE001  # whatever a framework raises: what it answered before stays
+        traceback.print_exc()
+        return {}
+    shown = [
+        _mask(layer.name, outputs[before.name], outputs[layer.name])
+        for before, layer in neighbours(workload.layers)
+        if isinstance(layer, Dropout) and before.name in outputs and layer.name in outputs
+    ]
+    return {"masks": [asdict(mask) for mask in shown]}
+
+
+def _mask(layer: str, entering: Floats, leaving: Floats) -> DropoutMasks:
+    telling = entering != 0
+    before, after = entering[telling], leaving[telling]
+    kept = after != 0
+    scale = float(np.median(after[kept] / before[kept])) if kept.any() else None
+    return DropoutMasks(layer, before.size, float((~kept).mean()) if before.size else 0.0, scale)
+
+
+def neighbours(layers: tuple[Layer, ...]) -> Iterator[tuple[Layer, Layer]]:
+    """Yield each layer with the one that its input comes from, in branches, too; not the first of each."""
+    yield from pairwise(layers)
+    for layer in layers:
+        for branch in layer.branches if isinstance(layer, Join) else ():
+            yield from neighbours(branch)
+
+
+def logits_of(adapter: Adapter, images: Images, size: int, drawn: list[NDArray[np.int64]]) -> Floats:
     """Logits of the drawn images, each predicted in its batch, as an evaluation does it."""
     firsts = [int(batch[0]) // size * size for batch in drawn]
     logits = [adapter.predict(np.array(images[first : first + size])) for first in firsts]
     return np.concatenate([each[batch - first] for each, batch, first in zip(logits, drawn, firsts, strict=True)])
 
 
-def _named(number: int, weights: Weights, where: str = "") -> Weights:
-    """As they are after so many steps; copies, for a step may write where they lie."""
+def named_weights(number: int, weights: Weights, where: str = "") -> Weights:
+    """Arrays as they are after so many steps; copies, for a step may write where they lie."""
     return {f"{where}weights/{number}/{key}": np.array(array) for key, array in weights.items()}
 
 
@@ -102,19 +140,19 @@ def _call(
     """One step alone, then all others of `order` (1 + CALL_ROWS, n) in one call; `rate` (1,) where rates differ."""
     rates = None if rate is None else rate * np.array(CALL_PARTS, np.float32)
     arrays = {f"{CALL}/order": order} | ({} if rates is None else {f"{CALL}/rates": rates})
-    arrays |= _named(0, adapter.weights(), f"{CALL}/")
+    arrays |= named_weights(0, adapter.weights(), f"{CALL}/")
     adapter.read(train(order[:1], rate))
-    arrays |= _named(1, adapter.weights(), f"{CALL}/")
+    arrays |= named_weights(1, adapter.weights(), f"{CALL}/")
     arrays[f"{CALL}/losses"] = adapter.read(train(order[1:], rates))
-    return arrays | _named(2, adapter.weights(), f"{CALL}/")
+    return arrays | named_weights(2, adapter.weights(), f"{CALL}/")
 
 
 def _idle(adapter: Adapter, train: Callable[[Order], Any], batches: list[Order]) -> dict[str, int]:
     asked = idle = 0
-    before = _named(0, adapter.weights())
+    before = named_weights(0, adapter.weights())
     for batch in batches:
         loss = float(adapter.read(train(batch))[0])
-        after = _named(0, adapter.weights())
+        after = named_weights(0, adapter.weights())
         if loss > IDLE_LOSS:
             asked += 1
             idle += all(np.array_equal(before[key], array) for key, array in after.items())

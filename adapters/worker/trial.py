@@ -13,6 +13,7 @@ from adapters.base import Adapter, Order
 from adapters.worker import end_probe, host, short_memory, steady
 from adapters.worker.attended import PULSE
 from adapters.worker.event_log import EventLog
+from adapters.worker.middle_probe import MiddleProbe
 from adapters.worker.prepare import Prepared, prepare
 from adapters.worker.steady import WindowTrainer
 from adapters.worker.trainer import Trainer, epoch_batches
@@ -27,7 +28,8 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
     """Everything behind the import; raises what the adapter raises before `finished`."""
     spec, prepared = job.trial, prepare(adapter, job, folder, events)
     workload = prepared.task[0]
-    window = measure(adapter, spec, prepared, events)
+    middle = MiddleProbe(spec, workload, prepared, folder) if prepared.own is None else None
+    window = measure(adapter, spec, prepared, events, middle)
     events.write(Event.FINISHED)
 
     def ran_out(error: Exception) -> bool:
@@ -46,7 +48,9 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
         )
 
 
-def measure(adapter: Adapter, spec: TrialSpec, prepared: Prepared, events: EventLog) -> WindowTrainer:
+def measure(
+    adapter: Adapter, spec: TrialSpec, prepared: Prepared, events: EventLog, middle: MiddleProbe | None = None
+) -> WindowTrainer:
     """The epochs and the window, which may be cut from them."""
     update, split = spec.global_batch, len(prepared.train.images)
     if update > split and spec.passes.last_batch == "drop":
@@ -63,7 +67,7 @@ def measure(adapter: Adapter, spec: TrialSpec, prepared: Prepared, events: Event
         if epoch:
             load_epoch(adapter, prepared, epoch)
         batches = epoch_batches(prepared.order[epoch], update, spec.passes.last_batch)
-        train_epoch(trainer, epoch, batches, events, window)
+        train_epoch(trainer, epoch, batches, events, window, middle)
         if epoch == steady.FIRST_EPOCH - 1:
             window.cut = steady.can_be_cut(spec, workload, split // update, trainer)
         if prepared.draws is not None:
@@ -88,25 +92,36 @@ def load_epoch(adapter: Adapter, prepared: Prepared, epoch: int) -> None:
 
 
 def train_epoch(
-    trainer: Trainer, epoch: int, batches: list[Order], events: EventLog, window: WindowTrainer | None = None
+    trainer: Trainer,
+    epoch: int,
+    batches: list[Order],
+    events: EventLog,
+    window: WindowTrainer | None = None,
+    middle: MiddleProbe | None = None,
 ) -> None:
     """From here on a step's time is that of the epoch without what was warm-up, until epochs are cut.
 
-    What `window` wants of the epoch becomes a segment of it.
+    What `window` wants of the epoch becomes a segment of it; what `middle` draws of it is trained apart.
     """
     first_step, first_image = len(trainer.losses), trainer.images
     if epoch == 0:
         batches = warm_up(trainer, batches, events)
     started_ns, warm_up_steps, copied_s = time.monotonic_ns(), len(trainer.losses), 0.0
-    if window is not None and window.wants(epoch):
-        full, *others = batches
-        left, copied_s = window.train_in_epoch(full)
-        batches = [left, *others]
+    in_window = window is not None and window.wants(epoch)
+    full, *others = batches
+    if middle is not None and (rows := middle.draw(trainer, full, in_window)) is not None:
+        trainer.run(trainer.calls(full[: rows.start]))
+        copied_s = middle.ask(trainer, epoch, full[rows.start : rows.stop])
+        full = full[rows.stop :]
+    if window is not None and in_window:
+        full, settled_s = window.train_in_epoch(full)
+        copied_s += settled_s
+    batches = [full, *others]
     for block in batches:
         trainer.run(trainer.calls(block))
     ended_ns = time.monotonic_ns()
     if len(trainer.losses) > warm_up_steps and not (window is not None and window.cut):
-        trainer.step_s = (ended_ns - started_ns) / 1e9 / (len(trainer.losses) - warm_up_steps)
+        trainer.step_s = ((ended_ns - started_ns) / 1e9 - copied_s) / (len(trainer.losses) - warm_up_steps)
     events.write(
         Event.EPOCH_TRAINED,
         t_ns=ended_ns,

@@ -16,7 +16,7 @@ from workloads.records import attempts as numbered
 from workloads.records import validation
 from workloads.records.build import FLOAT64, REDUCED
 from workloads.records.check_name import JUDGE, CheckName
-from workloads.records.end_evidence import Difference, TrialEnd
+from workloads.records.end_evidence import Difference, TrialEnd, TrialMiddle
 from workloads.records.events import Event
 from workloads.records.evidence import Evidence, Fingerprint
 from workloads.records.files import EVENTS_FILE, JOB_FILE
@@ -134,12 +134,21 @@ def _apart(values: Fingerprint | None, expected: Fingerprint, floor: float) -> f
 
 
 def _end(end: TrialEnd, passed: set[str]) -> Iterator[str]:
+    for moment, names in (
+        (end, (CheckName.END_EVALUATION, CheckName.END_LOSSES)),
+        (end.middle, (CheckName.MIDDLE, CheckName.MIDDLE)),
+    ):
+        if moment is not None:
+            yield from _moment(moment, names, passed)
+
+
+def _moment(end: TrialEnd | TrialMiddle, names: tuple[CheckName, CheckName], passed: set[str]) -> Iterator[str]:
     losses = [step.loss for step in end.steps]
     rounding = max((loss.rounding for loss in losses), default=0.0)
     evaluation = [end.evaluation] if end.evaluation else []
     for name, found, base in (
-        (CheckName.END_EVALUATION, evaluation, END_EVALUATION),
-        (CheckName.END_LOSSES, [replace(loss, rounding=rounding) for loss in losses], END_LOSSES),
+        (names[0], evaluation, END_EVALUATION),
+        (names[1], [replace(loss, rounding=rounding) for loss in losses], END_LOSSES),
     ):
         if name in passed and (worst := _worst(found, base)) > MARGIN:
             yield f"{name}: stored: passed; judged again, it differs by {worst:.0f} times what is allowed"

@@ -5,6 +5,7 @@ All of it comes behind `finished`, when everything that is timed or sampled has 
 
 from __future__ import annotations
 
+import math
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,11 +16,20 @@ from runner.gate.end_referee import REFEREE
 from runner.gate.tolerances import ROUNDOFF
 from runner.project import Project
 from runner.results.assemble import as_it_converged
+from workloads.layers import Dropout
 from workloads.networks import of_trial
 from workloads.records.bounds import compare_with_allowed, show_both
 from workloads.records.build import REDUCED
 from workloads.records.check_name import CheckName
-from workloads.records.end_evidence import END_FILE, Difference, Missing, Outstanding, TrialEnd
+from workloads.records.end_evidence import (
+    END_FILE,
+    Difference,
+    DropoutMasks,
+    Missing,
+    Outstanding,
+    TrialEnd,
+    TrialMiddle,
+)
 from workloads.records.events import Event
 from workloads.records.figures import PRODUCT, SPEED, WINDOW
 from workloads.records.files import EVENTS_FILE
@@ -46,6 +56,11 @@ CALL_LOSSES, CALL_UPDATES = 2e-2, 0.2
 # rounding cancels by chance, so what counts is the largest of all steps, and one rounding at least.
 ROUNDINGS = 5
 TELLING = 0.5  # an update that may be off by more than this of itself is not judged: next to nothing is left to learn
+
+# Adam's second moment, unknown, changes quickly at first, and turns what is taken for a gradient.
+FEWEST_UPDATES = 20
+# Of a Dropout: what its share of zeros may be off by, beside six standard deviations of so many values, and its scale.
+MASK_SIGMAS, MASK_SHARE, MASK_SCALE = 6, 0.005, 0.01
 
 # What was still to be done, in seconds and as a part of the window.
 LEFT_S, LEFT_SHARE = 0.05, 0.02
@@ -80,7 +95,7 @@ def gather(project: Project, folder: Path, spec: TrialSpec, referee_multiply_add
     if workload is None or workload.multiply_adds > referee_multiply_adds:
         reason = "the workload is too large for it"
         return replace(end, missing=Missing.REFEREE, reason=reason).to_json()
-    steps = {name: probed[name] for name in ("asked_steps", "idle_steps") if name in probed}
+    steps = {name: probed[name] for name in ("asked_steps", "idle_steps", "masks") if name in probed}
     try:
         return end.to_json() | steps | REFEREE.ask(project, folder, REFEREE_TIMEOUT_S)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
@@ -89,7 +104,7 @@ def gather(project: Project, folder: Path, spec: TrialSpec, referee_multiply_add
 
 def checks(trial: TrialResult, workload: Workload) -> list[Check]:
     """What can be told of this trial alone; what nothing is known of is left out."""
-    return [*_possible(trial, workload), *(_end(trial, TrialEnd.from_json(trial.end)) if trial.end else ())]
+    return [*_possible(trial, workload), *(_end(trial, workload, TrialEnd.from_json(trial.end)) if trial.end else ())]
 
 
 def is_ours(trial: TrialResult, check: Check) -> bool:
@@ -117,7 +132,7 @@ def _possible(trial: TrialResult, workload: Workload) -> Iterator[Check]:
     yield Check(CheckName.POSSIBLE, needed <= most, detail)
 
 
-def _end(trial: TrialResult, end: TrialEnd) -> Iterator[Check]:
+def _end(trial: TrialResult, workload: Workload, end: TrialEnd) -> Iterator[Check]:
     if end.outstanding is not None:
         yield _nothing_left(trial, end.outstanding)
     if end.missing is Missing.WORKER:
@@ -126,10 +141,54 @@ def _end(trial: TrialResult, end: TrialEnd) -> Iterator[Check]:
         yield Check(CheckName.END_ANSWERED, False, f"our probe of the trial's end ran out of memory: {end.reason}")
     if as_it_converged(trial.figures)[0] is Status.DIVERGED:
         return  # weights that are no numbers agree with nothing
+    yield from _compared(trial, end, "at the trial's end")
+    if end.middle and (found := _middle(trial, end.middle)):
+        yield found
+    if end.masks:
+        yield _masks(workload, end.masks)
+
+
+def _middle(trial: TrialResult, middle: TrialMiddle) -> Check | None:
+    """The first of the end's checks that fails there, else the first; None where nothing was answered.
+
+    Nothing is told of an update that a correct framework may turn: of Adam's first ones, and in fewer digits.
+    """
+    early = trial.spec.task.optimizer.name in ("adam", "adamw") and middle.updates < FEWEST_UPDATES
+    steps = middle.steps
+    if early or trial.spec.task.precision in REDUCED:
+        steps = tuple(replace(step, update=None) for step in steps)
+    asked = {name: getattr(middle, name) for name in ("images", "evaluation", "asked_steps", "idle_steps")}
+    when = f"after {middle.updates} updates, in epoch {middle.epoch + 1},"
+    found = list(_compared(trial, TrialEnd(None, steps=steps, **asked), when))
+    if not found and middle.asked_steps:
+        found = [Check(CheckName.MIDDLE, True, f"{when} {middle.asked_steps} of {middle.asked_steps} changed weights")]
+    first = next((check for check in found if not check.passed), found[0] if found else None)
+    return first and replace(first, name=CheckName.MIDDLE)
+
+
+def _masks(workload: Workload, masks: tuple[DropoutMasks, ...]) -> Check:
+    """The first Dropout whose zeros or scale are not those of its rate, else the first."""
+    rates = {layer.name: layer.rate for layer, _ in workload.walk() if isinstance(layer, Dropout)}
+    said = []
+    for mask in masks:
+        rate = rates[mask.layer]
+        allowed = MASK_SHARE + MASK_SIGMAS * math.sqrt(rate * (1 - rate) / max(1, mask.values))
+        zeros, most = show_both(abs(mask.zeros - rate), allowed, "f", digits=4, fewer=0)
+        said.append((abs(mask.zeros - rate) <= allowed, f"the zeros of {mask.layer} are {zeros} off (allowed {most})"))
+        if mask.scale is not None:
+            scaled = abs(mask.scale * (1 - rate) - 1)
+            what = f"what {mask.layer} keeps is scaled by {mask.scale:.4f}, {1 / (1 - rate):.4f} expected"
+            said.append((scaled <= MASK_SCALE, what))
+    passed, detail = next((each for each in said if not each[0]), said[0])
+    return Check(CheckName.MASKS, passed, f"at the trial's end {detail}")
+
+
+def _compared(trial: TrialResult, end: TrialEnd, when: str) -> Iterator[Check]:
+    """What the referee makes of one moment of the trial."""
     if end.evaluation is not None:
         apart, passed = _judged(end.evaluation, EVALUATION)
         detail = f"the logits of {end.images} test images in evaluation mode differ by {apart}"
-        yield Check(CheckName.END_EVALUATION, passed, f"at the trial's end {detail}")
+        yield Check(CheckName.END_EVALUATION, passed, f"{when} {detail}")
     rounding = max((step.loss.rounding for step in end.steps), default=0.0)
     base = max(LOSSES, ROUNDOFF.get(trial.spec.task.precision, 0.0))
     said = [
@@ -142,14 +201,14 @@ def _end(trial: TrialResult, end: TrialEnd) -> Iterator[Check]:
     if said:
         where, apart, passed = next((each for each in said if not each[-1]), said[0])
         detail = f"the loss of {where} differs by {apart}"
-        yield Check(CheckName.END_LOSSES, passed, f"at the trial's end {detail}")
-    yield from _updates(trial, end)
+        yield Check(CheckName.END_LOSSES, passed, f"{when} {detail}")
+    yield from _updates(trial, end, when)
 
 
-def _updates(trial: TrialResult, end: TrialEnd) -> Iterator[Check]:
+def _updates(trial: TrialResult, end: TrialEnd, when: str) -> Iterator[Check]:
     if end.idle_steps:
         detail = f"{end.idle_steps} of {end.asked_steps} steps changed no weight"
-        yield Check(CheckName.END_UPDATES, False, f"at the trial's end {detail}")
+        yield Check(CheckName.END_UPDATES, False, f"{when} {detail}")
         return
     base = TURNED if trial.spec.task.optimizer.name in ("adam", "adamw") else UPDATES
     telling = [(step, step.update) for step in end.steps if step.update and step.update.resolution < TELLING]
@@ -167,7 +226,7 @@ def _updates(trial: TrialResult, end: TrialEnd) -> Iterator[Check]:
         said.append((what, *_judged(call.update, CALL_UPDATES)))
     said.sort(key=lambda each: each[-1])  # those that fail first
     for what, apart, passed in said[:1]:
-        yield Check(CheckName.END_UPDATES, passed, f"at the trial's end {what} differs by {apart}")
+        yield Check(CheckName.END_UPDATES, passed, f"{when} {what} differs by {apart}")
 
 
 def _judged(difference: Difference, base: float) -> tuple[str, bool]:

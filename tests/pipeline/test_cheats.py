@@ -17,7 +17,7 @@ from copied import copy_project, ignore_neighbours, replace_in, run_in, without_
 
 from runner.environments.definition import read
 from workloads.records.check_name import COUNTS, LATE_NAMES, CheckName
-from workloads.records.end_evidence import END_FILE
+from workloads.records.end_evidence import END_FILE, MIDDLE_FILE
 from workloads.records.events import Event
 from workloads.records.files import EVENTS_FILE
 from workloads.records.result import TrialResult
@@ -31,6 +31,7 @@ SEEN_OF_THE_RIGHT = {
     CheckName.END_EVALUATION,
     CheckName.END_LOSSES,
     CheckName.END_UPDATES,
+    CheckName.MIDDLE,
     CheckName.EPOCHS_AGREE,
     CheckName.NOTHING_LEFT,
     CheckName.POSSIBLE,
@@ -147,4 +148,4 @@ def test_the_tables_leave_what_was_caught_out_and_name_it(judged: tuple[dict[str
 
 def test_nothing_large_is_left_of_a_probe(judged: tuple[dict[str, TrialResult], Path, str]) -> None:
     _, folder, _ = judged
-    assert not list(folder.glob(f"trials/*/{END_FILE}"))
+    assert not [file for name in (END_FILE, MIDDLE_FILE) for file in folder.glob(f"trials/*/{name}")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from reports import load
 from reports.checking import evidence_check
 from reports.publishing import archive, publish
 from workloads.records.check_name import CheckName
-from workloads.records.result import TrialResult
+from workloads.records.result import Check, TrialResult
 from workloads.records.stored import read_result
 
 QUICK = publish.INTO / "2026-11-25-amd-epyc-quick"
@@ -72,12 +73,18 @@ def test_a_verdict_that_its_evidence_does_not_allow_is_found(results: Path, prob
         (lambda end: end["evaluation"].update(apart=0.01), CheckName.END_EVALUATION),
         (lambda end: end["steps"][0]["loss"].update(apart=0.1), CheckName.END_LOSSES),
         (lambda end: end["steps"][0]["loss"].update(apart=None), CheckName.END_LOSSES),
+        (lambda end: end["middle"]["evaluation"].update(apart=0.01), CheckName.MIDDLE),
+        (lambda end: end["middle"]["steps"][0]["loss"].update(apart=0.1), CheckName.MIDDLE),
     ],
 )
 def test_a_verdict_on_its_end_that_the_stored_differences_do_not_allow_is_found(
     results: Path, probes: evidence_check.Probes, change: Callable[[dict[str, Any]], object], name: str
 ) -> None:
-    trial = one(results)
+    trial = one(results)  # stored before there was a middle: here it is another end
+    moment = {key: trial.end[key] for key in ("images", "evaluation", "steps", "asked_steps", "idle_steps")}
+    trial.end["middle"] = copy.deepcopy(moment) | {"epoch": 1, "updates": 60}
+    trial.checks.append(Check(CheckName.MIDDLE, True, "-"))
+    assert not list(evidence_check.differences(trial, probes))
     change(trial.end)
     (line,) = evidence_check.differences(trial, probes)
     assert line.startswith(f"{name}: stored: passed; judged again, it differs by ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from adapters.base import Floats, Order
 from adapters.numpy.adapter import Adapter
 from adapters.worker import end_probe, host, steady, trial
 from adapters.worker.event_log import EventLog
+from adapters.worker.middle_probe import MiddleProbe
 from adapters.worker.prepare import Prepared
 from adapters.worker.trainer import Trainer
 from reports.checking import recompute
@@ -25,6 +27,7 @@ from workloads import weights
 from workloads.datasets import Split, batch_order
 from workloads.records.check_name import CheckName
 from workloads.records.checks import figure_checks
+from workloads.records.end_evidence import MIDDLE_FILE
 from workloads.records.events import Event, Events
 from workloads.records.figures import FOREIGN_CPU, FOREIGN_CPU_EPOCHS, Figure
 from workloads.records.job import TrialSpec
@@ -87,14 +90,16 @@ class Slow(Adapter):
         return super().weights()
 
 
-def trained(folder: Path, adapter: Slow, spec: TrialSpec, count: int = COUNT) -> Events:
+def trained(folder: Path, adapter: Slow, spec: TrialSpec, count: int = COUNT, middle: bool = False) -> Events:
     images, labels = (np.resize(given, (count, *given.shape[1:])) for given in (IMAGES, LABELS))
     split, epochs = Split(images, labels), spec.passes.epochs
     order, task = batch_order(count, epochs, 0), (PLAIN, spec.task.optimizer, weights.draw(PLAIN, 0), 0)
     adapter.load(split.images, split.labels)
     folder.mkdir(exist_ok=True)
     log = EventLog(folder / "events.jsonl")
-    window = trial.measure(adapter, spec, Prepared(split, split, order, task), log)
+    prepared = Prepared(split, split, order, task)
+    probe = MiddleProbe(spec, PLAIN, prepared, folder) if middle else None
+    window = trial.measure(adapter, spec, prepared, log, probe)
     log.write(Event.FINISHED)
     log.write_answer(Event.WINDOW_SETTLED, window.outstanding)
     return read_events(folder / "events.jsonl")
@@ -120,6 +125,30 @@ def test_epochs_that_are_long_enough_are_the_window_and_nothing_is_trained_behin
     assert ended["calls_s"] == pytest.approx([STEP_S] * ended["steps"], abs=1e-4)
     assert SteadyWindow(tuple(ended["segments"])).seconds == pytest.approx(STEP_S * ended["steps"], abs=1e-4)
     assert sum("copied_s" in event for event in events if event["event"] == Event.EPOCH_TRAINED) == 2
+
+
+@pytest.mark.parametrize("epoch", [0, 1, 2, 5])
+def test_updates_followed_in_the_middle_are_in_no_segment_and_their_copies_in_no_epochs_time(
+    epoch: int, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(secrets, "randbelow", lambda most: int(most > 6 - epoch))
+    monkeypatch.setattr(steady, "FEWEST_CALLS", 2)
+    monkeypatch.setattr(steady, "SHORTEST_S", 0.1)
+    usual, asked = (
+        trained(tmp_path / name, Slow(clock, left_s=0.3), varied(SPEC, window_s=0.5), middle=name == "asked")
+        for name in ("usual", "asked")
+    )
+    with np.load(tmp_path / "asked" / MIDDLE_FILE) as saved:
+        assert int(saved["epoch"]) == epoch
+        first = int(saved["steps"])
+    assert epoch * (STEPS + 1) <= first < epoch * (STEPS + 1) + STEPS
+    times_s = [[each.train_s for each in read_epochs(events)] for events in (usual, asked)]
+    assert times_s[1] == pytest.approx(times_s[0], abs=1e-3), "the pause is counted as training"
+    window = named(asked, Event.WINDOW_ENDED)
+    assert window["calls_s"] == pytest.approx([STEP_S] * window["steps"], abs=1e-4)
+    assert SteadyWindow(tuple(window["segments"])).seconds >= 0.5 - 1e-6
+    losses = [[e["train_loss"] for e in events if e["event"] == Event.EPOCH_TRAINED] for events in (usual, asked)]
+    assert losses[0] == losses[1], "what was asked changed the training"
 
 
 def test_what_is_missing_is_trained_behind_the_epochs(tmp_path: Path, clock: Clock) -> None:

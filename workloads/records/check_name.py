@@ -38,6 +38,8 @@ class CheckName(Word):
     END_EVALUATION = "evaluation at its end = the referee's"
     END_LOSSES = "losses at its end = the referee's"
     END_UPDATES = "updates at its end = the referee's"
+    MIDDLE = "updates in its middle = the referee's"
+    MASKS = "masks are drawn at their rate"
     EPOCHS_AGREE = "epochs are as the others'"
 
 
@@ -51,7 +53,7 @@ COUNTS = (
 # one is no number.
 LATE_NAMES = (
     CheckName.POSSIBLE, CheckName.NOTHING_LEFT, CheckName.END_ANSWERED, CheckName.END_EVALUATION,
-    CheckName.END_LOSSES, CheckName.END_UPDATES, CheckName.EPOCHS_AGREE,
+    CheckName.END_LOSSES, CheckName.END_UPDATES, CheckName.MIDDLE, CheckName.MASKS, CheckName.EPOCHS_AGREE,
 )  # fmt: skip
 OF_THE_RUN_ALONE = (
     CheckName.PRECISION, CheckName.TIMES, CheckName.CALLS_ADD_UP, CheckName.ENDED_WELL, CheckName.ALONE, CheckName.GATE,

@@ -16,6 +16,7 @@ from .record import Record
 from .word import Word
 
 END_FILE = "end_probe.npz"  # in the trial's folder, until the referee has read it
+MIDDLE_FILE = "middle_probe.npz"  # the same, of the updates that were followed in the trial's middle
 MOST_EVALUATED = 64  # images of the test split whose logits the referee recomputes
 EVALUATION_MULTIPLY_ADDS = 2 * 10**9  # for all of those, but for FEWEST_EVALUATED
 FEWEST_EVALUATED = 4
@@ -33,6 +34,10 @@ CALL_RULES = ("sgd", "momentum", "nesterov")
 CALL_PARTS = (1.0, 0.5, 0.25, 0.5)  # of the last rate, for each row, where the trial's rates differ
 CALL_PARAMETERS = 10**6  # above, no more copies of the weights are made than there are
 IDLE_LOSS = 0.01  # with less to learn a step may change nothing that float32 can hold
+# Of the trial's own updates in its middle, at most so many are followed, with so much work for the referee: half a
+# second of a core. A whole gradient is three passes of its batch. Above, an update is asked only whether it is one.
+MIDDLE_STEPS, MIDDLE_MULTIPLY_ADDS, WHOLE_PASSES = 3, 24 * 10**8, 3
+SHOWN_AT_ONCE = ("sgd", "nesterov", "rmsprop")  # of two steps, the first one's gradient is needed or enough
 
 
 class Missing(Word):
@@ -98,6 +103,34 @@ class Outstanding:
 
 
 @dataclass(frozen=True)
+class DropoutMasks:
+    """One Dropout's output in training mode, where its input is not zero: `values` of them, the share of zeros, and the
+    median of output by input of the others; None where all are zero.
+    """
+
+    layer: str
+    values: int
+    zeros: float
+    scale: float | None
+
+
+@dataclass(frozen=True)
+class TrialMiddle:
+    """Some of the trial's own updates, drawn by the worker, after `updates` others; `reason` where the framework did
+    not answer. Fields as in `TrialEnd`.
+    """
+
+    epoch: int  # from 0
+    updates: int
+    reason: str | None = None
+    images: int = 0
+    evaluation: Difference | None = None
+    steps: tuple[EndStep, ...] = ()
+    asked_steps: int = 0
+    idle_steps: int = 0
+
+
+@dataclass(frozen=True)
 class TrialEnd(Record):
     """What is known of a trial's end. `evaluation`, of `images`, and `steps` are empty where `missing` says why."""
 
@@ -110,6 +143,8 @@ class TrialEnd(Record):
     asked_steps: int = 0  # of IDLE_STEPS, those with something left to learn
     idle_steps: int = 0  # of those, how many left every weight as it was
     call: EndCall | None = None  # None where none was made, as in trials stored before there was one
+    middle: TrialMiddle | None = None  # the same
+    masks: tuple[DropoutMasks, ...] = ()  # of every Dropout that follows another layer; the same
 
 
 def evaluated_images(workload: Workload) -> int:
@@ -153,6 +188,15 @@ def makes_call(workload: Workload, rule: str, batch_size: int, devices: int) -> 
         and workload.parameter_count <= CALL_PARAMETERS
         and follows_whole_gradient(workload, idle_batch(workload, batch_size))
     )
+
+
+def middle_steps(workload: Workload, rule: str, batch_size: int) -> int:
+    """How many consecutive updates in a trial's middle the referee follows; of one that is no first, all is told."""
+    one_pass = max(1, workload.multiply_adds * batch_size)
+    whole = WHOLE_PASSES if follows_whole_gradient(workload, batch_size) else 1
+    first = whole if rule in SHOWN_AT_ONCE else 1
+    costs = [(first + whole * others) * one_pass for others in range(MIDDLE_STEPS)]
+    return 0 if workload.draws else sum(cost <= MIDDLE_MULTIPLY_ADDS for cost in costs)
 
 
 def step_sizes(

@@ -92,9 +92,17 @@ class _AllocatorCounted(_Line, total=False):
     reason: str
 
 
+class _Masks(TypedDict):
+    layer: str
+    values: Number
+    zeros: Share
+    scale: float | None
+
+
 class _EndProbed(_Line, total=False):
     asked_steps: Number
     idle_steps: Number
+    masks: list[_Masks]
     reason: str
     out_of_memory: bool
 
@@ -271,7 +279,8 @@ def _follows(event: dict[str, Any], before: Events) -> None:
     if before and event["t_ns"] < before[-1]["t_ns"]:
         raise ValueError(f"t_ns {event['t_ns']} is before that of the line before")
     copied_s = event.get("copied_s", 0.0) if event["event"] == Event.EPOCH_TRAINED else 0.0
-    if copied_s and (not before or copied_s > (event["t_ns"] - before[-1]["t_ns"]) / 1e9):
+    starts = [other["t_ns"] for other in before[-2:] if other["event"] != Event.WINDOW_STARTED]  # in an epoch, too
+    if copied_s and (not starts or copied_s > (event["t_ns"] - starts[-1]) / 1e9):
         raise ValueError("copies took longer than the epoch")
     if event["event"] == Event.WINDOW_ENDED:
         begun = [other["t_ns"] for other in before if other["event"] == Event.WINDOW_STARTED]

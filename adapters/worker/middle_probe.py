@@ -1,0 +1,115 @@
+"""The gate's probe in a trial's middle: some of its own updates, each alone in its call, with the weights around them.
+
+Nothing is trained but what the trial trains anyway, so the optimizer's state needs no copy: the referee follows what
+was done. No job names these updates. An epoch is drawn when it begins, and then the updates in it.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adapters.base import Adapter, Order
+from adapters.worker.end_probe import logits_of, named_weights
+from adapters.worker.event_log import in_a_line
+from adapters.worker.prepare import Prepared
+from adapters.worker.steady import are_long_enough
+from adapters.worker.trainer import Trainer, power_of_two
+from workloads.records.end_evidence import (
+    CALL_PARAMETERS,
+    MIDDLE_FILE,
+    drawn_images,
+    evaluated_images,
+    middle_steps,
+)
+from workloads.records.job import TrialSpec
+from workloads.spec import Workload
+
+
+class MiddleProbe:
+    """Draws the updates, once a trial, and leaves MIDDLE_FILE in `folder`."""
+
+    def __init__(self, spec: TrialSpec, workload: Workload, prepared: Prepared, folder: Path) -> None:
+        self.spec, self.workload, self.test_images = spec, workload, prepared.test.images
+        self.file = folder / MIDDLE_FILE
+        self.epochs_left = spec.passes.epochs if workload.parameter_count <= CALL_PARAMETERS else 0
+        self.saved: dict[str, NDArray[Any]] = {}
+
+    def draw(self, trainer: Trainer, full: Order, in_window: bool) -> range | None:
+        """The rows of an epoch's full batches (steps, batch) to be trained by `ask`; None: it is not this epoch.
+
+        They are whole calls, so that no other length of a call is needed. In an epoch of which the window takes its
+        part they are the first, and leave enough for that.
+        """
+        if self.saved or self.epochs_left <= 0:
+            return None
+        self.epochs_left -= 1
+        if not len(full) or secrets.randbelow(self.epochs_left + 1):
+            return None
+        call = min(trainer.steps_a_call(), power_of_two(len(full)))
+        needed = call * -(-self._steps(full) // call)
+        length = min(needed, len(full) // call * call)
+        first = call * secrets.randbelow((len(full) - length) // call + 1)
+        if in_window:
+            return range(length) if are_long_enough(len(full) - length, trainer) else None
+        return range(first, first + length)
+
+    def ask(self, trainer: Trainer, epoch: int, rows: Order) -> float:
+        """Train these rows, one a call. Returns by how many seconds that took longer than it does otherwise."""
+        began_s, trained_s, adapter = time.monotonic(), 0.0, trainer.adapter
+        steps, taken = min(len(rows), self._steps(rows)), len(trainer.losses)
+        followed = min(steps, middle_steps(self.workload, self.spec.task.optimizer.name, rows.shape[1]))
+        self.saved = {"epoch": np.array(epoch), "steps": np.array(taken)}
+        self.saved |= {f"batch/{number}": rows[number : number + 1] for number in range(followed)}
+        if trainer.rates is not None:
+            self.saved["rates"] = trainer.rates[np.minimum(np.arange(taken, taken + steps), len(trainer.rates) - 1)]
+        self._save(lambda: named_weights(0, adapter.weights()))
+        if epoch:  # before the first evaluation this would take what an evaluation takes at first
+            self._save(lambda: self._logits(adapter, taken))
+        for number in range(steps):
+            started_s = time.monotonic()
+            trainer.run(iter([rows[number : number + 1]]))
+            trained_s += time.monotonic() - started_s
+            self.saved[f"loss/{number}"] = np.array(trainer.losses[-1:], np.float32)
+            self._save(lambda after=number + 1: named_weights(after, adapter.weights()))  # type: ignore[misc]
+        self._store()
+        self.saved = {"asked": np.array(True)}
+        started_s = time.monotonic()
+        trainer.run(row[None] for row in rows[steps:])
+        trained_s += time.monotonic() - started_s
+        return time.monotonic() - began_s - min(trained_s, len(rows) * trainer.step_s)
+
+    def _steps(self, full: Order) -> int:
+        """One at least, which shows whether it changes the weights."""
+        return max(1, middle_steps(self.workload, self.spec.task.optimizer.name, full.shape[1]))
+
+    def _logits(self, adapter: Adapter, taken: int) -> dict[str, NDArray[Any]]:
+        generator = np.random.Generator(np.random.PCG64([self.spec.draw.seed, len(self.test_images), taken]))
+        size = self.spec.cell.batch_size
+        drawn = drawn_images(generator, len(self.test_images), size, evaluated_images(self.workload))
+        return {"evaluated": np.concatenate(drawn), "logits": logits_of(adapter, self.test_images, size, drawn)}
+
+    def _store(self) -> None:
+        try:
+            np.savez(self.file, **self.saved)  # type: ignore[arg-type]
+        except OSError:  # the disk is full, perhaps; what was measured is not lost with it
+            traceback.print_exc()
+            self.file.unlink(missing_ok=True)
+
+    def _save(self, ask: Callable[[], dict[str, NDArray[Any]]]) -> None:
+        """Keep what the framework answers; of one that does not, the reason. Training goes on in any case."""
+        if "reason" in self.saved:
+            return
+        try:
+            self.saved |= ask()
+        except Exception as error:  # noqa: BLE001  # whatever a framework raises
+            traceback.print_exc()
+            self.saved = {name: self.saved[name] for name in ("epoch", "steps")}
+            self.saved["reason"] = np.array(in_a_line(error))
