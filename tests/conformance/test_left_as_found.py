@@ -74,7 +74,7 @@ def test_a_step_finds_its_memory_in_the_heap(framework: str, tmp_path: Path) -> 
 
 
 def test_a_heap_that_gives_its_memory_back_is_seen_in_the_page_faults_of_a_step(tmp_path: Path) -> None:
-    told = found("pytorch", "adapters.pytorch.adapter", tmp_path, *SIZES, **FRESH_HEAP)
+    told = found("pytorch", "adapters.pytorch.adapter", tmp_path, *SIZES[:2], **FRESH_HEAP)
     assert min(told[size]["page_faults"] for size in told) > 3 * ALLOWED["page_faults"], told
 
 
