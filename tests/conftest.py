@@ -225,13 +225,12 @@ def lean(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the project, with its environments, for what is about neither memory nor charts: it asks no memory
-    worker and reports as text.
-    """
-    from copied import copy_with_environments, without_memory_workers  # which need what stands here
+    """A copy of the project for what is about neither memory, nor charts, nor neighbours."""
+    from copied import copy_with_environments, ignore_neighbours, without_memory_workers  # which need what stands here
 
     project = copy_with_environments(tmp_path_factory.mktemp("project"))
     without_memory_workers(project)
+    ignore_neighbours(project)
     return project
 
 
