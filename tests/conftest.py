@@ -46,8 +46,8 @@ REAL_FRAMEWORKS = tuple(
 TINY = ("--workload", "tiny", "--dataset", "digits-64")
 # What is asked is not the speed: a neighbour on the machine, who is not rare where tests run, decides nothing.
 PATIENT = ("--retry", "contended")
-# The main job at three of its nine batch sizes, on the CPU also where there is a GPU.
-QUICK_SIZES = (32, 128, 1024)
+# The main job at two of its nine batch sizes, on the CPU also where there is a GPU.
+QUICK_SIZES = (128, 1024)
 QUICK = ("--framework", "all", "--device", "cpu", "--batch-size", *QUICK_SIZES, "--window", 1, *PATIENT)
 
 FOLDERS = {
@@ -225,12 +225,12 @@ def lean(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the project, with its environments, that asks no memory worker, for what is not about memory."""
-    from copied import copy_project, without_memory_workers  # which need what stands here
+    """A copy of the project for what is about neither memory, nor charts, nor neighbours."""
+    from copied import copy_with_environments, ignore_neighbours, without_memory_workers  # which need what stands here
 
-    project = copy_project(tmp_path_factory.mktemp("project"))
-    (project / ".envs").symlink_to(ROOT / ".envs")
+    project = copy_with_environments(tmp_path_factory.mktemp("project"))
     without_memory_workers(project)
+    ignore_neighbours(project)
     return project
 
 

@@ -18,9 +18,23 @@ def copy_project(folder: Path) -> Path:
     return folder
 
 
+def copy_with_environments(folder: Path, *formats: str) -> Path:
+    """The copy trains with the frameworks of this checkout, and reports as text or in `formats`."""
+    project = copy_project(folder)
+    (project / ".envs").symlink_to(ROOT / ".envs")
+    report_in(project, *(formats or ("md", "csv")))
+    return project
+
+
 def without_reports(project: Path) -> None:
     """Tables and charts take longer than a small trial."""
     (project / "reports" / "__main__.py").write_text("")
+
+
+def report_in(project: Path, *formats: str) -> None:
+    """Let the copy report in these formats alone: charts and the page take longer than a small trial."""
+    usual = 'USUAL = ("html", "md", "csv", "png", "svg")'
+    replace_in(project / "reports" / "export.py", usual, f"USUAL = {formats}")
 
 
 def without_memory_workers(project: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 from conftest import PROJECT, ROOT, TINY, bare_environment
-from copied import copy_project, ignore_neighbours
+from copied import copy_project, ignore_neighbours, report_in, without_memory_workers
 
 from runner.cluster import node
 
@@ -31,10 +31,12 @@ sys.exit(main(sys.argv[1:]))
 
 def node_variables(cache: Path, monkeypatch: pytest.MonkeyPatch, **more: str) -> dict[str, str]:
     """Variables of nodes and driver, and of this process: a cache of their own with the project's environments, and a
-    copy of the project (PYTHONPATH) that ignores neighbours.
+    copy of the project (PYTHONPATH) that ignores neighbours, asks no memory worker and reports as text.
     """
     project = copy_project(cache.with_name("project"))
     ignore_neighbours(project)
+    without_memory_workers(project)
+    report_in(project, "md")
     chosen = {"XDG_CACHE_HOME": str(cache), "PYTHONPATH": str(project), **more}
     for name, value in chosen.items():
         monkeypatch.setenv(name, value)

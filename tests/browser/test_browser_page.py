@@ -24,6 +24,11 @@ pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"{CHROMIUM} is no
 
 USAGE = "#s1-usage"
 READY = "html[data-ready]"
+UNFOLD = """parts => document.querySelectorAll(parts).forEach((part) => {
+  for (const fold of part.querySelectorAll(".fold")) fold.open = true;
+  for (let fold = part.closest(".fold"); fold; fold = fold.parentElement.closest(".fold")) fold.open = true;
+})"""
+TRIALS = "#trials-table"
 MARK = "These results come from a tree that was not clean."
 
 
@@ -43,10 +48,13 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def opened(browser: Browser, written: Path) -> Iterator[Callable[..., Page]]:
-    """open(address, folded, **of the browser context) -> page; no page may complain or ask for anything but itself."""
+    """open(address, unfolded, **of the browser context) -> page; no page may complain or ask for anything but itself.
+
+    Of what is folded, only the parts that `unfolded` selects are opened: each chart in sight takes time to be drawn.
+    """
     contexts, complaints, asked = [], [], []
 
-    def open_page(address: str = "", folded: bool = False, **settings: Any) -> Page:
+    def open_page(address: str = "", unfolded: str = ".fold", **settings: Any) -> Page:
         contexts.append(browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **settings}))
         page = contexts[-1].new_page()
         page.on("console", lambda message: complaints.append(message.text) if message.type != "log" else None)
@@ -55,8 +63,8 @@ def opened(browser: Browser, written: Path) -> Iterator[Callable[..., Page]]:
         page.goto(written.as_uri() + address)
         if settings.get("java_script_enabled", True):
             page.wait_for_selector(READY)
-            if not folded:
-                page.evaluate("document.querySelectorAll('.fold').forEach((fold) => (fold.open = true))")
+            if unfolded:
+                page.evaluate(UNFOLD, unfolded)
         return page
 
     yield open_page
@@ -122,7 +130,7 @@ def labels(page: Page, chart: str) -> list[str]:
 
 
 def test_a_heading_sorts_by_number_both_ways_and_says_so(opened: Callable[..., Page]) -> None:
-    page = opened()
+    page = opened(unfolded=USAGE)
     table = f"{USAGE} table"
     published = frameworks(page, table)
     heading = page.locator(f"{table} thead th:nth-child(2)")
@@ -145,7 +153,7 @@ def key_of(text: str) -> tuple[int, float]:
 
 
 def test_the_filter_of_all_trials_shows_what_was_asked_for_and_tells_how_many(opened: Callable[..., Page]) -> None:
-    page = opened()
+    page = opened(unfolded=TRIALS)
     page.get_by_label("Filter rows").last.fill("pytorch 128")
     rows = page.locator("#trials-table tbody tr")
     eventually(page, lambda: rows.count() == 2)
@@ -154,7 +162,7 @@ def test_the_filter_of_all_trials_shows_what_was_asked_for_and_tells_how_many(op
 
 
 def test_all_trials_turn_pages(opened: Callable[..., Page]) -> None:
-    page = opened()
+    page = opened(unfolded=TRIALS)
     rows = page.locator("#trials-table tbody tr")
     assert rows.count() == 50
     page.get_by_role("button", name="Next").click()
@@ -163,7 +171,7 @@ def test_all_trials_turn_pages(opened: Callable[..., Page]) -> None:
 
 
 def test_hovering_a_chart_shows_the_value_and_its_interval(opened: Callable[..., Page]) -> None:
-    page = opened()
+    page = opened(unfolded=f"{USAGE}-chart")
     drawing = drawn(page, f"{USAGE}-chart")
     box = drawing.bounding_box()
     assert box
@@ -176,7 +184,7 @@ def test_hovering_a_chart_shows_the_value_and_its_interval(opened: Callable[...,
 
 
 def test_zooming_changes_what_is_seen_and_back(opened: Callable[..., Page]) -> None:
-    page = opened()
+    page = opened(unfolded=f"{USAGE}-chart")
     chart = f"{USAGE}-chart"
     before = labels(page, chart)
     figure = page.locator(chart)
@@ -187,7 +195,7 @@ def test_zooming_changes_what_is_seen_and_back(opened: Callable[..., Page]) -> N
 
 
 def test_a_box_drawn_with_the_mouse_is_zoomed_into(opened: Callable[..., Page]) -> None:
-    page = opened()
+    page = opened(unfolded=f"{USAGE}-chart")
     chart = f"{USAGE}-chart"
     box = drawn(page, chart).bounding_box()
     assert box
@@ -201,7 +209,7 @@ def test_a_box_drawn_with_the_mouse_is_zoomed_into(opened: Callable[..., Page]) 
 
 
 def test_a_logarithmic_axis_has_no_zero_and_a_linear_one_has(opened: Callable[..., Page]) -> None:
-    page = opened()
+    page = opened(unfolded="")
     chart = "#s1-speed-chart"
     assert "0" in labels(page, chart)
     page.locator(chart).get_by_role("button", name="Larger").click()
@@ -299,7 +307,7 @@ def test_other_charts_start_at_nought_until_they_are_zoomed_into(close: Page) ->
 
 
 def test_points_that_no_line_joins_are_seen(opened: Callable[..., Page]) -> None:
-    page = opened()
+    page = opened(unfolded="#s1-memory-line-chart")
     drawn(page, "#s1-memory-line-chart")
     outlines = page.locator("#s1-memory-line-chart .drawing").first.locator("path[transform][stroke-width^='0.']")
     eventually(page, lambda: outlines.count() >= 3 * 8)
@@ -307,7 +315,7 @@ def test_points_that_no_line_joins_are_seen(opened: Callable[..., Page]) -> None
 
 @pytest.mark.parametrize("width", [320, 390, 1440])
 def test_every_tick_below_a_chart_has_its_label(opened: Callable[..., Page], width: int) -> None:
-    page = opened(viewport={"width": width, "height": 900})
+    page = opened(unfolded=f"{USAGE}-chart, #s1-memory-split-chart", viewport={"width": width, "height": 900})
     for chart in (f"{USAGE}-chart", "#s1-memory-split-chart"):
         sizes = [
             text for text in labels(page, chart) if text in ("4", "8", "16", "32", "64", "128", "256", "512", "1024")
@@ -324,7 +332,7 @@ def test_every_tick_below_a_chart_has_its_label(opened: Callable[..., Page], wid
 def test_a_framework_that_is_switched_off_leaves_every_chart_and_table_and_comes_back(
     opened: Callable[..., Page],
 ) -> None:
-    page = opened()
+    page = opened(unfolded=f"{USAGE}, {USAGE}-chart, #s1-speed, {TRIALS}")
     charts = [f"{USAGE}-chart", "#s1-speed-chart"]
     before = [symbols(page, chart) for chart in charts]
     box = page.get_by_role("checkbox", name="PyTorch")
@@ -346,7 +354,7 @@ def test_a_framework_that_is_switched_off_leaves_every_chart_and_table_and_comes
 
 
 def test_a_panel_of_a_framework_goes_with_it(opened: Callable[..., Page]) -> None:
-    page = opened()
+    page = opened(unfolded="#s1-memory-shares-chart")
     panels = page.locator("#s1-memory-shares-chart .panel:visible .panel-title")
     assert panels.all_inner_texts() == ["TensorFlow", "PyTorch", "MXNet"]
     page.get_by_role("checkbox", name="PyTorch").uncheck()
@@ -354,7 +362,7 @@ def test_a_panel_of_a_framework_goes_with_it(opened: Callable[..., Page]) -> Non
 
 
 def test_the_table_of_all_trials_says_what_the_other_tables_say(opened: Callable[..., Page]) -> None:
-    page = opened()
+    page = opened(unfolded=TRIALS)
     page.get_by_label("Filter rows").last.fill("mxnet 512")
     eventually(page, lambda: page.locator("#trials-table tbody tr").count() == 2)
     heads = page.locator("#trials-table thead th").all_inner_texts()
@@ -365,7 +373,7 @@ def test_the_table_of_all_trials_says_what_the_other_tables_say(opened: Callable
 
 
 def test_a_line_of_a_problem_leads_to_its_trial(opened: Callable[..., Page]) -> None:
-    page = opened()
+    page = opened(unfolded="#problems")
     page.locator("#problems a", has_text="mxnet-cpu-b01024-r0").first.click()
     dialog_holds(page, "out of memory")
 
@@ -380,7 +388,7 @@ BACK_AND_FORTH = """() => new Promise((resolve) => {
 def test_who_goes_back_and_forth_faster_than_the_dialog_closes_is_where_the_address_says(
     opened: Callable[..., Page],
 ) -> None:
-    page = opened()
+    page = opened(unfolded=USAGE)
     page.locator(f"{USAGE} a.trials").first.click()
     dialog = page.get_by_role("dialog")
     dialog.wait_for()
@@ -393,7 +401,7 @@ def test_who_goes_back_and_forth_faster_than_the_dialog_closes_is_where_the_addr
 def test_a_number_leads_to_its_trials_and_each_to_its_conditions_samples_and_log_and_back(
     opened: Callable[..., Page],
 ) -> None:
-    page = opened()
+    page = opened(unfolded=USAGE)
     row = page.locator(f"{USAGE} tbody tr", has_text="PyTorch")
     link = row.locator("a.trials").first
     link.click()
@@ -425,7 +433,7 @@ def test_a_number_leads_to_its_trials_and_each_to_its_conditions_samples_and_log
 
 
 def test_closing_gives_the_focus_back_to_the_number(opened: Callable[..., Page]) -> None:
-    page = opened()
+    page = opened(unfolded=USAGE)
     link = first_trial(page)
     link.focus()
     page.keyboard.press("Enter")
@@ -437,19 +445,19 @@ def test_closing_gives_the_focus_back_to_the_number(opened: Callable[..., Page])
 
 
 def test_the_address_of_a_trial_opens_it_at_once(opened: Callable[..., Page], written: Path) -> None:
-    page = opened()
+    page = opened(unfolded=TRIALS)
     name = page.locator("#trials-table tbody th a").first.inner_text()
-    again = opened(f"#trial-{name}")
+    again = opened(f"#trial-{name}", unfolded="")
     title_holds(again, name)
 
 
 def test_the_address_of_a_trial_that_is_not_there_says_so(opened: Callable[..., Page]) -> None:
-    page = opened("#trial-nothing")
+    page = opened("#trial-nothing", unfolded="")
     dialog_holds(page, "No such trial is on this page.")
 
 
 def test_a_trial_that_did_not_end_well_shows_its_reason_and_no_number(opened: Callable[..., Page]) -> None:
-    page = opened()
+    page = opened(unfolded=TRIALS)
     page.get_by_label("Filter rows").last.fill("out of memory")
     eventually(page, lambda: page.locator("#trials-table tbody tr").count() == 1)
     assert page.locator("#trials-table tbody td").last.inner_text() == "\N{EN DASH}"
@@ -458,7 +466,7 @@ def test_a_trial_that_did_not_end_well_shows_its_reason_and_no_number(opened: Ca
 
 
 def test_markup_in_names_reasons_and_logs_is_text(opened: Callable[..., Page]) -> None:
-    page = opened()
+    page = opened(unfolded=TRIALS)
     page.get_by_label("Filter rows").last.fill("failed")
     page.locator("#trials-table tbody th a").click()
     dialog_holds(page, "Log")
@@ -471,7 +479,7 @@ def test_markup_in_names_reasons_and_logs_is_text(opened: Callable[..., Page]) -
 def test_the_page_goes_dark_with_the_reader_and_its_charts_too(opened: Callable[..., Page]) -> None:
     paper = "getComputedStyle(document.body).backgroundColor"
     ink = """() => getComputedStyle(document.querySelector('#s1-usage-chart svg text')).fill"""
-    page = opened(color_scheme="light")
+    page = opened(unfolded=f"{USAGE}-chart", color_scheme="light")
     drawn(page, f"{USAGE}-chart")
     light = page.evaluate(paper), page.evaluate(ink)
     page.emulate_media(color_scheme="dark")
@@ -488,7 +496,9 @@ def brightness(colour: str) -> float:
 
 @pytest.mark.parametrize("address", ["", "#trial-pytorch-cpu-b00004-r0"])
 def test_a_phone_does_not_scroll_sideways(opened: Callable[..., Page], address: str) -> None:
-    page = opened(viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
+    page = opened(
+        "", TRIALS if address else ".fold", viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True
+    )
     if address:
         page.locator("#trials-table tbody th a").first.click()
         page.get_by_role("dialog").wait_for()
@@ -523,11 +533,15 @@ def test_the_printed_page_has_every_table_and_chart_and_nothing_to_operate(
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("opens", ["page", "phone", "trial", "list", "numbers"])
-def test_axe_finds_no_serious_fault(opened: Callable[..., Page], scheme: str, opens: str) -> None:
+@pytest.mark.parametrize(
+    ("opens", "unfolded"),
+    [("page", ".fold"), ("phone", ".fold"), ("trial", TRIALS), ("list", USAGE), ("numbers", f"{USAGE}-chart")],
+    ids=["page", "phone", "trial", "list", "numbers"],
+)
+def test_axe_finds_no_serious_fault(opened: Callable[..., Page], scheme: str, opens: str, unfolded: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed").Axe()
     size = {"width": 360, "height": 740} if opens == "phone" else {"width": 1280, "height": 900}
-    page = opened(color_scheme=scheme, viewport=size)
+    page = opened(unfolded=unfolded, color_scheme=scheme, viewport=size)
     if opens == "trial":
         page.locator("#trials-table tbody th a").first.click()
         page.locator(".samples-chart svg").wait_for()
@@ -535,7 +549,7 @@ def test_axe_finds_no_serious_fault(opened: Callable[..., Page], scheme: str, op
         first_trial(page).click()
         page.get_by_role("dialog").wait_for()
     elif opens == "numbers":
-        page.locator(".numbers summary").first.click()
+        page.locator(f"{USAGE}-chart .numbers summary").click()
     drawn(page, f"{USAGE}-chart") if opens in ("page", "phone") else None
     found = [
         (fault["id"], fault["nodes"][0]["html"][:200])
@@ -597,7 +611,7 @@ def test_without_javascript_the_tables_and_the_summary_are_there(opened: Callabl
 
 
 def test_a_chart_is_a_table_and_words_too(opened: Callable[..., Page]) -> None:
-    page = opened()
+    page = opened(unfolded=f"{USAGE}-chart")
     figure = page.locator(f"{USAGE}-chart")
     figure.locator("summary").click()
     assert figure.locator("tbody tr").count() == 4, "three frameworks, and the one that failed"
@@ -621,7 +635,7 @@ def test_the_page_of_a_study_is_short_until_it_is_unfolded(
 
 
 def test_the_first_screen_has_the_finding_three_charts_and_the_best_batch_sizes(opened: Callable[..., Page]) -> None:
-    page = opened(folded=True, viewport={"width": 1440, "height": 900})
+    page = opened(unfolded="", viewport={"width": 1440, "height": 900})
     assert "fastest" in page.locator("h1").inner_text()
     charts = ["#s1-speed-chart", "#s1-memory-chart", "#s1-accuracy-chart"]
     boxes = [page.locator(part).bounding_box() for part in (*charts, "#s1-best table")]
@@ -633,7 +647,7 @@ def test_the_first_screen_has_the_finding_three_charts_and_the_best_batch_sizes(
 
 
 def test_a_small_chart_becomes_large_and_small_again(opened: Callable[..., Page]) -> None:
-    page = opened(folded=True)
+    page = opened(unfolded="")
     chart = page.locator("#s1-memory-chart")
     drawing = chart.locator(".drawing")
 
@@ -651,7 +665,7 @@ def test_a_small_chart_becomes_large_and_small_again(opened: Callable[..., Page]
 
 
 def test_an_address_of_something_folded_unfolds_it(opened: Callable[..., Page]) -> None:
-    page = opened(folded=True)
+    page = opened(unfolded="")
     assert page.locator("#trials-table").is_hidden() and page.locator("#s1-step-time table").is_hidden()
     page.locator("nav a", has_text="All trials").click()
     eventually(page, lambda: page.locator("#trials-table").is_visible())
@@ -661,7 +675,7 @@ def test_an_address_of_something_folded_unfolds_it(opened: Callable[..., Page]) 
 
 
 def test_a_point_of_a_chart_leads_to_its_trials(opened: Callable[..., Page]) -> None:
-    page = opened()
+    page = opened(unfolded=f"{USAGE}-chart")
     figure = page.locator(f"{USAGE}-chart")
     figure.locator("summary").click()
     figure.locator("tbody a").first.click()

@@ -81,7 +81,7 @@ def test_the_benchmark_of_loops_trains_in_the_heap_of_a_trial() -> None:
 
 
 def test_a_heap_that_gives_its_memory_back_is_seen_in_the_page_faults_of_a_step(tmp_path: Path) -> None:
-    told = found("pytorch", "adapters.pytorch.adapter", tmp_path, *SIZES, **FRESH_HEAP)
+    told = found("pytorch", "adapters.pytorch.adapter", tmp_path, *SIZES[:2], **FRESH_HEAP)
     assert min(told[size]["page_faults"] for size in told) > 3 * ALLOWED["page_faults"], told
 
 

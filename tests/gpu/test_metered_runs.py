@@ -20,7 +20,7 @@ import numpy as np
 import psutil
 import pytest
 from conftest import REAL_FRAMEWORKS, ROOT, TINY
-from copied import copy_project
+from copied import copy_project, without_memory_workers
 from stand_in import FOREVER_MS, MIB, UUID, UUID_B, Trace, write_trace
 
 from runner.results.gpu import NAMES
@@ -62,6 +62,7 @@ def put_on_the_host(project: Path, framework: str, pid_file: Path) -> None:
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = copy_project(tmp_path_factory.mktemp("project"))
     shutil.rmtree(folder / "reports")  # none is looked at here, and each takes seconds
+    without_memory_workers(folder)
     for framework in (*REAL_FRAMEWORKS, "numpy"):
         put_on_the_host(folder, framework, folder / "pid")
     return folder
@@ -72,7 +73,7 @@ def start(
 ) -> tuple[subprocess.Popen[str], int]:
     """The runner on the stand-in card; the workers do not see the trace, so that to them there is no driver.
 
-    What the probes and memory workers told is kept from one run to the next, the trials are not.
+    What the probes told is kept from one run to the next, the trials are not.
     """
     shutil.rmtree(project / "results" / "trials", ignore_errors=True)
     return begin(project, library, trace, *arguments, **variables)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from conftest import PATIENT, TINY
-from copied import copy_project
+from copied import copy_project, report_in, without_memory_workers
 from stand_in import FOREVER_MS, UUID, Trace, write_trace
 from sweeps import LOCALLY
 from test_metered_runs import put_on_the_host
@@ -33,6 +33,8 @@ def test_each_trial_has_the_card_that_it_was_given_to_itself_and_is_found_again(
     library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = copy_project(tmp_path / "project")
+    report_in(project, "md")
+    without_memory_workers(project)
     for framework in ("numpy", "pytorch"):
         put_on_the_host(project, framework, project / "pid")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from conftest import REAL_FRAMEWORKS, ROOT, TINY, run_runner
+from copied import run_in
 
 from workloads.records.blocks import BLOCKS_FILE, Phase, read_blocks, whole_rounds
 from workloads.records.check_name import JUDGE, CheckName
@@ -54,25 +55,27 @@ def test_every_process_leaves_whole_rounds_in_the_drawn_order_and_is_held_agains
     assert (tmp_path / "report" / "powers-of-two.html").is_file() and not list(tmp_path.glob("trials/*"))
 
 
-def test_what_is_finished_is_not_measured_again_and_an_attempt_is_never_written_over(tmp_path: Path) -> None:
-    run_runner(*NUMPY, "--results", tmp_path)
+def test_what_is_finished_is_not_measured_again_and_an_attempt_is_never_written_over(
+    tmp_path: Path, forgetful: Path
+) -> None:
+    run_in(forgetful, *NUMPY, "--results", tmp_path)
     (name,) = results_of(tmp_path)
     path = tmp_path / "blocks" / name / "result.json"
     result = json.loads(path.read_text())
     path.write_text(json.dumps(result | {"status": "failed", "reason": "made up"}))
-    planned = run_runner(*NUMPY, "--results", tmp_path, "--plan")
+    planned = run_in(forgetful, *NUMPY, "--results", tmp_path, "--plan")
     assert "1 process to run" in planned.stdout
-    run_runner(*NUMPY, "--results", tmp_path)
+    run_in(forgetful, *NUMPY, "--results", tmp_path)
     aside = tmp_path / "blocks" / f"{name}-1"
     assert json.loads((aside / "result.json").read_text())["reason"] == "made up"
     assert read_blocks(aside / BLOCKS_FILE)
     if sides(tmp_path)[0]["status"] == "ok":
-        again = run_runner(*NUMPY, "--results", tmp_path)
+        again = run_in(forgetful, *NUMPY, "--results", tmp_path)
         assert again.returncode == 0 and "1 of 1 processes are finished" in again.stdout, again.stdout
-        assert "0 processes to run" in run_runner(*NUMPY, "--results", tmp_path, "--plan").stdout
+        assert "0 processes to run" in run_in(forgetful, *NUMPY, "--results", tmp_path, "--plan").stdout
 
 
-def test_a_framework_that_computes_something_else_is_in_no_table(tmp_path: Path) -> None:
+def test_a_framework_that_computes_something_else_is_in_no_table(tmp_path: Path, forgetful: Path) -> None:
     """The gate is that of trials."""
     adapters = tmp_path / "adapters"
     folder = adapters / "twin"
@@ -91,7 +94,7 @@ def test_a_framework_that_computes_something_else_is_in_no_table(tmp_path: Path)
     )
     arguments = [each for each in NUMPY if each != "numpy"]
     arguments.insert(1, "twin")
-    done = run_runner(*arguments, "--adapters", adapters, "--results", tmp_path / "results")
+    done = run_in(forgetful, *arguments, "--adapters", adapters, "--results", tmp_path / "results")
     (result,) = results_of(tmp_path / "results").values()
     if result["status"] == "contended":
         pytest.skip("others were on the machine all the time")
@@ -114,8 +117,8 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
 
 @pytest.mark.real
 @pytest.mark.parametrize("framework", REAL_FRAMEWORKS)
-def test_each_framework_does_blocks(framework: str, tmp_path: Path) -> None:
-    done = run_runner("--framework", framework, *CPU, "--results", tmp_path)
+def test_each_framework_does_blocks(framework: str, tmp_path: Path, forgetful: Path) -> None:
+    done = run_in(forgetful, "--framework", framework, *CPU, "--results", tmp_path)
     (result,) = sides(tmp_path)
     blocks = read_blocks(next(tmp_path.glob(f"blocks/*/{BLOCKS_FILE}")))
     assert {block.batch_size for block in blocks} == {7, 8, 9}, done.stdout + done.stderr

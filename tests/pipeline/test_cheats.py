@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import PROJECT, REAL_FRAMEWORKS, ROOT
-from copied import copy_project, ignore_neighbours, replace_in, run_in, without_memory_workers
+from copied import copy_project, ignore_neighbours, replace_in, report_in, run_in, without_memory_workers
 
 from runner.environments.definition import read
 from workloads.records.check_name import COUNTS, LATE_NAMES, CheckName
@@ -83,6 +83,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, TrialRes
     for name in CHEATS:
         add_cheat(project, name)
     without_memory_workers(project)
+    report_in(project, "md")
     ignore_neighbours(project)
     cut_epochs_however_fast_they_are(project)
     done = run_in(project, "--framework", *REAL_FRAMEWORKS, *CHEATS, *CONDITIONS, "--results", results)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import photographs
 import pytest
-from conftest import PATIENT, PROJECT, REAL_FRAMEWORKS, ROOT, TINY, Cells, by_cell, run_runner
+from conftest import PATIENT, PROJECT, REAL_FRAMEWORKS, ROOT, TINY, Cells, by_cell
+from copied import run_in
 
 from runner.environments.definition import read
 from workloads.records.check_name import CheckName
@@ -25,6 +28,12 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("data") / "photos"
     photographs.write(folder, 480, 120)
     return folder
+
+
+@pytest.fixture
+def on_photos(photos: Path, forgetful: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """The command, with the data set of `photos`."""
+    return partial(run_in, forgetful, "--dataset", photos)
 
 
 def trusted_of(frameworks: tuple[str, ...], done: subprocess.CompletedProcess[str], results: Path) -> Cells:
@@ -58,11 +67,11 @@ def assert_trusted(result: dict[str, Any]) -> None:
     ids=["a narrow ResNet-18 by every framework", "the vision transformer"],
 )
 def test_a_folder_of_jpegs_is_learnt_and_the_gate_stays_on(
-    workload: Path | str, frameworks: tuple[str, ...], training: tuple[object, ...], accuracy: float, photos: Path,
-    tmp_path: Path,
+    workload: Path | str, frameworks: tuple[str, ...], training: tuple[object, ...], accuracy: float,
+    on_photos: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path,
 ) -> None:  # fmt: skip
-    done = run_runner(
-        "--framework", *frameworks, "--device", "cpu", "--workload", workload, "--dataset", photos, *training,
+    done = on_photos(
+        "--framework", *frameworks, "--device", "cpu", "--workload", workload, *training,
         "--schedule", "cosine", "--batch-size", 32, "--window", 1, *PATIENT, "--results", tmp_path,
     )  # fmt: skip
     for result in trusted_of(frameworks, done, tmp_path).values():
@@ -73,9 +82,10 @@ def test_a_folder_of_jpegs_is_learnt_and_the_gate_stays_on(
     assert "images 480 to train on and 120 to test with" in report and "fit stretch" in report
 
 
-def test_the_study_runs_as_it_is_written(tmp_path: Path) -> None:
+def test_the_study_runs_as_it_is_written(tmp_path: Path, forgetful: Path) -> None:
     """Its network is that of the test above, where every framework trains it."""
-    done = run_runner(
+    done = run_in(
+        forgetful,
         "--study", EXAMPLES / "my_study.toml", "--framework", "mxnet", "--device", "cpu", "--epochs", 1,
         "--batch-size", 128, "--window", 0.5, *PATIENT, "--results", tmp_path,
     )  # fmt: skip

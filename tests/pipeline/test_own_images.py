@@ -15,6 +15,7 @@ import numpy as np
 import pets_archive
 import pytest
 from conftest import ROOT, bare_environment, by_cell, run_runner
+from copied import run_in
 from PIL import Image
 
 from runner.command.own_data import CACHE_VARIABLE, XDG_VARIABLE
@@ -88,16 +89,18 @@ def the_trial(results: Path) -> dict[str, Any]:
     return result
 
 
-def test_a_folder_of_many_modes_and_sizes_is_trained_judged_and_reported(photos: Path, tmp_path: Path) -> None:
+def test_a_folder_of_many_modes_and_sizes_is_trained_judged_and_reported(
+    photos: Path, tmp_path: Path, forgetful: Path
+) -> None:
     a_folder(photos, lambda number: (30 + number, 60 - number), ("RGB", "RGBA", "P", "CMYK"))
     (photos / "validation" / "cat").mkdir(parents=True)
     shutil.copy(photos / "train/cat/0.png", photos / "validation/cat/0.png")
     (photos / "train" / "cat" / "notes.txt").write_text("none")
     command = asked(tmp_path, "--dataset", photos, "--fit", "crop")
-    planned = run_runner(*command, "--plan")
+    planned = run_in(forgetful, *command, "--plan")
     assert planned.returncode == 0 and "1 trial to run" in planned.stdout and len(cached(photos)) == 1
     written = cached(photos)[0].stat().st_mtime_ns
-    done = run_runner(*command)
+    done = run_in(forgetful, *command)
     assert cached(photos)[0].stat().st_mtime_ns == written  # a plan has decoded what the run takes
     assert "validation/ is not read" in done.stdout and "1 file is no .jpg" in done.stdout, done.stderr
     assert "train/: 40 images to train on" in done.stdout and "test/: 10 images to test with" in done.stdout
@@ -113,14 +116,16 @@ def test_a_folder_of_many_modes_and_sizes_is_trained_judged_and_reported(photos:
     assert array.samefile(tmp_path / "results" / result["spec"]["inputs"]["train_images"]["path"])
 
 
-def test_a_test_split_that_was_drawn_and_images_left_out_stand_in_the_report(photos: Path, tmp_path: Path) -> None:
+def test_a_test_split_that_was_drawn_and_images_left_out_stand_in_the_report(
+    photos: Path, tmp_path: Path, forgetful: Path
+) -> None:
     a_folder(photos, lambda number: (24, 24))
     shutil.rmtree(photos / "test")
     (photos / "train/cat/broken.png").write_bytes(b"no image")
-    refused = run_runner(*asked(tmp_path, "--dataset", photos))
+    refused = run_in(forgetful, *asked(tmp_path, "--dataset", photos))
     assert refused.returncode == 2 and len(refused.stderr.splitlines()) == 1
     assert "1 image cannot be decoded: train/cat/broken.png (no JPEG" in refused.stderr and not cached(photos)
-    done = run_runner(*asked(tmp_path, "--dataset", photos, "--skip-unreadable"))
+    done = run_in(forgetful, *asked(tmp_path, "--dataset", photos, "--skip-unreadable"))
     assert "1 image cannot be decoded and left out: train/cat/broken.png (no JPEG" in done.stdout
     result = the_trial(tmp_path / "results")
     source = result["spec"]["task"]["source"]
@@ -135,11 +140,11 @@ def test_a_test_split_that_was_drawn_and_images_left_out_stand_in_the_report(pho
 
 
 def test_the_users_own_cats_and_dogs_are_trained_on_twice_an_epoch_and_tested_with_what_is_left_over(
-    tmp_path: Path,
+    tmp_path: Path, forgetful: Path
 ) -> None:
     archive = pets_archive.write(tmp_path / "data", count=1002, size=(24, 24))
     more = ("--dataset", "cats-dogs", "--data-dir", archive, "--augment", "zoom-copy", "--test-all", "--epochs", 2)
-    done = run_runner(*asked(tmp_path, *more, "--batch-size", 64))
+    done = run_in(forgetful, *asked(tmp_path, *more, "--batch-size", 64))
     result = the_trial(tmp_path / "results")
     source = result["spec"]["task"]["source"]
     assert (source["train"], source["test"], source["rows"], source["skipped"]) == (2400, 404, 24, 0), done.stderr
@@ -150,9 +155,11 @@ def test_the_users_own_cats_and_dogs_are_trained_on_twice_an_epoch_and_tested_wi
     assert "zoom-copy: each training image, and once more at five quarters of its size" in report
 
 
-def test_images_smaller_than_the_network_takes_are_enlarged_by_its_first_layer(photos: Path, tmp_path: Path) -> None:
+def test_images_smaller_than_the_network_takes_are_enlarged_by_its_first_layer(
+    photos: Path, tmp_path: Path, forgetful: Path
+) -> None:
     a_folder(photos, lambda number: (6, 8))
-    run_runner(*asked(tmp_path, "--dataset", photos))
+    run_in(forgetful, *asked(tmp_path, "--dataset", photos))
     result = the_trial(tmp_path / "results")
     stored = network.read(tmp_path / "results" / result["spec"]["inputs"]["network"]["path"])
     assert stored.input_shape == (6, 8, 3) and stored.layers[0].output_shape((6, 8, 3)) == (24, 24, 3)
@@ -164,7 +171,9 @@ def test_images_smaller_than_the_network_takes_are_enlarged_by_its_first_layer(p
     assert "stored as 6 x 8" in report and "enlarged by the network's first layer" in report
 
 
-def test_an_array_file_is_trained_on_by_a_study_that_lies_beside_it(photos: Path, tmp_path: Path) -> None:
+def test_an_array_file_is_trained_on_by_a_study_that_lies_beside_it(
+    photos: Path, tmp_path: Path, forgetful: Path
+) -> None:
     a_folder(photos / "made", lambda number: (24, 24))
     arrays: dict[str, Any] = {}
     for split in ("train", "test"):
@@ -176,17 +185,17 @@ def test_an_array_file_is_trained_on_by_a_study_that_lies_beside_it(photos: Path
     study.write_text(f'dataset = "{photos.name}.npz"\nworkload = "my_cnn.py"\nfit = "pad"\n')
     command = asked(tmp_path)
     at = command.index("--workload")
-    run_runner("--study", study, *command[:at], *command[at + 2 :])
+    run_in(forgetful, "--study", study, *command[:at], *command[at + 2 :])
     result = the_trial(tmp_path / "results")
     assert result["spec"]["task"]["dataset"] == photos.name and result["spec"]["task"]["source"]["fit"] == "pad"
     images = np.load(tmp_path / "results" / result["spec"]["inputs"]["test_images"]["path"])
     assert np.array_equal(images, arrays["x_test"])
 
 
-def test_a_published_set_is_enlarged_on_the_device_where_a_fit_is_asked_for(tmp_path: Path) -> None:
+def test_a_published_set_is_enlarged_on_the_device_where_a_fit_is_asked_for(tmp_path: Path, forgetful: Path) -> None:
     command = asked(tmp_path, "--dataset", "digits-64", "--fit", "stretch")
     (tmp_path / "my_cnn.py").write_text(NETWORK.replace("binary", "softmax").replace("units=1", "units=10"))
-    run_runner(*command)
+    run_in(forgetful, *command)
     result = the_trial(tmp_path / "results")
     images = np.load(tmp_path / "results" / result["spec"]["inputs"]["train_images"]["path"])
     assert images.shape == (64, 8, 8, 3) and result["spec"]["task"]["source"]["content"] == ""
@@ -251,7 +260,9 @@ def test_bad_images_are_one_line_and_nothing_is_started(name: str, photos: Path,
     assert not (tmp_path / "results" / "trials").exists() and not cached(photos)
 
 
-def test_doubtful_images_are_data_of_the_trial_and_stand_in_the_report(photos: Path, tmp_path: Path) -> None:
+def test_doubtful_images_are_data_of_the_trial_and_stand_in_the_report(
+    photos: Path, tmp_path: Path, forgetful: Path
+) -> None:
     """Every test image is a training image; all are of 12 bits in 16."""
     for split, count in (("train", 8), ("val", 3)):
         for label, name in enumerate(CLASSES):
@@ -259,7 +270,7 @@ def test_doubtful_images_are_data_of_the_trial_and_stand_in_the_report(photos: P
                 grey = np.random.default_rng([label, number]).integers(0, 4096, (24, 24), np.uint16)
                 (photos / split / name).mkdir(parents=True, exist_ok=True)
                 Image.fromarray(grey).save(photos / split / name / f"{number}.png")
-    done = run_runner(*asked(tmp_path, "--dataset", photos))
+    done = run_in(forgetful, *asked(tmp_path, "--dataset", photos))
     assert "6 of 6 images of the test are identical to training images" in done.stdout, done.stderr
     assert "22 of 22 images lost nearly all of their contrast" in done.stdout
     source = the_trial(tmp_path / "results")["spec"]["task"]["source"]
@@ -271,7 +282,7 @@ def test_doubtful_images_are_data_of_the_trial_and_stand_in_the_report(photos: P
     assert "test split as given, in val/" in report
     assert "doubtful images 6 of the test identical to training images, 22 without nearly all" in report
     assert f"Accuracies on {photos.name} are doubtful: of its images there are 6 of the test identical" in report
-    ranged = run_runner(*asked(tmp_path, "--dataset", photos, "--pixel-range", 0, 4095, "--plan"))
+    ranged = run_in(forgetful, *asked(tmp_path, "--dataset", photos, "--pixel-range", 0, 4095, "--plan"))
     assert "contrast" not in ranged.stdout and len(cached(photos)) == 2, ranged.stderr
 
 
@@ -326,7 +337,7 @@ LIMIT_BYTES, COUNT = 500 * 2**20, 5000  # of 224 x 224 x 3 bytes: 718 MiB
 
 @pytest.mark.parametrize("feed", ["host", "device"])
 def test_a_set_larger_than_memory_is_stored_and_trained_on_where_it_stays_with_the_host(
-    feed: str, photos: Path, tmp_path: Path
+    feed: str, photos: Path, tmp_path: Path, forgetful: Path
 ) -> None:
     """RLIMIT_DATA counts what a process has of its own, and no map of a file that it shares with the kernel's cache."""
     labels = np.arange(COUNT) % 2
@@ -348,7 +359,7 @@ def test_a_set_larger_than_memory_is_stored_and_trained_on_where_it_stays_with_t
     large = NETWORK.replace("(24, 24, 3)", "(224, 224, 3)").replace("(4, 4), stride=4", "(32, 32), stride=32")
     (tmp_path / "my_cnn.py").write_text(large)
     command = [sys.executable, "-m", "runner", *map(str, asked_for), "--epochs", "1"]
-    done = subprocess.run(command, cwd=ROOT, preexec_fn=limited, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=forgetful, preexec_fn=limited, capture_output=True, text=True, timeout=300)
     (result,) = by_cell(tmp_path / "results").values()
     if feed == "device":
         assert result["status"] == "out_of_memory", done.stdout + done.stderr

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import TINY, by_cell, run_runner
-from copied import run_in
+from conftest import TINY, by_cell
+from copied import copy_with_environments, run_in
 
 from workloads.records.check_name import LATE_NAMES, CheckName
 
@@ -65,6 +65,12 @@ def make_model(classes):
 SHORT = (*TINY, "--device", "cpu", "--batch-size", 16, 32, "--epochs", 4, "--window", 0.3)
 
 
+@pytest.fixture(scope="session")
+def without_charts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the project whose reports are tables and the page."""
+    return copy_with_environments(tmp_path_factory.mktemp("project"), "html", "md", "csv")
+
+
 def write(folder: Path, framework: str, source: str = "") -> str:
     """What --model is given."""
     (folder / f"{framework}_net.py").write_text(source or MODELS[framework])
@@ -79,11 +85,11 @@ def only(results: Path) -> dict[str, Any]:
 @pytest.mark.real
 @pytest.mark.parametrize("framework", MODELS)
 def test_code_of_each_framework_is_trained_and_measured_and_every_page_says_that_it_is_compared_with_nothing(
-    framework: str, tmp_path: Path
+    framework: str, tmp_path: Path, without_charts: Path
 ) -> None:
     results = tmp_path / "results"
     asked = ("--model", write(tmp_path, framework), *SHORT, "--results", results)
-    done = run_runner(*asked)
+    done = run_in(without_charts, *asked)
     cells = by_cell(results)
     assert set(cells) == {(framework, 16), (framework, 32)}, done.stdout + done.stderr
     for result in cells.values():
@@ -107,7 +113,8 @@ def test_code_of_each_framework_is_trained_and_measured_and_every_page_says_that
         for path in report.glob(f"{name}.csv"):
             assert all(OWN_CODE in row["notes"] for row in csv.DictReader(path.open(encoding="utf-8"))), path
             assert OWN_CODE in path.with_suffix(".md").read_text()
-    assert f"{framework}: {tmp_path / framework}_net.py:make_model, own code" in run_runner(*asked, "--plan").stdout
+    plan = run_in(without_charts, *asked, "--plan").stdout
+    assert f"{framework}: {tmp_path / framework}_net.py:make_model, own code" in plan
 
 
 @pytest.mark.real
@@ -123,11 +130,11 @@ def test_code_of_each_framework_is_trained_and_measured_and_every_page_says_that
     ],
 )  # fmt: skip
 def test_code_that_makes_no_model_of_the_data_is_a_failed_trial_with_its_message(
-    body: str, reason: str, tmp_path: Path
+    body: str, reason: str, tmp_path: Path, forgetful: Path
 ) -> None:
     source = f"from torch import nn\n\ndef make_model(classes):\n    {body}\n"
     short = ("--dataset", "digits-64", "--workload", "tiny", "--device", "cpu", "--batch-size", 16, "--epochs", 1)
-    done = run_runner("--model", write(tmp_path, "pytorch", source), *short, "--results", tmp_path / "results")
+    done = run_in(forgetful, "--model", write(tmp_path, "pytorch", source), *short, "--results", tmp_path / "results")
     assert done.returncode == 1
     result = only(tmp_path / "results")
     assert result["status"] == "failed" and reason in result["reason"], result["reason"]

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT, TINY
-from copied import copy_project, ignore_neighbours, run_in, with_cpu_flags, without_memory_workers
+from conftest import TINY
+from copied import copy_with_environments, ignore_neighbours, run_in, with_cpu_flags, without_memory_workers
 
 from workloads.records import processor
 from workloads.records.figures import EXACT_ACTIVATIONS
@@ -22,8 +22,7 @@ Columns = tuple[Path, dict[str, Any]]  # results folder, result by column
 
 def run_precisions(flags: tuple[str, ...], folder: Path) -> Columns:
     """Train in three precisions on a processor that has these flags, as the project reads them."""
-    project = copy_project(folder / "project")
-    (project / ".envs").symlink_to(ROOT / ".envs")
+    project = copy_with_environments(folder / "project")
     without_memory_workers(project)
     ignore_neighbours(project)
     with_cpu_flags(project, *flags)

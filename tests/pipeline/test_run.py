@@ -163,10 +163,11 @@ SMALL_CNN = Workload(
 """
 
 
-def test_real_cifar10_is_learnt_within_2_gib(real_data: Path, tmp_path: Path) -> None:
+def test_real_cifar10_is_learnt_within_2_gib(real_data: Path, tmp_path: Path, forgetful: Path) -> None:
     network = tmp_path / "small_cnn.py"
     network.write_text(SMALL_CNN)
-    done = run_runner(
+    done = run_in(
+        forgetful,
         *ALL, "--workload", network, "--dataset", "cifar10", "--data-dir", real_data, "--batch-size", 1024,
         "--epochs", 1, "--learning-rate", 0.05, "--window", 1, *PATIENT, "--results", tmp_path / "results",
     )  # fmt: skip

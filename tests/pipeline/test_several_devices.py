@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 from conftest import REAL_FRAMEWORKS, ROOT, TINY, bare_environment, by_cell
-from copied import copy_project, ignore_neighbours, run_in, with_cpu_flags, without_memory_workers
+from copied import copy_with_environments, ignore_neighbours, run_in, with_cpu_flags, without_memory_workers
 
 from workloads.records import processor
 from workloads.records.check_name import LATE_NAMES, CheckName
@@ -30,9 +30,8 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def copy_undisturbed(folder: Path) -> Path:
-    """Copy the project, with its environments, without memory workers and without a limit for neighbours."""
-    project = copy_project(folder)
-    (project / ".envs").symlink_to(ROOT / ".envs")
+    """Copy the project, with its environments, without charts, memory workers and a limit for neighbours."""
+    project = copy_with_environments(folder)
     without_memory_workers(project)
     ignore_neighbours(project)
     return project
@@ -143,12 +142,12 @@ def test_no_rank_outlives_a_runner_that_was_killed_and_the_sampler_saw_all_of_th
 
 
 @pytest.mark.real
-def test_a_rank_that_dies_fails_its_trial_at_once_with_a_reason(tmp_path: Path) -> None:
+def test_a_rank_that_dies_fails_its_trial_at_once_with_a_reason(tmp_path: Path, undisturbed: Path) -> None:
     asked = (*ASKED, *ENDLESS, "--framework", "pytorch", "--devices", 3, "--epochs", 1, "--results", tmp_path)
     runner = subprocess.Popen(
         [sys.executable, "-m", "runner", *map(str, asked)],
-        cwd=ROOT, env=bare_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        text=True,
+        cwd=undisturbed, env=bare_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
     ranks = ranks_of(psutil.Process(runner.pid), 2, within_s=300)
     events = list(tmp_path.glob("trials/*/events.jsonl"))

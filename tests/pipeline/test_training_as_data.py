@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import PATIENT, REAL_FRAMEWORKS, ROOT, TINY, by_cell, run_runner
+from conftest import PATIENT, REAL_FRAMEWORKS, ROOT, TINY, by_cell
 from copied import run_in
 
 from workloads.records.check_name import LATE_NAMES, CheckName
@@ -18,10 +18,10 @@ NUMPY = (*TINY, *ASKED, "--framework", "numpy", "--isolation", "here")
 TRAINING = ("--optimizer", "adamw", "--schedule", "cosine", "--warm-up", 0.2, "--augment", "flip-crop")
 
 
-def test_two_schedules_are_two_tables_and_each_is_judged_at_its_own_rates(tmp_path: Path) -> None:
+def test_two_schedules_are_two_tables_and_each_is_judged_at_its_own_rates(tmp_path: Path, forgetful: Path) -> None:
     results = tmp_path / "results"
     for more in ((), ("--schedule", "one-cycle"), ("--schedule", "step", "--weight-decay", 0.01)):
-        done = run_runner(*NUMPY, "--optimizer", "nesterov", *more, "--results", results)
+        done = run_in(forgetful, *NUMPY, "--optimizer", "nesterov", *more, "--results", results)
         assert done.returncode == 0, done.stdout + done.stderr
     report = (results / "report" / "report.md").read_text()
     assert "learning rate 0.01, one-cycle schedule" in report
@@ -29,14 +29,14 @@ def test_two_schedules_are_two_tables_and_each_is_judged_at_its_own_rates(tmp_pa
     assert sum(line.startswith("## ") and line[3].isdigit() for line in report.splitlines()) == 3
     (rates, other) = sorted((results / "inputs").glob("rates-b16-*.npy"))
     assert np.load(rates).shape == np.load(other).shape == (8,)
-    assert "3 of 3" not in run_runner(*NUMPY, "--optimizer", "nesterov", "--plan", "--results", results).stdout
+    assert "3 of 3" not in run_in(forgetful, *NUMPY, "--optimizer", "nesterov", "--plan", "--results", results).stdout
 
 
-def test_a_rate_scaled_with_the_batch_size_is_one_table_of_all_batch_sizes(tmp_path: Path) -> None:
+def test_a_rate_scaled_with_the_batch_size_is_one_table_of_all_batch_sizes(tmp_path: Path, forgetful: Path) -> None:
     results = tmp_path / "results"
     asked = (*TINY, *ASKED[:2], "--batch-size", 8, 32, *ASKED[4:], "--framework", "numpy", "--isolation", "here")
     scaled = ("--scale-learning-rate", "linear", "--base-batch-size", 8, "--learning-rate", 0.005)
-    done = run_runner(*asked, *scaled, "--results", results)
+    done = run_in(forgetful, *asked, *scaled, "--results", results)
     assert done.returncode == 0, done.stdout + done.stderr
     cells = by_cell(results)
     assert {result["status"] for result in cells.values()} == {"ok"}

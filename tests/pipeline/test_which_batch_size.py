@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import PROJECT, REAL_FRAMEWORKS, TINY, by_cell, run_runner
-from copied import add_framework
+from copied import add_framework, run_in
 from rich.console import Console
 
 from reports.batch_size import answers, recommendation
@@ -158,10 +158,10 @@ class Adapter(adapter.Adapter):
 
 
 @pytest.mark.real
-def test_all_frameworks_are_asked_and_stand_in_one_table(tmp_path: Path) -> None:
+def test_all_frameworks_are_asked_and_stand_in_one_table(tmp_path: Path, forgetful: Path) -> None:
     results = tmp_path / "results"
     asked = ("--framework", *REAL_FRAMEWORKS, *TINY, "--device", "cpu", "--window", 0.2, "--answer", "noise-scale")
-    done = run_runner("batch-size", *asked, "--epochs", 1, "--results", results)
+    done = run_in(forgetful, "batch-size", *asked, "--epochs", 1, "--results", results)
     assert done.returncode == 0, done.stdout + done.stderr
     stored = json.loads((results / "batch-size.json").read_text())
     assert {answers["framework"] for answers in stored["frameworks"]} == set(REAL_FRAMEWORKS)

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import PATIENT, TINY, make_spec, run_runner, varied
+from conftest import PATIENT, TINY, make_spec, varied
+from copied import run_in
 
 from runner.machine.description import Gpu
 from runner.results import memory_forecast
@@ -88,13 +89,13 @@ def test_capacity_is_that_of_the_device_asked_about() -> None:
 
 
 @pytest.mark.slow
-def test_the_plan_tells_what_it_knows_of_memory(tmp_path: Path) -> None:
+def test_the_plan_tells_what_it_knows_of_memory(tmp_path: Path, lean: Path) -> None:
     """Four small trials of the referee are measured; then a batch is planned that no machine holds."""
     asked: tuple[object, ...] = (*TINY, *PATIENT, "--framework", "numpy", "--device", "cpu", "--isolation", "here")
     asked += ("--epochs", 1, "--window", 0.2)
-    done = run_runner(*asked, "--batch-size", 64, 256, 1024, 4096, "--results", tmp_path)
+    done = run_in(lean, *asked, "--batch-size", 64, 256, 1024, 4096, "--results", tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    plan = run_runner(*asked, "--batch-size", 64, 10_000_000, "--plan", "--results", tmp_path)
+    plan = run_in(lean, *asked, "--batch-size", 64, 10_000_000, "--plan", "--results", tmp_path)
     assert plan.returncode == 0, plan.stderr
     (line,) = [line for line in plan.stdout.splitlines() if "10000000" in line]
     assert "will not fit" in line and "GiB there" in line

@@ -27,7 +27,7 @@ from workloads.records.status import Status
 from workloads.temporary import new_folder, temporary_folder
 
 ROOT = Path(__file__).parents[2]
-SIGNALS = 200
+SIGNALS = 100
 DEAD_WITHIN_S = 5.0
 BUILT: Events = [{"event": Event.BUILT, "t_ns": 0}]
 FINISHED: Events = [*BUILT, {"event": Event.FINISHED, "t_ns": 1}]
@@ -53,7 +53,7 @@ def all_gone(mark: str) -> list[str]:
     return left
 
 
-def test_of_200_signals_at_a_workers_birth_none_leaves_a_process(tmp_path: Path) -> None:
+def test_of_100_signals_at_a_workers_birth_none_leaves_a_process(tmp_path: Path) -> None:
     """SIGINT, SIGTERM and SIGKILL of the runner, SIGKILL of runner and sampler, 0 to 10 ms after the birth."""
     command = [sys.executable, str(Path(__file__).with_name("births.py")), str(tmp_path), "16", str(SIGNALS)]
     environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
