@@ -33,6 +33,7 @@ from workloads.records.events import Event, Events
 from workloads.records.figures import ACCURACY, AUGMENT, CPU_QUOTA, DIVERGED_STEP, GPU_USAGE, Figure
 from workloads.records.files import DRIVER_SAMPLES_FILE, METER_FILE, SAMPLES_FILE
 from workloads.records.job import TrialSpec
+from workloads.records.reported import processes_check
 from workloads.records.result import Check, Epoch, TrialResult
 from workloads.records.samples import DRIVER_COLUMNS, Samples, read_samples
 from workloads.records.status import Status
@@ -153,6 +154,7 @@ def checks_of(records: Records, figures: dict[str, Figure], epochs: list[Epoch])
     )
     if (window := SteadyWindow.of(ended.last)) is not None:
         checks += sample_checks(window.edges, samples)
+        checks += processes_check(records.spec, figures, window.edges, samples)
     if records.spec.placement.device != "cpu":
         checks.append(alone_on_all(records.gpus, ended.events))
     checks += times_checks(ended)

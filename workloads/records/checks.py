@@ -13,17 +13,16 @@ import numpy as np
 from ..spec import Workload
 from . import figures as registry
 from .bounds import show_both
-from .build import FLOAT64
 from .check_name import CheckName
 from .figures import Figure, FigureSpec, Method
 from .job import ANEW, TrialSpec
+from .reported import reported_checks
 from .result import Check, Epoch, TrialResult
 from .samples import PERIOD_S, Samples
 
 SHORTEST_S, FEWEST_SAMPLES = 5.0, 10
 ENERGY_TOLERANCE = 0.05
 SURE = 2.0  # times a 95 % interval: what a check of readings leaves to chance, so that it seldom fails by it
-SCALAR_BYTES = 256  # for each parameter tensor, beside its two moments: a step counter, beta's powers
 CLOCK_DRIFT_S = 0.05
 CONTENDED_PERCENT = 25.0  # of a CPU trial's cores, taken by others: its speed is not its own
 THROTTLED_PERCENT = 1.0  # of the window x the cores allotted, withheld by a CPU quota
@@ -71,7 +70,7 @@ def figure_checks(
         *_energy(figures),
         *_stalls(figures),
         *_throttled(figures),
-        *_adam(spec, workload, figures),
+        *reported_checks(spec, workload, figures),
     ]
 
 
@@ -222,28 +221,6 @@ def _throttled(figures: dict[str, Figure]) -> Iterator[Check]:
         detail = f"{percent:.1f} % of the cores' time in the window was withheld by a quota of {quota:g} cores; "
         detail += f"more than {THROTTLED_PERCENT:g} % is too much"
         yield Check(CheckName.NOT_THROTTLED, percent <= THROTTLED_PERCENT, detail)
-
-
-def _adam(spec: TrialSpec, workload: Workload | None, figures: dict[str, Figure]) -> Iterator[Check]:
-    state_bytes = _values(figures, registry.MEMORY_PARTS["optimizer"])
-    if check := optimizer_check(spec, workload, state_bytes[0] if state_bytes else None):
-        yield check
-
-
-def optimizer_check(spec: TrialSpec, workload: Workload | None, state_bytes: float | None) -> Check | None:
-    """Adam keeps two moments of each trained number and a few scalars, in every framework; None for another rule, an
-    unknown state or workload.
-
-    A tensor whose moments were forgotten, or a state shared or counted twice, lies outside: at least the two moments,
-    at most SCALAR_BYTES a parameter tensor more.
-    """
-    if spec.task.optimizer.name not in ("adam", "adamw") or state_bytes is None or workload is None:
-        return None
-    trainable_bytes = workload.parameter_count * (8 if spec.task.precision == FLOAT64 else 4)
-    extra = state_bytes - 2 * trainable_bytes
-    most = SCALAR_BYTES * len(workload.parameter_shapes())
-    detail = f"{state_bytes:.0f} bytes of state, {trainable_bytes} trainable; 0 to {most} bytes of scalars are allowed"
-    return Check(CheckName.ADAM, 0 <= extra <= most, detail)
 
 
 def sample_checks(edges: tuple[float, float], samples: Samples) -> list[Check]:
