@@ -48,7 +48,7 @@ class CheckName(Word):
 
 
 # A trial that miscounts has no speed and no accuracy. One in another precision is another column's. A window that is
-# faster than the epochs of the same trial did other work. One whose times are false has no speed, nor has one whose work
+# faster than the epochs of the same trial did other work. One whose times are false has no speed, nor one whose work
 # was done on other cores, or by processes whose memory no figure has.
 COUNTS = (
     CheckName.SPEED_IDENTITY, CheckName.STEPS_IDENTITY, CheckName.WINDOW_SPEED, CheckName.TIMES, CheckName.CALLS_ADD_UP,

@@ -40,8 +40,9 @@ def reported_checks(spec: TrialSpec, workload: Workload | None, figures: Mapping
         return
     if check := optimizer_check(spec, workload, _value(figures, registry.MEMORY_PARTS["optimizer"])):
         yield check
-    yield from _parameters(spec, workload, figures)
-    yield from _activations(figures)
+    if spec.placement.devices == 1:  # of several, frameworks count one copy or all
+        yield from _parameters(spec, workload, figures)
+        yield from _activations(figures)
     yield from _needed(spec, workload, figures)
 
 
@@ -65,11 +66,14 @@ def optimizer_check(spec: TrialSpec, workload: Workload | None, state_bytes: flo
     if state_bytes is None or workload is None:
         return None
     rule = spec.task.optimizer.name
+    adam = rule in ("adam", "adamw")
+    if not adam and spec.placement.devices > 1:  # frameworks count one copy or all
+        return None
     trainable_bytes = workload.parameter_count * _value_bytes(spec)
     extra = state_bytes - SLOTS[rule] * trainable_bytes
     most = SCALAR_BYTES * len(workload.parameter_shapes())
     detail = f"{state_bytes:.0f} bytes of state, {trainable_bytes} trainable; 0 to {most} bytes of scalars are allowed"
-    name = CheckName.ADAM if rule in ("adam", "adamw") else CheckName.SLOTS
+    name = CheckName.ADAM if adam else CheckName.SLOTS
     return Check(name, 0 <= extra <= most, detail)
 
 
@@ -114,7 +118,11 @@ def _needed(spec: TrialSpec, workload: Workload, figures: Mapping[str, Figure]) 
     """Compare the processor time that was seen with what the reported speed needs at the framework's own product of
     matrices. In fewer digits, and on a GPU, nothing is known of it.
     """
-    used, speed, product = _used_cores(spec, figures), _value(figures, registry.SPEED), _value(figures, registry.PRODUCT)
+    used, speed, product = (
+        _used_cores(spec, figures),
+        _value(figures, registry.SPEED),
+        _value(figures, registry.PRODUCT),
+    )
     if spec.placement.device != "cpu" or spec.task.precision in REDUCED:
         return
     if used is None or not product or speed is None:

@@ -17,11 +17,8 @@ def serve(worker: Connection) -> None:
     own = adapter.Adapter()
     while True:
         verb, arguments, named = worker.recv()
-        try:
-            answer = getattr(own, verb)(*arguments, **named)
-            worker.send((own.read(answer) if verb == "train" else answer, None))
-        except Exception as error:
-            worker.send((None, error))
+        answer = getattr(own, verb)(*arguments, **named)
+        worker.send(own.read(answer) if verb == "train" else answer)
 
 
 class Adapter:
@@ -44,10 +41,7 @@ class Adapter:
 
     def _ask(self, verb: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         self.daemon.send((verb, arguments, named))
-        answer, error = self.daemon.recv()
-        if error is not None:
-            raise error
-        return answer
+        return self.daemon.recv()
 
     def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> Floats:
         losses: Floats = self._ask("train", (order, rates, part), {})
