@@ -59,8 +59,8 @@ def copy_again(adapter: Adapter, images: Images) -> dict[str, tuple[float, ...]]
 
 
 def _copy(adapter: Adapter) -> tuple[float, float]:
-    """Seconds of one copy of the weights, and the process's own processor time in it, in user mode: the kernel's share is
-    that of handing out pages, which the first copy behind a training pays.
+    """Seconds of one copy of the weights, and the process's own processor time in it in user mode. The kernel's part is
+    the handing out of pages, which the first copy after training pays for.
     """
     began_s, cpu_before_s = time.monotonic(), host.user_s()
     adapter.weights()

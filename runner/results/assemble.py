@@ -33,7 +33,7 @@ from workloads.records.events import Event, Events
 from workloads.records.figures import ACCURACY, AUGMENT, CPU_QUOTA, DIVERGED_STEP, GPU_USAGE, Figure
 from workloads.records.files import DRIVER_SAMPLES_FILE, METER_FILE, SAMPLES_FILE
 from workloads.records.job import TrialSpec
-from workloads.records.reported import processes_check
+from workloads.records.reported import processes_check, threads_check
 from workloads.records.result import Check, Epoch, TrialResult
 from workloads.records.samples import DRIVER_COLUMNS, Samples, read_samples
 from workloads.records.status import Status
@@ -160,7 +160,8 @@ def checks_of(records: Records, figures: dict[str, Figure], epochs: list[Epoch])
     checks += times_checks(ended)
     if Event.FINISHED in ended.last:
         checks.append(ended_well(ended))
-    return [*checks, *precision_check(records.spec.task.precision, ended.last.get(Event.OPENED, {}).get("facts", {}))]
+    facts = ended.last.get(Event.OPENED, {}).get("facts", {})
+    return [*checks, *threads_check(records.spec, facts), *precision_check(records.spec.task.precision, facts)]
 
 
 def precision_check(asked: str, facts: Mapping[str, Any]) -> Iterator[Check]:

@@ -13,7 +13,7 @@ from workloads.networks import WORKLOADS
 from workloads.records.check_name import COUNTS, CheckName
 from workloads.records.checks import figure_checks
 from workloads.records.figures import Figure, Method
-from workloads.records.reported import LEAST_ACTIVATIONS, LONE_CORE, PROCESSES_BYTES, processes_check
+from workloads.records.reported import LEAST_ACTIVATIONS, LONE_CORE, PROCESSES_BYTES, processes_check, threads_check
 from workloads.records.samples import COLUMNS, Samples
 from workloads.spec import OPTIMIZER_NAMES, SLOTS, OptimizerName, OptimizerSpec
 
@@ -94,3 +94,14 @@ def test_memory_of_a_process_beside_the_worker_is_seen(devices: int, verdict: li
 
     assert made(own + 0.9 * PROCESSES_BYTES) == [True] * len(verdict)
     assert made(2 * own) == verdict
+
+
+@pytest.mark.parametrize(
+    ("facts", "verdict"),
+    [({"intra_op_threads": 2}, [True]), ({"intra_op_threads": 4}, [False]), ({}, []), ({"intra_op_threads": "2"}, [])],
+)
+def test_a_framework_that_names_other_threads_than_allotted_is_named(
+    facts: dict[str, Any], verdict: list[bool]
+) -> None:
+    assert [check.passed for check in threads_check(make_spec(threads=2), facts)] == verdict
+    assert not threads_check(make_spec(threads=2, devices=2), facts)

@@ -7,6 +7,7 @@ A figure that nobody knows leaves its check out. The margins are measured: docs/
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -153,3 +154,14 @@ def processes_check(
     shown, allowed = show_both(known.max() / 2**20, most / 2**20, "f", digits=0, fewer=0)
     detail = f"all of its processes had {shown} MiB in the window, the worker itself {figure.value / 2**20:,.0f}"
     return [Check(CheckName.PROCESSES, bool(known.max() <= most), f"{detail} ({allowed} MiB allowed)")]
+
+
+def threads_check(spec: TrialSpec, facts: Mapping[str, Any]) -> list[Check]:
+    """Compare the threads that a framework says it computes with to those allotted; of several devices, which share
+    them in ways of their own, nothing.
+    """
+    told = facts.get("intra_op_threads")
+    if spec.placement.devices > 1 or type(told) is not int:
+        return []
+    allotted = spec.placement.device_threads
+    return [Check(CheckName.THREADS, told == allotted, f"it says {told} threads, {allotted} are allotted")]

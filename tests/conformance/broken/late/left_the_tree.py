@@ -9,7 +9,7 @@ from typing import Any
 from adapters.base import Floats, Order
 from adapters.pytorch import adapter
 
-FRAMEWORK, CAUGHT_BY = "pytorch", {"the worker's memory is all of its processes'"}
+FRAMEWORK, CAUGHT_BY = "pytorch", {"the worker's memory is that of all its processes"}
 
 
 def serve(worker: Connection) -> None:
