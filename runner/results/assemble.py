@@ -26,7 +26,7 @@ from runner.results.window import (
 )
 from workloads.networks import of_trial
 from workloads.records.build import REDUCED, TF32
-from workloads.records.check_name import COUNTS, CheckName
+from workloads.records.check_name import COUNTS, DISTURBABLE, CheckName
 from workloads.records.checks import clock_checks, figure_checks, sample_checks
 from workloads.records.disturbance import disturbance
 from workloads.records.events import Event, Events
@@ -206,12 +206,17 @@ def seen_s(events: Events) -> float:
 
 
 def ending(records: Records, figures: dict[str, Figure], checks: list[Check]) -> tuple[Status, str | None]:
-    """(status, reason): how the worker ended; where that was well, what its figures are worth."""
+    """(status, reason): how the worker ended; where that was well, what its figures are worth. A disturbed trial is
+    tried again, and not accused by what a disturbance alone can do.
+    """
     if records.ended.status != Status.OK:
         return records.ended.status, records.ended.reason
-    if wrong := next((check for check in checks if check.name in COUNTS and not check.passed), None):
-        return Status.UNVERIFIED, f"{wrong.name}: {wrong.detail}"
-    return as_it_was(records.spec, figures, checks)
+    undisputed = as_it_was(records.spec, figures, checks)
+    excused = DISTURBABLE if undisputed[0] is Status.CONTENDED else ()
+    wrong = [check for check in checks if check.name in COUNTS and check.name not in excused and not check.passed]
+    if wrong:
+        return Status.UNVERIFIED, f"{wrong[0].name}: {wrong[0].detail}"
+    return undisputed
 
 
 def augmentation(events: Events) -> dict[str, Figure]:

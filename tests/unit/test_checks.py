@@ -167,6 +167,7 @@ def trained(seconds: float, images: int = 1000) -> Epoch:
         ([trained(1.0), trained(0.3), trained(0.8)], True),
         ([trained(1.0), trained(0.2), trained(0.3), trained(0.6)], False),  # faster than the window by more
         ([trained(1.0), trained(0.4), trained(0.5)], None),  # too short in all: fixed costs decide
+        ([trained(1.0), trained(0.9), trained(9.0), trained(1.1)], True),  # one disturbed epoch of three
         ([trained(4.0)], None),
     ],
 )

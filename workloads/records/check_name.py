@@ -55,6 +55,9 @@ COUNTS = (
     CheckName.SPEED_IDENTITY, CheckName.STEPS_IDENTITY, CheckName.WINDOW_SPEED, CheckName.TIMES, CheckName.CALLS_ADD_UP,
     CheckName.PRECISION, CheckName.CORES, CheckName.NEEDED, CheckName.PROCESSES,
 )  # fmt: skip
+# Of those, what one process that stands still for a moment can break. A disturbed trial has no speed either way, and is
+# tried once more.
+DISTURBABLE = (CheckName.TIMES, CheckName.CALLS_ADD_UP)
 # What the gate finds beyond a framework's first probe. A trial that lacks one was not looked at so, and one that fails
 # one is no number.
 LATE_NAMES = (
