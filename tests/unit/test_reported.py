@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ CATALOGUE = sorted(WORKLOADS)
 SECOND = 10**9
 
 
-def verdicts(figures: dict[str, float | None], workload: str = "osu-cnn", **changes: Any) -> dict[str, bool]:
+def verdicts(figures: Mapping[str, float | None], workload: str = "osu-cnn", **changes: Any) -> dict[str, bool]:
     made = {
         name: Figure(value, "-", reason="nobody knows" if value is None else None) for name, value in figures.items()
     }

@@ -1,7 +1,7 @@
 """Checks of what a worker reports of itself, each with a margin: memory against what its workload must have, processor
 time and cores against what was allotted and what its speed needs.
 
-A figure that nobody knows leaves its check out. The margins are measured: docs/margins.md.
+A figure that nobody knows leaves its check out. The margins are measured: docs/evidence/margins.md.
 """
 
 from __future__ import annotations
