@@ -62,7 +62,7 @@ def optimizer_check(spec: TrialSpec, workload: Workload | None, state_bytes: flo
     state or workload.
 
     A tensor whose slots were forgotten, or a state shared or counted twice, lies outside: at least the slots, at most
-    SCALAR_BYTES a parameter tensor more.
+    SCALAR_BYTES a parameter tensor more with Adam. Of other rules only a state that is too small fails.
     """
     if state_bytes is None or workload is None:
         return None
@@ -75,16 +75,16 @@ def optimizer_check(spec: TrialSpec, workload: Workload | None, state_bytes: flo
     most = SCALAR_BYTES * len(workload.parameter_shapes())
     detail = f"{state_bytes:.0f} bytes of state, {trainable_bytes} trainable; 0 to {most} bytes of scalars are allowed"
     name = CheckName.ADAM if adam else CheckName.SLOTS
-    return Check(name, 0 <= extra <= most, detail)
+    return Check(name, extra >= 0 and (extra <= most or not adam), detail)
 
 
 def _parameters(spec: TrialSpec, workload: Workload, figures: Mapping[str, Figure]) -> Iterator[Check]:
-    """Parameters are sums of arrays, so they must be right to the byte."""
+    """Parameters are sums of arrays: no fewer bytes than the workload has."""
     reported = _value(figures, registry.MEMORY_PARTS["parameters"])
     if reported is not None:
         expected = workload.parameter_count * _value_bytes(spec)
         detail = f"{reported:.0f} bytes of parameters, {expected} by the workload's definition"
-        yield Check(CheckName.PARAMETERS, reported == expected, detail)
+        yield Check(CheckName.PARAMETERS, reported >= expected, detail)
 
 
 def _activations(figures: Mapping[str, Figure]) -> Iterator[Check]:
