@@ -39,7 +39,7 @@ Timed = list[tuple[Event, float, dict[str, Any]]]  # event, s, what it says
 
 SECOND = 10**9
 OK = Outcome(0, False, 12.0)
-LARGE = {"parameters": 2**20, "optimizer": 2**20, "activations": 2**23}  # no fewer than the network has
+LARGE = {"parameters": 2**20, "optimizer": 2**20, "activations": 2**32}  # no fewer than the network has
 TOLD = {"parts": dict.fromkeys(MEMORY_PARTS, 8) | LARGE, "step_peak": 64, "peak": 70, "steps": 6}
 
 
