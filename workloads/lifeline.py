@@ -71,6 +71,7 @@ def main(owner: int, descriptor: int, command: list[str]) -> None:
     if not os.read(descriptor, 1):
         return
     bind_group(descriptor)
+    adopt(True)  # kept by COMMAND: what leaves its parent stays below it, where its processor time is counted
     try:
         os.execvp(command[0], command)
     except OSError as error:

@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.base import Adapter, Floats, Order
+from adapters.worker import host
+from adapters.worker.attended import PULSE
 from adapters.worker.prepare import Prepared
 from adapters.worker.trainer import train_of
 from workloads.datasets import Images, Labels
@@ -30,7 +32,6 @@ from workloads.records.end_evidence import (
     IDLE_STEPS,
     LARGE_PARAMETERS,
     DropoutMasks,
-    Outstanding,
     drawn_images,
     evaluated_images,
     idle_batch,
@@ -38,19 +39,37 @@ from workloads.records.end_evidence import (
     step_sizes,
 )
 from workloads.records.job import TrialSpec
+from workloads.records.outstanding import COPIES_AGAIN, FIRST_TWO
 from workloads.spec import Workload
 from workloads.weights import Weights
 
 
-def outstanding(adapter: Adapter) -> dict[str, Any]:
-    """What `Outstanding` says: weights cannot be copied before all updates are done."""
-    wall_s, cpu_s = [], []
-    for _ in range(2):
-        began_s, cpu_before_s = time.monotonic(), time.process_time()
-        adapter.weights()
-        wall_s.append(time.monotonic() - began_s)
-        cpu_s.append(time.process_time() - cpu_before_s)
-    return asdict(Outstanding(*wall_s, *cpu_s))
+def outstanding(adapter: Adapter) -> dict[str, float]:
+    """The first two copies of an `Outstanding`: weights cannot be copied before all updates are done."""
+    first, second = _copy(adapter), _copy(adapter)
+    return dict(zip(FIRST_TWO, (first[0], second[0], first[1], second[1]), strict=True))
+
+
+def copy_again(adapter: Adapter, images: Images) -> dict[str, tuple[float, ...]]:
+    """Copies of the weights when nothing is left to be done: the logits of `images`, which come before each, need all
+    weights, and leave caches and heap as training does.
+    """
+    copies = []
+    for _ in range(COPIES_AGAIN):
+        adapter.predict(np.array(images))
+        copies.append(_copy(adapter))
+        PULSE.beat(time.monotonic())
+    wall_s, cpu_s = zip(*copies, strict=True)
+    return {"again_s": wall_s, "again_cpu_s": cpu_s}
+
+
+def _copy(adapter: Adapter) -> tuple[float, float]:
+    """Seconds of one copy of the weights, and the process's own processor time in it in user mode. The kernel's part is
+    the handing out of pages, which the first copy after training pays for.
+    """
+    began_s, cpu_before_s = time.monotonic(), host.user_s()
+    adapter.weights()
+    return time.monotonic() - began_s, host.user_s() - cpu_before_s
 
 
 def gather(

@@ -23,6 +23,11 @@ def interruptions() -> Interruptions:
     return Interruptions(usage.ru_minflt, usage.ru_nvcsw)
 
 
+def user_s() -> float:
+    """Processor time in user mode, of this process and all its threads."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_utime
+
+
 def resident_bytes() -> int | None:
     """In use now (VmRSS)."""
     return _read("status", "VmRSS")

@@ -14,8 +14,10 @@ from adapters.base import Order
 from adapters.worker import end_probe, host
 from adapters.worker.event_log import EventLog
 from adapters.worker.trainer import Rounds, Trainer, endless_batches
+from workloads.datasets import Images
 from workloads.records.events import Event
 from workloads.records.job import TrialSpec
+from workloads.records.outstanding import FIRST_TWO, Outstanding
 from workloads.spec import Workload
 
 FIRST_EPOCH = 2  # counted from 0: the one before it, in which nothing of the kind is compiled, tells a step's time
@@ -114,13 +116,19 @@ class WindowTrainer:
             **self.interruptions._asdict(),
         )
 
-    def outstanding(self) -> dict[str, Any]:
-        """The sums over all segments, of which the last was settled just now or before. Raises what a copy raised."""
+    def outstanding(self, images: Images, on_cpu: bool) -> dict[str, Any]:
+        """The sums over all segments, of which the last was settled just now or before. Where more seems left than may
+        be, copies are made again, each behind the logits of `images`. Raises what a copy raised.
+        """
         if self.failure is None and len(self.copies) < len(self.segments):
             self.settle()
         if self.failure is not None:
             raise self.failure
-        return {name: sum(copy[name] for copy in self.copies) for name in self.copies[0]}
+        sums: dict[str, Any] = {name: sum(copy[name] for copy in self.copies) for name in FIRST_TWO}
+        sums["segments"] = len(self.copies)
+        if Outstanding(**sums).seems_left(self.window_s - self.missing_s, on_cpu):
+            sums |= end_probe.copy_again(self.trainer.adapter, images)
+        return sums
 
 
 def evened(calls_s: list[float]) -> list[float]:

@@ -36,7 +36,8 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
         return short_memory.culprit_of(error, adapter, spec) is not None
 
     if prepared.own is None:
-        events.write_answer(Event.WINDOW_SETTLED, window.outstanding, ran_out)  # at once: what was left
+        images, on_cpu = prepared.test.images[: spec.cell.batch_size], spec.placement.device == "cpu"
+        events.write_answer(Event.WINDOW_SETTLED, lambda: window.outstanding(images, on_cpu), ran_out)  # at once
     events.write_answer(Event.HOST_COUNTED, lambda: {"proportional_bytes": host.proportional_bytes()})
     events.write_answer(Event.ALLOCATOR_COUNTED, lambda: {"counts": adapter.memory()})
     # Behind all that counts: it trains on. Own code is held against nothing.

@@ -12,6 +12,7 @@ from workloads.records.events import Events
 from workloads.records.figures import WINDOW
 from workloads.records.files import EVENTS_FILE, METER_FILE, OTHER_SAMPLES_FILE, SAMPLES_FILE
 from workloads.records.job import TrialSpec
+from workloads.records.reported import processes_check, threads_check
 from workloads.records.result import Check, TrialResult
 from workloads.records.samples import Samples, read_samples
 from workloads.records.status import Status
@@ -70,6 +71,7 @@ def trial(result: TrialResult, trial_dir: Path, shown: bool = True) -> list[str]
             findings.append(str(error))
     workload = of_trial(result.spec, trial_dir.parent.parent)
     repeated = figure_checks(result.spec, workload, result.figures, result.epochs)
+    repeated += threads_check(result.spec, result.facts)
     try:
         repeated += clock_checks(result.figures, read_meter(trial_dir / METER_FILE).get("clocks", []))
     except ValueError as error:
@@ -78,7 +80,8 @@ def trial(result: TrialResult, trial_dir: Path, shown: bool = True) -> list[str]
         events, samples = read_events(trial_dir / EVENTS_FILE), read_samples(trial_dir / SAMPLES_FILE)
         segments = recompute.segments_of(events)
         if segments:
-            repeated += sample_checks((segments[0][0], segments[-1][1]), samples)
+            edges = segments[0][0], segments[-1][1]
+            repeated += sample_checks(edges, samples) + processes_check(result.spec, result.figures, edges, samples)
         others = [
             read_samples(trial_dir / OTHER_SAMPLES_FILE.format(number))
             for number, _ in enumerate(result.spec.placement.others, start=1)

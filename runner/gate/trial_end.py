@@ -26,7 +26,6 @@ from workloads.records.end_evidence import (
     Difference,
     DropoutMasks,
     Missing,
-    Outstanding,
     TrialEnd,
     TrialMiddle,
 )
@@ -34,6 +33,8 @@ from workloads.records.events import Event
 from workloads.records.figures import PRODUCT, SPEED, WINDOW
 from workloads.records.files import EVENTS_FILE
 from workloads.records.job import TrialSpec
+from workloads.records.outstanding import FIRST_TWO, Outstanding
+from workloads.records.reported import FAST_ALGORITHMS
 from workloads.records.result import Check, TrialResult
 from workloads.records.status import Status
 from workloads.records.stored_events import read_events
@@ -62,11 +63,6 @@ FEWEST_UPDATES = 20
 # Of a Dropout: what its share of zeros may be off by, beside six standard deviations of so many values, and its scale.
 MASK_SIGMAS, MASK_SHARE, MASK_SCALE = 6, 0.005, 0.01
 
-# What was still to be done, in seconds and as a part of the window.
-LEFT_S, LEFT_SHARE = 0.05, 0.02
-
-# Fast algorithms for 3 x 3 convolutions need up to four times fewer (Winograd F(4 x 4), Lavin & Gray 2016).
-FAST_ALGORITHMS = 4
 CORE_HERTZ = 6e9
 CORE_FLOP = 2 * 2 * 16  # a cycle: two units, a fused multiply-add each, of 16 lanes of float32
 REDUCED_CORE_FLOP = 2 * 16 * 16 * 32 // 16  # AMX: a product of two tiles of 16 x 32 two-byte numbers in 16 cycles
@@ -84,8 +80,8 @@ def gather(project: Project, folder: Path, spec: TrialSpec, referee_multiply_add
     if Event.FINISHED not in events or spec.task.own_code:
         return {}
     settled, probed = (events.get(event, {}) for event in (Event.WINDOW_SETTLED, Event.END_PROBED))
-    names = Outstanding.__dataclass_fields__
-    end = TrialEnd(Outstanding(**{name: settled[name] for name in names}) if names.keys() <= settled.keys() else None)
+    told = {name: settled[name] for name in Outstanding.__dataclass_fields__ if name in settled}
+    end = TrialEnd(Outstanding(**told) if told.keys() >= {*FIRST_TWO} else None)
     if end.outstanding is None or not (folder / END_FILE).is_file() or "reason" in probed:
         reason = settled.get("reason", probed.get("reason", "the worker ended before it had answered"))
         limited = spec.placement.memory_limit_bytes is not None
@@ -238,13 +234,10 @@ def _judged(difference: Difference, base: float) -> tuple[str, bool]:
 
 
 def _nothing_left(trial: TrialResult, copies: Outstanding) -> Check:
-    """A neighbour on the machine makes a copy slow, but not its processor time: on a CPU both must be longer."""
-    left_s = copies.first_s - copies.second_s
-    if trial.spec.placement.device == "cpu":
-        left_s = min(left_s, copies.first_cpu_s - copies.second_cpu_s)
     window = trial.figures.get(WINDOW.name)
     window_s = window.value if window is not None and window.value is not None else trial.spec.window_s
-    allowed_s = max(LEFT_S, LEFT_SHARE * window_s)
+    left_s, allowed_s = copies.compare_with_allowed(window_s, trial.spec.placement.device == "cpu")
     left, allowed = show_both(max(0.0, left_s), allowed_s, "f", digits=3, fewer=0)
     detail = f"{left} s of work were left when the window of {window_s:.2f} s had ended (allowed {allowed} s)"
+    detail += f"; copied {len(copies.again_s)} times again" * bool(copies.again_s)
     return Check(CheckName.NOTHING_LEFT, left_s <= allowed_s, detail)

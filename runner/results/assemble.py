@@ -26,13 +26,14 @@ from runner.results.window import (
 )
 from workloads.networks import of_trial
 from workloads.records.build import REDUCED, TF32
-from workloads.records.check_name import COUNTS, CheckName
+from workloads.records.check_name import COUNTS, DISTURBABLE, CheckName
 from workloads.records.checks import clock_checks, figure_checks, sample_checks
 from workloads.records.disturbance import disturbance
 from workloads.records.events import Event, Events
 from workloads.records.figures import ACCURACY, AUGMENT, CPU_QUOTA, DIVERGED_STEP, GPU_USAGE, Figure
 from workloads.records.files import DRIVER_SAMPLES_FILE, METER_FILE, SAMPLES_FILE
 from workloads.records.job import TrialSpec
+from workloads.records.reported import processes_check, threads_check
 from workloads.records.result import Check, Epoch, TrialResult
 from workloads.records.samples import DRIVER_COLUMNS, Samples, read_samples
 from workloads.records.status import Status
@@ -153,12 +154,14 @@ def checks_of(records: Records, figures: dict[str, Figure], epochs: list[Epoch])
     )
     if (window := SteadyWindow.of(ended.last)) is not None:
         checks += sample_checks(window.edges, samples)
+        checks += processes_check(records.spec, figures, window.edges, samples)
     if records.spec.placement.device != "cpu":
         checks.append(alone_on_all(records.gpus, ended.events))
     checks += times_checks(ended)
     if Event.FINISHED in ended.last:
         checks.append(ended_well(ended))
-    return [*checks, *precision_check(records.spec.task.precision, ended.last.get(Event.OPENED, {}).get("facts", {}))]
+    facts = ended.last.get(Event.OPENED, {}).get("facts", {})
+    return [*checks, *threads_check(records.spec, facts), *precision_check(records.spec.task.precision, facts)]
 
 
 def precision_check(asked: str, facts: Mapping[str, Any]) -> Iterator[Check]:
@@ -203,12 +206,17 @@ def seen_s(events: Events) -> float:
 
 
 def ending(records: Records, figures: dict[str, Figure], checks: list[Check]) -> tuple[Status, str | None]:
-    """(status, reason): how the worker ended; where that was well, what its figures are worth."""
+    """(status, reason): how the worker ended; where that was well, what its figures are worth. A disturbed trial is
+    tried again, and not accused by what a disturbance alone can do.
+    """
     if records.ended.status != Status.OK:
         return records.ended.status, records.ended.reason
-    if wrong := next((check for check in checks if check.name in COUNTS and not check.passed), None):
-        return Status.UNVERIFIED, f"{wrong.name}: {wrong.detail}"
-    return as_it_was(records.spec, figures, checks)
+    undisputed = as_it_was(records.spec, figures, checks)
+    excused = DISTURBABLE if undisputed[0] is Status.CONTENDED else ()
+    wrong = [check for check in checks if check.name in COUNTS and check.name not in excused and not check.passed]
+    if wrong:
+        return Status.UNVERIFIED, f"{wrong[0].name}: {wrong[0].detail}"
+    return undisputed
 
 
 def augmentation(events: Events) -> dict[str, Figure]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ from runner.sampler.gpu_meter import GpuMeter
 from runner.sampler.nvml_query import Row
 from runner.sampler.owner import Owner
 from runner.sampler.schedule import Schedule, seed_of
+from runner.sampler.strays import Strays
 from workloads.records.files import (
     DRIVER_SAMPLES_FILE,
     METER_FILE,
@@ -40,11 +42,12 @@ RENEW_S = 1.0  # finding the descendants is a walk through /proc
 
 @dataclass
 class ProcessTree:
-    """The worker and its descendants; the list of descendants is renewed once a second."""
+    """The worker, its descendants, and what left those; the list of them is renewed once a second."""
 
     root: psutil.Process
     cores: list[int]  # its affinity, which its children inherit
     quota: CpuQuota
+    strays: Strays
     processes: list[psutil.Process] = field(default_factory=list)
     renewed_at: float = float("-inf")
     seen: dict[int, dict[str, float]] = field(default_factory=dict)  # by process id; PyTorch's ranks are one each
@@ -58,7 +61,7 @@ class ProcessTree:
         """Processor seconds and resident bytes of the tree; empty once all of it has ended."""
         if time.monotonic() - self.renewed_at >= RENEW_S:
             with contextlib.suppress(psutil.NoSuchProcess):
-                self.processes = [self.root, *self.root.children(recursive=True)]
+                self.processes = [self.root, *self.root.children(recursive=True), *self.strays.find()]
             self.renewed_at = time.monotonic()
         cpu_s, memory_bytes, alive = 0.0, 0, 0
         for process in self.processes:
@@ -198,7 +201,7 @@ def main(samples: Path, uuids: Sequence[str]) -> None:
             return
         try:
             worker = psutil.Process(pid)
-            trees.append(ProcessTree(worker, worker.cpu_affinity(), CpuQuota(pid)))
+            trees.append(ProcessTree(worker, worker.cpu_affinity(), CpuQuota(pid), Strays(os.getppid(), pid)))
         except psutil.NoSuchProcess:  # it has ended already
             return
         sampler.follow(trees[0], owner)

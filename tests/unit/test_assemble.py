@@ -39,7 +39,8 @@ Timed = list[tuple[Event, float, dict[str, Any]]]  # event, s, what it says
 
 SECOND = 10**9
 OK = Outcome(0, False, 12.0)
-TOLD = {"parts": dict.fromkeys(MEMORY_PARTS, 8), "step_peak": 64, "peak": 70, "steps": 6}
+LARGE = {"parameters": 2**20, "optimizer": 2**20, "activations": 2**32}  # no fewer than the network has
+TOLD = {"parts": dict.fromkeys(MEMORY_PARTS, 8) | LARGE, "step_peak": 64, "peak": 70, "steps": 6}
 
 
 def write_trial(folder: Path, events: Timed, samples: list[dict[str, float]]) -> None:
@@ -68,7 +69,7 @@ def trained(steps: int = 125, images: int = 4000) -> Timed:
         (Event.WINDOW_ENDED, 12, {"steps": steps, "images": images}),
         (Event.FINISHED, 12.1, {}),
         (Event.HOST_COUNTED, 12.2, {"proportional_bytes": 300}),
-        (Event.ALLOCATOR_COUNTED, 12.3, {"counts": {"parameters": 8, "gradients": "inside the step"}}),
+        (Event.ALLOCATOR_COUNTED, 12.3, {"counts": {"parameters": 2**20, "gradients": "inside the step"}}),
     ]
 
 
@@ -122,7 +123,8 @@ def test_idle_time_stays_out_of_the_means(tmp_path: Path) -> None:
     assert value["host_memory_bytes"] == 300 * 2**20
     assert value["host_memory_peak_bytes"] == 900 * 2**20
     assert value["test_accuracy"] == 0.9
-    assert value["parameters_bytes"] == 8 and value["allocator_peak_bytes"] == 70
+    assert value["parameters_bytes"] == 2**20 and value["allocator_peak_bytes"] == 70
+
     assert all(check.passed for check in result.checks)
 
 

@@ -8,16 +8,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from conftest import make_spec
 
 from runner.ask import Ended
 from runner.event_times import EventTimes
 from runner.launch import Outcome
-from runner.results.assemble import TIMES_APART_S, times_checks
+from runner.results.assemble import TIMES_APART_S, Records, ending, times_checks
 from workloads.records.check_name import COUNTS, CheckName
 from workloads.records.events import Event
+from workloads.records.figures import FOREIGN_CPU, Figure
 from workloads.records.files import EVENTS_FILE
 from workloads.records.result import Check
+from workloads.records.samples import COLUMNS
 from workloads.records.status import Status
 
 SECOND = 10**9
@@ -114,3 +118,15 @@ def test_of_a_worker_that_nobody_looked_at_nothing_is_said() -> None:
 def test_calls_add_up_to_their_window_but_for_a_last_update_of_each_segment(calls_s: list[float], passed: bool) -> None:
     check = checked(calls_s=calls_s)[CheckName.CALLS_ADD_UP]
     assert check.passed is passed and CheckName.CALLS_ADD_UP in COUNTS
+
+
+@pytest.mark.parametrize(
+    ("name", "disturbed"), [(CheckName.TIMES, True), (CheckName.CALLS_ADD_UP, True), (CheckName.CORES, False)]
+)
+def test_a_disturbed_trial_is_tried_again_before_its_times_accuse_it(name: CheckName, disturbed: bool) -> None:
+    empty = {column: np.empty(0) for column in COLUMNS}
+    records = Records(make_spec(), None, Ended([], None, Status.OK, None), empty, empty, {})
+    failed = [Check(name, False, "off")]
+    calm, busy = ({FOREIGN_CPU.name: Figure(percent, "sampler")} for percent in (1.0, 60.0))
+    assert ending(records, calm, failed) == (Status.UNVERIFIED, f"{name}: off")
+    assert (ending(records, busy, failed)[0] is Status.CONTENDED) is disturbed

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 from births import MARK
 from conftest import PROJECT, make_spec
@@ -21,8 +22,9 @@ from runner.log import HEAD_BYTES, TAIL_BYTES, CappedLog
 from runner.owned import run
 from workloads.lifeline import start_time
 from workloads.records.events import Event, Events
-from workloads.records.files import LOG_FILE, SAMPLER_LOG_FILE
+from workloads.records.files import LOG_FILE, SAMPLER_LOG_FILE, SAMPLES_FILE
 from workloads.records.job import Job, Kind
+from workloads.records.samples import read_samples
 from workloads.records.status import Status
 from workloads.temporary import new_folder, temporary_folder
 
@@ -85,6 +87,30 @@ def log_of(folder: Path) -> str:
 def test_children_that_left_a_workers_group_end_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = "import os\nos.system('sleep 600 & setsid sleep 601 & (setsid sh -c \"sleep 602 & sleep 603\" &)')"
     assert light(tmp_path, monkeypatch, code).exit_code == 0
+    assert all_gone(str(tmp_path)) == []
+
+
+BURNS = """
+import ctypes, os, time
+if {gives_up}:
+    ctypes.CDLL(None).prctl(36, 0, 0, 0, 0)  # it adopts no orphans any more: its runner does
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        while True:
+            pass
+    os._exit(0)
+os.wait()
+time.sleep(2.5)
+"""
+
+
+@pytest.mark.parametrize("gives_up", [False, True])
+def test_processor_time_of_a_daemon_that_left_the_tree_is_the_workers(
+    gives_up: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert light(tmp_path, monkeypatch, BURNS.format(gives_up=gives_up)).exit_code == 0
+    assert np.nanmax(read_samples(tmp_path / "trial" / SAMPLES_FILE)["cpu_s"]) > 0.3
     assert all_gone(str(tmp_path)) == []
 
 

@@ -31,6 +31,7 @@ from workloads.records.end_evidence import MIDDLE_FILE
 from workloads.records.events import Event, Events
 from workloads.records.figures import FOREIGN_CPU, FOREIGN_CPU_EPOCHS, Figure
 from workloads.records.job import TrialSpec
+from workloads.records.outstanding import COPIES_AGAIN, Outstanding
 from workloads.records.samples import COLUMNS, Samples
 from workloads.records.steady_window import SteadyWindow
 from workloads.records.stored_events import read_events
@@ -101,7 +102,7 @@ def trained(folder: Path, adapter: Slow, spec: TrialSpec, count: int = COUNT, mi
     probe = MiddleProbe(spec, PLAIN, prepared, folder) if middle else None
     window = trial.measure(adapter, spec, prepared, log, probe)
     log.write(Event.FINISHED)
-    log.write_answer(Event.WINDOW_SETTLED, window.outstanding)
+    log.write_answer(Event.WINDOW_SETTLED, lambda: window.outstanding(split.images[:BATCH], on_cpu=False))
     return read_events(folder / "events.jsonl")
 
 
@@ -267,6 +268,31 @@ def test_work_that_is_left_behind_each_segment_is_summed(tmp_path: Path, clock: 
     assert len(named(events, Event.WINDOW_ENDED)["segments"]) == 2
     settled = named(events, Event.WINDOW_SETTLED)
     assert settled["first_s"] - settled["second_s"] == pytest.approx(0.05 * 2, abs=1e-4)
+
+
+class SlowCopies(Slow):
+    """Copies of its weights take long, the first behind a training longest, with nothing left to be done."""
+
+    def __init__(self, clock: Clock, left_s: float = 0.0) -> None:
+        super().__init__(clock, left_s)
+        self.takes_s = iter([0.9, 0.5, 0.6, 0.9, 0.5, 0.8, 0.6])
+
+    def weights(self) -> Weights:
+        self.clock.sleep(next(self.takes_s))
+        return super().weights()
+
+
+@pytest.mark.parametrize(
+    ("adapter", "left_s", "suspect"), [(SlowCopies, 0.0, False), (SlowCopies, 1.0, True), (Slow, 0.2, True)]
+)
+def test_copies_are_made_again_before_a_window_is_said_to_have_left_work(
+    adapter: type[Slow], left_s: float, suspect: bool, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steady, "can_be_cut", lambda *_: False)
+    settled = named(trained(tmp_path, adapter(clock, left_s), varied(SPEC, window_s=0.5)), Event.WINDOW_SETTLED)
+    copies = Outstanding(**{name: settled[name] for name in Outstanding.__dataclass_fields__})
+    assert len(copies.again_s) == COPIES_AGAIN
+    assert copies.seems_left(0.5, on_cpu=False) is suspect
 
 
 def test_copies_count_as_no_part_of_an_epochs_training(tmp_path: Path, clock: Clock) -> None:

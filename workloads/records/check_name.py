@@ -25,6 +25,13 @@ class CheckName(Word):
     IN_SPLIT = "batch size <= training split"
     PRECISION = "computes in the precision asked for"
     ADAM = "Adam's state = 2 x trainable bytes"
+    SLOTS = "optimizer state = its slots x trainable bytes"
+    PARAMETERS = "parameters are the workload's bytes"
+    ACTIVATIONS = "activations hold what backward needs"
+    THREADS = "as many threads as allotted"
+    CORES = "no more cores than allotted"
+    NEEDED = "its speed took the CPU time that it needs"
+    PROCESSES = "the worker's memory is that of all its processes"
     TIMES = "the worker's times are the runner's"
     CALLS_ADD_UP = "calls add up to the window"
     NO_STALL = "no stall in the window"
@@ -44,11 +51,15 @@ class CheckName(Word):
 
 
 # A trial that miscounts has no speed and no accuracy. One in another precision is another column's. A window that is
-# faster than the epochs of the same trial did other work. One whose times are false has no speed.
+# faster than the epochs of the same trial did other work. One whose times are false has no speed, nor one whose work
+# was done on other cores, or by processes whose memory no figure has.
 COUNTS = (
     CheckName.SPEED_IDENTITY, CheckName.STEPS_IDENTITY, CheckName.WINDOW_SPEED, CheckName.TIMES, CheckName.CALLS_ADD_UP,
-    CheckName.PRECISION,
+    CheckName.PRECISION, CheckName.CORES, CheckName.NEEDED, CheckName.PROCESSES,
 )  # fmt: skip
+# Of those, what one process that stands still for a moment can break. A disturbed trial has no speed either way, and is
+# tried once more.
+DISTURBABLE = (CheckName.TIMES, CheckName.CALLS_ADD_UP)
 # What the gate finds beyond a framework's first probe. A trial that lacks one was not looked at so, and one that fails
 # one is no number.
 LATE_NAMES = (

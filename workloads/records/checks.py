@@ -6,6 +6,7 @@ The runner stores them with every result; `python -m reports check` makes them a
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterator
 
 import numpy as np
@@ -13,17 +14,16 @@ import numpy as np
 from ..spec import Workload
 from . import figures as registry
 from .bounds import show_both
-from .build import FLOAT64
 from .check_name import CheckName
 from .figures import Figure, FigureSpec, Method
 from .job import ANEW, TrialSpec
+from .reported import reported_checks
 from .result import Check, Epoch, TrialResult
 from .samples import PERIOD_S, Samples
 
 SHORTEST_S, FEWEST_SAMPLES = 5.0, 10
 ENERGY_TOLERANCE = 0.05
 SURE = 2.0  # times a 95 % interval: what a check of readings leaves to chance, so that it seldom fails by it
-SCALAR_BYTES = 256  # for each parameter tensor, beside its two moments: a step counter, beta's powers
 CLOCK_DRIFT_S = 0.05
 CONTENDED_PERCENT = 25.0  # of a CPU trial's cores, taken by others: its speed is not its own
 THROTTLED_PERCENT = 1.0  # of the window x the cores allotted, withheld by a CPU quota
@@ -71,7 +71,7 @@ def figure_checks(
         *_energy(figures),
         *_stalls(figures),
         *_throttled(figures),
-        *_adam(spec, workload, figures),
+        *reported_checks(spec, workload, figures),
     ]
 
 
@@ -110,12 +110,16 @@ def _copies_each_epoch(spec: TrialSpec) -> bool:
 
 
 def _epochs_speed(spec: TrialSpec, figures: dict[str, Figure], epochs: list[Epoch]) -> Iterator[Check]:
-    """Compares the speed of the epochs after the first, which compiles, with the window's."""
+    """Compares the speed of the epochs after the first, which compiles, with the window's: of all of them, and of the
+    middle one, which a single disturbed epoch does not move. The nearer of the two counts.
+    """
     if _copies_each_epoch(spec):
         return
     seconds, speed = sum(epoch.train_s for epoch in epochs), _values(figures, registry.SPEED)
     if seconds >= EPOCHS_S and speed and speed[0] > 0:
-        of_epochs = sum(epoch.images for epoch in epochs) / seconds
+        each = [epoch.images / epoch.train_s for epoch in epochs if epoch.train_s > 0]
+        speeds = sum(epoch.images for epoch in epochs) / seconds, statistics.median(each)
+        of_epochs = min(speeds, key=lambda one: max(one / speed[0], speed[0] / one) if one > 0 else math.inf)
         detail = f"{of_epochs:,.0f} images/s in the epochs after the first, {speed[0]:,.0f} in the steady window"
         ratio = of_epochs / speed[0]
         yield Check(CheckName.EPOCHS_SPEED, 1 / EPOCHS_APART <= ratio <= EPOCHS_APART, detail)
@@ -222,28 +226,6 @@ def _throttled(figures: dict[str, Figure]) -> Iterator[Check]:
         detail = f"{percent:.1f} % of the cores' time in the window was withheld by a quota of {quota:g} cores; "
         detail += f"more than {THROTTLED_PERCENT:g} % is too much"
         yield Check(CheckName.NOT_THROTTLED, percent <= THROTTLED_PERCENT, detail)
-
-
-def _adam(spec: TrialSpec, workload: Workload | None, figures: dict[str, Figure]) -> Iterator[Check]:
-    state_bytes = _values(figures, registry.MEMORY_PARTS["optimizer"])
-    if check := optimizer_check(spec, workload, state_bytes[0] if state_bytes else None):
-        yield check
-
-
-def optimizer_check(spec: TrialSpec, workload: Workload | None, state_bytes: float | None) -> Check | None:
-    """Adam keeps two moments of each trained number and a few scalars, in every framework; None for another rule, an
-    unknown state or workload.
-
-    A tensor whose moments were forgotten, or a state shared or counted twice, lies outside: at least the two moments,
-    at most SCALAR_BYTES a parameter tensor more.
-    """
-    if spec.task.optimizer.name not in ("adam", "adamw") or state_bytes is None or workload is None:
-        return None
-    trainable_bytes = workload.parameter_count * (8 if spec.task.precision == FLOAT64 else 4)
-    extra = state_bytes - 2 * trainable_bytes
-    most = SCALAR_BYTES * len(workload.parameter_shapes())
-    detail = f"{state_bytes:.0f} bytes of state, {trainable_bytes} trainable; 0 to {most} bytes of scalars are allowed"
-    return Check(CheckName.ADAM, 0 <= extra <= most, detail)
 
 
 def sample_checks(edges: tuple[float, float], samples: Samples) -> list[Check]:

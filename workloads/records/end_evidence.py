@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..spec import Workload
+from .outstanding import Outstanding
 from .record import Record
 from .word import Word
 
@@ -86,20 +87,6 @@ class EndCall:
     loss: Difference
     update: Difference
     parameter: str
-
-
-@dataclass(frozen=True)
-class Outstanding:
-    """Two copies of the weights, one after the other, as soon as a segment of the window had ended; seconds of each,
-    summed over the segments.
-
-    `cpu` is the process's own processor time. What the first takes longer than the second was still to be done.
-    """
-
-    first_s: float
-    second_s: float
-    first_cpu_s: float
-    second_cpu_s: float
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ class Event(Word):
     FINISHED = "finished"  # everything that is timed or sampled has been; what comes behind it is optional
     ALLOCATOR_COUNTED = "allocator_counted"  # the framework's bytes by kind, or the reason why there are none
     HOST_COUNTED = "host_counted"  # the kernel's
-    WINDOW_SETTLED = "window_settled"  # right behind `finished`: how long weights were waited for, twice
+    WINDOW_SETTLED = "window_settled"  # right behind `finished`: how long weights were waited for
     END_PROBED = "end_probed"  # the last: the gate's second probe; what it saved is in the trial's folder
     ENDED = "ended"  # not finished: carries status and reason
 

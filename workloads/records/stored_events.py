@@ -74,6 +74,9 @@ class _WindowSettled(_Line, total=False):
     second_s: Seconds
     first_cpu_s: Seconds
     second_cpu_s: Seconds
+    segments: Positive
+    again_s: list[Seconds]
+    again_cpu_s: list[Seconds]
     reason: str
     out_of_memory: bool
 

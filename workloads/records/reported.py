@@ -1,0 +1,167 @@
+"""Checks of what a worker reports of itself, each with a margin: memory against what its workload must have, processor
+time and cores against what was allotted and what its speed needs.
+
+A figure that nobody knows leaves its check out. The margins are measured: docs/evidence/margins.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..spec import SLOTS, Workload
+from . import figures as registry
+from .bounds import show_both
+from .build import FLOAT64, REDUCED
+from .check_name import CheckName
+from .figures import Figure, FigureSpec, Method
+from .job import TrialSpec
+from .result import Check
+from .samples import Samples
+
+SCALAR_BYTES = 256  # for each parameter tensor, beside an optimizer's slots: a step counter, beta's powers
+# Of the bytes that the backward pass needs. PyTorch's attention computes its softmax again, and keeps 0.94 of them.
+LEAST_ACTIVATIONS = 0.5
+# Fast algorithms for 3 x 3 convolutions need up to four times fewer (Winograd F(4 x 4), Lavin & Gray 2016).
+FAST_ALGORITHMS = 4
+# One core alone may be so many times as fast as its share of the product of all cores.
+LONE_CORE = 2
+# Processor time is counted in ticks of 0.01 s, and samples lie beside the edges of a window.
+CORES_MARGIN, CORES_S = 0.1, 0.1
+# Resident sizes are counted by each core apart, and pages that processes share count in each.
+PROCESSES_MARGIN, PROCESSES_BYTES = 0.1, 64 * 2**20
+
+
+def reported_checks(spec: TrialSpec, workload: Workload | None, figures: Mapping[str, Figure]) -> Iterator[Check]:
+    """Compare the worker's figures with what can be computed; nothing of own code, whose layers nobody knows."""
+    yield from _cores(spec, figures)
+    if workload is None or spec.task.own_code is not None:
+        return
+    if check := optimizer_check(spec, workload, _value(figures, registry.MEMORY_PARTS["optimizer"])):
+        yield check
+    if spec.placement.devices == 1:  # of several, frameworks count one copy or all
+        yield from _parameters(spec, workload, figures)
+        yield from _activations(figures)
+    yield from _needed(spec, workload, figures)
+
+
+def _value(figures: Mapping[str, Figure], spec: FigureSpec) -> float | None:
+    figure = figures.get(spec.name)
+    return None if figure is None else figure.value
+
+
+def _value_bytes(spec: TrialSpec) -> int:
+    """Bytes of a weight: in precisions of fewer digits, too, weights stay in float32."""
+    return 8 if spec.task.precision == FLOAT64 else 4
+
+
+def optimizer_check(spec: TrialSpec, workload: Workload | None, state_bytes: float | None) -> Check | None:
+    """Every rule keeps its slots of each trained number and a few scalars, in every framework; None for an unknown
+    state or workload.
+
+    A tensor whose slots were forgotten, or a state shared or counted twice, lies outside: at least the slots, at most
+    SCALAR_BYTES a parameter tensor more with Adam. Of other rules only a state that is too small fails.
+    """
+    if state_bytes is None or workload is None:
+        return None
+    rule = spec.task.optimizer.name
+    adam = rule in ("adam", "adamw")
+    if not adam and spec.placement.devices > 1:  # frameworks count one copy or all
+        return None
+    trainable_bytes = workload.parameter_count * _value_bytes(spec)
+    extra = state_bytes - SLOTS[rule] * trainable_bytes
+    most = SCALAR_BYTES * len(workload.parameter_shapes())
+    detail = f"{state_bytes:.0f} bytes of state, {trainable_bytes} trainable; 0 to {most} bytes of scalars are allowed"
+    name = CheckName.ADAM if adam else CheckName.SLOTS
+    return Check(name, extra >= 0 and (extra <= most or not adam), detail)
+
+
+def _parameters(spec: TrialSpec, workload: Workload, figures: Mapping[str, Figure]) -> Iterator[Check]:
+    """Parameters are sums of arrays: no fewer bytes than the workload has."""
+    reported = _value(figures, registry.MEMORY_PARTS["parameters"])
+    if reported is not None:
+        expected = workload.parameter_count * _value_bytes(spec)
+        detail = f"{reported:.0f} bytes of parameters, {expected} by the workload's definition"
+        yield Check(CheckName.PARAMETERS, reported >= expected, detail)
+
+
+def _activations(figures: Mapping[str, Figure]) -> Iterator[Check]:
+    kept = _value(figures, registry.MEMORY_PARTS["activations"])
+    exact = _value(figures, registry.EXACT_ACTIVATIONS)
+    if kept is not None and exact is not None:
+        reported, least = show_both(kept / 2**20, LEAST_ACTIVATIONS * exact / 2**20, "f", digits=2, fewer=0)
+        detail = f"{reported} MiB of activations; {LEAST_ACTIVATIONS:g} times what must be kept is {least} MiB"
+        yield Check(CheckName.ACTIVATIONS, kept >= LEAST_ACTIVATIONS * exact, detail)
+
+
+def _used_cores(spec: TrialSpec, figures: Mapping[str, Figure]) -> float | None:
+    """Cores that the worker's processes used in the window, on average; on a CPU."""
+    percent, quota = _value(figures, registry.CPU_USAGE), _value(figures, registry.CPU_QUOTA)
+    if percent is None:
+        return None
+    return percent / 100 * min(float(spec.placement.threads), quota or float(spec.placement.threads))
+
+
+def _cores(spec: TrialSpec, figures: Mapping[str, Figure]) -> Iterator[Check]:
+    used, window_s = _used_cores(spec, figures), _value(figures, registry.WINDOW)
+    if used is None or not window_s:
+        return
+    allotted = spec.placement.threads
+    most = allotted * (1 + CORES_MARGIN + CORES_S / window_s)
+    shown, allowed = show_both(used, most, "f", digits=2, fewer=0)
+    detail = f"the worker's processes used {shown} cores in the window, {allotted} are allotted ({allowed} allowed)"
+    yield Check(CheckName.CORES, used <= most, detail)
+
+
+def _needed(spec: TrialSpec, workload: Workload, figures: Mapping[str, Figure]) -> Iterator[Check]:
+    """Compare the processor time that was seen with what the reported speed needs at the framework's own product of
+    matrices. In fewer digits, and on a GPU, nothing is known of it.
+    """
+    used, speed, product = (
+        _used_cores(spec, figures),
+        _value(figures, registry.SPEED),
+        _value(figures, registry.PRODUCT),
+    )
+    if spec.placement.device != "cpu" or spec.task.precision in REDUCED:
+        return
+    if used is None or not product or speed is None:
+        return
+    least = speed * workload.step_flop / FAST_ALGORITHMS / (LONE_CORE * product / spec.placement.threads)
+    shown, allowed = show_both(used, least, "f", digits=3, fewer=0)
+    detail = f"{speed:,.0f} images/s need {allowed} cores at least, its processes used {shown}"
+    yield Check(CheckName.NEEDED, used >= least, detail)
+
+
+def processes_check(
+    spec: TrialSpec, figures: Mapping[str, Figure], edges: tuple[float, float], samples: Samples
+) -> list[Check]:
+    """Compare the resident size of all of the worker's processes with that of the worker, which the figure is.
+
+    Of several devices, which may be processes each, the figure is that of all. `edges` of the window are in ns of the
+    monotonic clock.
+    """
+    figure = figures.get(registry.HOST_MEMORY.name)
+    if spec.placement.devices > 1 or figure is None or figure.value is None or figure.method is not Method.COUNTER:
+        return []
+    inside = (samples["t_ns"] >= edges[0]) & (samples["t_ns"] <= edges[1])
+    sizes = samples["host_memory_bytes"][inside]
+    known = sizes[~np.isnan(sizes)]
+    if not len(known):
+        return []
+    most = figure.value * (1 + PROCESSES_MARGIN) + PROCESSES_BYTES
+    shown, allowed = show_both(known.max() / 2**20, most / 2**20, "f", digits=0, fewer=0)
+    detail = f"all of its processes had {shown} MiB in the window, the worker itself {figure.value / 2**20:,.0f}"
+    return [Check(CheckName.PROCESSES, bool(known.max() <= most), f"{detail} ({allowed} MiB allowed)")]
+
+
+def threads_check(spec: TrialSpec, facts: Mapping[str, Any]) -> list[Check]:
+    """Compare the threads that a framework says it computes with to those allotted; of several devices, which share
+    them in ways of their own, nothing.
+    """
+    told = facts.get("intra_op_threads")
+    if spec.placement.devices > 1 or type(told) is not int:
+        return []
+    allotted = spec.placement.device_threads
+    return [Check(CheckName.THREADS, told == allotted, f"it says {told} threads, {allotted} are allotted")]
