@@ -117,7 +117,7 @@ def of_runs(a: Mapping[int, Sequence[float]], b: Mapping[int, Sequence[float]]) 
         name: {run: statistics.fmean(map(math.log, values)) for run, values in side.items()}
         for name, side in (("A", a), ("B", b))
     }
-    shift = _of_independent(*(list(side.values()) for side in runs.values()), LEAST_SPREAD)
+    shift = _of_independent([*runs["A"].values()], [*runs["B"].values()], LEAST_SPREAD)
     return replace(shift, runs=runs) if shift.groups else replace(shift, untested=ONE_RUN)
 
 
@@ -185,7 +185,7 @@ def _of_mean_run(shifts: Sequence[Shift]) -> Estimate:
         common = set.intersection(*(set(shift.runs[side]) for shift in shifts))
         means[side] = [statistics.fmean(shift.runs[side][run] for shift in shifts) for run in sorted(common)]
     if min(map(len, means.values())) >= 2:
-        shift = _of_independent(*means.values(), LEAST_SPREAD)
+        shift = _of_independent(means["A"], means["B"], LEAST_SPREAD)
         return _of_cell(shift, {group.side: (group.variance, group.n - 1) for group in shift.groups})
     alone = [_of_cell(shift, {group.side: (group.variance, group.n - 1) for group in shift.groups}) for shift in shifts]
     return Estimate(  # however they hang together, the error is no larger

@@ -79,12 +79,11 @@ def rule(tests: Sequence[AnyTest], tolerated_percent: float, every_cell: bool, e
 def smallest_losses(tests: Iterable[AnyTest]) -> dict[str, dict[str, AnyTest]]:
     """The test that sees least of each quantity: {"single_cell": {quantity: test}, "framework_mean": {...}}."""
     judged = [test for test in tests if test.is_judged]
+    cells: list[AnyTest] = [test for test in judged if isinstance(test, CellTest)]
+    means: list[AnyTest] = [test for test in judged if isinstance(test, MeanTest)]
     return {
         name: {test.quantity.name: test for test in sorted(of_kind, key=lambda test: test.smallest_percent)}
-        for name, of_kind in (
-            ("single_cell", [test for test in judged if isinstance(test, CellTest)]),
-            ("framework_mean", [test for test in judged if isinstance(test, MeanTest)]),
-        )
+        for name, of_kind in (("single_cell", cells), ("framework_mean", means))
     }
 
 
