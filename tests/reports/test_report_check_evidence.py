@@ -17,7 +17,7 @@ from workloads.records.check_name import CheckName
 from workloads.records.result import Check, TrialResult
 from workloads.records.stored import read_result
 
-QUICK = publish.INTO / "2026-11-25-amd-epyc-quick"
+QUICK = publish.INTO / "2026-11-26-amd-epyc-quick"
 
 
 @pytest.fixture(scope="module")
