@@ -24,6 +24,7 @@ from runner.command import (
     away,
     blocks,
     cli,
+    compare,
     inputs,
     machine_noise,
     node_types,
@@ -80,20 +81,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 def command(arguments: list[str], project: Project, console: Console) -> int:
     """The exit code. Raises BadInput, BadDefinition, DataError, InUse, OSError, KeyboardInterrupt."""
-    if arguments[:1] == ["doctor"]:
-        return doctor.run(arguments[1:], project, console)
-    if arguments[:1] == ["overhead"]:
-        request, pairs = overhead.request(arguments[1:], project)
-        with alone(request, overhead.OVERHEAD_FILE):
-            return overhead.run(request, pairs, console)
-    if arguments[:1] == ["batch-size"]:
-        request, question = batch_size.request(arguments[1:], project)
-        if request.plan_only:
-            batch_size.plan(request, question, console)
-            return 0
-        with alone(request, ANSWERS_FILE):
-            answered = batch_size.run(request, question, train_cells, console)
-            return report(request, console) or answered
+    if arguments[:1] and arguments[0] in parser.COMMANDS:
+        return named_command(arguments[0], arguments[1:], project, console)
     options = parser.run_parser().parse_args(arguments)
     if options.list:
         show.inventory(cli.with_adapters(project, options.adapters), options.pythons, console)
@@ -114,6 +103,25 @@ def command(arguments: list[str], project: Project, console: Console) -> int:
     files = [] if request.until_stable is None else [stable.STABLE_FILE]
     with alone(request, *files, elsewhere=request.elsewhere), away.engine_of(request) as engine:
         return run(own_data.prepared(request, console), console, engine)
+
+
+def named_command(name: str, arguments: list[str], project: Project, console: Console) -> int:
+    """The exit code of one of `parser.COMMANDS`; raises what `command` does."""
+    if name == "doctor":
+        return doctor.run(arguments, project, console)
+    if name == "compare":
+        return compare.run(compare.contest(arguments, project), console)
+    if name == "overhead":
+        request, pairs = overhead.request(arguments, project)
+        with alone(request, overhead.OVERHEAD_FILE):
+            return overhead.run(request, pairs, console)
+    request, question = batch_size.request(arguments, project)
+    if request.plan_only:
+        batch_size.plan(request, question, console)
+        return 0
+    with alone(request, ANSWERS_FILE):
+        answered = batch_size.run(request, question, train_cells, console)
+        return report(request, console) or answered
 
 
 @contextmanager

@@ -19,8 +19,8 @@ from .estimates import POWER
 
 MOST_REPEATS = 100  # more are not advised
 SEVERAL_RUNS = (
-    "make several runs of each side, in turn, and give the folders that hold them (a/1, a/2, a/3 and b/1, b/2, b/3), "
-    "or compare two columns of one run with --frameworks"
+    "measure both in turn by python -m runner compare A B, or give folders that hold several runs of each side "
+    "(a/1, a/2 and b/1, b/2), or compare two columns of one run with --frameworks"
 )
 
 

@@ -23,7 +23,7 @@ from workloads.study_sizes import of_sizes
 
 RETRIES = 3
 USUAL_STUDY = "quick"
-COMMANDS = ("batch-size", "overhead", "doctor")  # the first word of other commands
+COMMANDS = ("batch-size", "compare", "overhead", "doctor")  # the first word of other commands
 CHOICES = {
     "optimizer": OPTIMIZER_NAMES,
     "schedule": SCHEDULE_NAMES,
@@ -37,7 +37,6 @@ OPTIONS = {"batch_sizes": "batch-size"}  # called otherwise than the study's key
 # Ends that may turn out otherwise at once. The next run tries all of them again anyway.
 RETRIED = tuple(status.value for status in (Status.FAILED, Status.TIMEOUT, Status.CONTENDED, Status.UNVERIFIED))
 
-
 EXAMPLES = """\
 examples:
   python -m runner --framework all                             the main job, into results/quick
@@ -47,6 +46,7 @@ examples:
 
 other commands, each with a --help of its own:
   python -m runner batch-size   which batch size: largest, fastest, least energy, noise scale
+  python -m runner compare A B  two commits, or two builds of a framework, measured in turn
   python -m runner overhead     what the measuring itself costs
   python -m runner doctor       is this machine fit to measure
   python -m reports RESULTS     tables, charts and a page from stored results

@@ -432,7 +432,7 @@ def test_one_run_on_a_side_tells_nothing_of_speed_and_the_line_says_what_to_do(t
         ran = run(a, b, "--fail-on-regression", "5%")
         assert (ran.returncode, ran.stderr.count("\n")) == (2, 1)
         assert (
-            "5%: cannot be told: speed: one run on a side; make several runs of each side, in turn, and" in ran.stderr
+            "5%: cannot be told: speed: one run on a side; measure both in turn by" in ran.stderr
         )
     found = compare(a, slow)
     assert cell(found, "speed").verdict is Verdict.ONE_RUN and cell(found, "memory").verdict is Verdict.NO_DIFFERENCE

@@ -1,0 +1,220 @@
+"""python -m runner compare A B: two commits or two builds of a framework, run in turn, then compared between runs.
+
+Runs of the same code differ by the hour. Each round measures both sides and begins with the other one than the round
+before, so that every hour is in the runs of both.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from runner import owned
+from runner.command import cli
+from runner.command.cli import Request
+from runner.command.parser import BadInput, Parser, run_parser, whole
+from runner.command.setup import make_environments
+from runner.environments.definition import read
+from runner.owned import Owned
+from runner.project import Project
+from runner.storage import CannotGoOn
+from workloads.isolation import of_ours
+from workloads.records.build import adapter_of
+
+RUNS, FEWEST_RUNS = 5, 2
+INTO = Path("results", "compare")
+CHECKOUTS = "checkouts"
+# What decides which packages a commit runs with. Both commits must agree with this checkout, whose packages they get.
+PACKAGES = ("requirements.txt", "runner/requirements.txt", "adapters/*/environment.toml")
+ENDED = (0, 1)  # exit codes of a run that measured what it could
+KILLED = 1  # the exit code that stands for a signal
+ENDING_S = 60.0  # for the run of an interrupted command
+
+
+@dataclass(frozen=True)
+class Side:
+    """A commit, or the options that choose an interpreter of this checkout."""
+
+    name: str  # of the folder of its runs, by which `reports compare` calls it
+    commit: str | None = None
+    words: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Contest:
+    """What is measured in turn; `words` are the options of every run."""
+
+    request: Request  # of a run of the first side
+    sides: tuple[Side, Side]
+    words: tuple[str, ...]
+    runs: int
+    into: Path
+
+
+def contest(arguments: Sequence[str], project: Project) -> Contest:
+    """Raises BadInput, BadDefinition, DataError."""
+    named = [word for word in arguments[:2] if not word.startswith("-")]
+    if len(named) < 2 and not {"-h", "--help"} & set(arguments):
+        raise BadInput("two commits, or two builds as FRAMEWORK=PATH, come first (see python -m runner compare --help)")
+    options, words = _parser().parse_known_args(arguments)
+    if options.runs < FEWEST_RUNS:
+        raise BadInput(f"--runs {options.runs}: give {FEWEST_RUNS} or more; one run does not show how runs differ")
+    if given := {"--results", "--plan", "--list"} & {word.partition("=")[0] for word in words}:
+        raise BadInput(f"{min(given)}: not for compare; its runs are stored in folders below --into")
+    sides = _sides(options.a, options.b, words, project)
+    into = (options.into or INTO / f"{sides[0].name}-{sides[1].name}").resolve()
+    words = [_absolute(word) for word in words]
+    request = cli.request(run_parser().parse_args([*words, *sides[0].words, "--results", str(into)]), project)
+    if request.study.blocks or request.elsewhere or request.per_node_type:
+        raise BadInput("--blocks, --ray, --slurm: not for compare, whose runs are trials on this machine; leave it out")
+    if sides[0].commit and request.isolation != "venv":
+        raise BadInput(f"--isolation {request.isolation}: commits are compared in virtual environments; leave it out")
+    cli.request(run_parser().parse_args([*words, *sides[1].words, "--results", str(into)]), project)
+    return Contest(request, sides, tuple(words), options.runs, into)
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="python -m runner compare",
+        usage="%(prog)s A B [--runs N] [--into DIR] [options of python -m runner]",
+        description="Measure two commits of this checkout, or two builds of a framework, in turn, and compare them "
+        "between runs. Exit code 1 where a trial did not end well.",
+    )
+    parser.add_argument("a", metavar="A", help="the baseline: a commit, or FRAMEWORK=PATH of an interpreter")
+    parser.add_argument("b", metavar="B", help="what is compared with it")
+    parser.add_argument("--runs", type=whole, default=RUNS, metavar="N", help=f"of each side (default: {RUNS})")
+    parser.add_argument("--into", type=Path, metavar="DIR", help=f"folder of all runs (default: {INTO}/A-B)")
+    return parser
+
+
+def _sides(a: str, b: str, words: Sequence[str], project: Project) -> tuple[Side, Side]:
+    builds = ["=" in word for word in (a, b)]
+    if any(builds) and not all(builds):
+        raise BadInput(f"{a} and {b}: give two commits, or two builds as FRAMEWORK=PATH")
+    if all(builds):
+        return _builds(a, b, words)
+    commits = [_commit(word, project) for word in (a, b)]
+    if commits[0] == commits[1]:
+        raise BadInput(f"{a} and {b} are the same commit, {commits[0][:12]}; name two")
+    for word, commit in zip((a, b), commits, strict=True):
+        if changed := _git(project.root, "diff", "--name-only", commit, "--", *PACKAGES).split():
+            raise BadInput(
+                f"{word}: it needs other packages than this checkout ({', '.join(changed)}); measure both checkouts by "
+                "themselves and give their folders to python -m reports compare"
+            )
+    first, second = (Side(commit[:12], commit) for commit in commits)
+    return first, second
+
+
+def _builds(a: str, b: str, words: Sequence[str]) -> tuple[Side, Side]:
+    (framework, _, path), (other, _, second) = a.partition("="), b.partition("=")
+    if framework != other:
+        raise BadInput(f"{a} and {b}: two builds of one framework are compared; name {framework} in both")
+    if os.path.abspath(path) == os.path.abspath(second):
+        raise BadInput(f"{a} and {b} are the same interpreter; name two")
+    names = [f"{side}-{Path(os.path.abspath(each)).parents[1].name}" for side, each in (("a", path), ("b", second))]
+    named = any(word.partition("=")[0] == "--framework" for word in words)
+    alone = () if named else ("--framework", adapter_of(framework))
+    return (
+        Side(names[0], words=("--python", f"{framework}={os.path.abspath(path)}", *alone)),
+        Side(names[1], words=("--python", f"{framework}={os.path.abspath(second)}", *alone)),
+    )
+
+
+def _commit(word: str, project: Project) -> str:
+    try:
+        return _git(project.root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{word}^{{commit}}").strip()
+    except OSError as error:
+        raise BadInput(f"git: {error.strerror}; install it, or compare builds as FRAMEWORK=PATH") from error
+    except subprocess.CalledProcessError as error:
+        reason = f" ({error.stderr.strip()})" if error.stderr.strip() else ""
+        raise BadInput(
+            f"{word}: no commit of {project.root}{reason}, and no build: give a commit, or FRAMEWORK=PATH"
+        ) from error
+
+
+def _git(root: Path, *words: str) -> str:
+    """What git prints. Its variables may name another repository. Raises OSError, CalledProcessError."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    return subprocess.run(
+        ["git", "-C", str(root), *words], env=environment, capture_output=True, text=True, check=True
+    ).stdout
+
+
+def _absolute(word: str) -> str:
+    """The word with a path that exists here as an absolute one: a commit's runs are started in its own folder."""
+    name, equals, value = word.rpartition("=")
+    path, colon, function = value.partition(":")
+    return f"{name}{equals}{os.path.abspath(path)}{colon}{function}" if "/" in path and Path(path).exists() else word
+
+
+def run(asked: Contest, console: Console) -> int:
+    """Measure, and print the comparison; the exit code. Raises BadInput, CannotGoOn, OSError, KeyboardInterrupt."""
+    project, codes = asked.request.project, []
+    if asked.sides[0].commit:
+        make_environments(asked.request, console)
+    try:
+        roots = {side.name: _checkout(side, asked) if side.commit else project.root for side in asked.sides}
+    except subprocess.CalledProcessError as error:
+        raise CannotGoOn(f"{' '.join(error.cmd)}: {error.stderr.strip()}") from error
+    for number in range(1, asked.runs + 1):
+        for side in asked.sides if number % 2 else reversed(asked.sides):
+            console.print(f"run {number} of {asked.runs}: {side.name}")
+            results = asked.into / side.name / str(number)
+            code = _measure([*asked.words, *side.words, "--results", str(results)], roots[side.name])
+            if code not in ENDED:
+                return code if code > 0 else KILLED
+            codes.append(code)
+    folders = [str(asked.into / side.name) for side in asked.sides]
+    command = [sys.executable, "-m", "reports", "compare", *folders, "--out", str(asked.into / "compare")]
+    compared = owned.run(command, cwd=project.root).returncode
+    console.print(f"again, with a verdict: python -m reports compare {' '.join(folders)} --fail-on-regression 5%")
+    return max(*codes, compared)
+
+
+def _measure(words: Sequence[str], root: Path) -> int:
+    """The exit code of `python -m runner` of the checkout at `root`. Raises OSError, KeyboardInterrupt."""
+    process = Owned([sys.executable, "-m", "runner", *words], cwd=root, env=of_ours(os.environ, root))
+    process.go()
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(ENDING_S)
+        raise
+    finally:
+        process.end()
+
+
+def _checkout(side: Side, asked: Contest) -> Path:
+    """The commit in a clone of its own, which leaves this repository as it is, with copies of its environments."""
+    project, folder = asked.request.project, asked.into / CHECKOUTS / side.name
+    if not (folder / ".envs").is_dir():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        _git(project.root, "clone", "--quiet", "--shared", "--no-checkout", str(project.root), str(folder))
+        _git(folder, "checkout", "--quiet", "--detach", side.commit or "")
+        part = folder / ".envs.part"
+        for name in asked.request.installed:
+            made = read(project, name, asked.request.placement.device_kind).folder
+            _copy(made, part / made.name)
+        part.rename(folder / ".envs")
+    return folder
+
+
+def _copy(made: Path, copy: Path) -> None:
+    """The files of an environment as links, where the file system has them: nobody changes one in place."""
+    try:
+        shutil.copytree(made, copy, symlinks=True, copy_function=os.link)
+    except (OSError, shutil.Error):
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(made, copy, symlinks=True)

@@ -1,0 +1,39 @@
+"""python -m runner compare: two commits of a checkout, measured in turn by their own code."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+from conftest import ROOT, TINY
+from copied import copy_with_environments, ignore_neighbours, run_in, without_memory_workers
+
+SMALL = ("--framework", "numpy", *TINY, "--device", "cpu", "--batch-size", 16, "--epochs", 1, "--window", 0.2)
+GIT = ("git", "-c", "user.name=A", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
+
+
+def test_two_commits_are_measured_in_turn_by_their_own_code_and_compared(tmp_path: Path) -> None:
+    project = copy_with_environments(tmp_path / "checkout")
+    without_memory_workers(project)
+    ignore_neighbours(project)
+    (project / ".gitignore").write_text(".envs\n__pycache__\n")
+    adapter, commits = project / "adapters" / "numpy" / "adapter.py", []
+    subprocess.run([*GIT, "init", "--quiet"], cwd=project, check=True)
+    for number in range(2):
+        adapter.write_text(f"{adapter.read_text()}\n# change {number}\n")
+        subprocess.run([*GIT, "add", "."], cwd=project, check=True)
+        subprocess.run([*GIT, "commit", "--quiet", "-m", str(number)], cwd=project, check=True)
+        said = subprocess.run([*GIT, "rev-parse", "HEAD"], cwd=project, check=True, capture_output=True, text=True)
+        commits.append(said.stdout.strip()[:12])
+    done = run_in(project, "compare", "HEAD~1", "HEAD", "--runs", 2, "--into", tmp_path / "into", *SMALL)
+    assert done.returncode == 0, done.stdout + done.stderr
+    trials = [json.loads(path.read_text()) for path in (tmp_path / "into").glob("*/*/trials/*/result.json")]
+    stored = [path.relative_to(tmp_path / "into").parts[:2] for path in (tmp_path / "into").glob("*/*/trials/*")]
+    assert sorted(stored) == sorted((commit, number) for commit in commits for number in ("1", "2"))
+    in_order = [each["machine"]["commit"] for each in sorted(trials, key=lambda each: str(each["started_at"]))]
+    assert in_order == [commits[0], commits[1], commits[1], commits[0]]
+    assert f"run 2 of 2: {commits[0]}" in done.stdout and "installing" not in done.stdout
+    assert (tmp_path / "into" / "compare" / "compare.json").is_file()
+    status = subprocess.run([*GIT, "status", "--porcelain"], cwd=project, check=True, capture_output=True, text=True)
+    assert status.stdout == "" and not (ROOT / "results" / "compare").exists()

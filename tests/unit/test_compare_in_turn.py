@@ -1,0 +1,91 @@
+"""python -m runner compare: what it refuses before anything starts, and whom it measures."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+from runner.command import compare
+from runner.command.parser import BadInput
+from runner.project import Project
+
+NUMPY = ("--framework", "numpy", "--workload", "tiny", "--dataset", "digits-64", "--device", "cpu")
+
+
+def git(folder: Path, *words: str) -> str:
+    """Of nobody's settings."""
+    who = {"GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "A", "GIT_COMMITTER_EMAIL": "a@b"}
+    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), **who}
+    return subprocess.run(
+        ["git", "-C", str(folder), *words], env=environment, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A checkout of three commits: `first`, `second` and, with other packages, `third`."""
+    root = tmp_path_factory.mktemp("checkout")
+    definition = root / "adapters" / "numpy" / "environment.toml"
+    definition.parent.mkdir(parents=True)
+    definition.write_bytes((ROOT / "adapters" / "numpy" / "environment.toml").read_bytes())
+    git(root, "init", "--quiet")
+    for name in ("third", "first", "second"):
+        (root / name).touch()
+        text = definition.read_text().removeprefix("# other packages\n")
+        definition.write_text(f"# other packages\n{text}" if name == "third" else text)
+        git(root, "add", ".")
+        git(root, "commit", "--quiet", "--message", name)
+        git(root, "tag", name)
+    return Project.at(root)
+
+
+def test_two_commits_are_two_sides_named_by_their_digests(project: Project, tmp_path: Path) -> None:
+    asked = compare.contest(["first", "second", "--runs", "3", "--into", str(tmp_path), *NUMPY], project)
+    assert [side.commit for side in asked.sides] == [git(project.root, "rev-parse", tag) for tag in ("first", "second")]
+    assert [side.name for side in asked.sides] == [str(side.commit)[:12] for side in asked.sides]
+    assert (asked.runs, asked.into, asked.words) == (3, tmp_path, NUMPY)
+
+
+def test_two_builds_are_two_sides_of_their_framework_alone(project: Project, tmp_path: Path) -> None:
+    link = tmp_path / "other" / "bin" / "python"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(sys.executable)
+    first, second = f"numpy={sys.executable}", f"numpy={link}"
+    asked = compare.contest([first, second, "--workload", "tiny", "--dataset", "digits-64"], project)
+    assert asked.sides[1].words == ("--python", second, "--framework", "numpy")
+    assert [side.name for side in asked.sides] == [f"a-{Path(sys.executable).parents[1].name}", "b-other"]
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["first", "first"], "first and first are the same commit"),
+        (["first", "nowhere"], "nowhere: no commit of"),
+        (["third", "second"], "third: it needs other packages than this checkout (adapters/numpy/environment.toml)"),
+        (["first", f"numpy={sys.executable}"], "give two commits, or two builds"),
+        ([f"numpy={sys.executable}"] * 2, "are the same interpreter"),
+        ([f"numpy={sys.executable}", f"other={sys.executable}"], "two builds of one framework"),
+        (["first", "second", "--runs", "1"], "--runs 1: give 2 or more"),
+        (["first", "second", "--results=there"], "--results: not for compare"),
+        (["first", "second", "--isolation", "here"], "--isolation here: commits are compared in virtual environments"),
+        (["first", "second", "--framwork", "numpy"], "did you mean --framework"),
+        (["first"], "two commits, or two builds as FRAMEWORK=PATH, come first"),
+    ],
+)
+def test_bad_words_are_one_line_that_says_what_to_do(project: Project, words: list[str], named: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        compare.contest([*words, *(NUMPY if "--framwork" not in words else NUMPY[2:])], project)
+    assert named in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_git_variables_of_the_callers_shell_name_no_other_repository(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_DIR", str(tmp_path))
+    asked = compare.contest(["first", "second", *NUMPY], project)
+    assert asked.sides[0].commit
