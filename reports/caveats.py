@@ -15,8 +15,9 @@ from workloads.records.status import Status
 from workloads.study import studies
 from workloads.words import counted
 
-from . import series, tables
+from . import series
 from .conditions import Replaced, Section
+from .doubts import TOLERATED_PERCENT
 from .image_source import finding_words
 from .load import Stored
 from .reproduction import summary
@@ -48,7 +49,7 @@ def lists(stored: Stored, replaced: Sequence[Replaced]) -> dict[str, tuple[str, 
         "Trials disturbed by other processes": (
             f"{result.spec.id}: they took {taken}"
             for result in stored.results
-            if (taken := taken_above(tables.TOLERATED_PERCENT, result.figures))
+            if (taken := taken_above(TOLERATED_PERCENT, result.figures))
         ),
         "Checks that failed": (
             f"{result.spec.id}: {check.name}: {check.detail}" for result in stored.results for check in failed(result)
@@ -168,7 +169,7 @@ def _doubts(ok: Sequence[TrialResult]) -> dict[str, int]:
 
 def disturbed(shares: Iterable[float | None]) -> int:
     """How many of `foreign_percent` are more than is tolerated."""
-    return sum(share is not None and share > tables.TOLERATED_PERCENT for share in shares)
+    return sum(share is not None and share > TOLERATED_PERCENT for share in shares)
 
 
 def _by_status(results: Iterable[TrialResult]) -> list[str]:

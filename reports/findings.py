@@ -17,6 +17,7 @@ from workloads.records.status import Status
 from . import caveats, headline, order, parity, tables
 from .condition_text import dates, setting
 from .conditions import Section
+from .doubts import TOLERATED_PERCENT, Doubt
 from .frameworks import ordered
 from .load import Stored
 from .order import TIE_PERCENT, Extreme, Order, Points, extreme
@@ -25,7 +26,7 @@ from .report import Summary
 from .reproduction import claims_across
 from .reproduction import summary as published
 from .sentences import say
-from .tables import Doubt, Place
+from .tables import Place
 
 WORDING = "findings"
 MOST_SECTIONS = 3  # told one by one in what was run
@@ -210,7 +211,7 @@ def _checks(stored: Stored) -> str:
         failed=sum(bool(failed(result)) for result in ok),
         known=len(ok) - shares.count(None),
         disturbed=caveats.disturbed(shares),
-        tolerated=tables.TOLERATED_PERCENT,
+        tolerated=TOLERATED_PERCENT,
     )
 
 

@@ -10,31 +10,23 @@ import itertools
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from enum import Enum, auto
 from functools import lru_cache
 from typing import Any
 
 import pandas as pd
 
-from workloads.records.check_name import CheckName
-from workloads.records.checks import FEWEST_SAMPLES, SHORTEST_S, THROTTLED_PERCENT
 from workloads.records.disturbance import withheld
 from workloads.records.figures import (
-    CPU_BUSY,
-    CPU_QUOTA,
-    CPU_USAGE,
     DIVERGED_STEP,
-    FOREIGN_CPU,
-    FOREIGN_CPU_EPOCHS,
     Figure,
     FigureSpec,
-    Method,
 )
 from workloads.records.intervals import CONFIDENCE_PERCENT
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
 from .conditions import OWN_CODE, Section
+from .doubts import Doubt, doubts
 from .frameworks import display_name, ordered
 from .quantities import Quantity
 from .spread import spread
@@ -50,35 +42,7 @@ JOINED = "; "  # how a file holds a tuple
 NOT_RUN, UNKNOWN = "not_run", "unknown"
 SHORT_WORDS = {UNKNOWN: "\N{EN DASH}", Status.OUT_OF_MEMORY.value: "OOM"}
 MOST_DECIMALS = 9  # a stranger's file may hold 1e-300
-TOLERATED_PERCENT = 10.0  # of the cores, taken by others
-NOISY_ABOVE_PERCENT = 3.0
 MEASURED = frozenset((Status.OK, Status.DIVERGED, Status.CONTENDED))  # trials with figures to show
-
-
-class Doubt(Enum):
-    """A reason to doubt the value of a cell."""
-
-    DISTURBED = auto()
-    SHORT = auto()
-    STALLED = auto()
-    THROTTLED = auto()
-    QUOTA = auto()
-    DIVERGED = auto()
-    NOISY = auto()
-    CHUNKED = auto()
-
-
-DOUBTS_IN_WORDS = {
-    Doubt.DISTURBED: f"disturbed: other processes took more than {TOLERATED_PERCENT:g} % of the cores in the {{span}}",
-    Doubt.SHORT: f"short window: less than {SHORTEST_S:g} s or {FEWEST_SAMPLES} samples of the usage",
-    Doubt.STALLED: "stalled: the worker stood still for a part of the steady window",
-    Doubt.THROTTLED: f"throttled: a CPU quota withheld more than {THROTTLED_PERCENT:g} % of the cores' time",
-    Doubt.QUOTA: "a share of the CPU quota, which is below the cores allotted",
-    Doubt.DIVERGED: "diverged: the loss of step {step:.0f} is no number",
-    Doubt.NOISY: "noisy: coefficient of variation {cv_percent:.1f} %",
-    Doubt.CHUNKED: "the sum of the allocator's chunks, each up to twice what was asked for: too high, and different "
-    "from run to run",
-}
 
 
 def figure_of(result: TrialResult, name: str) -> Figure:
@@ -166,12 +130,12 @@ def cell(
     notes = [OWN_CODE] if any(result.spec.task.own_code for result in results) else []
     notes += sorted({f"unknown: {figure.reason}" for _, figure in ok if figure.value is None})
     numbers = _statistics([figure.value * spec.factor for _, figure in known if figure.value is not None])
-    doubts: dict[Doubt, str] = {}
+    doubted: dict[Doubt, str] = {}
     if known:
         status = "ok"
         notes += [f"repeat {result.spec.draw.repeat}: {words(result.status)}" for result in ended]
-        doubts = _doubts(known, spec, numbers["cv_percent"])
-        notes += doubts.values()
+        doubted = doubts(known, spec, numbers["cv_percent"])
+        notes += doubted.values()
     elif ok:
         status = UNKNOWN
     else:
@@ -183,7 +147,7 @@ def cell(
         "sources": tuple(dict.fromkeys(figure.source for _, figure in known)),
         "trials": tuple(result.spec.id for result in results),
         KNOWN: tuple(result.spec.id for result, _ in known),
-        DOUBTS: frozenset(doubts),
+        DOUBTS: frozenset(doubted),
     }
 
 
@@ -191,42 +155,6 @@ def _statistics(values: list[float]) -> dict[str, float]:
     """The first eight of STATISTICS: n, the others in the unit of the values, NaN where they cannot be told."""
     ends = values or [math.nan]
     return {**vars(spread(values)), "median": statistics.median(ends), "min": min(ends), "max": max(ends)}
-
-
-def _doubts(known: list[tuple[TrialResult, Figure]], spec: FigureSpec, cv_percent: float) -> dict[Doubt, str]:
-    """Reasons to doubt the value of these trials, each with its sentence."""
-    results = [result for result, _ in known]
-    foreign = [foreign_percent(result, spec) or 0.0 for result in results]
-    steps = [step for result in results if (step := figure_of(result, DIVERGED_STEP.name).value) is not None]
-    span = "steady window" if spec.windowed else "epochs"
-    failed = {check.name for result in results for check in result.checks if not check.passed}
-    doubted = {
-        Doubt.DISTURBED: spec.timed and any(share > TOLERATED_PERCENT for share in foreign),
-        Doubt.SHORT: spec.windowed and CheckName.LONG_ENOUGH in failed,
-        Doubt.STALLED: spec.windowed and CheckName.NO_STALL in failed,
-        Doubt.THROTTLED: spec.windowed and CheckName.NOT_THROTTLED in failed,
-        Doubt.QUOTA: spec in (CPU_USAGE, CPU_BUSY)
-        and any(
-            (figure_of(result, CPU_QUOTA.name).value or math.inf) < result.spec.placement.threads for result in results
-        ),
-        Doubt.DIVERGED: bool(steps),
-        Doubt.NOISY: spec.timed and cv_percent > NOISY_ABOVE_PERCENT,
-        Doubt.CHUNKED: any(figure.method is Method.CHUNKS for _, figure in known),
-    }
-    return {
-        doubt: DOUBTS_IN_WORDS[doubt].format(step=min(steps, default=0), cv_percent=cv_percent, span=span)
-        for doubt, is_doubted in doubted.items()
-        if is_doubted
-    }
-
-
-def foreign_percent(result: TrialResult, spec: FigureSpec) -> float | None:
-    """The share of the cores that other processes took while this figure was measured; None where it is unknown.
-
-    Results that were stored before the epochs had a share of their own tell the steady window's.
-    """
-    in_window, in_epochs = (figure_of(result, share.name).value for share in (FOREIGN_CPU, FOREIGN_CPU_EPOCHS))
-    return in_window if spec.windowed or in_epochs is None else in_epochs
 
 
 def of(frame: pd.DataFrame, quantity: Quantity, title: str) -> Table | str:

@@ -318,3 +318,23 @@ def test_a_speed_of_a_worker_that_stood_still_says_so(tmp_path: Path) -> None:
     out = report(tmp_path, stalled)
     assert "stalled: " in number(out / "speed.csv", "mxnet", 32)["notes"]
     assert number(out / "accuracy.csv", "mxnet", 32)["notes"] == ""
+
+
+@pytest.mark.parametrize(
+    ("changed", "device_kind", "noted"),
+    [
+        ({"call_p50_s": 0.1, "call_p95_s": 0.24, "cpu_percent": 45.0}, "cpu", ""),
+        ({"call_p50_s": 0.1, "call_p95_s": 0.3}, "cpu", "uneven: one call in 20 took more than 2.5 times the median"),
+        ({"cpu_percent": 30.0}, "cpu", "idle: CPU usage below 80 % of what one busy thread would show"),
+        ({"cpu_percent": 30.0, "foreign_cpu_percent": 15.0}, "cpu", "disturbed: other processes took more than 10 %"),
+        ({"cpu_percent": 5.0}, "cuda", ""),
+    ],
+)
+def test_a_speed_that_looks_like_waiting_has_a_footnote(
+    tmp_path: Path, changed: dict[str, float], device_kind: str, noted: str
+) -> None:
+    figures = {name: Figure(value, "x") for name, value in changed.items()}
+    result = trial("pytorch", 32, figures=figures)
+    out = report(tmp_path, on_gpu(result) if device_kind == "cuda" else result)
+    text = (out / "speed.md").read_text()
+    assert noted in text and sum(word in text for word in ("uneven:", "idle:", "disturbed:")) == bool(noted)

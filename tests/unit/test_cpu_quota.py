@@ -15,7 +15,7 @@ from conftest import make_spec
 from limited import control_group
 
 from reports.checking.recompute import from_samples
-from reports.tables import DOUBTS_IN_WORDS, Doubt, _doubts
+from reports.doubts import DOUBTS_IN_WORDS, Doubt, doubts
 from runner.results.cpu_quota import cpu_quota
 from runner.results.window import usage
 from runner.sampler.cpu_quota import CpuQuota
@@ -173,9 +173,9 @@ def test_the_reports_own_computation_agrees_under_a_quota() -> None:
 
 def test_tables_say_that_a_trial_was_throttled_and_what_its_usage_is_a_share_of() -> None:
     result = throttled()
-    doubts = _doubts([(result, result.figures[CPU_USAGE.name])], CPU_USAGE, 0.0)
-    assert doubts[Doubt.THROTTLED] == DOUBTS_IN_WORDS[Doubt.THROTTLED] and Doubt.QUOTA in doubts
-    assert Doubt.QUOTA not in _doubts([(result, result.figures[CPU_USAGE.name])], SPEED, 0.0)
+    doubted = doubts([(result, result.figures[CPU_USAGE.name])], CPU_USAGE, 0.0)
+    assert doubted[Doubt.THROTTLED] == DOUBTS_IN_WORDS[Doubt.THROTTLED] and Doubt.QUOTA in doubted
+    assert Doubt.QUOTA not in doubts([(result, result.figures[CPU_USAGE.name])], SPEED, 0.0)
 
 
 @pytest.fixture

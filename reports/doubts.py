@@ -1,0 +1,116 @@
+"""Reasons to doubt the value of a cell, which become its footnotes."""
+
+from __future__ import annotations
+
+import math
+from enum import Enum, auto
+
+from workloads.records.check_name import CheckName
+from workloads.records.checks import FEWEST_SAMPLES, SHORTEST_S, THROTTLED_PERCENT
+from workloads.records.figures import (
+    CALL_MEDIAN,
+    CALL_P95,
+    CPU_BUSY,
+    CPU_QUOTA,
+    CPU_USAGE,
+    DIVERGED_STEP,
+    FOREIGN_CPU,
+    FOREIGN_CPU_EPOCHS,
+    SPEED,
+    STEP_TIME,
+    Figure,
+    FigureSpec,
+    Method,
+)
+from workloads.records.result import TrialResult
+
+TOLERATED_PERCENT = 10.0  # of the cores, taken by others
+NOISY_ABOVE_PERCENT = 3.0
+SPEEDS = (SPEED, STEP_TIME)
+# That a framework was made to wait cannot be proven. What waiting looks like is said at its speed. None of 765
+# published trials on CPUs is beyond either bound: the 95th percentile of a trial's calls is at most 2.0 times their
+# median, and usage at least 1.2 times that of one busy thread.
+UNEVEN_ABOVE, IDLE_BELOW = 2.5, 0.8
+
+
+class Doubt(Enum):
+    """A reason to doubt the value of a cell."""
+
+    DISTURBED = auto()
+    SHORT = auto()
+    STALLED = auto()
+    THROTTLED = auto()
+    QUOTA = auto()
+    DIVERGED = auto()
+    NOISY = auto()
+    CHUNKED = auto()
+    UNEVEN = auto()
+    IDLE = auto()
+
+
+DOUBTS_IN_WORDS = {
+    Doubt.DISTURBED: f"disturbed: other processes took more than {TOLERATED_PERCENT:g} % of the cores in the {{span}}",
+    Doubt.SHORT: f"short window: less than {SHORTEST_S:g} s or {FEWEST_SAMPLES} samples of the usage",
+    Doubt.STALLED: "stalled: the worker stood still for a part of the steady window",
+    Doubt.THROTTLED: f"throttled: a CPU quota withheld more than {THROTTLED_PERCENT:g} % of the cores' time",
+    Doubt.QUOTA: "a share of the CPU quota, which is below the cores allotted",
+    Doubt.DIVERGED: "diverged: the loss of step {step:.0f} is no number",
+    Doubt.NOISY: "noisy: coefficient of variation {cv_percent:.1f} %",
+    Doubt.CHUNKED: "the sum of the allocator's chunks, each up to twice what was asked for: too high, and different "
+    "from run to run",
+    Doubt.UNEVEN: f"uneven: one call in 20 took more than {UNEVEN_ABOVE:g} times the median call",
+    Doubt.IDLE: f"idle: CPU usage below {100 * IDLE_BELOW:g} % of what one busy thread would show",
+}
+
+
+def doubts(known: list[tuple[TrialResult, Figure]], spec: FigureSpec, cv_percent: float) -> dict[Doubt, str]:
+    """Reasons to doubt the value of these trials, each with its sentence."""
+    results = [result for result, _ in known]
+    foreign = [foreign_percent(result, spec) or 0.0 for result in results]
+    steps = [step for result in results if (step := _value(result, DIVERGED_STEP)) is not None]
+    span = "steady window" if spec.windowed else "epochs"
+    failed = {check.name for result in results for check in result.checks if not check.passed}
+    doubted = {
+        Doubt.DISTURBED: spec.timed and any(share > TOLERATED_PERCENT for share in foreign),
+        Doubt.SHORT: spec.windowed and CheckName.LONG_ENOUGH in failed,
+        Doubt.STALLED: spec.windowed and CheckName.NO_STALL in failed,
+        Doubt.THROTTLED: spec.windowed and CheckName.NOT_THROTTLED in failed,
+        Doubt.QUOTA: spec in (CPU_USAGE, CPU_BUSY)
+        and any((_value(result, CPU_QUOTA) or math.inf) < result.spec.placement.threads for result in results),
+        Doubt.DIVERGED: bool(steps),
+        Doubt.NOISY: spec.timed and cv_percent > NOISY_ABOVE_PERCENT,
+        Doubt.CHUNKED: any(figure.method is Method.CHUNKS for _, figure in known),
+    }
+    of_its_own = spec in SPEEDS and not doubted[Doubt.DISTURBED]
+    doubted[Doubt.UNEVEN] = of_its_own and any(map(_is_uneven, results))
+    doubted[Doubt.IDLE] = of_its_own and any(map(_is_idle, results))
+    return {
+        doubt: DOUBTS_IN_WORDS[doubt].format(step=min(steps, default=0), cv_percent=cv_percent, span=span)
+        for doubt, is_doubted in doubted.items()
+        if is_doubted
+    }
+
+
+def _is_uneven(result: TrialResult) -> bool:
+    median, most = _value(result, CALL_MEDIAN), _value(result, CALL_P95)
+    return median is not None and most is not None and most > UNEVEN_ABOVE * median
+
+
+def _is_idle(result: TrialResult) -> bool:
+    """On a CPU: a framework that waits for a GPU needs no core."""
+    placement, usage = result.spec.placement, _value(result, CPU_USAGE)
+    return placement.device_kind == "cpu" and usage is not None and usage < IDLE_BELOW * 100 / placement.threads
+
+
+def _value(result: TrialResult, spec: FigureSpec) -> float | None:
+    figure = result.figures.get(spec.name)
+    return None if figure is None else figure.value
+
+
+def foreign_percent(result: TrialResult, spec: FigureSpec) -> float | None:
+    """The share of the cores that other processes took while this figure was measured; None where it is unknown.
+
+    Results that were stored before the epochs had a share of their own tell the steady window's.
+    """
+    in_window, in_epochs = (_value(result, share) for share in (FOREIGN_CPU, FOREIGN_CPU_EPOCHS))
+    return in_window if spec.windowed or in_epochs is None else in_epochs
