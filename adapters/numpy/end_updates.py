@@ -62,6 +62,8 @@ def update_differences(
     if len({each.learning_rate for each in rules}) > 1 and 0 in (rule.learning_rate, earlier.learning_rate):
         return {}
     if rule.name in ("adam", "adamw", "rmsprop"):
+        if not exact[number].gradients:  # of a large batch the last layer's alone, which may have no parameters
+            return {}
         return {ALL: _turned((earlier, rule), weights, exact[number], quick[number], number, taken)}
     if rule.weight_decay:
         exact, quick = (_decayed(rule, steps, weights) for steps in (exact, quick))

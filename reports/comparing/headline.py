@@ -14,7 +14,7 @@ from ..quantities import ACCURACY, Quantity
 from ..sentences import say
 from ..table import Cell, Table
 from . import effect_words, estimates
-from .cell_tests import CellTest
+from .cell_tests import CellTest, Replicate
 from .comparison import Compared
 from .estimates import Estimate
 
@@ -37,6 +37,7 @@ class GeometricMean:
     shift: float
     estimate: Estimate | None
     names: tuple[str, str]  # of A and B
+    one_run: bool = False  # a side has one run, of a quantity that may differ between runs
 
     @property
     def ratio(self) -> tuple[float, float, float]:
@@ -47,9 +48,9 @@ class GeometricMean:
 
     @property
     def told(self) -> bool:
-        """Whether the interval leaves 1 out."""
+        """Whether the interval leaves 1 out, and is one between runs where those differ."""
         _, low, high = self.ratio
-        return self.estimate is not None and effect_words.leaves_out_1(low, high)
+        return self.estimate is not None and not self.one_run and effect_words.leaves_out_1(low, high)
 
     @property
     def name(self) -> str:
@@ -66,6 +67,7 @@ class GeometricMean:
             "cells": self.cells,
             "once": self.estimate is None,
             "told": self.told,
+            "one_run": self.one_run,
         }
         return say(WORDING, "geometric_mean", ratio=effect_words.ratio(*self.ratio), **words, **seen)
 
@@ -76,6 +78,8 @@ class GeometricMean:
         text = effect_words.ratio(*self.ratio)
         if self.estimate is None:
             return Cell(text, value, (say(WORDING, "one_repeat"),))
+        if self.one_run:
+            return Cell(text, value, (say(WORDING, "one_run_words"),))
         return Cell(text, value, () if self.told else (say(WORDING, "untold"),))
 
 
@@ -95,7 +99,8 @@ def of(compared: Compared) -> list[GeometricMean]:
 def _mean(compared: Compared, cells: Sequence[CellTest], framework: str) -> GeometricMean:
     used, estimate = _over(cells)
     shift = estimate.value if estimate else statistics.fmean(cell.shift for cell in used)
-    return GeometricMean(cells[0].quantity, framework, len(used), shift, estimate, compared.names)
+    one_run = any(cell.replicate is Replicate.ONE_RUN for cell in used)
+    return GeometricMean(cells[0].quantity, framework, len(used), shift, estimate, compared.names, one_run)
 
 
 def _over(cells: Sequence[CellTest]) -> tuple[Sequence[CellTest], Estimate | None]:

@@ -16,6 +16,8 @@ def read_runs(path: Path) -> tuple[Stored, dict[int, int]]:
     folders = _folders(path)
     runs = [archive.stored(folder) for folder in folders]
     for folder, stored in zip(folders, runs, strict=True):
+        if not stored.results and not stored.unreadable:
+            raise ReportError(f"{folder}: no trial of it has a result; finish that run, or take it away")
         if not stored.results:
             first = stored.unreadable[0]
             raise ReportError(f"{first.path}: {first.reason}; no result of {folder} can be read")

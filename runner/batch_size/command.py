@@ -121,7 +121,7 @@ class AnswersFile:
 
     def __init__(self, request: Request, question: Question, bound: Bound) -> None:
         """Nothing is written yet."""
-        self.path = request.results / ANSWERS_FILE
+        self.path, self.bound = request.results / ANSWERS_FILE, bound
         self.conditions, self.in_use = conditions_of(request, bound), question.in_use
         self.answers = {name: Answers(name) for name in request.frameworks}
 
@@ -160,7 +160,7 @@ def plan(request: Request, question: Question, console: Console) -> None:
 
 
 def run(request: Request, question: Question, train: Train, console: Console) -> int:
-    """Asks, prints and stores; the exit code: 1 where a search had no answer or a found size did not pass its training.
+    """Asks, prints and stores; the exit code: 1 where a search had no answer or a training went wrong.
 
     `train` runs the trials of a study.
     """
@@ -228,8 +228,10 @@ def _train(request: Request, question: Question, train: Train, file: AnswersFile
     sizes = tuple(sorted({size for _, size in cells}))
     console.print(f"training at batch sizes {', '.join(map(str, sizes))}")
     repeats = request.study.repeats if question.trains else 1
+    # What filled the machine's memory in a search may do so again: under the search's limit nobody else pays for it.
+    asked = request if question.trains else bounded(request, file.bound.limit, file.bound.limit_bytes)
     study = request.study.changed(batch_sizes=sizes, repeats=repeats)
-    results = [each for each in train(replace(request, study=study), console, cells) if _is_plain(each)]
+    results = [each for each in train(replace(asked, study=study), console, cells) if _is_plain(each)]
     for framework in request.frameworks:
         chosen = [result for result in results if result.spec.cell.framework == framework]
         file.store(framework, judged=tuple(judged(chosen, found[framework])))

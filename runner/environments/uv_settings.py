@@ -15,7 +15,7 @@ from typing import Any
 SOURCES = re.compile(
     r"UV_(?:(?:DEFAULT_|EXTRA_)?INDEX(?:_URL)?|INDEX_\w+_(?:USERNAME|PASSWORD)|FIND_LINKS|NO_INDEX|INSECURE_HOST"
     r"|KEYRING_PROVIDER|NATIVE_TLS|SYSTEM_CERTS|OFFLINE|HTTP_\w+|CACHE_DIR|NO_CACHE|PYTHON_INSTALL_(?:DIR|MIRROR)"
-    r"|PYTHON_DOWNLOADS_JSON_URL)"
+    r"|PYTHON_DOWNLOADS(?:_JSON_URL)?)"
 )
 OLD_NAMES = {"UV_INDEX_URL": "UV_DEFAULT_INDEX", "UV_EXTRA_INDEX_URL": "UV_INDEX"}
 # Keys of a file: the variable that says the same, and what stands between words where the key's value is a list.
@@ -30,6 +30,7 @@ KEYS = {
     "offline": ("UV_OFFLINE", ""),
     "cache-dir": ("UV_CACHE_DIR", ""),
     "python-install-mirror": ("UV_PYTHON_INSTALL_MIRROR", ""),
+    "python-downloads": ("UV_PYTHON_DOWNLOADS", ""),
 }
 
 
@@ -42,7 +43,10 @@ def environment(pip_sources: dict[str, str]) -> dict[str, str]:
 
     Raises BadUvSettings.
     """
-    own = {OLD_NAMES.get(name, name): value for name, value in os.environ.items() if SOURCES.fullmatch(name)}
+    own = {name: value for name, value in os.environ.items() if SOURCES.fullmatch(name)}
+    for old, new in OLD_NAMES.items():
+        if value := own.pop(old, ""):
+            own[new] = f"{own[new]} {value}" if new == "UV_INDEX" and new in own else own.get(new, value)
     return {"UV_NO_CONFIG": "1"} | places_of_pip(pip_sources) | by_files() | own
 
 
@@ -68,11 +72,13 @@ def by_files() -> dict[str, str]:
     for path in files():
         try:
             settings = tomllib.loads(path.read_text("utf-8"))
+            found |= sources_in(settings.get("pip", {})) | sources_in(settings)
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:
             raise BadUvSettings(f"{path}: {error}") from None
-        found |= sources_in(settings.get("pip", {})) | sources_in(settings)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise BadUvSettings(f"{path}: not as uv's settings are: {error}") from None
     return found
 
 
@@ -88,7 +94,9 @@ def sources_in(table: dict[str, Any]) -> dict[str, str]:
     """Return as variables what a table of such a file says of sources."""
     found = {variable: words(table[key], between) for key, (variable, between) in KEYS.items() if key in table}
     for index in table.get("index", []):
-        if index.get("default"):
+        if index.get("format") == "flat":
+            found["UV_FIND_LINKS"] = f"{found.get('UV_FIND_LINKS', '')},{index['url']}".strip(",")
+        elif index.get("default"):
             found["UV_DEFAULT_INDEX"] = index["url"]
         elif not index.get("explicit"):  # an explicit one is for packages that name it
             name = f"{index['name']}=" if "name" in index else ""

@@ -59,10 +59,8 @@ class ProcessTree:
 
     def sample(self) -> Row:
         """Processor seconds and resident bytes of the tree; empty once all of it has ended."""
-        if time.monotonic() - self.renewed_at >= RENEW_S:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                self.processes = [self.root, *self.root.children(recursive=True), *self.strays.find()]
-            self.renewed_at = time.monotonic()
+        if not self.processes:
+            self._renew()
         cpu_s, memory_bytes, alive = 0.0, 0, 0
         for process in self.processes:
             with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied), process.oneshot():
@@ -74,9 +72,16 @@ class ProcessTree:
                 peak_bytes = max(resident, self.seen.get(process.pid, {}).get("peak_resident_bytes", 0))
                 self.seen[process.pid] = {"cpu_s": round(own_s, 2), "peak_resident_bytes": peak_bytes}
                 alive += resident > 0  # a zombie has none
+        if time.monotonic() - self.renewed_at >= RENEW_S:  # behind the readings: it walks through all of /proc
+            self._renew()
         if not alive:
             return {}
         return {"cpu_s": cpu_s, "host_memory_bytes": memory_bytes}
+
+    def _renew(self) -> None:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            self.processes = [self.root, *self.root.children(recursive=True), *self.strays.find()]
+        self.renewed_at = time.monotonic()
 
 
 def busy_s(cores: list[int]) -> float:

@@ -431,9 +431,7 @@ def test_one_run_on_a_side_tells_nothing_of_speed_and_the_line_says_what_to_do(t
     for b in (slow, same, several):
         ran = run(a, b, "--fail-on-regression", "5%")
         assert (ran.returncode, ran.stderr.count("\n")) == (2, 1)
-        assert (
-            "5%: cannot be told: speed: one run on a side; measure both in turn by" in ran.stderr
-        )
+        assert "5%: cannot be told: speed: one run on a side; measure both in turn by" in ran.stderr
     found = compare(a, slow)
     assert cell(found, "speed").verdict is Verdict.ONE_RUN and cell(found, "memory").verdict is Verdict.NO_DIFFERENCE
     text = markdown_page.page(found)
@@ -452,6 +450,13 @@ def test_what_no_hour_can_move_keeps_its_verdict_with_one_run_on_a_side(tmp_path
     assert ran.returncode == 1 and "memory worse by 20.0 %" in ran.stderr
     broken = [ended(Status.OUT_OF_MEMORY, "killed", repeat=repeat, **LATER) for repeat in range(3)]
     assert run(a, store(tmp_path / "d", *broken), "--fail-on-regression", "5%").returncode == 1
+
+
+def test_a_run_without_any_result_is_named_whatever_else_is_in_its_folder(tmp_path: Path) -> None:
+    a = store(tmp_path / "a" / "1", *repeats([100, 101, 102]))
+    (tmp_path / "a" / "2" / "trials" / "begun").mkdir(parents=True)
+    ran = run(a.parent, a)
+    assert ran.returncode == 2 and ran.stderr.count("\n") == 1 and "Traceback" not in ran.stderr
 
 
 def test_runs_are_compared_by_their_means_so_that_repeats_of_one_run_count_once(tmp_path: Path) -> None:
@@ -606,8 +611,10 @@ def test_the_headline_is_the_geometric_mean_over_all_cells_with_the_interval_of_
     of_frameworks = {mean.framework: mean.estimate for mean in pair_.means if mean.quantity is SPEED}
     assert {mean.framework: mean.estimate for mean in speeds[1:]} == of_frameworks
     text = markdown_page.page(found)
-    speed = r"Training speed: b is 1\.95\d \[1\.9\d+, 1\.9\d+\] times as fast as a, geometric mean over 2 cells\."
-    assert re.search(rf"- \*\*{speed}\*\*", text)
+    speed = r"Training speed: b is 1\.95\d \[1\.9\d+, 1\.9\d+\] times as fast as a in these runs"
+    untold = r"one run on a side: no difference can be told\."
+    assert re.search(rf"- \*\*{speed}, geometric mean over 2 cells; {untold}\*\*", text)
+    assert not any(mean.told for mean in speeds)
     assert "Host memory: b takes 1.000 [0.993, 1.007] times the memory of a, geometric mean over 2 cells: no " in text
 
 

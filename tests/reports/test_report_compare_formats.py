@@ -152,7 +152,8 @@ def test_the_sides_have_the_ends_of_their_folders_names_by_which_they_differ(tmp
     )
     text = run(a, b).stdout
     assert text.startswith("# Batchwise: new\\_/quick against old/quick\n")
-    assert re.search(r"\*\*Training speed: new\\_/quick is [\d.]+ \[[\d., ]+\] times as fast as old/quick, ", text)
+    speed = r"\*\*Training speed: new\\_/quick is [\d.]+ \[[\d., ]+\] times as fast as old/quick in these runs, "
+    assert re.search(speed, text)
     assert "## Training speed, new\\_/quick against old/quick: times as fast" in text
     same = run(a, a).stdout
     assert same.startswith("# Batchwise: B against A\n") and "Training speed: B is 1.0" in same

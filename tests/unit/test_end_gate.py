@@ -173,6 +173,12 @@ def test_a_loss_whose_rounding_cancels_in_one_batch_is_held_against_the_largest_
     assert not failed(trial(replace(by_chance, steps=(by_chance.steps[0], other, by_chance.steps[2]))))
 
 
+def test_one_update_whose_float16_gradients_overflowed_is_no_idle_step_and_none_at_all_are() -> None:
+    assert not failed(trial(replace(RIGHT, idle_steps=1), precision="float16"))
+    all_idle = replace(RIGHT, idle_steps=RIGHT.asked_steps)
+    assert CheckName.END_UPDATES in failed(trial(all_idle, precision="float16"))
+
+
 def test_a_loss_in_fewer_digits_may_be_off_by_one_rounding_at_least_and_not_by_much_more() -> None:
     alone = replace(RIGHT, steps=(EndStep(16, False, Difference(2.8e-3, rounding=1.2e-4)),))
     assert CheckName.END_LOSSES in failed(trial(alone))

@@ -19,6 +19,7 @@ from probed import IMAGES, LABELS, OPTIMIZER, ORDER, PLAIN
 from adapters.base import Floats, Order
 from adapters.numpy import end_referee
 from adapters.numpy.adapter import Adapter
+from adapters.numpy.end_updates import Step, update_differences
 from adapters.numpy.passes import Array
 from adapters.worker import end_probe
 from adapters.worker.prepare import Prepared
@@ -413,6 +414,14 @@ def test_a_large_batch_is_followed_to_the_last_layer_and_a_larger_one_not_at_all
     assert excess(halved.steps[1].update) > 0.1
     monkeypatch.setattr(bounds, "FORWARD_MULTIPLY_ADDS", 7 * one_image)
     assert [step.batch_size for step in ended(tmp_path, capsys).steps] == [6], "the partial one alone"
+
+
+@pytest.mark.parametrize("rule", ["adam", "adamw", "rmsprop"])
+def test_an_update_of_which_no_gradient_is_followed_tells_nothing(rule: OptimizerName) -> None:
+    """Of a large batch the last layer is followed alone, and pooling has no parameters."""
+    rules, steps = [OptimizerSpec.named(rule)] * 2, [Step(1.0, {}, {})] * 2
+    weights = [{"conv/kernel": np.full(3, number, np.float32)} for number in range(3)]
+    assert update_differences(rules, weights, steps, steps, number=1, taken=5) == {}
 
 
 def test_of_many_parameters_weights_are_saved_once_and_of_masks_no_step_is_followed(

@@ -14,6 +14,7 @@ from workloads.networks import WORKLOADS
 from workloads.records.check_name import COUNTS, CheckName
 from workloads.records.checks import figure_checks
 from workloads.records.figures import Figure, Method
+from workloads.records.own_code import OwnCode
 from workloads.records.reported import LEAST_ACTIVATIONS, LONE_CORE, PROCESSES_BYTES, processes_check, threads_check
 from workloads.records.samples import COLUMNS, Samples
 from workloads.spec import OPTIMIZER_NAMES, SLOTS, OptimizerName, OptimizerSpec
@@ -82,12 +83,17 @@ def test_what_nobody_knows_is_not_checked() -> None:
     assert not verdicts(unknown)
 
 
-@pytest.mark.parametrize(("devices", "verdict"), [(1, [False]), (2, [])])
-def test_memory_of_a_process_beside_the_worker_is_seen(devices: int, verdict: list[bool]) -> None:
+OWN_CODE = OwnCode("pytorch", "model.py", "make", "0" * 64, 10, (32, 32, 3))
+
+
+@pytest.mark.parametrize(("changes", "verdict"), [({}, [False]), ({"devices": 2}, []), ({"own_code": OWN_CODE}, [])])
+def test_memory_of_a_process_beside_the_worker_is_seen_and_own_code_may_have_helpers(
+    changes: dict[str, Any], verdict: list[bool]
+) -> None:
     samples: Samples = {name: np.full(3, np.nan) for name in COLUMNS} | {"t_ns": np.arange(3.0) * SECOND}
     own = 300.0 * 2**20
     figures = {"host_memory_bytes": Figure(own, "kernel", method=Method.COUNTER)}
-    spec = make_spec(devices=devices)
+    spec = make_spec(**changes)
 
     def made(most_bytes: float) -> list[bool]:
         samples["host_memory_bytes"] = np.array([own, most_bytes, own])

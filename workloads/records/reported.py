@@ -139,11 +139,14 @@ def processes_check(
 ) -> list[Check]:
     """Compare the resident size of all of the worker's processes with that of the worker, which the figure is.
 
-    Of several devices, which may be processes each, the figure is that of all. `edges` of the window are in ns of the
+    Of several devices, which may be processes each, the figure is that of all. Own code may start helpers, as
+    torch.compile does: it is compared with nothing. `edges` of the window are in ns of the
     monotonic clock.
     """
     figure = figures.get(registry.HOST_MEMORY.name)
-    if spec.placement.devices > 1 or figure is None or figure.value is None or figure.method is not Method.COUNTER:
+    if spec.placement.devices > 1 or spec.task.own_code:
+        return []
+    if figure is None or figure.value is None or figure.method is not Method.COUNTER:
         return []
     inside = (samples["t_ns"] >= edges[0]) & (samples["t_ns"] <= edges[1])
     sizes = samples["host_memory_bytes"][inside]
