@@ -55,13 +55,16 @@ def asked(quick_run: QuickRun, tmp_path: Path) -> Callable[..., tuple[Path, Path
     return ask
 
 
+FINISHED = (Status.OK, Status.CONTENDED)  # neighbours change no loss, and tests run beside others
+
+
 @pytest.mark.parametrize("framework", [name for name in FRAMEWORKS if name != REFEREE])
 def test_the_same_trial_gives_the_same_numbers_the_second_time(
     framework: str, asked: Callable[..., tuple[Path, Path, TrialSpec]]
 ) -> None:
     first, second, spec = asked(framework)
     result = run_trial(second, spec, local(read(PROJECT, framework, "cpu"), spec.installation.isolation), {}, {})
-    assert result.status == Status.OK, result.reason
+    assert result.status in FINISHED, result.reason
     assert len([event for event in told(first) if "train_loss" in event]) == 10
     assert json.dumps(told(first)) == json.dumps(told(second))
 
@@ -72,7 +75,7 @@ def test_data_kept_on_the_device_does_not_change_the_numbers(
 ) -> None:
     first, second, spec = asked(framework, feed="device", epochs=1, window_s=0.3)
     result = run_trial(second, spec, local(read(PROJECT, framework, "cpu"), spec.installation.isolation), {}, {})
-    assert result.status == Status.OK, result.reason
+    assert result.status in FINISHED, result.reason
     (before,) = (event["first_losses"] for event in read_events(first / EVENTS_FILE) if "first_losses" in event)
     assert result.first_losses == pytest.approx(before, rel=1e-6)
 

@@ -332,7 +332,8 @@ def apart(**changes: Any) -> list[TrialResult]:
 
 
 def test_columns_show_differing_conditions_side_by_side_and_never_averaged(tmp_path: Path) -> None:
-    other = {"threads": 1, "figures": {"images_per_s": Figure(7.0, "worker")}}
+    busy = {"cpu_percent": Figure(99.0, "psutil")}  # of one core: less looks like waiting
+    other = {"threads": 1, "figures": {"images_per_s": Figure(7.0, "worker")} | busy}
     built = make(store(tmp_path, *apart(**other)), tmp_path / "report", columns=True)
     out = tmp_path / "report"
     # 1 thread sorts before 2: A is the second condition

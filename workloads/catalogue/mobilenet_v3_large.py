@@ -103,5 +103,5 @@ MOBILENET_V3_LARGE = Workload(
     input_shape=(224, 224, 3),
     layers=_mobilenet_v3_large(classes=10),
     differs="strided convolutions pad like TensorFlow's \"same\", below and on the right, as the paper's own code; "
-    "torchvision pads alike on each side",
+    "torchvision pads alike on each side. PyTorch and MXNet copy the images to pad them so, at a cost in speed",
 )

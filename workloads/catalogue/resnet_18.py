@@ -39,5 +39,5 @@ RESNET_18 = Workload(
     input_shape=(32, 32, 3),
     layers=_resnet_18(),
     differs="strided convolutions pad like TensorFlow's \"same\", below and on the right; the paper's code and "
-    "torchvision pad 1 on each side",
+    "torchvision pad 1 on each side. PyTorch and MXNet copy the images to pad them so, at a cost in speed",
 )
