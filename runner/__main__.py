@@ -110,7 +110,7 @@ def named_command(name: str, arguments: list[str], project: Project, console: Co
     if name == "doctor":
         return doctor.run(arguments, project, console)
     if name == "compare":
-        return compare.run(compare.contest(arguments, project), console)
+        return compare.run(compare.runs_in_turn(arguments, project), console)
     if name == "overhead":
         request, pairs = overhead.request(arguments, project)
         with alone(request, overhead.OVERHEAD_FILE):

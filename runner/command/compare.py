@@ -40,7 +40,7 @@ ENDING_S = 60.0  # for the run of an interrupted command
 
 
 @dataclass(frozen=True)
-class Side:
+class ComparedSide:
     """A commit, or the options that choose an interpreter of this checkout."""
 
     name: str  # of the folder of its runs, by which `reports compare` calls it
@@ -49,17 +49,17 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Contest:
+class RunsInTurn:
     """What is measured in turn; `words` are the options of every run."""
 
     request: Request  # of a run of the first side
-    sides: tuple[Side, Side]
+    sides: tuple[ComparedSide, ComparedSide]
     words: tuple[str, ...]
     runs: int
     into: Path
 
 
-def contest(arguments: Sequence[str], project: Project) -> Contest:
+def runs_in_turn(arguments: Sequence[str], project: Project) -> RunsInTurn:
     """Raises BadInput, BadDefinition, DataError."""
     named = [word for word in arguments[:2] if not word.startswith("-")]
     if len(named) < 2 and not {"-h", "--help"} & set(arguments):
@@ -78,7 +78,7 @@ def contest(arguments: Sequence[str], project: Project) -> Contest:
     if sides[0].commit and request.isolation != "venv":
         raise BadInput(f"--isolation {request.isolation}: commits are compared in virtual environments; leave it out")
     cli.request(run_parser().parse_args([*words, *sides[1].words, "--results", str(into)]), project)
-    return Contest(request, sides, tuple(words), options.runs, into)
+    return RunsInTurn(request, sides, tuple(words), options.runs, into)
 
 
 def _parser() -> Parser:
@@ -95,7 +95,7 @@ def _parser() -> Parser:
     return parser
 
 
-def _sides(a: str, b: str, words: Sequence[str], project: Project) -> tuple[Side, Side]:
+def _sides(a: str, b: str, words: Sequence[str], project: Project) -> tuple[ComparedSide, ComparedSide]:
     builds = ["=" in word for word in (a, b)]
     if any(builds) and not all(builds):
         raise BadInput(f"{a} and {b}: give two commits, or two builds as FRAMEWORK=PATH")
@@ -110,11 +110,11 @@ def _sides(a: str, b: str, words: Sequence[str], project: Project) -> tuple[Side
                 f"{word}: it needs other packages than this checkout ({', '.join(changed)}); measure both checkouts by "
                 "themselves and give their folders to python -m reports compare"
             )
-    first, second = (Side(commit[:12], commit) for commit in commits)
+    first, second = (ComparedSide(commit[:12], commit) for commit in commits)
     return first, second
 
 
-def _builds(a: str, b: str, words: Sequence[str]) -> tuple[Side, Side]:
+def _builds(a: str, b: str, words: Sequence[str]) -> tuple[ComparedSide, ComparedSide]:
     (framework, _, path), (other, _, second) = a.partition("="), b.partition("=")
     if framework != other:
         raise BadInput(f"{a} and {b}: two builds of one framework are compared; name {framework} in both")
@@ -124,8 +124,8 @@ def _builds(a: str, b: str, words: Sequence[str]) -> tuple[Side, Side]:
     named = any(word.partition("=")[0] == "--framework" for word in words)
     alone = () if named else ("--framework", adapter_of(framework))
     return (
-        Side(names[0], words=("--python", f"{framework}={os.path.abspath(path)}", *alone)),
-        Side(names[1], words=("--python", f"{framework}={os.path.abspath(second)}", *alone)),
+        ComparedSide(names[0], words=("--python", f"{framework}={os.path.abspath(path)}", *alone)),
+        ComparedSide(names[1], words=("--python", f"{framework}={os.path.abspath(second)}", *alone)),
     )
 
 
@@ -156,7 +156,7 @@ def _absolute(word: str) -> str:
     return f"{name}{equals}{os.path.abspath(path)}{colon}{function}" if "/" in path and Path(path).exists() else word
 
 
-def run(asked: Contest, console: Console) -> int:
+def run(asked: RunsInTurn, console: Console) -> int:
     """Measure, and print the comparison; the exit code. Raises BadInput, CannotGoOn, OSError, KeyboardInterrupt."""
     project, codes = asked.request.project, []
     if asked.sides[0].commit:
@@ -195,7 +195,7 @@ def _measure(words: Sequence[str], root: Path) -> int:
         process.end()
 
 
-def _checkout(side: Side, asked: Contest) -> Path:
+def _checkout(side: ComparedSide, asked: RunsInTurn) -> Path:
     """The commit in a clone of its own, which leaves this repository as it is, with copies of its environments."""
     project, folder = asked.request.project, asked.into / CHECKOUTS / side.name
     if not (folder / ".envs").is_dir():
