@@ -44,6 +44,12 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     return Project.at(root)
 
 
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default folder of results is made where the command runs."""
+    monkeypatch.chdir(tmp_path)
+
+
 def test_two_commits_are_two_sides_named_by_their_digests(project: Project, tmp_path: Path) -> None:
     asked = compare.runs_in_turn(["first", "second", "--runs", "3", "--into", str(tmp_path), *NUMPY], project)
     assert [side.commit for side in asked.sides] == [git(project.root, "rev-parse", tag) for tag in ("first", "second")]
