@@ -21,6 +21,7 @@ from workloads.records.figures import (
     Figure,
     FigureSpec,
     Method,
+    value_of,
 )
 from workloads.records.result import TrialResult
 
@@ -67,7 +68,7 @@ def doubts(known: list[tuple[TrialResult, Figure]], spec: FigureSpec, cv_percent
     """Reasons to doubt the value of these trials, each with its sentence."""
     results = [result for result, _ in known]
     foreign = [foreign_percent(result, spec) or 0.0 for result in results]
-    steps = [step for result in results if (step := _value(result, DIVERGED_STEP)) is not None]
+    steps = [step for result in results if (step := value_of(result.figures, DIVERGED_STEP)) is not None]
     span = "steady window" if spec.windowed else "epochs"
     failed = {check.name for result in results for check in result.checks if not check.passed}
     doubted = {
@@ -76,7 +77,9 @@ def doubts(known: list[tuple[TrialResult, Figure]], spec: FigureSpec, cv_percent
         Doubt.STALLED: spec.windowed and CheckName.NO_STALL in failed,
         Doubt.THROTTLED: spec.windowed and CheckName.NOT_THROTTLED in failed,
         Doubt.QUOTA: spec in (CPU_USAGE, CPU_BUSY)
-        and any((_value(result, CPU_QUOTA) or math.inf) < result.spec.placement.threads for result in results),
+        and any(
+            (value_of(result.figures, CPU_QUOTA) or math.inf) < result.spec.placement.threads for result in results
+        ),
         Doubt.DIVERGED: bool(steps),
         Doubt.NOISY: spec.timed and cv_percent > NOISY_ABOVE_PERCENT,
         Doubt.CHUNKED: any(figure.method is Method.CHUNKS for _, figure in known),
@@ -92,19 +95,14 @@ def doubts(known: list[tuple[TrialResult, Figure]], spec: FigureSpec, cv_percent
 
 
 def _is_uneven(result: TrialResult) -> bool:
-    median, most = _value(result, CALL_MEDIAN), _value(result, CALL_P95)
+    median, most = value_of(result.figures, CALL_MEDIAN), value_of(result.figures, CALL_P95)
     return median is not None and most is not None and most > UNEVEN_ABOVE * median
 
 
 def _is_idle(result: TrialResult) -> bool:
     """On a CPU: a framework that waits for a GPU needs no core."""
-    placement, usage = result.spec.placement, _value(result, CPU_USAGE)
+    placement, usage = result.spec.placement, value_of(result.figures, CPU_USAGE)
     return placement.device_kind == "cpu" and usage is not None and usage < IDLE_BELOW * 100 / placement.threads
-
-
-def _value(result: TrialResult, spec: FigureSpec) -> float | None:
-    figure = result.figures.get(spec.name)
-    return None if figure is None else figure.value
 
 
 def foreign_percent(result: TrialResult, spec: FigureSpec) -> float | None:
@@ -112,5 +110,5 @@ def foreign_percent(result: TrialResult, spec: FigureSpec) -> float | None:
 
     Results that were stored before the epochs had a share of their own tell the steady window's.
     """
-    in_window, in_epochs = (_value(result, share) for share in (FOREIGN_CPU, FOREIGN_CPU_EPOCHS))
+    in_window, in_epochs = (value_of(result.figures, share) for share in (FOREIGN_CPU, FOREIGN_CPU_EPOCHS))
     return in_window if spec.windowed or in_epochs is None else in_epochs

@@ -16,11 +16,7 @@ from typing import Any
 import pandas as pd
 
 from workloads.records.disturbance import withheld
-from workloads.records.figures import (
-    DIVERGED_STEP,
-    Figure,
-    FigureSpec,
-)
+from workloads.records.figures import DIVERGED_STEP, Figure, FigureSpec
 from workloads.records.intervals import CONFIDENCE_PERCENT
 from workloads.records.result import TrialResult
 from workloads.records.status import Status

@@ -13,6 +13,8 @@ from typing import Any
 
 from workloads import lifeline
 
+KILLED = 1  # the exit code of ours that stands for a signal
+ENDING_S = 60.0  # for a study that is interrupted to end by itself
 GRACE_S = 2.0  # for a process to end by itself, once it is to
 SHIM = (sys.executable, "-I", "-S", str(Path(lifeline.__file__).resolve()))
 

@@ -89,8 +89,7 @@ def gather(
     arrays: dict[str, NDArray[Any]] = {"steps": np.array(steps)}
     arrays |= named_weights(0, adapter.weights())
     size = spec.cell.batch_size
-    drawn = drawn_images(generator, len(test_images), size, evaluated_images(workload))
-    arrays["evaluated"], arrays["logits"] = np.concatenate(drawn), logits_of(adapter, test_images, size, drawn)
+    arrays |= evaluated_logits(adapter, workload, test_images, size, generator)
     small, train = workload.parameter_count <= LARGE_PARAMETERS, train_of(adapter, spec.part)
     sizes = step_sizes(workload, split, spec.global_batch, spec.passes.last_batch, spec.part)
     for number, images in enumerate(sizes):
@@ -141,11 +140,18 @@ def neighbours(layers: tuple[Layer, ...]) -> Iterator[tuple[Layer, Layer]]:
             yield from neighbours(branch)
 
 
-def logits_of(adapter: Adapter, images: Images, size: int, drawn: list[NDArray[np.int64]]) -> Floats:
-    """Logits of the drawn images, each predicted in its batch, as an evaluation does it."""
+def evaluated_logits(
+    adapter: Adapter, workload: Workload, images: Images, size: int, generator: np.random.Generator
+) -> dict[str, NDArray[Any]]:
+    """`evaluated` (n,), images drawn from the test split, and their `logits` (n, classes).
+
+    Each is predicted in its batch of `size`, as an evaluation does it.
+    """
+    drawn = drawn_images(generator, len(images), size, evaluated_images(workload))
     firsts = [int(batch[0]) // size * size for batch in drawn]
     logits = [adapter.predict(np.array(images[first : first + size])) for first in firsts]
-    return np.concatenate([each[batch - first] for each, batch, first in zip(logits, drawn, firsts, strict=True)])
+    shown = [each[batch - first] for each, batch, first in zip(logits, drawn, firsts, strict=True)]
+    return {"evaluated": np.concatenate(drawn), "logits": np.concatenate(shown)}
 
 
 def named_weights(number: int, weights: Weights, where: str = "") -> Weights:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.base import Adapter, Order
-from adapters.worker.end_probe import logits_of, named_weights
+from adapters.worker.end_probe import evaluated_logits, named_weights
 from adapters.worker.event_log import in_a_line
 from adapters.worker.prepare import Prepared
 from adapters.worker.steady import are_long_enough
@@ -25,8 +25,6 @@ from adapters.worker.trainer import Trainer, power_of_two
 from workloads.records.end_evidence import (
     CALL_PARAMETERS,
     MIDDLE_FILE,
-    drawn_images,
-    evaluated_images,
     middle_steps,
 )
 from workloads.records.job import TrialSpec
@@ -93,8 +91,7 @@ class MiddleProbe:
     def _logits(self, adapter: Adapter, taken: int) -> dict[str, NDArray[Any]]:
         generator = np.random.Generator(np.random.PCG64([self.spec.draw.seed, len(self.test_images), taken]))
         size = self.spec.cell.batch_size
-        drawn = drawn_images(generator, len(self.test_images), size, evaluated_images(self.workload))
-        return {"evaluated": np.concatenate(drawn), "logits": logits_of(adapter, self.test_images, size, drawn)}
+        return evaluated_logits(adapter, self.workload, self.test_images, size, generator)
 
     def _store(self) -> None:
         try:

@@ -171,8 +171,10 @@ def _of_cell(shift: Shift, pooled: dict[str, tuple[float, int]]) -> Estimate:
 
 def of_mean(shifts: Sequence[Shift]) -> Estimate:
     """Of the mean over the cells of one framework."""
-    if all(shift.runs for shift in shifts):
-        return _of_mean_run(shifts)
+    return _of_mean_run(shifts) if all(shift.runs for shift in shifts) else _of_own_spreads(shifts)
+
+
+def _of_own_spreads(shifts: Sequence[Shift]) -> Estimate:
     parts = [(group.variance / group.n, group.n - 1) for shift in shifts for group in shift.groups]
     error = math.sqrt(sum(variance for variance, _ in parts)) / len(shifts)
     return Estimate(statistics.fmean(shift.value for shift in shifts), error, _satterthwaite(parts))
@@ -185,9 +187,8 @@ def _of_mean_run(shifts: Sequence[Shift]) -> Estimate:
         common = set.intersection(*(set(shift.runs[side]) for shift in shifts))
         means[side] = [statistics.fmean(shift.runs[side][run] for shift in shifts) for run in sorted(common)]
     if min(map(len, means.values())) >= 2:
-        shift = _of_independent(means["A"], means["B"], LEAST_SPREAD)
-        return _of_cell(shift, {group.side: (group.variance, group.n - 1) for group in shift.groups})
-    alone = [_of_cell(shift, {group.side: (group.variance, group.n - 1) for group in shift.groups}) for shift in shifts]
+        return _of_own_spreads([_of_independent(means["A"], means["B"], LEAST_SPREAD)])
+    alone = [_of_own_spreads([shift]) for shift in shifts]
     return Estimate(  # however they hang together, the error is no larger
         statistics.fmean(one.value for one in alone),
         statistics.fmean(one.error for one in alone),

@@ -23,7 +23,7 @@ from runner.command.cli import Request
 from runner.command.parser import BadInput, Parser, run_parser, whole
 from runner.command.setup import make_environments
 from runner.environments.definition import read
-from runner.owned import Owned
+from runner.owned import ENDING_S, KILLED, Owned
 from runner.project import Project
 from runner.storage import CannotGoOn
 from workloads.isolation import of_ours
@@ -35,8 +35,6 @@ CHECKOUTS = "checkouts"
 # What decides which packages a commit runs with. Both commits must agree with this checkout, whose packages they get.
 PACKAGES = ("requirements.txt", "runner/requirements.txt", "adapters/*/environment.toml")
 ENDED = (0, 1)  # exit codes of a run that measured what it could
-KILLED = 1  # the exit code that stands for a signal
-ENDING_S = 60.0  # for the run of an interrupted command
 
 
 @dataclass(frozen=True)
@@ -162,14 +160,15 @@ def run(asked: RunsInTurn, console: Console) -> int:
     if asked.sides[0].commit:
         make_environments(asked.request, console)
     try:
-        roots = {side.name: _checkout(side, asked) if side.commit else project.root for side in asked.sides}
+        roots = {side.name: _checkout(side, asked) if side.commit else None for side in asked.sides}
     except subprocess.CalledProcessError as error:
         raise CannotGoOn(f"{' '.join(error.cmd)}: {error.stderr.strip()}") from error
     for number in range(1, asked.runs + 1):
         for side in asked.sides if number % 2 else reversed(asked.sides):
             console.print(f"run {number} of {asked.runs}: {side.name}")
             results = asked.into / side.name / str(number)
-            code = _measure([*asked.words, *side.words, "--results", str(results)], roots[side.name])
+            words = [*asked.words, *side.words, "--results", str(results)]
+            code = _measure(words, project.root, roots[side.name])
             if code not in ENDED:
                 return code if code > 0 else KILLED
             codes.append(code)
@@ -180,9 +179,13 @@ def run(asked: RunsInTurn, console: Console) -> int:
     return max(*codes, compared)
 
 
-def _measure(words: Sequence[str], root: Path) -> int:
-    """The exit code of `python -m runner` of the checkout at `root`. Raises OSError, KeyboardInterrupt."""
-    process = Owned([sys.executable, "-m", "runner", *words], cwd=root, env=of_ours(os.environ, root))
+def _measure(words: Sequence[str], own: Path, checkout: Path | None) -> int:
+    """The exit code of `python -m runner` of the own project, run here, or of a checkout, run there.
+
+    Raises OSError, KeyboardInterrupt.
+    """
+    environment = of_ours(os.environ, checkout or own)
+    process = Owned([sys.executable, "-m", "runner", *words], cwd=checkout, env=environment)
     process.go()
     try:
         return process.wait()

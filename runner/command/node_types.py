@@ -15,10 +15,8 @@ from rich.console import Console
 
 from runner import owned
 from runner.command.cli import Request
-from runner.owned import Owned
+from runner.owned import ENDING_S, KILLED, Owned
 
-KILLED = 1  # the exit code that stands for a signal
-ENDING_S = 60.0  # for the studies of an interrupted command
 Lines = SimpleQueue[tuple[str, str | None]]  # what a type's study prints; None behind its last line
 
 

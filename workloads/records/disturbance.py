@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from .check_name import CheckName
 from .checks import CONTENDED_PERCENT
-from .figures import FOREIGN_CPU, FOREIGN_CPU_EPOCHS, FOREIGN_PROCESSES, Figure, FigureSpec, Method
+from .figures import FOREIGN_CPU, FOREIGN_CPU_EPOCHS, FOREIGN_PROCESSES, Figure, FigureSpec, Method, value_of
 from .job import TrialSpec
 from .result import Check, TrialResult
 from .status import Status
@@ -25,7 +25,7 @@ def disturbance(spec: TrialSpec, figures: Mapping[str, Figure], checks: Iterable
     None for nobody.
     """
     if spec.placement.device != "cpu":
-        if not _value(figures, FOREIGN_PROCESSES):
+        if not value_of(figures, FOREIGN_PROCESSES):
             return None
         details = [check.detail for check in checks if check.name == CheckName.ALONE]
         return details[0] if details else "other processes were on the device"
@@ -35,14 +35,14 @@ def disturbance(spec: TrialSpec, figures: Mapping[str, Figure], checks: Iterable
 
 def taken_above(percent: float, figures: Mapping[str, Figure]) -> str:
     """ "30 % of the cores in the steady window, 28 % in the epochs": the shares above this one; "" without any."""
-    shares = [(_value(figures, share) or 0.0, span) for share, span in SPANS.items()]
+    shares = [(value_of(figures, share) or 0.0, span) for share, span in SPANS.items()]
     taken = [f"{share:.0f} % in the {span}" for share, span in shares if share > percent]
     return ", ".join(taken).replace("%", "% of the cores", 1)
 
 
 def largest_share(figures: Mapping[str, Figure]) -> float | None:
     """The most that others took of the cores in any span of the trial, in percent; None where no share is known."""
-    return max((share for spec in SPANS if (share := _value(figures, spec)) is not None), default=None)
+    return max((share for spec in SPANS if (share := value_of(figures, spec)) is not None), default=None)
 
 
 def withheld(result: TrialResult, spec: FigureSpec) -> bool:
@@ -58,10 +58,5 @@ def withheld(result: TrialResult, spec: FigureSpec) -> bool:
 
 
 def _window_was_calm(result: TrialResult) -> bool:
-    share = _value(result.figures, FOREIGN_CPU)
+    share = value_of(result.figures, FOREIGN_CPU)
     return result.spec.placement.device == "cpu" and share is not None and share <= CONTENDED_PERCENT
-
-
-def _value(figures: Mapping[str, Figure], spec: FigureSpec) -> float | None:
-    figure = figures.get(spec.name)
-    return None if figure is None else figure.value

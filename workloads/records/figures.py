@@ -6,6 +6,7 @@ and comparison read from it what it is. A result with a figure that is not here 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -62,6 +63,12 @@ class FigureSpec:
     better: Literal[-1, 0, 1] = 0  # 1: more is better, -1: less is, 0: neither, or the same finding as another figure
     full_scale: float | None = None  # the value at the top of a chart's axis; None = the data decide
     rare: bool = False  # most machines, or older results, do not tell it: no report mentions it where no trial has it
+
+
+def value_of(figures: Mapping[str, Figure], spec: FigureSpec) -> float | None:
+    """Return the figure's stored value; None where it is unknown, or a result does not have it."""
+    figure = figures.get(spec.name)
+    return None if figure is None else figure.value
 
 
 def _bytes(name: str, label: str, **more: Any) -> FigureSpec:

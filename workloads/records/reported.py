@@ -16,7 +16,7 @@ from . import figures as registry
 from .bounds import show_both
 from .build import FLOAT64, REDUCED
 from .check_name import CheckName
-from .figures import Figure, FigureSpec, Method
+from .figures import Figure, Method, value_of
 from .job import TrialSpec
 from .result import Check
 from .samples import Samples
@@ -39,17 +39,12 @@ def reported_checks(spec: TrialSpec, workload: Workload | None, figures: Mapping
     yield from _cores(spec, figures)
     if workload is None or spec.task.own_code is not None:
         return
-    if check := optimizer_check(spec, workload, _value(figures, registry.MEMORY_PARTS["optimizer"])):
+    if check := optimizer_check(spec, workload, value_of(figures, registry.MEMORY_PARTS["optimizer"])):
         yield check
     if spec.placement.devices == 1:  # of several, frameworks count one copy or all
         yield from _parameters(spec, workload, figures)
         yield from _activations(figures)
     yield from _needed(spec, workload, figures)
-
-
-def _value(figures: Mapping[str, Figure], spec: FigureSpec) -> float | None:
-    figure = figures.get(spec.name)
-    return None if figure is None else figure.value
 
 
 def _value_bytes(spec: TrialSpec) -> int:
@@ -80,7 +75,7 @@ def optimizer_check(spec: TrialSpec, workload: Workload | None, state_bytes: flo
 
 def _parameters(spec: TrialSpec, workload: Workload, figures: Mapping[str, Figure]) -> Iterator[Check]:
     """Parameters are sums of arrays: no fewer bytes than the workload has."""
-    reported = _value(figures, registry.MEMORY_PARTS["parameters"])
+    reported = value_of(figures, registry.MEMORY_PARTS["parameters"])
     if reported is not None:
         expected = workload.parameter_count * _value_bytes(spec)
         detail = f"{reported:.0f} bytes of parameters, {expected} by the workload's definition"
@@ -88,8 +83,8 @@ def _parameters(spec: TrialSpec, workload: Workload, figures: Mapping[str, Figur
 
 
 def _activations(figures: Mapping[str, Figure]) -> Iterator[Check]:
-    kept = _value(figures, registry.MEMORY_PARTS["activations"])
-    exact = _value(figures, registry.EXACT_ACTIVATIONS)
+    kept = value_of(figures, registry.MEMORY_PARTS["activations"])
+    exact = value_of(figures, registry.EXACT_ACTIVATIONS)
     if kept is not None and exact is not None:
         reported, least = show_both(kept / 2**20, LEAST_ACTIVATIONS * exact / 2**20, "f", digits=2, fewer=0)
         detail = f"{reported} MiB of activations; {LEAST_ACTIVATIONS:g} times what must be kept is {least} MiB"
@@ -98,14 +93,14 @@ def _activations(figures: Mapping[str, Figure]) -> Iterator[Check]:
 
 def _used_cores(spec: TrialSpec, figures: Mapping[str, Figure]) -> float | None:
     """Cores that the worker's processes used in the window, on average; on a CPU."""
-    percent, quota = _value(figures, registry.CPU_USAGE), _value(figures, registry.CPU_QUOTA)
+    percent, quota = value_of(figures, registry.CPU_USAGE), value_of(figures, registry.CPU_QUOTA)
     if percent is None:
         return None
     return percent / 100 * min(float(spec.placement.threads), quota or float(spec.placement.threads))
 
 
 def _cores(spec: TrialSpec, figures: Mapping[str, Figure]) -> Iterator[Check]:
-    used, window_s = _used_cores(spec, figures), _value(figures, registry.WINDOW)
+    used, window_s = _used_cores(spec, figures), value_of(figures, registry.WINDOW)
     if used is None or not window_s:
         return
     allotted = spec.placement.threads
@@ -121,8 +116,8 @@ def _needed(spec: TrialSpec, workload: Workload, figures: Mapping[str, Figure]) 
     """
     used, speed, product = (
         _used_cores(spec, figures),
-        _value(figures, registry.SPEED),
-        _value(figures, registry.PRODUCT),
+        value_of(figures, registry.SPEED),
+        value_of(figures, registry.PRODUCT),
     )
     if spec.placement.device != "cpu" or spec.task.precision in REDUCED:
         return
@@ -140,8 +135,7 @@ def processes_check(
     """Compare the resident size of all of the worker's processes with that of the worker, which the figure is.
 
     Of several devices, which may be processes each, the figure is that of all. Own code may start helpers, as
-    torch.compile does: it is compared with nothing. `edges` of the window are in ns of the
-    monotonic clock.
+    torch.compile does: it is compared with nothing. `edges` of the window are in ns of the monotonic clock.
     """
     figure = figures.get(registry.HOST_MEMORY.name)
     if spec.placement.devices > 1 or spec.task.own_code:
