@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -58,6 +59,15 @@ def with_cpu_flags(project: Path, *flags: str) -> None:
 
 def run_in(project: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     return run_runner(*arguments, cwd=project, PYTHONPATH=str(project))
+
+
+def git(folder: Path, *words: str) -> str:
+    """What git prints there, of nobody's settings."""
+    who = {"GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "A", "GIT_COMMITTER_EMAIL": "a@b"}
+    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), **who}
+    return subprocess.run(
+        ["git", "-C", str(folder), *words], env=environment, check=True, capture_output=True, text=True
+    ).stdout.strip()
 
 
 def add_framework(adapters: Path, name: str, **changes: str) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 from conftest import TINY
-from copied import copy_with_environments, ignore_neighbours, run_in, without_memory_workers
+from copied import copy_with_environments, git, ignore_neighbours, run_in, without_memory_workers
 
 SMALL = ("--framework", "numpy", *TINY, "--device", "cpu", "--batch-size", 16, "--epochs", 1, "--window", 0.2)
-GIT = ("git", "-c", "user.name=A", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
 
 
 def test_two_commits_are_measured_in_turn_by_their_own_code_and_compared(tmp_path: Path) -> None:
@@ -19,13 +17,12 @@ def test_two_commits_are_measured_in_turn_by_their_own_code_and_compared(tmp_pat
     ignore_neighbours(project)
     (project / ".gitignore").write_text(".envs\n__pycache__\n")
     adapter, commits = project / "adapters" / "numpy" / "adapter.py", []
-    subprocess.run([*GIT, "init", "--quiet"], cwd=project, check=True)
+    git(project, "init", "--quiet")
     for number in range(2):
         adapter.write_text(f"{adapter.read_text()}\n# change {number}\n")
-        subprocess.run([*GIT, "add", "."], cwd=project, check=True)
-        subprocess.run([*GIT, "commit", "--quiet", "-m", str(number)], cwd=project, check=True)
-        said = subprocess.run([*GIT, "rev-parse", "HEAD"], cwd=project, check=True, capture_output=True, text=True)
-        commits.append(said.stdout.strip()[:12])
+        git(project, "add", ".")
+        git(project, "commit", "--quiet", "--message", str(number))
+        commits.append(git(project, "rev-parse", "HEAD")[:12])
     done = run_in(project, "compare", "HEAD~1", "HEAD", "--runs", 2, "--into", tmp_path / "into", *SMALL)
     assert done.returncode == 0, done.stdout + done.stderr
     trials = [json.loads(path.read_text()) for path in (tmp_path / "into").glob("*/*/trials/*/result.json")]
@@ -35,5 +32,4 @@ def test_two_commits_are_measured_in_turn_by_their_own_code_and_compared(tmp_pat
     assert in_order == [commits[0], commits[1], commits[1], commits[0]]
     assert f"run 2 of 2: {commits[0]}" in done.stdout and "installing" not in done.stdout
     assert (tmp_path / "into" / "compare" / "compare.json").is_file()
-    status = subprocess.run([*GIT, "status", "--porcelain"], cwd=project, check=True, capture_output=True, text=True)
-    assert status.stdout == ""
+    assert git(project, "status", "--porcelain") == ""

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from conftest import ROOT
+from copied import git
 
 from runner.command import compare
 from runner.command.parser import BadInput
 from runner.project import Project
 
 NUMPY = ("--framework", "numpy", "--workload", "tiny", "--dataset", "digits-64", "--device", "cpu")
-
-
-def git(folder: Path, *words: str) -> str:
-    """Of nobody's settings."""
-    who = {"GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "A", "GIT_COMMITTER_EMAIL": "a@b"}
-    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), **who}
-    return subprocess.run(
-        ["git", "-C", str(folder), *words], env=environment, check=True, capture_output=True, text=True
-    ).stdout.strip()
 
 
 @pytest.fixture(scope="module")
