@@ -104,7 +104,7 @@ class Replaced:
 
 
 def condition_of(result: TrialResult) -> Condition:
-    """From what a stored result holds; None for what an older schema did not store."""
+    """Conditions of a stored result; None for what it does not report."""
     spec = result.spec
     own, said = spec.task, mode_said(result)
     task = replace(
@@ -127,9 +127,7 @@ def mode_said(result: TrialResult) -> Mode:
 
 
 def _network(task: Task) -> str:
-    """The digest of a network that is not the catalogue's of its name; "" for that one, which is also what trials meant
-    that were stored before there were digests.
-    """
+    """Digest of a network that is not the catalogue's of its name; "" for the catalogue's."""
     return "" if task.network == _of_catalogue(task.workload) else task.network
 
 

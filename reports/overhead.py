@@ -73,12 +73,6 @@ class Measurement(TypedDict):
     failed: NotRequired[Any]
 
 
-class OneMeasurement(Measurement):
-    """The file up to schema 1."""
-
-    schema_version: Literal[1]
-
-
 class OverheadFile(TypedDict):
     """What the runner stored: the newest measurement is the last."""
 
@@ -86,23 +80,10 @@ class OverheadFile(TypedDict):
     measurements: list[Measurement]
 
 
-class AnyFile(TypedDict):
-    """Of either schema."""
-
-    schema_version: Literal[1, 2]
-
-
 def read(results: Path) -> list[Any]:
     """What was measured, the newest first. Raises ValueError with the reason for an unreadable file."""
-    header = validation.read(results / FILE, AnyFile)
-    if header is None:
-        return []
-    if header["schema_version"] == 1:
-        measurements: list[Any] = [validation.read(results / FILE, OneMeasurement)]
-    else:
-        file = validation.read(results / FILE, OverheadFile)
-        measurements = list(reversed(file["measurements"])) if file else []
-    return [_newest(each) for each in measurements]
+    file = validation.read(results / FILE, OverheadFile)
+    return [_newest(each) for each in reversed(file["measurements"])] if file else []
 
 
 def _newest(measurement: Any) -> Any:

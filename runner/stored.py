@@ -17,7 +17,6 @@ from workloads.records.files import RESULT_FILE
 from workloads.records.job import ROOMS, Kind, TrialSpec
 from workloads.records.result import TrialResult
 from workloads.records.stored import Unreadable
-from workloads.records.versions import OTHER_IDS
 
 TRIALS = ROOMS[Kind.TRIAL]
 NO_STAMP = (0, 0, 0)
@@ -110,7 +109,7 @@ def _read(folder: Path) -> TrialResult | ValueError | None:
     try:
         result = stored.read_result(folder / RESULT_FILE)
         name = result.spec.id
-        if name != folder.name and result.schema_version not in OTHER_IDS:
+        if name != folder.name:
             raise ValueError(f"it is of the trial {name}: changed after the run, or in the wrong folder")
     except ValueError as error:
         return error

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from .layers import Dropout, Join, Layer, Shape, Sigmoid, Softmax, changed, walk
@@ -147,8 +147,6 @@ ScaleName = Literal["none", "linear", "sqrt"]  # of the learning rate, by the ba
 SCALE_NAMES: tuple[ScaleName, ...] = get_args(ScaleName)
 BASE_BATCH_SIZE = 64  # at which a scaled learning rate is the one that is given
 
-LATER = {"later": True}  # of a field that trials stored before did not have: where it is its default, no id counts it
-
 
 @dataclass(frozen=True)
 class OptimizerSpec:
@@ -165,12 +163,12 @@ class OptimizerSpec:
     beta1: float = 0.9
     beta2: float = 0.999
     epsilon: float = 1e-7
-    rho: float = field(default=0.9, metadata=LATER)
-    weight_decay: float = field(default=0.0, metadata=LATER)
-    schedule: ScheduleName = field(default="constant", metadata=LATER)
-    warm_up: float = field(default=0.0, metadata=LATER)
-    scale: ScaleName = field(default="none", metadata=LATER)
-    base_batch_size: int = field(default=BASE_BATCH_SIZE, metadata=LATER)
+    rho: float = 0.9
+    weight_decay: float = 0.0
+    schedule: ScheduleName = "constant"
+    warm_up: float = 0.0
+    scale: ScaleName = "none"
+    base_batch_size: int = BASE_BATCH_SIZE
 
     @staticmethod
     def named(

@@ -18,7 +18,6 @@ from workloads.records.samples import Samples, read_samples
 from workloads.records.status import Status
 from workloads.records.stored_events import read_events
 from workloads.records.stored_meter import read_meter
-from workloads.records.versions import OTHER_IDS
 
 from ..attempts import trial_id
 from ..blocks.stored import rounds_of
@@ -62,7 +61,7 @@ def trial(result: TrialResult, trial_dir: Path, shown: bool = True) -> list[str]
     from those made now. Of an attempt that is not `shown`, what failed as it is stored is no finding.
     """
     findings = []
-    if result.spec.id != trial_id(trial_dir) and result.schema_version not in OTHER_IDS:
+    if result.spec.id != trial_id(trial_dir):
         findings.append(f"its spec is that of {result.spec.id}: changed after the run, or in the wrong folder")
     if trial_dir.parent.name == BLOCKS and result.status is Status.OK:
         try:

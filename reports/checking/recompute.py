@@ -45,9 +45,7 @@ def segments_of(events: Events) -> list[Segment]:
     by_name = {event["event"]: event for event in events}
     if Event.WINDOW_ENDED not in by_name:
         return []
-    started, ended = by_name[Event.WINDOW_STARTED], by_name[Event.WINDOW_ENDED]
-    whole = (started["t_ns"], ended["t_ns"])  # as trials were stored before windows had segments
-    return [(float(start), float(end)) for start, end in ended.get("segments", [whole])]
+    return [(float(start), float(end)) for start, end in by_name[Event.WINDOW_ENDED]["segments"]]
 
 
 def differences(

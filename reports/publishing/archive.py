@@ -37,7 +37,7 @@ MOST_MEMORY_BYTES, PIECE_BYTES = 256 * 2**20, 2**16  # xz's own highest preset t
 FOLDERS = ("trials", files.ATTEMPTS, "memory", "probes", "disturbed", "blocks")
 FILES = ("overhead.json", "stable.json")
 TRIAL_FILES = (
-    files.JOB_FILE, files.TRIAL_FILE, files.EVENTS_FILE, files.SAMPLES_FILE, files.DRIVER_SAMPLES_FILE,
+    files.JOB_FILE, files.EVENTS_FILE, files.SAMPLES_FILE, files.DRIVER_SAMPLES_FILE,
     files.METER_FILE, files.LOG_FILE, files.SAMPLER_LOG_FILE, files.RESULT_FILE, files.ATTEMPT_FILE,
     BLOCKS_FILE,
 )  # fmt: skip

@@ -56,16 +56,16 @@ class OverheadFile:
 
 
 def stored(path: Path) -> list[Measurement]:
-    """Of either schema; none without a file. Raises ValueError for what is no such file, OSError."""
+    """Return the measurements of the file; none without a file. Raises ValueError for what is no such file, OSError."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return []
     except RecursionError as error:
         raise ValueError("nested without end") from error
-    if not isinstance(content, dict) or content.get("schema_version") not in (1, SCHEMA_VERSION):
+    if not isinstance(content, dict) or content.get("schema_version") != SCHEMA_VERSION:
         raise ValueError("of no known schema version")
-    measurements = content.get("measurements") if content["schema_version"] == SCHEMA_VERSION else [content]
+    measurements = content.get("measurements")
     if not isinstance(measurements, list):
         raise ValueError("without measurements")
     return [_measurement(each) for each in measurements]

@@ -28,8 +28,8 @@ GPU = "GPU-8e0f2d6c-0000-1111-2222-333344445555"
 
 
 def of_corpus(name: str) -> list[bytes]:
-    """The real files of this name, of every schema version."""
-    return [path.read_bytes() for path in sorted(CORPUS.glob(f"*/trials/*/{name}"))]
+    """The real files of this name, of one small trial."""
+    return [path.read_bytes() for path in sorted(CORPUS.glob(f"trials/*/{name}"))]
 
 
 @cache
@@ -55,7 +55,7 @@ def probed() -> TrialResult:
 
 @cache
 def results() -> tuple[bytes, ...]:
-    """Real results of every version."""
+    """Real results."""
     return (*of_corpus(RESULT_FILE), *published("trials", RESULT_FILE, 1))
 
 

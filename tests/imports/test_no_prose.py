@@ -25,10 +25,6 @@ SENTENCE = re.compile(r"\w,? \w")
 REVIEWED = {
     ("runner/environments/engine.py", "no such image|image not known|not found"),  # docker's and podman's
     ("runner/machine/description.py", "model name"),  # /proc/cpuinfo's
-    ("workloads/records/stored_before.py", "held against "),
-    ("workloads/records/stored_before.py", "less its baseline"),
-    ("workloads/records/stored_before.py", "NVML nvmlDeviceGetSamples"),
-    ("workloads/records/stored_before.py", "the referee"),
 }
 
 

@@ -31,7 +31,8 @@ def whole(**changes: Any) -> dict[str, Any]:
     over = ROW | {"framework": "tensorflow", "ratio": 0.9, "low": 0.8, "high": 0.95, "verdict": "over the bar"}
     over |= {"sampler_core_percent": 6.0, "sampler_verdict": "over the sampler's bar"}
     over = {name: value for name, value in over.items() if not name.endswith("_all")}
-    return {"schema_version": 1, "conditions": conditions, "rows": [dict(ROW), over], **changes}
+    measurement = {"conditions": conditions, "rows": [dict(ROW), over], **changes}
+    return {"schema_version": 2, "measurements": [measurement]}
 
 
 def test_the_measured_overhead_is_a_table_with_interval_and_verdict(tmp_path: Path) -> None:
@@ -71,20 +72,38 @@ def test_a_framework_whose_overhead_failed_is_named_with_its_reason(tmp_path: Pa
     ("change", "told"),
     [
         (lambda data: data.update(schema_version=3), "Invalid enum value 3 - at `$.schema_version`"),
-        (lambda data: data.pop("conditions"), "Object missing required field `conditions`"),
-        (lambda data: data.update(rows={}), "Expected `array`, got `object` - at `$.rows`"),
         (
-            lambda data: data["rows"][0].pop("sampler_verdict"),
-            "Object missing required field `sampler_verdict` - at `$.rows[0]`",
+            lambda data: data["measurements"][0].pop("conditions"),
+            "Object missing required field `conditions` - at `$.measurements[0]`",
         ),
         (
-            lambda data: data["rows"][0].update(low_all="1"),
-            "Expected `int | float | null`, got `str` - at `$.rows[0].low_all`",
+            lambda data: data["measurements"][0].update(rows={}),
+            "Expected `array`, got `object` - at `$.measurements[0].rows`",
         ),
-        (lambda data: data["rows"].append(7), "Expected `object`, got `int` - at `$.rows[2]`"),
-        (lambda data: data["rows"][0].pop("ratio"), "Object missing required field `ratio` - at `$.rows[0]`"),
-        (lambda data: data["rows"][0].update(ratio="1"), "Expected `int | float`, got `str` - at `$.rows[0].ratio`"),
-        (lambda data: data["rows"][0].update(pairs=True), "Expected `int`, got `bool` - at `$.rows[0].pairs`"),
+        (
+            lambda data: data["measurements"][0]["rows"][0].pop("sampler_verdict"),
+            "Object missing required field `sampler_verdict` - at `$.measurements[0].rows[0]`",
+        ),
+        (
+            lambda data: data["measurements"][0]["rows"][0].update(low_all="1"),
+            "Expected `int | float | null`, got `str` - at `$.measurements[0].rows[0].low_all`",
+        ),
+        (
+            lambda data: data["measurements"][0]["rows"].append(7),
+            "Expected `object`, got `int` - at `$.measurements[0].rows[2]`",
+        ),
+        (
+            lambda data: data["measurements"][0]["rows"][0].pop("ratio"),
+            "Object missing required field `ratio` - at `$.measurements[0].rows[0]`",
+        ),
+        (
+            lambda data: data["measurements"][0]["rows"][0].update(ratio="1"),
+            "Expected `int | float`, got `str` - at `$.measurements[0].rows[0].ratio`",
+        ),
+        (
+            lambda data: data["measurements"][0]["rows"][0].update(pairs=True),
+            "Expected `int`, got `bool` - at `$.measurements[0].rows[0].pairs`",
+        ),
     ],
 )
 def test_an_unreadable_overhead_is_named_with_its_reason(
@@ -97,7 +116,7 @@ def test_an_unreadable_overhead_is_named_with_its_reason(
 
 
 def test_a_truncated_overhead_is_named_and_the_tables_go_on(tmp_path: Path) -> None:
-    assert "overhead.json: left out: Input data was truncated" in chapter(tmp_path, text='{"schema_version": 1, ')
+    assert "overhead.json: left out: Input data was truncated" in chapter(tmp_path, text='{"schema_version": 2, ')
     assert "overhead.json: left out: JSON is malformed" in chapter(tmp_path / "other", text='{"ratio": NaN}')
     assert (tmp_path / "report" / "usage.md").exists()
 

@@ -24,7 +24,7 @@ from workloads.datasets import Split, batch_order
 from workloads.records.checks import figure_checks
 from workloads.records.evidence import ACCUMULATED, EVALUATED_STEPS, PROBE_BATCH, Evidence
 from workloads.records.figures import Figure
-from workloads.records.job import Job, Kind, TrialSpec
+from workloads.records.job import Job, Kind
 from workloads.records.result import Epoch
 from workloads.records.stored_events import read_events
 from workloads.spec import OptimizerSpec
@@ -50,11 +50,8 @@ def test_parts_of_what_is_not_there_are_refused() -> None:
             parts_of(*asked)
 
 
-def test_a_trial_stored_before_there_was_accumulation_keeps_its_id_and_another_has_another() -> None:
+def test_trials_that_accumulate_have_ids_of_their_own() -> None:
     spec = make_spec()
-    stored = spec.to_json()
-    del stored["task"]["accumulate"]
-    assert TrialSpec.from_json(stored).id == spec.id
     several = [varied(spec, accumulate=count) for count in (1, 2, 3)]
     assert len({each.id for each in several}) == len({each.memory_id for each in several}) == 3
     assert [each.probe_id == several[1].probe_id for each in several] == [False, True, True]

@@ -20,11 +20,8 @@ from workloads.records.job import Placement, TrialSpec
 from workloads.study import MOST_DEVICES, Study, StudyError, read, studies
 
 
-def test_a_trial_stored_before_there_were_devices_keeps_its_id_and_another_has_another() -> None:
+def test_trials_on_several_devices_have_ids_of_their_own() -> None:
     spec = make_spec()
-    stored = json.loads(json.dumps(spec.to_json()))
-    del stored["placement"]["devices"], stored["placement"]["others"]
-    assert TrialSpec.from_json(stored).id == spec.id
     several = [varied(spec, devices=count) for count in (1, 2, 4)]
     assert len({each.id for each in several}) == len({each.memory_id for each in several}) == 3
     assert len({each.probe_id for each in several}) == 1, "a probe is of one device"

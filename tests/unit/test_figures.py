@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import MISSING, fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,10 @@ from conftest import ROOT, make_spec
 from reports import load
 from reports.quantities import MEMORY_KINDS, QUANTITIES, Quantity
 from workloads.records import checks, figures
-from workloads.records.check_name import JUDGE, CheckName
+from workloads.records.check_name import CheckName
 from workloads.records.disturbance import withheld
 from workloads.records.figures import FIGURES, Figure, Method
 from workloads.records.files import RESULT_FILE, write_json
-from workloads.records.job import Placement, Task
 from workloads.records.result import Check, TrialResult
 from workloads.records.status import Status
 
@@ -26,20 +25,6 @@ CPU, GPU = make_spec(device="cpu"), make_spec(device="GPU-0")
 
 def result(spec: Any = CPU, **more: Any) -> TrialResult:
     return TrialResult(spec, Status.OK, None, "2026-11-22T00:00:00+00:00", 1.0, **more)
-
-
-def older(stored: TrialResult, sources: dict[str, str], details: dict[str, str] | None = None) -> dict[str, Any]:
-    """Its JSON as earlier code stored it: figures with these sources, checks with these words."""
-    data: dict[str, Any] = json.loads(json.dumps(stored.to_json()))
-    parts = [data["spec"].pop(part) for part in ("cell", "task", "passes", "placement", "installation", "draw")]
-    later = {field.name for kind in (Task, Placement) for field in fields(kind) if field.default is not MISSING}
-    later -= {"memory_limit_bytes"}
-    for part in parts:
-        data["spec"] |= {name: value for name, value in part.items() if name not in later}
-    data["schema_version"] = 3
-    data["figures"] = {name: {"value": 8.0, "source": source} for name, source in sources.items()}
-    data["checks"] = [{"name": name, "passed": True, "detail": detail} for name, detail in (details or {}).items()]
-    return data
 
 
 def test_a_result_with_a_figure_that_nobody_knows_cannot_be_made() -> None:
@@ -105,54 +90,23 @@ def test_figures_of_one_table_are_printed_and_judged_alike_and_the_gpus_stands_f
     assert devices in ([None], ["cuda"], ["cuda", None])
 
 
-@pytest.mark.parametrize(("spec", "name"), [(CPU, "host_context_bytes"), (GPU, "device_context_bytes")])
-def test_the_context_stored_before_it_had_two_names_is_the_one_of_its_device(spec: Any, name: str) -> None:
-    assert list(TrialResult.from_json(older(result(spec), {"context_bytes": "worker"})).figures) == [name]
-
-
-SOURCES = {
-    "gpu_percent": ("NVML nvmlDeviceGetSamples (the driver's own samples), mean over", Method.DRIVER_SAMPLES),
-    "energy_j": ("NVML nvmlDeviceGetPowerUsage, integrated over the steady window; no counter: x", Method.INTEGRATED),
-    "process_gpu_memory_bytes": ("NVML: highest of the trial, less its baseline; the list of", Method.DEVICE_RISE),
+METHODS = {
+    "gpu_percent": Method.DRIVER_SAMPLES,
+    "energy_j": Method.INTEGRATED,
+    "process_gpu_memory_bytes": Method.DEVICE_RISE,
 }
 
 
-@pytest.mark.parametrize("name", SOURCES)
-def test_how_a_figure_was_got_is_known_of_results_that_were_stored_before_it_was_data(name: str) -> None:
-    source, method = SOURCES[name]
-    assert TrialResult.from_json(older(result(GPU), {name: source})).figures[name].method is method
-    assert TrialResult.from_json(older(result(GPU), {name: "NVML nvmlDeviceGetOther"})).figures[name].method is None
-
-
-def test_stored_before_or_now_the_checks_are_made_of_the_same_figures() -> None:
-    sources = {name: source for name, (source, _) in SOURCES.items()}
-    beside = {"energy_integrated_j": "NVML", "device_memory_bytes": "NVML", "gpu_busy_percent": "NVML"}
-    stored = TrialResult.from_json(older(result(GPU), sources | beside)).figures
-    made = {check.name for check in checks.figure_checks(GPU, None, stored, [])}
+def test_a_figure_that_is_made_of_another_is_not_checked_against_it() -> None:
+    beside = ("energy_integrated_j", "device_memory_bytes", "gpu_busy_percent")
+    derived = {name: Figure(8.0, "NVML", method=METHODS.get(name)) for name in (*METHODS, *beside)}
+    made = {check.name for check in checks.figure_checks(GPU, None, derived, [])}
     assert made.isdisjoint({CheckName.ENERGY, CheckName.PROCESS_IN_DEVICE}), "each is made of the other"
-    assert [check.name for check in checks.clock_checks(stored, [])] == [CheckName.KEPT_PACE]
-    counted = {name: replace(figure, method=None) for name, figure in stored.items()}
+    assert [check.name for check in checks.clock_checks(derived, [])] == [CheckName.KEPT_PACE]
+    counted = {name: replace(figure, method=None) for name, figure in derived.items()}
     made = {check.name for check in checks.figure_checks(GPU, None, counted, [])}
     assert made >= {CheckName.ENERGY, CheckName.PROCESS_IN_DEVICE}
     assert checks.clock_checks(counted, []) == []
-
-
-@pytest.mark.parametrize(
-    ("detail", "against"),
-    [
-        ("held against the referee, mxnet, pytorch", (JUDGE, "mxnet", "pytorch")),
-        ("held against mxnet; without the referee: the workload is too large for it", ("mxnet",)),
-        ("nothing to hold it against: no other framework; without the referee: too large", ()),
-        ("differs from mxnet: held against its losses", ()),
-    ],
-)
-def test_whom_a_trial_was_held_against_is_known_of_results_that_were_stored_before_it_was_data(
-    detail: str, against: tuple[str, ...]
-) -> None:
-    gate, other = TrialResult.from_json(
-        older(result(), {}, {CheckName.GATE: detail, CheckName.COVERED: "held against nothing"})
-    ).checks
-    assert gate == Check(CheckName.GATE, True, detail, against) and other.against == ()
 
 
 def test_what_a_new_result_says_is_taken_as_it_stands() -> None:

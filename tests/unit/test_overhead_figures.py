@@ -151,18 +151,6 @@ def test_rows_of_another_version_of_a_framework_are_another_measurement(tmp_path
     assert [len(each["rows"]) for each in measurements(path)] == [1, 2]
 
 
-def test_a_file_of_schema_1_is_its_first_measurement(tmp_path: Path) -> None:
-    path = tmp_path / "overhead.json"
-    conditions = CONDITIONS | {"load_average_before": 1.0, "frameworks": {"mxnet": {"version": "1"}}}
-    path.write_text(
-        json.dumps({"schema_version": 1, "conditions": conditions, "rows": [MXNET | {"ratio": 1}], "failed": []})
-    )
-    OverheadFile(path, CONDITIONS).store_row(MXNET, {"ratio": 2}, {"version": "1"})
-    (measurement,) = measurements(path)
-    assert measurement["conditions"] == conditions
-    assert [row["ratio"] for row in measurement["rows"]] == [1, 2]
-
-
 @pytest.mark.parametrize(
     "text", ['{"schema_version": 3}', '{"schema_version": 1, "rows": []}', "[]", "{", "[" * 100_000, "\xff"]
 )

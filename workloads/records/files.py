@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 JOB_FILE = "job.json"
-TRIAL_FILE = "trial.json"  # in its place up to schema version 3: the trial alone
 EVENTS_FILE = "events.jsonl"
 SAMPLES_FILE = "samples.csv"
 DRIVER_SAMPLES_FILE = "driver_samples.csv"
@@ -28,7 +27,7 @@ INDEX_FILE = ".index.sqlite"  # of a results folder: what runner.index knows of 
 
 CACHE_FOLDER = "cache"  # of a results folder: decoded images, where the caller names no cache; may be removed
 LOCK_FILE = ".lock-{}"  # of a results folder: of a device or of a file that only one run at a time writes
-LOCK_FILES = ".lock*"  # all of them; earlier versions had one, ".lock"
+LOCK_FILES = ".lock*"  # all of them
 
 ATTEMPTS = "attempts"  # of a results folder: earlier attempts at a trial, each as ID-NUMBER, counted from 1
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from ..spec import LATER, OptimizerSpec
+from ..spec import OptimizerSpec
 from .build import FLOAT32, MARK
 from .own_code import OwnCode
 from .record import Record
@@ -72,8 +72,8 @@ class ImageSource:
     test: int
     drawn_test: bool  # a share of each class, drawn by the runner, for there was no test split
     skipped: int  # images that could not be decoded
-    pixel_range: PixelRange | None = field(default=None, metadata=LATER)  # None: that of the file's type
-    test_folder: str = field(default="", metadata=LATER)  # the folder that is the test split, unless it is test/
+    pixel_range: PixelRange | None = None  # None: that of the file's type
+    test_folder: str = ""  # the folder that is the test split, unless it is test/
     # None: nobody looked. It follows from `content`, so neither an id nor a condition counts it.
     findings: ImageFindings | None = field(default=None, compare=False, metadata=DERIVED)
 
@@ -87,7 +87,7 @@ class Task:
     optimizer: OptimizerSpec
     profile: str  # of build.PROFILES
     feed: str  # "host" | "device"
-    network: str = ""  # digest of the workload as JSON; none in trials stored before it was one of their inputs
+    network: str = ""  # digest of the workload as JSON; none for one's own code
     source: ImageSource | None = None  # None for a published data set as the catalogue brings it to the network
     own_code: OwnCode | None = None  # in place of a network: held against nothing
     augment: str = "none"  # of AUGMENTATIONS
@@ -155,7 +155,7 @@ class Draw:
 
 @dataclass(frozen=True)
 class TrialSpec(Record):
-    """One trial. `id` is derived from all that can change a figure. Of JSON: `versions.newest` makes it the newest."""
+    """One trial. `id` is derived from all that can change a figure."""
 
     cell: Cell
     task: Task
@@ -224,18 +224,18 @@ def _hashes(inputs: dict[str, InputFile]) -> dict[str, str]:
 
 
 def _digest(*parts: Any, **others: Any) -> str:
-    """A field that came later has a default, and counts where it differs: trials stored before keep their ids."""
+    """Digest of the fields that differ from their defaults, so that a new field with a default changes no id."""
     for part in parts:
-        others |= {f.name: value for f in fields(part) if (value := getattr(part, f.name)) != f.default}
+        others |= _counted(part)
     text = json.dumps(others, sort_keys=True, default=_counted)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def _counted(record: Any) -> dict[str, Any]:
-    """A record inside of a part: all but what came later and is not used, and what follows from the rest."""
-    later = {f.name for f in fields(record) if "later" in f.metadata and getattr(record, f.name) == f.default}
-    derived = {f.name for f in fields(record) if "derived" in f.metadata}
-    return {name: value for name, value in asdict(record).items() if name not in later | derived}
+    """{name: value} of a record's fields that differ from their defaults and follow from no other field."""
+    values = {f.name: getattr(record, f.name) for f in fields(record) if "derived" not in f.metadata}
+    defaults = {f.name: f.default for f in fields(record)}
+    return {name: value for name, value in values.items() if value != defaults[name]}
 
 
 class Kind(Word):

@@ -6,11 +6,16 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from . import versions
 from .figures import Figure, FigureSpec, refuse_unknown
 from .job import TrialSpec
 from .status import Status
 from .validation import MOST_CHARACTERS, record
+
+SCHEMA_VERSION = 5  # of result.json, the only one that is read
+
+
+class OtherSchema(ValueError):
+    """A result of another schema version."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +78,7 @@ class TrialResult:
     checks: list[Check] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)  # the worker's: versions, settings
     machine: dict[str, Any] = field(default_factory=dict)
-    schema_version: int = versions.NEWEST  # of the file that it was read from
+    schema_version: int = SCHEMA_VERSION
 
     def __post_init__(self) -> None:
         """Raises ValueError for a figure that the registry does not have."""
@@ -85,18 +90,32 @@ class TrialResult:
         return next((value for value in values if value is not None), None)
 
     def to_json(self) -> dict[str, Any]:
-        """As the newest schema has it."""
-        return {**asdict(self), "schema_version": versions.NEWEST}
+        """Return what result.json holds."""
+        return asdict(self)
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> TrialResult:
-        """Of any schema version. Raises versions.OtherSchema, and ValueError for a result that lacks or invents a
-        field, or has an unknown figure.
+        """Return the result of a file's content.
+
+        Raises OtherSchema, and ValueError for a result that lacks or invents a field, or has an unknown figure.
         """
-        data = versions.newest(data)
+        _refuse_other_schema(data)
         if unknown := set(data) ^ {field.name for field in fields(TrialResult)}:
             names = ", ".join(map(repr, sorted(unknown)))
             raise ValueError(f"fields missing or unknown: {names}"[:MOST_CHARACTERS])
         for name, figure in record(data["figures"], dict[str, Any], "not a trial result: figures").items():
             record(figure, Figure, f"not a trial result: figures.{name}")
         return record(data, TrialResult, "not a trial result")
+
+
+def _refuse_other_schema(data: Any) -> None:
+    """Raises OtherSchema with the commit whose program reads the result, and ValueError for what is no result."""
+    if not isinstance(data, dict):
+        raise ValueError("not a trial result: no JSON object")
+    version = data.get("schema_version")
+    if type(version) is int and version == SCHEMA_VERSION:
+        return
+    machine = data.get("machine")
+    commit = machine.get("commit") if isinstance(machine, dict) else None
+    maker = f"; commit {str(commit)[:40]} made it and can read it" if commit else ""
+    raise OtherSchema(f"schema version {repr(version)[:40]}, this program reads {SCHEMA_VERSION}{maker}")

@@ -39,7 +39,7 @@ COLUMNS = (
     "package_energy_uj",  # of the processor's packages since the sampler's start, a running sum
     "throttled_s",  # withheld by CPU quotas, summed over cores, a running sum; empty without a quota
 )
-LATER = ("package_energy_uj", "throttled_s")  # samples stored before do not have them
+OPTIONAL = ("package_energy_uj", "throttled_s")  # columns that older samples lack
 NEVER_EMPTY = ("t_ns", "epoch_us")
 LARGEST = 2.0**63  # of a cell: nobody counts further
 SHOWN = 60  # characters of a cell that is wrong
@@ -49,10 +49,9 @@ Samples = dict[str, NDArray[np.float64]]
 
 
 def read_samples(path: Path, columns: tuple[str, ...] = COLUMNS) -> Samples:
-    """Columns as float arrays, NaN where a cell is empty, or a column of LATER is not there; a last row that a kill cut
-    short is left out.
+    """Columns as float arrays, NaN where a cell is empty or a column of OPTIONAL is missing.
 
-    A file that is not there has no rows. Raises ValueError, one line, for one that cannot be read, for a cell that is
+    A last row that a kill cut short is left out. A file that is not there has no rows. Raises ValueError, one line, for one that cannot be read, for a cell that is
     no number and for a missing column.
     """
     content = read_bytes(path)
@@ -77,11 +76,11 @@ def samples_of(content: bytes, columns: tuple[str, ...] = COLUMNS, name: str = "
 
 
 def _places(head: list[bytes], columns: tuple[str, ...], name: str) -> dict[str, int]:
-    """{column: its place}; of LATER those that are there. Raises ValueError."""
+    """{column: its place}; of OPTIONAL those that are there. Raises ValueError."""
     places = {}
     for column in columns:
         count = head.count(column.encode())
-        if count > 1 or (not count and column not in LATER):
+        if count > 1 or (not count and column not in OPTIONAL):
             raise ValueError(f"{name}: line 1: {count or 'no'} column{'s' * (count > 1)} {column}")
         if count:
             places[column] = head.index(column.encode())

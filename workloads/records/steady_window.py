@@ -25,9 +25,7 @@ class SteadyWindow:
         """Of the last events of each name; None where the trial did not get to the end of its window."""
         if Event.WINDOW_ENDED not in events:
             return None
-        ended = events[Event.WINDOW_ENDED]
-        whole = events[Event.WINDOW_STARTED]["t_ns"], ended["t_ns"]  # of trials stored before there were segments
-        return SteadyWindow(tuple((start, end) for start, end in ended.get("segments") or [whole]))
+        return SteadyWindow(tuple((start, end) for start, end in events[Event.WINDOW_ENDED]["segments"]))
 
     @property
     def edges(self) -> Segment:

@@ -11,10 +11,9 @@ from typing import NoReturn
 
 from .figures import ACCURACY, Figure
 from .job import ID, TrialSpec
-from .result import TrialResult
+from .result import OtherSchema, TrialResult
 from .stored_evidence import refuse_end, refuse_evidence
 from .validation import record
-from .versions import OtherSchema
 
 MOST_DIGITS = 32
 LARGEST, SHOWN = 1e30, 40  # of a figure: its value, and the characters of one that is wrong
@@ -23,9 +22,7 @@ HALF_A_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")  # a surrogate, as JSON wri
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A result file that says nothing usable, and why; one of another schema version may be read by another version
-    of this program.
-    """
+    """A result file that cannot be used, and why. `other_schema`: another version of this program can read it."""
 
     path: Path
     reason: str
@@ -39,7 +36,7 @@ class Unreadable:
 
 def read_result(path: Path) -> TrialResult:
     """Of a file that is there. Raises ValueError with the reason for what cannot be read, is not JSON, has a field of
-    the wrong kind, or says what cannot have been measured; versions.OtherSchema for a later one.
+    the wrong kind, or says what cannot have been measured; OtherSchema for one of another version.
     """
     return result_of(read_bytes(path))
 

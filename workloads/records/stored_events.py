@@ -59,7 +59,7 @@ class _WindowStarted(_Line, total=False):
 
 
 class _WindowEnded(_Line, total=False):
-    segments: Annotated[list[tuple[Time, Time]], Meta(min_length=1)]
+    segments: Required[Annotated[list[tuple[Time, Time]], Meta(min_length=1)]]
     steps: Required[Positive]
     images: Required[Positive]
     calls_s: list[Seconds]
@@ -289,6 +289,6 @@ def _follows(event: dict[str, Any], before: Events) -> None:
         begun = [other["t_ns"] for other in before if other["event"] == Event.WINDOW_STARTED]
         if not begun or begun[-1] >= event["t_ns"]:
             raise ValueError("the window ends before it has begun")
-        edges = [begun[-1], *(edge for segment in event.get("segments", ()) for edge in segment), event["t_ns"]]
-        if any(start >= end for start, end in event.get("segments", ())) or edges != sorted(edges):
+        edges = [begun[-1], *(edge for segment in event["segments"] for edge in segment), event["t_ns"]]
+        if any(start >= end for start, end in event["segments"]) or edges != sorted(edges):
             raise ValueError("segments of the window that do not follow one another in it")

@@ -9,7 +9,7 @@ from .end_evidence import TrialEnd
 from .evidence import EVALUATED_STEPS, PROBE_STEPS, Evidence, Fingerprint
 from .validation import numbers, record
 
-FEWEST_VALUES = 2  # of a fingerprint: a norm and a projection; before there were PROJECTIONS of these it had one
+FEWEST_VALUES = 2  # of a fingerprint: a norm and a projection at least
 LARGEST = 1e100  # its square is a number, too
 
 
