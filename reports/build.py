@@ -16,7 +16,6 @@ from . import (
     findings,
     learning_rates,
     load,
-    overhead,
     scaling,
     stable,
     target_time,
@@ -89,5 +88,5 @@ def report(
 def _of_folder(folder: Path, named: bool) -> list[Table | str]:
     """The tables of a whole results folder, or a line for each that there is none of; `named` after the folder."""
     ending = f", {folder}" if named else ""
-    items = [item for item in (stable.table(folder), *overhead.tables(folder)) if item]
-    return [replace(item, title=item.title + ending) if isinstance(item, Table) else item for item in items]
+    item = stable.table(folder)
+    return [] if not item else [replace(item, title=item.title + ending) if isinstance(item, Table) else item]

@@ -28,7 +28,6 @@ from runner.command import (
     inputs,
     machine_noise,
     node_types,
-    overhead,
     own_data,
     parser,
     show,
@@ -73,8 +72,6 @@ def main(arguments: list[str] | None = None) -> int:
         return EXIT_FAILED
     except KeyboardInterrupt:
         kept = "every finished trial is kept. The same command goes on from here."
-        if arguments[:1] == ["overhead"]:
-            kept = "what was measured is kept; the same command measures all of it again."
         print(f"\nrunner: interrupted; {kept}", file=sys.stderr)
         return interruption.EXIT_INTERRUPTED
 
@@ -111,10 +108,6 @@ def named_command(name: str, arguments: list[str], project: Project, console: Co
         return doctor.run(arguments, project, console)
     if name == "compare":
         return compare.run(compare.runs_in_turn(arguments, project), console)
-    if name == "overhead":
-        request, pairs = overhead.request(arguments, project)
-        with alone(request, overhead.OVERHEAD_FILE):
-            return overhead.run(request, pairs, console)
     request, question = batch_size.request(arguments, project)
     if request.plan_only:
         batch_size.plan(request, question, console)

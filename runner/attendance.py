@@ -15,7 +15,7 @@ from runner.event_times import EventTimes
 from runner.log import CappedLog, last_lines
 from workloads.lifeline import STACKS
 from workloads.records.files import EVENTS_FILE, SAMPLER_LOG_FILE, SAMPLES_FILE
-from workloads.records.job import Job, Kind
+from workloads.records.job import Job
 
 LOOK_S = 1.0
 SILENCE_S = 1800.0  # of a worker: a first step compiles for minutes, and a call may be one step of a large network
@@ -109,8 +109,7 @@ class Attendance:
         name = "the sampler, python -m runner.sampler,"
         if (code := self.sampling.poll()) is not None:
             self._stalled = f"{name} ended with exit code {code}: {said(self.folder / SAMPLER_LOG_FILE)}"
-        # A worker that measures what the sampler costs makes it stand still.
-        elif self.job.kind is not Kind.OVERHEAD and self.samples.seconds() > SAMPLES_S:
+        elif self.samples.seconds() > SAMPLES_S:
             self._stalled = f"{name} took no sample for {SAMPLES_S:g} s"
         return self._stalled
 

@@ -26,8 +26,8 @@ from runner.owned import GRACE_S, Owned
 from runner.project import Project
 from runner.spare import SPARE, Sampling, end, started
 from workloads.records.build import DEFAULT
-from workloads.records.files import LOG_FILE, SAMPLER_FILE, SAMPLER_LOG_FILE, SAMPLES_FILE
-from workloads.records.job import Job, Kind, Placement
+from workloads.records.files import LOG_FILE, SAMPLER_LOG_FILE, SAMPLES_FILE
+from workloads.records.job import Job, Placement
 from workloads.records.status import Status
 from workloads.temporary import new_folder
 
@@ -142,8 +142,6 @@ def run_worker(folder: Path, job: Job, launcher: Launcher) -> Outcome:
         CappedLog(folder / LOG_FILE) as log,
     ):
         started = time.monotonic()
-        if job.kind is Kind.OVERHEAD:
-            (folder / SAMPLER_FILE).write_text(str(sampling.pid))
         attendance = Attendance(folder, job, sampling, log)
         try:
             worker = launcher.start(folder, job, log)

@@ -11,6 +11,7 @@ Writes blocks.json behind the last block.
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -22,7 +23,6 @@ from numpy.typing import NDArray
 from adapters.base import Adapter, Order
 from adapters.worker.attended import PULSE
 from adapters.worker.event_log import EventLog
-from adapters.worker.overhead_pairs import CORES, busy_s
 from adapters.worker.prepare import Prepared, prepare, read_input
 from adapters.worker.trainer import Trainer
 from adapters.worker.trial import WARM_UP_STEPS, warm_up
@@ -36,6 +36,8 @@ from workloads.records.job import Job
 # and what disturbs some of many is trimmed: blocks of 0.3 s left 2 to 3 % of doubt to a process of 10 s.
 BLOCK_S = 0.1
 FEWEST_ROUNDS = 4  # of which the report's trimmed mean takes two
+
+CORES = sorted(os.sched_getaffinity(0))  # before a framework binds its threads to some of them
 
 Work = Callable[[int], int]  # batch size -> steps that were made of it
 
@@ -105,6 +107,14 @@ class Evaluation:
                 raise RuntimeError(f"{size} images gave {len(logits)} rows of logits")
         PULSE.beat(time.monotonic())
         return self.calls
+
+
+def busy_s() -> float:
+    """Time since boot in which CORES were not idle, summed over them; see proc(5), /proc/stat."""
+    names = {f"cpu{core}" for core in CORES}
+    times = [line.split() for line in Path("/proc/stat").read_text().splitlines()]
+    ticks = sum(int(t[i]) for t in times if t[0] in names for i in (1, 2, 3, 6, 7, 8))  # all but idle, iowait, guests
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def measured(adapter: Adapter, phase: Phase, number: int, size: int, work: Work) -> Block:

@@ -35,7 +35,7 @@ MOST_BYTES, MOST_FILES = 4 * 2**30, 1_000_000  # of what is unpacked: ten times 
 MOST_MEMORY_BYTES, PIECE_BYTES = 256 * 2**20, 2**16  # xz's own highest preset takes 65 MiB
 
 FOLDERS = ("trials", files.ATTEMPTS, "memory", "probes", "disturbed", "blocks")
-FILES = ("overhead.json", "stable.json")
+FILES = ("stable.json",)
 TRIAL_FILES = (
     files.JOB_FILE, files.EVENTS_FILE, files.SAMPLES_FILE, files.DRIVER_SAMPLES_FILE,
     files.METER_FILE, files.LOG_FILE, files.SAMPLER_LOG_FILE, files.RESULT_FILE, files.ATTEMPT_FILE,
@@ -43,7 +43,7 @@ TRIAL_FILES = (
 )  # fmt: skip
 OF_OTHER_GPU = re.compile(r"(driver_)?samples-gpu\d{1,2}\.csv")
 LOGS = (files.LOG_FILE, files.SAMPLER_LOG_FILE)  # free text
-NOT_READ = ("overhead", "report", "jobs", files.CACHE_FOLDER, files.INDEX_FILE)  # known, and left out without a word
+NOT_READ = ("report", "jobs", files.CACHE_FOLDER, files.INDEX_FILE)  # known, and left out without a word
 NETWORK = re.compile(r".+-network-(?P<digest>[0-9a-f]{12})\.json")  # in INPUTS, named by its content
 INPUTS = "inputs"
 

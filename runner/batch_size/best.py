@@ -59,22 +59,6 @@ def best(
     return contest.answer(trials)
 
 
-def of_curve(figures: Mapping[int, float], better: Literal[1, -1] = 1) -> Best:
-    """By the same rule from one figure of each batch size, as a publication has them: no interval supports it."""
-    if not figures:
-        return Best(None, "there are no figures")
-    logarithms = {size: better * _logarithm(size, figure) for size, figure in figures.items()}
-    leader = max(sorted(logarithms), key=lambda size: logarithms[size])
-    ratios = []
-    for size in sorted(figures):
-        ratio = math.exp(logarithms[size] - logarithms[leader])
-        other = Compared.WITHIN if ratio >= 1 - TOLERATED else Compared.WORSE
-        ratios.append(Ratio(size, Compared.BEST if size == leader else other, ratio, None, None, 1))
-    answer = next(ratio.batch_size for ratio in ratios if ratio.verdict is not Compared.WORSE)
-    points = tuple(Point(size, figure, None, None, 1) for size, figure in sorted(figures.items()))
-    return Best(answer, "rests on single figures: no interval supports it", points, tuple(ratios), len(figures))
-
-
 def _logarithm(size: int, figure: float) -> float:
     if not 0 < figure < math.inf:
         raise ValueError(f"batch size {size}: a figure of {figure}, which is not above 0")

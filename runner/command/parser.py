@@ -23,7 +23,7 @@ from workloads.study_sizes import of_sizes
 
 RETRIES = 3
 USUAL_STUDY = "quick"
-COMMANDS = ("batch-size", "compare", "overhead", "doctor")  # the first word of other commands
+COMMANDS = ("batch-size", "compare", "doctor")  # the first word of other commands
 CHOICES = {
     "optimizer": OPTIMIZER_NAMES,
     "schedule": SCHEDULE_NAMES,
@@ -47,7 +47,6 @@ examples:
 other commands, each with a --help of its own:
   python -m runner batch-size   which batch size: largest, fastest, least energy, noise scale
   python -m runner compare A B  two commits, or two builds of a framework, measured in turn
-  python -m runner overhead     what the measuring itself costs
   python -m runner doctor       is this machine fit to measure
   python -m reports RESULTS     tables, charts and a page from stored results
 """
@@ -199,7 +198,7 @@ def add_axes(parser: Parser) -> None:
 
 
 def add_shared(parser: Parser) -> None:
-    """What `python -m runner overhead` understands too."""
+    """Options that `python -m runner batch-size` has too."""
     where = parser.add_argument_group("what runs, and where")
     where.add_argument(
         "--framework", dest="frameworks", nargs="+", metavar="NAME", help="all, or names (default: the study's)"

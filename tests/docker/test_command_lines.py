@@ -238,11 +238,6 @@ def test_a_run_without_an_engine_is_one_line_and_starts_nothing(tmp_path: Path) 
     assert not (tmp_path / "results" / "trials").exists()
 
 
-def test_the_cost_of_the_instruments_is_not_measured_in_a_container(tmp_path: Path) -> None:
-    done = run_runner("overhead", "--isolation", "docker", "--results", tmp_path)
-    assert done.returncode == 2 and "not for overhead" in done.stderr
-
-
 def test_in_an_image_a_study_looks_for_the_frameworks_of_its_python_alone(
     tmp_path: Path,
 ) -> None:

@@ -20,7 +20,6 @@ from typing import Any
 from mutations import Text, cell_text, json_text, toml_text
 from real_files import (
     GPU,
-    OVERHEAD,
     PUBLISHED,
     ROWS,
     STABLE,
@@ -36,10 +35,9 @@ from real_files import (
     worked,
 )  # fmt: skip
 
-from reports import overhead, stable
+from reports import stable
 from reports.batch_size import tables
 from reports.checking import recompute
-from reports.overhead import OverheadFile
 from reports.publishing.publication import Publication
 from reports.publishing.publication import text as publication_text
 from reports.stable import StableFile
@@ -154,12 +152,6 @@ def use_network(workload: Any) -> None:
     trial_end.checks(probed(), workload)
 
 
-def read_overhead(content: bytes) -> bytes:
-    """Raises ValueError for what is no such file."""
-    validation.decoded(content, OverheadFile)
-    return content
-
-
 def read_written_blocks(content: bytes) -> list[Block]:
     """Raises ValueError for what is no such file."""
     (folder() / BLOCKS_FILE).write_bytes(content)
@@ -183,12 +175,6 @@ def use_stable(content: bytes) -> None:
     """Its table."""
     (folder() / stable.FILE).write_bytes(content)
     stable.table(folder())
-
-
-def use_overhead(content: bytes) -> None:
-    """Its tables."""
-    (folder() / overhead.FILE).write_bytes(content)
-    overhead.tables(folder())
 
 
 @cache
@@ -270,8 +256,6 @@ def _whole(name: str) -> Reader:
             return Reader(tuple(map(toml_text, studies)), read)
         case "stable":
             return Reader(_json(_dumped(STABLE)), read_stable, use_stable)
-        case "overhead":
-            return Reader(_json(_dumped(OVERHEAD)), read_overhead, use_overhead)
         case "blocks":
             written_blocks = [asdict(Block(Phase.TRAINING, 0, size, 2, 0.5, 1.0)) for size in (7, 8, 9)]
             return Reader(_json(_dumped({"blocks": written_blocks})), read_written_blocks, use_blocks)
@@ -291,5 +275,5 @@ def _whole(name: str) -> Reader:
 
 NAMES = (
     "result", "events", "samples", "meter", "trial-events", "trial-samples", "trial-driver", "trial-meter", "network",
-    "study", "stable", "overhead", "blocks", "answers", "attempt", "job", "publication",
+    "study", "stable", "blocks", "answers", "attempt", "job", "publication",
 )  # fmt: skip

@@ -166,10 +166,3 @@ STABLE = {
     "schema_version": 1, "tolerated": 0.05, "limit": 9, "coverage_percent": {"2": [93, 95]},
     "cells": [{"framework": "pytorch", "batch_size": 4, "repeats": 3, "half_width": 0.01, "ended": "stable"}],
 }  # fmt: skip
-OVERHEAD_ROW = {
-    "framework": "pytorch", "batch_size": 4, "pairs": 3, "pairs_measured": 4, "foreign_cpu_percent": 1.0, "ratio": 1.0,
-    "low": 0.9, "high": 1.1, "bar": 0.98, "verdict": "within", "ratio_all": None, "sampler_core_percent": 1.0,
-    "sampler_bar_percent": 3.0, "sampler_verdict": "within",
-}  # fmt: skip
-MEASURED = {"conditions": {"cpu_model": "x"}, "rows": [OVERHEAD_ROW], "failed": [{"framework": "a", "batch_size": 4}]}
-OVERHEAD = {"schema_version": 2, "measurements": [MEASURED]}

@@ -62,15 +62,12 @@ def machine(tmp_path: Path) -> tuple[list[str], dict[str, str], list[Path]]:
 def test_workers_of_every_kind_change_nothing_outside_of_their_own_folders(
     machine: tuple[list[str], dict[str, str], list[Path]], tmp_path: Path
 ) -> None:
-    """Trial, probe, memory worker, referee and report of a run, then the worker of `overhead`; own settings of a
-    framework stay, and count for nothing.
-    """
+    """Trial, probe, memory worker, referee and report of a run; a user's settings of a framework change nothing."""
     prefix, variables, folders = machine
     before = {folder: watched(folder) for folder in folders}
     results = tmp_path / "results"
     commands: tuple[list[str | Path], ...] = (
         ["--framework", "all", "--epochs", "1", "--window", "0.3", *TINY, *STUDY, "--results", results],
-        ["overhead", "--framework", "all", "--pairs", "3", *STUDY, "--results", results],
     )
     for command in commands:
         done = subprocess.run(

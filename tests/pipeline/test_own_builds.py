@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from pathlib import Path
@@ -99,10 +98,3 @@ def test_the_list_and_the_plan_name_the_builds(tmp_path: Path) -> None:
     done = run_runner("--list", "--python", f"numpy@mine={sys.executable}")
     (line,) = (line for line in done.stdout.splitlines() if line.startswith("  numpy@mine"))
     assert "numpy referee" in line and sys.executable in line
-
-
-def test_what_it_costs_to_measure_is_measured_of_a_build_too(tmp_path: Path) -> None:
-    asked = ("--framework", "numpy@own", "--python", f"numpy@own={sys.executable}", "--pairs", 3, "--batch-size", 64)
-    done = run_runner("overhead", *asked, "--device", "cpu", "--results", tmp_path)
-    (stored,) = json.loads((tmp_path / "overhead.json").read_text())["measurements"]
-    assert [row["framework"] for row in stored["rows"]] == ["numpy@own"], done.stdout + done.stderr

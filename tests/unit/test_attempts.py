@@ -107,11 +107,11 @@ def test_an_id_that_ends_in_digits_is_no_attempt_at_another(tmp_path: Path) -> N
     assert attempts.by_id(tmp_path) == {}
 
 
-def test_an_earlier_measurement_of_the_instruments_is_kept_apart_from_trials(tmp_path: Path) -> None:
-    job = Job(Kind.OVERHEAD, make_spec(), pairs=3)
-    (fresh_folder(tmp_path, job) / "segments.csv").write_text("measured")
+def test_an_earlier_measurement_of_blocks_is_kept_apart_from_trials(tmp_path: Path) -> None:
+    job = Job(Kind.BLOCKS, make_spec())
+    (fresh_folder(tmp_path, job) / "blocks.csv").write_text("measured")
     folder = fresh_folder(tmp_path, job)
-    assert (tmp_path / "overhead" / f"{folder.name}-1" / "segments.csv").read_text() == "measured"
+    assert (tmp_path / "blocks" / f"{folder.name}-1" / "blocks.csv").read_text() == "measured"
     assert not (tmp_path / "attempts").exists()
 
 

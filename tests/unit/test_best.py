@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
+from published_curve import of_curve
 
-from runner.batch_size.best import FAILURES, FEWEST, LIMIT, best, of_curve
+from runner.batch_size.best import FAILURES, FEWEST, LIMIT, best
 from workloads.records.batch_answers import Best, Compared
 
 Curve = Callable[[int], float]

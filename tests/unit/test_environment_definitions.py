@@ -121,7 +121,6 @@ def test_a_definition_for_no_kind_of_device_says_so(tmp_path: Path) -> None:
     [
         (runner.main, ["--list"]),
         (runner.main, ["--plan"]),
-        (runner.main, ["overhead"]),
         (environments.main, ["cpu"]),
         (images.main, []),
     ],

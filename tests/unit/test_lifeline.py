@@ -230,13 +230,6 @@ def test_a_sampler_that_is_lost_in_the_last_moment_is_noticed(tmp_path: Path, mo
     assert light(tmp_path, monkeypatch, "import time; time.sleep(0.3)").sampler_lost
 
 
-def test_a_sampler_that_stands_still_by_order_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attendance, "SAMPLES_S", 0.5)
-    sampler(tmp_path, monkeypatch, "while read line; do :; done")
-    outcome = light(tmp_path, monkeypatch, "import time; time.sleep(2.5)", kind=Kind.OVERHEAD)
-    assert outcome.exit_code == 0 and outcome.sampler_lost is None
-
-
 def test_a_command_that_is_run_ends_with_all_it_started_when_it_is_interrupted(tmp_path: Path) -> None:
     environment = os.environ | {MARK: str(tmp_path)}
     with pytest.raises(subprocess.TimeoutExpired):

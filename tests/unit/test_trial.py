@@ -163,7 +163,7 @@ def test_a_precision_and_a_cool_down_change_the_id_and_are_in_none_of_a_trial_wi
 
 @pytest.mark.parametrize("kind", Kind)
 def test_a_job_survives_json(kind: Kind) -> None:
-    job = Job(kind, SPEC, batch_sizes=(8, 16), pairs=3)
+    job = Job(kind, SPEC, batch_sizes=(8, 16))
     assert Job.from_json(through_json(job.to_json())) == job
 
 

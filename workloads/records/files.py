@@ -19,7 +19,6 @@ OTHER_SAMPLES_FILE, OTHER_DRIVER_SAMPLES_FILE = "samples-gpu{}.csv", "driver_sam
 METER_FILE = "meter.json"
 LOG_FILE = "log.txt"
 SAMPLER_LOG_FILE = "sampler.txt"  # what the sampler said; none where it said nothing
-SAMPLER_FILE = "sampler.pid"  # of a worker that measures what the sampler costs
 RESULT_FILE = "result.json"
 ATTEMPT_FILE = "attempt.json"  # what the runner alone knows of a trial, for a result that is made from its files
 UNREADABLE_FILE = "result-unreadable-{number}.json"  # a result that another one was made in place of

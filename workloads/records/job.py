@@ -244,7 +244,6 @@ class Kind(Word):
     TRIAL = "trial"
     PROBE = "probe"  # gives the gate's evidence of a framework
     MEMORY = "memory"  # tells what memory holds, per batch size
-    OVERHEAD = "overhead"  # measures what the instruments cost
     DISTURBED = "disturbed"  # a trial's epochs, untimed, from disturbed weights: the gate's, of a suspect
     NOISE = "noise"  # measures gradients at held weights: which batch size is best for learning
     STEPS = "steps"  # a steady window at one batch size, no epochs: does it fit, and how fast is it
@@ -255,7 +254,6 @@ ROOMS = {
     Kind.TRIAL: "trials",
     Kind.PROBE: "probes",
     Kind.MEMORY: "memory",
-    Kind.OVERHEAD: "overhead",
     Kind.DISTURBED: "disturbed",
     Kind.NOISE: "noise",
     Kind.STEPS: "steps",
@@ -270,7 +268,6 @@ class Job(Record):
     kind: Kind
     trial: TrialSpec
     batch_sizes: tuple[int, ...] = ()  # of MEMORY
-    pairs: int = 0  # of OVERHEAD
     results: str = "../.."  # the results folder as seen from the job's own: a container has both elsewhere
 
     @property

@@ -51,8 +51,8 @@ Samples = dict[str, NDArray[np.float64]]
 def read_samples(path: Path, columns: tuple[str, ...] = COLUMNS) -> Samples:
     """Columns as float arrays, NaN where a cell is empty or a column of OPTIONAL is missing.
 
-    A last row that a kill cut short is left out. A file that is not there has no rows. Raises ValueError, one line, for one that cannot be read, for a cell that is
-    no number and for a missing column.
+    A last row that a kill cut short is left out. A file that is not there has no rows. Raises ValueError, one line,
+    for one that cannot be read, for a cell that is no number and for a missing column.
     """
     content = read_bytes(path)
     if content is None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from runner.batch_size import target
-from runner.batch_size.best import of_curve
-from workloads.records.batch_answers import Best, Reached, Target
+from runner.batch_size.best import TOLERATED
+from workloads.records.batch_answers import Best, Compared, Point, Ratio, Reached, Target
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,22 @@ class CurveAnswers:
     fastest: Best
     least_energy: Best
     target: Target
+
+
+def of_curve(figures: Mapping[int, float], better: Literal[1, -1] = 1) -> Best:
+    """By the same rule from one figure of each batch size, as a publication has them: no interval supports it."""
+    if not figures:
+        return Best(None, "there are no figures")
+    logarithms = {size: better * math.log(figure) for size, figure in figures.items()}
+    leader = max(sorted(logarithms), key=lambda size: logarithms[size])
+    ratios = []
+    for size in sorted(figures):
+        ratio = math.exp(logarithms[size] - logarithms[leader])
+        other = Compared.WITHIN if ratio >= 1 - TOLERATED else Compared.WORSE
+        ratios.append(Ratio(size, Compared.BEST if size == leader else other, ratio, None, None, 1))
+    answer = next(ratio.batch_size for ratio in ratios if ratio.verdict is not Compared.WORSE)
+    points = tuple(Point(size, figure, None, None, 1) for size, figure in sorted(figures.items()))
+    return Best(answer, "rests on single figures: no interval supports it", points, tuple(ratios), len(figures))
 
 
 def answers_of_curve(rows: Sequence[Row], images: int, accuracy: float) -> CurveAnswers:
