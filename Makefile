@@ -70,8 +70,8 @@ style: .venv/.complete-test
 .venv/bin/batchwise: tools/batchwise.sh .venv/.complete
 	@install -m 755 tools/batchwise.sh $@
 
-.venv/.complete-test: .venv/.complete requirements-test.txt requirements-ray.txt requirements-slurm.txt | .venv/bin/batchwise
+.venv/.complete-test: .venv/.complete requirements-test.txt requirements-ray.txt | .venv/bin/batchwise
 	@echo "tests: adding pytest, ruff and mypy to .venv"
-	$(INSTALL) -r requirements.txt -r requirements-test.txt -r requirements-ray.txt -r requirements-slurm.txt
+	$(INSTALL) -r requirements.txt -r requirements-test.txt -r requirements-ray.txt
 	@$(PIP) check --quiet
 	@touch $@

@@ -122,11 +122,11 @@ def alone(request: cli.Request, *files: str, elsewhere: bool = False) -> Iterato
     """On the device, unless trials run elsewhere, and in the results folder for it and for these files. Raises InUse,
     and CannotGoOn in place of an OSError where that folder has gone.
     """
-    placement = request.placement
+    placement, shard = request.placement, request.shard
     others = sorted({uuid for part in request.parts.values() for uuid in part.placement.others})
     with (
         nullcontext() if elsewhere else locks.device(placement.device, cores(placement), others),
-        locks.folder(request.results, placement.device, *files),
+        locks.folder(request.results, placement.device, *files, shard=shard and (shard.number, shard.count)),
         SPARE.keep(),
         REFEREE.keep(),
     ):
@@ -179,7 +179,7 @@ def train(
 
     first = planned(range(request.study.repeats))
     session = Session(request, launchers, first.trials, console)
-    found = stored.read(request.results, request.project)
+    found = stored.read(request.results, request.project, shared=request.shard is not None)
     session.open(found)
     results = run_plan(first)
     if request.until_stable is not None:
@@ -200,11 +200,16 @@ def train_cells(request: cli.Request, console: Console, cells: Collection[stable
 
 
 def report(request: cli.Request, console: Console) -> int:
-    """Its exit code. An image has no reports: they are made from the stored files wherever the project is."""
+    """Its exit code. An image has no reports, and a shard makes none, for others may be at work: they are made from the
+    stored files.
+    """
+    command = [sys.executable, "-m", "reports", str(request.results.resolve())]
+    if request.shard:
+        console.print(f"shard {request.shard} is done; the report on all shards: python -m reports {request.results}")
+        return 0
     if not (request.project.root / "reports").is_dir():
         console.print(f"measured; the report is made outside of the image: python -m reports {request.results}")
         return 0
-    command = [sys.executable, "-m", "reports", str(request.results.resolve())]
     return EXIT_FAILED if owned.run(command, cwd=request.project.root).returncode else 0
 
 

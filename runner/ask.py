@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock
 
 from runner import last_words
 from runner.attendance import WORDS
@@ -15,7 +19,7 @@ from runner.log import last_lines
 from runner.machine import description
 from workloads.records import attempts
 from workloads.records.events import Event, Events, MemoryBound
-from workloads.records.files import EVENTS_FILE, JOB_FILE, LOG_FILE, settle, write_json
+from workloads.records.files import EVENTS_FILE, JOB_FILE, LOCK_FILE, LOG_FILE, settle, write_json
 from workloads.records.job import Job, TrialSpec
 from workloads.records.status import Status
 from workloads.records.stored_events import read_events
@@ -112,19 +116,28 @@ def _mib(size_bytes: int) -> str:
     return f"{size_bytes / 2**20:,.1f} MiB"
 
 
+@contextmanager
+def asked_once(folder: Path) -> Iterator[None]:
+    """Hold the folder of an answer that several runs may want: one asks, and the next finds what it was told."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder.with_name(LOCK_FILE.format(folder.name))):
+        yield
+
+
 def answered(job: Job, folder: Path, launcher: Launcher | None) -> Events:
     """The events of a worker that finished: of the one before, where the folder has its answer, else of one that is
     asked now. Raises LaunchFailed where it does not finish, or there is nobody to ask.
     """
-    if events := _finished(folder):
-        return events
-    if launcher is None:
-        raise LaunchFailed("its framework cannot be asked")
-    if folder.exists():
-        attempts.put_aside(folder, folder.parent)  # one that did not finish; its log says why
-    ended = ask(job, folder, launcher)
-    if events := _finished(folder):
-        return events
+    with asked_once(folder):
+        if events := _finished(folder):
+            return events
+        if launcher is None:
+            raise LaunchFailed("its framework cannot be asked")
+        if folder.exists():
+            attempts.put_aside(folder, folder.parent)  # one that did not finish; its log says why
+        ended = ask(job, folder, launcher)
+        if events := _finished(folder):
+            return events
     raise LaunchFailed(f"{ended.status}: {ended.reason} (log: {folder / LOG_FILE})")
 
 

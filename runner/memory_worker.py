@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from runner.ask import ask
+from runner.ask import ask, asked_once
 from runner.launch import Launcher, LaunchFailed
 from runner.results.memory import MemoryAccount
 from workloads.records.events import Event
@@ -35,7 +35,8 @@ class MemoryWorker:
     def gather(self, spec: TrialSpec, launcher: Launcher) -> MemoryAccount:
         """What the memory holds at the trial's batch size, or the reason why that is not known."""
         try:
-            return self._told(spec, launcher)
+            with asked_once(self._job(spec).folder(self.results)):
+                return self._told(spec, launcher)
         except ValueError as error:  # its events cannot be read
             return {"reason": f"the memory worker: {error} (in {ROOMS[Kind.MEMORY]}/{spec.memory_id})"}
 

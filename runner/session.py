@@ -51,6 +51,7 @@ class Session:
         self.console = console
         self.gate = Gate(request.results, request.project, who_can_be_asked(specs, launchers))
         self.specs = specs
+        self.ids = {spec.id for spec in specs}
         self.storage = Storage(request.results)
         self.known: dict[str, TrialResult] = {}
         self.groups: dict[str, Group] = {}  # by id
@@ -64,7 +65,7 @@ class Session:
         made: dict[str, TrialResult] = {}
         reasons = {item.path.parent: item.reason for item in stored.unreadable}
         other_schema = {item.path.parent for item in stored.unreadable if item.other_schema}
-        for folder in (*reasons, *stored.unfinished):
+        for folder in filter(self.is_ours, (*reasons, *stored.unfinished)):
             why = f"{RESULT_FILE}: {reasons[folder]}" if folder in reasons else f"there was no {RESULT_FILE}"
             try:
                 result = None if folder in other_schema else self.rebuilt(folder)
@@ -78,6 +79,10 @@ class Session:
                 self.console.print(f"{folder.name}: {why}; left as it is")
         self.known = stored.of_groups([*self.specs, *(result.spec for result in made.values())]) | made
         self.judge(self.known.values())
+
+    def is_ours(self, folder: Path) -> bool:
+        """True if no other shard can be at work on the trial of this folder."""
+        return self.request.shard is None or folder.name in self.ids
 
     def rebuilt(self, folder: Path) -> TrialResult | None:
         """The result of this trial, made from its files and stored; None where it was not measured to its end, or on
@@ -114,12 +119,13 @@ class Session:
 
     def judge(self, trials: Iterable[TrialResult]) -> None:
         """Those that the gate sees otherwise than they are stored are stored again, but for those of another device:
-        they may be another run's, which may have measured them again since they were read.
+        they may be another run's, which may have measured them again since they were read. So may another shard's.
         """
         for result in self.gate.judge(trials):
             if result != self.known.get(result.spec.id):
-                if result.spec.placement.device == self.request.placement.device:
-                    write_json(self.request.results / TRIALS / result.spec.id / RESULT_FILE, result.to_json())
+                folder = self.request.results / TRIALS / result.spec.id
+                if result.spec.placement.device == self.request.placement.device and self.is_ours(folder):
+                    write_json(folder / RESULT_FILE, result.to_json())
                 self.known[result.spec.id] = result
 
     def run(self, plan: Plan, noise: Mapping[str, Any] | None = None) -> list[TrialResult]:

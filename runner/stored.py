@@ -56,9 +56,11 @@ class StoredTrials:
         return {name: result for name, result in read if isinstance(result, TrialResult)}
 
 
-def read(results: Path, project: Project) -> StoredTrials:
-    """Every trial of the folder, in the order of their ids. Those of schema 1 and 2, whose ids said less, are left out
-    where they lie under such an id.
+def read(results: Path, project: Project, shared: bool = False) -> StoredTrials:
+    """Every trial of the folder, in the order of their ids.
+
+    `shared`: runs on other machines may be at work there. SQLite cannot lock a file on every shared disk, so the index
+    then stays as it is.
     """
     room, code = results / TRIALS, runner_digest(project)
     known = index.read(results, code)
@@ -78,7 +80,7 @@ def read(results: Path, project: Project) -> StoredTrials:
             elif result is not None:
                 unreadable.append(Unreadable.of(room / name / RESULT_FILE, result))
     gone = known.keys() - entries.keys()
-    if fresh or gone:
+    if (fresh or gone) and not shared:
         index.write(results, code, fresh, gone, anew=not known)
     return StoredTrials(room, entries, tuple(unreadable), tuple(unfinished))
 

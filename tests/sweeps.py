@@ -19,14 +19,6 @@ from runner.cluster import node
 LONG_S = 600
 # The referee starts in no time, and to a node every framework is one command.
 STUDY = ("--framework", "numpy", *TINY, "--device", "cpu", "--threads", 1, "--epochs", 1, "--window", 0.2)
-# The command as it is given, but for whose jobs they are.
-LOCALLY = """
-import sys
-from runner.cluster import slurm_engine
-slurm_engine.CLUSTER = "local"
-from runner.__main__ import main
-sys.exit(main(sys.argv[1:]))
-"""
 
 
 def node_variables(cache: Path, monkeypatch: pytest.MonkeyPatch, **more: str) -> dict[str, str]:

@@ -12,12 +12,10 @@ import os
 import platform
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-from filelock import FileLock
 
 from runner.cluster.block import BLOCK_FILE, Block
 from runner.cluster.node import host_folder, project_of
@@ -111,21 +109,11 @@ def trials(
         if isinstance(launcher, Unavailable):
             result = TrialResult(spec, launcher.status, launcher.reason, now(), 0.0, machine=conditions)
         else:
-            with asked_once(probe):
-                evidence = gate.gather(spec, launcher)
-            with asked_once(host / ROOMS[Kind.MEMORY] / spec.memory_id):
-                account = memory.gather(spec, launcher)
+            evidence = gate.gather(spec, launcher)
+            account = memory.gather(spec, launcher)
             result = run_trial(folder, spec, launcher, conditions, account)
         paths = {"trial": str(folder), "probe": str(probe)}
         yield {"result": result.to_json(), "evidence": evidence, **paths}
-
-
-@contextmanager
-def asked_once(folder: Path) -> Iterator[None]:
-    """By one block of this machine at a time: the next finds the answer."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder.with_name(f".{folder.name}.lock")):
-        yield
 
 
 if __name__ == "__main__":

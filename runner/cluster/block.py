@@ -1,7 +1,9 @@
-"""What is handed out at once: the trials of one batch size and repeat over all frameworks, for one machine."""
+"""Blocks, the trials of one batch size and repeat over all frameworks, for one machine; shards are every N-th block."""
 
 from __future__ import annotations
 
+import argparse
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -44,6 +46,30 @@ class Block(Record):
     def inputs(self) -> dict[str, InputFile]:
         """By sha256, those of all its trials."""
         return {file.sha256: file for spec in self.trials for file in spec.inputs.values()}
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A part of a plan: every `count`-th block, from the `number`-th on, counted from 1."""
+
+    number: int
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.count}"
+
+    def select(self, trials: Iterable[TrialSpec]) -> list[TrialSpec]:
+        """Return those of the plan's trials that are in this shard, in their order."""
+        chosen = blocks(trials, None)[self.number - 1 :: self.count]
+        return [spec for block in chosen for spec in block.trials]
+
+
+def shard_of(text: str) -> Shard:
+    """Return the shard that an argument I/N names. Raises ArgumentTypeError."""
+    found = re.fullmatch(r"(\d+)/(\d+)", text, re.ASCII)
+    if not found or not 1 <= int(found[1]) <= int(found[2]):
+        raise argparse.ArgumentTypeError(f"{text!r} is no I/N with I from 1 to N, as 2/4")
+    return Shard(int(found[1]), int(found[2]))
 
 
 def blocks(trials: Iterable[TrialSpec], commit: str | None) -> list[Block]:

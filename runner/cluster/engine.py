@@ -29,7 +29,7 @@ class Over:
 
 
 class Engine(Protocol):
-    """Ray, or Slurm: it carries blocks to machines and their trials back."""
+    """Carry blocks to machines, and their trials back."""
 
     def slots(self) -> int:
         """How many blocks can run at the same time just now, at least one."""

@@ -9,11 +9,9 @@ import shutil
 import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from workloads.records import stored
 from workloads.records.files import settle, sync, without_nan
@@ -23,7 +21,6 @@ from workloads.temporary import temporary_folder
 
 ARRIVING = ".arriving-"  # of a results folder; the next run clears what a killed one left
 TRIAL, PROBE = "trial", "probe"
-CONTENT = "content"
 
 
 class Damaged(ValueError):
@@ -53,21 +50,6 @@ class Parcel:
                     packed.add(each, name)
         content = buffer.getvalue()
         return Parcel(folder.name, probe.name, result, evidence, content, hashlib.sha256(content).hexdigest())
-
-    def to_bytes(self) -> bytes:
-        """As a file: a line of JSON, then `content`."""
-        said = {each.name: getattr(self, each.name) for each in fields(self) if each.name != CONTENT}
-        return json.dumps(said).encode() + b"\n" + self.content
-
-    @staticmethod
-    def from_bytes(stored: bytes) -> Parcel:
-        """Raises Damaged."""
-        head, _, content = stored.partition(b"\n")
-        try:
-            parcel = msgspec.convert(json.loads(head) | {CONTENT: b""}, Parcel)
-        except (ValueError, TypeError, RecursionError) as error:
-            raise Damaged(f"a parcel that cannot be read: {error}") from error
-        return replace(parcel, content=content)
 
     def told(self) -> TrialResult:
         """The result. Raises Damaged."""

@@ -1,4 +1,4 @@
-"""--ray and --slurm: trials on other machines."""
+"""--ray and --shard: trials on other machines."""
 
 from __future__ import annotations
 
@@ -16,34 +16,43 @@ from workloads.records.job import ANY_GPU
 if TYPE_CHECKING:
     from runner.cluster.ray_engine import RayEngine
 
-NEEDED = {"--ray": ("ray", "requirements-ray.txt"), "--slurm": ("submitit", "requirements-slurm.txt")}
 AUTO = "auto"
 ANSWER_S = 5.0  # Ray itself would try for minutes
 
 
 def check(request: Request) -> None:
     """Raises BadInput for what cannot be handed out, before anything is started."""
-    named = {"--ray": request.ray, "--slurm": request.slurm, "--node": request.node}
+    named = {"--ray": request.ray, "--node": request.node}
     if empty := [option for option, value in named.items() if value == ""]:
         raise BadInput(f"{empty[0]}: it is given nothing: is a variable not set?")
     if (request.per_node_type or request.node) and not request.ray:
         raise BadInput("--per-node-type, --node: they are of a Ray cluster: give --ray, or leave them out")
+    if request.shard:
+        _check_shard(request)
     if not request.elsewhere:
         return
-    if request.ray and request.slurm:
-        raise BadInput("--ray and --slurm: one of them; leave the other out")
-    option = "--ray" if request.ray else "--slurm"
-    package, requirements = NEEDED[option]
-    if importlib.util.find_spec(package) is None:
-        raise BadInput(f"{option}: this Python has no {package}: .venv/bin/python -m pip install -r {requirements}")
+    if importlib.util.find_spec("ray") is None:
+        raise BadInput("--ray: this Python has no ray: .venv/bin/python -m pip install -r requirements-ray.txt")
     if request.study.blocks:
-        raise BadInput(f"{option}: blocks of steps are measured on this machine alone: leave it out")
+        raise BadInput("--ray: blocks of steps are measured on this machine alone: leave it out")
     if request.isolation != "venv" or request.interpreters:
-        raise BadInput(f"{option}: nodes make the project's own environments: leave --isolation and --python out")
+        raise BadInput("--ray: nodes make the project's own environments: leave --isolation and --python out")
     if request.project.adapters_outside:
-        raise BadInput(f"{option}: only the project's own frameworks travel: leave --adapters out")
+        raise BadInput("--ray: only the project's own frameworks travel: leave --adapters out")
     if request.placement.memory_limit_bytes is not None:
-        raise BadInput(f"{option}: what a limit is made of is this machine's: leave --memory-limit out")
+        raise BadInput("--ray: what a limit is made of is this machine's: leave --memory-limit out")
+
+
+def _check_shard(request: Request) -> None:
+    """Raises BadInput for what cannot be divided."""
+    others = {
+        "--ray": (request.elsewhere, "Ray hands out the whole plan"),
+        "--until-stable": (request.until_stable is not None, "its number of repeats needs the speeds of all shards"),
+        "--blocks": (bool(request.study.blocks), "blocks of steps are measured on one machine"),
+    }
+    for option, (given, why) in others.items():
+        if given:
+            raise BadInput(f"--shard {request.shard} and {option}: {why}; leave one of them out")
 
 
 def types_of(request: Request) -> dict[str, str]:
@@ -65,7 +74,7 @@ def engine_of(request: Request) -> Iterator[Engine | None]:
         yield None
         return
     try:
-        engine = _engine(request)
+        engine = _ray(request)
     except EngineUnavailable as error:
         raise BadInput(str(error)) from error
     try:
@@ -74,17 +83,8 @@ def engine_of(request: Request) -> Iterator[Engine | None]:
         engine.close()
 
 
-def _engine(request: Request) -> Engine:
-    """A run at home needs neither package. Raises BadInput, EngineUnavailable."""
-    if request.slurm is None:
-        return _ray(request)
-    from runner.cluster.slurm_engine import SlurmEngine
-
-    return SlurmEngine(request.slurm, request.project, request.results, _wanted(request))
-
-
 def _ray(request: Request) -> RayEngine:
-    """Raises BadInput, EngineUnavailable."""
+    """Connect to the cluster; a run at home needs no Ray. Raises BadInput, EngineUnavailable."""
     assert request.ray
     _answers(request.ray)
     from runner.cluster.ray_engine import RayEngine

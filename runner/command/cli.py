@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import psutil
 
+from runner.cluster.block import Shard
 from runner.command import builds, data_sets, own_code, stable, training_inputs
 from runner.command.own_code import OwnModel
 from runner.command.parser import RETRIED, USUAL_STUDY, BadInput, known, study_of
@@ -60,7 +61,7 @@ class Request:
     retry: frozenset[Status]  # a trial that ends so is run again at once, RETRIES times at most
     try_all: bool = False  # also batch sizes larger than one that ran out of memory
     ray: str | None = None  # address of the cluster that trials run on
-    slurm: str | None = None  # partition that they run on
+    shard: Shard | None = None  # the part of the plan that this run has
     node: str | None = None  # of the Ray cluster, by its id: they run there alone
     per_node_type: bool = False  # the study once on each type of its nodes
     source: ImageSource | None = None  # this and what follows: as command.own_data.prepared found it
@@ -75,7 +76,7 @@ class Request:
     @property
     def elsewhere(self) -> bool:
         """Whether its trials run on other machines."""
-        return self.ray is not None or self.slurm is not None
+        return self.ray is not None
 
     @property
     def installed(self) -> tuple[str, ...]:
@@ -111,7 +112,7 @@ def request(options: argparse.Namespace, project: Project) -> Request:
     project = with_adapters(project, options.adapters)
     study = _with_repeats(study_of(options), options.until_stable)
     isolation, gpus = _isolation(options.isolation), description.gpus()
-    ray, slurm = (getattr(options, name, None) for name in ("ray", "slurm"))  # of `python -m runner` alone
+    ray = getattr(options, "ray", None)  # of `python -m runner` alone
     models = own_code.named(options.models, project)
     trained = {name: _trained(part, options, project, bool(models)) for name, part in study.parts.items()}
     first = next(iter(trained.values()))
@@ -119,8 +120,7 @@ def request(options: argparse.Namespace, project: Project) -> Request:
     results = options.results or Path("results") / study.name
     for part in trained.values():
         part["study"] = each = part["study"].changed(name=study.name)
-        elsewhere = (ray, slurm) != (None, None)
-        part["placement"] = placed(each, gpus, options.memory_limit, isolation, results, elsewhere)
+        part["placement"] = placed(each, gpus, options.memory_limit, isolation, results, elsewhere=ray is not None)
     pythons = builds.named(options.pythons, project, isolation)
     installed = _frameworks(project, study.frameworks, isolation, pythons)
     asked = Request(
@@ -138,7 +138,7 @@ def request(options: argparse.Namespace, project: Project) -> Request:
         retry=frozenset(Status(known("status to retry", status, RETRIED)) for status in options.retry),
         try_all=options.try_all,
         ray=ray,
-        slurm=slurm,
+        shard=getattr(options, "shard", None),
         node=getattr(options, "node", None),
         per_node_type=getattr(options, "per_node_type", False),
         results=_results(results, writable=not options.plan),

@@ -71,8 +71,8 @@ def runs_in_turn(arguments: Sequence[str], project: Project) -> RunsInTurn:
     into = (options.into or INTO / f"{sides[0].name}-{sides[1].name}").resolve()
     words = [_absolute(word) for word in words]
     request = cli.request(run_parser().parse_args([*words, *sides[0].words, "--results", str(into)]), project)
-    if request.study.blocks or request.elsewhere or request.per_node_type:
-        raise BadInput("--blocks, --ray, --slurm: not for compare, whose runs are trials on this machine; leave it out")
+    if request.study.blocks or request.elsewhere or request.per_node_type or request.shard:
+        raise BadInput("--blocks, --ray, --shard: not for compare, whose runs are trials on this machine; leave it out")
     if sides[0].commit and request.isolation != "venv":
         raise BadInput(f"--isolation {request.isolation}: commits are compared in virtual environments; leave it out")
     cli.request(run_parser().parse_args([*words, *sides[1].words, "--results", str(into)]), project)

@@ -10,6 +10,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, NoReturn
 
+from runner.cluster.block import shard_of
 from runner.command import stable
 from workloads import study as studies
 from workloads.datasets import DATASETS
@@ -111,8 +112,8 @@ def run_parser() -> Parser:
     parser.add_argument("--per-node-type", action="store_true", help="with --ray: the whole study on one machine of "
                         "each type that the cluster has, and a report over all")  # fmt: skip
     parser.add_argument("--node", metavar="ID", help="with --ray: on this machine alone (ray list nodes)")
-    parser.add_argument("--slurm", metavar="PARTITION", help="run the trials as jobs of this partition of Slurm "
-                        "(needs requirements-slurm.txt)")  # fmt: skip
+    parser.add_argument("--shard", type=shard_of, metavar="I/N", help="every N-th block of the plan, from the I-th on, "
+                        "into a results folder that the other shards may share")  # fmt: skip
     add_shared(parser)
     add_axes(parser)
     again = parser.add_argument_group("trials that are run again")

@@ -199,7 +199,10 @@ def plan_of_series(
     ]
     trained = {name: Trained(name, each.workload, each.dataset.train_count) for name, each in requests.items()}
     of_series = {spec.id: trained[series] for series, spec in trials} if request.series else {}
-    return Plan([spec for _, spec in trials], {}, request.workload, request.dataset.train_count, of_series)
+    specs = [spec for _, spec in trials]
+    if request.shard:
+        specs = request.shard.select(specs)
+    return Plan(specs, {}, request.workload, request.dataset.train_count, of_series)
 
 
 def _whole(spec: TrialSpec, request: Request) -> TrialSpec:

@@ -14,8 +14,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
-
 from runner.ask import answered
 from runner.environments.code import code_digest
 from runner.environments.definition import digest_here
@@ -32,7 +30,6 @@ from workloads.records.build import DEFAULT, FLOAT64, REDUCED
 from workloads.records.check_name import JUDGE, LATE_NAMES, CheckName
 from workloads.records.events import Event
 from workloads.records.evidence import PROBE_BATCH, PROBE_STEPS, Evidence
-from workloads.records.files import LOCK_FILE
 from workloads.records.job import AUGMENTATION, ON_DEMAND, ROOMS, Installation, Job, Kind, TrialSpec
 from workloads.records.result import Check, TrialResult
 from workloads.records.status import Status
@@ -252,8 +249,7 @@ class Gate:
             installation=Installation("here", environment),
             timeout_s=REFEREE_TIMEOUT_S,
         )
-        with FileLock(self.results / LOCK_FILE.format(REFEREE)):  # runs on two devices may share folder and answer
-            return Evidence.from_json(self._probe(referee, Local(sys.executable, {}, self.project)))
+        return Evidence.from_json(self._probe(referee, Local(sys.executable, {}, self.project)))
 
     def _probe(self, spec: TrialSpec, launcher: Launcher | None) -> dict[str, Any]:
         """The evidence of a worker that does nothing else, kept below the results folder. Raises LaunchFailed, also

@@ -9,6 +9,7 @@ all of them: one for each device, for runs on two devices may share a folder.
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import os
 import socket
@@ -84,18 +85,44 @@ def _taken(stack: ExitStack, allowed: Sequence[int], count: int) -> list[int]:
 
 
 @contextmanager
-def folder(results: Path, device: str, *files: str) -> Iterator[None]:
-    """A results folder for this device, and these files of it for all devices. Raises InUse, OSError."""
+def folder(results: Path, device: str, *files: str, shard: tuple[int, int] | None = None) -> Iterator[None]:
+    """A results folder for this device, and these files of it for all devices. Shards I of N on other machines may
+    share it, but neither with a run of the whole plan nor with shards of another N. Raises InUse, OSError.
+    """
     status = results.stat()
     with ExitStack() as stack:
         for part in (device, *files):
             name, what = f"folder-{status.st_dev}-{status.st_ino}-{part}", f"{results}, for {part},"
             stack.enter_context(_name(name, what, "name another --results"))
+            path = results / LOCK_FILE.format(part)
             try:
-                stack.enter_context(FileLock(results / LOCK_FILE.format(part), timeout=0))
-            except Timeout as error:
-                advice = f"wait for it or name another --results (held: {error.lock_file})"
+                if part == device and shard:
+                    stack.enter_context(_shards(path, *shard))
+                else:
+                    stack.enter_context(FileLock(path, timeout=0))
+            except (Timeout, BlockingIOError) as error:
+                held = error.lock_file if isinstance(error, Timeout) else error.filename
+                advice = f"wait for it or name another --results (held: {held})"
                 raise InUse(f"{what} is in use by another run, out of this one's sight: {advice}") from error
+        yield
+
+
+@contextmanager
+def _shards(path: Path, number: int, count: int) -> Iterator[None]:
+    """Hold the lock file of this shard alone, then those of the whole plan and of other counts with all other shards.
+
+    Of two runs that exclude each other, each takes its own file first, so one of them sees the other. Raises Timeout,
+    BlockingIOError.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(FileLock(f"{path}-{number}-of-{count}", timeout=0))
+        others = (each for each in path.parent.glob(f"{path.name}-*-of-*") if not each.name.endswith(f"-of-{count}"))
+        for each in (path, *others):
+            file = stack.enter_context(each.open("ab+"))
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise BlockingIOError(error.errno, error.strerror, str(each)) from error
         yield
 
 

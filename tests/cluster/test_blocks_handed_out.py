@@ -92,31 +92,6 @@ def test_what_was_changed_on_the_way_is_refused_and_nothing_of_it_is_stored(tmp_
     assert not list(results.iterdir()) and not (tmp_path / "outside").exists()
 
 
-def test_a_parcel_is_the_same_behind_its_way_as_a_file(tmp_path: Path) -> None:
-    sent = parcel(tmp_path)
-    back = Parcel.from_bytes(sent.to_bytes())
-    assert (back.content, back.sha256, back.told()) == (sent.content, sent.sha256, sent.told())
-
-
-@pytest.mark.parametrize(
-    "stored",
-    [
-        b"",
-        b"\n",
-        b"{}\ncontent",
-        b"[]\n",
-        b"\xff\n",
-        b"[" * 100_000 + b"\n",
-        b'{"trial": 1, "probe": "p", "result": {}, "evidence": {}, "sha256": "0"}\n',
-        b'{"trial": "t", "probe": "p", "result": [], "evidence": {}, "sha256": "0"}\n',
-    ],
-)
-def test_a_file_that_is_no_parcel_is_told_in_a_line(stored: bytes) -> None:
-    with pytest.raises(Damaged) as raised:
-        Parcel.from_bytes(stored)
-    assert "\n" not in str(raised.value)
-
-
 def test_an_input_travels_once_a_node_and_is_checked_when_it_arrives(tmp_path: Path) -> None:
     (tmp_path / "inputs").mkdir()
     content, asked = b"order", []

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import ROOT
@@ -100,3 +101,36 @@ def test_a_run_that_only_the_shared_disk_shows_is_refused_by_its_lock_file(tmp_p
         pytest.raises(InUse, match=re.escape(f"{tmp_path}, for cpu, is in use by another run, out of")),
     ):
         ExitStack().enter_context(locks.folder(tmp_path, "cpu"))
+
+
+@pytest.mark.parametrize(
+    ("held", "asked", "refused"),
+    [
+        ("shard=(1, 2)", {"shard": (2, 2)}, False),
+        ("shard=(1, 2)", {"shard": (1, 2)}, True),
+        ("shard=(1, 2)", {"shard": (2, 3)}, True),
+        ("shard=(1, 2)", {}, True),
+        ("", {"shard": (1, 2)}, True),
+    ],
+)
+def test_shards_of_one_plan_share_a_folder_between_machines_and_with_nothing_else(
+    held: str, asked: dict[str, Any], refused: bool, tmp_path: Path
+) -> None:
+    for count in (2, 3):
+        with locks.folder(tmp_path, "cpu", shard=(1, count)):  # lock files of earlier runs refuse nobody
+            pass
+    call = f"locks.folder(Path('{tmp_path}'), 'cpu', {held})"
+    with another_run(call, **{SPACE_VARIABLE: "another machine"}), ExitStack() as stack:
+        if refused:
+            with pytest.raises(InUse, match="is in use by another run, out of this one's sight"):
+                stack.enter_context(locks.folder(tmp_path, "cpu", **asked))
+        else:
+            stack.enter_context(locks.folder(tmp_path, "cpu", **asked))
+
+
+def test_two_shards_on_one_machine_and_device_refuse_each_other(tmp_path: Path) -> None:
+    with (
+        another_run(f"locks.folder(Path('{tmp_path}'), 'cpu', shard=(1, 2))") as run,
+        pytest.raises(InUse, match=rf"\(process {run.pid}\)"),
+    ):
+        ExitStack().enter_context(locks.folder(tmp_path, "cpu", shard=(2, 2)))

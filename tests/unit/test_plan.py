@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import make_spec
 
+from runner.cluster.block import Shard, blocks
+from runner.command.parser import BadInput, run_parser
 from runner.command.plan import Part, Plan, planned_trials
 from runner.command.stable import cells
 from runner.estimate import LIMIT_TIMES, Pace, Paces, column_of, estimate_s, guess_s, limit_s, pace_of
@@ -17,7 +20,7 @@ from workloads.records.job import Cell, Installation, Placement, TrialSpec
 from workloads.records.result import Epoch, TrialResult
 from workloads.records.status import Status
 from workloads.spec import OptimizerSpec
-from workloads.study import LIMIT_S, Study
+from workloads.study import LIMIT_S, Study, read, studies
 
 CATS_DOGS, IMAGES = WORKLOADS["cats-dogs-cnn"], 1200  # of which Adam at batch size 16 took 350 s for five epochs
 
@@ -83,6 +86,27 @@ def planned(repeats: range = range(2), preallocating: tuple[str, ...] = ("tensor
     installations = {name: Installation("venv", digest) for name, digest in digests.items()}
     part = Part(STUDY, Placement(GPU, 2, {}), {})
     return [spec for _, spec in planned_trials({"": part}, installations, preallocating, repeats)]
+
+
+@pytest.mark.parametrize("name", sorted(studies()))
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+def test_every_trial_of_a_study_is_in_one_shard_with_its_rivals(name: str, count: int) -> None:
+    parts = {key: Part(each, Placement(GPU, 2, {}), {}) for key, each in read(studies()[name]).parts.items()}
+    installations = {framework: Installation("venv", "a") for framework in ("mxnet", "pytorch", "tensorflow@tuned")}
+    plan = [spec for _, spec in planned_trials(parts, installations, ("mxnet",), range(2))]
+    shards = [Shard(number, count).select(plan) for number in range(1, count + 1)]
+    assert sorted(spec.id for shard in shards for spec in shard) == sorted(spec.id for spec in plan)
+    cells = [{(s.task, s.cell.batch_size, s.cell.allocator, s.draw, s.placement) for s in shard} for shard in shards]
+    assert not any(one & other for one, other in combinations(cells, 2)), "rivals are in two shards"
+    together = len(blocks(plan, None))
+    assert sorted({len(blocks(shard, None)) for shard in shards} - {together // count, -(-together // count)}) == []
+
+
+@pytest.mark.parametrize("text", ["0/2", "3/2", "1", "1/0", "a/b", "-1/2", "1/2/3", "", "\u0661/2"])
+def test_a_bad_shard_is_refused_in_one_line(text: str) -> None:
+    with pytest.raises(BadInput, match=r"--shard.*no I/N with I from 1 to N") as refused:
+        run_parser().parse_args([f"--shard={text}"])
+    assert "\n" not in str(refused.value)
 
 
 def test_policy_of_a_framework_that_preallocates_is_measured_once() -> None:
