@@ -126,7 +126,7 @@ def alone(request: cli.Request, *files: str, elsewhere: bool = False) -> Iterato
     others = sorted({uuid for part in request.parts.values() for uuid in part.placement.others})
     with (
         nullcontext() if elsewhere else locks.device(placement.device, cores(placement), others),
-        locks.folder(request.results, placement.device, *files, shard=shard and (shard.number, shard.count)),
+        locks.folder(request.results, placement.device, *files, shard=(shard.number, shard.count) if shard else None),
         SPARE.keep(),
         REFEREE.keep(),
     ):

@@ -1,4 +1,4 @@
-"""A sweep's trials on GPUs: jobs by submitit's local executor, on the stand-in card, with adapters that compute on the
+"""A sweep's trials on GPUs: tasks of a Ray node with one stand-in card, with adapters that compute on the
 CPU.
 """
 
@@ -16,13 +16,12 @@ import pytest
 from conftest import PATIENT, TINY
 from copied import copy_project, report_in, without_memory_workers
 from stand_in import FOREVER_MS, UUID, Trace, write_trace
-from sweeps import LOCALLY
 from test_metered_runs import put_on_the_host
 
 from runner.cluster import node
 from workloads.records.events import Event
 
-pytest.importorskip("submitit", reason="submitit is not installed: requirements-slurm.txt")
+cluster_utils = pytest.importorskip("ray.cluster_utils", reason="Ray is not installed: requirements-ray.txt")
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.xdist_group("clusters")]
 
@@ -30,7 +29,7 @@ BUSY: Trace = [(0, {"gpu": 60, "used": 3000, "process": 2500, "power": 150, "thr
 
 
 def test_each_trial_has_the_card_that_it_was_given_to_itself_and_is_found_again(
-    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     project = copy_project(tmp_path / "project")
     report_in(project, "md")
@@ -48,10 +47,17 @@ def test_each_trial_has_the_card_that_it_was_given_to_itself_and_is_found_again(
         "NVML_PID_FILE": str(project / "pid"),
         "PYTHONPATH": str(project),
         "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        "RAY_memory_monitor_refresh_ms": "0",
+        "RAY_USAGE_STATS_ENABLED": "0",
     }
+    for name, value in told.items():
+        monkeypatch.setenv(name, value)
     words = (*TINY, *PATIENT, *("--device", "cuda", "--epochs", 1, "--window", 3, "--threads", 1))
     study = ("--framework", "pytorch", *words, "--batch-size", "32,64,128")
-    command = (sys.executable, "-c", LOCALLY, *study, "--slurm", "long", "--results", "r")
+    cluster = cluster_utils.Cluster()
+    request.addfinalizer(cluster.shutdown)
+    cluster.add_node(num_cpus=2, num_gpus=1, object_store_memory=100 * 2**20, include_dashboard=False)
+    command = (sys.executable, "-m", "runner", *study, "--ray", cluster.address, "--results", "r")
 
     def run() -> str:
         done = subprocess.run(
