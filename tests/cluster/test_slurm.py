@@ -45,7 +45,7 @@ def test_every_trial_is_there_once_and_as_at_home_though_a_shard_was_killed(tmp_
     results = tmp_path / "results"
     command = [sys.executable, "-m", "runner", "--shard", f"1/{SHARDS}", *SMALL, "--results", results]
     killed = begin(command, {"PYTHONPATH": str(forgetful)})
-    wait_for(lambda: bool(stored(results)), killed)
+    wait_for(lambda: bool(stored(results)) and len(list(results.glob("trials/*"))) > 1, killed)  # the next is at work
     killed.send_signal(signal.SIGKILL)
     killed.communicate()
     kept = ended_ok(results)
