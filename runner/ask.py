@@ -120,7 +120,7 @@ def _mib(size_bytes: int) -> str:
 def asked_once(folder: Path) -> Iterator[None]:
     """Hold the folder of an answer that several runs may want: one asks, and the next finds what it was told."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder.with_name(LOCK_FILE.format(folder.name))):
+    with FileLock(folder.parent.with_name(LOCK_FILE.format(f"{folder.parent.name}-{folder.name}"))):
         yield
 
 
