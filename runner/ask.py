@@ -128,6 +128,8 @@ def answered(job: Job, folder: Path, launcher: Launcher | None) -> Events:
     """The events of a worker that finished: of the one before, where the folder has its answer, else of one that is
     asked now. Raises LaunchFailed where it does not finish, or there is nobody to ask.
     """
+    if launcher is None and not folder.exists():
+        raise LaunchFailed("its framework cannot be asked")
     with asked_once(folder):
         if events := _finished(folder):
             return events

@@ -626,6 +626,7 @@ def test_a_probe_that_gives_nothing_stops_nothing_and_is_tried_again_by_the_next
 
 def session_of(results: Path, specs: list[TrialSpec]) -> Session:
     request: Any = SimpleNamespace(
+        shard=None,
         project=PROJECT,
         results=results,
         placement=make_spec().placement,
