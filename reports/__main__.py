@@ -35,7 +35,7 @@ OTHERS = """\
 other commands, each with a --help of its own:
   python -m reports check PATH...   what is wrong with stored results, or with others' logs
   python -m reports compare A B     one results folder against another: what changed, with an exit code
-  python -m reports publish RESULTS a citable folder in reports/published/
+  python -m reports publish RESULTS a citable folder in published/
 """
 COMMANDS = {"check": check.main, "compare": compare.main, "publish": publish.main}
 

@@ -8,6 +8,12 @@ if __name__ == "__main__":
     interruption.at_once()
     isolation.start_again()
     packages.missing_in_a_line()
+    output.keep_on()
+    import sys
+
+    from runner.command import parser
+
+    parser.show_help(sys.argv[1:])  # before the imports below, which take longer than the help itself
 
 import sys
 from collections.abc import Collection, Iterator

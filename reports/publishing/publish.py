@@ -37,7 +37,7 @@ from .checksums import CHECKSUMS
 from .credit import Credit
 from .obstacles import obstacles
 
-INTO = Path(__file__).parent.parent / "published"
+INTO = Path(__file__).parents[2] / "published"
 FORMATS = ("html", "png")
 CHARTS = ("usage", "memory", "accuracy", "speed", "memory-split")  # as pictures, for a README to show
 INPUTS = "inputs.sha256"
@@ -74,7 +74,7 @@ def main(arguments: list[str]) -> int:
                         help="the folder that python -m runner wrote, or a published one, to publish it again "
                         f"from its {ARCHIVE}")  # fmt: skip
     parser.add_argument("--into", type=Path, metavar="DIR", default=INTO,
-                        help="the folder of published reports (default: reports/published)")  # fmt: skip
+                        help="the folder of published reports (default: published)")  # fmt: skip
     parser.add_argument("--name", help="the publication's folder (default: <date>-<machine>)")
     parser.add_argument("--anyway", action="store_true",
                         help="publish what is refused otherwise; report, index and citation then say why")  # fmt: skip

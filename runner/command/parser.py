@@ -90,6 +90,12 @@ class Parser(argparse.ArgumentParser):
         raise BadInput(f"{message} (see {self.prog} --help)")
 
 
+def show_help(arguments: list[str]) -> None:
+    """Print the help of `python -m runner` and exit where it is asked for; a named command has its own."""
+    if {"-h", "--help"} & set(arguments) and arguments[0] not in COMMANDS:
+        run_parser().parse_args(["--help"])
+
+
 def run_parser() -> Parser:
     """Of `python -m runner`; an axis is called as in `Study`, and None where it is not given, for the study says it."""
     parser = Parser(

@@ -34,7 +34,7 @@ SAMPLES_HEAD = (
 )
 EPOCHS = [Epoch(1.5, 40, 1280, 2.2 / (epoch + 1), 0.1, 2.0 / (epoch + 1), 0.5 + 0.04 * epoch) for epoch in range(10)]
 
-REAL = Path(__file__).resolve().parents[2] / "reports" / "published" / "2026-11-26-amd-epyc-quick" / "results.tar.xz"
+REAL = Path(__file__).resolve().parents[2] / "published" / "2026-11-26-amd-epyc-quick" / "results.tar.xz"
 CONDITIONS: tuple[dict[str, Any], ...] = (  # a chapter each
     {},
     {"dataset": "cifar10"},
