@@ -210,7 +210,7 @@ def write_samples(folder: Path, rows: list[tuple[float, float | None, float | No
         lines.append(",".join("" if told.get(name) is None else str(told[name]) for name in COLUMNS))
     (folder / "samples.csv").write_text("\n".join(lines) + "\n")
     events = (("started", 0), ("window_started", 2), ("window_ended", 4))
-    counted = '"steps": 1, "images": 1'
+    counted = '"steps": 1, "images": 1, "segments": [[2000000000, 4000000000]]'
     written = (f'{{"event": "{name}", "t_ns": {s * 10**9}, {counted}}}\n' for name, s in events)
     (folder / "events.jsonl").write_text("".join(written))
 
