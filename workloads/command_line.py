@@ -37,7 +37,7 @@ class CommandLine(argparse.ArgumentParser):
     """
 
     def __init__(self, others: Iterable[str] = (), **words: Any) -> None:
-        super().__init__(**({"allow_abbrev": False, "formatter_class": _Help} | words))
+        super().__init__(allow_abbrev=False, formatter_class=_Help, **words)
         self.others = tuple(others)
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:

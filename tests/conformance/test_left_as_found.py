@@ -59,9 +59,7 @@ def findings(told: Found) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("framework", REAL)
-def test_a_step_is_as_it_was_after_evaluations_probes_copies_and_counting_of_memory(
-    framework: str, tmp_path: Path
-) -> None:
+def test_a_step_is_as_it_was_after_all_that_a_worker_does_around_it(framework: str, tmp_path: Path) -> None:
     told = found(framework, f"adapters.{framework}.adapter", tmp_path)
     around = {"memory", "copies", "evaluation", "probe", "network", "load", "middle"}
     assert set(told) == {OPENED, BEFORE, *around}
