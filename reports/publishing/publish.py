@@ -9,7 +9,6 @@ which commit and on which day stays as it was; the report is made by the code of
 
 from __future__ import annotations
 
-import argparse
 import fcntl
 import os
 import shutil
@@ -23,6 +22,7 @@ from pathlib import Path
 
 import msgspec
 
+from workloads.command_line import CommandLine
 from workloads.datasets import file_digest
 from workloads.temporary import temporary_folder
 
@@ -67,9 +67,7 @@ class Copied:
 
 def main(arguments: list[str]) -> int:
     """Exit code: 0, or 2 where nothing was published, with one line on stderr."""
-    parser = argparse.ArgumentParser(
-        prog="python -m reports publish", description="Publish a report on stored results."
-    )
+    parser = CommandLine(prog="python -m reports publish", description="Publish a report on stored results.")
     parser.add_argument("results", type=Path, metavar="RESULTS",
                         help="the folder that python -m runner wrote, or a published one, to publish it again "
                         f"from its {ARCHIVE}")  # fmt: skip
