@@ -51,7 +51,7 @@ def planned(request: Request) -> tuple[TrialSpec, float]:
 def store(folder: str, spec: TrialSpec, wall_s: float, computer: str | None, changed_s: float = 0.0) -> None:
     """A trial that was trained to its end, its result written so many seconds from now."""
     epoch = Epoch(train_s=1.0, steps=4, images=IMAGES, train_loss=1.0, evaluate_s=1.0, test_loss=1.0, test_accuracy=0.5)
-    machine = {"cpu_model": computer, "gpus": []}
+    machine: dict[str, object] = {"cpu_model": computer, "gpus": []}
     result = TrialResult(spec, Status.OK, None, "2026-01-01T00:00:00+00:00", wall_s, machine=machine, epochs=[epoch])
     path = Path(folder, "trials", spec.id, RESULT_FILE)
     path.parent.mkdir(parents=True)
