@@ -11,8 +11,8 @@ from runner.index import Entry
 from runner.machine.description import runner_digest
 from runner.project import Project
 
-# Together they take at most 0.2 s: 2 ms for a folder that its index knows, 12 to 20 ms for a result that it lacks.
-FOLDERS, RESULTS = 10, 8
+# Of other results folders: together at most 0.2 s, 2 ms for a folder and 12 to 20 ms for a result that its index lacks.
+MOST_FOLDERS, MOST_RESULTS, MOST_OF_FOLDER = 10, 9, 3
 
 
 def results_folders(below: Path) -> list[Path]:
@@ -23,18 +23,19 @@ def results_folders(below: Path) -> list[Path]:
 def read_paces(results: Path, others: Iterable[Path], computers: Collection[str | None], project: Project) -> Paces:
     """The paces of all trials in `results`, and of those in the newest other folders that ran on these computers.
 
-    The folders' indexes are used as far as they go. Of what they lack, only the newest results are read.
+    The other folders' indexes are used as far as they go. Of what these lack, only the newest results are read.
     """
-    code, left, paces = runner_digest(project), RESULTS, list[Pace]()
-    for folder in (results, *_newest(others, results)):
-        found = stored.read_newest(folder, code, left)
+    code, left = runner_digest(project), MOST_RESULTS
+    entries = list(stored.read_by(code, results).entries.values())
+    for folder in _newest(others, results):
+        found = stored.read_by(code, folder, min(left, MOST_OF_FOLDER))
         left -= found.fresh
-        paces += [
-            Pace(each.memory_id, each.framework, each.device_kind, each.workload, each.pace)
-            for each in found.entries.values()
-            if each.pace is not None and (folder == results or _is_of(each, computers))
-        ]
-    return Paces(paces)
+        entries += [each for each in found.entries.values() if _is_of(each, computers)]
+    return Paces(
+        Pace(each.memory_id, each.framework, each.device_kind, each.workload, each.pace)
+        for each in entries
+        if each.pace is not None
+    )
 
 
 def _newest(folders: Iterable[Path], results: Path) -> list[Path]:
@@ -46,7 +47,7 @@ def _newest(folders: Iterable[Path], results: Path) -> list[Path]:
                 begun[folder] = (folder / stored.TRIALS).stat().st_mtime_ns
         except OSError:
             continue
-    return sorted(begun, key=lambda folder: begun[folder], reverse=True)[:FOLDERS]
+    return sorted(begun, key=lambda folder: begun[folder], reverse=True)[:MOST_FOLDERS]
 
 
 def _is_of(entry: Entry, computers: Collection[str | None]) -> bool:

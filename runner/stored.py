@@ -57,11 +57,13 @@ def read(results: Path, project: Project) -> StoredTrials:
     """Every trial of the folder, in the order of their ids. Those of schema 1 and 2, whose ids said less, are left out
     where they lie under such an id.
     """
-    return read_newest(results, runner_digest(project))
+    return read_by(runner_digest(project), results)
 
 
-def read_newest(results: Path, code: str, most: int | None = None) -> StoredTrials:
-    """The same by the digest of the runner's code; of the results that the index lacks, only the `most` newest."""
+def read_by(code: str, results: Path, most: int | None = None) -> StoredTrials:
+    """The same by the digest of the runner's code. With `most`, only so many of the results that the index lacks are
+    read, the newest, and nothing is written.
+    """
     room = results / TRIALS
     known = index.read(results, code)
     stamps = _stamps(room)
@@ -77,7 +79,7 @@ def read_newest(results: Path, code: str, most: int | None = None) -> StoredTria
             unreadable.append(Unreadable.of(room / name / RESULT_FILE, result))
     entries |= {entry.id: entry for entry in fresh}
     gone = known.keys() - entries.keys()
-    if fresh or gone:
+    if most is None and (fresh or gone):
         index.write(results, code, fresh, gone, anew=not known)
     unfinished = tuple(room / name for name, stamp in stamps if stamp is None)
     return StoredTrials(room, dict(sorted(entries.items())), tuple(unreadable), unfinished, len(newest))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -18,9 +19,9 @@ from runner.command.plan import plan_of
 from runner.command.setup import installations
 from runner.estimate import LIMIT_TIMES
 from runner.machine import description
-from runner.paces import RESULTS, read_paces, results_folders
+from runner.paces import MOST_OF_FOLDER, MOST_RESULTS, read_paces, results_folders
 from workloads.records.batch_answers import Limit
-from workloads.records.files import RESULT_FILE, write_json
+from workloads.records.files import INDEX_FILE, RESULT_FILE, write_json
 from workloads.records.job import TrialSpec
 from workloads.records.result import Epoch, TrialResult
 from workloads.records.status import Status
@@ -104,11 +105,13 @@ def test_trials_that_run_on_other_machines_do_not_learn_from_this_one() -> None:
     assert replace(asked(), slurm="batch").paces.times(spec) == 1
 
 
-def test_of_many_results_only_the_newest_are_read_at_once_and_none_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_other_folders_only_few_new_results_are_read_and_nothing_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     spec, _ = planned(asked())
-    for number in range(3 * RESULTS):
-        repeat = replace(spec, draw=replace(spec.draw, repeat=number))
-        store(f"results/{number % 2}", repeat, 10.0, description.cpu_model(), number)
+    folders = 2 * MOST_RESULTS // MOST_OF_FOLDER
+    for folder, number in product(range(folders), range(2 * MOST_OF_FOLDER)):
+        repeat = replace(spec, draw=replace(spec.draw, repeat=100 * folder + number))
+        store(f"results/{folder}", repeat, 10.0, description.cpu_model(), number)
+        os.utime(Path(f"results/{folder}/trials"), (folder, folder))
     read: list[int] = []
     original = stored._read
 
@@ -119,11 +122,20 @@ def test_of_many_results_only_the_newest_are_read_at_once_and_none_twice(monkeyp
         return result
 
     monkeypatch.setattr(stored, "_read", note)
-    for times in (1, 2, 3, 4):
-        paces = read_paces(Path("results/next"), results_folders(Path("results")), [description.cpu_model()], PROJECT)
-        assert len(paces.paces) == len(read) == len(set(read)) == RESULTS * min(times, 3)
-    first = sorted(read[:RESULTS])
-    assert first == sorted(range(3 * RESULTS))[-2 * RESULTS :][first[0] % 2 :: 2], "the newest of one folder"
+
+    def told() -> int:
+        read.clear()
+        others = results_folders(Path("results"))
+        return len(read_paces(Path("results/next"), others, [description.cpu_model()], PROJECT).paces)
+
+    assert told() == MOST_RESULTS
+    newest = range(folders - MOST_RESULTS // MOST_OF_FOLDER, folders)
+    assert sorted(read) == [
+        100 * each + number for each in newest for number in range(MOST_OF_FOLDER, 2 * MOST_OF_FOLDER)
+    ]
+    assert not list(Path("results").rglob(INDEX_FILE))
+    stored.read(Path(f"results/{folders - 1}"), PROJECT)  # as its own next run does
+    assert told() == MOST_RESULTS + 2 * MOST_OF_FOLDER and len(read) == MOST_RESULTS
 
 
 def test_a_results_folder_that_is_broken_changes_no_plan() -> None:
