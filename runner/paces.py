@@ -28,7 +28,10 @@ def read_paces(results: Path, others: Iterable[Path], computers: Collection[str 
     code, left = runner_digest(project), MOST_RESULTS
     entries = list(stored.read_by(code, results).entries.values())
     for folder in _newest(others, results):
-        found = stored.read_by(code, folder, min(left, MOST_OF_FOLDER))
+        try:
+            found = stored.read_by(code, folder, min(left, MOST_OF_FOLDER))
+        except OSError:  # somebody else's, or gone by now
+            continue
         left -= found.fresh
         entries += [each for each in found.entries.values() if _is_of(each, computers)]
     return Paces(

@@ -29,13 +29,14 @@ from workloads.study import LIMIT_S
 
 WORDS = ("--framework", "numpy", "--isolation", "here", "--workload", "tiny", "--dataset", "digits-64", "--device",
          "cpu", "--batch-size", "16", "--epochs", "1", "--results", "results/next")  # fmt: skip
-ELSEWHERE = "another processor"
+HERE, ELSEWHERE = "this processor", "another processor"
 IMAGES = 64
 
 
 @pytest.fixture(autouse=True)
 def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(description, "cpu_model", lambda: HERE)
 
 
 def asked(*words: str) -> Request:
@@ -63,7 +64,7 @@ def store(folder: str, spec: TrialSpec, wall_s: float, computer: str | None, cha
 def test_plans_batch_size_plans_and_time_limits_learn_from_every_results_folder_of_this_machine() -> None:
     spec, guess_s = planned(asked())
     assert spec.timeout_s == LIMIT_S
-    store("results/before", spec, 100 * guess_s, description.cpu_model())
+    store("results/before", spec, 100 * guess_s, HERE)
     slower, slower_s = planned(asked())
     assert slower_s == pytest.approx(100 * guess_s)
     assert slower.timeout_s == pytest.approx(LIMIT_TIMES * 100 * guess_s, abs=1) and slower.id == spec.id
@@ -81,12 +82,12 @@ def test_plans_batch_size_plans_and_time_limits_learn_from_every_results_folder_
 @pytest.mark.parametrize(
     ("folder", "computer", "counted"),
     [
-        ("results/before", description.cpu_model(), True),
-        ("results/kept/before", description.cpu_model(), True),
+        ("results/before", HERE, True),
+        ("results/kept/before", HERE, True),
         ("results/before", ELSEWHERE, False),
         ("results/before", None, False),
         ("results/next", ELSEWHERE, True),  # the folder in use is of the machines that its study runs on
-        ("others/before", description.cpu_model(), False),
+        ("others/before", HERE, False),
     ],
 )
 def test_a_trial_counts_in_its_own_folder_and_elsewhere_where_it_ran_on_this_processor(
@@ -101,7 +102,7 @@ def test_a_trial_counts_in_its_own_folder_and_elsewhere_where_it_ran_on_this_pro
 def test_trials_that_run_on_other_machines_do_not_learn_from_this_one() -> None:
     request = asked()
     spec, guess_s = planned(request)
-    store("results/before", spec, 3 * guess_s, description.cpu_model())
+    store("results/before", spec, 3 * guess_s, HERE)
     assert replace(asked(), slurm="batch").paces.times(spec) == 1
 
 
@@ -110,7 +111,7 @@ def test_of_other_folders_only_few_new_results_are_read_and_nothing_is_written(m
     folders = 2 * MOST_RESULTS // MOST_OF_FOLDER
     for folder, number in product(range(folders), range(2 * MOST_OF_FOLDER)):
         repeat = replace(spec, draw=replace(spec.draw, repeat=100 * folder + number))
-        store(f"results/{folder}", repeat, 10.0, description.cpu_model(), number)
+        store(f"results/{folder}", repeat, 10.0, HERE, number)
         os.utime(Path(f"results/{folder}/trials"), (folder, folder))
     read: list[int] = []
     original = stored._read
@@ -126,7 +127,7 @@ def test_of_other_folders_only_few_new_results_are_read_and_nothing_is_written(m
     def told() -> int:
         read.clear()
         others = results_folders(Path("results"))
-        return len(read_paces(Path("results/next"), others, [description.cpu_model()], PROJECT).paces)
+        return len(read_paces(Path("results/next"), others, [HERE], PROJECT).paces)
 
     assert told() == MOST_RESULTS
     newest = range(folders - MOST_RESULTS // MOST_OF_FOLDER, folders)
