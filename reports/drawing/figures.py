@@ -46,14 +46,14 @@ SETTINGS: dict[Any, Any] = {
 
 
 @contextmanager
-def styled(size: sizes.Size, more: Mapping[str, Any] = MappingProxyType({})) -> Iterator[None]:
+def styled(size: sizes.Size, more: Mapping[Any, Any] = MappingProxyType({})) -> Iterator[None]:
     """Draw by matplotlib's own settings with ours, whatever the caller's matplotlibrc says."""
     # Here, not above: tables need no drawing library, and its import takes as long as all of them.
     import matplotlib as mpl
 
     with mpl.rc_context():
         mpl.rcdefaults()
-        mpl.rcParams.update(SETTINGS | size.settings | more)
+        mpl.rcParams.update({**SETTINGS, **size.settings, **more})
         yield
 
 
