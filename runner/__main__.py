@@ -175,7 +175,7 @@ def train(
 
     def run_plan(plan: Plan) -> list[TrialResult]:
         session.complete(plan.trials)
-        plan = plan.with_stored(session.known.values(), found.paces)
+        plan = plan.with_stored(session.known.values())
         show.left_out(plan, request.results, console)
         if engine is not None:
             return Sweep(session, plan, engine).run()

@@ -86,10 +86,8 @@ def _rows(cells: Sequence[CellTest], means: Sequence[headline.GeometricMean], qu
 
 
 def _svg(rows: Rows, title: str, axis: str, alt: str) -> str:
-    import matplotlib as mpl
-
     # The page turns the ink over where it is dark: what is not ink is no colour at all.
-    with mpl.rc_context(figures.SETTINGS | PAGE.settings | {"text.color": panels.INK, "axes.labelcolor": panels.INK}):
+    with figures.styled(PAGE, {"text.color": panels.INK, "axes.labelcolor": panels.INK}):
         figure = drawn(rows, title, axis)
         file = io.StringIO()
         about = {"Date": None, "Title": frame.plain(title), "Description": frame.plain(alt)}

@@ -24,13 +24,13 @@ from runner.command.parser import BadInput, Parser, run_parser, whole
 from runner.command.setup import make_environments
 from runner.environments.definition import read
 from runner.owned import ENDING_S, KILLED, Owned
-from runner.project import Project
+from runner.project import RESULTS, Project
 from runner.storage import CannotGoOn
 from workloads.isolation import of_ours
 from workloads.records.build import adapter_of
 
 RUNS, FEWEST_RUNS = 5, 2
-INTO = Path("results", "compare")
+INTO = RESULTS / "compare"
 CHECKOUTS = "checkouts"
 # What decides which packages a commit runs with. Both commits must agree with this checkout, whose packages they get.
 PACKAGES = ("requirements.txt", "runner/requirements.txt", "adapters/*/environment.toml")

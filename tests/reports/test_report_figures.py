@@ -48,7 +48,7 @@ def stacked(x: tuple[float, ...], *parts: tuple[float | None, ...]) -> Chart:
 
 
 def drawn(one: Chart, layout: Layout = USUAL) -> Figure:
-    with rc_context(figures.SETTINGS | layout.size.settings):
+    with figures.styled(layout.size):
         return figures.drawn(one, layout)
 
 
@@ -84,6 +84,20 @@ def test_a_pdf_has_truetype_fonts_and_no_date(tmp_path: Path) -> None:
     assert pdf.startswith(b"%PDF") and b"/FontFile2" in pdf and b"/Type3" not in pdf
     assert b"CreationDate" not in pdf and b"ModDate" not in pdf
     assert b"What is to be seen." in pdf
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    ["font.size: 30\naxes.facecolor: black\nlines.linewidth: 9", "text.usetex: True", "font.family: STIXGeneral"],
+)
+def test_no_matplotlibrc_of_the_caller_decides_how_a_chart_looks(theirs: str, tmp_path: Path) -> None:
+    usual = figures.draw(three(), tmp_path / "usual")
+    (tmp_path / "matplotlibrc").write_text(theirs)
+    with rc_context(fname=tmp_path / "matplotlibrc"):  # as matplotlib reads the one of the working folder
+        there = figures.draw(three(), tmp_path / "there")
+        page = figures.svg(three())
+    assert len(there) == 3 and [path.read_bytes() for path in there] == [path.read_bytes() for path in usual]
+    assert page == figures.svg(three()) and ">TensorFlow<" in page
 
 
 def test_only_the_formats_asked_for_are_drawn(tmp_path: Path) -> None:
@@ -372,7 +386,7 @@ LAYOUTS = {name: Layout(size) for name, size in FIGURE_SIZES.items()} | {"bare c
 def test_no_text_leaves_the_picture_or_lies_upon_another(name: str, layout: Layout) -> None:
     figure = drawn(CROWDS[name], layout)
     canvas: Any = FigureCanvasAgg(figure)  # matplotlib leaves its methods without types
-    with rc_context(figures.SETTINGS | layout.size.settings):
+    with figures.styled(layout.size):
         canvas.draw()
     inside = figure.bbox
     texts = [*figure.texts, *figure.legends[0].get_texts()]
