@@ -24,13 +24,18 @@ LATE_S = 0.1
 TIMES_APART_S = 3.0
 # A worker that is held up does not compute meanwhile. After SETTLE_S, in which idle threads may still spin (0.2 s in
 # Intel's OpenMP), it uses nothing. One whose clock is slow trains on: so much of a core, or more, is no hold-up.
-SETTLE_S, WORKING_CORES = 0.2, 0.5
+SETTLE_S, WORKING_CORES = 0.2, 0.3
 
 
 def times_checks(spec: TrialSpec, ended: Ended, samples: Samples) -> Iterator[Check]:
     """Compare the worker's times with the runner's clock, and its calls with its window; nothing of what nobody saw."""
     if ended.outcome is not None and (apart_s := ended.outcome.times_apart_s) is not None:
-        yield _times(spec, ended.outcome, apart_s, samples)
+        begun_s = _begun_s(ended)
+        if begun_s <= LATE_S:
+            yield _times(spec, ended.outcome, apart_s, samples)
+        else:
+            detail = f"the first segment begins {begun_s:.2f} s after the window that it begins"
+            yield Check(CheckName.TIMES, False, detail)
     window, calls_s = SteadyWindow.of(ended.last), ended.last.get(Event.WINDOW_ENDED, {}).get("calls_s")
     if window is not None and calls_s:
         allowed_s = len(window.segments) * (CALLS_APART_S + max(calls_s))  # a last update may outlast its loss
@@ -38,6 +43,12 @@ def times_checks(spec: TrialSpec, ended: Ended, samples: Samples) -> Iterator[Ch
             f"calls of {sum(calls_s):.2f} s in a window of {window.seconds:.2f} s ({allowed_s:.2f} s apart are allowed)"
         )
         yield Check(CheckName.CALLS_ADD_UP, abs(sum(calls_s) - window.seconds) <= allowed_s, detail)
+
+
+def _begun_s(ended: Ended) -> float:
+    """Seconds from the window's start to that of its first segment, which are one moment; 0.0 without a window."""
+    window = SteadyWindow.of(ended.last)
+    return 0.0 if window is None else (window.edges[0] - ended.last[Event.WINDOW_STARTED]["t_ns"]) / 1e9
 
 
 def _times(spec: TrialSpec, outcome: Outcome, apart_s: float, samples: Samples) -> Check:

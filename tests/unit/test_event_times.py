@@ -228,6 +228,11 @@ def test_times_that_the_runner_cannot_have_seen_leave_no_number(apart_s: float, 
     assert f"up to {abs(apart_s):.2f} s {'late (0.1' if apart_s > 0 else 'early (3.0'} s allowed)" in check.detail
 
 
+def test_a_window_begins_with_its_first_segment() -> None:
+    check = checked(segments=[[SECOND // 2, SECOND]])[CheckName.TIMES]
+    assert not check.passed and check.detail == "the first segment begins 0.50 s after the window that it begins"
+
+
 def test_of_a_worker_that_nobody_looked_at_nothing_is_said() -> None:
     assert checked(None) == {}
     unseen = Ended([], None, Status.OK, None)
