@@ -16,6 +16,7 @@ from runner.ask import Ended
 from runner.event_times import EventTimes
 from runner.launch import Outcome
 from runner.results.assemble import Records, ending
+from runner.results.attempt import Attempt, read
 from runner.results.times import TIMES_APART_S, times_checks
 from workloads.records.check_name import COUNTS, CheckName
 from workloads.records.events import Event
@@ -226,6 +227,20 @@ def test_times_that_the_runner_cannot_have_seen_leave_no_number(apart_s: float, 
     check = checked(apart_s)[CheckName.TIMES]
     assert check.passed is passed and CheckName.TIMES in COUNTS
     assert f"up to {abs(apart_s):.2f} s {'late (0.1' if apart_s > 0 else 'early (3.0'} s allowed)" in check.detail
+
+
+def test_what_is_doubtful_is_judged_again_from_the_stored_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = Worker(tmp_path, monkeypatch)
+    worker.write_at(Event.WINDOW_ENDED, window_of(worker, 4.5))
+    worker.times.look()
+    doubtful = worker.times.doubtful()
+    outcome = Outcome(0, False, 1.0, times_apart_s=worker.times.apart_s(), doubtful_events=doubtful)
+    ended = Ended([], outcome, Status.OK, None)
+    Attempt("2026-11-26T09:00:00+00:00", {}, None).ended(ended, {}).store(tmp_path)
+    again = read(tmp_path).with_events([])
+    assert again is not None and again.outcome == outcome and len(doubtful) == 1
 
 
 def test_a_window_begins_with_its_first_segment() -> None:
