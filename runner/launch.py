@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from runner.attendance import Attendance
+from runner.event_times import EventLooks
 from runner.family import Child
 from runner.log import CappedLog
 from runner.machine.allotment import device_here
@@ -52,6 +53,7 @@ class Outcome:
     killed_first: bool = False  # whether the kernel, out of memory, would have taken it before all others
     times_apart_s: float | None = None  # of its events, see EventTimes.apart_s; None where nobody looked
     out_of_memory: bool = False  # whether the kernel killed it for want of memory
+    doubtful_events: tuple[EventLooks, ...] = ()  # see EventTimes.doubtful
 
 
 def worker_environment(placement: Placement, variables: dict[str, str]) -> dict[str, str]:
@@ -154,7 +156,7 @@ def run_worker(folder: Path, job: Job, launcher: Launcher) -> Outcome:
         attendance.times.look()
         return Outcome(
             exit_code, attendance.timed_out, attendance.over_s - started, attendance.sampler_lost(), attendance.hung,
-            killed_first, attendance.times.apart_s(),
+            killed_first, attendance.times.apart_s(), doubtful_events=attendance.times.doubtful(),
         )  # fmt: skip
 
 

@@ -69,6 +69,7 @@ def measure(
             load_epoch(adapter, prepared, epoch)
         batches = epoch_batches(prepared.order[epoch], update, spec.passes.last_batch)
         train_epoch(trainer, epoch, batches, events, window, middle)
+        trainer.look_at_losses()  # or the window's end would be written only behind a look at all of them
         if epoch == steady.FIRST_EPOCH - 1:
             window.cut = steady.can_be_cut(spec, workload, split // update, trainer)
         if prepared.draws is not None:

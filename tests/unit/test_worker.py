@@ -513,6 +513,17 @@ def test_events_stay_json_when_training_diverges(results: Results) -> None:
     assert step == 1 + next(number for number, loss in enumerate(losses) if loss is None)
 
 
+def test_a_loss_is_looked_at_once_so_that_a_long_trial_writes_its_windows_end_at_once() -> None:
+    trainer = Trainer(Adapter())
+    trainer.losses = [0.5] * 1000
+    trainer.look_at_losses()
+    trainer.losses[:1000] = [math.nan] * 1000  # nobody looks there again
+    trainer.losses += [0.25]
+    assert trainer.diverged_step is None
+    trainer.losses += [math.inf, 0.1]
+    assert trainer.diverged_step == 1002 == trainer.diverged_step
+
+
 def test_the_window_keeps_the_time_of_every_call(ran: Ran) -> None:
     (started,), (ended,) = ran.named("window_started"), ran.named("window_ended")
     assert len(ended["calls_s"]) >= 2 and min(ended["calls_s"]) >= 0
