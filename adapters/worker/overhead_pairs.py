@@ -120,7 +120,7 @@ def measure_segment(
 def measure_pairs(
     calls: list[Order], trainer: Trainer, events: EventLog, sampler: Sampler, pairs: int
 ) -> list[Segment]:
-    """With, without, without, with, and so on: a machine that steadily slows down weighs on both kinds alike.
+    """Measure with, without, without, with, and so on: a machine that steadily slows down weighs on both alike.
 
     A pair that others disturbed is measured again, up to MOST_TIMES as many in all. The sampler runs on behind it, also
     behind an exception.
