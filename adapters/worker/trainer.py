@@ -54,7 +54,7 @@ class Trainer:
         self.adapter.synchronize()
 
     def _rates(self, steps: int) -> Floats | None:
-        """Of the next steps."""
+        """Learning rates of the next steps."""
         if self.rates is None:
             return None
         first, self.steps = self.steps, self.steps + steps

@@ -101,7 +101,7 @@ def train_epoch(
     window: WindowTrainer | None = None,
     middle: MiddleProbe | None = None,
 ) -> None:
-    """From here on a step's time is that of the epoch without what was warm-up, until epochs are cut.
+    """Train an epoch; a step's time is then that of the epoch without its warm-up, until epochs are cut.
 
     What `window` wants of the epoch becomes a segment of it; what `middle` draws of it is trained apart.
     """

@@ -47,7 +47,7 @@ class Dot:
 
     @property
     def told(self) -> bool:
-        """Whether an interval leaves 1 out."""
+        """True if an interval leaves 1 out."""
         return not math.isnan(self.low) and effect_words.leaves_out_1(self.low, self.high)
 
 
@@ -141,7 +141,7 @@ def _draw(axes: Axes, dot: Dot, place: int, look: Style) -> None:
 
 
 def _ratio_axis(axes: Axes, dots: Sequence[Dot]) -> None:
-    """With 1 on it."""
+    """Draw the axis of ratios, with 1 on it."""
     from matplotlib.ticker import FuncFormatter, NullLocator
 
     values = [1.0, *(dot.value for dot in dots)]
