@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from each import for_each
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("workloads", "adapters", "runner", "reports")
@@ -111,8 +112,8 @@ def test_the_table_is_held_over_every_adapter_and_the_neutral_room() -> None:
     assert {Path(f"adapters/{name}/adapter.py") for name in TABLE} <= set(FILES)
 
 
-@pytest.mark.parametrize(
-    ("file", "source"),
+@for_each(
+    "file, source",
     [
         ("workloads/new.py", "import torch"),
         ("workloads/new.py", "from runner import plan"),

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from charted import SIZES, chart, charts, line
+from each import for_each
 from matplotlib import rc_context
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
@@ -367,8 +368,8 @@ CROWDS = {
 LAYOUTS = {name: Layout(size) for name, size in FIGURE_SIZES.items()} | {"bare column": Layout(COLUMN, bare=True)}
 
 
-@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 @pytest.mark.parametrize("name", CROWDS)
+@for_each("layout", LAYOUTS.values())
 def test_no_text_leaves_the_picture_or_lies_upon_another(name: str, layout: Layout) -> None:
     figure = drawn(CROWDS[name], layout)
     canvas: Any = FigureCanvasAgg(figure)  # matplotlib leaves its methods without types
@@ -430,9 +431,7 @@ def test_labels_of_close_batch_sizes_do_not_overlap_and_what_has_no_room_has_no_
     assert [label.get_text() for label in drawn(several).axes[0].get_xticklabels()] == labels
 
 
-@pytest.mark.parametrize(
-    ("panels", "columns"), [(1, 1), (2, 2), (3, 3), (4, 4), (5, 3), (6, 3), (7, 4), (8, 4), (9, 3), (10, 4), (13, 4)]
-)
+@for_each("panels, columns", [(1, 1), (2, 2), (3, 3), (4, 4), (5, 3), (6, 3), (7, 4), (8, 4), (9, 3), (10, 4), (13, 4)])
 def test_panels_stand_in_rows_as_full_as_can_be(panels: int, columns: int) -> None:
     assert figures.columns_of(panels, 4) == columns
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import make_spec, varied
+from each import for_each
 from numpy.typing import NDArray
 
 from adapters.base import MEMORY_KINDS
@@ -68,8 +69,8 @@ def test_an_epoch_is_cut_into_full_batches_and_a_rest_that_is_kept_or_dropped(
     assert seen == order[: len(seen)].tolist()
 
 
-@pytest.mark.parametrize("batch_size", [1, 3, 4, 10, 16, 25])
-@pytest.mark.parametrize(("timed", "steps"), [(1, 1), (3, 2), (4, 4)])
+@for_each("batch_size", [1, 3, 4, 10, 16, 25])
+@for_each("timed, steps", [(1, 1), (3, 2), (4, 4)])
 def test_each_round_of_the_window_has_every_image_once_in_an_order_that_is_the_same_in_all_frameworks(
     batch_size: int, timed: int, steps: int
 ) -> None:
@@ -97,8 +98,8 @@ def test_no_batch_of_the_window_comes_back_where_the_batch_size_divides_the_spli
     assert len(batches) == 4000
 
 
-@pytest.mark.parametrize("length", [1, 2, 7, 11, 64, 359])
-@pytest.mark.parametrize("timed", [0.3, 1, 3, 11, 1000])
+@for_each("length", [1, 2, 7, 11, 64, 359])
+@for_each("timed", [0.3, 1, 3, 11, 1000])
 def test_calls_are_powers_of_two_of_steps_and_hold_the_batches_in_their_order(length: int, timed: float) -> None:
     trainer = Trainer(Adapter())
     trainer.step_s = CALL_S / (timed + 0.01)
