@@ -11,13 +11,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
+from cpu_time import limit_cpu_time
 from filelock import FileLock
 
 from reports import frameworks
@@ -155,6 +156,12 @@ def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
                 # pytest-xdist 3.8 writes it where pytest 9 does not look, and writes text.
                 item._id = f"{item.nodeid}@{name}"  # type: ignore[assignment]
     items.sort(key=turn)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    with limit_cpu_time(item):
+        return (yield)
 
 
 def turn(item: pytest.Function) -> int:

@@ -1,0 +1,67 @@
+"""What keeps the suite quick, and cases that share a test."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import cpu_time
+import pytest
+from each import for_each
+
+
+def test_all_cases_run_and_a_failure_names_each_that_failed() -> None:
+    seen = []
+
+    @for_each("number, allowed", [(1, 1), (2, 1), (3, 5), (4, 1)])
+    @for_each("sign", [1, -1])
+    def check(sign: int, number: int, allowed: int, where: str) -> None:
+        seen.append((sign, number, where))
+        assert sign * number <= allowed, "too large"
+
+    with pytest.raises(AssertionError, match=r"2 of 4 cases failed") as failed:
+        check(where="here")
+    assert len(seen) == 8 and set(seen) == {(sign, number, "here") for sign in (1, -1) for number in range(1, 5)}
+    said = str(failed.value)
+    assert "'number': 2" in said and "'number': 4" in said and "'number': 3" not in said
+    assert "'sign': 1" in said and "'sign': -1" not in said and "too large" in said
+
+
+def test_an_error_in_a_case_says_in_which() -> None:
+    @for_each("number", [1, 0])
+    def divide(number: int) -> None:
+        assert 1 / number
+
+    with pytest.raises(ZeroDivisionError) as failed:
+        divide()
+    assert failed.value.__notes__ == ["in the case {'number': 0}"]
+
+
+def limited(marker: str = "", cov_source: list[str] | None = None) -> None:
+    """Run a call of about 30 ms of CPU time as that of a test with this marker."""
+    markers = [SimpleNamespace(name=marker)]
+    config = SimpleNamespace(getoption=lambda name, default: cov_source)
+    item: Any = SimpleNamespace(iter_markers=lambda: iter(markers), config=config)
+    with cpu_time.limit_cpu_time(item):
+        until_s = time.process_time() + 0.03
+        while time.process_time() < until_s:
+            pass
+
+
+def test_a_test_over_the_limit_of_cpu_time_fails_unless_it_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.setattr(cpu_time, "measure_slowness", lambda: 2.0)
+    monkeypatch.setattr(cpu_time, "LIMIT_S", 0.01)
+    with pytest.raises(pytest.fail.Exception, match=r"may take 0\.0 s on this machine.*@pytest\.mark\.slow"):
+        limited()
+    for marker in cpu_time.SLOW:
+        limited(marker)
+    limited(cov_source=["runner"])
+    monkeypatch.setattr(cpu_time, "measure_slowness", lambda: 100.0)
+    limited()
+
+
+def test_a_machine_is_never_taken_as_faster_than_the_limits() -> None:
+    assert cpu_time.measure_slowness() >= 1.0
