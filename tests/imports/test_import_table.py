@@ -79,6 +79,7 @@ def violations(source: str, file: Path, own: Mapping[str, frozenset[str]]) -> li
     return [f"{file}:{line}: imports {name}" for line, name in targets(source, file) if not allowed(name)]
 
 
+@pytest.mark.slow
 def test_every_file_imports_only_what_its_room_may() -> None:
     own = own_modules(ROOT)
     assert [said for file in FILES for said in violations((ROOT / file).read_text(encoding="utf-8"), file, own)] == []

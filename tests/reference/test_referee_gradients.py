@@ -102,7 +102,8 @@ VECTOR_LAYERS = [(Dense("d", 3), (5,)), (residual("b", (Dense("c", 2), HardSwish
 
 
 FAMILIES = {
-    "image": IMAGE_LAYERS,
+    "windows of an image": [case for case in IMAGE_LAYERS if case[0].name != "b"],
+    "branches of an image": [case for case in IMAGE_LAYERS if case[0].name == "b"],
     "vector": VECTOR_LAYERS,
     "token": TOKEN_LAYERS,
     "elementwise": [(layer, shape) for layer in ELEMENTWISE for shape in ((3, 4, 2), (6,))],
@@ -238,6 +239,7 @@ def built(workload: Workload) -> tuple[Adapter, Array, Array]:
     return adapter, images, generator.integers(0, workload.classes, 6).astype(np.int32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workload", NETWORKS, ids=lambda workload: workload.name)
 def test_a_networks_gradients_are_its_finite_differences(workload: Workload) -> None:
     adapter, images, labels = built(workload)

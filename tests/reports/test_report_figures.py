@@ -99,6 +99,7 @@ def test_nothing_is_imported_for_drawing_before_a_chart_is_drawn() -> None:
     assert run.stdout.strip() == "False"
 
 
+@pytest.mark.slow
 def test_the_same_chart_gives_the_same_files(tmp_path: Path) -> None:
     both = chart(three().panels[0].series, stacked(SIZES, (1.0,) * 9, (2.0,) * 9).panels[0].series)
     first, second = ([path.read_bytes() for path in figures.draw(both, tmp_path / name)] for name in ("a", "b"))
@@ -368,6 +369,7 @@ CROWDS = {
 LAYOUTS = {name: Layout(size) for name, size in FIGURE_SIZES.items()} | {"bare column": Layout(COLUMN, bare=True)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CROWDS)
 @for_each("layout", LAYOUTS.values())
 def test_no_text_leaves_the_picture_or_lies_upon_another(name: str, layout: Layout) -> None:

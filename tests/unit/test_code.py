@@ -28,6 +28,7 @@ def project(tmp_path: Path) -> Project:
     return Project.at(tmp_path)
 
 
+@pytest.mark.slow
 def test_docstrings_comments_and_blank_lines_leave_every_id_as_it_is(project: Project) -> None:
     before = {framework: code_digest(project, framework) for framework in project.frameworks}
     paths = {name: path for each in project.frameworks for name, path in worker_modules(project, each).items()}
@@ -40,6 +41,7 @@ def test_docstrings_comments_and_blank_lines_leave_every_id_as_it_is(project: Pr
     assert {framework: code_digest(project, framework) for framework in project.frameworks} == before
 
 
+@pytest.mark.slow
 def test_a_changed_statement_of_any_module_changes_the_id(project: Project) -> None:
     paths, digest = worker_modules(project, FRAMEWORK), code_digest(project, FRAMEWORK)
     unseen = []

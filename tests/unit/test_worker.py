@@ -290,6 +290,7 @@ def probe(results: Results) -> Ran:
     return results.run("probe", kind=Kind.PROBE)
 
 
+@pytest.mark.slow
 def test_disturbed_epochs_are_the_trials_from_weights_that_are_a_little_off(results: Results, ran: Ran) -> None:
     disturbed = results.run("disturbed", kind=Kind.DISTURBED)
     names = ["built", "first_step", "warmed_up", *["epoch_trained", "epoch_evaluated"] * EPOCHS]
@@ -449,6 +450,7 @@ def test_the_worker_trains_in_the_given_order_and_evaluates_after_each_epoch(res
         assert evaluated[epoch]["test_accuracy"] == pytest.approx(accuracy, abs=1 / TEST)
 
 
+@pytest.mark.slow
 def test_the_same_trial_gives_the_same_losses_and_accuracies(results: Results, ran: Ran) -> None:
     def figures(ran: Ran) -> list[Any]:
         keys = ("first_losses", "train_loss", "test_loss", "test_accuracy")
@@ -459,6 +461,7 @@ def test_the_same_trial_gives_the_same_losses_and_accuracies(results: Results, r
     assert len(figures(again)[0]["first_losses"]) == FIRST_LOSSES
 
 
+@pytest.mark.slow
 def test_a_batch_larger_than_the_split_trains_one_step_an_epoch(results: Results) -> None:
     ran = results.run("large", batch_size=TRAIN + 1, epochs=2, window_s=0.01)
     assert ran.exit_code == 0 and ran.named("finished"), ran.log
@@ -474,6 +477,7 @@ def ended(ran: Ran, status: str) -> str:
     return str(ran.events[-1]["reason"])
 
 
+@pytest.mark.slow
 def test_exhausted_memory_is_told_apart_from_a_failure(results: Results) -> None:
     inputs = results.put("order", np.resize(results.order, (2, 40_000)))
     ran = results.run("huge", address_space=2**30, batch_size=40_000, epochs=1, inputs=inputs)
