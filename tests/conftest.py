@@ -57,6 +57,7 @@ FOLDERS = {
     "images": "images",
     "pipeline": "slow",
     "faults": "slow",
+    "smoke": "smoke",
 }  # of tests: their marker
 REAL = ("conformance", "images", "matrix")  # folders whose tests start real frameworks
 RUNS = {"quick_run", "judged", "real_data"}  # fixtures that do
@@ -173,7 +174,7 @@ def turn(item: pytest.Function) -> int:
         return 0 if item.path.name == "test_run.py" else 2
     if item.path.parent.name == "cluster":
         return 3
-    return 1 if item.get_closest_marker("real") else 4
+    return 1 if item.get_closest_marker("real") or item.get_closest_marker("smoke") else 4
 
 
 def group(item: pytest.Function) -> str:

@@ -15,7 +15,7 @@ import pytest
 
 LIMIT_S = 2.0  # of the machine on which LOOP_S was measured; a slower one has more
 LOOP_S = 0.0104  # CPU time of the loop below: AMD EPYC (Zen 3), Python 3.11
-SLOW = frozenset({"real", "browser", "gpu", "images", "slow"})  # markers of tests that may take longer
+SLOW = frozenset({"real", "browser", "gpu", "images", "slow", "smoke"})  # markers of tests that may take longer
 
 
 @contextmanager

@@ -102,7 +102,8 @@ VECTOR_LAYERS = [(Dense("d", 3), (5,)), (residual("b", (Dense("c", 2), HardSwish
 
 
 FAMILIES = {
-    "windows of an image": [case for case in IMAGE_LAYERS if case[0].name != "b"],
+    "convolutions": [case for case in IMAGE_LAYERS if case[0].name == "c"],
+    "pools": [case for case in IMAGE_LAYERS if case[0].name not in ("b", "c")],
     "branches of an image": [case for case in IMAGE_LAYERS if case[0].name == "b"],
     "vector": VECTOR_LAYERS,
     "token": TOKEN_LAYERS,
