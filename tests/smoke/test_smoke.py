@@ -40,7 +40,8 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Found:
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_an_adapter_agrees_with_the_referee(framework: str, few: Found) -> None:
-    known, wrong = known_deviations(framework), {}
+    known = known_deviations(framework)
+    wrong: dict[tuple[str, str], str] = {}
     for name, case in FEW.items():
         seen = Seen(case, few.of(framework, case), few.of(TRUTH, case), few.initial(case))
         said = {check: verdict(ask(seen), known.get((name, check))) for check, ask in checks_of(case).items()}

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
+import tomllib
 from types import SimpleNamespace
 from typing import Any
 
 import cpu_time
 import pytest
+from conftest import ROOT
 from each import for_each
 
 
@@ -65,3 +68,13 @@ def test_a_test_over_the_limit_of_cpu_time_fails_unless_it_is_marked(monkeypatch
 
 def test_a_machine_is_never_taken_as_faster_than_the_limits() -> None:
     assert cpu_time.measure_slowness() >= 1.0
+
+
+def test_make_test_leaves_out_what_is_marked_as_slow_and_nothing_else() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    left_out = re.search(r"^SLOW = (.+)$", makefile, re.MULTILINE)
+    assert left_out and set(left_out[1].split(" or ")) == cpu_time.SLOW - {"smoke"}
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    assert {marker.partition(":")[0] for marker in settings["markers"]} == cpu_time.SLOW
+    quick, rest = re.findall(r"\$\(TESTS\) -m \"(.+)\" --ignore=tests/images$", makefile, re.MULTILINE)
+    assert (quick, rest) == ("smoke or not ($(SLOW))", "not smoke and ($(SLOW))")
