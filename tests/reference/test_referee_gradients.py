@@ -101,7 +101,7 @@ TOKEN_LAYERS = [
 VECTOR_LAYERS = [(Dense("d", 3), (5,)), (residual("b", (Dense("c", 2), HardSwish("s"), Dense("d", 5))), (5,))]
 
 
-FAMILIES: dict[str, list[tuple[Layer, Shape]]] = {
+FAMILIES: dict[str, Sequence[tuple[Layer, Shape]]] = {
     "convolutions": [case for case in IMAGE_LAYERS if case[0].name == "c"],
     "pools": [case for case in IMAGE_LAYERS if case[0].name not in ("b", "c")],
     "branches of an image": [case for case in IMAGE_LAYERS if case[0].name == "b"],
