@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from differences import BLOCK, EVERYTHING, GATE, TRANSFORMER, Array, a_pass, assert_close, central_difference
