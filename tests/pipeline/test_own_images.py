@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import resource
 import shutil
 import subprocess
@@ -355,16 +356,15 @@ def test_a_set_larger_than_memory_is_stored_and_trained_on_where_it_stays_with_t
         resource.setrlimit(resource.RLIMIT_DATA, (LIMIT_BYTES, LIMIT_BYTES))
 
     large = NETWORK.replace("(24, 24, 3)", "(224, 224, 3)").replace("(4, 4), stride=4", "(32, 32), stride=32")
-    found = {}
     for feed in ("host", "device"):  # the second one finds the set stored
-        folder = tmp_path / feed
-        folder.mkdir()
-        asked_for = asked(folder, "--dataset", f"{photos}.npz", "--feed", feed)
-        (folder / "my_cnn.py").write_text(large)
+        asked_for = asked(tmp_path, "--dataset", f"{photos}.npz", "--feed", feed)
+        (tmp_path / "my_cnn.py").write_text(large)
         command = [sys.executable, "-m", "runner", *map(str, asked_for), "--epochs", "1"]
         done = subprocess.run(command, cwd=forgetful, preexec_fn=limited, capture_output=True, text=True, timeout=300)
-        ((_, found[feed]),) = by_cell(folder / "results").items()
         print(done.stdout + done.stderr)
+    results = [json.loads(path.read_text()) for path in tmp_path.glob("results/trials/*/result.json")]
+    found = {result["spec"]["task"]["feed"]: result for result in results}
+    assert len(results) == len(found) == 2 and len(cached(photos)) == 1
     assert found["device"]["status"] == "out_of_memory"
     assert found["host"]["status"] in ("ok", "contended")
     assert found["host"]["epochs"][0]["images"] == COUNT

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import time
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -42,28 +45,53 @@ def test_an_error_in_a_case_says_in_which() -> None:
     assert failed.value.__notes__ == ["in the case {'number': 0}"]
 
 
-def limited(marker: str = "", cov_source: list[str] | None = None) -> None:
+def limited(marker: str = "", cov_source: list[str] | None = None, waits_s: float = 0.0) -> None:
     """Run a call of about 30 ms of CPU time as that of a test with this marker."""
     markers = [SimpleNamespace(name=marker)]
     config = SimpleNamespace(getoption=lambda name, default: cov_source)
     item: Any = SimpleNamespace(iter_markers=lambda: iter(markers), config=config)
     with cpu_time.limit_cpu_time(item):
+        time.sleep(waits_s)
         until_s = time.process_time() + 0.03
         while time.process_time() < until_s:
             pass
 
 
-def test_a_test_over_the_limit_of_cpu_time_fails_unless_it_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "dont_write_bytecode", False)
-    monkeypatch.setattr(cpu_time, "measure_slowness", lambda: 2.0)
-    monkeypatch.setattr(cpu_time, "LIMIT_S", 0.01)
-    with pytest.raises(pytest.fail.Exception, match=r"may take 0\.0 s on this machine.*@pytest\.mark\.slow"):
+@contextmanager
+def alone() -> Iterator[pytest.MonkeyPatch]:
+    """A process with a core of its own, where 10 ms are allowed; no longer when the test itself is judged."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "sched_getaffinity", lambda process: {0})
+        patched.setattr(sys, "dont_write_bytecode", False)
+        patched.setattr(cpu_time, "measure_slowness", lambda: 2.0)
+        patched.setattr(cpu_time, "LIMIT_S", 0.01)
+        patched.setattr(cpu_time, "SHARE", 0.01)  # whatever else computes while this is tested
+        yield patched
+
+
+def test_a_test_over_the_limit_of_cpu_time_fails_unless_it_is_marked() -> None:
+    with alone(), pytest.raises(pytest.fail.Exception, match=r"may take 0\.0 s on this machine.*@pytest\.mark\.slow"):
         limited()
-    for marker in cpu_time.SLOW:
-        limited(marker)
-    limited(cov_source=["runner"])
-    monkeypatch.setattr(cpu_time, "measure_slowness", lambda: 100.0)
-    limited()
+    with alone():
+        for marker in cpu_time.SLOW:
+            limited(marker)
+
+
+def test_a_test_is_not_judged_where_its_cpu_time_says_little() -> None:
+    with alone():
+        limited(cov_source=["runner"])
+    with alone() as disturbed:
+        disturbed.setattr(cpu_time, "SHARE", 0.8)
+        limited(waits_s=0.1)
+    with alone() as slower:
+        slower.setattr(cpu_time, "measure_slowness", lambda: 100.0)
+        limited()
+    with alone() as shared:
+        shared.setattr(os, "sched_getaffinity", lambda process: {0, 1})
+        limited()
+    with alone() as uncompiled:
+        uncompiled.setattr(sys, "dont_write_bytecode", True)
+        limited()
 
 
 def test_a_machine_is_never_taken_as_faster_than_the_limits() -> None:
