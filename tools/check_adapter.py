@@ -192,7 +192,7 @@ def climb(rungs: Iterator[Rung], first: int = 1) -> int:
             print(f"{number}. {title}: NOT YET\n  {wrong}\n  look at: {look_at}")
             return 1
         print(f"{number}. {title}: holds", flush=True)
-    print("All of it holds." if first <= ALWAYS + 1 else "All that was asked holds.", "make test runs the rest.")
+    print("All of it holds." if first <= ALWAYS + 1 else "All that was asked holds.", "make test-all runs the rest.")
     return 0
 
 

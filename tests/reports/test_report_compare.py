@@ -242,6 +242,7 @@ def test_usage_is_shown_and_never_judged(tmp_path: Path) -> None:
     assert found.effect[0] == pytest.approx((50 * 51 * 52 / (90 * 91 * 92)) ** (1 / 3))
 
 
+@pytest.mark.slow
 def test_a_ten_percent_regression_is_found_among_cells_with_one_percent_noise(tmp_path: Path) -> None:
     drawn = random.Random(5)
     sizes = (4, 8, 16, 32, 64, 128, 256, 512, 1024)

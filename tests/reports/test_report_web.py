@@ -171,6 +171,7 @@ def test_what_does_not_fit_is_left_out_by_name_and_the_page_stays_within_its_lim
     assert "left out of this page for its size" in html.partition('id="trials-table"')[2].partition("</section>")[0]
 
 
+@pytest.mark.slow
 def test_a_table_without_room_is_named_with_its_length(quick: Path) -> None:
     html = web.page(report_of(quick, rows=40_000))
     assert len(html.encode()) < web.LIMIT_BYTES

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-import pytest
 import yaml
+from each import for_each
 
 from adapters.base import Adapter
 from workloads.records.events import Event
@@ -41,7 +41,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@for_each("page", PAGES)
 def test_every_link_of_a_page_leads_to_a_file_and_heading_of_this_repository(page: Path) -> None:
     broken = []
     for link in LINK.findall(FENCED.sub("", page.read_text())):
