@@ -1,7 +1,9 @@
-# make bench: the main job. make test: all tests, each core taking some (make test-fast: those of a minute; make coverage:
-# all, slower, and which lines none reaches). make setup: the environments alone. make images: as images
-# (FRAMEWORK=pytorch DEVICE=cpu for one; BUILD=... for the engine).
-# make test-images: the tests of those. make test-faults [POINTS=1000] [SEED=1]: failing calls, and signals at any moment.
+# make bench: the main job. make setup: the environments alone. make images: as images (FRAMEWORK=pytorch DEVICE=cpu for
+# one; BUILD=... for the engine).
+# make test: lint, every quick test and tests/smoke, on any machine. make test-all: everything but test-images.
+# Parts of it: make test-rest (what make test leaves out), test-conformance, test-pipeline, test-faults, test-cluster,
+# test-browser. make test-fast: the quick tests alone. make coverage: all tests, slower, and which lines none reaches.
+# make measure-faults [POINTS=1000] [SEED=1]: failing calls, and signals at any moment.
 # make check-adapter NAME=... [ADAPTERS=DIR] [FROM=8]: a new framework, rung by rung, from that rung on.
 # Each does its own set-up on a fresh machine with Python 3.11 (the runner alone can do with PYTHON=python3.12), and is
 # quick the second time.
@@ -17,8 +19,13 @@ PIP = .venv/bin/python -m runner.environments.pip_settings
 INSTALL = $(PIP) install --quiet --no-deps --require-hashes --only-binary=:all:
 
 TESTS = .venv/bin/python -m pytest -n logical --dist loadgroup --no-loadscope-reorder
+SLOW = real or browser or gpu or images or slow
+PARTS = conformance pipeline faults cluster browser
+# Each target in turn, whatever the one before comes to; it fails if any of them does.
+EACH = @status=0; for target in $(1); do $(MAKE) --no-print-directory $$target || status=$$?; done; exit $$status
 
-.PHONY: bench test test-fast coverage setup lint style images test-images test-faults check-adapter
+.PHONY: bench test test-all test-quick test-rest $(PARTS:%=test-%) test-fast coverage setup lint style images \
+	test-images measure-faults check-adapter
 
 bench: .venv/bin/batchwise
 	.venv/bin/python -m runner --framework all
@@ -26,17 +33,31 @@ bench: .venv/bin/batchwise
 setup: .venv/bin/batchwise
 	.venv/bin/python -m runner.environments
 
-# mypy is one of the tests: before them, it would leave all cores but one idle.
-test: .venv/.complete-test style
+test:
+	$(call EACH,style test-quick)
+
+test-all:
+	$(call EACH,test test-rest)
+
+test-quick: .venv/.complete-test
 	.venv/bin/python -m runner.environments cpu
-	$(TESTS) --ignore=tests/images
+	$(TESTS) -m "smoke or not ($(SLOW))" --ignore=tests/images
+
+# mypy is one of the tests: before them, it would leave all cores but one idle.
+test-rest: .venv/.complete-test
+	.venv/bin/python -m runner.environments cpu
+	$(TESTS) -m "not smoke and ($(SLOW))" --ignore=tests/images
+
+$(PARTS:%=test-%): test-%: .venv/.complete-test
+	.venv/bin/python -m runner.environments cpu
+	$(TESTS) tests/$*
 
 coverage: .venv/.complete-test
 	.venv/bin/python -m runner.environments cpu
 	$(TESTS) --ignore=tests/images --cov
 
 test-fast: .venv/.complete-test
-	$(TESTS) -m "not (real or browser or gpu or images or slow)"
+	$(TESTS) -m "not (smoke or $(SLOW))"
 
 images: .venv/.complete
 	.venv/bin/python -m runner.environments.images $(FRAMEWORK) $(if $(DEVICE),--device $(DEVICE)) $(if $(BUILD),-- $(BUILD))
@@ -45,7 +66,7 @@ test-images: .venv/.complete-test
 	.venv/bin/python -m runner.environments cpu
 	.venv/bin/python -m pytest tests/images -s
 
-test-faults: .venv/.complete-test
+measure-faults: .venv/.complete-test
 	PYTHONPATH=.:tests .venv/bin/python tests/faults/measure_faults.py $(or $(POINTS),1000) $(or $(SEED),1)
 
 check-adapter: .venv/.complete-test

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import inspect
 import keyword
 import re
@@ -13,6 +12,7 @@ from string import Template
 
 from adapters import base
 from workloads.activations import KEPT
+from workloads.command_line import CommandLine
 
 HERE = Path(__file__).resolve().parent
 
@@ -120,7 +120,7 @@ def layer_functions(name: str) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Exit code: 0, or 2 with one line where nothing was written."""
-    parser = argparse.ArgumentParser(prog="python -m adapters", description=__doc__)
+    parser = CommandLine(prog="python -m adapters", description=__doc__)
     command = parser.add_subparsers(required=True).add_parser("new", help="write the folder of a new framework")
     command.add_argument("name", metavar="NAME", help="what --framework is given: a lower-case Python identifier")
     command.add_argument("--into", metavar="DIR", type=Path, default=HERE, help="default: the project's adapters/")

@@ -11,12 +11,12 @@ if __name__ == "__main__":
     isolation.start_again()
     packages.missing_in_a_line()
 
-import argparse
 import gc
 import shlex
 import sys
 from pathlib import Path
 
+from workloads.command_line import CommandLine, close_to
 from workloads.records.result import no_target
 
 from . import batch_contrasts, build, export, load, markdown, terminal
@@ -35,7 +35,7 @@ OTHERS = """\
 other commands, each with a --help of its own:
   python -m reports check PATH...   what is wrong with stored results, or with others' logs
   python -m reports compare A B     one results folder against another: what changed, with an exit code
-  python -m reports publish RESULTS a citable folder in reports/published/
+  python -m reports publish RESULTS a citable folder in published/
 """
 COMMANDS = {"check": check.main, "compare": compare.main, "publish": publish.main}
 
@@ -61,6 +61,7 @@ def run(arguments: list[str]) -> int:
     options = _parser().parse_args(arguments)
     out = options.out or options.results[0] / "report"
     try:
+        _refuse_command_like(options.results[0])
         if len(options.results) > 1 and not options.out:
             raise ReportError("--out is missing: a report over several folders belongs to none of them; name one")
         if out.resolve() in {folder.resolve() for folder in options.results}:
@@ -101,12 +102,18 @@ def run(arguments: list[str]) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _refuse_command_like(folder: Path) -> None:
+    """Raises ReportError for a folder that is not there and whose name is close to a command's."""
+    if not folder.exists() and (meant := close_to(str(folder), COMMANDS)):
+        raise ReportError(f"unknown word {folder}{meant}")
+
+
+def _parser() -> CommandLine:
+    parser = CommandLine(
+        COMMANDS,
         prog="python -m reports",
         description="Tables, charts and a page from stored results.",
         epilog=OTHERS,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     names = [publication.name for publication in publications()]
     parser.add_argument("results", type=Path, nargs="+", metavar="RESULTS",

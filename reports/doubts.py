@@ -100,7 +100,7 @@ def _is_uneven(result: TrialResult) -> bool:
 
 
 def _is_idle(result: TrialResult) -> bool:
-    """On a CPU: a framework that waits for a GPU needs no core."""
+    """True if a trial on a CPU used little of it. A framework that waits for a GPU needs no core."""
     placement, usage = result.spec.placement, value_of(result.figures, CPU_USAGE)
     return placement.device_kind == "cpu" and usage is not None and usage < IDLE_BELOW * 100 / placement.threads
 

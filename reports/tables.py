@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 
 from workloads.records.disturbance import withheld
-from workloads.records.figures import DIVERGED_STEP, Figure, FigureSpec
+from workloads.records.figures import DIVERGED_STEP, FIGURES, Figure, FigureSpec, value_of
 from workloads.records.intervals import CONFIDENCE_PERCENT
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
@@ -32,6 +32,7 @@ STATISTICS = ["n", "median", "min", "max", "mean", "low", "high", "cv_percent", 
 BEHIND = ["notes", "sources", "trials"]  # tuples of str
 KNOWN = "known"  # those of the trials that have a value
 DOUBTS = "doubts"  # {Doubt}; what the notes say of each
+ERRORS = "errors"  # of those of its values of which it is known: how far they may be off
 Place = tuple[str, int]  # framework, batch size
 CSV_COLUMNS = ["framework", "batch_size", *STATISTICS, *BEHIND]
 JOINED = "; "  # how a file holds a tuple
@@ -55,11 +56,11 @@ def measured(section: Section, quantity: Quantity) -> FigureSpec | None:
 
 
 def cells(section: Section, quantity: Quantity) -> pd.DataFrame:
-    """CSV_COLUMNS, one row for each of `by_place`."""
+    """Return CSV_COLUMNS and ERRORS, one row for each of `by_place`."""
     rows = [
         {"framework": name, "batch_size": size, **cell} for (name, size), cell in by_place(section, quantity).items()
     ]
-    return pd.DataFrame(rows)[CSV_COLUMNS]
+    return pd.DataFrame(rows)[[*CSV_COLUMNS, ERRORS]]
 
 
 @lru_cache(maxsize=64)  # tables, charts and sentences of a chapter ask for the same
@@ -114,7 +115,7 @@ def is_shown(result: TrialResult, spec: FigureSpec) -> bool:
 def cell(
     results: Sequence[TrialResult], spec: FigureSpec, read: Callable[[TrialResult, str], Figure] = figure_of
 ) -> dict[str, Any]:
-    """STATISTICS, BEHIND, KNOWN and DOUBTS of one cell from the repeats of one framework and batch size.
+    """STATISTICS, BEHIND, KNOWN, DOUBTS and ERRORS of one cell from the repeats of one framework and batch size.
 
     n counts the values behind the mean; the numbers are in `unit`, NaN where they cannot be told from n values;
     low and high are the interval of the mean. status: "ok", else "unknown" (the figure is null), "not_run", or how the
@@ -144,7 +145,17 @@ def cell(
         "trials": tuple(result.spec.id for result in results),
         KNOWN: tuple(result.spec.id for result, _ in known),
         DOUBTS: frozenset(doubted),
+        ERRORS: _errors([result for result, _ in known], spec),
     }
+
+
+def _errors(results: Sequence[TrialResult], spec: FigureSpec) -> tuple[float, ...]:
+    """Return the known values of the figure's `error`, in its unit."""
+    if not spec.error:
+        return ()
+    error = FIGURES[spec.error]
+    values = (value_of(result.figures, error) for result in results)
+    return tuple(value * error.factor for value in values if value is not None)
 
 
 def _statistics(values: list[float]) -> dict[str, float]:
@@ -175,7 +186,7 @@ def of(frame: pd.DataFrame, quantity: Quantity, title: str) -> Table | str:
         ("Framework / batch size", *order),
         tuple((Cell(display_name(framework)), *row.values()) for framework, row in rows.items()),
         tidy(frame, *(["condition"] if "condition" in frame else [])),
-        below=(how_to_read_a_cell(frame["n"]), *_sources(frame)),
+        below=(how_to_read_a_cell(frame["n"]), *_how_far_off(frame, quantity), *_sources(frame)),
         theme=quantity.theme,
         by_size=True,
     )
@@ -205,6 +216,16 @@ def how_to_read_a_cell(counts: Iterable[int]) -> str:
     fewer = " A cell of fewer repeats says its n." if min(some) < most else ""
     interval = f"in brackets its {CONFIDENCE_PERCENT} % interval (Student's t)"
     return f"Mean of n = {most} repeats, {interval}; lowest, highest and median are in the CSV.{fewer}"
+
+
+def _how_far_off(frame: pd.DataFrame, quantity: Quantity) -> list[str]:
+    """Return the line that says how far the trials' values may be off; none where no trial's error is known."""
+    values = sorted(itertools.chain.from_iterable(frame[ERRORS]))
+    if not values:
+        return []
+    error = next(FIGURES[spec.error] for spec in quantity.figures if spec.error)
+    ends = dict.fromkeys(f"{value:.{significant(value)}f}" for value in (values[0], values[-1]))
+    return [f"{error.label}: {' to '.join(ends)} {error.unit}."]
 
 
 def _sources(frame: pd.DataFrame) -> list[str]:

@@ -8,6 +8,12 @@ if __name__ == "__main__":
     interruption.at_once()
     isolation.start_again()
     packages.missing_in_a_line()
+    output.keep_on()
+    import sys
+
+    from runner.command import parser
+
+    parser.show_help(sys.argv[1:])  # before the imports below, which take longer than the help itself
 
 import sys
 from collections.abc import Collection, Iterator
@@ -169,7 +175,7 @@ def train(
 
     def run_plan(plan: Plan) -> list[TrialResult]:
         session.complete(plan.trials)
-        plan = plan.with_stored(session.known.values(), found.paces)
+        plan = plan.with_stored(session.known.values())
         show.left_out(plan, request.results, console)
         if engine is not None:
             return Sweep(session, plan, engine).run()

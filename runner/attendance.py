@@ -17,7 +17,8 @@ from workloads.lifeline import STACKS
 from workloads.records.files import EVENTS_FILE, SAMPLER_LOG_FILE, SAMPLES_FILE
 from workloads.records.job import Job
 
-LOOK_S = 1.0
+LOOK_S = 0.05  # as often as waiting for a process with a bound of time looks whether it has ended
+STOOD_STILL_S = 2.0  # between two looks: more than that, this process stood still, too
 SILENCE_S = 1800.0  # of a worker: a first step compiles for minutes, and a call may be one step of a large network
 SAMPLES_S = 20.0  # of the sampler: two hundred rows
 STACKS_S = 0.5  # to write the stacks
@@ -48,7 +49,7 @@ class Silence:
     def seconds(self) -> float:
         """By now."""
         before_s, self.looked_s = self.looked_s, time.monotonic()
-        self.silent_s += min(self.looked_s - before_s, 2 * LOOK_S)
+        self.silent_s += min(self.looked_s - before_s, STOOD_STILL_S)
         if (now := self.state()) != self.seen:
             self.seen, self.silent_s = now, 0.0
         return self.silent_s
@@ -89,9 +90,9 @@ class Attendance:
         while True:
             try:
                 self.times.look()
-                worker.wait(max(0.0, min(LOOK_S, until_s - time.monotonic())))
+                worker.wait(0.0)
             except subprocess.TimeoutExpired:
-                pass
+                time.sleep(max(0.0, min(LOOK_S, until_s - time.monotonic())))
             else:
                 return
             if self.sampler_lost() is not None:

@@ -1,4 +1,4 @@
-"""How long a trial may take: a guess from its work, corrected by what was measured in the same results folder."""
+"""How long a trial may take: a guess from its work, corrected by the trials that `runner.paces` finds."""
 
 from __future__ import annotations
 
@@ -32,30 +32,30 @@ class Pace:
     """How many times its guess a stored trial took."""
 
     memory_id: str  # the same for all that differ in the batch size alone
-    column: str  # framework and kind of device
+    framework: str
+    device_kind: str
+    workload: str
     times: float
 
 
 class Paces:
-    """The paces of a results folder's trials."""
+    """The paces of stored trials."""
 
     def __init__(self, paces: Iterable[Pace] = ()) -> None:
         self.paces = tuple(paces)
 
     def times(self, spec: TrialSpec) -> float:
-        """Geometric mean of the trials that are most like this one; 1 where there are none."""
+        """Geometric mean of the trials that are most like this one; 1 where there are none on this kind of device."""
+        usual = [each for each in self.paces if each.device_kind == spec.placement.device_kind]
+        column = [each for each in usual if each.framework == spec.cell.framework]
         alike = (
-            [each.times for each in self.paces if each.memory_id == spec.memory_id],
-            [each.times for each in self.paces if each.column == column_of(spec)],
-            [each.times for each in self.paces],
+            [each.times for each in column if each.memory_id == spec.memory_id],
+            [each.times for each in column if each.workload == spec.task.workload],
+            [each.times for each in column],
+            [each.times for each in usual],
         )
         nearest = next(filter(None, alike), [1.0])
         return math.exp(sum(map(math.log, nearest)) / len(nearest))
-
-
-def column_of(spec: TrialSpec) -> str:
-    """Framework and kind of device."""
-    return f"{spec.cell.framework} {spec.placement.device_kind}"
 
 
 def is_whole(result: TrialResult) -> bool:
@@ -102,6 +102,10 @@ def guess_s(spec: TrialSpec, workload: Workload, images: int) -> float:
     return START_S + training_s + batches * STEP_S + spec.window_s
 
 
-def limit_s(spec: TrialSpec, workload: Workload, train_count: int, least_s: float) -> float:
-    """The time limit of a trial that was given none: LIMIT_TIMES its estimate, and `least_s` at the least."""
-    return max(least_s, math.ceil(LIMIT_TIMES * estimate_s(spec, workload, train_count, [])))
+def limit_s(spec: TrialSpec, workload: Workload, train_count: int, least_s: float, paces: Paces | None = None) -> float:
+    """The time limit of a trial that was given none: LIMIT_TIMES its estimate, and `least_s` at the least.
+
+    Slower paces raise it; faster ones do not lower it.
+    """
+    longest_s = max(estimate_s(spec, workload, train_count, [], each) for each in (None, paces))
+    return max(least_s, math.ceil(LIMIT_TIMES * longest_s))

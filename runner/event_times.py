@@ -10,6 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+EARLY_S = 0.3  # a time so much before the look that saw nothing yet is compared with the worker's processor time
+
 
 @dataclass(frozen=True)
 class Growth:
@@ -18,6 +20,20 @@ class Growth:
     size_bytes: int
     after_ns: int  # just before the look that saw nothing of it
     by_ns: int
+
+
+@dataclass(frozen=True)
+class EventLooks:
+    """The time that an event claims, and the two looks between which it was written; ns of the monotonic clock."""
+
+    t_ns: int
+    after_ns: int
+    by_ns: int
+
+    @property
+    def apart_s(self) -> float:
+        """Seconds by which the time lies outside of the looks: negative before them, 0.0 between them."""
+        return (min(0, self.t_ns - self.after_ns) + max(0, self.t_ns - self.by_ns)) / 1e9
 
 
 class EventTimes:
@@ -50,16 +66,21 @@ class EventTimes:
         """Seconds by which the time of one event lies outside of the looks around it, of the one that is off most:
         negative before them, 0.0 where none is off. None without an event.
         """
-        return max(self._each_apart_s(), key=abs, default=None)
+        return max((looks.apart_s for looks in self._looks()), key=abs, default=None)
 
-    def _each_apart_s(self) -> Iterator[float]:
-        sizes, end_bytes = [growth.size_bytes for growth in self.growths], 0
+    def doubtful(self) -> tuple[EventLooks, ...]:
+        """Return the events whose time is later than the runner saw them, or earlier by more than EARLY_S."""
+        return tuple(looks for looks in self._looks() if looks.apart_s > 0 or looks.apart_s < -EARLY_S)
+
+    def _looks(self) -> Iterator[EventLooks]:
+        sizes, end_bytes, before_ns = [growth.size_bytes for growth in self.growths], 0, 0
         for line in self._content().split(b"\n")[:-1]:  # what is behind the last end of a line was cut short
             end_bytes += len(line) + 1
-            index, t_ns = bisect_left(sizes, end_bytes), time_of(line)
+            index, t_ns = bisect_left(sizes, end_bytes), time_of(line, before_ns)
             if end_bytes > self.before_bytes and index < len(sizes) and t_ns is not None:
                 growth = self.growths[index]
-                yield (min(0, t_ns - growth.after_ns) + max(0, t_ns - growth.by_ns)) / 1e9
+                yield EventLooks(t_ns, growth.after_ns, growth.by_ns)
+            before_ns = t_ns or before_ns
 
     def _content(self) -> bytes:
         with suppress(OSError):
@@ -67,10 +88,21 @@ class EventTimes:
         return b""
 
 
-def time_of(line: bytes) -> int | None:
-    """The `t_ns` of an event's line; None of one that has none, which whoever reads the file says."""
+def time_of(line: bytes, before_ns: int = 0) -> int | None:
+    """Return the time that an event's line claims; None without one, which whoever reads the file says.
+
+    The end of a window's last segment counts, if that began after the event before, at `before_ns`: the line is written
+    at once after it.
+    """
     with suppress(ValueError, RecursionError):
         event = json.loads(line)
         if isinstance(event, dict) and type(event.get("t_ns")) is int:
-            return int(event["t_ns"])
+            return min([int(event["t_ns"]), *_segment_ends(event.get("segments"), before_ns)])
     return None
+
+
+def _segment_ends(segments: object, before_ns: int) -> list[int]:
+    match segments:
+        case [*_, [int(start_ns), int(end_ns)]] if start_ns >= before_ns:
+            return [end_ns]
+    return []

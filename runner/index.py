@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from runner import estimate
 from runner.gate.judge import group
+from runner.machine import description
 from runner.results import memory_forecast
 from workloads.records.files import INDEX_FILE
 from workloads.records.job import TrialSpec
@@ -41,7 +42,10 @@ class Entry(NamedTuple):
     memory_id: str
     batch_size: int
     peak_bytes: float | None  # what memory_forecast.peak says of it
-    column: str  # estimate.column_of
+    framework: str
+    device_kind: str
+    workload: str
+    computer: str | None  # description.name_computer
     pace: float | None  # estimate.pace_of
 
     @property
@@ -62,7 +66,10 @@ class Entry(NamedTuple):
             spec.memory_id,
             spec.cell.batch_size,
             memory_forecast.peak(result),
-            estimate.column_of(spec),
+            spec.cell.framework,
+            spec.placement.device_kind,
+            spec.task.workload,
+            description.name_computer(result.machine),
             estimate.pace_of(result, results),
         )
 

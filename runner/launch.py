@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import select
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,24 +16,22 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from runner.attendance import Attendance
-from runner.family import Family, descendants
+from runner.event_times import EventLooks
+from runner.family import Child
 from runner.log import CappedLog
 from runner.machine.allotment import device_here
-from runner.machine.memory_group import MemoryGroup
-from runner.owned import GRACE_S, Owned
+from runner.owned import GRACE_S
 from runner.project import Project
 from runner.spare import SPARE, Sampling, end, started
 from workloads.records.build import DEFAULT
 from workloads.records.files import LOG_FILE, SAMPLER_LOG_FILE, SAMPLES_FILE
 from workloads.records.job import Job, Placement
 from workloads.records.status import Status
-from workloads.temporary import new_folder
 
 WORKER = "adapters.worker"
 SAMPLER = (sys.executable, "-m", "runner.sampler")
 SAMPLER_START_S = 20.0
 GPU_GRACE_S = 10.0  # a driver is asked once more who is on the card, and may be slow to answer or to forget
-SCRATCH = "batchwise-worker-"
 FIRST_TO_BE_KILLED = 1000  # of /proc/PID/oom_score_adj, see proc(5)
 
 # What a worker inherits; everything else it gets is said here or in environment.toml.
@@ -57,6 +53,7 @@ class Outcome:
     killed_first: bool = False  # whether the kernel, out of memory, would have taken it before all others
     times_apart_s: float | None = None  # of its events, see EventTimes.apart_s; None where nobody looked
     out_of_memory: bool = False  # whether the kernel killed it for want of memory
+    doubtful_events: tuple[EventLooks, ...] = ()  # see EventTimes.doubtful
 
 
 def worker_environment(placement: Placement, variables: dict[str, str]) -> dict[str, str]:
@@ -159,7 +156,7 @@ def run_worker(folder: Path, job: Job, launcher: Launcher) -> Outcome:
         attendance.times.look()
         return Outcome(
             exit_code, attendance.timed_out, attendance.over_s - started, attendance.sampler_lost(), attendance.hung,
-            killed_first, attendance.times.apart_s(),
+            killed_first, attendance.times.apart_s(), doubtful_events=attendance.times.doubtful(),
         )  # fmt: skip
 
 
@@ -214,59 +211,6 @@ class Local:
             child.end()
             raise
         return child
-
-
-def scratch_folder() -> Path | None:
-    """For what a framework that ends at once would leave; None where there is no room: not every one writes there."""
-    with suppress(OSError):
-        return new_folder(SCRATCH)
-    return None
-
-
-def limit_data(pid: int, limit_bytes: int) -> None:
-    """Of a local worker: what it and its children may each take of private memory that can be written (RLIMIT_DATA).
-
-    All that it has by then counts, so that it is set just behind its start loosens nothing.
-    """
-    with suppress(ProcessLookupError):  # it has ended already
-        _, most = resource.prlimit(pid, resource.RLIMIT_DATA)
-        limit_bytes = limit_bytes if most == resource.RLIM_INFINITY else min(limit_bytes, most)
-        resource.prlimit(pid, resource.RLIMIT_DATA, (limit_bytes, limit_bytes))
-
-
-class Child(Owned):
-    """The group of processes of a local worker, of which this one is the leader, and the folder of its temporary files,
-    which ends with it.
-    """
-
-    def __init__(self, command: list[str], env: dict[str, str], **options: Any) -> None:
-        """As Owned."""
-        self.scratch = scratch_folder()
-        self.family = Family()
-        self.memory_group: MemoryGroup | None = None
-        super().__init__(command, env=env | ({"TMPDIR": str(self.scratch)} if self.scratch else {}), **options)
-
-    def limit(self, placement: Placement) -> None:
-        """Before it is let go. Raises OSError where the machine, which did before, lets no control group be made."""
-        if placement.memory_limit_bytes is None:
-            return
-        if placement.control_group:
-            self.memory_group = MemoryGroup.made(placement.memory_limit_bytes)
-            self.memory_group.take(self.pid)
-        else:
-            limit_data(self.pid, placement.memory_limit_bytes)
-
-    def end(self) -> int:
-        """All of it is killed, and what has left the group of processes, too."""
-        scattered = descendants(self.pid)
-        try:
-            return super().end()
-        finally:
-            self.family.end(scattered)
-            if self.memory_group:
-                self.memory_group.remove()
-            if self.scratch:
-                shutil.rmtree(self.scratch, ignore_errors=True)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from pathlib import Path
 from workloads.records.build import adapter_of
 
 DEFINITION_FILE = "environment.toml"
+RESULTS = Path("results")  # of the caller's folder: runs write below it where no other folder is named
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runner import index
-from runner.estimate import Pace, Paces
 from runner.index import Entry, Stamp, stamp_of
 from runner.machine.description import runner_digest
 from runner.project import Project
@@ -24,18 +23,15 @@ NO_STAMP = (0, 0, 0)
 
 @dataclass(frozen=True)
 class StoredTrials:
-    """`entries` are by id, of what can be read; `unfinished` are trials' folders without a result."""
+    """`entries` are by id, of what can be read; `unfinished` are trials' folders without a result; `fresh` is how many
+    results were read, for the index lacked them.
+    """
 
     room: Path
     entries: dict[str, Entry]
     unreadable: tuple[Unreadable, ...]
     unfinished: tuple[Path, ...]
-
-    @property
-    def paces(self) -> Paces:
-        """How many times their guess the trials took."""
-        entries = self.entries.values()
-        return Paces(Pace(each.memory_id, each.column, each.pace) for each in entries if each.pace is not None)
+    fresh: int
 
     def of_groups(self, specs: Iterable[TrialSpec], besides: Container[str] = ()) -> dict[str, TrialResult]:
         """By id, these and those that are held against them; without those of the ids `besides`."""
@@ -62,27 +58,32 @@ def read(results: Path, project: Project, shared: bool = False) -> StoredTrials:
     `shared`: runs on other machines may be at work there. SQLite cannot lock a file on every shared disk, so the index
     then stays as it is.
     """
-    room, code = results / TRIALS, runner_digest(project)
+    return read_by(runner_digest(project), results, shared=shared)
+
+
+def read_by(code: str, results: Path, most: int | None = None, shared: bool = False) -> StoredTrials:
+    """The same by the digest of the runner's code. With `most`, only so many of the results that the index lacks are
+    read, the newest, and nothing is written.
+    """
+    room = results / TRIALS
     known = index.read(results, code)
-    entries: dict[str, Entry] = {}
-    fresh, unreadable, unfinished = [], [], []
-    for name, stamp in _stamps(room):
-        entry = known.get(name)
-        if stamp is None:
-            unfinished.append(room / name)
-        elif entry is not None and entry.stamp == stamp:
-            entries[name] = entry
-        else:
-            result = _read(room / name)
-            if isinstance(result, TrialResult):
-                entries[name] = Entry.of(result, stamp, results)
-                fresh.append(entries[name])
-            elif result is not None:
-                unreadable.append(Unreadable.of(room / name / RESULT_FILE, result))
+    stamps = _stamps(room)
+    entries = {name: known[name] for name, stamp in stamps if name in known and known[name].stamp == stamp}
+    lacking = {name: stamp for name, stamp in stamps if stamp is not None and name not in entries}
+    newest = sorted(lacking, key=lambda name: lacking[name][-1], reverse=True)[:most]
+    fresh, unreadable = [], []
+    for name in sorted(newest):
+        result = _read(room / name)
+        if isinstance(result, TrialResult):
+            fresh.append(Entry.of(result, lacking[name], results))
+        elif result is not None:
+            unreadable.append(Unreadable.of(room / name / RESULT_FILE, result))
+    entries |= {entry.id: entry for entry in fresh}
     gone = known.keys() - entries.keys()
-    if (fresh or gone) and not shared:
+    if most is None and not shared and (fresh or gone):
         index.write(results, code, fresh, gone, anew=not known)
-    return StoredTrials(room, entries, tuple(unreadable), tuple(unfinished))
+    unfinished = tuple(room / name for name, stamp in stamps if stamp is None)
+    return StoredTrials(room, dict(sorted(entries.items())), tuple(unreadable), unfinished, len(newest))
 
 
 def _stamps(room: Path) -> list[tuple[str, Stamp | None]]:

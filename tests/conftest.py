@@ -11,13 +11,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
+from cpu_time import limit_cpu_time
 from filelock import FileLock
 
 from reports import frameworks
@@ -56,6 +57,7 @@ FOLDERS = {
     "images": "images",
     "pipeline": "slow",
     "faults": "slow",
+    "smoke": "smoke",
 }  # of tests: their marker
 REAL = ("conformance", "images", "matrix")  # folders whose tests start real frameworks
 RUNS = {"quick_run", "judged", "real_data"}  # fixtures that do
@@ -157,6 +159,12 @@ def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
     items.sort(key=turn)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    with limit_cpu_time(item):
+        return (yield)
+
+
 def turn(item: pytest.Function) -> int:
     """The quick run first, then all else of real frameworks, then what only needs what the quick run left.
 
@@ -166,7 +174,7 @@ def turn(item: pytest.Function) -> int:
         return 0 if item.path.name == "test_run.py" else 2
     if item.path.parent.name == "cluster":
         return 3
-    return 1 if item.get_closest_marker("real") else 4
+    return 1 if item.get_closest_marker("real") or item.get_closest_marker("smoke") else 4
 
 
 def group(item: pytest.Function) -> str:

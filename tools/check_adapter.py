@@ -8,7 +8,6 @@ rungs before that one, but for the first three, which take no time once they hol
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
@@ -23,6 +22,7 @@ from typing import Any
 
 from runner.environments import venv
 from runner.environments.definition import BadDefinition, EnvironmentUnavailable, read
+from workloads.command_line import CommandLine
 from workloads.temporary import new_folder
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -192,13 +192,13 @@ def climb(rungs: Iterator[Rung], first: int = 1) -> int:
             print(f"{number}. {title}: NOT YET\n  {wrong}\n  look at: {look_at}")
             return 1
         print(f"{number}. {title}: holds", flush=True)
-    print("All of it holds." if first <= ALWAYS + 1 else "All that was asked holds.", "make test runs the rest.")
+    print("All of it holds." if first <= ALWAYS + 1 else "All that was asked holds.", "make test-all runs the rest.")
     return 0
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Exit code: that of `climb`, or 2 with one line where there is no such framework."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandLine(prog="python -m tools.check_adapter", description=__doc__)
     parser.add_argument("name", metavar="NAME", help="the framework's folder")
     parser.add_argument("--adapters", type=Path, metavar="DIR", help="the folder that it lies in (default: adapters/)")
     parser.add_argument("--from", dest="first", type=int, default=1, metavar="RUNG", choices=range(1, LAST + 1),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 from collections.abc import Iterator
 
 from .activations import FLOAT32_BYTES, activation_bytes
+from .command_line import CommandLine
 from .networks import NetworkError, find
 from .spec import Workload
 
@@ -45,7 +45,7 @@ def describe(workload: Workload) -> str:
 
 def main(arguments: list[str]) -> int:
     """The exit code: 2 for a network that cannot be had."""
-    parser = argparse.ArgumentParser(prog="python -m workloads")
+    parser = CommandLine(prog="python -m workloads")
     commands = parser.add_subparsers(required=True, metavar="describe")
     command = commands.add_parser("describe", help="print a network layer by layer; trains nothing")
     command.add_argument("network", metavar="NAME|FILE", help="of the catalogue, or a file that defines one Workload")

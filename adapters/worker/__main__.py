@@ -77,7 +77,7 @@ def main(folder: Path) -> bool:
 
 
 def adapter_for(framework: str, devices: int) -> Adapter:
-    """Of one device, or of several, which train one model together. Raises Unsupported, and what its import raises."""
+    """Adapter of one device, or of several that train one model. Raises Unsupported, and what its import raises."""
     if devices == 1:
         module = importlib.import_module(f"adapters.{framework}.adapter")
         return cast(Adapter, module.Adapter())

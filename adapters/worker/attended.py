@@ -1,4 +1,4 @@
-"""What a worker does for whoever waits for it: it begins when it is told to, and shows that it lives."""
+"""A worker's signs to whoever waits for it: it begins when it is told to, and shows that it lives."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PULSE_S = 1.0
 
 
 def begin(by_standard_input: bool) -> None:
-    """From here on it shows its stacks when it is asked to. By standard input: returns when a line comes; the end of it
+    """Show stacks from now on when asked to. By standard input: returns when a line comes; the end of it
     ends this process, and with it the container whose first process it is.
     """
     faulthandler.register(STACKS, all_threads=True)
@@ -38,12 +38,12 @@ class Pulse:
     """The sign of life between two events: the log of events is touched, at most once in PULSE_S."""
 
     def __init__(self) -> None:
-        """Before there is such a log, there is none."""
+        """Begin without a log: there is no sign of life before there is one."""
         self.file: Path | None = None
         self.due_s = 0.0
 
     def beat(self, now_s: float) -> None:
-        """To be called where something was done; `now_s` is of the monotonic clock."""
+        """Show that something was done; `now_s` is of the monotonic clock."""
         if now_s >= self.due_s and self.file is not None:
             self.due_s = now_s + PULSE_S
             with suppress(OSError):  # it is no more than a sign

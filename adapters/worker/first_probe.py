@@ -59,7 +59,7 @@ def gather(
 def _evidence(
     adapter: Adapter, task: BuildArguments, images: Images, labels: Labels, order: Order, part: int | None
 ) -> Evidence:
-    """Of the images that `order` (sum of BATCHES or ACCUMULATED,) names; `task` is what `build` takes."""
+    """Evidence from the images that `order` (sum of BATCHES or ACCUMULATED,) names; `task` is what `build` takes."""
     workload, optimizer, weights, seed = task
     batch = order[:PROBE_BATCH]
     adapter.build(workload, optimizer, weights, seed)

@@ -1,4 +1,4 @@
-"""What Linux says of this process: its memory, None where it does not tell; and how often a step was interrupted."""
+"""Memory of this process by Linux, None where it is unknown; and how often a step was interrupted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def user_s() -> float:
 
 
 def resident_bytes() -> int | None:
-    """In use now (VmRSS)."""
+    """Bytes that are resident now (VmRSS)."""
     return _read("status", "VmRSS")
 
 
@@ -39,17 +39,17 @@ def peak_resident_bytes() -> int | None:
 
 
 def proportional_bytes() -> int | None:
-    """In use now, shared pages divided among those who share them (PSS); takes milliseconds."""
+    """Bytes that are resident now, shared pages divided among those who share them (PSS); takes milliseconds."""
     return _read("smaps_rollup", "Pss")
 
 
 def data_bytes() -> int | None:
-    """What a limit of the data segment (RLIMIT_DATA) counts (VmData)."""
+    """Bytes that a limit of the data segment (RLIMIT_DATA) counts (VmData)."""
     return _read("status", "VmData")
 
 
 def mapped_bytes() -> int | None:
-    """What a limit of the address space (RLIMIT_AS) counts (VmSize)."""
+    """Bytes that a limit of the address space (RLIMIT_AS) counts (VmSize)."""
     return _read("status", "VmSize")
 
 
@@ -64,8 +64,8 @@ def anonymous_bytes() -> int | None:
 
 
 def counts() -> dict[str, int | None]:
-    """What a limit of the data segment (RLIMIT_DATA, getrlimit(2)) counts, what a control group does, and what is
-    resident, now and at most.
+    """Bytes that a limit of the data segment (RLIMIT_DATA, getrlimit(2)) counts, that a control group does, and
+    those that are resident, now and at most.
 
     The kernel keeps no peak of the first two: it is about that of the resident size, more by the difference.
     """
@@ -78,7 +78,7 @@ def counts() -> dict[str, int | None]:
 
 
 def reset_peak() -> bool:
-    """Whether the peak counts from now on (proc(5), clear_refs)."""
+    """True if the peak counts from now on (proc(5), clear_refs)."""
     try:
         (PROC / "clear_refs").write_text("5")
     except OSError:

@@ -42,7 +42,7 @@ def images_of(path: Path, feed: str) -> tuple[Images, Ahead | None]:
 
 
 def room_bytes() -> int:
-    """Of memory, for what a file's map may keep in it."""
+    """Bytes of memory for what a file's map may keep in it."""
     limits = [path.read_text().strip() for path in LIMITS if path.is_file()]
     known = [int(limit) for limit in limits if limit.isdigit()]
     available = re.search(r"^MemAvailable:\s+(\d+) kB$", MEMORY.read_text(), re.MULTILINE)

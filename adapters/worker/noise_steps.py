@@ -54,7 +54,7 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
 
 
 def norms_of(adapter: Adapter, images: Images, labels: Labels, batches: Sequence[Order] | Order) -> Norms:
-    """Of one step's batches, equally large, indices into the split."""
+    """Norms of one step's batches, which are equally large: indices into the split."""
     norms = Norms()
     for batch in batches:
         norms.add(adapter.probe(images[batch], labels[batch]).gradients)
@@ -136,5 +136,5 @@ class Training:
 
 
 def finite(weights: Weights) -> bool:
-    """Whether every one is a number."""
+    """True if every one is a number."""
     return all(bool(np.isfinite(array).all()) for array in weights.values())

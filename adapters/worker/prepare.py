@@ -1,4 +1,4 @@
-"""What every kind of worker begins with: an adapter that is open and has its data."""
+"""An adapter that is open and has its data: every kind of worker begins with it."""
 
 from __future__ import annotations
 

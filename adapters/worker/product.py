@@ -1,4 +1,4 @@
-"""How fast the framework multiplies matrices here, in the trial's precision: what its speeds are a share of."""
+"""Speed at which the framework multiplies matrices here, in the trial's precision. Its speeds are a share of that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker can say of memory that it was refused: how much it asked for, and how much there was.
+"""Memory that a worker was refused: how much it asked for, and how much there was.
 
 Asked is what the framework's own message says, null where it does not say. Available is looked up when the error has
 come up to the worker: what failed on the way may have given some of it back by then. Of all that bounds a process the
@@ -50,7 +50,7 @@ class Refused:
 
 
 def refused(error: BaseException, device: str) -> dict[str, object]:
-    """What goes into the event; `device` "cpu" or the UUID of a GPU."""
+    """Return what goes into the event; `device` is "cpu" or the UUID of a GPU."""
     texts = [str(each) for each in chain(error)]
     asked = next((size for text in texts if (size := asked_bytes(text)) is not None), None)
     if device != "cpu" and any(sign in text for text in texts for sign in ON_A_GPU):
@@ -69,13 +69,13 @@ def chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def asked_bytes(text: str) -> int | None:
-    """By a framework's message; None where it does not say."""
+    """Bytes that were asked for by a framework's message; None where it does not say."""
     match = next((match for pattern in ASKED if (match := pattern.search(text))), None)
     return None if match is None else _size(match)
 
 
 def says_size(line: str) -> bool:
-    """Whether a line of a message is the one that says what was asked for."""
+    """True if a line of a message is the one that says what was asked for."""
     return asked_bytes(line) is not None
 
 
@@ -115,7 +115,7 @@ def groups() -> Iterator[tuple[int, int]]:
 
 
 def machine_bytes(name: str) -> int | None:
-    """What the kernel tells under this name of the machine's memory (proc(5), meminfo)."""
+    """Bytes that the kernel reports under this name of the machine's memory (proc(5), meminfo)."""
     with suppress(OSError):
         if line := re.search(rf"^{name}:\s+(\d+) kB$", MEMINFO.read_text(), re.MULTILINE):
             return int(line.group(1)) * 1024

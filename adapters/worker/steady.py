@@ -44,17 +44,18 @@ class WindowTrainer:
 
     @property
     def missing_s(self) -> float:
-        """What is still to be trained."""
+        """Seconds that are still to be trained."""
         return self.window_s - sum(end - start for start, end in self.segments) / 1e9
 
     def wants(self, epoch: int) -> bool:
-        """Whether a part of this epoch is to be a segment; no more of them where one came out too short."""
+        """True if a part of this epoch is to be a segment. There are no more once one came out too short."""
         short = any(end - start < SHORTEST_S / 2 * 1e9 for start, end in self.segments)
         return self.cut and epoch >= FIRST_EPOCH and self.missing_s > 0 and not short
 
     def train_in_epoch(self, batches: Order) -> tuple[Order, float]:
-        """Of an epoch's full batches (steps, batch) the first call, then a segment of all others of that length; what
-        is left of the batches, and how many seconds copies of the weights took.
+        """Train of an epoch's full batches (steps, batch) the first call, then a segment of all others of that length.
+
+        Returns what is left of the batches, and how many seconds copies of the weights took.
         """
         steps = self.trainer.steps_a_call()
         calls = [batches[first : first + steps] for first in range(0, len(batches) - steps + 1, steps)]
@@ -142,7 +143,7 @@ def evened(calls_s: list[float]) -> list[float]:
 
 
 def can_be_cut(spec: TrialSpec, workload: Workload, steps: int, trainer: Trainer) -> bool:
-    """Whether segments of epochs of so many full batches tell the same as a window behind them.
+    """True if segments of epochs of so many full batches say the same as a window after them.
 
     A GPU's readings look back up to a second. Own code gives no weights to copy.
     """
@@ -156,6 +157,6 @@ def can_be_cut(spec: TrialSpec, workload: Workload, steps: int, trainer: Trainer
 
 
 def are_long_enough(steps: int, trainer: Trainer) -> bool:
-    """Whether epochs of so many full batches have room for a segment, behind the first call."""
+    """True if epochs of so many full batches have room for a segment after the first call."""
     calls = steps // trainer.steps_a_call() - 1
     return calls >= FEWEST_CALLS and calls * trainer.steps_a_call() * trainer.step_s >= SHORTEST_S

@@ -129,7 +129,7 @@ def measured(adapter: Adapter, phase: Phase, number: int, size: int, work: Work)
 
 
 def rounds(adapter: Adapter, phase: Phase, turns: NDArray[np.int32], length_s: float, work: Work) -> list[Block]:
-    """As many whole ones as `length_s` takes: what was measured does not decide when it ends."""
+    """Return as many whole rounds as `length_s` takes: what was measured does not decide when it ends."""
     blocks: list[Block] = []
     until_s = time.monotonic() + length_s
     for number, sizes in enumerate(turns.tolist()):

@@ -34,6 +34,7 @@ class Trainer:
         self.train = train_of(adapter, part)
         self.steps = 0
         self.losses: list[float] = []
+        self.finite_losses = 0  # so many, from the first on, are known to be numbers
         self.images = 0
         self.calls_s: list[float] = []
         self.step_s = float("inf")  # until the first full batches are timed: one step a call
@@ -53,7 +54,7 @@ class Trainer:
         self.adapter.synchronize()
 
     def _rates(self, steps: int) -> Floats | None:
-        """Of the next steps."""
+        """Learning rates of the next steps."""
         if self.rates is None:
             return None
         first, self.steps = self.steps, self.steps + steps
@@ -69,7 +70,13 @@ class Trainer:
     @property
     def diverged_step(self) -> int | None:
         """The first step, counted from 1, of which the loss is no number; None where all are."""
-        return next((step for step, loss in enumerate(self.losses, start=1) if not math.isfinite(loss)), None)
+        self.look_at_losses()
+        return self.finite_losses + 1 if self.finite_losses < len(self.losses) else None
+
+    def look_at_losses(self) -> None:
+        """Count those that are numbers, up to the first that is none; each is looked at once."""
+        while self.finite_losses < len(self.losses) and math.isfinite(self.losses[self.finite_losses]):
+            self.finite_losses += 1
 
     def run_timed(self, batches: Order) -> None:
         """Train on (steps, batch) one step a call, or as before; from here on a step's time is known."""

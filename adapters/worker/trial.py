@@ -69,6 +69,7 @@ def measure(
             load_epoch(adapter, prepared, epoch)
         batches = epoch_batches(prepared.order[epoch], update, spec.passes.last_batch)
         train_epoch(trainer, epoch, batches, events, window, middle)
+        trainer.look_at_losses()  # or the window's end would be written only behind a look at all of them
         if epoch == steady.FIRST_EPOCH - 1:
             window.cut = steady.can_be_cut(spec, workload, split // update, trainer)
         if prepared.draws is not None:
@@ -100,7 +101,7 @@ def train_epoch(
     window: WindowTrainer | None = None,
     middle: MiddleProbe | None = None,
 ) -> None:
-    """From here on a step's time is that of the epoch without what was warm-up, until epochs are cut.
+    """Train an epoch; a step's time is then that of the epoch without its warm-up, until epochs are cut.
 
     What `window` wants of the epoch becomes a segment of it; what `middle` draws of it is trained apart.
     """

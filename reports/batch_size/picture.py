@@ -38,10 +38,8 @@ def write(answers: BatchAnswers, folder: Path, formats: Collection[str] = figure
     drawable = [each for each in answers.frameworks if each.fastest and each.fastest.points and not _unverified(each)]
     if not drawable:
         return []
-    import matplotlib as mpl
-
     paths = [folder / f"{STEM}.{name}" for name in figures.FORMATS if name in formats]
-    with mpl.rc_context(figures.SETTINGS | PAGE.settings):
+    with figures.styled(PAGE):
         figures.save(drawn(drawable), paths, "Which batch size", ALT)
     return paths
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import Counter
 from pathlib import Path
+
+from workloads.command_line import CommandLine
 
 from .. import caveats, load
 from ..load import ReportError
@@ -53,8 +54,8 @@ def main(arguments: list[str]) -> int:
     return int(bool(findings))
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> CommandLine:
+    parser = CommandLine(
         prog="python -m reports check",
         description="What stored results lack, and their checks made again; and what others' logs are worth.",
         epilog="Exit code: 0 nothing found, 1 something found, 2 a path that cannot be looked at.",

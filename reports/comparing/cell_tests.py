@@ -26,7 +26,7 @@ MOVED_BY_THE_HOUR = frozenset((SPEED, ENERGY, USAGE))  # by neighbours, clock an
 
 
 class Verdict(StrEnum):
-    """What came of one value of B held against A's."""
+    """Result of comparing one value of B with A's."""
 
     REGRESSION = "regression"
     IMPROVEMENT = "improvement"
@@ -38,7 +38,7 @@ class Verdict(StrEnum):
 
 
 class Replicate(StrEnum):
-    """What a side holds several of. ONE_RUN: repeats of one run, of a quantity that may differ between runs."""
+    """Kind of value that a side has several of. ONE_RUN: repeats of one run, of a quantity that runs differ in."""
 
     REPEATS = "repeats"
     RUNS = "runs"
@@ -67,7 +67,7 @@ class Tested:
 
     @property
     def verdict(self) -> Verdict:
-        """By the adjusted p at the level ERROR."""
+        """Verdict by the adjusted p at the level ERROR."""
         if not self.quantity.better:
             return Verdict.NOT_JUDGED
         if self.estimate is None:
@@ -85,12 +85,12 @@ class Tested:
 
     @property
     def in_points(self) -> bool:
-        """Of accuracy."""
+        """True for accuracy."""
         return self.quantity is ACCURACY
 
     @property
     def unit(self) -> str:
-        """Of a loss."""
+        """Unit of a loss."""
         return "points" if self.in_points else "%"
 
     @property
@@ -102,7 +102,7 @@ class Tested:
 
     @property
     def loss(self) -> Estimate:
-        """With the direction that is worse upwards; of what was tested."""
+        """Estimate of the loss: worse is positive. The cell or mean must have been tested."""
         assert self.estimate is not None
         return self.estimate.times(-self.quantity.better)
 
@@ -114,12 +114,12 @@ class Tested:
 
     @property
     def loss_percent(self) -> float:
-        """How much worse B is; NaN where a side has no value."""
+        """Loss of B; NaN where a side has no value."""
         return self.percent(-self.quantity.better * self.shift)
 
     @property
     def at_most_percent(self) -> float:
-        """What the loss is at most, at the level ERROR; NaN where it is not judged."""
+        """Upper bound of the loss at the level ERROR; NaN where it is not judged."""
         return self.percent(self.loss.at_most) if self.is_judged else math.nan
 
     @property
@@ -128,7 +128,7 @@ class Tested:
         return self.percent(self.loss.detectable(self.tests)) if self.is_judged else math.nan
 
     def repeats_needed(self, percent: float) -> int:
-        """With so many on both sides a share POWER of comparisons without a loss would exclude one of `percent`."""
+        """Return how many on both sides exclude a loss of `percent` in a share POWER of comparisons without a loss."""
         sign = 1 if self.quantity.better > 0 else -1
         shift = percent if self.in_points else -sign * math.log1p(-sign * percent / 100)
         return math.ceil(self.repeats * ((self.loss.reach(1 - ERROR) + self.loss.reach(POWER)) / shift) ** 2)
@@ -136,7 +136,7 @@ class Tested:
 
 @dataclass(frozen=True, kw_only=True)
 class CellTest(Tested):
-    """Of one cell. Medians in the quantity's unit, NaN where a side has no value; n counts the values.
+    """Test of one cell. Medians in the quantity's unit, NaN where a side has no value; n counts the values.
 
     `spread`: what the estimate is made from, or why there is none.
     """
@@ -152,7 +152,7 @@ class CellTest(Tested):
 
     @property
     def verdict(self) -> Verdict:
-        """As of any test, where both sides have a value."""
+        """Verdict of any test, where both sides have a value."""
         return super().verdict if self.repeats else Verdict.NO_VALUE
 
     @property
@@ -163,7 +163,7 @@ class CellTest(Tested):
 
 @dataclass(frozen=True, kw_only=True)
 class MeanTest(Tested):
-    """Of a framework's mean over the batch sizes that could be tested; at the others (`untested`) not."""
+    """Test of a framework's mean over the batch sizes that could be tested; `untested` are the others."""
 
     batch_sizes: tuple[int, ...]
     untested: tuple[int, ...] = ()
@@ -181,7 +181,7 @@ AnyTest = CellTest | MeanTest
 def of_cell(
     framework: str, batch_size: int, quantity: Quantity, a: Sequence[float], b: Sequence[float], spread: Shift
 ) -> CellTest:
-    """Of the values of both sides in the quantity's unit, before the test."""
+    """Return the cell of both sides' values in the quantity's unit, before the test."""
     median_a, median_b = (statistics.median(values) if values else math.nan for values in (a, b))
     return CellTest(
         framework=framework, quantity=quantity, shift=spread.value, repeats=min(len(a), len(b)), batch_size=batch_size,
@@ -190,14 +190,14 @@ def of_cell(
 
 
 def tested(pairs: Iterable[Sequence[CellTest]]) -> list[list[AnyTest]]:
-    """For each pair of sections its cells and the means over them; the families are those of all pairs together."""
+    """Return for each pair of sections its cells and means. The families are those of all pairs together."""
     estimated = [_estimated(cells) for cells in pairs]
     adjusted = iter(_adjusted([*chain.from_iterable(estimated)]))
     return [[next(adjusted) for _ in tests] for tests in estimated]
 
 
 def _estimated(cells: Sequence[CellTest]) -> list[AnyTest]:
-    """Those with repeats to test, before the correction."""
+    """Return the cells and means with their estimates, before the correction."""
     families: dict[tuple[str, str], list[int]] = {}
     for place, cell in enumerate(cells):
         if cell.repeats:
@@ -228,7 +228,7 @@ def _mean(cells: Sequence[CellTest], untested: tuple[int, ...]) -> MeanTest:
 
 
 def _adjusted(tests: Sequence[AnyTest]) -> list[AnyTest]:
-    """With the p-values of their families."""
+    """Return the tests with the p-values of their families."""
     done = list(tests)
     families: dict[str, list[int]] = {}
     for place, test in enumerate(tests):

@@ -36,7 +36,7 @@ def compare_cell(pair: Pair, names: Names, quantity: Quantity, place: Place) -> 
     notes = [
         f"{side}: {note}" for side, section, own in sides for note in tables.by_place(section, quantity)[own]["notes"]
     ]
-    spread, replicate, repeats = Shift(math.nan), _replicate(pair, quantity), min(len(values_a), len(values_b))
+    spread, replicate = Shift(math.nan), _replicate(pair, quantity)
     if values_a and values_b and quantity is ACCURACY:
         task = pair.a.condition.task
         spread, remarks = _in_points(known_a, known_b, accuracy_step(task.dataset, task.source), names)
@@ -45,13 +45,14 @@ def compare_cell(pair: Pair, names: Names, quantity: Quantity, place: Place) -> 
         spread, remarks = _of_repeats(known_a, known_b, pair.a.runs)
         notes += remarks
     elif values_a and values_b and replicate is Replicate.RUNS:
-        of_a, of_b = (_by_run(section, known) for section, known in ((pair.a, known_a), (pair.b, known_b)))
-        spread, repeats = estimates.of_runs(of_a, of_b), min(len(of_a), len(of_b))
+        spread = estimates.of_runs(_by_run(pair.a, known_a), _by_run(pair.b, known_b))
     elif values_a and values_b:
         spread = estimates.of_ratio(values_a, values_b)
     if quantity.better and spread.untested:
         notes.append(spread.untested)
     trials = tuple(result.spec.id for _, section, own in sides for result in tables.places(section)[own])
+    # Values that the estimate counts: runs with the same inputs are one, and repeats without a counterpart are none.
+    repeats = min((group.n for group in spread.groups), default=min(len(values_a), len(values_b)))
     cell = cell_tests.of_cell(*place, quantity, values_a, values_b, spread)
     return replace(cell, notes=tuple(notes), trials=trials, replicate=replicate, repeats=repeats)
 

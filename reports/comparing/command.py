@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from workloads.command_line import CommandLine
+
 from .. import export
 from ..frameworks import display_name
 from ..load import ReportError
@@ -86,10 +88,8 @@ def _compare(options: argparse.Namespace) -> Comparison:
     return compare(options.a, options.b)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m reports compare", description="Compare two results folders, cell by cell."
-    )
+def _parser() -> CommandLine:
+    parser = CommandLine(prog="python -m reports compare", description="Compare two results folders, cell by cell.")
     parser.add_argument(
         "a",
         type=Path,

@@ -179,7 +179,7 @@ def _tested(a: Side, b: Side, names: Names, pairs: Sequence[Pair], alone: Sequen
 
 
 def _compared(pair: Pair, names: Names) -> Compared:
-    """Before the tests."""
+    """Return the cells of a pair and how they ended, before the tests."""
     places_a, places_b = (
         {(pair.row if pair.columns else framework, size): results for (framework, size), results in places.items()}
         for places in map(tables.places, (pair.a, pair.b))

@@ -120,7 +120,7 @@ def _by_framework(places: Iterable[Place]) -> dict[str, list[int]]:
 
 
 def _changes(comparison: Comparison, verdict: Verdict) -> list[tuple[Cell, ...]]:
-    """Of each pair those that ended otherwise, then the values, the largest change first."""
+    """Return for each pair the cells that ended otherwise, then the values, the largest change first."""
     rows: list[tuple[Cell, ...]] = []
     for pair in comparison.pairs:
         for ending in (ending for ending in pair.endings if ending.verdict is verdict):

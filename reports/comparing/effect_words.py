@@ -43,7 +43,7 @@ def ratio(value: float, low: float, high: float) -> str:
 
 
 def leaves_out_1(low: float, high: float) -> bool:
-    """As it is printed: an interval that ends at 1.00 for a reader tells no difference."""
+    """True if the interval as printed leaves out 1. One that is printed as ending at 1.00 shows no difference."""
     decimals = _decimals(low, high)
     return round(low, decimals) > 1 or round(high, decimals) < 1
 
@@ -55,6 +55,6 @@ def _decimals(low: float, high: float) -> int:
 
 
 def label(compared: Compared, quantity: Quantity) -> str:
-    """What is measured: "Training speed"."""
+    """Name of what is measured: "Training speed"."""
     spec = quantity.figure(compared.pair.a.condition)
     return spec.label if spec else quantity.name

@@ -43,7 +43,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Shift:
-    """Of one cell, B minus A: logarithm of the ratio, or percentage points. No groups: `untested` says why.
+    """Shift of one cell, B minus A: logarithm of the ratio, or percentage points. No groups: `untested` says why.
 
     `runs`: of each side the mean of each run, by its number, where runs are what is compared.
     """
@@ -63,7 +63,7 @@ class Estimate:
     freedom: float
 
     def reach(self, probability: float) -> float:
-        """How far Student's t of this probability lies above 0."""
+        """Return how far Student's t of this probability lies above 0."""
         # Here, not above: its import takes as long as a whole report.
         from scipy import special  # type: ignore[import-untyped]
 
@@ -77,14 +77,14 @@ class Estimate:
 
     @property
     def p_above(self) -> float:
-        """How often chance alone gives so high a value where the true shift is not above 0."""
+        """Probability that chance alone gives so high a value where the true shift is not above 0."""
         from scipy import special
 
         return float(special.stdtr(self.freedom, -self.value / self.error))
 
     @property
     def p_apart(self) -> float:
-        """How often chance alone gives a value so far from 0, on either side, where the true shift is 0."""
+        """Probability that chance alone gives a value so far from 0, on either side, where the true shift is 0."""
         return 2 * min(self.p_above, self.times(-1).p_above)
 
     def times(self, sign: int) -> Estimate:
@@ -102,7 +102,7 @@ class Estimate:
 
 
 def of_ratio(a: Sequence[float], b: Sequence[float], paired: bool = False) -> Shift:
-    """Of the geometric means, b over a; `paired`: a[i] and b[i] are of the same repeat."""
+    """Return the shift of the geometric means, b over a; `paired`: a[i] and b[i] are of the same repeat."""
     if min(*a, *b) <= 0:
         return Shift(math.nan, untested=NO_RATIO)
     logs = [math.log(x) for x in a], [math.log(x) for x in b]
@@ -110,7 +110,7 @@ def of_ratio(a: Sequence[float], b: Sequence[float], paired: bool = False) -> Sh
 
 
 def of_runs(a: Mapping[int, Sequence[float]], b: Mapping[int, Sequence[float]]) -> Shift:
-    """Of the geometric means, b over a, from the values of each run: runs are compared, not their repeats."""
+    """Return the shift of the geometric means, b over a. Runs are compared, not their repeats."""
     if min(value for side in (a, b) for values in side.values() for value in values) <= 0:
         return Shift(math.nan, untested=NO_RATIO)
     runs = {
@@ -122,7 +122,7 @@ def of_runs(a: Mapping[int, Sequence[float]], b: Mapping[int, Sequence[float]]) 
 
 
 def of_points(a: Sequence[float], b: Sequence[float], paired: bool, least_spread: float) -> Shift:
-    """Of the means, b minus a, in percentage points; `paired`: a[i] and b[i] had the same inputs.
+    """Return the shift of the means, b minus a, in percentage points; `paired`: a[i] and b[i] had the same inputs.
 
     `least_spread`: the points that one test image is worth.
     """
@@ -139,7 +139,7 @@ def _of_independent(a: Sequence[float], b: Sequence[float], least_spread: float)
 
 
 def _shift(value: float, sides: dict[str, Sequence[float]], least_spread: float) -> Shift:
-    """With the spread of each side, none below `least_spread`, where all have repeats."""
+    """Return the shift with the spread of each side, at least `least_spread`, where all have repeats."""
     if min(map(len, sides.values())) < 2:
         return Shift(value, untested=ONE_REPEAT)
     groups = []
@@ -151,7 +151,7 @@ def _shift(value: float, sides: dict[str, Sequence[float]], least_spread: float)
 
 
 def of_cells(shifts: Sequence[Shift]) -> list[Estimate]:
-    """Of the cells of one framework, with the spread that they share, or a cell's own where that is larger."""
+    """Estimate the cells of one framework with their shared spread, or a cell's own where that is larger."""
     pooled: dict[str, tuple[float, int]] = {}  # {side: (variance of one repeat, its degrees of freedom)}
     groups = [group for shift in shifts for group in shift.groups]
     of_runs_alone = any(shift.runs for shift in shifts)
@@ -170,7 +170,7 @@ def _of_cell(shift: Shift, pooled: dict[str, tuple[float, int]]) -> Estimate:
 
 
 def of_mean(shifts: Sequence[Shift]) -> Estimate:
-    """Of the mean over the cells of one framework."""
+    """Estimate the mean over the cells of one framework."""
     return _of_mean_run(shifts) if all(shift.runs for shift in shifts) else _of_own_spreads(shifts)
 
 
@@ -181,7 +181,7 @@ def _of_own_spreads(shifts: Sequence[Shift]) -> Estimate:
 
 
 def _of_mean_run(shifts: Sequence[Shift]) -> Estimate:
-    """Of runs' means over the cells; over the runs that hold all of these."""
+    """Estimate the mean of the runs that hold all cells, each run's value being its mean over the cells."""
     means: dict[str, list[float]] = {}
     for side in shifts[0].runs:
         common = set.intersection(*(set(shift.runs[side]) for shift in shifts))

@@ -111,23 +111,23 @@ def _change(test: AnyTest) -> str:
 
 
 def is_loss(test: AnyTest, tolerated_percent: float) -> bool:
-    """Established, and of this size or larger."""
+    """True if a loss is established, and is of this size or larger."""
     return test.verdict is Verdict.REGRESSION and test.loss_percent >= tolerated_percent
 
 
 def is_open(test: AnyTest, tolerated_percent: float) -> bool:
-    """Whether such a loss is not excluded; of what was tested."""
+    """True if such a loss is not excluded. The cell or mean must have been tested."""
     return test.at_most_percent >= tolerated_percent
 
 
 def loss_line(test: AnyTest) -> str:
-    """Of one that `is_loss`."""
+    """Return the line of a test for which `is_loss` holds."""
     low, high = sorted(map(test.percent, test.loss.interval))
     return f"{_change(test)} [{low:.1f}, {high:.1f}] (adjusted p {test.p_worse:.2g})"
 
 
 def open_line(test: AnyTest, tolerated_percent: float) -> str:
-    """Of one that `is_open`."""
+    """Return the line of a test for which `is_open` holds."""
     needed = test.repeats_needed(tolerated_percent)
     advice = f"about {needed}" if needed <= MOST_REPEATS else f"more than {MOST_REPEATS}"
     known = "a loss is established, but not one of this size; " if test.verdict is Verdict.REGRESSION else ""

@@ -1,5 +1,6 @@
-"""What a comparison comes to: of each quantity with a ratio its geometric mean over the cells, of each framework and of
-all.
+"""The headline of a comparison: for each quantity with a ratio the geometric mean over the cells.
+
+There is one for all frameworks together and one for each.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class GeometricMean:
 
     @property
     def told(self) -> bool:
-        """Whether the interval leaves 1 out, and is one between runs where those differ."""
+        """True if the interval leaves 1 out, and is one between runs where those differ."""
         _, low, high = self.ratio
         return self.estimate is not None and not self.one_run and effect_words.leaves_out_1(low, high)
 
@@ -73,7 +74,7 @@ class GeometricMean:
 
     @property
     def cell(self) -> Cell:
-        """As a table shows it."""
+        """Text of the table cell."""
         value, *_ = self.ratio
         text = effect_words.ratio(*self.ratio)
         if self.estimate is None:
@@ -84,7 +85,7 @@ class GeometricMean:
 
 
 def of(compared: Compared) -> list[GeometricMean]:
-    """Of each quantity that is better when more or less: of all, then of each framework."""
+    """Return the headlines of each quantity that has a better direction: for all, then for each framework."""
     cells = [cell for cell in compared.cells if effect_words.is_ratio(cell.quantity) and not math.isnan(cell.shift)]
     means = []
     for name in dict.fromkeys(cell.quantity.name for cell in cells if cell.quantity.better):
@@ -104,13 +105,13 @@ def _mean(compared: Compared, cells: Sequence[CellTest], framework: str) -> Geom
 
 
 def _over(cells: Sequence[CellTest]) -> tuple[Sequence[CellTest], Estimate | None]:
-    """Those with repeats, and the estimate of their mean; without any of these all, and none."""
+    """Return the cells with repeats and the estimate of their mean; without repeats all cells, and None."""
     tested = [cell for cell in cells if cell.spread.groups]
     return (tested, estimates.of_mean([cell.spread for cell in tested])) if tested else (cells, None)
 
 
 def sentences(compared: Compared) -> list[str]:
-    """Of each quantity with a ratio, over all cells; then of accuracy, where it was measured."""
+    """Return a sentence for each quantity with a ratio, over all cells; then for accuracy, where it was measured."""
     ratios = [
         f"{effect_words.label(compared, mean.quantity)}: {mean.sentence}" for mean in of(compared) if not mean.framework
     ]

@@ -32,7 +32,7 @@ def page(comparison: Comparison) -> str:
 
 
 def counts(comparison: Comparison) -> list[str]:
-    """How many values were tested with which verdict, and what could not be compared; plain sentences."""
+    """Return sentences: how many values have which verdict, and what could not be compared."""
     counts = Counter(cell.verdict for cell in comparison.cells)
     ended = Counter(ending.verdict for ending in comparison.endings)
     worse, better = (counts[verdict] + ended[verdict] for verdict in (Verdict.REGRESSION, Verdict.IMPROVEMENT))

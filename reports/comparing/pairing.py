@@ -40,7 +40,7 @@ class Pair:
 
     @property
     def of_two(self) -> bool:
-        """Whether it holds one framework against another."""
+        """True if it compares one framework with another."""
         return self.columns is not None and len(set(map(adapter_of, self.columns))) > 1
 
     @property

@@ -47,7 +47,7 @@ class Dot:
 
     @property
     def told(self) -> bool:
-        """Whether an interval leaves 1 out."""
+        """True if an interval leaves 1 out."""
         return not math.isnan(self.low) and effect_words.leaves_out_1(self.low, self.high)
 
 
@@ -86,10 +86,8 @@ def _rows(cells: Sequence[CellTest], means: Sequence[headline.GeometricMean], qu
 
 
 def _svg(rows: Rows, title: str, axis: str, alt: str) -> str:
-    import matplotlib as mpl
-
     # The page turns the ink over where it is dark: what is not ink is no colour at all.
-    with mpl.rc_context(figures.SETTINGS | PAGE.settings | {"text.color": panels.INK, "axes.labelcolor": panels.INK}):
+    with figures.styled(PAGE, {"text.color": panels.INK, "axes.labelcolor": panels.INK}):
         figure = drawn(rows, title, axis)
         file = io.StringIO()
         about = {"Date": None, "Title": frame.plain(title), "Description": frame.plain(alt)}
@@ -143,7 +141,7 @@ def _draw(axes: Axes, dot: Dot, place: int, look: Style) -> None:
 
 
 def _ratio_axis(axes: Axes, dots: Sequence[Dot]) -> None:
-    """With 1 on it."""
+    """Draw the axis of ratios, with 1 on it."""
     from matplotlib.ticker import FuncFormatter, NullLocator
 
     values = [1.0, *(dot.value for dot in dots)]

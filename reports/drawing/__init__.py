@@ -1,6 +1,4 @@
-"""Charts as pictures. matplotlib keeps its list of fonts beside the environments, not in the user's home, and no
-matplotlibrc of a user decides how a chart looks.
-"""
+"""Charts as pictures. matplotlib keeps its list of fonts beside the environments, not in the user's home."""
 
 import os
 from pathlib import Path

@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import math
 import textwrap
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ..charts import NOT_FROM_ZERO, SCALE_NAMES, Chart, Scale
@@ -43,6 +45,18 @@ SETTINGS: dict[Any, Any] = {
 }
 
 
+@contextmanager
+def styled(size: sizes.Size, more: Mapping[Any, Any] = MappingProxyType({})) -> Iterator[None]:
+    """Draw by matplotlib's own settings with ours, whatever the caller's matplotlibrc says."""
+    # Here, not above: tables need no drawing library, and its import takes as long as all of them.
+    import matplotlib as mpl
+
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update({**SETTINGS, **size.settings, **more})
+        yield
+
+
 def draw(chart: Chart, stem: Path, formats: Collection[str] = FORMATS, layout: Layout = sizes.USUAL) -> list[Path]:
     """Write `stem`.png, `stem`.svg and `stem`.pdf, those that are among `formats`; returns their paths.
 
@@ -51,10 +65,7 @@ def draw(chart: Chart, stem: Path, formats: Collection[str] = FORMATS, layout: L
     paths = {name: stem.with_name(f"{stem.name}.{name}") for name in FORMATS if name in formats}
     if not paths:
         return []
-    # Here, not above: tables need no drawing library, and its import takes as long as all of them.
-    import matplotlib as mpl
-
-    with mpl.rc_context(SETTINGS | layout.size.settings):
+    with styled(layout.size):
         save(drawn(chart, layout), list(paths.values()), frame.plain(chart.title), frame.plain(chart.alt))
     return list(paths.values())
 
@@ -63,10 +74,8 @@ def svg(chart: Chart, layout: Layout = sizes.USUAL) -> str:
     """The picture as text, for a page that holds it. Its words are in a font of the reader's: the shapes of letters
     would be most of it.
     """
-    import matplotlib as mpl
-
     text = io.StringIO()
-    with mpl.rc_context(SETTINGS | layout.size.settings | {"svg.fonttype": "none"}):
+    with styled(layout.size, {"svg.fonttype": "none"}):
         drawn(chart, layout).savefig(text, format="svg", metadata={"Date": None})
     return text.getvalue()
 

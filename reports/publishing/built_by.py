@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 CODE = ("reports", "workloads")
-LEFT_OUT = ("__pycache__", "published")
+LEFT_OUT = ("__pycache__",)
 PACKAGES = ("jinja2", "matplotlib", "numpy", "pandas", "scipy")
 DIGITS = 16
 

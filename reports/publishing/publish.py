@@ -9,7 +9,6 @@ which commit and on which day stays as it was; the report is made by the code of
 
 from __future__ import annotations
 
-import argparse
 import fcntl
 import os
 import shutil
@@ -23,6 +22,7 @@ from pathlib import Path
 
 import msgspec
 
+from workloads.command_line import CommandLine
 from workloads.datasets import file_digest
 from workloads.temporary import temporary_folder
 
@@ -37,7 +37,7 @@ from .checksums import CHECKSUMS
 from .credit import Credit
 from .obstacles import obstacles
 
-INTO = Path(__file__).parent.parent / "published"
+INTO = Path(__file__).parents[2] / "published"
 FORMATS = ("html", "png")
 CHARTS = ("usage", "memory", "accuracy", "speed", "memory-split")  # as pictures, for a README to show
 INPUTS = "inputs.sha256"
@@ -67,14 +67,12 @@ class Copied:
 
 def main(arguments: list[str]) -> int:
     """Exit code: 0, or 2 where nothing was published, with one line on stderr."""
-    parser = argparse.ArgumentParser(
-        prog="python -m reports publish", description="Publish a report on stored results."
-    )
+    parser = CommandLine(prog="python -m reports publish", description="Publish a report on stored results.")
     parser.add_argument("results", type=Path, metavar="RESULTS",
                         help="the folder that python -m runner wrote, or a published one, to publish it again "
                         f"from its {ARCHIVE}")  # fmt: skip
     parser.add_argument("--into", type=Path, metavar="DIR", default=INTO,
-                        help="the folder of published reports (default: reports/published)")  # fmt: skip
+                        help="the folder of published reports (default: published)")  # fmt: skip
     parser.add_argument("--name", help="the publication's folder (default: <date>-<machine>)")
     parser.add_argument("--anyway", action="store_true",
                         help="publish what is refused otherwise; report, index and citation then say why")  # fmt: skip

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -25,7 +24,7 @@ from runner.command.parser import BadInput, Parser, add_axes, add_shared, known,
 from runner.command.plan import plan_of
 from runner.command.setup import installations, make_environments
 from runner.environments import definition
-from runner.project import Project
+from runner.project import RESULTS, Project
 from runner.trial import now
 from workloads.accumulation import parts_of
 from workloads.records.advice import PASSED, advised
@@ -36,7 +35,7 @@ from workloads.records.job import ON_DEMAND, ROOMS, Kind
 from workloads.records.result import TrialResult, no_target
 from workloads.records.status import HARMLESS
 
-RESULTS = Path("results") / "batch-size"
+BATCH_SIZE_RESULTS = RESULTS / "batch-size"
 IN_USE = 64  # the batch size of the published work that others are held against
 STEPS_WINDOW_S = 2.0  # of a trial of steps alone, where none is asked for
 
@@ -48,7 +47,7 @@ REFUSED = {
 }
 OF_THIS_COMMAND = {  # what the help of a shared option says here
     "batch_sizes": "trained beside the found ones, with --then-train or --target-accuracy: 100 127, or 100,127",
-    "results": f"default: {RESULTS}",
+    "results": f"default: {BATCH_SIZE_RESULTS}",
     "window_s": f"length of the steady window of each trial (default: {STEPS_WINDOW_S:g} while searching)",
 }
 
@@ -67,7 +66,7 @@ def request(arguments: Sequence[str], project: Project) -> tuple[Request, Questi
     _refuse(options)
     cli.need_scipy("batch-size")
     sizes, options.batch_sizes = tuple(options.batch_sizes or ()), [options.in_use]
-    options.results = options.results or RESULTS
+    options.results = options.results or BATCH_SIZE_RESULTS
     window_s = STEPS_WINDOW_S if options.window_s is None else options.window_s
     if options.repeats is None and (options.then_train or options.target_accuracy is not None):
         options.repeats = FEWEST

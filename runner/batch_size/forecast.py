@@ -12,9 +12,10 @@ from runner.batch_size.noise import PROBES
 from runner.batch_size.question import FASTEST, LARGEST, LEAST_ENERGY, NOISE_SCALE, Question
 from runner.batch_size.searches import MOST
 from runner.command.cli import Request
-from runner.command.plan import Plan, plan_of
+from runner.command.plan import plan_of
 from runner.command.progress import duration
 from runner.command.setup import installations
+from runner.estimate import estimate_s
 from runner.machine.package_energy import PackageEnergy
 from workloads.noise_scale import SMALL_BATCH
 from workloads.records.batch_answers import LIMIT_NAMES, Limit
@@ -74,9 +75,7 @@ def _costs(request: Request, spec: TrialSpec) -> tuple[float, float]:
     """(seconds of a trial without steps and window, seconds per image), as the estimates of trials have them."""
     count = request.dataset.train_count
     by_epochs = [replace(spec, passes=Passes(epochs, spec.passes.last_batch), window_s=0.0) for epochs in (0, 1)]
-    start_s, whole_s = (
-        estimate for each in by_epochs for estimate in Plan([each], {}, request.workload, count).estimates_s.values()
-    )
+    start_s, whole_s = (estimate_s(each, request.workload, count, [], request.paces) for each in by_epochs)
     return start_s, (whole_s - start_s) / count
 
 

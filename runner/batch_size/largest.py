@@ -24,6 +24,7 @@ LARGER = 0.2  # of the largest size: below, memory is not yet a line
 STEP_BACK = 0.05  # of a size that fits only sometimes; doubled each time
 TRIALS = 2  # of the answer at least, and of one more
 ABOVE = 4  # times an untold size: how far above it one that fits is looked for
+NO_LINE = 0.0, 0.0, 1  # of `_line`
 UNTOLD = 4  # sizes, at most, of which no trial says whether they fit: the answer is then looked for below
 
 Attempt = Callable[[int], Tried]
@@ -183,7 +184,7 @@ class Search:
         return sorted({size - 1, *above} - {each.batch_size for each in self.tried} - {-1, 0, size})
 
     @cached_property
-    def _counted_line(self) -> tuple[float, float]:
+    def _counted_line(self) -> tuple[float, float, int]:
         return _line(self.counted)
 
     def next_size(self) -> int:
@@ -212,13 +213,14 @@ class Search:
         """(the largest size that the memory measured so far leaves room for, how far that may be off)."""
         peaks = {t.batch_size: float(t.peak_bytes) for t in self.tried if t.fit is Fit.FITS and t.peak_bytes}
         apart = max(peaks, default=0) >= APART * min(peaks, default=1)
-        measured = _line(peaks) if apart or not self._counted_line[0] else (0.0, 0.0)
-        slope, noise = measured if measured[0] > STEEP * self._counted_line[0] else self._counted_line
+        measured = _line(peaks) if apart or not self._counted_line[0] else NO_LINE
+        slope, noise, span = measured if measured[0] > STEEP * self._counted_line[0] else self._counted_line
         known = peaks if peaks and max(peaks) >= max(self.counted, default=0) * CLOSE else self.counted
         last = max(known, default=0)
         if slope:
             distance = (self.bound.limit_bytes - known[last]) / slope
-            guess, scale = last + distance, max(0.5, GUESS_ERROR * abs(distance), noise / slope)
+            far = max(1.0, abs(distance) / span)  # the slope's own error grows with what is extrapolated
+            guess, scale = last + distance, max(0.5, GUESS_ERROR * abs(distance), far * noise / slope)
         else:
             guess, scale = 2.0 * max(last, self.fits) + 1, max(1.0, self.fits)
         ceiling = self.ends_at
@@ -263,18 +265,19 @@ def largest(
     )
 
 
-def _line(points: Mapping[int, float]) -> tuple[float, float]:
-    """(bytes a sample, how far the points lie from that line), of the larger sizes; 0 bytes where it cannot be told."""
+def _line(points: Mapping[int, float]) -> tuple[float, float, int]:
+    """(bytes per sample, how far the points lie from that line, from the smallest to the largest size), of the larger
+    sizes; NO_LINE where they do not grow enough for one.
+    """
     last = max(points, default=0)
     used = {size: value for size, value in points.items() if size >= last * LARGER}
     if len(used) < 2:
         used = dict(points)
     line = fit_line(used) if len(used) > 1 else None
     if line is None:
-        return 0.0, 0.0
-    noise = max(abs(value - line.at(size)) for size, value in used.items())
-    grown = line.per_sample_bytes * (max(used) - min(used))
-    return (line.per_sample_bytes, noise) if grown > max(noise, 1) else (0.0, 0.0)
+        return NO_LINE
+    noise, span = max(abs(value - line.at(size)) for size, value in used.items()), max(used) - min(used)
+    return (line.per_sample_bytes, noise, span) if line.per_sample_bytes * span > max(noise, 1) else NO_LINE
 
 
 def _rank(size: float, guess: float, scale: float) -> float:

@@ -125,11 +125,11 @@ def estimates_s(request: Request, specs: Iterable[TrialSpec], measured: list[Tri
     known = {each.spec.setting for each in measured}
     seconds = {}
     for spec in specs:
-        seconds[spec.id] = estimate_s(spec, workload, request.dataset.train_count, measured)
+        seconds[spec.id] = estimate_s(spec, workload, request.dataset.train_count, measured, request.paces)
         if spec.setting not in known:
             images = UNTIMED_STEPS * sum(groups[spec.cell.batch_size])
             trained = replace(spec, passes=Passes(1, "keep"), window_s=0.0, cool_down_s=0.0)
-            seconds[spec.id] += spec.window_s + estimate_s(trained, workload, images, [])
+            seconds[spec.id] += spec.window_s + estimate_s(trained, workload, images, [], request.paces)
     return seconds
 
 
@@ -147,7 +147,7 @@ def plan(request: Request, console: Console) -> None:
         console.print(f"{number:>4}  {spec.cell.framework}  blocks of {sizes}  repeat {spec.draw.repeat}  {state}")
     total = duration(sum(estimates.values()))
     processes = "1 process" if len(to_run) == 1 else f"{len(to_run)} processes"
-    console.print(f"{processes} to run, about {total}; a rough guess where nothing like it was measured")
+    console.print(f"{processes} to run, about {total}; a rough guess where this machine has measured nothing like it")
 
 
 @dataclass

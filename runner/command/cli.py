@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,10 @@ from runner.data.cache import CachedFile
 from runner.data.own import OwnImages
 from runner.environments import definition
 from runner.environments.interpreter import Interpreter
+from runner.estimate import Paces
 from runner.machine import description
-from runner.project import DEFINITION_FILE, Project
+from runner.paces import read_paces, results_folders
+from runner.project import DEFINITION_FILE, RESULTS, Project
 from workloads.datasets import Dataset
 from workloads.networks import WORKLOADS, NetworkError, find
 from workloads.records.build import installed_of
@@ -78,6 +81,13 @@ class Request:
         """Whether its trials run on other machines."""
         return self.ray is not None
 
+    @cached_property
+    def paces(self) -> Paces:
+        """The paces of its results folder's trials and, where it runs here, of this machine's below RESULTS."""
+        others = [] if self.elsewhere else results_folders(RESULTS)
+        computers = {description.cpu_model(), *(gpu.name for gpu in self.gpus)}
+        return read_paces(self.results, others, computers, self.project)
+
     @property
     def installed(self) -> tuple[str, ...]:
         """The builds of its columns, each once: what must be there before any of them can run."""
@@ -117,7 +127,7 @@ def request(options: argparse.Namespace, project: Project) -> Request:
     trained = {name: _trained(part, options, project, bool(models)) for name, part in study.parts.items()}
     first = next(iter(trained.values()))
     study = study.changed(name=_run_name(study, first["study"], models))
-    results = options.results or Path("results") / study.name
+    results = options.results or RESULTS / study.name
     for part in trained.values():
         part["study"] = each = part["study"].changed(name=study.name)
         part["placement"] = placed(each, gpus, options.memory_limit, isolation, results, elsewhere=ray is not None)

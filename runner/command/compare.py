@@ -24,13 +24,13 @@ from runner.command.parser import BadInput, Parser, run_parser, whole
 from runner.command.setup import make_environments
 from runner.environments.definition import read
 from runner.owned import ENDING_S, KILLED, Owned
-from runner.project import Project
+from runner.project import RESULTS, Project
 from runner.storage import CannotGoOn
 from workloads.isolation import of_ours
 from workloads.records.build import adapter_of
 
 RUNS, FEWEST_RUNS = 5, 2
-INTO = Path("results", "compare")
+INTO = RESULTS / "compare"
 CHECKOUTS = "checkouts"
 # What decides which packages a commit runs with. Both commits must agree with this checkout, whose packages they get.
 PACKAGES = ("requirements.txt", "runner/requirements.txt", "adapters/*/environment.toml")
@@ -62,7 +62,9 @@ def runs_in_turn(arguments: Sequence[str], project: Project) -> RunsInTurn:
     named = [word for word in arguments[:2] if not word.startswith("-")]
     if len(named) < 2 and not {"-h", "--help"} & set(arguments):
         raise BadInput("two commits, or two builds as FRAMEWORK=PATH, come first (see python -m runner compare --help)")
-    options, words = _parser().parse_known_args(arguments)
+    parser, run_words = _parser(), run_parser()
+    run_words.others += tuple(parser.options())
+    options, words = parser.parse_known_args(arguments)
     if options.runs < FEWEST_RUNS:
         raise BadInput(f"--runs {options.runs}: give {FEWEST_RUNS} or more; one run does not show how runs differ")
     if given := {"--results", "--plan", "--list"} & {word.partition("=")[0] for word in words}:
@@ -70,7 +72,7 @@ def runs_in_turn(arguments: Sequence[str], project: Project) -> RunsInTurn:
     sides = _sides(options.a, options.b, words, project)
     into = (options.into or INTO / f"{sides[0].name}-{sides[1].name}").resolve()
     words = [_absolute(word) for word in words]
-    request = cli.request(run_parser().parse_args([*words, *sides[0].words, "--results", str(into)]), project)
+    request = cli.request(run_words.parse_args([*words, *sides[0].words, "--results", str(into)]), project)
     if request.study.blocks or request.elsewhere or request.per_node_type or request.shard:
         raise BadInput("--blocks, --ray, --shard: not for compare, whose runs are trials on this machine; leave it out")
     if sides[0].commit and request.isolation != "venv":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any, NoReturn
 from runner.cluster.block import shard_of
 from runner.command import stable
 from workloads import study as studies
+from workloads.command_line import CommandLine
 from workloads.datasets import DATASETS
 from workloads.networks import WORKLOADS
 from workloads.records.build import PRECISIONS
@@ -57,29 +57,11 @@ class BadInput(ValueError):
     """What is wrong, where, and what to do: one line."""
 
 
-class _Help(argparse.RawDescriptionHelpFormatter):
-    """Names with a hyphen stay whole, to be found and copied."""
-
-    def _split_lines(self, text: str, width: int) -> list[str]:
-        return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
-
-
-class Parser(argparse.ArgumentParser):
-    """Raises BadInput where argparse would end the process. Its epilog stays in lines."""
+class Parser(CommandLine):
+    """Raises BadInput where another command line would end the process."""
 
     def __init__(self, **words: Any) -> None:
-        super().__init__(allow_abbrev=False, formatter_class=_Help, **words)
-
-    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Raises BadInput, which offers the option or command that an unknown word is close to."""
-        options, unknown = self.parse_known_args(args, namespace)
-        if unknown:
-            word = unknown[0].partition("=")[0]
-            names = self._option_string_actions if word.startswith("-") else COMMANDS
-            close = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
-            meant = f": did you mean {close[0]}?" if close else ""
-            self.error(f"unknown {'option' if word.startswith('-') else 'word'} {unknown[0]}{meant}")
-        return options
+        super().__init__(COMMANDS, **words)
 
     def say_of(self, helps: Mapping[str, str]) -> None:
         """Give these options another help, by what they are parsed into; argparse.SUPPRESS hides one."""
@@ -89,6 +71,12 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raises BadInput."""
         raise BadInput(f"{message} (see {self.prog} --help)")
+
+
+def show_help(arguments: list[str]) -> None:
+    """Print the help of `python -m runner` and exit where it is asked for; a named command has its own."""
+    if {"-h", "--help"} & set(arguments) and arguments[0] not in COMMANDS:
+        run_parser().parse_args(["--help"])
 
 
 def run_parser() -> Parser:

@@ -51,7 +51,7 @@ class Plan:
     workload: Workload
     train_count: int  # images
     trained: dict[str, Trained] = field(default_factory=dict)
-    paces: Paces = field(default_factory=Paces)  # of the results folder's trials
+    paces: Paces = field(default_factory=Paces)
 
     @property
     def to_run(self) -> list[TrialSpec]:
@@ -79,8 +79,8 @@ class Plan:
         trials = [spec for spec in self.trials if (spec.cell.framework, spec.cell.batch_size) in cells]
         return replace(self, trials=trials, finished={})
 
-    def with_stored(self, results: Iterable[TrialResult], paces: Paces | None = None) -> Plan:
-        """Trials with a stored result that counts are finished; `paces` correct the estimates of the others.
+    def with_stored(self, results: Iterable[TrialResult]) -> Plan:
+        """Trials with a stored result that counts are finished.
 
         Where the plan has no inputs, as one that runs nothing, stored trials are known by all else.
         """
@@ -89,7 +89,7 @@ class Plan:
         if not any(spec.inputs for spec in self.trials):
             kept = [replace(result, spec=replace(result.spec, inputs={})) for result in kept]
         finished = {result.spec.id: result for result in kept if result.spec.id in ids}
-        return replace(self, finished=finished, paces=paces or self.paces)
+        return replace(self, finished=finished)
 
 
 @dataclass(frozen=True)
@@ -192,26 +192,26 @@ def plan_of_series(
     requests = request.parts
     parts = {name: Part(each.study, each.placement, inputs.get(name, {})) for name, each in requests.items()}
     trials = [
-        (series, _whole(spec, requests[series]))
+        (series, _whole(spec, requests[series], request.paces))
         for series, spec in planned_trials(
             parts, installations, preallocating, repeats, in_rounds=request.until_stable is not None
         )
     ]
     trained = {name: Trained(name, each.workload, each.dataset.train_count) for name, each in requests.items()}
     of_series = {spec.id: trained[series] for series, spec in trials} if request.series else {}
-    specs = [spec for _, spec in trials]
+    specs, count = [spec for _, spec in trials], request.dataset.train_count
     if request.shard:
         specs = request.shard.select(specs)
-    return Plan(specs, {}, request.workload, request.dataset.train_count, of_series)
+    return Plan(specs, {}, request.workload, count, of_series, request.paces)
 
 
-def _whole(spec: TrialSpec, request: Request) -> TrialSpec:
+def _whole(spec: TrialSpec, request: Request, paces: Paces) -> TrialSpec:
     """With the network and images of its request, or own code, trained as the trial's column says."""
     task = replace(request.study.task, network=network.digest(request.workload), source=request.source)
     spec = _in_its_mode(spec, task)
     if request.study.timeout_s is None:
-        least_s = request.study.limit_s
-        spec = replace(spec, timeout_s=limit_s(spec, request.workload, request.dataset.train_count, least_s))
+        least_s, count = request.study.limit_s, request.dataset.train_count
+        spec = replace(spec, timeout_s=limit_s(spec, request.workload, count, least_s, paces))
     return own_code.trial_of(spec, request.models, request.dataset.classes, request.workload.input_shape)
 
 

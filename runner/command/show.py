@@ -149,7 +149,7 @@ def plan(request: Request, console: Console) -> None:
     unreadable(found, console)
     owed = list(_from_files(found))
     planned = plan_of_series(request, installations(request), range(request.study.repeats), {})
-    planned = planned.with_stored([*found.planned(planned.trials).values(), *owed], found.paces)
+    planned = planned.with_stored([*found.planned(planned.trials).values(), *owed])
     estimates, placement = planned.estimates_s, request.placement
     for framework, model in request.models.items():
         console.print(f"{framework}: {model.path}:{model.function}, own code, not compared")
@@ -175,7 +175,7 @@ def plan(request: Request, console: Console) -> None:
     for told in (*_memory(planned, lines), *_schedules(request)):
         console.print(told)
     total = f"{counted(len(planned.to_run), 'trial')} to run, about {duration(sum(estimates.values()))}"
-    console.print(f"{total}; a rough guess where nothing like it has been measured in {request.results}")
+    console.print(f"{total}; a rough guess where this machine has measured nothing like it")
     if request.until_stable is not None:
         console.print(f"then, until stable, single repeats up to {request.until_stable} in all: their number is open")
 

@@ -14,7 +14,7 @@ from runner.command.parser import BadInput, Parser
 from runner.doctor import machine, noise, project
 from runner.doctor.finding import Finding, State
 from runner.machine import clocks, description
-from runner.project import Project
+from runner.project import RESULTS, Project
 
 ROOT = Path("/")
 WIDTH = 100  # columns at most
@@ -27,7 +27,7 @@ def run(arguments: Sequence[str], code: Project, console: Console) -> int:
         prog="python -m runner doctor",
         description="Look at this machine and checkout, change nothing, and say what to do.",
     )
-    parser.add_argument("--results", type=Path, default=Path("results"), metavar="DIR",
+    parser.add_argument("--results", type=Path, default=RESULTS, metavar="DIR",
                         help="where runs write (default: results)")  # fmt: skip
     parser.add_argument("--data-dir", type=Path, metavar="DIR", help="of the data sets (default: as of a run)")
     options = parser.parse_args(arguments)

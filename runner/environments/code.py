@@ -28,11 +28,15 @@ def code_digest(project: Project, framework: str) -> str:
 def worker_modules(project: Project, framework: str) -> dict[str, Path]:
     """{dotted name: file} of all of our modules that its workers import, directly or not."""
     modules: dict[str, Path] = {}
+    looked_for: set[str] = set()
     names = [PROGRAM, *(f"adapters.{adapter_of(framework)}.{module}" for module in BY_NAME)]
     while names:
         name = names.pop()
+        if name in looked_for:
+            continue
+        looked_for.add(name)
         path = _file(project, name)
-        if path is None or name in modules:
+        if path is None:
             continue
         modules[name] = path
         names.append(name.rpartition(".")[0])

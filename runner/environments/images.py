@@ -7,7 +7,6 @@ Base, pins, system libraries and smoke import are those of its environment.toml;
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import os
 import subprocess
@@ -32,6 +31,7 @@ from runner.environments.engine import Engine, EngineError, find_engine, in_word
 from runner.machine.description import commit
 from runner.owned import Owned
 from runner.project import Project
+from workloads.command_line import CommandLine
 
 RECIPE = (
     "docker/Dockerfile",
@@ -172,11 +172,10 @@ def images(project: Project, frameworks: Sequence[str], device_kinds: Sequence[s
 def main(arguments: list[str]) -> int:
     """Exit code: 0; 1 where an image was not built; 2 for bad input, with one line on stderr."""
     split = arguments.index("--") if "--" in arguments else len(arguments)
-    parser = argparse.ArgumentParser(
+    parser = CommandLine(
         prog="python -m runner.environments.images",
         description="Build batchwise/FRAMEWORK:DEVICE with Docker or Podman, whichever is there.",
         epilog="What follows -- goes to the engine's build, e.g. -- --secret id=pip.conf,src=/etc/pip.conf",
-        allow_abbrev=False,
     )
     parser.add_argument("frameworks", nargs="*", metavar="FRAMEWORK", help="default: all")
     parser.add_argument("--device", nargs="+", metavar="KIND", default=[], help="cpu, cuda (default: both); "

@@ -6,7 +6,7 @@ import hashlib
 import os
 import platform
 import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -189,6 +189,14 @@ def cpu_model() -> str | None:
     """As the system names the processor; None where it does not."""
     lines = _cpuinfo().splitlines() or [f"model name: {platform.processor()}"]
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), None) or None
+
+
+def name_computer(machine: Mapping[str, Any]) -> str | None:
+    """The GPU of a stored trial's description, else its processor; None where it says neither."""
+    gpus = machine.get("gpus")
+    known = [gpu for gpu in gpus if isinstance(gpu, dict)] if isinstance(gpus, list) else []
+    name = known[0].get("name") if known else machine.get("cpu_model")
+    return name if isinstance(name, str) else None
 
 
 def commit(project: Project) -> str | None:

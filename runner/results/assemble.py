@@ -14,6 +14,7 @@ from runner.results.gpu_devices import OfGpu, alone_on_all, of_gpus, of_others, 
 from runner.results.memory import MemoryAccount, memory
 from runner.results.pace import pace
 from runner.results.package_energy import package_energy
+from runner.results.times import times_checks
 from runner.results.window import (
     calls,
     divergence,
@@ -41,9 +42,6 @@ from workloads.records.steady_window import SteadyWindow
 from workloads.records.stored import refuse_size
 from workloads.records.stored_meter import read_meter
 from workloads.spec import Workload
-
-TIMES_APART_S = 3.0  # outside of the looks around an event: a busy disk holds a write up for a second or two
-CALLS_APART_S = 0.1  # of 765 published windows none was more than 0.004 s off
 
 
 @dataclass(frozen=True)
@@ -157,7 +155,7 @@ def checks_of(records: Records, figures: dict[str, Figure], epochs: list[Epoch])
         checks += processes_check(records.spec, figures, window.edges, samples)
     if records.spec.placement.device != "cpu":
         checks.append(alone_on_all(records.gpus, ended.events))
-    checks += times_checks(ended)
+    checks += times_checks(records.spec, ended, samples)
     if Event.FINISHED in ended.last:
         checks.append(ended_well(ended))
     facts = ended.last.get(Event.OPENED, {}).get("facts", {})
@@ -173,21 +171,6 @@ def precision_check(asked: str, facts: Mapping[str, Any]) -> Iterator[Check]:
     wrong += [f"it says {told}"] * (told != asked)
     if wrong or asked in REDUCED:
         yield Check(CheckName.PRECISION, not wrong, f"{asked} was asked for{'; ' * bool(wrong)}{' and '.join(wrong)}")
-
-
-def times_checks(ended: Ended) -> Iterator[Check]:
-    """Compare the worker's times with the runner's clock, and its calls with its window; nothing of what nobody saw."""
-    if ended.outcome is not None and (apart_s := ended.outcome.times_apart_s) is not None:
-        side = "early" if apart_s < 0 else "late"
-        detail = f"the times of its events are up to {abs(apart_s):.2f} s {side} ({TIMES_APART_S:g} s allowed)"
-        yield Check(CheckName.TIMES, abs(apart_s) <= TIMES_APART_S, detail)
-    window, calls_s = SteadyWindow.of(ended.last), ended.last.get(Event.WINDOW_ENDED, {}).get("calls_s")
-    if window is not None and calls_s:
-        allowed_s = len(window.segments) * (CALLS_APART_S + max(calls_s))  # a last update may outlast its loss
-        detail = (
-            f"calls of {sum(calls_s):.2f} s in a window of {window.seconds:.2f} s ({allowed_s:.2f} s apart are allowed)"
-        )
-        yield Check(CheckName.CALLS_ADD_UP, abs(sum(calls_s) - window.seconds) <= allowed_s, detail)
 
 
 def ended_well(ended: Ended) -> Check:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.ask import Ended
+from runner.event_times import EventLooks
 from runner.launch import Outcome
 from runner.results.memory import MemoryAccount
 from workloads.records import validation
@@ -32,6 +33,7 @@ class WorkerEnd:
     reason: str | None
     times_apart_s: float | None = None  # see EventTimes.apart_s; None of workers stored before anybody looked
     out_of_memory: bool = False
+    doubtful_events: tuple[EventLooks, ...] = ()  # see EventTimes.doubtful; none of workers stored before
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class Attempt:
         outcome = ended.outcome
         worker = WorkerEnd(
             outcome.exit_code, outcome.timed_out, outcome.wall_s, ended.status, ended.reason,
-            outcome.times_apart_s, outcome.out_of_memory,
+            outcome.times_apart_s, outcome.out_of_memory, outcome.doubtful_events,
         )  # fmt: skip
         return replace(self, machine=self.machine | conditions, worker=worker)
 
@@ -68,6 +70,7 @@ class Attempt:
             outcome = Outcome(
                 worker.exit_code, worker.timed_out, worker.wall_s,
                 times_apart_s=worker.times_apart_s, out_of_memory=worker.out_of_memory,
+                doubtful_events=worker.doubtful_events,
             )  # fmt: skip
             return Ended(events, outcome, worker.status, worker.reason)
         if any(event["event"] == Event.FINISHED for event in events):

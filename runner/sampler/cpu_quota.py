@@ -48,7 +48,7 @@ class CpuQuota:
         return {"throttled_s": round(self.now.throttled_s - self.before.throttled_s, 6)}
 
     def account(self) -> dict[str, Any]:
-        """For meter.json."""
+        """Account of the quota for meter.json."""
         return {
             "source": ", ".join(str(folder / STAT) for folder in self.quotas) or None,
             "reason": self.reason,

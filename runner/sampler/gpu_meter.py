@@ -31,7 +31,7 @@ def gpu_percent(handle: Any) -> Row:
 
 
 def device_memory(handle: Any, **version: int) -> Row:
-    """Of the whole device. Raises Implausible, NVMLError."""
+    """Return the memory of the whole device. Raises Implausible, NVMLError."""
     info = pynvml.nvmlDeviceGetMemoryInfo(handle, **version)
     if info.used > info.total:
         raise Implausible(f"{info.used} bytes in use of {info.total}")
@@ -53,7 +53,7 @@ def query(name: str, column: str, *arguments: int, **more: Any) -> Query:
 
 
 def quick_queries() -> dict[str, tuple[Query, ...]]:
-    """Of what is read with every row; the best one is named first."""
+    """Return the queries for what is read with every row, the best one first."""
     return {
         "gpu_percent": (Query("nvmlDeviceGetUtilizationRates", gpu_percent, period_s=RATE_PERIOD_S),),
         "device_memory_bytes": (
@@ -71,7 +71,7 @@ def quick_queries() -> dict[str, tuple[Query, ...]]:
 
 
 def slow_queries() -> dict[str, tuple[Query, ...]]:
-    """Of what changes slowly; the best one is named first."""
+    """Return the queries for what changes slowly, the best one first."""
     sm, memory, core = pynvml.NVML_CLOCK_SM, pynvml.NVML_CLOCK_MEM, pynvml.NVML_TEMPERATURE_GPU
     return {
         "sm_clock_mhz": (query("nvmlDeviceGetClockInfo", "sm_clock_mhz", sm, note="SM"),),
@@ -100,7 +100,7 @@ class Processes:
         self.phase = "before"  # "before" | "during" | "after" the worker's life
 
     def _ask(self, call: Callable[[Any], list[Any]], handle: Any) -> Row:
-        """Where no id listed is the worker's (a container's differ), one of them may still be the worker."""
+        """List the processes. If no id listed is the worker's (a container's differ), one may still be the worker."""
         listed = call(handle)
         ours = [process for process in listed if process.pid in self.worker_ids]
         others = {process.pid for process in listed} - self.worker_ids
@@ -172,7 +172,7 @@ class GpuMeter:
             self.graphics = max(self.graphics or 0, len(listed - self.processes.worker_ids))
 
     def sample(self, worker_ids: set[int] | None) -> Row:
-        """What is due now; `worker_ids` are those of the worker's tree, None before there is one."""
+        """Return what is due now; `worker_ids` are those of the worker's tree, None before there is one."""
         if self.reason:
             return {}
         if worker_ids is not None:
@@ -185,7 +185,7 @@ class GpuMeter:
         return row
 
     def _risen(self, row: Row) -> bool:
-        """Whether the device's memory has risen since the processes were listed: one may have come."""
+        """True if the device's memory has risen since the processes were listed: one may have come."""
         used = row.get("device_memory_bytes")
         if used is None:
             return False
@@ -215,7 +215,7 @@ class GpuMeter:
         return row
 
     def account(self) -> dict[str, Any]:
-        """What answers, what does not and why, and what it costs: for meter.json."""
+        """Account for meter.json: what answers, what does not and why, and what it costs."""
         return {
             "uuid": self.uuid,
             "reason": self.reason,

@@ -102,7 +102,7 @@ def sample(tree: ProcessTree | None, gpu: GpuMeter | None, packages: PackageEner
 
 
 def clocks() -> dict[str, int]:
-    """The same moment on both clocks: the driver's own samples are stamped with the epoch."""
+    """Read the same moment on both clocks: the driver's own samples are stamped with the epoch."""
     return {"monotonic_ns": time.monotonic_ns(), "epoch_ns": time.time_ns()}
 
 

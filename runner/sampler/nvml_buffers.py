@@ -1,4 +1,4 @@
-"""What the GPU's driver tells since it was last asked: its own buffer of samples, and GPM on Hopper and newer."""
+"""Readers of what the GPU's driver buffered since it was last asked: its samples, and GPM on Hopper and newer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class DriverBuffer:
         self.seen_us = 0
 
     def start(self, handle: Any) -> None:
-        """What is older than the trial is left out."""
+        """Leave out what is older than the trial."""
         self.seen_us = max((at_us for at_us, _ in self._newer(handle)), default=0)
         with self.path.open("w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerow(DRIVER_COLUMNS)

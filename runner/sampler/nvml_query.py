@@ -79,7 +79,7 @@ class Metric:
             self.asked_at = time.monotonic()
 
     def due(self, now_s: float) -> bool:
-        """With every row, or once in several; rows come late, then early."""
+        """True if the metric is due: with every row, or once in several. Rows come late, then early."""
         waited = self.every_s <= PERIOD_S or now_s - self.asked_at >= self.every_s - PERIOD_S / 2
         return self.query is not None and waited
 
@@ -104,7 +104,7 @@ class Metric:
             self.busy_ns += time.perf_counter_ns() - started
 
     def account(self, remark: str) -> dict[str, Any]:
-        """As it goes to meter.json; `remark` is added to the reason why nothing answers."""
+        """Account for meter.json; `remark` is added to the reason why nothing answers."""
         return {
             "source": self.query.source if self.query else None,
             "reason": None if self.query else "; ".join([*self.refusals, *([remark] if remark else [])]),

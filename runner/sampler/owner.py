@@ -1,4 +1,4 @@
-"""Whose sampler this is: the runner, as standard input tells of it, from a thread that no driver can hold up."""
+"""The sampler's owner, the runner, watched through standard input by a thread that no driver can hold up."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Owner:
 
 
 def line() -> str:
-    """Of standard input, past Python's buffers: this process may end while a thread waits in here."""
+    """Read a line of standard input, past Python's buffers. This process may end while a thread waits in here."""
     read = b""
     while not read.endswith(b"\n") and (byte := os.read(0, 1)):
         read += byte

@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT))
 
 from workloads.records.stored import result_of  # noqa: E402
 
-ARCHIVE = ROOT / "reports" / "published" / "2026-11-26-amd-epyc-quick" / "results.tar.xz"
+ARCHIVE = ROOT / "published" / "2026-11-26-amd-epyc-quick" / "results.tar.xz"
 SIZES = 9
 COMMANDS = {
     "--list": ["--list"],

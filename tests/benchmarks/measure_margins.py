@@ -24,8 +24,8 @@ sys.path[:0] = [str(ROOT)]
 from reports.checking.recompute import segments_of  # noqa: E402
 from reports.load import read  # noqa: E402
 from runner.gate import trial_end  # noqa: E402
-from runner.results.assemble import CALLS_APART_S, TIMES_APART_S  # noqa: E402
 from runner.results.attempt import read as read_attempt  # noqa: E402
+from runner.results.times import CALLS_APART_S, LATE_S, TIMES_APART_S  # noqa: E402
 from workloads.networks import of_trial  # noqa: E402
 from workloads.records import checks, figures, reported  # noqa: E402
 from workloads.records.check_name import CheckName  # noqa: E402
@@ -55,7 +55,8 @@ def times_shares(trial: TrialResult, folder: Path, events: Events) -> Iterator[S
     except ValueError:
         worker = None
     if worker is not None and worker.times_apart_s is not None:
-        yield CheckName.TIMES, abs(worker.times_apart_s) / TIMES_APART_S
+        allowed_s = LATE_S if worker.times_apart_s > 0 else TIMES_APART_S
+        yield CheckName.TIMES, abs(worker.times_apart_s) / allowed_s
     last = {event["event"]: event for event in events}
     segments, calls_s = segments_of(events), last.get("window_ended", {}).get("calls_s")
     if not segments or not calls_s:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,9 +30,10 @@ OPTIONS = [
 
 
 @contextmanager
-def chromium() -> Iterator[Browser]:
+def chromium(**variables: str) -> Iterator[Browser]:
+    """A browser with these variables beside the test's own."""
     with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=str(CHROMIUM), args=OPTIONS)
+        browser = started.chromium.launch(executable_path=str(CHROMIUM), args=OPTIONS, env=os.environ | variables)
         try:
             yield browser
         finally:

@@ -34,7 +34,7 @@ SAMPLES_HEAD = (
 )
 EPOCHS = [Epoch(1.5, 40, 1280, 2.2 / (epoch + 1), 0.1, 2.0 / (epoch + 1), 0.5 + 0.04 * epoch) for epoch in range(10)]
 
-REAL = Path(__file__).resolve().parents[2] / "reports" / "published" / "2026-11-26-amd-epyc-quick" / "results.tar.xz"
+REAL = Path(__file__).resolve().parents[2] / "published" / "2026-11-26-amd-epyc-quick" / "results.tar.xz"
 CONDITIONS: tuple[dict[str, Any], ...] = (  # a chapter each
     {},
     {"dataset": "cifar10"},
@@ -52,7 +52,7 @@ def write_raw(folder: Path, log: str = "", rows: int = 100) -> None:
         lines.append(f"{10**12 + row * 10**8},{busy_s},{busy_s},{(100 + row) * 2**20}" + "," * 15)
     (folder / "samples.csv").write_text("\n".join(lines) + "\n")
     events = [("started", 0), ("imported", 1.0), ("window_started", 5.0), ("window_ended", 9.0), ("finished", 9.5)]
-    counted = {"window_ended": {"steps": 100, "images": 3200}}
+    counted = {"window_ended": {"steps": 100, "images": 3200, "segments": [[10**12 + 5 * 10**9, 10**12 + 9 * 10**9]]}}
     told = [json.dumps({"event": e, "t_ns": int(10**12 + at * 10**9), **counted.get(e, {})}) for e, at in events]
     (folder / "events.jsonl").write_text("\n".join(told) + "\n")
     (folder / "log.txt").write_text(log)

@@ -1,13 +1,16 @@
-"""Run inside a framework's environment: python left_as_found.py ADAPTER_MODULE OUT_FILE [SIZE ...]
+"""Run inside a framework's environment: python left_as_found.py ADAPTER_MODULE OUT_FILE [SIZE ...|DONE ...]
 
-Trains as a worker does, and does in between what a worker does around its steps. Writes JSON: by what was done, how
-many threads the process then has, and how often a training step is interrupted. With sizes: the same by batch size.
+Trains as a worker does, and does in between what a worker does around its steps. Writes JSON. By what was done: how
+many threads the process then has, how often a training step is interrupted, what of a freed block the heap gives back.
+With sizes: the same by batch size. With names of what is done: after these alone.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
@@ -22,17 +25,27 @@ import settings  # noqa: E402
 
 from adapters.base import Adapter  # noqa: E402
 from adapters.worker import end_probe, host, trial  # noqa: E402
+from adapters.worker.middle_probe import MiddleProbe  # noqa: E402
+from adapters.worker.prepare import Prepared  # noqa: E402
 from adapters.worker.trainer import Trainer  # noqa: E402
 from workloads.catalogue.osu_cnn import OSU_CNN  # noqa: E402
-from workloads.heap import settle_heap  # noqa: E402
+from workloads.datasets import Split  # noqa: E402
+from workloads.heap import LARGEST_RAISING_BYTES, settle_heap  # noqa: E402
 from workloads.layers import Dense  # noqa: E402
+from workloads.records.end_evidence import MIDDLE_FILE  # noqa: E402
+from workloads.records.job import ON_DEMAND, Cell, Draw, Installation, Passes, Placement, Task, TrialSpec  # noqa: E402
 from workloads.spec import OptimizerSpec, Workload  # noqa: E402
 from workloads.weights import draw  # noqa: E402
 
 COUNT, EVALUATED, BATCH = 512, 128, 8  # images; 128 have 393,216 elements, from 200,000 on MXNet copies otherwise
 ROUNDS, SETTLING, STEPS = 3, 4, 7
+FILLERS = 4  # free places as large as a block that a heap is thought to have
 UNITS = 256  # a kernel of 262,144 weights in front of as many units
 MOMENTUM = OptimizerSpec.named("momentum")
+SPEC = TrialSpec(
+    Cell("tried", BATCH, ON_DEMAND), Task(OSU_CNN.name, "drawn", MOMENTUM, "default", "host"), Passes(2, "keep"),
+    Placement("cpu", settings.THREADS, {}), Installation("here", "-"), Draw(0, 0), {}, 1.0, 60.0, "test",
+)  # fmt: skip
 
 Counts = dict[str, float]
 
@@ -62,7 +75,31 @@ def count(adapter: Adapter, size: int) -> Counts:
             steps.append(np.array(host.interruptions()) - before)
         rounds.append(np.median(steps[SETTLING:], axis=0))
     faults, switches = np.min(rounds, axis=0).tolist()
-    return {"threads": threads(), "page_faults": faults, "context_switches": switches}
+    counts = {"threads": threads(), "page_faults": faults, "context_switches": switches}
+    return counts | {"given_back_mib": given_back_mib()}
+
+
+def given_back_mib() -> float:
+    """Return how much of a freed block the kernel gets back; the block is as large as a settled heap keeps.
+
+    Blocks before it fill what is free below the heap's top, so it lies there: what is freed elsewhere always stays.
+    Memory is asked, not page faults: with huge pages the next block would have few of them.
+    """
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = (
+        ctypes.c_void_p,
+        [ctypes.c_size_t],
+        [ctypes.c_void_p],
+    )
+    *fillers, block = [libc.malloc(LARGEST_RAISING_BYTES) for _ in range(1 + FILLERS)]
+    ctypes.memset(block, 1, LARGEST_RAISING_BYTES)
+    before = host.resident_bytes()
+    libc.free(block)
+    after = host.resident_bytes()
+    for filler in reversed(fillers):
+        libc.free(filler)
+    assert before is not None and after is not None
+    return (before - after) / 2**20
 
 
 def count_memory(adapter: Adapter) -> None:
@@ -81,13 +118,24 @@ def replace_network(adapter: Adapter) -> None:
     build(adapter, OSU_CNN)
 
 
-def main(adapter: Adapter, sizes: list[int]) -> dict[str, Counts]:
-    """What is found, by what was done before."""
+def ask_in_the_middle(adapter: Adapter, split: Split) -> None:
+    """As in a trial, between two evaluations."""
+    rows = np.arange(8 * BATCH, dtype=np.int32).reshape(-1, BATCH)
+    prepared = Prepared(split, split, rows, (OSU_CNN, MOMENTUM, {}, 0))
+    with tempfile.TemporaryDirectory() as folder:
+        MiddleProbe(SPEC, OSU_CNN, prepared, Path(folder)).ask(Trainer(adapter), 1, rows)
+        with np.load(Path(folder) / MIDDLE_FILE) as saved:
+            assert "reason" not in saved.files, str(saved["reason"])
+
+
+def main(adapter: Adapter, sizes: list[int], names: list[str]) -> dict[str, Counts]:
+    """Return what is found, by what was done before."""
     chance = np.random.default_rng(0)
     images = chance.integers(0, 256, (COUNT, *OSU_CNN.input_shape), dtype=np.uint8)
     labels = chance.integers(0, OSU_CNN.classes, COUNT, dtype=np.int32)
     settle_heap()
     adapter.open("cpu", settings.THREADS, "default", "float32", "host", "on-demand")
+    found: dict[str, Counts] = {"open": {"threads": threads()}}
     adapter.load(images, labels)
     build(adapter, OSU_CNN)
     if sizes:
@@ -99,14 +147,20 @@ def main(adapter: Adapter, sizes: list[int]) -> dict[str, Counts]:
         "evaluation": lambda: trial.evaluate(adapter, images, labels, EVALUATED),
         "probe": lambda: adapter.probe(images[:EVALUATED], labels[:EVALUATED]),
         "network": lambda: replace_network(adapter),
+        "load": lambda: adapter.load(images, labels),
+        "middle": lambda: ask_in_the_middle(adapter, Split(images, labels)),
     }
-    found = {}
-    for name, do in done.items():
-        do()
+    for name in names or done:
+        done[name]()
         found[name] = count(adapter, BATCH)
     return found
 
 
 if __name__ == "__main__":
-    told = main(import_module(sys.argv[1]).Adapter(), [int(size) for size in sys.argv[3:]])
+    chosen = sys.argv[3:]
+    told = main(
+        import_module(sys.argv[1]).Adapter(),
+        [int(word) for word in chosen if word.isdigit()],
+        [word for word in chosen if not word.isdigit()],
+    )
     Path(sys.argv[2]).write_text(json.dumps(told))

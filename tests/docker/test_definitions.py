@@ -202,6 +202,7 @@ def test_a_secret_is_no_more_than_mounted() -> None:
     assert not re.search(r"^(COPY|ADD|ARG|ENV).*(secret|pip\.conf|apt\.conf|certificates)", text, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_mxnet_of_nvidia_installs_no_other_mxnet_and_a_worker_needs_no_newer_python_than_it_has() -> None:
     environment = read(PROJECT, "mxnet", "cuda-nvidia")
     assert (environment.pins, environment.python, environment.in_base) == ("", "3.10", True)

@@ -220,7 +220,7 @@ class Faults:
     def at_calls(self, fault: str, seed: int) -> list[Point]:
         """This fault at one drawn call of each of its files: every file of a trial meets one of FAULTS.
 
-        `make test-faults` draws from all files and faults.
+        `make measure-faults` draws from all files and faults.
         """
         draw = random.Random(f"{fault} {seed}")
         names = sorted({Path(call.path).name for _, call in self.all_calls if call.path.startswith(OF_TRIALS)})

@@ -1,4 +1,4 @@
-"""make test-faults: a fault at each of so many points, drawn by a seed; every promise that does not hold is printed.
+"""make measure-faults: a fault at each of so many points, drawn by a seed; every promise that does not hold is printed.
 
 python tests/faults/measure_faults.py POINTS SEED [FOLDER]
 """

@@ -20,7 +20,7 @@ from workloads.records.stored import result_of
 
 ROOT = Path(__file__).parents[2]
 CORPUS = ROOT / "tests" / "reports" / "corpus"
-PUBLISHED = ROOT / "reports" / "published"
+PUBLISHED = ROOT / "published"
 SECOND = 10**9
 ROWS = 30  # of a table that is mutated: what is wrong in one row is wrong in any
 sys.path.append(str(ROOT / "tests" / "reports"))

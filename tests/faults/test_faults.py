@@ -1,4 +1,4 @@
-"""A seeded few of the points of `make test-faults`, through the real command line."""
+"""A seeded few of the points of `make measure-faults`, through the real command line."""
 
 from __future__ import annotations
 

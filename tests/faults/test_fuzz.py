@@ -108,8 +108,16 @@ def windowed(segments: list[list[int]]) -> bytes:
         ("events", b"[1]\n", "events.jsonl: line 1: no event"),
         ("events", b"[" * 5000 + b"\n", "events.jsonl: line 1: nested without end"),
         ("events", b'{"event": "started", "t_ns": 5}\n{"event": "built", "t_ns": 4}\n', "line 2: t_ns 4 is before"),
-        ("events", b'{"event": "window_ended", "t_ns": 5, "steps": 1, "images": 1}\n' * 2, "before it has begun"),
-        ("events", b'{"event": "window_ended", "t_ns": 5, "steps": 1, "images": 1}\n', "before it has begun"),
+        (
+            "events",
+            b'{"event": "window_ended", "t_ns": 5, "steps": 1, "images": 1, "segments": [[1, 5]]}\n' * 2,
+            "before it has begun",
+        ),
+        (
+            "events",
+            b'{"event": "window_ended", "t_ns": 5, "steps": 1, "images": 1, "segments": [[1, 5]]}\n',
+            "before it has begun",
+        ),
         ("events", windowed([]), "line 2: "),
         ("events", windowed([[1, 3], [2, 4]]), "line 2: segments of the window that do not follow one another"),
         ("events", windowed([[2, 2]]), "line 2: segments of the window that do not follow one another"),

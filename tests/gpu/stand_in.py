@@ -155,10 +155,12 @@ class Replay:
 
     def result(self, spec: TrialSpec, start_s: float, end_s: float, images: int = 1000) -> TrialResult:
         """Of a trial with its steady window there."""
+        start_ns, end_ns = (ZERO_NS + round(edge_s * SECOND) for edge_s in (start_s, end_s))
+        counted = {"steps": 10, "images": images, "segments": [[start_ns, end_ns]]}
         events = [
-            {"event": Event.WINDOW_STARTED, "t_ns": ZERO_NS + round(start_s * SECOND)},
-            {"event": Event.WINDOW_ENDED, "t_ns": ZERO_NS + round(end_s * SECOND), "steps": 10, "images": images},
-            {"event": Event.FINISHED, "t_ns": ZERO_NS + round(end_s * SECOND)},
+            {"event": Event.WINDOW_STARTED, "t_ns": start_ns},
+            {"event": Event.WINDOW_ENDED, "t_ns": end_ns, **counted},
+            {"event": Event.FINISHED, "t_ns": end_ns},
         ]
         (self.folder / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
         ended = Ended(read_events(self.folder / "events.jsonl"), Outcome(0, False, 12.0), Status.OK, None)

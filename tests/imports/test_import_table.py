@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from each import for_each
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("workloads", "adapters", "runner", "reports")
@@ -78,6 +79,7 @@ def violations(source: str, file: Path, own: Mapping[str, frozenset[str]]) -> li
     return [f"{file}:{line}: imports {name}" for line, name in targets(source, file) if not allowed(name)]
 
 
+@pytest.mark.slow
 def test_every_file_imports_only_what_its_room_may() -> None:
     own = own_modules(ROOT)
     assert [said for file in FILES for said in violations((ROOT / file).read_text(encoding="utf-8"), file, own)] == []
@@ -111,8 +113,8 @@ def test_the_table_is_held_over_every_adapter_and_the_neutral_room() -> None:
     assert {Path(f"adapters/{name}/adapter.py") for name in TABLE} <= set(FILES)
 
 
-@pytest.mark.parametrize(
-    ("file", "source"),
+@for_each(
+    "file, source",
     [
         ("workloads/new.py", "import torch"),
         ("workloads/new.py", "from runner import plan"),

@@ -94,6 +94,7 @@ def decisions(tree: ast.Module, known: dict[str, set[str]]) -> Iterator[tuple[in
             yield from ((operand.lineno, text) for text in texts_in(operand, known) if SENTENCE.search(text))
 
 
+@pytest.mark.slow
 def test_nothing_is_decided_by_the_words_of_a_sentence() -> None:
     seen = {
         (str(path.relative_to(ROOT)), text): line

@@ -1,6 +1,7 @@
-"""Other machines within this one: what a processor, a home, a path, a locale or a Python may be elsewhere.
+"""Other machines within this one: what a processor, a home, a path, a locale, a Python or a neighbour may be elsewhere.
 
-Each is a small study of all three frameworks by the runner itself, whole: probes, memory workers, trials, report.
+Each is a small study by the runner itself, whole: probes, memory workers, trials, report. All but the one beside
+busy neighbours have all three frameworks.
 `python -m pytest tests/matrix` prints what came of them as a table.
 """
 
@@ -10,6 +11,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -194,6 +197,29 @@ def run(place: Machine, folder: Path) -> Run:
     printed = (done.stdout + done.stderr).decode(errors="replace")
     seen = [json.loads(line) for line in (project / "seen.jsonl").read_text(encoding="utf-8").splitlines()]
     return Run(place, done.returncode, printed, by_cell(results), seen)
+
+
+# On the core of its argument, until it is ended; not for ever where nobody is left to end it.
+BUSY = """
+import os, sys, time
+os.sched_setaffinity(0, {int(sys.argv[1])})
+until_s = time.monotonic() + 300
+while time.monotonic() < until_s:
+    pass
+"""
+
+
+@contextmanager
+def busy_neighbours() -> Iterator[None]:
+    """A process that computes on each core that this one may use."""
+    cores = sorted(os.sched_getaffinity(0))
+    started = [subprocess.Popen([sys.executable, "-c", BUSY, str(core)]) for core in cores]
+    try:
+        yield
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
 
 
 HEAD = ("machine", "framework", "status", "gate", "images/s", "what its libraries chose")

@@ -9,11 +9,24 @@ from pathlib import Path
 
 import machines
 import pytest
-from conftest import QuickRun
-from machines import HEAD, PROCESSORS, Machine, bare_place, narrow_place, other_python, rows, without_shm
+from conftest import QuickRun, by_cell
+from copied import add_framework, copy_project, report_in, run_in
+from machines import (
+    HEAD,
+    PROCESSORS,
+    SMALL,
+    Machine,
+    bare_place,
+    busy_neighbours,
+    narrow_place,
+    other_python,
+    rows,
+    without_shm,
+)
 from tabulate import tabulate
 
 from workloads.records.check_name import CheckName
+from workloads.records.status import Status
 
 BARE, NARROW = 0, 2  # of PROCESSORS
 
@@ -170,3 +183,26 @@ def test_the_runner_runs_by_python_3_12(bare: machines.Run, python: tuple[str, s
         "3.12"
     }
     assert all(result["machine"]["python"].startswith("3.12.") for result in bare.cells.values())
+
+
+def test_a_trial_beside_busy_neighbours_keeps_what_they_cannot_change_and_is_no_failure(tmp_path: Path) -> None:
+    project, results = copy_project(tmp_path / "project"), tmp_path / "results"
+    report_in(project, "md")
+    add_framework(tmp_path / "adapters", "again")  # the referee, judged as any framework
+    with busy_neighbours():
+        done = run_in(project, *SMALL, "--framework", "again", "--adapters", tmp_path / "adapters", "--isolation",
+                      "here", "--results", results)  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    (result,) = by_cell(results).values()
+    assert result["status"] in (Status.OK, Status.CONTENDED), result["reason"]
+    (epoch,) = result["epochs"]
+    assert epoch["train_loss"] > 0 and epoch["test_loss"] > 0
+    figures = {name: figure["value"] for name, figure in result["figures"].items()}
+    assert figures["test_accuracy"] == epoch["test_accuracy"] > 0
+    assert figures["host_memory_peak_bytes"] > 2**20 and figures["parameters_bytes"] == 1640
+    (verdict,) = [check for check in result["checks"] if check["name"] == CheckName.GATE]
+    assert verdict["passed"] and verdict["detail"].startswith("held against the referee")
+    report = (results / "report" / "report.md").read_text(encoding="utf-8")
+    withheld = "1 of 1 trial contended: their speed, usage, energy, power and times are withheld"
+    assert (withheld in done.stdout) == (result["status"] == Status.CONTENDED)
+    assert f"{100 * epoch['test_accuracy']:.2f} %" in report and "MiB, peak resident size" in report

@@ -13,8 +13,11 @@ import pytest
 from conftest import PATIENT, PROJECT, REAL_FRAMEWORKS, ROOT, TINY, Cells, by_cell
 from copied import run_in
 
+from reports import load, parity
+from reports.conditions import sections
 from runner.environments.definition import read
 from workloads.records.check_name import CheckName
+from workloads.records.job import OF_THE_CALLER
 
 EXAMPLES = ROOT / "examples"
 CHECKED = {CheckName.GATE, CheckName.END_EVALUATION}  # not the last updates: all is learnt, they are rounding
@@ -49,7 +52,12 @@ def trusted_of(frameworks: tuple[str, ...], done: subprocess.CompletedProcess[st
 def assert_trusted(result: dict[str, Any]) -> None:
     """It ended well and the gate looked at it and had nothing to say."""
     assert (result["status"], result["reason"]) == ("ok", None)
-    assert {check["name"] for check in result["checks"] if check["passed"]} >= CHECKED
+    assert names_of_passed(result) >= CHECKED
+
+
+def names_of_passed(result: dict[str, Any]) -> set[str]:
+    """Checks of a result that passed."""
+    return {check["name"] for check in result["checks"] if check["passed"]}
 
 
 @pytest.mark.parametrize(
@@ -96,17 +104,39 @@ def test_the_study_runs_as_it_is_written(tmp_path: Path, forgetful: Path) -> Non
     assert result["spec"]["task"]["optimizer"]["name"] == "adamw"
 
 
-def test_two_builds_of_one_framework_are_two_rows_each_checked(tmp_path: Path) -> None:
-    python = read(PROJECT, "mxnet", "cpu").interpreter
-    done = subprocess.run(
-        [EXAMPLES / "two_builds.sh", "mxnet", python, python, *TINY, "--device", "cpu", "--batch-size", "16",
-         "--epochs", "1", "--window", "0.5", *PATIENT, "--results", tmp_path],
-        capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=600,
-    )  # fmt: skip
+def test_two_builds_of_one_framework_are_two_rows_of_one_report_each_checked(tmp_path: Path) -> None:
+    python = read(PROJECT, "pytorch", "cpu").interpreter
+    command = [
+        EXAMPLES / "two_builds.sh", "pytorch", python, python, *TINY, "--device", "cpu", "--batch-size", "16",
+        "--epochs", "1", "--window", "0.5", *PATIENT, "--results", tmp_path,
+    ]  # fmt: skip
+    run = partial(subprocess.run, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=600)
+    done = run(command)
     assert done.returncode == 0, done.stdout + done.stderr
-    cells = by_cell(tmp_path)
-    assert set(cells) == {("mxnet@stable", 16), ("mxnet@other", 16)}
-    for result in cells.values():
-        assert_trusted(result)
+    cells, builds = by_cell(tmp_path), {"pytorch@stable", "pytorch@other"}
+    assert set(cells) == {(build, 16) for build in builds}
+    for (build, _), result in cells.items():
+        assert result["status"] in ("ok", "contended"), result["reason"]  # on a machine that others use, too
+        assert names_of_passed(result) >= CHECKED
+        assert_checked_as_build_of(result, str(python))
+        assert build in done.stdout
+    report = (tmp_path / "report" / "report.md").read_text()
+    assert "| PyTorch @stable " in report and "| PyTorch @other " in report
     speed = (tmp_path / "report" / "speed.md").read_text()
     assert "stable" in speed and "other" in speed
+    (section,), _ = sections(load.read(tmp_path).results)
+    pairs = parity.compare(section)[["framework_a", "framework_b"]].to_numpy()
+    assert [set(pair) for pair in pairs] == [builds]
+    assert run([*command, "--plan"]).stdout.count("finished") == sum(
+        result["status"] == "ok" for result in cells.values()
+    )
+
+
+def assert_checked_as_build_of(result: dict[str, Any], python: str) -> None:
+    """It ran by this interpreter, was held against the referee, and says what the build is."""
+    assert result["spec"]["installation"]["isolation"] == OF_THE_CALLER
+    gate = [check for check in result["checks"] if check["name"] == CheckName.GATE]
+    assert gate[0]["passed"] and gate[0]["detail"].startswith("held against the referee")
+    facts = result["machine"]["interpreter"]
+    assert facts["path"] == python and "Build settings" in facts["configuration"]
+    assert result["facts"]["packages"]["torch"] == result["facts"]["framework_version"]

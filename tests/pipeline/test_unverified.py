@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import PATIENT, TINY, by_cell, run_runner
 from copied import add_framework, copy_project, run_in, without_reports
+from mistaken import DOUBLED, add_mistaken
 
 from workloads.records.check_name import JUDGE, CheckName
 from workloads.records.result import Check, TrialResult
@@ -22,23 +23,6 @@ CONDITIONS = (
     *("--batch-size", 16, "--epochs", 1, "--window", 0.5, "--threads", 1),
 )
 COMMAND = ("--framework", "numpy", *WRONG, *CONDITIONS)
-DOUBLED = "doubled", "optimizer = replace(optimizer, learning_rate=2 * optimizer.learning_rate)"
-
-
-def add_mistaken(adapters: Path, name: str, build: str) -> None:
-    """The referee, but for a line that changes what it is asked to build."""
-    add_framework(adapters, name, label=f'"{name}"')
-    (adapters / name / "adapter.py").write_text(
-        f"""\
-from dataclasses import replace
-from adapters.numpy import adapter
-
-class Adapter(adapter.Adapter):
-    def build(self, workload, optimizer, weights, seed):
-        {build}
-        super().build(workload, optimizer, weights, seed)
-"""
-    )
 
 
 @pytest.fixture(scope="module")

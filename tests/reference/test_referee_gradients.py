@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from differences import BLOCK, EVERYTHING, GATE, TRANSFORMER, Array, a_pass, assert_close, central_difference
+from each import for_each
 
 from adapters.base import Probe
 from adapters.numpy.adapter import LOSSES, Adapter
@@ -100,18 +103,24 @@ TOKEN_LAYERS = [
 VECTOR_LAYERS = [(Dense("d", 3), (5,)), (residual("b", (Dense("c", 2), HardSwish("s"), Dense("d", 5))), (5,))]
 
 
+FAMILIES: dict[str, Sequence[tuple[Layer, Shape]]] = {
+    "convolutions": [case for case in IMAGE_LAYERS if case[0].name == "c"],
+    "pools": [case for case in IMAGE_LAYERS if case[0].name not in ("b", "c")],
+    "branches of an image": [case for case in IMAGE_LAYERS if case[0].name == "b"],
+    "vector": VECTOR_LAYERS,
+    "token": TOKEN_LAYERS,
+    "elementwise": [(layer, shape) for layer in ELEMENTWISE for shape in ((3, 4, 2), (6,))],
+    "smooth": [(layer, shape) for layer in SMOOTH for shape in ((3, 4, 3), (4, 6), (6,))],
+}
+
+
 @pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
-@pytest.mark.parametrize(
-    ("layer", "shape"),
-    [
-        *IMAGE_LAYERS,
-        *VECTOR_LAYERS,
-        *TOKEN_LAYERS,
-        *((layer, shape) for layer in ELEMENTWISE for shape in ((3, 4, 2), (6,))),
-        *((layer, shape) for layer in SMOOTH for shape in ((3, 4, 3), (4, 6), (6,))),
-    ],
-)
-def test_a_layers_gradients_are_its_finite_differences(layer: Layer, shape: Shape, training: bool) -> None:
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_layers_gradients_are_its_finite_differences(family: str, training: bool) -> None:
+    for_each("layer, shape", FAMILIES[family])(assert_gradients_are_finite_differences)(training=training)
+
+
+def assert_gradients_are_finite_differences(layer: Layer, shape: Shape, training: bool) -> None:
     generator = np.random.Generator(np.random.PCG64(11))
     x = generator.normal(scale=4, size=(5, *shape))  # wide enough for every bend
     trained: dict[str, Array] = {}
@@ -233,6 +242,7 @@ def built(workload: Workload) -> tuple[Adapter, Array, Array]:
     return adapter, images, generator.integers(0, workload.classes, 6).astype(np.int32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workload", NETWORKS, ids=lambda workload: workload.name)
 def test_a_networks_gradients_are_its_finite_differences(workload: Workload) -> None:
     adapter, images, labels = built(workload)

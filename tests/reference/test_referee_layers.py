@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from differences import Array, a_pass
+from each import for_each
 
 from adapters.numpy.layers import FORWARD, sequence
 from adapters.numpy.passes import Forward, Pass
@@ -324,8 +325,8 @@ def test_dropout_draws_a_fresh_mask_each_time_and_the_same_ones_from_the_same_se
     assert not np.array_equal(masks(a_pass({}, seed=4))[0], first)
 
 
-@pytest.mark.parametrize(
-    ("layer", "x", "y", "slopes"),
+@for_each(
+    "layer, x, y, slopes",
     [
         (Relu("r"), [-2, 0, 3], [0, 0, 3], [0, 0, 1]),
         (Relu6("r"), [-1, 0, 3, 5.75, 6.5], [0, 0, 3, 5.75, 6], [0, 0, 1, 1, 0]),

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from each import for_each
 
 from adapters.base import MEMORY_KINDS
 from adapters.numpy.adapter import Adapter
@@ -102,8 +103,8 @@ def trained(spec: OptimizerSpec, dtype: type, steps: int = 3) -> tuple[Adapter, 
     return adapter, weights, losses
 
 
-@pytest.mark.parametrize("rule", [sgd, momentum, nesterov, adam, adamw, rmsprop])
-@pytest.mark.parametrize("epsilon", [1e-7, 0.1])
+@for_each("rule", [sgd, momentum, nesterov, adam, adamw, rmsprop])
+@for_each("epsilon", [1e-7, 0.1])
 def test_the_first_three_updates_follow_the_contracts_formula(
     rule: Callable[[OptimizerSpec], list[float]], epsilon: float
 ) -> None:

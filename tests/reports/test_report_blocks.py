@@ -38,6 +38,7 @@ def many(effect: float, **settings: float) -> list[Contrast]:
     return [contrast_of(5, effect, generator, **settings) for _ in range(400)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("drift", [0.0, 0.3])
 def test_the_interval_holds_the_true_effect_as_often_as_it_says_also_under_drift(drift: float) -> None:
     found = many(0.01, drift=drift)
@@ -46,18 +47,21 @@ def test_the_interval_holds_the_true_effect_as_often_as_it_says_also_under_drift
     assert abs(np.mean([each.shift.value for each in found]) - 0.01) < 0.0007
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("drift", [0.0, 0.3])
 def test_a_size_that_is_as_fast_as_its_neighbours_is_seldom_said_to_be_another(drift: float) -> None:
     wrong = np.mean([each.verdict in ("faster", "slower") for each in many(0.0, drift=drift)])
     assert wrong < 0.08
 
 
+@pytest.mark.slow
 def test_the_smallest_effect_that_could_have_been_found_is_found_four_times_in_five() -> None:
     detectable = float(np.sqrt(np.mean([each.detectable**2 for each in many(0.0)])))
     found = np.mean([each.verdict == "faster" for each in many(detectable)])
     assert 0.7 < found < 0.92
 
 
+@pytest.mark.slow
 def test_rounds_of_one_process_are_no_independent_repeats() -> None:
     """What a process has of its own does not go away by more rounds in it."""
     few, lots = (many(0.0, rounds=rounds, process_spread=0.01) for rounds in (20, 80))

@@ -67,6 +67,7 @@ def test_a_study_of_blocks_is_published_with_its_page_picture_findings_and_claim
     assert "Training: powers of two are faster an image than their neighbours" in index
 
 
+@pytest.mark.slow
 def test_the_page_can_be_made_again_from_the_archive(results: Path, tmp_path: Path) -> None:
     folder = publish.publish(results, tmp_path / "published", CREDIT).folder
     archive.unpack(folder / archive.ARCHIVE, tmp_path / "again")

@@ -6,7 +6,7 @@ import itertools
 from pathlib import Path
 from typing import Any
 
-import pytest
+from each import for_each
 from stored import store, trial
 from test_report_styles import CLEARLY, SIGHTS, apart
 from written import make, numbers, rows, run
@@ -33,8 +33,8 @@ def test_builds_have_names_of_their_own_behind_their_framework_whatever_comes_fi
     assert [display_name(name) for name in BUILDS] == ["PyTorch", "PyTorch @nightly", "PyTorch @stable"]
 
 
-@pytest.mark.parametrize("framework", KNOWN)
-@pytest.mark.parametrize("sight", SIGHTS)
+@for_each("framework", KNOWN)
+@for_each("sight", SIGHTS)
 def test_two_builds_differ_in_colour_from_every_framework_with_every_colour_vision(framework: str, sight: str) -> None:
     colours = [style.colour for style in styles([*KNOWN, f"{framework}@a", f"{framework}@b"]).values()]
     for one, other in itertools.combinations(colours, 2):

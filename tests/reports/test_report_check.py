@@ -114,7 +114,13 @@ def events_of(value: dict[str, float], epochs: int) -> list[dict[str, Any]]:
     return [
         *events,
         {"event": "window_started", "t_ns": started, "peak_resident_bytes": 2 * resident},
-        {"event": "window_ended", "t_ns": ended, "peak_resident_bytes": resident, **counted},
+        {
+            "event": "window_ended",
+            "t_ns": ended,
+            "peak_resident_bytes": resident,
+            "segments": [[started, ended]],
+            **counted,
+        },
     ]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from each import for_each
 from test_report_check import GOOD, found, log, nvidia_smi, plain, printed
 from written import run
 
@@ -182,8 +183,8 @@ def test_a_number_within_a_word_for_an_unknown_value_is_no_value(
     assert "power.draw [W]: mean 25.00 W" in figures(capsys, path)[str(path)]
 
 
-@pytest.mark.parametrize(
-    ("column", "kind"),
+@for_each(
+    "column, kind",
     [
         ("attempt", ""), ("attempts", ""), ("wallclock", ""), ("wall_clock", ""), ("total_power_w", "power"),
         ("gtemp", "temperature"), ("gpuTempC", "temperature"), ("temperature.gpu", "temperature"),

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
+from each import for_each
 from stored import on_gpu, trial
 
 from reports.conditions import sections
@@ -52,8 +53,8 @@ def card(framework: str, size: int, usage: float, mib: float = 600.0, repeat: in
     return replace(result, figures=result.figures | {name: Figure(value, "NVML") for name, value in known.items()})
 
 
-@pytest.mark.parametrize(
-    ("claim", "in_table", "in_chart"),
+@for_each(
+    "claim, in_table, in_chart",
     [
         # 22.13 24.65 against 5.65 5.65 and 9.59 9.98
         ("At 4 and 8 MXNet has the highest GPU usage", HOLDS, HOLDS),
@@ -226,8 +227,8 @@ def test_a_jump_is_at_least_twice(values: dict[int, Point], outcome: Outcome) ->
     assert claim_tests.jumps(values, 64, 128).outcome is outcome
 
 
-@pytest.mark.parametrize(
-    ("values", "outcome"),
+@for_each(
+    "values, outcome",
     [
         (repeated(1, s32=65, s64=69, s128=66, s256=60), Outcome.HOLDS),  # 68 > 66
         (repeated(1, s32=65, s128=69, s256=60), Outcome.HOLDS),

@@ -251,6 +251,7 @@ def test_claims_of_a_study_are_tested_by_its_own_results_alone() -> None:
     assert claims_across.of_sections(sections(others)[0]) == []
 
 
+@pytest.mark.slow
 def test_a_report_of_series_begins_with_what_its_claims_come_to(tmp_path: Path) -> None:
     plain, better = [percent - 5 for percent in FALLING], [percent + 4 for percent in FALLING]
     results = store(

@@ -242,6 +242,7 @@ def test_usage_is_shown_and_never_judged(tmp_path: Path) -> None:
     assert found.effect[0] == pytest.approx((50 * 51 * 52 / (90 * 91 * 92)) ** (1 / 3))
 
 
+@pytest.mark.slow
 def test_a_ten_percent_regression_is_found_among_cells_with_one_percent_noise(tmp_path: Path) -> None:
     drawn = random.Random(5)
     sizes = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
@@ -356,6 +357,27 @@ def test_accuracies_of_different_inputs_are_not_paired(tmp_path: Path) -> None:
     other: dict[str, Any] = {"inputs": {"order": InputFile("inputs/order.npy", "11")}}
     found = cell(compared(tmp_path, repeats([1, 2, 3]), repeats([1, 2, 3], **other)), "accuracy")
     assert "the inputs differ between a and b: repeats are not paired" in found.notes
+
+
+def test_advised_repeats_count_runs_with_the_same_inputs_once(tmp_path: Path) -> None:
+    """Three repeats in two runs on each side: the estimate is made of three pairs, and so is the advice."""
+
+    def side(name: str, *accuracies: float) -> Path:
+        for run, hour in enumerate(("10", "12")):
+            changes: dict[str, Any] = {"started_at": f"2025-11-2{1 + (name == 'b')}T{hour}:00:00+00:00"}
+            trials = repeats([100, 101, 102], **changes)
+            told = [with_figures(one, test_accuracy=value) for one, value in zip(trials, accuracies, strict=True)]
+            store(tmp_path / name / str(run), *told)
+        return tmp_path / name
+
+    found = compare(side("a", 0.70, 0.71, 0.72), side("b", 0.71, 0.70, 0.74))
+    once = compared(tmp_path / "once", *(
+        [with_figures(one, test_accuracy=value) for one, value in zip(repeats([1, 2, 3]), values, strict=True)]
+        for values in ((0.70, 0.71, 0.72), (0.71, 0.70, 0.74))
+    ))  # fmt: skip
+    several, single = cell(found, "accuracy"), cell(once, "accuracy")
+    assert (several.n_a, several.repeats, single.repeats) == (6, 3, 3)
+    assert several.repeats_needed(1) == single.repeats_needed(1) > 3
 
 
 def test_the_gate_passes_fails_and_says_that_it_cannot_tell(tmp_path: Path) -> None:

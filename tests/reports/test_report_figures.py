@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from charted import SIZES, chart, charts, line
+from each import for_each
 from matplotlib import rc_context
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
@@ -48,7 +49,7 @@ def stacked(x: tuple[float, ...], *parts: tuple[float | None, ...]) -> Chart:
 
 
 def drawn(one: Chart, layout: Layout = USUAL) -> Figure:
-    with rc_context(figures.SETTINGS | layout.size.settings):
+    with figures.styled(layout.size):
         return figures.drawn(one, layout)
 
 
@@ -86,6 +87,20 @@ def test_a_pdf_has_truetype_fonts_and_no_date(tmp_path: Path) -> None:
     assert b"What is to be seen." in pdf
 
 
+@pytest.mark.parametrize(
+    "theirs",
+    ["font.size: 30\naxes.facecolor: black\nlines.linewidth: 9", "text.usetex: True", "font.family: STIXGeneral"],
+)
+def test_no_matplotlibrc_of_the_caller_decides_how_a_chart_looks(theirs: str, tmp_path: Path) -> None:
+    usual = figures.draw(three(), tmp_path / "usual")
+    (tmp_path / "matplotlibrc").write_text(theirs)
+    with rc_context(fname=tmp_path / "matplotlibrc"):  # as matplotlib reads the one of the working folder
+        there = figures.draw(three(), tmp_path / "there")
+        page = figures.svg(three())
+    assert len(there) == 3 and [path.read_bytes() for path in there] == [path.read_bytes() for path in usual]
+    assert page == figures.svg(three()) and ">TensorFlow<" in page
+
+
 def test_only_the_formats_asked_for_are_drawn(tmp_path: Path) -> None:
     assert figures.draw(three(), tmp_path / "a", ("md", "svg", "csv")) == [tmp_path / "a.svg"]
     assert figures.draw(three(), tmp_path / "b", ("md",)) == []
@@ -98,6 +113,7 @@ def test_nothing_is_imported_for_drawing_before_a_chart_is_drawn() -> None:
     assert run.stdout.strip() == "False"
 
 
+@pytest.mark.slow
 def test_the_same_chart_gives_the_same_files(tmp_path: Path) -> None:
     both = chart(three().panels[0].series, stacked(SIZES, (1.0,) * 9, (2.0,) * 9).panels[0].series)
     first, second = ([path.read_bytes() for path in figures.draw(both, tmp_path / name)] for name in ("a", "b"))
@@ -367,12 +383,13 @@ CROWDS = {
 LAYOUTS = {name: Layout(size) for name, size in FIGURE_SIZES.items()} | {"bare column": Layout(COLUMN, bare=True)}
 
 
-@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CROWDS)
+@for_each("layout", LAYOUTS.values())
 def test_no_text_leaves_the_picture_or_lies_upon_another(name: str, layout: Layout) -> None:
     figure = drawn(CROWDS[name], layout)
     canvas: Any = FigureCanvasAgg(figure)  # matplotlib leaves its methods without types
-    with rc_context(figures.SETTINGS | layout.size.settings):
+    with figures.styled(layout.size):
         canvas.draw()
     inside = figure.bbox
     texts = [*figure.texts, *figure.legends[0].get_texts()]
@@ -430,9 +447,7 @@ def test_labels_of_close_batch_sizes_do_not_overlap_and_what_has_no_room_has_no_
     assert [label.get_text() for label in drawn(several).axes[0].get_xticklabels()] == labels
 
 
-@pytest.mark.parametrize(
-    ("panels", "columns"), [(1, 1), (2, 2), (3, 3), (4, 4), (5, 3), (6, 3), (7, 4), (8, 4), (9, 3), (10, 4), (13, 4)]
-)
+@for_each("panels, columns", [(1, 1), (2, 2), (3, 3), (4, 4), (5, 3), (6, 3), (7, 4), (8, 4), (9, 3), (10, 4), (13, 4)])
 def test_panels_stand_in_rows_as_full_as_can_be(panels: int, columns: int) -> None:
     assert figures.columns_of(panels, 4) == columns
 

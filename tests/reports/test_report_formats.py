@@ -230,6 +230,7 @@ def test_several_folders_need_a_place_for_their_report(tmp_path: Path, capsys: p
     assert {row["framework"] for row in numbers(tmp_path / "out" / "speed.csv")} == {"pytorch", "mxnet"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("formats", "shown"),
     [(("md", "pdf", "svg", "png"), "![{alt}](speed.png)"), (("md", "pdf"), "\n[{alt}](speed.pdf)")],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from each import for_each
 
 from reports.order import Order, Point, extreme, of_cell, order, p_beyond
 
@@ -23,8 +24,8 @@ def published(value: float) -> Point:
     return Point(value, value, value, 0)
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "expected"),
+@for_each(
+    "a, b, expected",
     [
         (sure(10, 1), sure(7, 1), Order.ABOVE),
         (sure(7, 1), sure(10, 1), Order.BELOW),

@@ -48,6 +48,7 @@ def edited(folder: Path, change: Callable[[dict[str, Any]], object]) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_tables_and_writes_the_report_beside_the_results(tmp_path: Path) -> None:
     ran = run_program(store(tmp_path / "Ergebnisse für Ω 1", *study()), "--tables")
     assert (ran.returncode, ran.stderr) == (0, "")
@@ -57,6 +58,7 @@ def test_the_command_prints_the_tables_and_writes_the_report_beside_the_results(
     assert "27 trials: 27 ok" in report.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_an_ascii_terminal_gets_the_tables_too(tmp_path: Path) -> None:
     ran = run_program(store(tmp_path, trial(dataset="фото")), "--tables", PYTHONIOENCODING="ascii")
     assert (ran.returncode, ran.stderr) == (0, "")
@@ -259,6 +261,7 @@ def test_a_missing_folder_is_a_report_error(tmp_path: Path) -> None:
     assert not (tmp_path / "report").exists()
 
 
+@pytest.mark.slow
 def test_the_usual_formats_have_the_page_and_every_chart(tmp_path: Path) -> None:
     ran = run(store(tmp_path, *study()), "--format", *export.USUAL)
     report = tmp_path / "report"
@@ -289,6 +292,7 @@ def test_a_folder_that_a_run_still_writes_into_is_reported_as_such(tmp_path: Pat
     assert "a run is still writing" not in afterwards and "## Still being written" not in afterwards
 
 
+@pytest.mark.slow
 def test_the_run_that_asks_for_its_report_is_not_called_unfinished(tmp_path: Path) -> None:
     results = store(tmp_path, trial())
     asks = (

@@ -148,6 +148,23 @@ def test_power_energy_and_gpm_are_told_on_a_gpu_and_what_no_trial_has_is_one_lin
     assert not (out / "tensor-active.md").exists()
 
 
+def test_power_and_energy_say_how_far_they_may_be_off_where_a_trial_knows(tmp_path: Path) -> None:
+    known = {"power_error_w": Figure(4.2, "NVML"), "energy_resolution_percent": Figure(0.5, "NVML")}
+    close = {"power_error_w": Figure(0.42, "NVML"), "energy_resolution_percent": Figure(0.05, "NVML")}
+    unknown = {name: Figure(None, "NVML", reason="no counter") for name in known}
+    trials = [on_gpu(trial(repeat=repeat, batch_size=32)) for repeat in range(3)]
+    told = [replace(one, figures=one.figures | more) for one, more in zip(trials, (known, close, unknown), strict=True)]
+    lines = {"power": "GPU power, may be off by: 0.420 to 4.20 W.",
+             "energy": "GPU energy, resolution of the counter: 0.0500 to 0.500 %."}  # fmt: skip
+    out, without = report(tmp_path / "known", *told), report(tmp_path / "unknown", *trials[:2], told[2])
+    for name, line in lines.items():
+        for file in (f"{name}.md", "report.md"):
+            assert line in (out / file).read_text(), (name, file)
+        assert line.partition(":")[0] not in (without / f"{name}.md").read_text()
+    columns = {row["repeat"]: [row[name] for name in known] for row in numbers(out / "trials.csv")}
+    assert columns == {"0": ["4.2", "0.5"], "1": ["0.42", "0.05"], "2": ["", ""]}
+
+
 def test_a_quantity_that_one_trial_has_is_a_table_with_a_dash_for_the_others(tmp_path: Path) -> None:
     known = on_gpu(trial("pytorch", 32))
     known = replace(known, figures=known.figures | {"tensor_active_percent": Figure(7.0, "GPM")})

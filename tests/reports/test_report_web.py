@@ -171,6 +171,7 @@ def test_what_does_not_fit_is_left_out_by_name_and_the_page_stays_within_its_lim
     assert "left out of this page for its size" in html.partition('id="trials-table"')[2].partition("</section>")[0]
 
 
+@pytest.mark.slow
 def test_a_table_without_room_is_named_with_its_length(quick: Path) -> None:
     html = web.page(report_of(quick, rows=40_000))
     assert len(html.encode()) < web.LIMIT_BYTES
@@ -210,7 +211,7 @@ def write_samples(folder: Path, rows: list[tuple[float, float | None, float | No
         lines.append(",".join("" if told.get(name) is None else str(told[name]) for name in COLUMNS))
     (folder / "samples.csv").write_text("\n".join(lines) + "\n")
     events = (("started", 0), ("window_started", 2), ("window_ended", 4))
-    counted = '"steps": 1, "images": 1'
+    counted = '"steps": 1, "images": 1, "segments": [[2000000000, 4000000000]]'
     written = (f'{{"event": "{name}", "t_ns": {s * 10**9}, {counted}}}\n' for name, s in events)
     (folder / "events.jsonl").write_text("".join(written))
 

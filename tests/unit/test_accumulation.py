@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import make_spec, varied
+from each import for_each
 from probed import IMAGES, LABELS, ORDER, PLAIN, SEED, opened
 
 from adapters.base import Floats, Order, parts
@@ -34,8 +35,8 @@ RULE = OptimizerSpec.named("momentum")
 BATCH, K, EPOCHS = 4, 3, 2  # of 30 images: updates of 12, 12 and 6 images, the last in parts of 4 and 2
 
 
-@pytest.mark.parametrize("largest", [1, 2, 7, 16, 300, 1024, 5000])
-@pytest.mark.parametrize("global_batch", [1, 2, 13, 1000, 1024, 1009])
+@for_each("largest", [1, 2, 7, 16, 300, 1024, 5000])
+@for_each("global_batch", [1, 2, 13, 1000, 1024, 1009])
 def test_a_global_batch_goes_through_in_the_fewest_parts_that_fit(global_batch: int, largest: int) -> None:
     count, size = parts_of(global_batch, largest)
     assert size <= largest and (count - 1) * largest < global_batch

@@ -66,7 +66,7 @@ def trained(steps: int = 125, images: int = 4000) -> Timed:
         (Event.EPOCH_TRAINED, 6, epoch),
         (Event.EPOCH_EVALUATED, 6.5, {"epoch": 0, "test_loss": 0.5, "test_accuracy": 0.9}),
         (Event.WINDOW_STARTED, 7, {}),
-        (Event.WINDOW_ENDED, 12, {"steps": steps, "images": images}),
+        (Event.WINDOW_ENDED, 12, {"steps": steps, "images": images, "segments": [[7 * SECOND, 12 * SECOND]]}),
         (Event.FINISHED, 12.1, {}),
         (Event.HOST_COUNTED, 12.2, {"proportional_bytes": 300}),
         (Event.ALLOCATOR_COUNTED, 12.3, {"counts": {"parameters": 2**20, "gradients": "inside the step"}}),

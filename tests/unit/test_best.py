@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
+from each import for_each
 from published_curve import of_curve
 
 from runner.batch_size.best import FAILURES, FEWEST, LIMIT, best
@@ -54,8 +55,8 @@ def verdicts(answer: Best) -> dict[int, Compared]:
     return {ratio.batch_size: ratio.verdict for ratio in answer.ratios}
 
 
-@pytest.mark.parametrize("name", CURVES)
-@pytest.mark.parametrize("seed", [1, 2])
+@for_each("name", CURVES)
+@for_each("seed", [1, 2])
 def test_with_little_noise_the_answer_is_the_smallest_size_within_two_percent(name: str, seed: int) -> None:
     answer = best(noisy(CURVES[name], 0.001, seed), 4096, seed=seed)
     assert answer.batch_size == right(CURVES[name])
@@ -94,7 +95,7 @@ def random_curve(drawn: np.random.Generator) -> Curve:
     return lambda size: min(cut * 1000, bell(size)) * (1.0 if size.bit_length() % 2 else 1 - teeth)
 
 
-@pytest.mark.parametrize("seed", range(24))
+@for_each("seed", range(24))
 def test_whatever_the_curve_and_the_noise_what_is_stated_is_so_and_what_is_shown_supports_it(seed: int) -> None:
     drawn = np.random.default_rng(seed)
     curve, noise, largest = random_curve(drawn), drawn.uniform(0, 0.07), int(drawn.integers(1, 5000))

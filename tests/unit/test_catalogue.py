@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from each import for_each
 
 from workloads.catalogue.cats_dogs_cnn import CATS_DOGS_CNN
 from workloads.catalogue.cats_dogs_cnn_32 import CATS_DOGS_CNN_32
@@ -153,7 +154,7 @@ def parts(block: int) -> dict[str, tuple[Layer, Shape]]:
     return {layer.name.removeprefix(prefix): (layer, shape) for layer, shape in walk if layer.name.startswith(prefix)}
 
 
-@pytest.mark.parametrize("block", range(1, 16))
+@for_each("block", range(1, 16))
 def test_a_mobilenet_block_has_the_papers_shapes_and_layers(block: int) -> None:
     side, smaller, entering, expanded, leaving, kernel, squeeze, activation, added = BLOCKS[block - 1]
     found = parts(block)

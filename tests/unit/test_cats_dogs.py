@@ -78,6 +78,7 @@ def test_with_test_all_what_is_beyond_the_thousand_is_tested_with_too_and_valida
     assert not set(every.members["train"]) & set(every.members["test"])
 
 
+@pytest.mark.slow
 def test_the_archive_itself_may_be_named_and_nothing_of_it_is_unpacked(archive: Path, tmp_path: Path) -> None:
     before = hashlib.sha256(archive.read_bytes()).hexdigest(), sorted(archive.parent.iterdir())
     images = of_archive(PETS, archive, test_all=False)
@@ -91,6 +92,7 @@ def test_the_archive_itself_may_be_named_and_nothing_of_it_is_unpacked(archive: 
     assert before == (hashlib.sha256(archive.read_bytes()).hexdigest(), sorted(archive.parent.iterdir()))
 
 
+@pytest.mark.slow
 def test_several_processes_read_the_same_archive(
     archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,6 +134,7 @@ BROKEN: Mapping[str, tuple[bytes, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", BROKEN)
 def test_what_has_a_header_and_cannot_be_decoded_is_named_or_left_out(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -210,6 +213,7 @@ def test_too_few_sound_images_are_refused(tmp_path: Path) -> None:
         found(tmp_path, count=999)
 
 
+@pytest.mark.slow
 def test_a_changed_archive_is_opened_anew(tmp_path: Path) -> None:
     first = found(tmp_path).survey(QUIET).content
     assert found(tmp_path).survey(QUIET).content == first

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -156,6 +157,12 @@ def test_what_a_run_alone_can_tell_is_not_made_again_from_its_files() -> None:
 
 def trained(seconds: float, images: int = 1000) -> Epoch:
     return Epoch(seconds, 32, images, 1.0, 0.1, 1.0, 0.5)
+
+
+def test_an_epoch_with_another_number_of_steps_than_its_images_need_fails_a_check() -> None:
+    whole, short = trained(1.0), replace(trained(1.0), steps=31)
+    found = [each for each in figure_checks(make_spec(), OSU, {}, [whole, short]) if each.name == "steps of an epoch"]
+    assert [(each.passed, each.detail) for each in found] == [(False, "epoch 1: 1000 images in 31 steps, expected 32")]
 
 
 @pytest.mark.parametrize(

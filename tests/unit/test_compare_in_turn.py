@@ -70,6 +70,7 @@ def test_two_builds_are_two_sides_of_their_framework_alone(project: Project, tmp
         (["first", "second", "--results=there"], "--results: not for compare"),
         (["first", "second", "--isolation", "here"], "--isolation here: commits are compared in virtual environments"),
         (["first", "second", "--framwork", "numpy"], "did you mean --framework"),
+        (["first", "second", "--rnus", "2"], "did you mean --runs"),
         (["first"], "two commits, or two builds as FRAMEWORK=PATH, come first"),
     ],
 )

@@ -16,7 +16,7 @@ from workloads.records.samples import COLUMNS, Samples
 SECOND = 10**9
 FOUND: dict[str, Any] = {
     Event.WINDOW_STARTED: {"t_ns": 2 * SECOND},
-    Event.WINDOW_ENDED: {"t_ns": 7 * SECOND, "steps": 1, "images": 1},
+    Event.WINDOW_ENDED: {"t_ns": 7 * SECOND, "steps": 1, "images": 1, "segments": [[2 * SECOND, 7 * SECOND]]},
 }
 
 

@@ -32,7 +32,7 @@ SECOND = 10**9
 WORKER = 4711
 EVENTS: dict[str, Any] = {
     Event.WINDOW_STARTED: {"t_ns": 2 * SECOND},
-    Event.WINDOW_ENDED: {"t_ns": 7 * SECOND, "steps": 1, "images": 1},
+    Event.WINDOW_ENDED: {"t_ns": 7 * SECOND, "steps": 1, "images": 1, "segments": [[2 * SECOND, 7 * SECOND]]},
 }
 ACCOUNT = {
     "source": "cpu.stat", "reason": None, "quota_cores": 0.1, "periods": 1109, "throttled_periods": 705, "calls": 80,

@@ -45,6 +45,7 @@ def test_images_that_are_there_twice_count_twice_in_what_is_planned_and_what_is_
         asked(*STAND_IN, "--batch-size", 2400, "--last-batch", "drop")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("workload", "shape"), [("cats-dogs-cnn", (10, 10, 3)), ("cats-dogs-cnn-32", (10, 10, 3))])
 def test_the_archive_is_decoded_for_a_plan_as_for_the_run(workload: str, shape: Shape, tmp_path: Path) -> None:
     pets_archive.write(tmp_path, count=1000)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import PROJECT, make_spec
+from each import for_each
 
 from runner.gate import trial_end
 from runner.gate.trial_end import EVALUATION, GROSS, LOSSES, ROUNDINGS, TURNED, UPDATES, checks, gather
@@ -137,8 +138,8 @@ def test_what_differs_at_the_end_is_named_with_its_size_and_what_is_allowed(
     assert failed(trial(end)) == {name: detail}
 
 
-@pytest.mark.parametrize("beyond", [1.0 + 1e-9, 1.001, 1.02, 1.4])
-@pytest.mark.parametrize("allowed", [EVALUATION, 1.9e-4, 2.04e-4, 0.109, 3e7])
+@for_each("beyond", [1.0 + 1e-9, 1.001, 1.02, 1.4])
+@for_each("allowed", [EVALUATION, 1.9e-4, 2.04e-4, 0.109, 3e7])
 def test_a_failed_comparison_is_visibly_false_and_one_that_held_is_visibly_true(allowed: float, beyond: float) -> None:
     def hold(text: str) -> bool:
         shown, bound = map(float, text.rstrip(")").split(" (allowed "))

@@ -14,6 +14,7 @@ import numpy as np
 import psutil
 import pytest
 from conftest import PROJECT, ROOT, living_children, make_spec
+from each import for_each
 from probed import IMAGES, LABELS, OPTIMIZER, ORDER, PLAIN
 
 from adapters.base import Floats, Order
@@ -384,9 +385,9 @@ def test_evaluations_of_a_short_last_batch_or_of_all_but_the_first_that_are_wron
     assert min(apart(end.evaluation) for end in wrong) > 0.01
 
 
-@pytest.mark.parametrize("split", [1, 7, 30, 360, 10_000])
-@pytest.mark.parametrize("batch_size", [1, 4, 7, 128, 1437])
-@pytest.mark.parametrize("most", [4, 64])
+@for_each("split", [1, 7, 30, 360, 10_000])
+@for_each("batch_size", [1, 4, 7, 128, 1437])
+@for_each("most", [4, 64])
 def test_images_of_the_ends_evaluation_are_of_several_batches_and_always_of_the_last(
     split: int, batch_size: int, most: int
 ) -> None:

@@ -15,16 +15,20 @@ from conftest import make_spec
 from runner.ask import Ended
 from runner.event_times import EventTimes
 from runner.launch import Outcome
-from runner.results.assemble import TIMES_APART_S, Records, ending, times_checks
+from runner.results.assemble import Records, ending
+from runner.results.attempt import Attempt, read
+from runner.results.times import TIMES_APART_S, times_checks
 from workloads.records.check_name import COUNTS, CheckName
 from workloads.records.events import Event
 from workloads.records.figures import FOREIGN_CPU, Figure
 from workloads.records.files import EVENTS_FILE
+from workloads.records.job import TrialSpec
 from workloads.records.result import Check
-from workloads.records.samples import COLUMNS
+from workloads.records.samples import COLUMNS, Samples
 from workloads.records.status import Status
 
 SECOND = 10**9
+EMPTY = {column: np.empty(0) for column in COLUMNS}
 
 
 class Worker:
@@ -35,6 +39,7 @@ class Worker:
     ) -> None:
         self.path, self.slowness, self.late_s = folder / EVENTS_FILE, slowness, late_s
         self.now_ns = self.began_ns = 100 * SECOND
+        self.used_s, self.sampled = 0.0, list[tuple[int, float]]()
         monkeypatch.setattr(time, "monotonic_ns", lambda: self.now_ns)
         self.times = EventTimes(self.path)
 
@@ -51,6 +56,30 @@ class Worker:
                 self.times.look()
             if tenth % 7 == 6:
                 self.write()
+
+    def pass_s(self, seconds: float, cores: float = 1.0, look_each_s: float = 0.05) -> None:
+        """Time in which so many cores are used; the sampler reads each 0.1 s."""
+        for tick in range(1, round(100 * seconds) + 1):
+            self.now_ns += SECOND // 100
+            self.used_s += cores / 100
+            if tick % 10 == 5:
+                self.sampled.append((self.now_ns, round(self.used_s, 2)))
+            if tick % round(100 * look_each_s) == 0:
+                self.times.look()
+
+    def write_at(self, event: Event, t_ns: int, **data: Any) -> None:
+        with self.path.open("a") as file:
+            file.write(json.dumps({"event": event, "t_ns": t_ns, **data}) + "\n")
+
+    def verdict(self, spec: TrialSpec | None = None) -> Check:
+        """That of its times, as the runner makes it of what it saw."""
+        self.times.look()
+        outcome = Outcome(0, False, 1.0, times_apart_s=self.times.apart_s(), doubtful_events=self.times.doubtful())
+        times, sums = np.array(self.sampled, float).reshape(-1, 2).T
+        samples: Samples = {column: np.full(len(times), np.nan) for column in COLUMNS}
+        samples |= {"t_ns": times, "cpu_s": sums}
+        (check,) = times_checks(spec or make_spec(), Ended([], outcome, Status.OK, None), samples)
+        return check
 
     def apart_s(self) -> float | None:
         self.times.look()
@@ -90,25 +119,140 @@ def test_what_another_worker_wrote_before_and_lines_that_are_no_events_count_for
     assert worker.apart_s() == 0.0
 
 
+def window_of(worker: Worker, claimed_s: float, cores: float = 1.0, look_each_s: float = 0.05) -> int:
+    """A window of 5 s that is claimed to be as long; the claimed time of its end."""
+    began_ns = worker.now_ns
+    worker.write_at(Event.WINDOW_STARTED, began_ns)
+    worker.pass_s(5.0, cores, look_each_s)
+    return began_ns + round(claimed_s * SECOND)
+
+
+@pytest.mark.parametrize("cores", [1.0, 2.0])
+def test_a_clock_a_tenth_slow_in_a_window_of_five_seconds_is_seen(
+    cores: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = Worker(tmp_path, monkeypatch)
+    worker.write_at(Event.WINDOW_ENDED, window_of(worker, 4.5, cores))
+    check = worker.verdict()
+    assert not check.passed and check.name in COUNTS
+    assert "0.50 s or more after its time, and the worker did not wait: it used" in check.detail
+
+
+def test_a_segment_that_is_reported_short_is_seen_where_the_event_itself_has_its_true_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = Worker(tmp_path, monkeypatch)
+    began_ns, claimed_ns = worker.now_ns, window_of(worker, 4.5)
+    worker.write_at(Event.WINDOW_ENDED, worker.now_ns, segments=[[began_ns, claimed_ns]])
+    assert not worker.verdict().passed
+
+
+def test_a_segment_of_an_epoch_ends_long_before_the_window_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = Worker(tmp_path, monkeypatch)
+    began_ns, ended_ns = worker.now_ns, window_of(worker, 5.0)
+    worker.pass_s(3.0)
+    worker.write_at(Event.EPOCH_TRAINED, worker.now_ns)
+    worker.write_at(Event.WINDOW_ENDED, worker.now_ns, segments=[[began_ns, ended_ns]])
+    assert worker.verdict().passed
+
+
+def test_a_fast_clock_is_seen_for_no_event_is_seen_before_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = Worker(tmp_path, monkeypatch)
+    worker.write_at(Event.WINDOW_ENDED, window_of(worker, 5.5))
+    worker.pass_s(1.0)
+    check = worker.verdict()
+    assert not check.passed and "s late (0.1 s allowed)" in check.detail
+
+
+@pytest.mark.parametrize("spun_s", [0.0, 0.2])
+def test_a_worker_that_a_busy_disk_holds_up_is_not_accused(
+    spun_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its idle threads may spin for a moment."""
+    worker = Worker(tmp_path, monkeypatch)
+    stamped_ns = window_of(worker, 5.0, cores=2.0)
+    worker.pass_s(spun_s, cores=2.0)
+    worker.pass_s(2.0, cores=0.0)
+    worker.write_at(Event.WINDOW_ENDED, stamped_ns)
+    worker.pass_s(1.0)
+    check = worker.verdict()
+    assert check.passed and "s early (3.0 s allowed)" in check.detail
+
+
+def test_a_worker_that_was_seldom_looked_at_or_sampled_is_not_accused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, look_each_s in enumerate((2.5, 0.05)):
+        (tmp_path / str(number)).mkdir()
+        worker = Worker(tmp_path / str(number), monkeypatch)
+        worker.times.look()
+        ended_ns = window_of(worker, 5.0, look_each_s=look_each_s)
+        if number == 0:  # it goes on, and the runner does not look
+            worker.write_at(Event.WINDOW_ENDED, ended_ns)
+            worker.pass_s(2.0, look_each_s=5.0)
+        else:  # it is held up, and the sampler stands still, so that nobody knows what it used
+            worker.now_ns += 2 * SECOND
+            worker.times.look()
+            worker.used_s += 1.0
+            worker.write_at(Event.WINDOW_ENDED, ended_ns)
+        worker.pass_s(0.3)
+        assert worker.verdict().passed
+
+
+@pytest.mark.parametrize("placed", [{"memory_limit_bytes": 2**30}, {"devices": 2, "threads": 2}])
+def test_processor_time_of_other_processes_or_of_the_kernel_accuses_nobody(
+    placed: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = make_spec()
+    worker = Worker(tmp_path, monkeypatch)
+    worker.write_at(Event.WINDOW_ENDED, window_of(worker, 4.0))
+    assert not worker.verdict().passed
+    assert worker.verdict(replace(spec, placement=replace(spec.placement, **placed))).passed
+
+
 def checked(apart_s: float | None = 0.0, **ended: Any) -> dict[str, Check]:
     """By name, of a window of 2 s in two segments."""
     window = {"event": Event.WINDOW_ENDED, "t_ns": 5, "segments": [[0, SECOND], [2 * SECOND, 3 * SECOND]], **ended}
     events = [{"event": Event.WINDOW_STARTED, "t_ns": 0}, window]
     seen = Ended(events, Outcome(0, False, 1.0, times_apart_s=apart_s), Status.OK, None)
-    return {check.name: check for check in times_checks(seen)}
+    return {check.name: check for check in times_checks(make_spec(), seen, EMPTY)}
 
 
-@pytest.mark.parametrize(("apart_s", "passed"), [(0.0, True), (-2.9, True), (-3.1, False), (3.1, False)])
+@pytest.mark.parametrize(("apart_s", "passed"), [(0.0, True), (-2.9, True), (-3.1, False), (0.2, False)])
 def test_times_that_the_runner_cannot_have_seen_leave_no_number(apart_s: float, passed: bool) -> None:
     check = checked(apart_s)[CheckName.TIMES]
     assert check.passed is passed and CheckName.TIMES in COUNTS
-    assert f"up to {abs(apart_s):.2f} s {'early' if apart_s < 0 else 'late'} (3 s allowed)" in check.detail
+    assert f"up to {abs(apart_s):.2f} s {'late (0.1' if apart_s > 0 else 'early (3.0'} s allowed)" in check.detail
+
+
+def test_what_is_doubtful_is_judged_again_from_the_stored_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = Worker(tmp_path, monkeypatch)
+    worker.write_at(Event.WINDOW_ENDED, window_of(worker, 4.5))
+    worker.times.look()
+    doubtful = worker.times.doubtful()
+    outcome = Outcome(0, False, 1.0, times_apart_s=worker.times.apart_s(), doubtful_events=doubtful)
+    ended = Ended([], outcome, Status.OK, None)
+    Attempt("2026-11-26T09:00:00+00:00", {}, None).ended(ended, {}).store(tmp_path)
+    again = read(tmp_path).with_events([])
+    assert again is not None and again.outcome == outcome and len(doubtful) == 1
+
+
+def test_a_window_begins_with_its_first_segment() -> None:
+    check = checked(segments=[[SECOND // 2, SECOND]])[CheckName.TIMES]
+    assert not check.passed and check.detail == "the first segment begins 0.50 s after the window that it begins"
 
 
 def test_of_a_worker_that_nobody_looked_at_nothing_is_said() -> None:
     assert checked(None) == {}
     unseen = Ended([], None, Status.OK, None)
-    assert list(times_checks(unseen)) == [] == list(times_checks(replace(unseen, outcome=Outcome(0, False, 1.0))))
+    assert list(times_checks(make_spec(), unseen, EMPTY)) == []
+    assert list(times_checks(make_spec(), replace(unseen, outcome=Outcome(0, False, 1.0)), EMPTY)) == []
 
 
 @pytest.mark.parametrize(
@@ -124,8 +268,7 @@ def test_calls_add_up_to_their_window_but_for_a_last_update_of_each_segment(call
     ("name", "disturbed"), [(CheckName.TIMES, True), (CheckName.CALLS_ADD_UP, True), (CheckName.CORES, False)]
 )
 def test_a_disturbed_trial_is_tried_again_before_its_times_accuse_it(name: CheckName, disturbed: bool) -> None:
-    empty = {column: np.empty(0) for column in COLUMNS}
-    records = Records(make_spec(), None, Ended([], None, Status.OK, None), empty, empty, {})
+    records = Records(make_spec(), None, Ended([], None, Status.OK, None), EMPTY, EMPTY, {})
     failed = [Check(name, False, "off")]
     calm, busy = ({FOREIGN_CPU.name: Figure(percent, "sampler")} for percent in (1.0, 60.0))
     assert ending(records, calm, failed) == (Status.UNVERIFIED, f"{name}: off")

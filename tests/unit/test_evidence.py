@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from each import for_each
 from probed import DROPPING, OPTIMIZER, PLAIN, everywhere, gathered, moved, opened, through_json, truth
 
 from adapters.numpy import layers
@@ -163,7 +164,7 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
+@for_each("mistake", MISTAKES)
 def test_a_mistake_is_told_by_where_it_begins(mistake: str) -> None:
     adapter, told = MISTAKES[mistake]
     found = through_json(gathered(opened(adapter), DROPPING))
@@ -496,8 +497,8 @@ def test_a_small_rounding_of_a_late_loss_does_not_narrow_what_it_may_be() -> Non
 LOSS = 2.0
 
 
-@pytest.mark.parametrize(
-    ("found", "expected", "told"),
+@for_each(
+    "found, expected, told",
     [
         ([LOSS, 1.9], [LOSS, 1.9], None),
         ([], [LOSS], None),
@@ -524,8 +525,8 @@ def test_losses_are_compared_relatively_step_by_step(found: list[Any], expected:
     assert said is None if told is None else str(said).startswith(told)
 
 
-@pytest.mark.parametrize(
-    ("found", "expected", "told"),
+@for_each(
+    "found, expected, told",
     [
         ([LOSS, 1.9, 5.0], [LOSS, 1.9, 4.1], None),
         ([LOSS, 1.9, 4.0], [LOSS, 1.9, 3.9], "step 3"),

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from conftest import ROOT, make_spec
+from each import for_each
 
 from reports import load
 from reports.quantities import MEMORY_KINDS, QUANTITIES, Quantity
@@ -46,7 +47,7 @@ def test_a_stored_result_with_a_figure_that_nobody_knows_is_unreadable_for_that_
     assert not stored.unreadable[0].other_schema
 
 
-@pytest.mark.parametrize("spec", FIGURES.values(), ids=lambda spec: spec.name)
+@for_each("spec", FIGURES.values())
 def test_a_figure_has_a_label_and_the_unit_of_its_name(spec: figures.FigureSpec) -> None:
     units = {"bytes": "MiB", "percent": "%", "w": "W", "j": "J", "c": "°C", "mhz": "MHz", "accuracy": "%"}
     assert spec.label and FIGURES[spec.name] is spec
@@ -82,7 +83,7 @@ def test_every_figure_is_in_the_description_of_the_files() -> None:
     assert [name for name in FIGURES if f"`{name}`" not in page] == []
 
 
-@pytest.mark.parametrize("quantity", [*QUANTITIES, *MEMORY_KINDS], ids=lambda quantity: quantity.name)
+@for_each("quantity", [*QUANTITIES, *MEMORY_KINDS])
 def test_figures_of_one_table_are_printed_and_judged_alike_and_the_gpus_stands_first(quantity: Quantity) -> None:
     alike = {(s.unit, s.factor, s.decimals, s.better, s.timed, s.learnt, s.full_scale) for s in quantity.figures}
     assert len(alike) == 1

@@ -55,6 +55,7 @@ def test_arrays_hold_the_images_in_the_order_of_the_listing(tmp_path: Path) -> N
     assert cached.counts == {"train": 6, "test": 4} and cached.unreadable == ()
 
 
+@pytest.mark.slow
 def test_several_processes_make_the_same_arrays_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = wanted(a_folder(tmp_path / "photos", train=60, test=1, size=lambda seed: (8 + seed % 5, 9)))
     alone = made(asked, tmp_path / "alone")

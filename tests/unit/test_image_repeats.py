@@ -106,6 +106,19 @@ def test_a_drawn_test_split_keeps_identical_images_on_one_side(tmp_path: Path) -
     assert made(find(folder), tmp_path).findings == ImageFindings(0, 0, 16, 4, 0)
 
 
+def test_a_picture_stored_as_png_and_bmp_that_is_drawn_for_one_side_alone_is_counted_and_named(tmp_path: Path) -> None:
+    """The draw comes before anything is decoded, so it knows files; the count knows pixels."""
+    folder = a_folder(tmp_path / "photos", train=20, test=None)
+    for picture in sorted(folder.glob("train/*/*.png")):
+        Image.open(picture).save(picture.with_suffix(".bmp"))
+    found = listing(folder)
+    sides = [{Path(each.path).with_suffix("") for each in side} for side in (found.train, found.test)]
+    leaked = sides[0] & sides[1]
+    assert leaked and made(find(folder), tmp_path).findings.tested_on_trained == len(leaked)
+    told = [line for line in lines(folder, tmp_path) if "identical to training images" in line]
+    assert len(told) == 1 and told[0].startswith(f"{len(leaked)} of 16 images of the test")
+
+
 def test_an_image_of_two_classes_is_not_drawn_for_the_test(tmp_path: Path) -> None:
     folder = a_folder(tmp_path / "photos", train=20, test=None)
     before = {Path(each.path).name for each in listing(folder).test if each.label == 0}

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from each import for_each
 
 from workloads.layers import (
     Add,
@@ -46,8 +47,8 @@ PARTS = ("query", "key", "value", "output")
 ATTENTION = {f"{part}_{role}": size for part in PARTS for role, size in (("kernel", (6, 6)), ("bias", (6,)))}
 
 
-@pytest.mark.parametrize(
-    ("layer", "entering", "leaving", "parameters", "multiply_adds"),
+@for_each(
+    "layer, entering, leaving, parameters, multiply_adds",
     [
         (Conv2D("c", 4, (3, 2)), (7, 9, 5), (5, 8, 4), {"kernel": (3, 2, 5, 4), "bias": (4,)}, 5 * 8 * 4 * 3 * 2 * 5),
         (Conv2D("c", 1, (7, 9)), (7, 9, 1), (1, 1, 1), {"kernel": (7, 9, 1, 1), "bias": (1,)}, 63),
@@ -142,8 +143,8 @@ def test_what_a_layer_does_unless_told_otherwise() -> None:
     assert squeeze_excite("b", (Relu("r"),)) == Multiply("b", ((), (Relu("r"),)))
 
 
-@pytest.mark.parametrize(
-    ("size", "window", "stride", "before", "after"),
+@for_each(
+    "size, window, stride, before, after",
     [
         (5, 3, 1, 1, 1),
         (6, 3, 1, 1, 1),
@@ -194,7 +195,7 @@ def test_each_axis_has_margins_of_its_own_and_valid_has_none() -> None:
         assert layer.margins((5, 6, 1)) == ((0, 0), (0, 0))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "layer",
     [
         *(layer for kernel in ((5, 3), (3, 5)) for layer in both(kernel, 1, "valid")),
@@ -219,7 +220,6 @@ def test_each_axis_has_margins_of_its_own_and_valid_has_none() -> None:
         squeeze_excite("c", (Tokens("inner"),)),
         squeeze_excite("c", (GlobalAveragePool2D("inner"), Dense("inner2", 2))),
     ],
-    ids=repr,
 )
 def test_a_layer_that_does_not_fit_is_named_with_what_enters_it(layer: Layer) -> None:
     with pytest.raises(ValueError, match=r"^layer c: .*\(4, 4, 1\)"):
@@ -235,7 +235,7 @@ def test_a_kernel_that_exceeds_one_axis_of_a_narrow_image_is_refused() -> None:
             layer.output_shape((9, 2, 1))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "layer",
     [
         *both((1, 1), 1, "same"),
@@ -249,7 +249,6 @@ def test_a_kernel_that_exceeds_one_axis_of_a_narrow_image_is_refused() -> None:
         MultiHeadAttention("c", 1),
         TokenMean("c"),
     ],
-    ids=repr,
 )
 def test_an_image_layer_is_named_where_a_vector_enters_it(layer: Layer) -> None:
     with pytest.raises(ValueError, match=r"^layer c: .*\(16,\)"):

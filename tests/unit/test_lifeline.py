@@ -55,6 +55,7 @@ def all_gone(mark: str) -> list[str]:
     return left
 
 
+@pytest.mark.slow
 def test_of_100_signals_at_a_workers_birth_none_leaves_a_process(tmp_path: Path) -> None:
     """SIGINT, SIGTERM and SIGKILL of the runner, SIGKILL of runner and sampler, 0 to 10 ms after the birth."""
     command = [sys.executable, str(Path(__file__).with_name("births.py")), str(tmp_path), "16", str(SIGNALS)]
@@ -105,6 +106,7 @@ time.sleep(2.5)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gives_up", [False, True])
 def test_processor_time_of_a_daemon_that_left_the_tree_is_the_workers(
     gives_up: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

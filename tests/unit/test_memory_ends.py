@@ -17,7 +17,8 @@ from adapters.base import Adapter
 from adapters.worker.short_memory import out_of_memory
 from runner.ask import ending
 from runner.batch_size.memory_limit import data_peak_bytes, host_limit_bytes, tried
-from runner.launch import Outcome, limit_data
+from runner.family import limit_data
+from runner.launch import Outcome
 from workloads.records.batch_answers import Fit, Limit
 from workloads.records.events import Event, Events
 from workloads.records.result import TrialResult

@@ -22,7 +22,7 @@ SECOND = 10**9
 RANGE_UJ = 262_143_328_850
 EVENTS: dict[str, Any] = {
     Event.WINDOW_STARTED: {"t_ns": 2 * SECOND},
-    Event.WINDOW_ENDED: {"t_ns": 7 * SECOND, "steps": 1, "images": 50},
+    Event.WINDOW_ENDED: {"t_ns": 7 * SECOND, "steps": 1, "images": 50, "segments": [[2 * SECOND, 7 * SECOND]]},
 }
 ACCOUNT = {"source": "energy_uj", "reason": None, "calls": 81, "failures": 0, "first_failure": None}
 

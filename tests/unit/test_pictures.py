@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from each import for_each
 from pictured import noise, save
 from PIL import Image
 
@@ -135,9 +136,9 @@ def test_crop_takes_the_middle_and_stretch_and_pad_take_all() -> None:
     assert np.abs(stretched.astype(int) - [[45, 105], [165, 225]]).max() <= 25
 
 
-@pytest.mark.parametrize("fit", ["stretch", "crop", "pad"])
-@pytest.mark.parametrize(("rows", "columns"), [(2, 301), (301, 2), (7, 5), (5, 7), (3, 3)])
-@pytest.mark.parametrize("shape", [(4, 4, 3), (9, 2, 1), (1, 6, 3)])
+@for_each("fit", ["stretch", "crop", "pad"])
+@for_each("rows, columns", [(2, 301), (301, 2), (7, 5), (5, 7), (3, 3)])
+@for_each("shape", [(4, 4, 3), (9, 2, 1), (1, 6, 3)])
 def test_every_proportion_fits(rows: int, columns: int, shape: tuple[int, int, int], fit: str) -> None:
     assert fitted(noise(rows, columns)[None], shape, fit).shape == (1, *shape)  # type: ignore[arg-type]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from runner.cluster.block import Shard, blocks
 from runner.command.parser import BadInput, run_parser
 from runner.command.plan import Part, Plan, planned_trials
 from runner.command.stable import cells
-from runner.estimate import LIMIT_TIMES, Pace, Paces, column_of, estimate_s, guess_s, limit_s, pace_of
+from runner.estimate import LIMIT_TIMES, Pace, Paces, estimate_s, guess_s, limit_s, pace_of
 from workloads.networks import WORKLOADS
 from workloads.records.figures import Figure
 from workloads.records.job import Cell, Installation, Placement, TrialSpec
@@ -51,12 +52,20 @@ def test_an_estimate_is_corrected_by_the_trials_that_are_most_like_it(tmp_path: 
         timed(cats_dogs(batch_size=32), 3 * guess_s(cats_dogs(batch_size=32), CATS_DOGS, 5 * IMAGES)), tmp_path
     )
     assert pace == pytest.approx(3)
-    alike, column = Pace(spec.memory_id, column_of(spec), pace or 0), Pace("other", column_of(spec), 2.0)
-    other = Pace("other", "mxnet cuda", 0.5)
-    for paces, times in (([alike, column, other], 3), ([column, other], 2), ([other], 0.5), ([], 1)):
+    alike = Pace(spec.memory_id, "numpy", "cpu", "cats-dogs-cnn", pace or 0)
+    network, column = replace(alike, memory_id="", times=2.0), Pace("", "numpy", "cpu", "osu-cnn", 4.0)
+    other, on_gpu = replace(column, framework="mxnet", times=0.5), replace(alike, device_kind="cuda", times=9.0)
+    for paces, times in (
+        ([alike, network, column, other, on_gpu], 3),
+        ([network, column, other, on_gpu], 2),
+        ([column, other, on_gpu], 4),
+        ([other, on_gpu], 0.5),
+        ([on_gpu], 1),
+        ([], 1),
+    ):
         assert estimate_s(spec, CATS_DOGS, IMAGES, [], Paces(paces)) == pytest.approx(times * guess)
     assert estimate_s(spec, CATS_DOGS, IMAGES, [timed(spec, 77.0)], Paces([alike])) == 77.0, "as the cell itself took"
-    plan = Plan([spec], {}, CATS_DOGS, IMAGES).with_stored([], Paces([alike]))
+    plan = Plan([spec], {}, CATS_DOGS, IMAGES, paces=Paces([alike])).with_stored([])
     assert plan.estimates_s == {spec.id: pytest.approx(3 * guess)}
 
 
@@ -75,6 +84,16 @@ def test_the_time_limit_is_600_s_or_more_where_the_estimate_needs_it() -> None:
     assert limit_s(cats_dogs(), CATS_DOGS, 2 * IMAGES, LIMIT_S) == pytest.approx(LIMIT_TIMES * estimate, abs=1)
     assert LIMIT_TIMES * estimate > 2 * 700, "twice the images took 700 s"
     assert Study("s", timeout_s=30).limit_s == 30
+
+
+@pytest.mark.parametrize(("times", "raised"), [(4.0, 4.0), (1.0, 1.0), (0.25, 1.0)])
+def test_a_slower_pace_raises_the_time_limit_and_a_faster_one_does_not_lower_it(times: float, raised: float) -> None:
+    spec, count = cats_dogs(), 2 * IMAGES
+    paces = Paces([Pace(spec.memory_id, "numpy", "cpu", "cats-dogs-cnn", times)])
+    assert limit_s(spec, CATS_DOGS, count, 0.0, paces) == pytest.approx(
+        raised * limit_s(spec, CATS_DOGS, count, 0.0), abs=4
+    )
+    assert limit_s(spec, CATS_DOGS, count, 1e9, paces) == 1e9
 
 
 STUDY = Study("test", batch_sizes=(64, 8), repeats=2)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
+from each import for_each
 
 from adapters.worker import refused_memory
 from adapters.worker.event_log import in_a_line
@@ -36,8 +37,8 @@ MXNET = (
 )
 
 
-@pytest.mark.parametrize(
-    ("message", "size"),
+@for_each(
+    "message, size",
     [
         (PYTORCH, 172_800_000),
         (PYTORCH_GPU, round(20.5 * 2**20)),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import make_spec
+from each import for_each
 
 from workloads.activations import activation_bytes
 from workloads.networks import WORKLOADS
@@ -31,8 +32,8 @@ def verdicts(figures: Mapping[str, float | None], workload: str = "osu-cnn", **c
     return {check.name: check.passed for check in figure_checks(spec, WORKLOADS[workload], made, [])}
 
 
-@pytest.mark.parametrize("rule", OPTIMIZER_NAMES)
-@pytest.mark.parametrize("workload", CATALOGUE)
+@for_each("rule", OPTIMIZER_NAMES)
+@for_each("workload", CATALOGUE)
 def test_a_slot_too_few_is_caught_of_every_rule_and_network(workload: str, rule: OptimizerName) -> None:
     trainable = 4 * WORKLOADS[workload].parameter_count
     name = CheckName.ADAM if rule in ("adam", "adamw") else CheckName.SLOTS

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from each import for_each
 
 from workloads.schedules import LEAST, rates, steps_of
 from workloads.spec import SCHEDULE_NAMES, OptimizerSpec, ScheduleName
@@ -18,9 +19,9 @@ def of(schedule: ScheduleName, steps: int, warm_up: float = 0.0) -> list[float]:
     return every
 
 
-@pytest.mark.parametrize("schedule", SCHEDULE_NAMES)
-@pytest.mark.parametrize("steps", [1, 2, 3, 7, 120, 100_000])
-@pytest.mark.parametrize("warm_up", [0.0, 0.3])
+@for_each("schedule", SCHEDULE_NAMES)
+@for_each("steps", [1, 2, 3, 7, 120, 100_000])
+@for_each("warm_up", [0.0, 0.3])
 def test_every_rate_is_above_0_and_none_above_the_highest(schedule: ScheduleName, steps: int, warm_up: float) -> None:
     every = np.array(of(schedule, steps, 0 if schedule == "one-cycle" else warm_up))
     assert every.shape == (steps,) and every.min() > 0 and every.max() <= 0.5

@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from each import for_each
 
 from workloads.layers import (
     BatchNorm,
@@ -126,7 +127,7 @@ def test_without_dropout_leaves_a_workload_that_has_none_as_it_is() -> None:
     assert not plain.draws
 
 
-@pytest.mark.parametrize(
+@for_each(
     "layer",
     [
         Conv2D("culprit", 2, (5, 3)),
@@ -139,7 +140,7 @@ def test_without_dropout_leaves_a_workload_that_has_none_as_it_is() -> None:
         residual("branch", (Dense("culprit", 10),)),
     ],
 )
-@pytest.mark.parametrize("asked", ["output_shape", "parameter_count", "multiply_adds", "classes"])
+@for_each("asked", ["output_shape", "parameter_count", "multiply_adds", "classes"])
 def test_a_layer_that_does_not_fit_is_named(layer: Layer, asked: str) -> None:
     workload = Workload("w", "", (4, 4, 1), (Relu("innocent"), layer))
     with pytest.raises(ValueError, match=r"culprit.*\(4, 4, 1\)"):

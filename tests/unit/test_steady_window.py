@@ -196,6 +196,7 @@ def window_check(events: Events) -> bool | None:
     return next((check.passed for check in made if check.name == CheckName.WINDOW_SPEED), None)
 
 
+@pytest.mark.slow
 def test_a_batch_size_that_divides_the_split_gives_nothing_to_remember(tmp_path: Path, clock: Clock) -> None:
     spec = varied(SPEC, window_s=20.0)
     right, remembering = (
@@ -205,6 +206,7 @@ def test_a_batch_size_that_divides_the_split_gives_nothing_to_remember(tmp_path:
     assert remembering["steps"] < 1.2 * right["steps"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("adapter", "passed"), [(Slow, True), (Idle, False)])
 def test_a_window_that_trains_nothing_behind_right_epochs_is_too_fast(
     adapter: type[Slow], passed: bool, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch

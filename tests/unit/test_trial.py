@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from conftest import leaves, make_spec, varied
+from each import for_each
 
 from workloads.records.figures import Figure, Method
 from workloads.records.files import write_json
@@ -108,7 +109,7 @@ CHANGED: dict[str, Any] = {
 HARMLESS: dict[str, Any] = {"study": "other", "timeout_s": 61.0}
 
 
-@pytest.mark.parametrize("name", [name for name in leaves(SPEC) if name not in HARMLESS])
+@for_each("name", [name for name in leaves(SPEC) if name not in HARMLESS])
 def test_the_id_changes_with_every_field_that_can_change_a_figure(name: str) -> None:
     assert varied(SPEC, **{name: CHANGED[name]}).id != SPEC.id
 
@@ -178,7 +179,7 @@ def test_one_memory_worker_is_asked_for_all_that_changes_no_memory_and_one_probe
         assert (other.memory_id == SPEC.memory_id) == (name in {**alike, **drawn}), name
 
 
-@pytest.mark.parametrize("name", [field.name for field in fields(OptimizerSpec)])
+@for_each("name", [field.name for field in fields(OptimizerSpec)])
 def test_the_id_changes_with_every_field_of_the_optimizer(name: str) -> None:
     changed: dict[str, Any] = {name: "sgd" if name == "name" else 0.5}
     optimizer = replace(SPEC.task.optimizer, **changed)
@@ -231,8 +232,8 @@ def test_what_json_cannot_say_becomes_null(tmp_path: Path) -> None:
     assert json.loads(path.read_text()) == {"a": None, "b": [None, {"c": None}], "d": [1.5, None], "e": 0.0}
 
 
-@pytest.mark.parametrize(
-    ("change", "told"),
+@for_each(
+    "change, told",
     [
         ({"schema_version": 6}, "schema version 6, this program reads 5"),
         (
@@ -258,7 +259,7 @@ def test_a_result_of_another_make_is_refused(change: dict[str, Any], told: str) 
         TrialResult.from_json(through_json(RESULT.to_json() | change))
 
 
-@pytest.mark.parametrize("name", [field.name for field in fields(TrialResult)])
+@for_each("name", [field.name for field in fields(TrialResult)])
 def test_a_result_that_lacks_a_field_is_refused(name: str) -> None:
     data = through_json(RESULT.to_json())
     del data[name]

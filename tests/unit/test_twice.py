@@ -107,6 +107,7 @@ def test_an_image_that_is_found_damaged_only_when_it_is_decoded_has_no_copy(tmp_
     assert len(cached.unreadable) == 1
 
 
+@pytest.mark.slow
 def test_the_archives_pictures_are_zoomed_from_their_own_size(tmp_path: Path) -> None:
     pets_archive.write(tmp_path, count=1000, size=(20, 16))
     images = twice.of_own(of_archive(DATASETS["cats-dogs"], tmp_path, test_all=False), "zoom-copy")

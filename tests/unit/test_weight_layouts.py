@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from each import for_each
 
 from workloads.catalogue.osu_cnn import OSU_CNN
 from workloads.layers import (
@@ -249,7 +250,7 @@ def test_a_flatten_of_one_pixel_or_one_channel_changes_no_order() -> None:
     assert np.array_equal(native["n/gamma"], weights["n/gamma"])
 
 
-@pytest.mark.parametrize(
+@for_each(
     "layers",
     [
         (Flatten("f"), residual("culprit", (Dense("d", 8),)), Dense("end", 2)),
@@ -258,7 +259,7 @@ def test_a_flatten_of_one_pixel_or_one_channel_changes_no_order() -> None:
         (squeeze_excite("culprit", (Conv2D("c", 2, (1, 1)), Flatten("f"))), Flatten("f2"), Dense("end", 2)),
     ],
 )
-@pytest.mark.parametrize("function", [channels_first, channels_last, outputs_channels_last])
+@for_each("function", [channels_first, channels_last, outputs_channels_last])
 def test_a_branch_whose_features_would_be_in_two_orders_is_refused_by_name(
     layers: tuple[Layer, ...], function: Callable[[Workload, Weights], Weights]
 ) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import make_spec, varied
+from each import for_each
 from numpy.typing import NDArray
 
 from adapters.base import MEMORY_KINDS
@@ -68,8 +69,8 @@ def test_an_epoch_is_cut_into_full_batches_and_a_rest_that_is_kept_or_dropped(
     assert seen == order[: len(seen)].tolist()
 
 
-@pytest.mark.parametrize("batch_size", [1, 3, 4, 10, 16, 25])
-@pytest.mark.parametrize(("timed", "steps"), [(1, 1), (3, 2), (4, 4)])
+@for_each("batch_size", [1, 3, 4, 10, 16, 25])
+@for_each("timed, steps", [(1, 1), (3, 2), (4, 4)])
 def test_each_round_of_the_window_has_every_image_once_in_an_order_that_is_the_same_in_all_frameworks(
     batch_size: int, timed: int, steps: int
 ) -> None:
@@ -97,8 +98,8 @@ def test_no_batch_of_the_window_comes_back_where_the_batch_size_divides_the_spli
     assert len(batches) == 4000
 
 
-@pytest.mark.parametrize("length", [1, 2, 7, 11, 64, 359])
-@pytest.mark.parametrize("timed", [0.3, 1, 3, 11, 1000])
+@for_each("length", [1, 2, 7, 11, 64, 359])
+@for_each("timed", [0.3, 1, 3, 11, 1000])
 def test_calls_are_powers_of_two_of_steps_and_hold_the_batches_in_their_order(length: int, timed: float) -> None:
     trainer = Trainer(Adapter())
     trainer.step_s = CALL_S / (timed + 0.01)
@@ -289,6 +290,7 @@ def probe(results: Results) -> Ran:
     return results.run("probe", kind=Kind.PROBE)
 
 
+@pytest.mark.slow
 def test_disturbed_epochs_are_the_trials_from_weights_that_are_a_little_off(results: Results, ran: Ran) -> None:
     disturbed = results.run("disturbed", kind=Kind.DISTURBED)
     names = ["built", "first_step", "warmed_up", *["epoch_trained", "epoch_evaluated"] * EPOCHS]
@@ -448,6 +450,7 @@ def test_the_worker_trains_in_the_given_order_and_evaluates_after_each_epoch(res
         assert evaluated[epoch]["test_accuracy"] == pytest.approx(accuracy, abs=1 / TEST)
 
 
+@pytest.mark.slow
 def test_the_same_trial_gives_the_same_losses_and_accuracies(results: Results, ran: Ran) -> None:
     def figures(ran: Ran) -> list[Any]:
         keys = ("first_losses", "train_loss", "test_loss", "test_accuracy")
@@ -458,6 +461,7 @@ def test_the_same_trial_gives_the_same_losses_and_accuracies(results: Results, r
     assert len(figures(again)[0]["first_losses"]) == FIRST_LOSSES
 
 
+@pytest.mark.slow
 def test_a_batch_larger_than_the_split_trains_one_step_an_epoch(results: Results) -> None:
     ran = results.run("large", batch_size=TRAIN + 1, epochs=2, window_s=0.01)
     assert ran.exit_code == 0 and ran.named("finished"), ran.log
@@ -473,6 +477,7 @@ def ended(ran: Ran, status: str) -> str:
     return str(ran.events[-1]["reason"])
 
 
+@pytest.mark.slow
 def test_exhausted_memory_is_told_apart_from_a_failure(results: Results) -> None:
     inputs = results.put("order", np.resize(results.order, (2, 40_000)))
     ran = results.run("huge", address_space=2**30, batch_size=40_000, epochs=1, inputs=inputs)
@@ -511,6 +516,17 @@ def test_events_stay_json_when_training_diverges(results: Results) -> None:
     step = ran.named("window_ended")[0]["diverged_step"]
     losses = ran.named("epoch_trained")[0]["first_losses"]
     assert step == 1 + next(number for number, loss in enumerate(losses) if loss is None)
+
+
+def test_a_loss_is_looked_at_once_so_that_a_long_trial_writes_its_windows_end_at_once() -> None:
+    trainer = Trainer(Adapter())
+    trainer.losses = [0.5] * 1000
+    trainer.look_at_losses()
+    trainer.losses[:1000] = [math.nan] * 1000  # nobody looks there again
+    trainer.losses += [0.25]
+    assert trainer.diverged_step is None
+    trainer.losses += [math.inf, 0.1]
+    assert trainer.diverged_step == 1002 == trainer.diverged_step
 
 
 def test_the_window_keeps_the_time_of_every_call(ran: Ran) -> None:

@@ -32,12 +32,12 @@ def _by_id(paths: Iterable[Path]) -> dict[str, list[Path]]:
 
 
 def number(folder: Path) -> int:
-    """Of an attempt's folder."""
+    """Number of an attempt's folder."""
     return int(folder.name.rpartition("-")[2])
 
 
 def next_path(room: Path, name: str) -> Path:
-    """Behind all that there are: a number is not given again where one between was taken out."""
+    """Path after all that there are. A number is not given again where one between was taken out."""
     return room / f"{name}-{1 + max(map(number, of(room, name)), default=0)}"
 
 

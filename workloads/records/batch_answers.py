@@ -16,7 +16,7 @@ NEAR = 0.05  # of the answer: the sizes around it that are told with it
 
 
 class Limit(Word):
-    """What bounds the memory."""
+    """Bound of the memory."""
 
     GPU = "gpu-memory"
     CONTAINER = "container"
@@ -264,7 +264,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Judged:
-    """How an ordinary trial at a found batch size ended: a whole training, with the gate and all other checks."""
+    """Result of an ordinary trial at a found batch size: a whole training, with the gate and all other checks."""
 
     batch_size: int
     status: Status
@@ -274,7 +274,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Answers:
-    """Of one framework; None is what was not asked for."""
+    """Answers of one framework; None is what was not asked for."""
 
     framework: str
     memory: tuple[Point, ...] = ()  # highest bytes of what the limit counts, by batch size

@@ -14,7 +14,7 @@ TURNS = "turns"  # the worker's input: (rounds, sizes), in each row every batch 
 
 
 class Phase(Word):
-    """What the steps of a block do."""
+    """Kind of steps in a block."""
 
     TRAINING = "training"
     EVALUATION = "evaluation"

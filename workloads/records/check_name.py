@@ -8,7 +8,7 @@ JUDGE = "referee"  # in `Check.against`, beside the names of frameworks
 
 
 class CheckName(Word):
-    """What a check holds to be so."""
+    """Claim that a check tests."""
 
     SPEED_IDENTITY = "images/s x step time = batch size"
     STEPS_IDENTITY = "steps of an epoch"

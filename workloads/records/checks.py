@@ -57,7 +57,7 @@ BUSY = (
 def figure_checks(
     spec: TrialSpec, workload: Workload | None, figures: dict[str, Figure], epochs: list[Epoch]
 ) -> list[Check]:
-    """From the figures alone; a check whose figures, or whose workload, are unknown is left out."""
+    """Check the figures alone. A check whose figures, or whose workload, are unknown is left out."""
     return [
         *_split(spec, epochs),
         *_speed(spec, figures),
@@ -229,7 +229,7 @@ def _throttled(figures: dict[str, Figure]) -> Iterator[Check]:
 
 
 def sample_checks(edges: tuple[float, float], samples: Samples) -> list[Check]:
-    """From the samples inside the window whose edges are given in ns of the monotonic clock."""
+    """Check the samples inside the window, whose edges are given in ns of the monotonic clock."""
     inside = (samples["t_ns"] >= edges[0] - PERIOD_S * 1e9) & (samples["t_ns"] <= edges[1])
     times = samples["t_ns"][inside]
     steps = np.diff(times)
@@ -250,7 +250,7 @@ def sample_checks(edges: tuple[float, float], samples: Samples) -> list[Check]:
 
 
 def clock_checks(figures: dict[str, Figure], clocks: list[dict[str, int]]) -> list[Check]:
-    """Where the usage is of the driver's samples, which are stamped with the epoch: was that clock set meanwhile?
+    """Check if the clock was set during the trial: the driver's samples, where the usage is of them, have its time.
 
     `clocks` of meter.json: the same moment as monotonic_ns and epoch_ns, before the worker's life and after it.
     """

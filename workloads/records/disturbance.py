@@ -1,4 +1,4 @@
-"""Whether other processes disturbed a trial, and which of its figures are withheld for it.
+"""Disturbance of a trial by other processes, and which of its figures are withheld for it.
 
 The trial is then `contended`. What others cannot change stays: accuracy, losses, the allocator's and the process's
 memory, the gate's verdict. Each `FigureSpec` says whether it is `disturbable`.

@@ -119,7 +119,7 @@ class TrialMiddle:
 
 @dataclass(frozen=True)
 class TrialEnd(Record):
-    """What is known of a trial's end. `evaluation`, of `images`, and `steps` are empty where `missing` says why."""
+    """Evidence of a trial's end. `evaluation`, of `images`, and `steps` are empty where `missing` says why."""
 
     outstanding: Outstanding | None
     missing: Missing | None = None
@@ -135,7 +135,7 @@ class TrialEnd(Record):
 
 
 def evaluated_images(workload: Workload) -> int:
-    """How many logits the referee recomputes."""
+    """Number of logits that the referee recomputes."""
     most = EVALUATION_MULTIPLY_ADDS // max(1, workload.multiply_adds)
     return min(MOST_EVALUATED, max(FEWEST_EVALUATED, most))
 
@@ -157,7 +157,7 @@ def drawn_images(generator: np.random.Generator, split: int, batch_size: int, mo
 
 
 def follows_whole_gradient(workload: Workload, batch_size: int) -> bool:
-    """Whether the referee computes the last step's gradient of every layer, not of the last alone."""
+    """True if the referee computes the last step's gradient of every layer, not of the last alone."""
     return workload.multiply_adds * batch_size <= BACKWARD_MULTIPLY_ADDS
 
 
@@ -178,7 +178,7 @@ def makes_call(workload: Workload, rule: str, batch_size: int, devices: int) -> 
 
 
 def middle_steps(workload: Workload, rule: str, batch_size: int) -> int:
-    """How many consecutive updates in a trial's middle the referee follows; of one that is no first, all is told."""
+    """Number of consecutive updates in a trial's middle that the referee follows, all but the first in full."""
     one_pass = max(1, workload.multiply_adds * batch_size)
     whole = WHOLE_PASSES if follows_whole_gradient(workload, batch_size) else 1
     first = whole if rule in SHOWN_AT_ONCE else 1

@@ -63,6 +63,7 @@ class FigureSpec:
     better: Literal[-1, 0, 1] = 0  # 1: more is better, -1: less is, 0: neither, or the same finding as another figure
     full_scale: float | None = None  # the value at the top of a chart's axis; None = the data decide
     rare: bool = False  # most machines, or older results, do not tell it: no report mentions it where no trial has it
+    error: str = ""  # the name of the figure that says how far this one may be off
 
 
 def value_of(figures: Mapping[str, Figure], spec: FigureSpec) -> float | None:
@@ -189,7 +190,7 @@ CONTEXT_SWITCHES = FigureSpec(
 INTERRUPTIONS = (PAGE_FAULTS, CONTEXT_SWITCHES)
 
 # Energy and what decides it.
-POWER = _gpu("power_w", "GPU power", "W", None, "W, mean over")
+POWER = _gpu("power_w", "GPU power", "W", None, "W, mean over", error="power_error_w")
 POWER_ERROR = _gpu("power_error_w", "GPU power, may be off by", "W", rare=True)
 POWER_BUSY = _gpu("power_busy_w", "GPU power when busy", "W")
 POWER_LIMIT = _gpu("power_limit_w", "GPU power limit", "W", disturbable=False)  # a setting of the card
@@ -199,7 +200,9 @@ ENERGY_RESOLUTION = _gpu("energy_resolution_percent", "GPU energy, resolution of
 ENERGY_INTEGRATED = _gpu("energy_integrated_j", "GPU energy of the window, integrated", "J")
 # Half of the 95 % interval, from the spread of the power's readings.
 ENERGY_INTEGRATED_ERROR = _gpu("energy_integrated_error_j", "GPU energy, integrated, may be off by", "J", rare=True)
-ENERGY_PER_IMAGE = _gpu("energy_per_image_j", "GPU energy", "J", None, "J an image, over", better=-1)
+ENERGY_PER_IMAGE = _gpu(
+    "energy_per_image_j", "GPU energy", "J", None, "J an image, over", better=-1, error="energy_resolution_percent"
+)
 # Of the processor's whole packages, whoever used them; on few machines may a user read it.
 CPU_ENERGY = _window("cpu_energy_j", "CPU energy of the window", "J")
 CPU_ENERGY_PER_IMAGE = _window(

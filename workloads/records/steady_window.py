@@ -22,19 +22,19 @@ class SteadyWindow:
 
     @staticmethod
     def of(events: Mapping[str, dict[str, Any]]) -> SteadyWindow | None:
-        """Of the last events of each name; None where the trial did not get to the end of its window."""
+        """Window by the last events of each name; None where the trial did not get to the end of its window."""
         if Event.WINDOW_ENDED not in events:
             return None
         return SteadyWindow(tuple((start, end) for start, end in events[Event.WINDOW_ENDED]["segments"]))
 
     @property
     def edges(self) -> Segment:
-        """Of the first and of the last segment."""
+        """Edges of the first and of the last segment."""
         return self.segments[0][0], self.segments[-1][1]
 
     @property
     def seconds(self) -> float:
-        """Of all segments together."""
+        """Seconds of all segments together."""
         return float(sum(end - start for start, end in self.segments)) / 1e9
 
     def holds(self, times_ns: NDArray[np.float64], period_s: float) -> NDArray[np.bool_]:

@@ -30,7 +30,7 @@ class Unreadable:
 
     @staticmethod
     def of(path: Path, error: ValueError) -> Unreadable:
-        """As `read_result` raised it."""
+        """Return the error as `read_result` raised it."""
         return Unreadable(path, str(error), isinstance(error, OtherSchema))
 
 

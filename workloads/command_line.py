@@ -1,0 +1,62 @@
+"""The one parser of the product's command lines: a word that it does not know is offered the one that was meant."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import textwrap
+from collections.abc import Iterable, Iterator
+from typing import Any, NoReturn
+
+ALIKE = 0.6  # of difflib's ratio
+EXIT_BAD_INPUT = 2
+
+
+def close_to(word: str, names: Iterable[str]) -> str:
+    """Return the end of a sentence that offers the closest name; empty where none is close."""
+    close = difflib.get_close_matches(word, list(names), n=1, cutoff=ALIKE)
+    return f": did you mean {close[0]}?" if close else ""
+
+
+class _Help(argparse.HelpFormatter):
+    """Names with a hyphen stay whole, to be found and copied. Texts of several lines stay as they are."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if "\n" not in text:
+            return super()._fill_text(text, width, indent)
+        return "".join(indent + line for line in text.splitlines(keepends=True))
+
+
+class CommandLine(argparse.ArgumentParser):
+    """Ends the process with one line and exit code 2 for what it does not understand; no option is abbreviated.
+
+    `others` are words that other parsers know: they are offered, too.
+    """
+
+    def __init__(self, others: Iterable[str] = (), **words: Any) -> None:
+        super().__init__(allow_abbrev=False, formatter_class=_Help, **words)
+        self.others = tuple(others)
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Refuse an unknown word; the line offers the option or command that it is close to."""
+        options, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            word = unknown[0].partition("=")[0]
+            kind = "option" if word.startswith("-") else "word"
+            self.error(f"unknown {kind} {unknown[0]}{close_to(word, [*self.options(), *self.others])}")
+        return options
+
+    def options(self) -> Iterator[str]:
+        """Yield the names of its options, and of its commands' options."""
+        yield from self._option_string_actions
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for parser in action.choices.values():
+                    yield from parser._option_string_actions
+
+    def error(self, message: str) -> NoReturn:
+        """Print the message and where the help is, as one line, and end the process."""
+        self.exit(EXIT_BAD_INPUT, f"{self.prog}: {message} (see {self.prog} --help)\n")
