@@ -285,7 +285,7 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
 def session_of(results: Path, specs: Sequence[TrialSpec], **changes: Any) -> tuple[Session, StringIO]:
     """(the session, what it prints)."""
     asked = {"project": PROJECT, "results": results, "placement": SPEC.placement, "gpus": (), "retry": frozenset()}
-    request: Any = SimpleNamespace(**asked | {"try_all": False} | changes)
+    request: Any = SimpleNamespace(**asked | {"try_all": False, "shard": None} | changes)
     printed = StringIO()
     launchers = {spec.cell.framework: LAUNCHER for spec in specs}
     opened = Session(request, launchers, specs, Console(file=printed, width=1000))
