@@ -1,6 +1,6 @@
 """How near correct trials come to the bounds of the timed and counted checks, network by network.
 
-python tests/benchmarks/measure_margins.py RESULTS... [--write docs/margins.md]
+python tests/benchmarks/measure_margins.py RESULTS... [--write docs/evidence/margins.md]
 
 RESULTS are folders of runs of frameworks that are correct. Prints, for each check and network, the largest part of what
 is allowed that any trial had: above 1 the check fails. `--write` puts the table between the marks of a page.

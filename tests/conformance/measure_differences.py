@@ -2,7 +2,7 @@
 
 Gathers the gate's evidence (drawn.py, in each framework's environment) into FOLDER, where it is kept: what is there is
 not made again. Then prints, as Markdown, the distribution of every kind of difference as a part of what the gate
-allows, the rate of false alarms that follows, and what the planted errors reach. docs/tolerances.md has a run of it.
+allows, the rate of false alarms that follows, and what the planted errors reach. docs/evidence/tolerances.md has it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The table of docs/batch-size-largest.md: the real search of the real frameworks, under real limits of memory.
+"""The table of docs/evidence/largest.md: the real search of the real frameworks, under real limits of memory.
 
     python tests/conformance/measure_largest.py RESULTS LIMIT_MIB ...
 

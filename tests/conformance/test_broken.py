@@ -15,7 +15,7 @@ from runner.gate.tolerances import Truth, deviations, difference
 from workloads import weights as weights_module
 from workloads.records.evidence import Evidence
 
-MARGIN = 3  # times what is allowed: the smallest seen is in docs/tolerances.md
+MARGIN = 3  # times what is allowed: the smallest seen is in docs/evidence/tolerances.md
 
 
 def disturbed(case: Case, found: Found) -> list[Evidence]:

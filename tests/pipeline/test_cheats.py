@@ -1,6 +1,6 @@
 """Adapters that are right at first and wrong later, each run by the runner beside the right ones: the gate sees each.
 
-Run with -s, the table of what caught which is printed: docs/gate.md has it.
+Run with -s, the table of what caught which is printed: docs/evidence/cheats.md has it.
 """
 
 from __future__ import annotations

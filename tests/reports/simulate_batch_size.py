@@ -1,6 +1,6 @@
-"""The tables of docs/batch-size.md: how often the answers to "which batch size?" err.
+"""The tables of docs/evidence/batch-size.md: how often the answers to "which batch size?" err.
 
-    python tests/reports/simulate_batch_size.py [--runs 200] [--seed 1] [--write docs/batch-size.md]
+    python tests/reports/simulate_batch_size.py [--runs 200] [--seed 1] [--write docs/evidence/batch-size.md]
 
 Made-up trials with a known truth through the functions of the command. Some five minutes of one core.
 """

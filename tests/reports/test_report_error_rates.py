@@ -1,6 +1,6 @@
 """The error rates of the verdicts, held to what they promise: made-up repeats through the functions of the commands.
 
-Small and seeded; the tables of docs/verdicts.md come from the same simulation, `simulate_verdicts.py`.
+Small and seeded; the tables of docs/evidence/verdicts.md come from the same simulation, `simulate_verdicts.py`.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def test_no_framework_is_named_the_fastest_where_none_is() -> None:
 
 
 def test_a_cells_interval_holds_the_true_mean_as_often_as_the_page_says() -> None:
-    """Less often where noise is skewed: docs/verdicts.md has the rates."""
+    """Less often where noise is skewed: docs/evidence/verdicts.md has the rates."""
     covered = {noise.name: simulate_coverage.coverage_percent(noise, 5, 4000, 1) for noise in simulate_coverage.NOISES}
     assert covered["even, 15 %"] == pytest.approx(95, abs=1.2)
     assert covered["skewed, 7 %"] == pytest.approx(95, abs=1.5)
@@ -200,7 +200,7 @@ def test_no_batch_size_is_stated_as_the_soonest_where_none_is() -> None:
     ("name", "tables"), [("verdicts", simulate_verdicts.TABLES), ("batch-size", simulate_batch_size.TABLES)]
 )
 def test_the_page_holds_every_table_that_the_simulation_writes(name: str, tables: simulate_verdicts.Tables) -> None:
-    page = (simulate_verdicts.ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    page = (simulate_verdicts.ROOT / "docs" / "evidence" / f"{name}.md").read_text(encoding="utf-8")
     for name in tables:
         _, _, rest = page.partition(f"<!-- {name} -->\n")
         table, end, _ = rest.partition("\n<!-- end -->")
