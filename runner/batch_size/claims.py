@@ -61,16 +61,14 @@ def _compared(pairs: Sequence[tuple[TrialResult, TrialResult]], in_use: int, fou
 
 
 def epoch_s(result: TrialResult) -> float:
-    """Return the mean time of an epoch's training. If there are more, the first is left out, as it includes the first
-    step.
+    """Return the mean training time of an epoch. The first epoch, with the first step in it, is left out if there are
+    more.
     """
     return statistics.fmean(epoch.train_s for epoch in result.epochs[1:] or result.epochs)
 
 
 def _interval(values: Sequence[float], least_spread: float = 0.0) -> tuple[float, float | None, float | None]:
-    """Return (mean, low, high). Values that agree better than `least_spread` are treated as if they spread by that
-    much.
-    """
+    """Return (mean, low, high). The spread is assumed to be at least `least_spread`."""
     if len(values) < FEWEST:
         return statistics.fmean(values), None, None
     mean, low, high = mean_interval(values)

@@ -1,5 +1,6 @@
-"""Define blocks, the trials of one batch size and repeat over all frameworks, for one machine; shards are every N-th
-block.
+"""Define blocks: the trials of one batch size and repeat over all frameworks, run on one machine.
+
+Shards are every N-th block.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def run(block: Block, root: Path, fetch: Fetch) -> Iterator[Parcel]:
 
 
 def bring(file: InputFile, host: Path, fetch: Fetch) -> None:
-    """Fetch the input once per node, whichever block asks first; it is checked on arrival. Raises BlockFailed, OSError."""
+    """Fetch the input once per node, whichever block asks first, and check it. Raises BlockFailed, OSError."""
 
     def make(path: Path) -> None:
         content = fetch(file)

@@ -44,8 +44,9 @@ class Parcel:
 
     @staticmethod
     def of(result: dict[str, Any], evidence: dict[str, Any], folder: Path, probe: Path) -> Parcel:
-        """Pack a trial's folder and its probe's. Either may be missing: the trial was never begun, or the probe not
-        run.
+        """Pack a trial's folder and its probe's.
+
+        Either may be missing: the trial was never begun, or the probe not run.
         """
         buffer = io.BytesIO()
         with tarfile.open(fileobj=buffer, mode="w") as packed:

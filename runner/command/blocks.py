@@ -229,7 +229,7 @@ def ended(result: TrialResult, path: Path) -> TrialResult:
 
 
 def foreign_percent(blocks: list[Block]) -> float:
-    """Return the median of the blocks' foreign CPU percent; the report's trimmed means handle a few disturbed blocks."""
+    """Return the median of the blocks' foreign CPU percent; the report's trimmed means handle few disturbed blocks."""
     return statistics.median(block.foreign_cpu_percent for block in blocks)
 
 

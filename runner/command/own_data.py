@@ -28,11 +28,11 @@ RESIZE = "resize_images"  # the layer that the runner adds in front
 CACHE_VARIABLE, XDG_VARIABLE = (
     "BATCHWISE_CACHE",
     "XDG_CACHE_HOME",
-)  # set by the user; the first one names the folder exactly
+)  # the user's variables; the first names the folder exactly
 
 
 def prepared(request: Request, console: Console) -> Request:
-    """Return the request with the images' real counts, arrays and findings, and the network that takes them, for each
+    """Return the request with real image counts, arrays and findings, and a network that takes the images, for each
     series.
 
     The network takes the images at the size at which they are stored. A plan decodes what a run would. Raises BadInput,
@@ -154,7 +154,7 @@ def _source(request: Request, shape: Shape, fit: Fit, dataset: Dataset) -> Image
 
 
 def resized(workload: Workload, size: Size) -> Workload:
-    """Return the network that takes images of this size, and enlarges them on the device where its own input is larger."""
+    """Return the network for images of this size. It enlarges them on the device where its own input is larger."""
     rows, columns, channels = workload.input_shape
     if size == (rows, columns):
         return workload

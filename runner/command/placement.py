@@ -137,8 +137,9 @@ def _others(device: str, devices: int, gpus: list[description.Gpu], isolation: s
 
 
 def _threads(threads: int | None, elsewhere: bool) -> int:
-    """Return the requested threads, or all that this process may use. Raises BadInput for more than the kernel or Slurm
-    gives.
+    """Return the requested threads, or all that this process may use.
+
+    Raises BadInput for more than the kernel or Slurm gives.
     """
     cores = description.cores()
     if elsewhere:

@@ -97,16 +97,14 @@ def gpu_of(request: Request) -> Gpu | None:
 
 
 def environment_of(framework: str, request: Request) -> Environment:
-    """Return the environment for the request's device. Raises EnvironmentUnavailable where it has no code for this GPU."""
+    """Return the environment for the request's device. Raises EnvironmentUnavailable where it lacks code for this GPU."""
     return environment_for(
         request.project, framework, request.placement.device_kind, gpu_of(request), request.isolation
     )
 
 
 def environment_for(project: Project, framework: str, kind: str, gpu: Gpu | None, isolation: str) -> Environment:
-    """Return the environment for a kind of device and this GPU of it. Raises EnvironmentUnavailable as
-    `environment_of`.
-    """
+    """Return the environment for this kind of device and GPU. Raises EnvironmentUnavailable as `environment_of`."""
     environment = definition.read(project, framework, kind)
     if gpu is None or not environment.lacks(gpu.capability):
         return environment

@@ -19,7 +19,7 @@ TRIED_S = 30.0
 LITTLE_BYTES, SCARCE_BYTES = (
     50 * 2**20,
     2**30,
-)  # free: with less than the first a run hardly begins; with less than the second a run of an hour may not end
+)  # free: below the first no run is likely to start; below the second one of an hour may fail
 FEW_FILES = 10_000  # free
 PROBE_BYTES = 4 * 2**20
 SLOW_S = 1.0  # to write the probe to the disk

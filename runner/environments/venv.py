@@ -190,9 +190,7 @@ def missing_libraries(environment: Environment) -> None:
 
 
 def find_interpreter(environment: Environment, say: Callable[[str], None]) -> str:
-    """Return a Python of the requested version that can make virtual environments; the last resort is to let uv fetch
-    one.
-    """
+    """Return a Python of the requested version that can make virtual environments. uv is asked to fetch one last."""
     for candidate in candidates(environment.python):
         if usable(candidate, environment.python):
             return candidate
