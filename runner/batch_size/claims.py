@@ -61,8 +61,9 @@ def _compared(pairs: Sequence[tuple[TrialResult, TrialResult]], in_use: int, fou
 
 
 def epoch_s(result: TrialResult) -> float:
-    """Return the mean training time of an epoch. The first epoch, with the first step in it, is left out if there are
-    more.
+    """Return the mean training time of an epoch.
+
+    The first epoch, which includes the first step, is left out if there are more.
     """
     return statistics.fmean(epoch.train_s for epoch in result.epochs[1:] or result.epochs)
 

@@ -25,7 +25,7 @@ STEP_BACK = 0.05  # of a size that fits only sometimes; doubled each time
 TRIALS = 2  # of the answer at least, and of the next size
 ABOVE = 4  # times an uncertain size: how far above it to look for a size that fits
 NO_LINE = 0.0, 0.0, 1  # result of `_line` without a line
-UNTOLD = 4  # most sizes that no trial decides; after that the answer is searched below them
+UNTOLD = 4  # most undecided sizes; an undecided size bounds the search from above
 
 Attempt = Callable[[int], Tried]
 

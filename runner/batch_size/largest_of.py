@@ -81,10 +81,9 @@ def _peak(account: MemoryAccount, limit: Limit, context: int) -> int | None:
 
 
 def count(trials: StepTrials, framework: str, bound: Bound, launcher: Launcher) -> tuple[dict[int, float], int | None]:
-    """Return ({batch size: peak bytes of what the limit counts}, the size at which the counting process ran out of
-    memory).
+    """Return ({batch size: peak bytes of what the limit counts}, size at which counting ran out of memory, or None).
 
-    The second is None if it did not. This is only a first guess: counting takes memory of its own.
+    This is only a first guess: counting takes memory of its own.
     """
     specs = [trials.spec(framework, size) for size in COUNTED]
     MemoryWorker(trials.request.results, specs).gather(specs[0], launcher)

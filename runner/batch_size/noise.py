@@ -23,7 +23,7 @@ from workloads.records.files import EVENTS_FILE
 from workloads.records.job import ON_DEMAND, InputFile, Job, Kind, TrialSpec
 from workloads.spec import Workload
 
-SAME, SAME_MEAN = 1e-5, 1e-3  # relative changes by rounding: of a squared norm, and with a few kinks of their mean
+SAME, SAME_MEAN = 1e-5, 1e-3  # most that rounding changes, relative: a squared norm, and with a few kinks their mean
 PROBES = len(PROGRESS) * STEPS * PARTS + WINDOWS * WINDOW
 PROBE_LIMIT_S = 1.0  # on average
 

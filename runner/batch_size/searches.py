@@ -52,8 +52,9 @@ class Search:
         self.peaks: dict[int, list[int]] = {}  # by batch size
 
     def show(self, result: TrialResult, folder: Path) -> None:
-        """Print a trial and note its figures. One with the limit lifted says nothing about speed or memory under the
-        limit.
+        """Print a trial and note its figures.
+
+        A trial with the limit lifted says nothing about speed or memory under the limit.
         """
         self.tried()
         if result.spec.placement != self.steps.specs[self.framework].placement:

@@ -141,7 +141,7 @@ def said(error: RayError) -> str:
 
 
 def folder_name(words: str) -> str:
-    """Return a folder name for these words. Different words have different names where the name would be too long."""
+    """Return a folder name for these words; one that is too long is cut and ends in a digest of the words."""
     name = re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")
     return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}-{sha256(words.encode()).hexdigest()[:8]}"
 

@@ -41,7 +41,7 @@ def named(arguments: Sequence[str], project: Project, isolation: str) -> dict[st
 
 
 def in_order(project: Project, requested: Collection[str], builds: Collection[str]) -> tuple[str, ...]:
-    """Return the requested frameworks, each followed by its labelled builds, which always take part. Raises BadInput."""
+    """Return the requested frameworks, each followed by its labelled builds, which always run. Raises BadInput."""
     for build in builds:
         if build not in requested and MARK not in build:
             raise BadInput(f"{OPTION} {build}: --framework does not ask for it")

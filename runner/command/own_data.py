@@ -32,8 +32,7 @@ CACHE_VARIABLE, XDG_VARIABLE = (
 
 
 def prepared(request: Request, console: Console) -> Request:
-    """Return the request with real image counts, arrays and findings, and a network that takes the images, for each
-    series.
+    """Return the request with the images' counts, arrays and findings, and a network that takes them, for each series.
 
     The network takes the images at the size at which they are stored. A plan decodes what a run would. Raises BadInput,
     DataError, OSError.

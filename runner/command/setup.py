@@ -97,7 +97,7 @@ def gpu_of(request: Request) -> Gpu | None:
 
 
 def environment_of(framework: str, request: Request) -> Environment:
-    """Return the environment for the request's device. Raises EnvironmentUnavailable where it lacks code for this GPU."""
+    """Return the environment for the request's device. Raises EnvironmentUnavailable where it cannot use this GPU."""
     return environment_for(
         request.project, framework, request.placement.device_kind, gpu_of(request), request.isolation
     )

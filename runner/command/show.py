@@ -39,8 +39,7 @@ LIST_WIDTH = 120  # characters of a line
 
 
 def went_wrong(results: list[TrialResult], console: Console) -> None:
-    """Print how many trials ended with each status, a line for each that went wrong, and one for all that were
-    disturbed.
+    """Print the number of trials per status, a line for each that went wrong, and one for all that were disturbed.
 
     Prints no counts where nothing went wrong, because the report's first lines have them.
     """

@@ -58,7 +58,9 @@ class Cached:
 
 
 def key(images: OwnImages, survey: Survey, shape: Shape, fit: Fit) -> str:
-    """Return the cache name for these; the Pillow version is part of it, because another one may round differently."""
+    """Return the cache name for these. For pictures it includes the Pillow version, as another one may round
+    differently.
+    """
     decoder = ""
     if not isinstance(images, ArchiveImages):
         decoder = importlib.metadata.version("pillow")

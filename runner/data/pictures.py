@@ -57,9 +57,7 @@ def look(source: str | Packed) -> Look:
         file.seek(0)
         with Image.open(file, formats=FORMATS) as image:
             columns, rows = image.size
-            lying = (
-                Image.Image.getexif(image).get(ORIENTATION) in LYING
-            )  # the getexif of PNG images would decode all of it
+            lying = Image.Image.getexif(image).get(ORIENTATION) in LYING  # the getexif of PNG decodes all of it
         if min(rows, columns) < LEAST_SIDE:
             raise Unreadable(f"{rows} x {columns} pixels")
         return Look(digest.hexdigest(), (columns, rows) if lying else (rows, columns))

@@ -1,1 +1,1 @@
-"""Where workers run: virtual environments, images, containers."""
+"""Places where workers run: virtual environments, images, containers."""

@@ -59,7 +59,7 @@ class Environment:
 
     @property
     def folder(self) -> Path:
-        """.envs/FRAMEWORK-KIND of the project."""
+        """Folder FRAMEWORK-KIND in the project's folder of environments."""
         return self.project.environments / f"{self.framework}-{self.device_kind}"
 
     @property
