@@ -1,9 +1,9 @@
 """Find the fastest batch size, or the one with the least energy per image: the smallest within TOLERATED of the best.
 
 First comes a ladder of single trials: powers of four up to the bound, and the bound itself. Then the powers of two next
-to every size that may still be the best are tried. Sizes between powers of two are not searched. If the neighbours of
-the best are worse by d, the best of all sizes beats the best power of two by d / 4 at most. This follows from a
-parabola over the logarithm.
+to every size that may still be the best are tried. Sizes between powers of two are not searched. Suppose that the
+neighbours of the best are worse by d. Then the best of all sizes beats the best power of two by d / 4 at most. This
+follows from a parabola over the logarithm.
 
 Then the remaining sizes are repeated in blocks. Each block tries each size once in random order, so that a slow change
 of the machine affects all of them alike. A size is compared with every other size of its blocks by the t-interval of

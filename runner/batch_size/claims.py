@@ -1,8 +1,8 @@
 """Judge the benefit of a larger batch size: training at a found size compared with the size in use.
 
 The published claim is "3 to 4 times faster at equal quality". It holds if both 95 % intervals agree with it. That of an
-epoch's speed-up must lie at LEAST_SPEED_UP or above, and that of the change of accuracy above -TOLERATED_LOSS. The
-claim does not hold if either interval lies wholly on the other side. Otherwise it is uncertain. Trials are paired by
+epoch's speed-up must be at LEAST_SPEED_UP or above, and that of the change of accuracy above -TOLERATED_LOSS. The claim
+does not hold if either interval is wholly on the other side. In all other cases it is uncertain. Trials are paired by
 repeat: the trials of a repeat share initial weights and order of the images. How often the verdict errs:
 docs/batch-size.md.
 """

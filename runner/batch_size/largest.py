@@ -18,8 +18,8 @@ MOST = 2**20  # if this size fits, no larger one is searched
 GUESS_ERROR = 0.02  # of the extrapolated distance; usual for the line of a counting process
 UNKNOWN_ERROR = 0.5  # of a guess without any evidence
 CLOSE = 0.9  # of the largest counted size: from here on a trial knows better
-APART = 1.2  # ratio of trial sizes from which their memory says more about an image's than the counting process
-STEEP = 0.25  # of the counting process's bytes per image: a trial's are no less, whatever two trials say
+APART = 1.2  # ratio of trial sizes above which their memory says more about an image's need than the counting process
+STEEP = 0.25  # of the counting process's bytes per image: a trial needs no less, whatever two trials say
 LARGER = 0.2  # of the largest size: below it, memory is not yet a line
 STEP_BACK = 0.05  # of a size that fits only sometimes; doubled each time
 TRIALS = 2  # of the answer at least, and of the next size
@@ -77,11 +77,11 @@ class Search:
         return min((*untold, *filter(None, [self.too_large])), default=None)
 
     def ask(self, size: int) -> Fit:
-        """Run one more trial and return its result.
+        """Run one more trial and return whether it fits.
 
-        A trial that ended otherwise is repeated once. If that is undecided too, the limit is lifted. If the trial then
-        runs, or runs out of memory even then, the limit had ended it. Raises NoAnswer where more than UNTOLD sizes stay
-        undecided.
+        A trial that ended for another reason than memory is repeated once. If that is undecided too, the limit is
+        lifted. If the trial then runs, or runs out of memory even then, the limit had ended it. Raises NoAnswer where
+        more than UNTOLD sizes stay undecided.
         """
         trial = self._noted(self.attempt(size))
         if trial.fit is Fit.UNKNOWN:

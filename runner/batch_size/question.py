@@ -1,4 +1,4 @@
-"""Define what `python -m runner batch-size` is asked in addition to the study."""
+"""Define the questions of `python -m runner batch-size`, in addition to the study."""
 
 from __future__ import annotations
 

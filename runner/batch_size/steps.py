@@ -78,8 +78,8 @@ class StepTrials:
     def run(self, framework: str, batch_size: int, answers: Collection[Status] = FINDINGS) -> tuple[TrialResult, Path]:
         """Return an attempt's result and its absolute folder.
 
-        A stored attempt is used if it ended with one of `answers` and this run has not returned it before. Otherwise a
-        new one is run.
+        A stored attempt is used if it ended with one of `answers` and this run has not returned it before. If there is
+        none, a new one is run.
         """
         spec = self.spec(framework, batch_size)
         finished = [each for each in self.stored(spec) if each[0].status in answers and each[1] not in self.given]

@@ -49,7 +49,7 @@ def reached(result: TrialResult, accuracy: float) -> Reached:
 
 
 def answer(every: Sequence[Reached], accuracy: float) -> Target:
-    """Return the answer by one rule, wherever the parts come from."""
+    """Return the answer by one rule, for parts from any source."""
     in_order = tuple(sorted(every, key=lambda each: (each.batch_size, each.repeat)))
     soonest, reason = least(_costs(in_order, lambda each: each.train_s), len(in_order))
     cheapest, energy_reason = least(_costs(in_order, lambda each: each.energy_j), len(in_order))

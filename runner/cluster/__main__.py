@@ -42,7 +42,7 @@ VENV = "venv"  # the isolation of every trial here
 
 
 class GpuMissing(Exception):
-    """No GPU was given to the block; the message is one line."""
+    """GPU is missing that the block needs; the message is one line."""
 
 
 def main(work: Path) -> None:
@@ -56,9 +56,8 @@ def main(work: Path) -> None:
     if block.on_gpu and gpu is None:
         raise GpuMissing("no GPU with a working driver was given to this block")
     launchers = launchers_of(project, block.trials, gpu)
-    machine = description.describe(
-        project, *((gpu.uuid, [gpu]) if gpu else ("cpu", []))
-    )  # before the process is limited to its cores
+    # Before the process is limited to its cores.
+    machine = description.describe(project, *((gpu.uuid, [gpu]) if gpu else ("cpu", [])))
     machine |= {"commit": block.commit, "node": platform.node()}
     with locks.free_gpu(gpu.uuid) if gpu else nullcontext(), locks.free_cores(block.threads) as cores:
         os.sched_setaffinity(0, cores)

@@ -62,7 +62,7 @@ class Shard:
         return f"{self.number}/{self.count}"
 
     def select(self, trials: Iterable[TrialSpec]) -> list[TrialSpec]:
-        """Return those of the plan's trials that are in this shard, in their order."""
+        """Return the plan's trials that are in this shard, in their order."""
         chosen = blocks(trials, None)[self.number - 1 :: self.count]
         return [spec for block in chosen for spec in block.trials]
 

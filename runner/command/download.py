@@ -17,7 +17,7 @@ CHUNK_BYTES = 1 << 18
 
 
 def fetch(dataset: Dataset, folder: Path, console: Console) -> None:
-    """Download the missing files of the data set. Raises DataError; finished files are kept for next time."""
+    """Download the missing files of the data set. Raises DataError; what was fetched is kept for next time."""
     if all(is_whole(folder, file) for file in dataset.files):
         return
     folder.mkdir(parents=True, exist_ok=True)

@@ -25,10 +25,7 @@ from workloads.spec import Workload
 
 DEFAULT_FIT: Fit = "stretch"
 RESIZE = "resize_images"  # the layer that the runner adds in front
-CACHE_VARIABLE, XDG_VARIABLE = (
-    "BATCHWISE_CACHE",
-    "XDG_CACHE_HOME",
-)  # the user's variables; the first names the folder exactly
+CACHE_VARIABLE, XDG_VARIABLE = "BATCHWISE_CACHE", "XDG_CACHE_HOME"  # of the user; the first gives the exact folder
 
 
 def prepared(request: Request, console: Console) -> Request:

@@ -74,7 +74,7 @@ class Parser(CommandLine):
 
 
 def show_help(arguments: list[str]) -> None:
-    """Print the help of `python -m runner` and exit where it is asked for; other commands have their own help."""
+    """Print the help of `python -m runner` and exit if the arguments request it; other commands have their own help."""
     if {"-h", "--help"} & set(arguments) and arguments[0] not in COMMANDS:
         run_parser().parse_args(["--help"])
 

@@ -31,7 +31,7 @@ def live_columns() -> tuple[ProgressColumn, ...]:
 
 
 class Display(Progress):
-    """Rows above a live line. Rows are printed through it so that they appear above. Outside a terminal, plain lines."""
+    """Rows above a live line. Rows are printed through it so that they stay above. Outside a terminal: plain lines."""
 
     def __init__(self, console: Console, estimates_s: dict[str, float], series: dict[str, str]) -> None:
         """Start with estimates by trial id, and `series` by trial id for a study that has some."""

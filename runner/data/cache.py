@@ -58,9 +58,7 @@ class Cached:
 
 
 def key(images: OwnImages, survey: Survey, shape: Shape, fit: Fit) -> str:
-    """Return the cache name for these. For pictures it includes the Pillow version, as another one may round
-    differently.
-    """
+    """Return the cache name for these. For pictures it includes the Pillow version, because rounding may differ."""
     decoder = ""
     if not isinstance(images, ArchiveImages):
         decoder = importlib.metadata.version("pillow")

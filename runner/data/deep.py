@@ -12,10 +12,7 @@ from runner.data import pixel_values
 from workloads.records.job import PixelRange
 
 MOST = 65535
-LOWER_HALVES = {
-    "RGB;16B": "RGB;16L",
-    "RGBA;16B": "RGBA;16L",
-}  # layout in which a PNG is read for the other half of each value
+LOWER_HALVES = {"RGB;16B": "RGB;16L", "RGBA;16B": "RGBA;16L"}  # {layout of a PNG: the one to read the other halves}
 PAIRS = "LA;16B"  # four bytes per pixel: both halves of grey, both of its opacity
 
 

@@ -56,7 +56,7 @@ class Filled:
 
 @dataclass(frozen=True)
 class OwnImages(ABC):
-    """A folder or an array file of images. `notes` tell a reader what was not read."""
+    """A folder or an array file of images. `notes` say what was not read."""
 
     name: str
     labels: dict[SplitName, Labels]  # of all images, including those that cannot be decoded
@@ -87,7 +87,7 @@ class OwnImages(ABC):
         return False
 
     def listed(self, reasons: dict[Place, str]) -> list[str]:
-        """Each image with the reason why it cannot be decoded."""
+        """Return each image with the reason why it cannot be decoded."""
         return [f"{self.described(place)} ({reason})" for place, reason in reasons.items()]
 
 

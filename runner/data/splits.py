@@ -1,4 +1,4 @@
-"""Choose which folders of a data set are its splits, by their names or by the user's choice. Unused ones are reported."""
+"""Choose which folders of a data set are its splits, by their names or by the user's choice. Report unused ones."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def find_splits(folder: Path, root: Path, test_folder: str | None) -> Splits:
 
 
 def count_images(folder: Path) -> int:
-    """Return the number of images below a folder of the root, by their names. Links out of the root are not followed."""
+    """Return the number of images below a folder of the root, by their names. Links out of the root are skipped."""
     if folder.is_symlink() and not folder.resolve().is_relative_to(folder.parent):
         return 0
     return sum(

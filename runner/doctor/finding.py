@@ -18,7 +18,7 @@ class State(Word):
 
 @dataclass(frozen=True)
 class Finding:
-    """One row; `advice` says what to do, "" where there is nothing to do."""
+    """Row of the table; `advice` says what to do, "" where there is nothing to do."""
 
     name: str
     state: State

@@ -16,10 +16,7 @@ from runner.stored import TRIALS
 from workloads.datasets import DATASETS, DataError, Dataset, verify
 
 TRIED_S = 30.0
-LITTLE_BYTES, SCARCE_BYTES = (
-    50 * 2**20,
-    2**30,
-)  # free: below the first no run is likely to start; below the second one of an hour may fail
+LITTLE_BYTES, SCARCE_BYTES = 50 * 2**20, 2**30  # free: too little to start a run; too little for one of an hour
 FEW_FILES = 10_000  # free
 PROBE_BYTES = 4 * 2**20
 SLOW_S = 1.0  # to write the probe to the disk

@@ -1,1 +1,1 @@
-"""Places where workers run: virtual environments, images, containers."""
+"""Environments of workers: virtual environments, images, containers."""

@@ -37,7 +37,7 @@ class InstallationFailed(EnvironmentUnavailable):
 
 @dataclass(frozen=True)
 class Environment:
-    """One framework for one kind of device, as environment.toml defines it."""
+    """Environment of a framework for one kind of device, as environment.toml defines it."""
 
     project: Project
     framework: str
