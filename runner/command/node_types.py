@@ -47,7 +47,7 @@ def run(request: Request, arguments: Sequence[str], nodes: dict[str, str], conso
 
 def begun(request: Request, arguments: Sequence[str], name: str, node: str) -> Owned:
     """Start the given command on this node only."""
-    chosen = ("--node", node, "--results", str(request.results / name))  # the last of an option holds
+    chosen = ("--node", node, "--results", str(request.results / name))  # the last value of an option counts
     study = Owned(
         [sys.executable, "-m", "runner", *arguments, *chosen],
         env=os.environ | {"PYTHONPATH": str(request.project.root)},

@@ -29,7 +29,7 @@ class Splits:
 
 
 def is_passed_over(name: str) -> bool:
-    """True if the name is hidden or a system's own."""
+    """True if the name is hidden or belongs to an operating system."""
     return name.startswith(".") or name.lower() in OF_SYSTEMS
 
 

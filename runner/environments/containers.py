@@ -228,7 +228,7 @@ def run_line(
 def owner(engine: Engine) -> list[str]:
     """Return options by which the files that a container writes belong to this user."""
     if engine.rootless and engine.kind == "docker":
-        return ["--user", "0:0"]  # which is this user outside
+        return ["--user", "0:0"]  # root inside is this user outside
     user = ["--user", f"{os.getuid()}:{os.getgid()}"]
     return [*user, "--userns", "keep-id"] if engine.rootless else user
 

@@ -66,7 +66,7 @@ class Interpreter:
     packages: tuple[str, ...]  # "name==version", sorted
     site_packages: Path  # folder of the framework
     framework_version: str | None
-    configuration: str | None  # how the framework was built, in its own words
+    configuration: str | None  # how the framework reports that it was built
 
     @property
     def digest(self) -> str:
