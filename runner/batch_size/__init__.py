@@ -1,1 +1,1 @@
-"""Which batch size: the searches behind `python -m runner batch-size`, and what they measure with."""
+"""Find batch sizes: the searches of `python -m runner batch-size`, and their measurements."""

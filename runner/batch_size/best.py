@@ -1,14 +1,15 @@
-"""The fastest batch size, or the one of least energy an image: the smallest that is within TOLERATED of the best.
+"""Find the fastest batch size, or the one with the least energy per image: the smallest within TOLERATED of the best.
 
-First a ladder of single trials: powers of four up to the bound, and the bound; then the powers of two beside every size
-that may still be the best. Between powers of two nothing is looked for: where the neighbours of the best are worse by
-d, the best of all sizes is better than the best power of two by d / 4 at most (of a parabola over the logarithm).
+First comes a ladder of single trials: powers of four up to the bound, and the bound itself. Then the powers of two next
+to every size that may still be the best are tried. Sizes between powers of two are not searched. Suppose that the
+neighbours of the best are worse by d. Then the best of all sizes beats the best power of two by d / 4 at most. This
+follows from a parabola over the logarithm.
 
-Then repeated trials of the sizes that are left, in blocks: each size once, in an order drawn at random, so that a slow
-change of the machine meets all of them alike. A size is held against every other one of its blocks by the t-interval of
-the logarithms' differences: it is within where all of these say so, worse where one does. Because the intervals are
-looked at after every block, "worse" counts once the block before said it, too; "within" needs no such care, for all of
-several intervals have to say it. How often both err all the same: docs/batch-size.md.
+Then the remaining sizes are repeated in blocks. Each block tries each size once in random order, so that a slow change
+of the machine affects all of them alike. A size is compared with every other size of its blocks by the t-interval of
+the logarithms' differences. It is within the tolerance if all intervals say so, and worse if one does. The intervals
+are checked after every block, so "worse" counts only if the block before said it too. "Within" needs no such care,
+because several intervals all have to say it. How often both are wrong: docs/batch-size.md.
 """
 
 from __future__ import annotations
@@ -24,24 +25,25 @@ from workloads.records.batch_answers import Best, Compared, Point, Ratio
 from workloads.records.intervals import CONFIDENCE_PERCENT, mean_interval, reach
 from workloads.words import counted
 
-TOLERATED = 0.02  # of the best figure
-NEAR = 0.2  # sizes whose single figure is worse than the best by more than that get no second trial
-FEWEST = 3  # blocks before the first look
+TOLERATED = 0.02  # share of the best figure
+NEAR = 0.2  # sizes whose single figure is worse than the best by more than this share get no second trial
+FEWEST = 3  # blocks before the intervals are first checked
 LIMIT = 12  # blocks
-HOPELESS = 0.04  # no more blocks where even all of them would leave intervals of plus or minus more than that
-FAILURES = 2  # blocks in which a size gave no figure, and is left out from then on
+HOPELESS = 0.04  # stop if even LIMIT blocks would leave intervals wider than plus or minus this share
+FAILURES = 2  # blocks without a figure after which a size is left out
 
-Measure = Callable[[int], float | None]  # batch size -> its figure by one new trial; None where that gives none
-Block = Mapping[int, float]  # batch size -> logarithm of the figure, the higher the better
+Measure = Callable[[int], float | None]  # batch size -> its figure from one new trial; None if the trial gives none
+Block = Mapping[int, float]  # batch size -> logarithm of the figure; higher is better
 
 
 def best(
     measure: Measure, largest: int, *, better: Literal[1, -1] = 1, smallest: int = 1, seed: int = 0, limit: int = LIMIT
 ) -> Best:
-    """Over `smallest` ... `largest`. `better`: 1 where a higher figure is, -1 where a lower one is. `limit`: of blocks.
+    """Return the best batch size from `smallest` to `largest`.
 
-    Each call of `measure` is a trial; they come in an order that depends on `seed` and the figures alone. Raises
-    ValueError for a figure that is not above 0, and what `measure` raises.
+    `better` is 1 where a higher figure is better, and -1 where a lower one is. `limit` is the number of blocks. Each
+    call of `measure` is a trial. Their order depends only on `seed` and the figures. Raises ValueError for a figure
+    that is not above 0, and whatever `measure` raises.
     """
     if largest < smallest:
         return Best(None, f"there is no batch size from {smallest} to {largest}")
@@ -67,15 +69,17 @@ def _logarithm(size: int, figure: float) -> float:
 
 @dataclass
 class _Trials:
-    """Those that were run, in their order."""
+    """Trials that were run, in their order."""
 
     measure: Measure
     better: int
     figures: dict[int, list[float]] = field(default_factory=dict)
-    count: int = 0  # failed ones included
+    count: int = 0  # including failed trials
 
     def of(self, size: int) -> float | None:
-        """One more; the logarithm, the higher the better."""
+        """Run one more trial and return the logarithm of its figure; higher is better. None if the trial gave no
+        figure.
+        """
         self.count += 1
         figure = self.measure(size)
         if figure is None:
@@ -85,8 +89,9 @@ class _Trials:
         return logarithm
 
     def points(self) -> tuple[Point, ...]:
-        """The mean of the blocks; of sizes that were in none, the single figure. The first of more is left out: sizes
-        were chosen by it, so it is the luckier the better it is.
+        """Return the mean figure of the blocks for each size, or the single figure of a size that was in no block.
+
+        A mean leaves out the first figure. Sizes were chosen by it, so a good first figure is partly luck.
         """
         points = []
         for size, figures in sorted(self.figures.items()):
@@ -99,7 +104,9 @@ class _Trials:
 
 
 def _ladder(trials: _Trials, smallest: int, largest: int) -> dict[int, float]:
-    """{batch size: logarithm} of those that gave a figure: powers of four, and the powers of two beside near ones."""
+    """Return {batch size: logarithm} of the sizes that gave a figure: powers of four, and powers of two next to near
+    ones.
+    """
     powers = [2**power for power in range(largest.bit_length()) if smallest <= 2**power <= largest]
     sizes = sorted({*powers, smallest, largest})
     first = [size for size in sizes if size not in powers or size.bit_length() % 2 or size == powers[-1]]
@@ -110,7 +117,7 @@ def _ladder(trials: _Trials, smallest: int, largest: int) -> dict[int, float]:
 
 
 def _beside(sizes: Sequence[int], known: Mapping[int, float | None]) -> list[int]:
-    """Those not tried yet that lie next to a near one, or next to one that failed."""
+    """Return the untried sizes that are next to a near one or next to one that failed."""
     near = _near({size: figure for size, figure in known.items() if figure is not None})
     open_ended = {*near, *(size for size, figure in known.items() if figure is None)}
     return [
@@ -121,13 +128,13 @@ def _beside(sizes: Sequence[int], known: Mapping[int, float | None]) -> list[int
 
 
 def _near(figures: Mapping[int, float]) -> list[int]:
-    """Those whose single figure says that they may be within TOLERATED, and a trial's noise beyond."""
+    """Return the sizes whose single figure, given a trial's noise, may be within TOLERATED of the best."""
     least = max(figures.values(), default=0.0) + math.log(1 - NEAR)
     return [size for size, figure in sorted(figures.items()) if figure >= least]
 
 
 def _candidates(ladder: Mapping[int, float]) -> list[int]:
-    """The near ones; of one that stands alone its neighbours, too: no single trial decides."""
+    """Return the near sizes. A single one is joined by its neighbours, because no single trial decides."""
     near, sizes = _near(ladder), sorted(ladder)
     if len(near) > 1:
         return near
@@ -136,22 +143,22 @@ def _candidates(ladder: Mapping[int, float]) -> list[int]:
 
 
 class Contest:
-    """Candidates in blocks: what the blocks say of each."""
+    """Candidate sizes measured in blocks, and what the blocks say about each."""
 
     def __init__(self, candidates: Collection[int], limit: int = LIMIT) -> None:
         self.candidates, self.limit = sorted(candidates), limit
         self.blocks: list[Block] = []
-        self.out: dict[int, Ratio] = {}  # those that are worse, as it turned out; in no block any more
+        self.out: dict[int, Ratio] = {}  # those found to be worse; no further block tries them
         self.failures = dict.fromkeys(self.candidates, 0)
-        self.look = self._compare()  # at those that are running
+        self.look = self._compare()  # comparison of the running sizes
 
     @property
     def running(self) -> list[int]:
-        """Those that the next block tries."""
+        """Sizes that the next block tries."""
         return [size for size in self.candidates if size not in self.out and self.failures[size] < FAILURES]
 
     def enter(self, block: Block) -> None:
-        """One more block; a size that it lacks failed in it."""
+        """Add one more block; a size that is missing from it failed in it."""
         for size in self.running:
             self.failures[size] += size not in block
         self.blocks.append(block)
@@ -164,34 +171,36 @@ class Contest:
             self.look = self._compare()
 
     def _compare(self) -> dict[int, Ratio]:
-        """Each that is running against the others that are; the last of all against those that were worse."""
+        """Compare each running size with the other running sizes. The last running size is compared with the worse
+        ones.
+        """
         others = self.running if len(self.running) > 1 else [*self.out, *self.running]
         return {size: _compared(size, others, self.blocks) for size in self.running}
 
     @property
     def proven(self) -> int | None:
-        """The smallest that is within the tolerance, as the intervals have it."""
+        """The smallest size that is within the tolerance according to its intervals."""
         return next((size for size, ratio in self.look.items() if ratio.verdict is Compared.WITHIN), None)
 
     @property
     def undecided(self) -> list[Ratio]:
-        """Those that could be the answer; "worse" for the first time is not decided."""
+        """Sizes that could still be the answer. A size that is "worse" for the first time is undecided."""
         proven = self.proven
         return [ratio for size, ratio in self.look.items() if proven is None or size < proven]
 
     @property
     def hopeless(self) -> bool:
-        """Whether the trials spread so much that the blocks up to the limit would decide nothing."""
+        """True if the trials spread so much that the blocks up to the limit would decide nothing."""
         count = len(self.blocks)
         return bool(self.undecided) and all(_hopeless(ratio, count, self.limit) for ratio in self.undecided)
 
     @property
     def goes_on(self) -> bool:
-        """Whether another block is wanted."""
+        """True if another block is needed."""
         return bool(self.undecided) and len(self.blocks) < self.limit and not self.hopeless
 
     def ratios(self) -> list[Ratio]:
-        """Of every candidate, by batch size; one of those running is the best."""
+        """Return the ratio of every candidate, sorted by batch size. The best is one of the running sizes."""
         leader = max(self.look, key=lambda size: self.look[size].ratio, default=None)
         ratios = dict(self.out)
         for size in set(self.candidates) - ratios.keys():
@@ -202,7 +211,9 @@ class Contest:
         return [ratios[size] for size in sorted(ratios)]
 
     def answer(self, trials: _Trials) -> Best:
-        """The smallest that is proven, else the best by its mean; the reason names those it cannot be told from."""
+        """Return the smallest proven size, or else the best by its mean. The reason names the sizes that may be as
+        good.
+        """
         ratios, proven = self.ratios(), self.proven
         leader = next((ratio.batch_size for ratio in ratios if ratio.verdict is Compared.BEST), None)
         if leader is None:
@@ -228,7 +239,7 @@ def _in_words(ratio: Ratio) -> str:
 
 
 def _hopeless(ratio: Ratio, blocks: int, limit: int) -> bool:
-    """Whether as many blocks as `limit` would not decide it, if they went on as before."""
+    """True if `limit` blocks that spread like those so far would not decide it."""
     if ratio.low is None or ratio.high is None:
         return False
     half = math.log(ratio.high / ratio.low) / 2 * math.sqrt(blocks / limit)
@@ -236,10 +247,11 @@ def _hopeless(ratio: Ratio, blocks: int, limit: int) -> bool:
 
 
 def _compared(size: int, others: Collection[int], blocks: Sequence[Block]) -> Ratio:
-    """Over the best of the others, of which none is known to be it: the lowest ratio, lower end and upper end of all.
+    """Return the ratio of a size to the best of the others, with an interval.
 
-    The interval of size / max(others) = min(size / other), after Hsu (1984, Annals of Statistics 12: 1136-1144): the
-    lower end needs no correction for the number of others, for each of them has to allow it; the upper end does.
+    None of the others is known to be the best, so ratio, lower end and upper end are the lowest over all of them. The
+    interval of size / max(others) = min(size / other) follows Hsu (1984, Annals of Statistics 12: 1136-1144). The lower
+    end needs no correction for the number of others, because each of them has to allow it. The upper end does.
     """
     differences = [
         [block[size] - block[other] for block in blocks if size in block and other in block]
@@ -264,6 +276,6 @@ def _compared(size: int, others: Collection[int], blocks: Sequence[Block]) -> Ra
 
 
 def _upper_end(values: Sequence[float], comparisons: int) -> float:
-    """Of the interval of the mean as one of so many, after Bonferroni."""
+    """Return the upper end of the mean's interval, corrected for the number of comparisons after Bonferroni."""
     percent = 100 - (100 - CONFIDENCE_PERCENT) / comparisons
     return statistics.fmean(values) + reach(len(values), statistics.stdev(values), percent)

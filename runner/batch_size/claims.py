@@ -1,9 +1,10 @@
-"""What a larger batch size is worth: training at a found size beside training at the size in use.
+"""Judge the benefit of a larger batch size: training at a found size compared with the size in use.
 
-The published claim is "3 to 4 times faster at equal quality". It holds where the 95 % interval of the speed-up of an
-epoch lies at LEAST_SPEED_UP or above and that of the change of accuracy above -TOLERATED_LOSS; it does not where either
-lies wholly on the other side; else it cannot be told. Trials are paired by repeat: a repeat's share initial weights and
-order of the images. How often the verdict errs: docs/batch-size.md.
+The published claim is "3 to 4 times faster at equal quality". It holds if both 95 % intervals agree with it. That of an
+epoch's speed-up must be at LEAST_SPEED_UP or above, and that of the change of accuracy above -TOLERATED_LOSS. The claim
+does not hold if either interval is wholly on the other side. In all other cases it is uncertain. Trials are paired by
+repeat: the trials of a repeat share initial weights and order of the images. How often the verdict errs:
+docs/batch-size.md.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ TOLERATED_LOSS = 0.01  # of accuracy, 0 ... 1
 
 
 def trained(results: Iterable[TrialResult], in_use: int, found: int) -> Trained:
-    """Of one framework's trials, of which those of these two batch sizes count.
+    """Compare one framework's trials at these two batch sizes; other sizes are ignored.
 
     Raises ValueError where they differ in more than batch size and repeat.
     """
@@ -60,12 +61,15 @@ def _compared(pairs: Sequence[tuple[TrialResult, TrialResult]], in_use: int, fou
 
 
 def epoch_s(result: TrialResult) -> float:
-    """Mean time of an epoch's training; without the first, which has the first step in it, where there are more."""
+    """Return the mean training time of an epoch.
+
+    The first epoch, which includes the first step, is left out if there are more.
+    """
     return statistics.fmean(epoch.train_s for epoch in result.epochs[1:] or result.epochs)
 
 
 def _interval(values: Sequence[float], least_spread: float = 0.0) -> tuple[float, float | None, float | None]:
-    """(mean, low, high); values that agree better than `least_spread` are taken to spread by that much."""
+    """Return (mean, low, high). The spread is assumed to be at least `least_spread`."""
     if len(values) < FEWEST:
         return statistics.fmean(values), None, None
     mean, low, high = mean_interval(values)
@@ -74,7 +78,7 @@ def _interval(values: Sequence[float], least_spread: float = 0.0) -> tuple[float
 
 
 def holds(speed_up: tuple[float | None, float | None], change: tuple[float | None, float | None]) -> Holds:
-    """By the intervals' ends."""
+    """Return the verdict from the ends of the intervals."""
     (speed_low, speed_high), (low, high) = speed_up, change
     if speed_low is None or speed_high is None or low is None or high is None:
         return Holds.CANNOT_BE_TOLD

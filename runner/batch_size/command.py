@@ -1,4 +1,4 @@
-"""python -m runner batch-size: which batch size, asked of every framework; each answer is stored once it is known."""
+"""Run `python -m runner batch-size`: find batch sizes for every framework; each answer is stored once it is known."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ from workloads.records.result import TrialResult, no_target
 from workloads.records.status import HARMLESS
 
 BATCH_SIZE_RESULTS = RESULTS / "batch-size"
-IN_USE = 64  # the batch size of the published work that others are held against
-STEPS_WINDOW_S = 2.0  # of a trial of steps alone, where none is asked for
+IN_USE = 64  # the batch size of the published work, with which others are compared
+STEPS_WINDOW_S = 2.0  # of a trial of steps only, by default
 
-# Options of a run that are not this command's, by what they are parsed into; its help does not show them.
+# Options of a run that this command rejects, by what they are parsed into; its help does not show them.
 REFUSED = {
     "models": ("--model", "whose gradients and parts need the network"),
     "devices": ("--devices", "whose answers are of one device"),
     "blocks": ("--blocks", "which looks for a size itself: give it to python -m runner"),
 }
-OF_THIS_COMMAND = {  # what the help of a shared option says here
+OF_THIS_COMMAND = {  # help of shared options that differs here
     "batch_sizes": "trained beside the found ones, with --then-train or --target-accuracy: 100 127, or 100,127",
     "results": f"default: {BATCH_SIZE_RESULTS}",
     "window_s": f"length of the steady window of each trial (default: {STEPS_WINDOW_S:g} while searching)",
@@ -55,7 +55,7 @@ Train = Callable[[Request, Console, Collection[tuple[str, int]]], list[TrialResu
 
 
 def request(arguments: Sequence[str], project: Project) -> tuple[Request, Question]:
-    """Raises BadInput."""
+    """Return the checked request and the question. Raises BadInput."""
     options = _parser().parse_args(arguments, run_parser().parse_args([]))
     answers = tuple(known("answer", name, ANSWERS) for name in options.answers)
     if reason := no_target(options.target_accuracy):
@@ -85,7 +85,7 @@ def request(arguments: Sequence[str], project: Project) -> tuple[Request, Questi
 
 
 def _refuse(options: argparse.Namespace) -> None:
-    """Raises BadInput for an option that this command has no use for."""
+    """Raises BadInput for an option that this command cannot use."""
     for name, (option, reason) in REFUSED.items():
         if getattr(options, name) not in (None, [], 1):
             raise BadInput(f"{option}: not for batch-size, {reason}")
@@ -116,23 +116,23 @@ def _parser() -> Parser:
 
 
 class AnswersFile:
-    """ANSWERS_FILE, written anew with every answer."""
+    """ANSWERS_FILE, rewritten with every answer."""
 
     def __init__(self, request: Request, question: Question, bound: Bound) -> None:
-        """Nothing is written yet."""
+        """Prepare the file; nothing is written yet."""
         self.path, self.bound = request.results / ANSWERS_FILE, bound
         self.conditions, self.in_use = conditions_of(request, bound), question.in_use
         self.answers = {name: Answers(name) for name in request.frameworks}
 
     def store(self, framework: str, **known_now: Any) -> None:
-        """What is known of the framework by now."""
+        """Store what is known about the framework so far."""
         self.answers[framework] = replace(self.answers[framework], **known_now)
         frameworks = tuple(self.answers.values())
         write_json(self.path, asdict(BatchAnswers(SCHEMA_VERSION, self.conditions, self.in_use, frameworks)))
 
 
 def conditions_of(request: Request, bound: Bound) -> dict[str, Any]:
-    """Of all answers: as of every command, and what is trained under which limit."""
+    """Return the conditions of all answers: those of every command, what is trained, and the memory limit."""
     return setup.conditions_of(request) | {
         "started_at": now(),
         "train_images": request.dataset.train_count,
@@ -144,7 +144,7 @@ def conditions_of(request: Request, bound: Bound) -> dict[str, Any]:
 
 
 def bound_of(request: Request) -> Bound:
-    """What the searches' memory is held against. Raises BadInput."""
+    """Return the memory limit that searches are bound by. Raises BadInput."""
     try:
         return Bound(*limit_of(request))
     except LookupError as error:
@@ -159,9 +159,9 @@ def plan(request: Request, question: Question, console: Console) -> None:
 
 
 def run(request: Request, question: Question, train: Train, console: Console) -> int:
-    """Asks, prints and stores; the exit code: 1 where a search had no answer or a training went wrong.
+    """Ask all questions, print and store the answers, and return the exit code.
 
-    `train` runs the trials of a study.
+    It is 1 where a search had no answer or a training went wrong. `train` runs the trials of a study.
     """
     bound = bound_of(request)
     request = own_data.prepared(request, console)
@@ -189,7 +189,7 @@ def run(request: Request, question: Question, train: Train, console: Console) ->
 
 
 def _search(search: searches.Search, question: Question, file: AnswersFile, display: SearchDisplay) -> None:
-    """Of one framework: what trials of steps alone can tell."""
+    """Run the searches of one framework: those that need only trials of steps."""
     framework = search.framework
     if LARGEST in question.searches:
         display.begin(framework, LARGEST)
@@ -207,9 +207,9 @@ def _search(search: searches.Search, question: Question, file: AnswersFile, disp
 
 
 def _train(request: Request, question: Question, train: Train, file: AnswersFile, console: Console) -> None:
-    """Every found size by ordinary trials of its framework, so that the gate and all other checks judge it.
+    """Train every found size in ordinary trials of its framework, so that the gate and all other checks judge it.
 
-    Where trainings were asked for, every framework at each found size, those that were named and the one in use.
+    If trainings were requested, every framework trains at each found size, each requested size and the one in use.
     """
     images = request.dataset.train_count
     for line in untrained(file.answers.values(), question, images):
@@ -227,7 +227,7 @@ def _train(request: Request, question: Question, train: Train, file: AnswersFile
     sizes = tuple(sorted({size for _, size in cells}))
     console.print(f"training at batch sizes {', '.join(map(str, sizes))}")
     repeats = request.study.repeats if question.trains else 1
-    # What filled the machine's memory in a search may do so again: under the search's limit nobody else pays for it.
+    # A size that filled the machine's memory in a search may do so again. The search's limit protects other processes.
     asked = request if question.trains else bounded(request, file.bound.limit, file.bound.limit_bytes)
     study = request.study.changed(batch_sizes=sizes, repeats=repeats)
     results = [each for each in train(replace(asked, study=study), console, cells) if _is_plain(each)]
@@ -244,12 +244,14 @@ def _train(request: Request, question: Question, train: Train, file: AnswersFile
 
 
 def _is_plain(result: TrialResult) -> bool:
-    """True of a trial whose framework takes memory as it is needed."""
+    """True for a trial whose framework takes memory as it is needed."""
     return result.spec.cell.allocator == ON_DEMAND
 
 
 def judged(results: Sequence[TrialResult], sizes: Iterable[int]) -> Iterator[Judged]:
-    """How the ordinary trials at these sizes ended; of several repeats the first that did not pass, else the first."""
+    """Return how the ordinary trials at these sizes ended: of several repeats the first that did not pass, else the
+    first.
+    """
     for size in sorted(sizes):
         trials = [result for result in results if result.spec.cell.batch_size == size]
         for result in sorted(trials, key=lambda each: each.status in PASSED)[:1]:
@@ -259,7 +261,7 @@ def judged(results: Sequence[TrialResult], sizes: Iterable[int]) -> Iterator[Jud
 
 
 def not_recommended(answers: Answers) -> Iterator[str]:
-    """A line for each trained size that did not pass, with the check that failed."""
+    """Return a line for each trained size that did not pass, with the check that failed."""
     for each in answers.judged:
         if each.status not in PASSED:
             name, status = f"{answers.framework}: batch size {each.batch_size:,}", each.status.replace("_", " ")
@@ -267,12 +269,12 @@ def not_recommended(answers: Answers) -> Iterator[str]:
 
 
 def went_wrong(answers: Answers) -> bool:
-    """True if a trial at a found size ended as no run of trials may."""
+    """True if a trial at a found size ended with a status that is an error in any run."""
     return any(each.status not in HARMLESS for each in answers.judged)
 
 
 def found_sizes(answers: Answers, question: Question) -> set[int]:
-    """Batch sizes to train with: all that were asked for and found, and the one that may be recommended."""
+    """Return the batch sizes to train with: all that were requested and found, and the one that may be recommended."""
     return {size for size in (*_found(answers, question).values(), advised(answers)) if size}
 
 
@@ -282,7 +284,7 @@ def _found(answers: Answers, question: Question) -> dict[str, int | None]:
 
 
 def untrained(every: Iterable[Answers], question: Question, images: int) -> Iterator[str]:
-    """A line for each answer that is not trained: none was found, or it has more images than an epoch."""
+    """Return a line for each answer that is not trained: none was found, or it has more images than an epoch."""
     for answers in every:
         for name, size in _found(answers, question).items():
             if not size:
@@ -292,6 +294,6 @@ def untrained(every: Iterable[Answers], question: Question, images: int) -> Iter
 
 
 def unanswered(answers: Answers, question: Question) -> bool:
-    """Whether a search had no answer: not so of the energy, for which a machine may have no counter."""
+    """True if a search had no answer. Energy is exempt, because a machine may have no counter for it."""
     asked = {LARGEST: answers.largest, FASTEST: answers.fastest}
     return any(each is None or each.batch_size is None for name, each in asked.items() if name in question.answers)

@@ -1,4 +1,4 @@
-"""What a `batch-size` command will try, by which limit, and how long that may take: said before anything starts."""
+"""Print what a `batch-size` command will try, under which limit, and how long that may take, before anything starts."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from workloads.noise_scale import SMALL_BATCH
 from workloads.records.batch_answers import LIMIT_NAMES, Limit
 from workloads.records.job import ON_DEMAND, Passes, TrialSpec
 
-# Trials that a search makes: usual, and 95 % of them at most, as simulated (docs/batch-size.md).
+# Trials of a search: the usual number, and the number that 95 % of searches stay within, as simulated
+# (docs/batch-size.md).
 TRIALS = {LARGEST: (16, 30), FASTEST: (45, 90), LEAST_ENERGY: (45, 90)}
-STEPS, SIZE = 10, 256  # of a trial outside its window, at a usual batch size
+STEPS, SIZE = 10, 256  # steps of a trial outside its window, and a usual batch size
 
 
 @dataclass(frozen=True)
 class Expected:
-    """One answer of one framework; a noise scale is one process, and so is an energy that nothing counts."""
+    """Forecast of one answer of one framework. A noise scale is one process, and so is an energy without a counter."""
 
     framework: str
     answer: str
@@ -39,7 +40,7 @@ class Expected:
 
 
 def expected(request: Request, question: Question, bound: Bound) -> list[Expected]:
-    """Every answer that is asked for, in the order in which they are looked for."""
+    """Return every requested answer, in the order in which they are searched."""
     specs = {
         spec.cell.framework: spec
         for spec in plan_of(request, installations(request), range(1), {}).trials
@@ -72,7 +73,7 @@ def _noise(request: Request, spec: TrialSpec) -> Expected:
 
 
 def _costs(request: Request, spec: TrialSpec) -> tuple[float, float]:
-    """(seconds of a trial without steps and window, seconds per image), as the estimates of trials have them."""
+    """Return (seconds of a trial without steps and window, seconds per image), from the estimates of trials."""
     count = request.dataset.train_count
     by_epochs = [replace(spec, passes=Passes(epochs, spec.passes.last_batch), window_s=0.0) for epochs in (0, 1)]
     start_s, whole_s = (estimate_s(each, request.workload, count, [], request.paces) for each in by_epochs)
@@ -80,7 +81,7 @@ def _costs(request: Request, spec: TrialSpec) -> tuple[float, float]:
 
 
 def say(request: Request, question: Question, every: Sequence[Expected], console: Console) -> None:
-    """A line for each answer, for what is then trained, and for all of it."""
+    """Print a line for each answer, one for the trainings after it, and one for the total."""
     for each in every:
         trials = f"about {each.trials} trials (seldom over {each.most})" if each.most > 1 else "1 process"
         console.print(f"{each.framework}: {each.answer} {each.how}: {trials}, about {duration(each.seconds)}")
@@ -93,7 +94,7 @@ def say(request: Request, question: Question, every: Sequence[Expected], console
 
 
 def _trained(request: Request, question: Question) -> Iterator[tuple[str, float]]:
-    """(line, seconds) of the trainings that judge what was found; none where no size is looked for."""
+    """Yield (line, seconds) of the trainings that judge the found sizes; nothing if no size is searched or trained."""
     found = question.trained_answers
     sizes, where = len(found), "once at the sizes found, with every check"
     if question.trains:

@@ -1,7 +1,7 @@
-"""The largest batch size that fits, by trials: the search alone, which knows nothing of processes or frameworks.
+"""Search for the largest batch size that fits, by trials. This module knows nothing of processes or frameworks.
 
-The next size is guessed from how far the memory of those that fitted is from the limit, and from what really happened:
-where the guess is wrong, its weight is lost, and the bracket between a size that fits and one that does not is halved.
+The next size is guessed from the memory of the sizes that fitted, and from what really happened. Where the guess is
+wrong, it loses its weight. The bracket between a size that fits and one that does not is then halved.
 """
 
 from __future__ import annotations
@@ -14,67 +14,74 @@ from functools import cached_property
 from workloads.records.batch_answers import Fit, Largest, Limit, Tried
 from workloads.records.memory_line import fit_line
 
-MOST = 2**20  # what fits at this size is not searched further
-GUESS_ERROR = 0.02  # of the distance that is extrapolated, usual for the line of a counting process
-UNKNOWN_ERROR = 0.5  # of a guess from nothing
-CLOSE = 0.9  # of the largest size that was counted: a trial from there on knows better
-APART = 1.2  # sizes of trials: from there on their memory says more of an image's than the counting process
-STEEP = 0.25  # of the counting process's bytes an image: a trial's are no less, whatever two of them say
-LARGER = 0.2  # of the largest size: below, memory is not yet a line
+MOST = 2**20  # if this size fits, no larger one is searched
+GUESS_ERROR = 0.02  # of the extrapolated distance; usual for the line of a counting process
+UNKNOWN_ERROR = 0.5  # of a guess without any evidence
+CLOSE = 0.9  # of the largest counted size: from here on a trial knows better
+APART = 1.2  # ratio of trial sizes above which their memory says more about an image's need than the counting process
+STEEP = 0.25  # of the counting process's bytes per image: a trial needs no less, whatever two trials say
+LARGER = 0.2  # of the largest size: below it, memory is not yet a line
 STEP_BACK = 0.05  # of a size that fits only sometimes; doubled each time
-TRIALS = 2  # of the answer at least, and of one more
-ABOVE = 4  # times an untold size: how far above it one that fits is looked for
-NO_LINE = 0.0, 0.0, 1  # of `_line`
-UNTOLD = 4  # sizes, at most, of which no trial says whether they fit: the answer is then looked for below
+TRIALS = 2  # of the answer at least, and of the next size
+ABOVE = 4  # times an uncertain size: how far above it to look for a size that fits
+NO_LINE = 0.0, 0.0, 1  # result of `_line` without a line
+UNTOLD = 4  # most undecided sizes; an undecided size bounds the search from above
 
 Attempt = Callable[[int], Tried]
 
 
 class NoAnswer(Exception):
-    """A trial that ended otherwise than by memory; the message is the reason."""
+    """A trial ended, but not by memory; the message is the reason."""
 
 
 @dataclass(frozen=True)
 class Bound:
-    """What the memory is held against."""
+    """Memory limit that sizes are compared with."""
 
     limit: Limit
     limit_bytes: int
 
     @property
     def trials(self) -> int:
-        """How many trials of the answer must fit. A control group counts pages as they are touched, so chance decides
-        more there.
+        """Number of trials of the answer that must fit.
+
+        A control group counts pages as they are touched, so chance decides more there.
         """
         return TRIALS + (self.limit in (Limit.GROUP, Limit.CONTAINER))
 
 
 @dataclass
 class Search:
-    """What has been tried. `counted`: {batch size: peak bytes} as a counting process told, of what the limit counts."""
+    """State of the search: what has been tried.
+
+    `counted` is {batch size: peak bytes} of what the limit counts, as reported by a counting process.
+    """
 
     attempt: Attempt
     bound: Bound
     counted: Mapping[int, float]
     lifted: Attempt | None
-    ends_at: int | None = None  # the size at which that process ran out of memory
+    ends_at: int | None = None  # size at which that process ran out of memory
     tried: list[Tried] = field(default_factory=list)
-    fits: int = 0  # the largest that does, 0 before any
-    too_large: int | None = None  # the smallest that the limit ended
-    untold: dict[int, Tried] = field(default_factory=dict)  # sizes of which no trial says whether they fit: the last
+    fits: int = 0  # the largest size that fits, 0 before any
+    too_large: int | None = None  # the smallest size that the limit ended
+    untold: dict[int, Tried] = field(default_factory=dict)  # last trial of each size that no trial decides
 
     @property
     def fails(self) -> int | None:
-        """The smallest size above `fits` that does not fit, or is untold. A larger size that fits lifts an untold
-        one: what failed there was not the memory.
+        """The smallest size above `fits` that does not fit or is undecided.
+
+        A larger size that fits clears an undecided one: memory was not what failed there.
         """
         untold = (size for size in self.untold if size > self.fits)
         return min((*untold, *filter(None, [self.too_large])), default=None)
 
     def ask(self, size: int) -> Fit:
-        """What one more trial says. One that ends otherwise is tried once more, and where that does not say it either,
-        with the limit lifted: what runs then, or runs out even then, has ended by the limit. Raises NoAnswer where that
-        is not known of more than UNTOLD sizes.
+        """Run one more trial and return whether it fits.
+
+        A trial that ended for another reason than memory is repeated once. If that is undecided too, the limit is
+        lifted. If the trial then runs, or runs out of memory even then, the limit had ended it. Raises NoAnswer where
+        more than UNTOLD sizes stay undecided.
         """
         trial = self._noted(self.attempt(size))
         if trial.fit is Fit.UNKNOWN:
@@ -91,7 +98,7 @@ class Search:
         return fit
 
     def no_answer(self, size: int) -> NoAnswer:
-        """Of a size that is untold."""
+        """Return the error for an undecided size."""
         last = self.untold[size]
         why = f" ({last.reason})" if last.reason else ""
         return NoAnswer(
@@ -103,31 +110,32 @@ class Search:
         return trial
 
     def _ends_by_limit(self, size: int) -> bool:
-        """Whether the same trial fits where the limit is lifted, for that is all that differs; or runs out of memory
-        even there.
+        """True if the same trial fits with the limit lifted, or runs out of memory even there.
+
+        Nothing else differs, so the limit ended the trial.
         """
         if self.lifted is not None and not any(each.lifted for each in self._of(size)):
             self._noted(replace(self.lifted(size), lifted=True))
         return self._is_limited(size)
 
     def _is_limited(self, size: int) -> bool:
-        """Whether a trial with the limit lifted says that the limit ends the others."""
+        """True if a trial with the limit lifted shows that the limit ends the others."""
         return any(each.lifted and each.fit is not Fit.UNKNOWN for each in self._of(size))
 
     def _of(self, size: int) -> list[Tried]:
         return [each for each in self.tried if each.batch_size == size]
 
     def fitted(self, size: int) -> list[Tried]:
-        """Its trials that fitted."""
+        """Return the trials of this size that fitted."""
         return [each for each in self._of(size) if each.fit is Fit.FITS and not each.lifted]
 
     def failed(self, size: int) -> list[Tried]:
-        """Its trials that the limit ended."""
+        """Return the trials of this size that the limit ended."""
         ends = (Fit.TOO_LARGE, Fit.UNKNOWN) if self._is_limited(size) else (Fit.TOO_LARGE,)
         return [each for each in self._of(size) if each.fit in ends and not each.lifted]
 
     def bracket(self) -> None:
-        """Until `fits` + 1 = `fails`, and that is no untold size above which another fits. Raises NoAnswer."""
+        """Try sizes until `fits` + 1 = `fails`, and no larger size fits if `fails` is undecided. Raises NoAnswer."""
         while True:
             while self.fails is None or self.fails - self.fits > 1:
                 if self.fits >= MOST:
@@ -137,8 +145,10 @@ class Search:
                 return
 
     def _passes(self, untold: int) -> bool:
-        """True if a larger size fits, so that no memory failed at this one: well above it, else the next that says
-        anything. Where the one well above says nothing either, one more is tried. Raises NoAnswer.
+        """True if a larger size fits, so that memory was not what failed at this one.
+
+        First a size well above it is tried, then the next one that decides anything. Where the one well above is
+        undecided too, one more is tried. Raises NoAnswer.
         """
         far, near = ABOVE * untold, untold + 1
         if self._is_open(far) and self.ask(far) is Fit.FITS:
@@ -155,10 +165,10 @@ class Search:
         return size not in self.untold and (self.too_large is None or size < self.too_large)
 
     def settle(self) -> int | None:
-        """Until `fits` has fitted often enough, and `fails` failed twice; the smallest size that did both, if any.
+        """Repeat trials until `fits` has fitted often enough and `fails` has failed twice.
 
-        Where a size does both, the answer is a smaller one that fits twice: the sizes between are not searched, for
-        chance would decide. Raises NoAnswer.
+        Returns the smallest size that did both, if any. In that case the answer is a smaller size that fits twice. The
+        sizes between are not searched, because chance would decide. Raises NoAnswer.
         """
         if self.fails in self.untold:
             raise self.no_answer(self.fails)
@@ -173,13 +183,13 @@ class Search:
         return unsettled
 
     def _below(self, size: int, back: float) -> int:
-        """One that has fitted, not far below; else so much smaller."""
+        """Return a size not far below that has fitted, or else a size smaller by the share `back`."""
         known = [each.batch_size for each in self.tried if each.fit is Fit.FITS and not self.failed(each.batch_size)]
         least = min(size - 1, math.floor(size * (1 - back)))
         return max((each for each in known if least <= each < size), default=max(0, least))
 
     def beside(self, size: int) -> list[int]:
-        """Where memory that does not grow with the batch size may show, of sizes that were not tried."""
+        """Return untried sizes at which memory that does not grow with the batch size may show."""
         above = {8 * (size // 8 + 1), 64 * (size // 64 + 1), math.ceil(1.05 * size), math.ceil(1.25 * size)}
         return sorted({size - 1, *above} - {each.batch_size for each in self.tried} - {-1, 0, size})
 
@@ -188,19 +198,17 @@ class Search:
         return _line(self.counted)
 
     def next_size(self) -> int:
-        """Between `fits` and `fails`: where the answer is as likely above as below.
+        """Return a size between `fits` and `fails` such that the answer is as likely above it as below.
 
-        Its likelihood falls with the distance from the guess as 1 / (scale + distance): few trials
-        confirm a good guess, and a bad one costs no more than about twice a bisection. Behind a size that was untold
-        the guess is worth nothing: what is known and that size are halved as powers.
+        The likelihood falls with the distance from the guess as 1 / (scale + distance). Few trials confirm a good
+        guess, and a bad one costs at most about twice a bisection. After an undecided size the guess is not used. The
+        next size is then the geometric mean of what is known and that size.
         """
         if self.fails is not None and self.tried[-1].batch_size in self.untold:
             known = max(1, self.fits, *(size for size in self.counted if size < self.fails))
             return min(max(round(math.sqrt(known * self.fails)), self.fits + 1), self.fails - 1)
         guess, scale = self.guess()
-        if (
-            self.fails is None
-        ):  # as far beyond the guess as it lies ahead, and farther the more often that was too short
+        if self.fails is None:  # as far beyond the guess as it is ahead, and farther the more often that was too short
             beyond = max(guess - self.fits, scale) * 4 ** sum(each.fit is Fit.FITS for each in self.tried)
             high = min(max(guess, self.fits + 1) + beyond, MOST + 1)
         else:
@@ -210,7 +218,7 @@ class Search:
         return min(max(round(_of_rank(middle, guess, scale)), self.fits + 1), last)
 
     def guess(self) -> tuple[float, float]:
-        """(the largest size that the memory measured so far leaves room for, how far that may be off)."""
+        """Return (the largest size that the measured memory leaves space for, how far that may be off)."""
         peaks = {t.batch_size: float(t.peak_bytes) for t in self.tried if t.fit is Fit.FITS and t.peak_bytes}
         apart = max(peaks, default=0) >= APART * min(peaks, default=1)
         measured = _line(peaks) if apart or not self._counted_line[0] else NO_LINE
@@ -219,7 +227,7 @@ class Search:
         last = max(known, default=0)
         if slope:
             distance = (self.bound.limit_bytes - known[last]) / slope
-            far = max(1.0, abs(distance) / span)  # the slope's own error grows with what is extrapolated
+            far = max(1.0, abs(distance) / span)  # the slope's own error grows with the extrapolated distance
             guess, scale = last + distance, max(0.5, GUESS_ERROR * abs(distance), far * noise / slope)
         else:
             guess, scale = 2.0 * max(last, self.fits) + 1, max(1.0, self.fits)
@@ -240,8 +248,10 @@ def largest(
     lifted: Attempt | None = None,
     look_around: bool = True,
 ) -> Largest:
-    """The search, with both proofs. `attempt` makes one trial of a size; `lifted` the same with the limit lifted, None
-    where it cannot be. `counted`, `ends_at`: as of `Search`. Without `look_around`, nothing beside the answer is tried.
+    """Search for the largest size, with proofs that it fits and that the next one fails.
+
+    `attempt` makes one trial of a size. `lifted` does the same with the limit lifted; it is None where that is
+    impossible. `counted` and `ends_at` are as in `Search`. Without `look_around`, no sizes around the answer are tried.
     """
     search = Search(attempt, bound, counted, lifted, ends_at)
     try:
@@ -266,8 +276,9 @@ def largest(
 
 
 def _line(points: Mapping[int, float]) -> tuple[float, float, int]:
-    """(bytes per sample, how far the points lie from that line, from the smallest to the largest size), of the larger
-    sizes; NO_LINE where they do not grow enough for one.
+    """Return (bytes per sample, largest distance of a point from that line, span of the sizes) for the larger sizes.
+
+    Returns NO_LINE where the points do not grow enough for a line.
     """
     last = max(points, default=0)
     used = {size: value for size, value in points.items() if size >= last * LARGER}
@@ -281,7 +292,7 @@ def _line(points: Mapping[int, float]) -> tuple[float, float, int]:
 
 
 def _rank(size: float, guess: float, scale: float) -> float:
-    """Integral of the likelihood from the guess to a size."""
+    """Return the integral of the likelihood from the guess to a size."""
     return math.copysign(math.log1p(abs(size - guess) / scale), size - guess)
 
 

@@ -1,4 +1,4 @@
-"""The largest batch size of a framework that fits, by its real trials."""
+"""Find the largest batch size of a framework that fits, by its real trials."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from workloads.records.samples import read_samples
 from workloads.records.status import Status
 from workloads.records.stored_events import read_events
 
-# Of the counting process, which ends where memory does: all together cost about twice the last.
+# Sizes of the counting process, which ends where memory does. All together cost about twice the last.
 COUNTED = (1, 2, 3, 4, 6, 8, 16, 32, 64, 128, 256)
-GPU_COLUMNS = ("process_memory_bytes", "device_memory_bytes")  # the first that the driver gave
-LIFTED_TIMES, LIFTED_BYTES = 2, 2**30  # a lifted limit: so many times, and so much more
-LIFTED_SHARE, LEAST_LIFTED_TIMES = 0.95, 1.05  # of what is available, at most; of the limit, at least
+GPU_COLUMNS = ("process_memory_bytes", "device_memory_bytes")  # the first of these that the driver gave
+LIFTED_TIMES, LIFTED_BYTES = 2, 2**30  # a lifted limit is so many times the limit, and so much more
+LIFTED_SHARE, LEAST_LIFTED_TIMES = 0.95, 1.05  # share of what is available, at most; times the limit, at least
 
 
 def largest_of(trials: StepTrials, framework: str, bound: Bound, look_around: bool = True) -> Largest:
-    """By `trials`, whose request is `memory_limit.bounded` by the bound; `look_around` as of `largest`."""
+    """Search with `trials`, whose request is `memory_limit.bounded` by the bound; `look_around` is as in `largest`."""
     launcher = trials.launchers[framework]
     if isinstance(launcher, Unavailable):
         return Largest(None, launcher.reason, bound.limit, bound.limit_bytes)
@@ -39,9 +39,9 @@ def largest_of(trials: StepTrials, framework: str, bound: Bound, look_around: bo
 
 
 def attempts(trials: StepTrials, framework: str, bound: Bound) -> tuple[Attempt, Attempt | None]:
-    """(one trial of a batch size, the same with the limit lifted: by it one sees whether the limit ended the first).
+    """Return (a trial of a batch size, the same with the limit lifted).
 
-    What a GPU or a container has cannot be lifted.
+    The second shows if the limit ended the first. The limit of a GPU or a container cannot be lifted.
     """
 
     def attempt(batch_size: int, trials: StepTrials = trials) -> Tried:
@@ -55,14 +55,15 @@ def attempts(trials: StepTrials, framework: str, bound: Bound) -> tuple[Attempt,
 
 
 def lifted_bytes(limit_bytes: int) -> int | None:
-    """A limit that is well above this one and within what is available; None where there is no room for one."""
+    """Return a limit well above this one and within what is available; None where there is not enough memory."""
     higher = min(LIFTED_TIMES * limit_bytes + LIFTED_BYTES, round(LIFTED_SHARE * available_bytes()))
     return higher if higher >= LEAST_LIFTED_TIMES * limit_bytes else None
 
 
 def context_bytes(folder: Path) -> int:
-    """What the framework holds on the card beside what its allocator counts. Raises ValueError for files that are none
-    of a worker's.
+    """Return the bytes that the framework holds on the card outside its allocator's count.
+
+    Raises ValueError for files that no worker wrote.
     """
     opened = [event["t_ns"] for event in read_events(folder / EVENTS_FILE) if event["event"] == Event.CONTEXT_SAMPLED]
     samples = read_samples(folder / SAMPLES_FILE)
@@ -80,21 +81,21 @@ def _peak(account: MemoryAccount, limit: Limit, context: int) -> int | None:
 
 
 def count(trials: StepTrials, framework: str, bound: Bound, launcher: Launcher) -> tuple[dict[int, float], int | None]:
-    """({batch size: peak bytes of what the limit counts}, the size at which the counting process ran out, if it did).
+    """Return ({batch size: peak bytes of what the limit counts}, size at which counting ran out of memory, or None).
 
-    A first guess and no more: it counts, which takes memory of its own.
+    This is only a first guess: counting takes memory of its own.
     """
     specs = [trials.spec(framework, size) for size in COUNTED]
     MemoryWorker(trials.request.results, specs).gather(specs[0], launcher)
     folder = Job(Kind.MEMORY, specs[0]).folder(trials.request.results)
     try:
         return _counted(folder, bound)
-    except ValueError:  # what it told cannot be read
+    except ValueError:  # its output cannot be read
         return {}, None
 
 
 def _counted(folder: Path, bound: Bound) -> tuple[dict[int, float], int | None]:
-    """What the process in this folder counted. Raises ValueError."""
+    """Return what the process in this folder counted. Raises ValueError."""
     context = context_bytes(folder) if bound.limit is Limit.GPU else 0
     accounts = read_accounts(folder).items()
     peaks = {size: float(peak) for size, account in accounts if (peak := _peak(account, bound.limit, context))}

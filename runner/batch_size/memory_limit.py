@@ -1,4 +1,4 @@
-"""What bounds a search's memory, and what a trial of it took of what the bound counts."""
+"""Determine what limits a search's memory, and how much of it a trial used."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from workloads.records.status import Status
 from workloads.records.stored_events import read_events
 
 HOST_LIMIT_FILE = "host-limit.json"
-RESERVE = 0.15  # of what is available: the system's, the runner's, and room to lift the limit in
-MEASURED = (Status.OK, Status.CONTENDED, Status.UNVERIFIED, Status.DIVERGED)  # it came to its end
-ANSWERS = (*MEASURED, Status.OUT_OF_MEMORY)  # to the question whether it fits
+RESERVE = 0.15  # of what is available: for the system, the runner, and for lifting the limit
+MEASURED = (Status.OK, Status.CONTENDED, Status.UNVERIFIED, Status.DIVERGED)  # the trial came to its end
+ANSWERS = (*MEASURED, Status.OUT_OF_MEMORY)  # statuses that tell if it fits
 
 
 def limit_of(request: Request) -> tuple[Limit, int]:
-    """(what bounds the memory of a search's trials, bytes); for trials on a GPU the whole card.
+    """Return (what limits the memory of a search's trials, bytes); for trials on a GPU the whole card.
 
-    Raises LookupError where a GPU does not tell how much it has.
+    Raises LookupError where a GPU does not report its memory size.
     """
     placement = request.placement
     if placement.device != "cpu":
@@ -44,8 +44,10 @@ def limit_of(request: Request) -> tuple[Limit, int]:
 
 
 def bounded(request: Request, limit: Limit, limit_bytes: int) -> Request:
-    """The request whose trials may take no more, by the kind of limit that a run has: a GPU is its own, and what is
-    asked for holds as it is. Where nothing is asked for, their data segment is bounded.
+    """Return the request with this memory limit on its trials.
+
+    Only a host limit changes it, by limiting the data segment. A GPU limits itself, and a requested limit applies
+    already.
     """
     if limit is not Limit.HOST:
         return request
@@ -53,10 +55,10 @@ def bounded(request: Request, limit: Limit, limit_bytes: int) -> Request:
 
 
 def host_limit_bytes(results: Path, stored: bool = True) -> int:
-    """What is available of the machine's memory and of this process's control groups, less a reserve.
+    """Return the available memory of the machine and of this process's control groups, less a reserve.
 
-    That of an earlier search in this results folder, where there is still room for it, if need be in the reserve: its
-    trials count on, and what is available is never twice the same. Of a plan nothing is `stored`.
+    The limit of an earlier search in this results folder is reused where it still fits, if need be in the reserve. Its
+    trials then count on, because the available memory is never the same twice. A plan has nothing `stored`.
     """
     available = available_bytes()
     room = available - round(RESERVE * available)
@@ -73,14 +75,14 @@ def host_limit_bytes(results: Path, stored: bool = True) -> int:
 
 
 def available_bytes() -> int:
-    """Of memory, without swapping anything out."""
+    """Return the bytes of memory that are available without swapping anything out."""
     available: int = psutil.virtual_memory().available
     limit = cgroups.memory_limit_bytes()
     return available if limit is None else min(available, limit)
 
 
 def tried(result: TrialResult, folder: Path, results: Path, limit: Limit) -> Tried:
-    """What a trial of steps alone, in `folder`, says of memory."""
+    """Return what a trial of steps only, run in `folder`, says about memory."""
     fit = {Status.OUT_OF_MEMORY: Fit.TOO_LARGE}.get(result.status, Fit.UNKNOWN)
     fit = Fit.FITS if result.status in MEASURED else fit
     name = str(folder.relative_to(results.resolve()))
@@ -89,11 +91,11 @@ def tried(result: TrialResult, folder: Path, results: Path, limit: Limit) -> Tri
 
 
 def peak_bytes(result: TrialResult, folder: Path, limit: Limit) -> int | None:
-    """The most that the trial had of what the limit counts; None where nobody can tell."""
+    """Return the trial's peak of what the limit counts; None where it is unknown."""
     if limit in BY_WORKER:
         try:
             events = {event["event"]: event for event in read_events(folder / EVENTS_FILE)}
-        except ValueError:  # the trial's result says it
+        except ValueError:  # the trial's result reports it
             return None
         before = events.get(Event.WINDOW_STARTED, {}).get("peak_resident_bytes")
         return BY_WORKER[limit](events.get(Event.HOST_COUNTED, {}), before)
@@ -103,15 +105,15 @@ def peak_bytes(result: TrialResult, folder: Path, limit: Limit) -> int | None:
 
 
 def data_peak_bytes(counts: Mapping[str, Any], before: int | None = None) -> int | None:
-    """About the most of what RLIMIT_DATA counts: its present size, and what was resident at most beyond the present.
+    """Estimate the peak of what RLIMIT_DATA counts: its present size, plus the resident peak beyond the present.
 
-    `before`: peak of what was resident until that was counted anew.
+    `before` is the resident peak until the count was reset.
     """
     return _peak_bytes(counts, "data_bytes", before)
 
 
 def group_peak_bytes(counts: Mapping[str, Any], before: int | None = None) -> int | None:
-    """About the most of what a control group counts and cannot drop: the same with what is of no file."""
+    """Estimate the peak of what a control group counts and cannot drop, from anonymous bytes in the same way."""
     return _peak_bytes(counts, "anonymous_bytes", before)
 
 
@@ -122,5 +124,5 @@ def _peak_bytes(counts: Mapping[str, Any], name: str, before: int | None) -> int
     return int(present + max(peak, before or 0) - resident)
 
 
-# What a worker tells of what each limit counts; of the others the sampler's figures say it.
+# How a worker's counts give each limit's peak; for other limits the sampler's figures give it.
 BY_WORKER = {Limit.ASKED: data_peak_bytes, Limit.HOST: data_peak_bytes, Limit.GROUP: group_peak_bytes}

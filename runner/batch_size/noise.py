@@ -1,4 +1,4 @@
-"""Best for learning: the gradient noise scale, of each framework at weights that the first of them has trained."""
+"""Measure the gradient noise scale of each framework, at weights that the first of them has trained."""
 
 from __future__ import annotations
 
@@ -23,17 +23,19 @@ from workloads.records.files import EVENTS_FILE
 from workloads.records.job import ON_DEMAND, InputFile, Job, Kind, TrialSpec
 from workloads.spec import Workload
 
-SAME, SAME_MEAN = 1e-5, 1e-3  # by so much rounding may move a squared norm, and with a few kinks their mean, relative
+SAME, SAME_MEAN = 1e-5, 1e-3  # most that rounding changes, relative: a squared norm, and with a few kinks their mean
 PROBES = len(PROGRESS) * STEPS * PARTS + WINDOWS * WINDOW
-PROBE_LIMIT_S = 1.0  # as a mean
+PROBE_LIMIT_S = 1.0  # on average
 
 
 def noise(
     specs: Sequence[TrialSpec], launchers: Mapping[str, Launcher | Unavailable], results: Path
 ) -> dict[str, Noise]:
-    """By framework, of trials that differ in their framework alone: what each says, or the reason why it says nothing.
+    """Return each framework's noise scale, or the reason why it has none, for trials that differ only in their
+    framework.
 
-    The first that can trains; who trained in an earlier run of this goes before. What was asked before is read.
+    The first framework that can does the training. One that trained in an earlier run of this goes first. Earlier
+    answers are read from the disk.
     """
     asking = Asking(results, launchers)
     answers = {spec.cell.framework: asking.of(spec) for spec in sorted(specs, key=asking.has_not_trained)}
@@ -41,7 +43,7 @@ def noise(
 
 
 class Asking:
-    """`held` are the weights, once somebody has trained."""
+    """Questions to all frameworks. `held` are the weights, once a framework has trained."""
 
     def __init__(self, results: Path, launchers: Mapping[str, Launcher | Unavailable]) -> None:
         self.results, self.launchers = results, launchers
@@ -50,7 +52,7 @@ class Asking:
         self.first: list[Measured] = []
 
     def job(self, spec: TrialSpec) -> Job:
-        """With the images of every batch, and the weights where there are any."""
+        """Return the job with the images of every batch, and the weights if there are any."""
         spec = replace(spec, cell=replace(spec.cell, allocator=ON_DEMAND))
         images, seed = np.load(self.results / spec.inputs["order"].path, mmap_mode="r").shape[1], spec.draw.seed
         batches = write_array(self.results, f"{spec.task.dataset}-noise-seed{seed}", draw(images, seed))
@@ -58,11 +60,11 @@ class Asking:
         return Job(Kind.NOISE, replace(spec, inputs=inputs, timeout_s=spec.timeout_s + PROBES * PROBE_LIMIT_S))
 
     def has_not_trained(self, spec: TrialSpec) -> bool:
-        """In no earlier run."""
+        """True if no earlier run stored weights that it trained."""
         return not (self.job(spec).folder(self.results) / f"{HELD[-1]}.npz").is_file()
 
     def of(self, spec: TrialSpec) -> Noise:
-        """One framework's answer."""
+        """Return one framework's answer."""
         framework = spec.cell.framework
         if spec.task.own_code is not None:
             return Noise(reason="own code: nobody knows its gradients")
@@ -87,7 +89,7 @@ class Asking:
         )
 
     def _read(self, events: Events, framework: str, batch_size: int) -> Noise:
-        """Raises ValueError, IndexError for events that are not of one training."""
+        """Return the noise scale from these events. Raises ValueError, IndexError if they are not of one training."""
         measured = [measured_of(event) for event in events if event["event"] == Event.NOISE_MEASURED]
         if not measured:
             raise ValueError("no gradients in it")
@@ -100,16 +102,17 @@ class Asking:
         if trains:
             return with_finder(answer, events, batch_size)
         if not all(each.finite for each in self.first):
-            return answer  # there is nothing to hold it against
+            return answer  # there is nothing to compare it with
         if any(mode_of(each).precision in REDUCED for each in (framework, self.trained_by or framework)):
-            return answer  # they round otherwise
+            return answer  # they round differently
         typical, mean = apart(measured, self.first)
         return replace(answer, apart=typical, apart_mean=mean, agrees=typical <= SAME and mean <= SAME_MEAN)
 
 
 def handed_on(events: Events, folder: Path, results: Path) -> dict[str, InputFile]:
-    """The weights that a worker trained, as inputs of the others. Raises LaunchFailed where they are not there,
-    ValueError where it was not told of each.
+    """Return the weights that a worker trained, as inputs of the others.
+
+    Raises LaunchFailed where a file is missing or changed, ValueError where an event is missing.
     """
     inputs = {}
     kept = [event for event in events if event["event"] == Event.WEIGHTS_HELD]
@@ -122,13 +125,13 @@ def handed_on(events: Events, folder: Path, results: Path) -> dict[str, InputFil
 
 
 def measured_of(event: dict[str, Any]) -> Measured:
-    """Of an event NOISE_MEASURED."""
+    """Return the norms of an event NOISE_MEASURED."""
     small, large = (np.array(event[name], np.float64) for name in ("small", "large"))
     return Measured(event["progress"], small, large, event["small_batch"], event["large_batch"])
 
 
 def with_finder(answer: Noise, events: Events, batch_size: int) -> Noise:
-    """And with what the published way says of the training, if that has a window."""
+    """Return the answer with the published method's figures of the training, if that has a window."""
     looks = [event for event in events if event["event"] == Event.FINDER_LOOKED]
     if not looks:
         return answer
@@ -138,5 +141,5 @@ def with_finder(answer: Noise, events: Events, batch_size: int) -> Noise:
 
 
 def cautions(workload: Workload) -> tuple[Caution, ...]:
-    """What disturbs the estimate."""
+    """Return what disturbs the estimate."""
     return (Caution.BATCH_NORM,) * bool(workload.statistic_shapes()) + (Caution.DROPOUT,) * workload.draws

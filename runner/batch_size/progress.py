@@ -1,4 +1,4 @@
-"""What a person sees below the lines of the searches' trials: which search runs, how far it is, the time left."""
+"""Show progress below the lines of the searches' trials: which search runs, how far it is, the time left."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class SearchDisplay(Progress):
     """A live line over the expected trials of all searches; a search that ends early or late corrects their number."""
 
     def __init__(self, console: Console, expected: Sequence[Expected]) -> None:
-        """Off a terminal nothing is shown."""
+        """Start the display; outside a terminal nothing is shown."""
         super().__init__(*live_columns(), console=console, disable=not console.is_terminal)
         self.ahead = {(each.framework, each.answer): each for each in expected}
         self.current: Expected | None = None
@@ -25,18 +25,18 @@ class SearchDisplay(Progress):
         self.bar = self.add_task("", total=sum(each.trials for each in expected), left=self._left())
 
     def begin(self, framework: str, answer: str) -> None:
-        """Show this search as the one that runs; the one before it has ended."""
+        """Show this search as the running one; the one before it has ended."""
         self.end()
         self.current, self.began_s = self.ahead.pop((framework, answer), None), time.monotonic()
         self._show(f"{framework}: {answer}")
 
     def tried(self) -> None:
-        """Count one more trial of the search that runs."""
+        """Count one more trial of the running search."""
         self.made, self.of_current = self.made + 1, self.of_current + 1
         self._show()
 
     def end(self) -> None:
-        """The search has ended, whatever number of trials it was expected to take."""
+        """End the running search, whatever number of trials it was expected to take."""
         if self.current is not None:
             self.expected_s += self.current.seconds
             self.measured_s += time.monotonic() - self.began_s
@@ -45,7 +45,7 @@ class SearchDisplay(Progress):
 
     @property
     def total(self) -> int:
-        """Trials that were made, and that are still expected."""
+        """Trials that were run, plus those still expected."""
         here = max(1, self.current.trials - self.of_current) if self.current else 0
         return self.made + here + sum(each.trials for each in self.ahead.values())
 
@@ -53,7 +53,7 @@ class SearchDisplay(Progress):
         self.update(self.bar, description=name, completed=self.made, total=self.total, left=self._left())
 
     def _left(self) -> str:
-        """The expectations still open, scaled by how the ended searches turned out."""
+        """Return the sum of the open expectations, scaled by how the ended searches turned out."""
         scale = self.measured_s / self.expected_s if self.expected_s else 1.0
         open_s = scale * sum(each.seconds for each in self.ahead.values())
         if self.current is not None:

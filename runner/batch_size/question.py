@@ -1,4 +1,4 @@
-"""What `python -m runner batch-size` is asked beside the study."""
+"""Define the questions of `python -m runner batch-size`, in addition to the study."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ ANSWERS = (LARGEST, FASTEST, LEAST_ENERGY, NOISE_SCALE)
 
 @dataclass(frozen=True)
 class Question:
-    """The answers that are wanted, and what is trained behind them."""
+    """The requested answers, and what is trained after them."""
 
-    answers: tuple[str, ...]  # of ANSWERS
+    answers: tuple[str, ...]  # some of ANSWERS
     in_use: int
-    sizes: tuple[int, ...]  # to be trained beside the found ones
+    sizes: tuple[int, ...]  # to be trained in addition to the found ones
     target_accuracy: float | None
     then_train: bool
     global_batch: int | None
-    window_s: float  # of a trial of steps alone
+    window_s: float  # of a trial of steps only
 
     @property
     def trains(self) -> bool:
@@ -27,11 +27,11 @@ class Question:
 
     @property
     def searches(self) -> tuple[str, ...]:
-        """The answers that trials of steps look for; a global batch asks for the largest, too."""
+        """Answers that trials of steps search for; a global batch needs the largest, too."""
         asked = {*self.answers, *([LARGEST] if self.global_batch is not None else [])}
         return tuple(name for name in (LARGEST, FASTEST, LEAST_ENERGY) if name in asked)
 
     @property
     def trained_answers(self) -> tuple[str, ...]:
-        """The answers whose batch sizes are trained: all batch sizes that were asked for."""
+        """Answers whose batch sizes are trained: all requested ones that are batch sizes."""
         return tuple(name for name in (LARGEST, FASTEST, LEAST_ENERGY) if name in self.answers)

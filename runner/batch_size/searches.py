@@ -1,4 +1,4 @@
-"""One framework's searches, joined with the trials that they ask for."""
+"""Run one framework's searches with the trials that they need."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.words import counted
 
-MOST = 8192  # nothing faster is looked for beyond it
-FIRST = 32  # tells whether there is a counter, where nothing else was tried
+MOST = 8192  # no larger size is searched for speed
+FIRST = 32  # shows if there is a counter, where nothing else was tried
 
 
 class Search:
-    """Every trial is a line on the console; its figures serve every answer."""
+    """Searches of one framework. Every trial is a line on the console; its figures serve every answer."""
 
     def __init__(
         self,
@@ -41,7 +41,10 @@ class Search:
         console: Console,
         tried: Callable[[], None] = lambda: None,
     ) -> None:
-        """`steps` are trials of all frameworks, which take no more than the bound; `tried` hears of each trial."""
+        """Set up the searches.
+
+        `steps` are trials of all frameworks, within the bound; `tried` is called for each trial.
+        """
         self.framework, self.console, self.tried = framework, console, tried
         self.steps = replace(steps, show=self.show)
         self.bound = bound
@@ -49,7 +52,10 @@ class Search:
         self.peaks: dict[int, list[int]] = {}  # by batch size
 
     def show(self, result: TrialResult, folder: Path) -> None:
-        """Of every trial, whoever asked for it; one with the limit lifted says nothing of speed or memory under it."""
+        """Print a trial and note its figures.
+
+        A trial with the limit lifted says nothing about speed or memory under the limit.
+        """
         self.tried()
         if result.spec.placement != self.steps.specs[self.framework].placement:
             self.console.print(f"{line(result, None)}, with the limit lifted")
@@ -62,21 +68,21 @@ class Search:
 
     @property
     def version(self) -> str | None:
-        """The framework's, as a trial told it."""
+        """Version of the framework, as a trial reported it."""
         return next((each.facts["framework_version"] for each in self.results if each.facts), None)
 
     @property
     def unavailable(self) -> str | None:
-        """Why the framework cannot be started, where it cannot."""
+        """Reason why the framework cannot be started; None if it can."""
         launcher = self.steps.launchers[self.framework]
         return launcher.reason if isinstance(launcher, Unavailable) else None
 
     def trial(self, batch_size: int) -> TrialResult:
-        """One more."""
+        """Run one more trial."""
         return self.steps.run(self.framework, batch_size)[0]
 
     def largest(self) -> Largest:
-        """That fits."""
+        """Search for the largest size that fits."""
         bound = self.bound
         limit = f"{bound.limit_bytes / 2**20:,.0f} MiB ({LIMIT_NAMES[bound.limit]})"
         self.console.print(f"{self.framework}: the largest that fits into {limit}")
@@ -93,20 +99,20 @@ class Search:
         return answer
 
     def memory(self) -> tuple[Point, ...]:
-        """Highest bytes of what the limit counts, by batch size: the mean of the trials so far that ended."""
+        """Return the peak bytes of what the limit counts, by batch size: the mean of the trials so far that ended."""
         return tuple(
             Point(size, statistics.fmean(peaks), None, None, len(peaks)) for size, peaks in sorted(self.peaks.items())
         )
 
     def fastest(self, fitting: Largest | None) -> Best:
-        """Images/s."""
+        """Search for the size with the most images/s."""
         if (reason := self.unavailable) is not None:
             return Best(None, reason)
         self.console.print(f"{self.framework}: the fastest")
         return self._best(fitting, 1, figures.SPEED)
 
     def least_energy(self, fitting: Largest | None) -> Best:
-        """Joules an image; unknown where the first trial that ends ok has no counter."""
+        """Search for the size with the fewest joules per image; unknown if the first ok trial has no counter."""
         if (reason := self.unavailable) is not None:
             return Best(None, reason)
         first = self.results[0] if self.results else self.trial(FIRST)
@@ -136,13 +142,13 @@ class Search:
 
 
 def no_counter(result: TrialResult) -> str:
-    """Why the trial knows no energy."""
+    """Return the reason why the trial has no energy figure."""
     reasons = [result.figures[spec.name].reason for spec in ENERGIES if spec.name in result.figures]
     return next((reason for reason in reasons if reason), "no energy counter on this device")
 
 
 def line(result: TrialResult, peak: int | None) -> str:
-    """What a person sees of a trial as it ends."""
+    """Return the line shown for a trial as it ends."""
     cell = result.spec.cell
     speed = None if withheld(result, figures.SPEED) else result.first_known(figures.SPEED)
     parts = [f"  {cell.framework} batch {cell.batch_size:,}: {result.status}"]

@@ -1,4 +1,4 @@
-"""Trials of steps alone, as the searches ask for them: by framework and batch size, each in a fresh process."""
+"""Run trials of steps only for the searches: by framework and batch size, each in a fresh process."""
 
 from __future__ import annotations
 
@@ -28,19 +28,20 @@ ROOM = ROOMS[Kind.STEPS]
 
 @dataclass
 class StepTrials:
-    """One of a command: a trial that an earlier run of it finished is taken from the results folder, and not run again.
+    """Trials of steps of one command.
 
-    Every attempt has a folder of its own, ROOM/ID-NUMBER; nothing in it is deleted or written over.
+    A trial that an earlier run finished is taken from the results folder. Every attempt has its own folder,
+    ROOM/ID-NUMBER; nothing in it is deleted or overwritten.
     """
 
     request: Request
     specs: dict[str, TrialSpec]  # by framework: of any batch size
     inputs: dict[str, InputFile]  # of repeat 0
-    launchers: dict[str, Launcher | Unavailable]  # or why a framework's workers cannot be started
+    launchers: dict[str, Launcher | Unavailable]  # or the reason why a framework's workers cannot be started
     machine: dict[str, Any]
     storage: Storage
-    given: set[Path] = field(default_factory=set)  # folders of attempts that somebody got
-    show: Callable[[TrialResult, Path], None] = lambda *_: None  # gets every attempt once it is known
+    given: set[Path] = field(default_factory=set)  # folders of attempts that were already returned
+    show: Callable[[TrialResult, Path], None] = lambda *_: None  # called with every attempt once it is known
 
     @classmethod
     def of(
@@ -50,14 +51,14 @@ class StepTrials:
         inputs: dict[int, dict[str, InputFile]],
         launchers: dict[str, Launcher | Unavailable],
     ) -> StepTrials:
-        """`inputs` by repeat, as command.inputs.write_repeats gives them."""
+        """Return the trials of this request; `inputs` are by repeat, as command.inputs.write_repeats gives them."""
         plan = plan_of(request, installed, range(1), inputs)
         specs = {spec.cell.framework: spec for spec in plan.trials}
         machine = description.describe(request.project, request.placement.device, request.gpus)
         return cls(request, specs, inputs[0], launchers, machine, Storage(request.results))
 
     def limited(self, limit_bytes: int) -> StepTrials:
-        """The same under another limit of their memory."""
+        """Return the same trials under another memory limit."""
         specs = {
             name: replace(spec, placement=replace(spec.placement, memory_limit_bytes=limit_bytes))
             for name, spec in self.specs.items()
@@ -65,7 +66,7 @@ class StepTrials:
         return replace(self, specs=specs)
 
     def spec(self, framework: str, batch_size: int) -> TrialSpec:
-        """Its id is that of no ordinary trial: it has no epochs."""
+        """Return the trial of this batch size. It has no epochs, so no ordinary trial has its id."""
         spec = self.specs[framework]
         return replace(
             spec,
@@ -75,8 +76,10 @@ class StepTrials:
         )
 
     def run(self, framework: str, batch_size: int, answers: Collection[Status] = FINDINGS) -> tuple[TrialResult, Path]:
-        """An attempt's result, and its folder (absolute): of an earlier run, where it has one that ended as one of
-        `answers` and that this run has not given to anybody; else a new one.
+        """Return an attempt's result and its absolute folder.
+
+        A stored attempt is used if it ended with one of `answers` and this run has not returned it before. If there is
+        none, a new one is run.
         """
         spec = self.spec(framework, batch_size)
         finished = [each for each in self.stored(spec) if each[0].status in answers and each[1] not in self.given]
@@ -86,7 +89,7 @@ class StepTrials:
         return result, folder
 
     def new(self, spec: TrialSpec) -> tuple[TrialResult, Path]:
-        """An attempt that nobody made before."""
+        """Run a new attempt."""
         framework = spec.cell.framework
         self.storage.need(spec, self.launchers[framework])
         folder = self.next_folder(spec)
@@ -102,12 +105,12 @@ class StepTrials:
         return result, folder
 
     def stored(self, spec: TrialSpec) -> list[tuple[TrialResult, Path]]:
-        """Of all attempts that have a result, in their order."""
+        """Return all attempts that have a result, in their order."""
         results = ((self._result(folder, spec), folder) for folder in self.attempts(spec))
         return [(result, folder) for result, folder in results if result and result.spec.id == spec.id]
 
     def _result(self, folder: Path, spec: TrialSpec) -> TrialResult | None:
-        """None of an attempt that was interrupted; of one that came to its end and has no result, made of its files."""
+        """Return the attempt's result, rebuilt from its files if it ended without one; None if it was interrupted."""
         result = read_result(folder / RESULT_FILE)
         if result is None:
             with suppress(ValueError):
@@ -117,11 +120,11 @@ class StepTrials:
         return result
 
     def attempts(self, spec: TrialSpec) -> list[Path]:
-        """Folders, in their order, of finished ones and others."""
+        """Return the folders of all attempts, finished or not, in their order."""
         return attempts.of(self._room(spec), spec.id)
 
     def next_folder(self, spec: TrialSpec) -> Path:
-        """Made anew, behind all that there are."""
+        """Create and return a folder numbered after all existing ones."""
         folder = attempts.next_path(self._room(spec), spec.id)
         folder.mkdir(parents=True)
         return folder

@@ -1,7 +1,8 @@
-"""Time and energy to a target accuracy, from trials that were trained to their end.
+"""Find the time and energy to a target accuracy, from trials that were trained to their end.
 
-Which batch size is soonest is stated where the interval of its time over every other one's, paired by repeat (which
-share initial weights and order), lies below 1. One repeat has no interval: the answer then says what it rests on.
+A batch size is reported as soonest if the interval of its time over every other one's lies below 1. Times are paired by
+repeat, as each repeat shares initial weights and order. One repeat has no interval; the answer then says what it rests
+on.
 """
 
 from __future__ import annotations
@@ -18,20 +19,20 @@ from workloads.records.result import TrialResult, until
 from workloads.records.status import Status
 from workloads.words import counted
 
-FEWEST = 3  # repeats of an interval
+FEWEST = 3  # repeats for an interval
 MEASURED = (Status.OK, Status.DIVERGED)  # a training that diverged is a finding: its accuracy is that of its last epoch
-ENERGIES = (registry.ENERGY_PER_IMAGE, registry.CPU_ENERGY_PER_IMAGE)  # the first that is known
+ENERGIES = (registry.ENERGY_PER_IMAGE, registry.CPU_ENERGY_PER_IMAGE)  # the first of these that is known
 
 Costs = Mapping[int, Mapping[int, float]]  # batch size -> repeat -> seconds or joules
 
 
 def target(results: Iterable[TrialResult], accuracy: float) -> Target:
-    """Of one framework's trials at several batch sizes, which differ in nothing but that and their repeat."""
+    """Return the answer from one framework's trials, which differ only in batch size and repeat."""
     return answer([reached(result, accuracy) for result in results if result.status in MEASURED], accuracy)
 
 
 def reached(result: TrialResult, accuracy: float) -> Reached:
-    """One trial's part. The first epoch's time has the first step and warm-up in it."""
+    """Return one trial's part. The first epoch's time includes the first step and warm-up."""
     spec = result.spec
     epochs = until(result.epochs, accuracy)
     per_image = result.first_known(*ENERGIES)
@@ -48,7 +49,7 @@ def reached(result: TrialResult, accuracy: float) -> Reached:
 
 
 def answer(every: Sequence[Reached], accuracy: float) -> Target:
-    """By the same rule whatever they come from."""
+    """Return the answer by one rule, for parts from any source."""
     in_order = tuple(sorted(every, key=lambda each: (each.batch_size, each.repeat)))
     soonest, reason = least(_costs(in_order, lambda each: each.train_s), len(in_order))
     cheapest, energy_reason = least(_costs(in_order, lambda each: each.energy_j), len(in_order))
@@ -66,7 +67,7 @@ def answer(every: Sequence[Reached], accuracy: float) -> Target:
 
 
 def _costs(every: Iterable[Reached], cost: Callable[[Reached], float | None]) -> Costs:
-    """Of the batch sizes that reached it, and whose cost is known, in every repeat."""
+    """Return the costs of the batch sizes that reached it, and whose cost is known, in every repeat."""
     by_size: dict[int, dict[int, float | None]] = {}
     for each in every:
         by_size.setdefault(each.batch_size, {})[each.repeat] = cost(each)
@@ -78,7 +79,7 @@ def _costs(every: Iterable[Reached], cost: Callable[[Reached], float | None]) ->
 
 
 def _shortfalls(every: Sequence[Reached]) -> list[str]:
-    """The batch sizes that did not reach it in every repeat."""
+    """Return a line for each batch size that did not reach it in every repeat."""
     lines = []
     for size in dict.fromkeys(each.batch_size for each in every):
         repeats = [each for each in every if each.batch_size == size]
@@ -90,7 +91,7 @@ def _shortfalls(every: Sequence[Reached]) -> list[str]:
 
 
 def least(costs: Costs, trials: int) -> tuple[int | None, str | None]:
-    """(batch size, what it cannot be told from): the least in the geometric mean of the repeats."""
+    """Return (batch size, which others may be as good) of the least geometric mean of the repeats."""
     if not costs:
         return None, f"none of {counted(trials, 'trial')} reached it at a batch size that did so in every repeat"
     means = {size: statistics.fmean(math.log(value) for value in repeats.values()) for size, repeats in costs.items()}
@@ -104,6 +105,6 @@ def least(costs: Costs, trials: int) -> tuple[int | None, str | None]:
 
 
 def _below(costs: Mapping[int, float], others: Mapping[int, float]) -> bool:
-    """Whether the interval of the ratio of costs, paired by repeat, lies below 1."""
+    """True if the interval of the ratio of costs, paired by repeat, lies below 1."""
     pairs = [math.log(costs[repeat] / others[repeat]) for repeat in costs if repeat in others]
     return len(pairs) >= FEWEST and mean_interval(pairs)[2] < 0

@@ -1,1 +1,1 @@
-"""Trials on other machines: what is handed out, what runs there, how it comes back, and the engines that carry it."""
+"""Trials on other machines: handing out blocks, running them there, shipping results back, and the engines for this."""

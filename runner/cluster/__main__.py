@@ -1,8 +1,9 @@
-"""python -m runner.cluster FOLDER: the trials of FOLDER/block.json on this machine, one after another, on cores that
-nobody else has meanwhile.
+"""Run the trials of FOLDER/block.json on this machine, one after another, on cores reserved for them.
 
-A line on standard output for each that came to its end, as JSON: its result, its framework's evidence, and the folders
-of the trial and of the probe. Exit code 0 where each has its line.
+python -m runner.cluster FOLDER
+
+Each finished trial gives one JSON line on standard output: its result, its framework's evidence, and the folders of the
+trial and of the probe. Exit code 0 if each trial has its line.
 """
 
 from __future__ import annotations
@@ -41,21 +42,22 @@ VENV = "venv"  # the isolation of every trial here
 
 
 class GpuMissing(Exception):
-    """The message is one line."""
+    """GPU is missing that the block needs; the message is one line."""
 
 
 def main(work: Path) -> None:
-    """Raises what the runner's own parts raise: the engine's worker tells the last line of the log."""
+    """Run the block. Raises what the runner's own parts raise: the engine's worker reports the last line of the log."""
     interruption.in_order()
     answer = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # whatever else is printed is the log's
+    os.dup2(2, 1)  # anything else that is printed goes to the log
     block = Block.from_json(json.loads((work / BLOCK_FILE).read_text(encoding="utf-8")))
     project = project_of(Path(__file__).resolve().parents[2])
     gpu = allotment.given_gpu() if block.on_gpu else None
     if block.on_gpu and gpu is None:
         raise GpuMissing("no GPU with a working driver was given to this block")
     launchers = launchers_of(project, block.trials, gpu)
-    machine = description.describe(project, *((gpu.uuid, [gpu]) if gpu else ("cpu", [])))  # before it keeps to a part
+    # Before the process is limited to its cores.
+    machine = description.describe(project, *((gpu.uuid, [gpu]) if gpu else ("cpu", [])))
     machine |= {"commit": block.commit, "node": platform.node()}
     with locks.free_gpu(gpu.uuid) if gpu else nullcontext(), locks.free_cores(block.threads) as cores:
         os.sched_setaffinity(0, cores)
@@ -66,7 +68,7 @@ def main(work: Path) -> None:
 
 
 def launchers_of(project: Project, trials: Sequence[TrialSpec], gpu: Gpu | None) -> dict[str, Launcher | Unavailable]:
-    """{column: how its workers are started here, or why they cannot be}; environments are made where they are not."""
+    """Return {column: how its workers are started here, or why they cannot be}; missing environments are made."""
     kind = trials[0].placement.device_kind
     columns = dict.fromkeys(spec.cell.framework for spec in trials)
     found: dict[str, Launcher | Unavailable] = {}
@@ -85,7 +87,7 @@ def launchers_of(project: Project, trials: Sequence[TrialSpec], gpu: Gpu | None)
 
 
 def with_own_libraries(launcher: Local) -> Local:
-    """A launcher whose workers find libraries where this node says, which no trial from another machine can."""
+    """Return the launcher with this node's library path, which no trial from another machine can know."""
     here = os.environ.get(LIBRARY_PATH)
     variables = {LIBRARY_PATH: here} if here else {}
     return replace(
@@ -98,7 +100,7 @@ def with_own_libraries(launcher: Local) -> Local:
 def trials(
     block: Block, launchers: dict[str, Launcher | Unavailable], project: Project, work: Path, machine: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
-    """What is told of each."""
+    """Run the trials and yield the JSON object of each."""
     host = host_folder()
     gate, memory = Gate(host, project), MemoryWorker(host, list(block.trials))
     for spec in block.trials:

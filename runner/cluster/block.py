@@ -1,4 +1,7 @@
-"""Blocks, the trials of one batch size and repeat over all frameworks, for one machine; shards are every N-th block."""
+"""Define blocks: the trials of one batch size and repeat over all frameworks, run on one machine.
+
+Shards are every N-th block.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,9 @@ BLOCK_FILE = "block.json"
 
 @dataclass(frozen=True)
 class Block(Record):
-    """Trials of which the figures stand in one row or column of a table: they meet the same machine.
+    """Trials whose figures share one row or column of a table, so they meet the same machine.
 
-    `commit` is that of the code which travels: where it arrives it is no checkout any more.
+    `commit` is that of the code that travels, because the copy on the node is no checkout.
     """
 
     trials: tuple[TrialSpec, ...]
@@ -27,24 +30,24 @@ class Block(Record):
 
     @property
     def name(self) -> str:
-        """For people: in the engine's list of what runs."""
+        """Name for people, shown in the engine's list of running blocks."""
         first = self.trials[0]
         frameworks = " ".join(spec.cell.framework for spec in self.trials)
         return f"{first.task.workload} b{first.cell.batch_size} r{first.draw.repeat}: {frameworks}"
 
     @property
     def on_gpu(self) -> bool:
-        """Whether its trials, one at a time, have a GPU."""
+        """True if its trials, one at a time, use a GPU."""
         return any(spec.placement.device != "cpu" for spec in self.trials)
 
     @property
     def threads(self) -> int:
-        """Cores that each of its trials, one at a time, has to itself."""
+        """Cores reserved for each of its trials, one at a time."""
         return max(spec.placement.threads for spec in self.trials)
 
     @property
     def inputs(self) -> dict[str, InputFile]:
-        """By sha256, those of all its trials."""
+        """Inputs of all its trials, by sha256."""
         return {file.sha256: file for spec in self.trials for file in spec.inputs.values()}
 
 
@@ -59,7 +62,7 @@ class Shard:
         return f"{self.number}/{self.count}"
 
     def select(self, trials: Iterable[TrialSpec]) -> list[TrialSpec]:
-        """Return those of the plan's trials that are in this shard, in their order."""
+        """Return the plan's trials that are in this shard, in their order."""
         chosen = blocks(trials, None)[self.number - 1 :: self.count]
         return [spec for block in chosen for spec in block.trials]
 
@@ -73,7 +76,7 @@ def shard_of(text: str) -> Shard:
 
 
 def blocks(trials: Iterable[TrialSpec], commit: str | None) -> list[Block]:
-    """In the order of the first trial of each."""
+    """Group trials into blocks, in the order of the first trial of each."""
     together: dict[Any, list[TrialSpec]] = {}
     for spec in trials:
         task = replace(spec.task, profile=DEFAULT, precision=FLOAT32)

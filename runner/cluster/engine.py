@@ -1,4 +1,4 @@
-"""What a sweep asks of an engine: where blocks run at the same time, and what becomes of them."""
+"""Define what a sweep needs of an engine: where blocks run at the same time, and how they end."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from runner.cluster.ship import Parcel
 
 
 class EngineUnavailable(Exception):
-    """No engine can be had as asked for; the message is one line: why, what to do."""
+    """The requested engine is not available; the message is one line: why, and what to do."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a block has to itself while it runs."""
+    """Resources reserved for a block while it runs."""
 
     threads: int
     gpus: int = 0
@@ -23,7 +23,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Over:
-    """Nothing more comes of a block; `reason` says what ended it, None where that was its own end."""
+    """End of a block; nothing more arrives from it. `reason` says what ended it, None if it finished."""
 
     reason: str | None = None
 
@@ -32,13 +32,13 @@ class Engine(Protocol):
     """Carry blocks to machines, and their trials back."""
 
     def slots(self) -> int:
-        """How many blocks can run at the same time just now, at least one."""
+        """Return how many blocks can run at the same time at present, at least one."""
 
     def submit(self, block: Block) -> None:
-        """Hand it out; it waits where nothing is free."""
+        """Hand out the block; it waits where nothing is free."""
 
     def arrival(self) -> tuple[Block, Parcel | Over]:
-        """The next thing that comes of any block that was handed out; blocks until there is one."""
+        """Return the next arrival from any block that was handed out; blocks until there is one."""
 
     def close(self) -> None:
-        """Ends whatever still runs."""
+        """End all running blocks."""

@@ -1,6 +1,6 @@
-"""On the node of an engine: code, inputs and room for a block, which a process of its own then runs.
+"""Prepare code, inputs and a folder for a block on the node of an engine; a separate process then runs the block.
 
-The engine's worker calls `run`; what computes is `python -m runner.cluster`, which ends with that worker.
+The engine's worker calls `run`. The process that computes is `python -m runner.cluster`, which ends with that worker.
 """
 
 from __future__ import annotations
@@ -30,18 +30,19 @@ Fetch = Callable[[InputFile], bytes]
 
 
 class BlockFailed(Exception):
-    """It did not come to its end on this node; the message is one line: what ended it."""
+    """The block did not come to its end on this node; the message is one line: what ended it."""
 
 
 def node_folder() -> Path:
-    """Where this user's sweeps keep what the next one needs again."""
+    """Return the folder where this user's sweeps keep what the next one needs again."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "batchwise"
 
 
 def project_of(root: Path) -> Project:
-    """The code at `root`, with the environments that this node keeps for such definitions: other code that defines them
-    alike shares them.
+    """Return the project at `root`, with the environments that this node keeps for such definitions.
+
+    Other code with the same definitions shares the environments.
     """
     project = Project.at(root)
     definitions = b"\0".join(project.definition(name).read_bytes() for name in project.frameworks)
@@ -50,13 +51,14 @@ def project_of(root: Path) -> Project:
 
 
 def host_folder() -> Path:
-    """What this machine alone has: a home directory may be that of many."""
+    """Return the folder of this machine only, because many machines may share a home directory."""
     return node_folder() / "hosts" / platform.node()
 
 
 def run(block: Block, root: Path, fetch: Fetch) -> Iterator[Parcel]:
-    """Its finished trials, each as soon as it is. `root` is where the project's code lies on this node; `fetch` brings
-    an input that is not here yet. Raises BlockFailed, OSError.
+    """Run the block and yield each trial as soon as it is finished. Raises BlockFailed, OSError.
+
+    `root` is the folder of the project's code on this node. `fetch` brings an input that is not here yet.
     """
     host = host_folder()
     for folder in (host / INPUTS, host / "work"):
@@ -91,7 +93,7 @@ def run(block: Block, root: Path, fetch: Fetch) -> Iterator[Parcel]:
 
 
 def bring(file: InputFile, host: Path, fetch: Fetch) -> None:
-    """Once a node, whoever asks first; checked on arrival. Raises BlockFailed, OSError."""
+    """Fetch the input once per node, whichever block asks first, and check it. Raises BlockFailed, OSError."""
 
     def make(path: Path) -> None:
         content = fetch(file)

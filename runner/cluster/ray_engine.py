@@ -1,4 +1,4 @@
-"""Blocks as tasks of a Ray cluster. The code travels as Ray's working directory, each input once a node."""
+"""Run blocks as tasks of a Ray cluster. The code travels as Ray's working directory, each input once per node."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from runner.machine import description
 from runner.project import Project
 from workloads.records.job import InputFile
 
-CODE = ("workloads", "adapters", "runner")  # what a node needs of the project
+CODE = ("workloads", "adapters", "runner")  # the parts of the project that a node needs
 LONGEST_NAME = 100
-WORDS = 200  # characters of a reason that is Ray's
+WORDS = 200  # characters kept of a reason from Ray
 
 
 class RayEngine:
-    """One driver's. What runs ends with it."""
+    """Engine of one driver. Its tasks end with it."""
 
     def __init__(
         self,
@@ -42,11 +42,12 @@ class RayEngine:
         node_id: str | None = None,
         task: Any = None,
     ) -> None:
-        """`address`: "auto" or HOST:PORT; `node_id`: where all blocks run; `task`: in place of `run_block`. Raises
-        EngineUnavailable.
+        """Connect to the cluster at `address`, "auto" or HOST:PORT.
+
+        `node_id` is the node where all blocks run. `task` replaces `run_block`. Raises EngineUnavailable.
         """
-        others = [f"/{path.name}" for path in project.root.iterdir() if path.name not in CODE]  # as .gitignore has them
-        os.environ["RAY_IGNORE_UNHANDLED_ERRORS"] = "1"  # each is an arrival, and said once
+        others = [f"/{path.name}" for path in project.root.iterdir() if path.name not in CODE]  # in .gitignore's format
+        os.environ["RAY_IGNORE_UNHANDLED_ERRORS"] = "1"  # each is an arrival, and reported once
         try:
             ray.init(
                 address=address,
@@ -68,24 +69,25 @@ class RayEngine:
             raise EngineUnavailable(f"--ray {address}: {who} has {what} for a trial: give --threads or --device")
 
     def slots(self) -> int:
-        """Of the nodes that are alive just now."""
+        """Return the number of blocks that the currently alive nodes can run together, at least 1."""
         return max(1, self._fitting())
 
     def _fitting(self) -> int:
-        """Blocks that these nodes have CPUs, and GPUs if they want one, for."""
+        """Return the number of blocks for which the nodes have CPUs, and GPUs if wanted."""
         return sum(self._fit(each) for each in self._nodes())
 
     def _fit(self, node: dict[str, Any]) -> int:
         return min(int(node["Resources"].get(name, 0) // count) for name, count in self.wanted.items())
 
     def _nodes(self) -> list[dict[str, Any]]:
-        """Those that are alive, of which blocks may run."""
+        """Return the alive nodes that blocks may run on."""
         nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
         return [each for each in nodes if each["Alive"] and self.node_id in (None, each["NodeID"])]
 
     def node_types(self) -> dict[str, str]:
-        """{type, as the name of a folder: the first node of it}, of those that can run a block. A type is what reports
-        hold apart: GPUs, processor, cores. Raises EngineUnavailable.
+        """Return {type, as a folder's name: first node of that type} of the nodes that can run a block.
+
+        A type is what reports keep apart: GPUs, processor, cores. Raises EngineUnavailable.
         """
         fitting = [each for each in self._nodes() if self._fit(each)]
         asked = [computer.options(scheduling_strategy=on(each["NodeID"])).remote() for each in fitting]
@@ -98,7 +100,7 @@ class RayEngine:
         return found
 
     def submit(self, block: Block) -> None:
-        """As a task, which Ray's dashboard shows by the block's name."""
+        """Submit the block as a task. Ray's dashboard shows it by the block's name."""
         inputs = {sha256: self._put(file) for sha256, file in block.inputs.items()}
         where = {"scheduling_strategy": on(self.node_id)} if self.node_id else {}
         running = self.task.options(
@@ -107,7 +109,7 @@ class RayEngine:
         Thread(target=self._follow, args=(block, running), daemon=True).start()
 
     def _put(self, file: InputFile) -> Any:
-        """Into the object store, once a sweep."""
+        """Put the file into the object store, once per sweep."""
         if file.sha256 not in self.inputs:
             self.inputs[file.sha256] = ray.put((self.results / file.path).read_bytes())
         return self.inputs[file.sha256]
@@ -117,41 +119,41 @@ class RayEngine:
         try:
             for reference in running:
                 self.arrivals.put((block, ray.get(reference)))
-        except RayError as error:  # of a node that died as well as of what a task raised
+        except RayError as error:  # a dead node as well as an error that a task raised
             reason = said(error)
         finally:
             self.arrivals.put((block, Over(reason)))
 
     def arrival(self) -> tuple[Block, Parcel | Over]:
-        """Blocks until there is one."""
+        """Return the next arrival; blocks until there is one."""
         return self.arrivals.get()
 
     def close(self) -> None:
-        """Ends whatever still runs."""
+        """End all running tasks."""
         ray.shutdown()
 
 
 def said(error: RayError) -> str:
-    """In a line: of what a task raised that alone, without Ray's traceback."""
+    """Return the error in one line, without Ray's traceback; for a BlockFailed only its own message."""
     cause = getattr(error, "cause", None) or error
     first = next((line.strip() for line in str(cause).splitlines() if line.strip()), "")
     return first if isinstance(cause, node.BlockFailed) else f"{type(cause).__name__}: {first[:WORDS]}"
 
 
 def folder_name(words: str) -> str:
-    """No two for the same words, and no word's end cut off where it fits."""
+    """Return a folder name for these words; one that is too long is cut and ends in a digest of the words."""
     name = re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")
     return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}-{sha256(words.encode()).hexdigest()[:8]}"
 
 
 def on(node_id: str) -> NodeAffinitySchedulingStrategy:
-    """There and nowhere else."""
+    """Return a strategy that schedules on this node and nowhere else."""
     return NodeAffinitySchedulingStrategy(node_id, soft=False)
 
 
 @ray.remote(num_cpus=0, max_retries=0)
 def computer() -> str:
-    """What a node is, in words."""
+    """Return a description of the node in words."""
     gpus = Counter(gpu.name for gpu in description.gpus())
     named = [f"{count} {name}" for name, count in sorted(gpus.items())]
     return " ".join([*named, description.cpu_model() or "unknown processor", f"{description.cores()} cores"])
@@ -159,7 +161,7 @@ def computer() -> str:
 
 @ray.remote(max_retries=0, num_returns="streaming")
 def run_block(block: dict[str, Any], inputs: dict[str, Any]) -> Iterator[Parcel]:
-    """On a node, in Ray's own copy of the code there."""
+    """Run a block on a node, in Ray's copy of the code there."""
 
     def fetch(file: InputFile) -> bytes:
         content: bytes = ray.get(inputs[file.sha256])

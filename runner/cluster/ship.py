@@ -1,4 +1,4 @@
-"""A finished trial on its way: its folder and its probe's as one checked parcel, which arrives whole or not at all."""
+"""Ship a finished trial: its folder and its probe's as one checked parcel, which arrives whole or not at all."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ from workloads.records.job import ID, ROOMS, Kind
 from workloads.records.result import TrialResult
 from workloads.temporary import temporary_folder
 
-ARRIVING = ".arriving-"  # of a results folder; the next run clears what a killed one left
+ARRIVING = ".arriving-"  # in a results folder; the next run clears what a killed one left
 TRIAL, PROBE = "trial", "probe"
 
 
 class Damaged(ValueError):
-    """A parcel that is not what was sent."""
+    """The parcel is not what was sent."""
 
 
 @dataclass(frozen=True)
 class Parcel:
-    """`result` as JSON, as its node saw it: neither judged nor with evidence of its end; `content`: a tar of TRIAL/,
-    the trial's folder, and of PROBE/, that of its framework's probe, where there is one.
+    """Parcel of one trial.
+
+    `result` is JSON as its node saw it: neither judged nor with evidence of its end. `content` is a tar of TRIAL/, the
+    trial's folder, and of PROBE/, the folder of its framework's probe, if there is one.
     """
 
     trial: str  # its id
@@ -42,7 +44,10 @@ class Parcel:
 
     @staticmethod
     def of(result: dict[str, Any], evidence: dict[str, Any], folder: Path, probe: Path) -> Parcel:
-        """Of a trial's folder and its probe's, either of which may not be there: it was never begun, or not asked."""
+        """Pack a trial's folder and its probe's.
+
+        Either may be missing: the trial was never begun, or the probe not run.
+        """
         buffer = io.BytesIO()
         with tarfile.open(fileobj=buffer, mode="w") as packed:
             for name, each in ((TRIAL, folder), (PROBE, probe)):
@@ -52,7 +57,7 @@ class Parcel:
         return Parcel(folder.name, probe.name, result, evidence, content, hashlib.sha256(content).hexdigest())
 
     def told(self) -> TrialResult:
-        """The result. Raises Damaged."""
+        """Return the result. Raises Damaged."""
         try:
             result = stored.result_of(json.dumps(without_nan(self.result)).encode())
         except (ValueError, RecursionError) as error:
@@ -64,8 +69,9 @@ class Parcel:
 
 @contextmanager
 def arriving(parcel: Parcel, results: Path) -> Iterator[dict[str, Path]]:
-    """{TRIAL, PROBE: the folder as it arrived}, each to be moved to its place within the block, on the disk already.
-    Raises Damaged, OSError.
+    """Return {TRIAL, PROBE: the folder as it arrived}, already on the disk. Raises Damaged, OSError.
+
+    Move each to its final path within the `with` block.
     """
     if hashlib.sha256(parcel.content).hexdigest() != parcel.sha256:
         raise Damaged(f"{parcel.trial}: its sha256 is not the one that was sent")
@@ -84,19 +90,19 @@ def arriving(parcel: Parcel, results: Path) -> Iterator[dict[str, Path]]:
 
 
 def place(folder: Path, destination: Path) -> None:
-    """Move it to where nothing is. Raises OSError."""
+    """Move the folder to a path that does not exist yet. Raises OSError."""
     destination.parent.mkdir(parents=True, exist_ok=True)
     folder.rename(destination)
     sync(destination.parent)
 
 
 def probe_folder(results: Path, probe: str) -> Path:
-    """Of this id."""
+    """Return the folder of the probe with this id."""
     return results / ROOMS[Kind.PROBE] / probe
 
 
 def keep_probe(folder: Path, results: Path, probe: str) -> None:
-    """What the framework answered to the first of its nodes that sent it; those of others are in their trials."""
+    """Keep the framework's answer from the first node that sent it; those of other nodes are in their trials."""
     destination = probe_folder(results, probe)
     if destination.exists():
         shutil.rmtree(folder)

@@ -1,4 +1,4 @@
-"""A plan whose blocks run on other machines: handed out, taken in whole, judged here by one gate, shown as at home."""
+"""Run a plan's blocks on other machines: hand them out, take them in whole, judge them here by one gate, show them."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.temporary import clear
 
-AHEAD = 2  # blocks handed out for each that can run: no node waits for this machine
-LOST = 3  # times that a trial may go down with its node
+AHEAD = 2  # blocks handed out for each that can run, so that no node waits for this machine
+LOST = 3  # times that a trial may be lost with its node
 
 
 class Sweep:
-    """Of one plan. Every trial is in one block that waits or is handed out, until it has arrived."""
+    """Sweep of one plan. Every trial is in one block that waits or is handed out, until it has arrived."""
 
     def __init__(self, session: Session, plan: Plan, engine: Engine) -> None:
         self.session, self.plan, self.engine = session, plan, engine
         self.results, self.console = session.request.results, session.console
         self.too_large = TooLarge(plan.finished.values())
         self.waiting: deque[Block] = deque()
-        self.left: dict[int, set[str]] = {}  # by the identity of each block that is handed out: what is to arrive
+        self.left: dict[int, set[str]] = {}  # by the identity of each block that is handed out: the ids still to arrive
         self.lost: Counter[str] = Counter()
         self.tries: Counter[str] = Counter()
         self.disturbed: list[TrialSpec] = []  # to be handed out once more when the others are done
 
     def run(self) -> list[TrialResult]:
-        """The plan's trials. Raises CannotGoOn, OSError, KeyboardInterrupt: what has arrived is stored."""
+        """Return the plan's trials. Raises CannotGoOn, OSError, KeyboardInterrupt; what has arrived is stored."""
         clear(ARRIVING, self.results)
         self.commit = description.commit(self.session.request.project)
         self.waiting.extend(blocks(self.plan.to_run, self.commit))
@@ -63,7 +63,7 @@ class Sweep:
                 self.take(*self.engine.arrival())
 
     def hand_out(self) -> None:
-        """As many blocks as keep every node busy, without what need not be tried."""
+        """Hand out as many blocks as keep every node busy, leaving out trials that need not be tried."""
         slots = self.engine.slots()
         self.display.at_once = slots
         while self.waiting and len(self.left) < AHEAD * slots:
@@ -83,7 +83,7 @@ class Sweep:
         self.display.handed_out(len(self.left))
 
     def take(self, block: Block, arrived: Parcel | Over) -> None:
-        """A trial of the block, or its end, behind which what has not arrived is handed out again."""
+        """Take a trial of the block, or its end. After its end, trials that have not arrived are handed out again."""
         left = self.left[id(block)]
         if isinstance(arrived, Parcel):
             spec = next((spec for spec in block.trials if spec.id == arrived.trial and spec.id in left), None)
@@ -111,17 +111,17 @@ class Sweep:
             self.waiting.append(replace(block, trials=tuple(again)))
 
     def store(self, spec: TrialSpec, parcel: Parcel) -> None:
-        """In its place, judged. Raises Damaged, OSError."""
+        """Store the trial in its folder, judged. Raises Damaged, OSError."""
         result = parcel.told()
         with self.attempt(spec):
             self.place(spec, parcel, result)
 
     def attempt(self, spec: TrialSpec) -> AbstractContextManager[None]:
-        """Around what becomes of this trial: of a disturbed one it is the second attempt."""
+        """Return the context for this trial's outcome: for a disturbed trial it is the second attempt."""
         return self.session.once_more(spec) if spec in self.disturbed else nullcontext()
 
     def place(self, spec: TrialSpec, parcel: Parcel, result: TrialResult) -> None:
-        """Its folders and its result. Raises Damaged, OSError."""
+        """Move its folders into place and conclude its result. Raises Damaged, OSError."""
         with ship.arriving(parcel, self.results) as found:
             if ship.PROBE in found:
                 ship.keep_probe(found[ship.PROBE], self.results, parcel.probe)
@@ -143,14 +143,14 @@ class Sweep:
             self.finish(spec, judged.wall_s)
 
     def leave_out(self, spec: TrialSpec, status: Status, reason: str) -> None:
-        """For a reason that this machine knows."""
+        """Leave out the trial for a reason that this machine knows."""
         label = definition.label(self.session.request.project, spec.cell.framework)
         with self.attempt(spec):
             self.session.leave_out(spec, status, reason, {"framework_label": label, "commit": self.commit})
             self.finish(spec, 0.0)
 
     def finish(self, spec: TrialSpec, took_s: float) -> None:
-        """Show it."""
+        """Show the finished trial."""
         result = self.session.known[spec.id]
         self.too_large.learn(result)
         self.display.finish(result, self.session.attempts(spec), took_s)

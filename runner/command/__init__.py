@@ -1,1 +1,1 @@
-"""The command line: what is asked for, planned, shown."""
+"""The command line: reading a request, planning and showing trials."""

@@ -1,4 +1,4 @@
-"""--ray and --shard: trials on other machines."""
+"""Handle --ray and --shard: trials on other machines."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def check(request: Request) -> None:
 
 
 def _check_shard(request: Request) -> None:
-    """Raises BadInput for what cannot be divided."""
+    """Raises BadInput for a plan that cannot be divided into shards."""
     others = {
         "--ray": (request.elsewhere, "Ray hands out the whole plan"),
         "--until-stable": (request.until_stable is not None, "its number of repeats needs the speeds of all shards"),
@@ -56,7 +56,7 @@ def _check_shard(request: Request) -> None:
 
 
 def types_of(request: Request) -> dict[str, str]:
-    """{type: a node of it} of the cluster that is asked for. Raises BadInput."""
+    """Return {type: a node of it} of the requested cluster. Raises BadInput."""
     try:
         engine = _ray(request)
     except EngineUnavailable as error:
@@ -69,7 +69,7 @@ def types_of(request: Request) -> dict[str, str]:
 
 @contextmanager
 def engine_of(request: Request) -> Iterator[Engine | None]:
-    """Connected to the machines that are asked for; None where trials run here. Raises BadInput."""
+    """Connect to the requested machines, and yield the engine; None where trials run here. Raises BadInput."""
     if not request.elsewhere:
         yield None
         return
@@ -84,7 +84,7 @@ def engine_of(request: Request) -> Iterator[Engine | None]:
 
 
 def _ray(request: Request) -> RayEngine:
-    """Connect to the cluster; a run at home needs no Ray. Raises BadInput, EngineUnavailable."""
+    """Connect to the cluster; a local run needs no Ray. Raises BadInput, EngineUnavailable."""
     assert request.ray
     _answers(request.ray)
     from runner.cluster.ray_engine import RayEngine
@@ -93,13 +93,13 @@ def _ray(request: Request) -> RayEngine:
 
 
 def _wanted(request: Request) -> Wanted:
-    """The most that a trial of any of its series needs."""
+    """Return the most that a trial of any of its series needs."""
     places = [part.placement for part in request.parts.values()]
     return Wanted(max(place.threads for place in places), max(int(place.device == ANY_GPU) for place in places))
 
 
 def _answers(address: str) -> None:
-    """Raises BadInput where nobody listens there."""
+    """Raises BadInput where nothing answers at the address."""
     host, _, port = address.rpartition(":")
     if address == AUTO:
         return

@@ -1,7 +1,7 @@
-"""A study of blocks: groups of batch sizes, each measured by fresh processes in which all of its sizes take turns.
+"""Run a study of blocks: groups of batch sizes, each measured by fresh processes in which its sizes take turns.
 
-A repeat is a process. All processes share weights, images and the framework's probe, those of the first repeat; what
-differs is the process and the order of the turns, which are drawn from the study's seed and handed over as data.
+A repeat is a process. All processes share the first repeat's weights, images and framework probe. They differ only in
+the process and in the order of the turns, which is drawn from the study's seed and passed as data.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ from workloads.records.result import TrialResult
 from workloads.records.status import UNMEASURED, Status
 from workloads.temporary import clear_parts
 
-MOST_ROUNDS = 2000  # that are drawn; a worker takes as many of them as its time allows
+MOST_ROUNDS = 2000  # rounds that are drawn; a worker takes as many of them as its time allows
 UNTIMED_STEPS = 20  # of each size, about: until everything is compiled, and the fewest rounds
 NOT_ASKED = {"reason": "blocks of steps: the memory worker was not asked"}
-# What `Study` and the options say of whole trainings.
+# Settings of `Study` and options that are only for whole trainings.
 REFUSED = ("batch_sizes", "until_stable", "try_all", "models", "epochs")
 
 Group = tuple[int, ...]
 
 
 def checked(request: Request, options: argparse.Namespace) -> Request:
-    """With the batch sizes that stand for the groups. Raises BadInput for what blocks cannot be made of."""
+    """Return the request with each group's main batch size. Raises BadInput for settings that blocks cannot have."""
     study = request.study
     for name in REFUSED:
         if getattr(options, name):
@@ -78,7 +78,7 @@ def checked(request: Request, options: argparse.Namespace) -> Request:
 
 
 def turns(group: Group, seed: int, process: int) -> NDArray[np.int32]:
-    """(MOST_ROUNDS, sizes): in each row every size once."""
+    """Return an array (MOST_ROUNDS, sizes) with every size once in each row."""
     generator = np.random.default_rng([seed, process, *group])
     return generator.permuted(np.tile(np.array(sorted(group), np.int32), (MOST_ROUNDS, 1)), axis=1)
 
@@ -87,14 +87,16 @@ WriteTurns = Callable[[str, NDArray[np.int32]], InputFile]
 
 
 def not_written(_: str, array: NDArray[np.int32]) -> InputFile:
-    """What `write_array` would give, without a path."""
+    """Return what `write_array` would give, without a path."""
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
     return InputFile("", hashlib.sha256(buffer.getbuffer()).hexdigest())
 
 
 def planned(request: Request, shared: dict[str, InputFile], write: WriteTurns) -> list[TrialSpec]:
-    """The processes in shuffled order, frameworks directly after each other. `shared` are the first repeat's inputs."""
+    """Return the processes in shuffled order, frameworks directly after each other. `shared` are the first repeat's
+    inputs.
+    """
     study, repeats = request.study, range(request.study.repeats)
     groups = {main_size(group): group for group in study.blocks}
     plan = plan_of(request, installations(request), repeats, dict.fromkeys(repeats, shared))
@@ -109,18 +111,18 @@ def planned(request: Request, shared: dict[str, InputFile], write: WriteTurns) -
 
 
 def stored(results: Path) -> list[TrialResult]:
-    """Of all processes, the newest attempt at each."""
+    """Return the newest attempt of every process."""
     found = [(path, read_result(path)) for path in sorted((results / ROOMS[Kind.BLOCKS]).glob(f"*/{RESULT_FILE}"))]
     return [result for path, result in found if result and path.parent.name == result.spec.id]
 
 
 def told_apart(spec: TrialSpec) -> str:
-    """The same for a process that was planned without its inputs."""
+    """Return an id that does not depend on the inputs, so that a process planned without them matches."""
     return replace(spec, inputs={TURNS: spec.inputs[TURNS]}).id
 
 
 def estimates_s(request: Request, specs: Iterable[TrialSpec], measured: list[TrialResult]) -> dict[str, float]:
-    """{id: seconds}: from a process of the same setting, else a guess good to a factor of 2 or 3."""
+    """Return {id: seconds}: from a process with the same setting, or else a guess within a factor of 2 or 3."""
     workload, groups = request.workload, {main_size(group): group for group in request.study.blocks}
     known = {each.spec.setting for each in measured}
     seconds = {}
@@ -152,7 +154,7 @@ def plan(request: Request, console: Console) -> None:
 
 @dataclass
 class Processes:
-    """Of one command: they are run, and judged by what their frameworks' probes gave."""
+    """Processes of one command; they are run, and judged by their frameworks' probes."""
 
     request: Request
     launchers: dict[str, Launcher | Unavailable]
@@ -161,7 +163,7 @@ class Processes:
     known: dict[str, TrialResult] = field(default_factory=dict)
 
     def run(self, spec: TrialSpec, doing: Callable[[str], None]) -> TrialResult:
-        """One more, whatever became of it; an earlier attempt is put aside."""
+        """Run one more process and return its result, whatever it is. An earlier attempt is put aside."""
         launcher = self.launchers[spec.cell.framework]
         label = definition.label(self.request.project, spec.cell.framework)
         machine = description.describe(self.request.project, spec.placement.device, self.request.gpus)
@@ -185,7 +187,7 @@ class Processes:
 
     @contextmanager
     def once_more(self, spec: TrialSpec, console: Console) -> Iterator[None]:
-        """Around a second attempt at a disturbed process, as `Session.once_more`."""
+        """Wrap a second attempt at a disturbed process, as `Session.once_more` does."""
         first, folder = self.known[spec.id], Job(Kind.BLOCKS, spec).folder(self.request.results)
         aside = next_aside(folder, Kind.BLOCKS)
         yield
@@ -195,7 +197,7 @@ class Processes:
             self.judge()
 
     def judge(self) -> None:
-        """All that are known, and store what is seen otherwise than before. The turns change nothing that is probed."""
+        """Judge all known processes again, and store each changed verdict. The turns change nothing that is probed."""
         results = list(self.known.values())
         asked = [replace(each, spec=probed(each.spec)) for each in results]
         for before, judged in zip(results, self.gate.judge(asked), strict=True):
@@ -207,13 +209,13 @@ class Processes:
 
 
 def probed(spec: TrialSpec) -> TrialSpec:
-    """By which the gate knows the process: the first repeat, without turns."""
+    """Return the trial by which the gate knows the process: the first repeat, without turns."""
     files = {name: file for name, file in spec.inputs.items() if name != TURNS}
     return replace(spec, inputs=files, draw=Draw(0, spec.draw.first_seed))
 
 
 def ended(result: TrialResult, path: Path) -> TrialResult:
-    """With what its blocks tell of how it went."""
+    """Return the result with the outcome that its blocks show."""
     if result.status is not Status.OK:
         return result
     try:
@@ -227,12 +229,12 @@ def ended(result: TrialResult, path: Path) -> TrialResult:
 
 
 def foreign_percent(blocks: list[Block]) -> float:
-    """Of the middle block: a few that were disturbed are for the report's trimmed means."""
+    """Return the median of the blocks' foreign CPU percent; the report's trimmed means handle few disturbed blocks."""
     return statistics.median(block.foreign_cpu_percent for block in blocks)
 
 
 def measure(request: Request, console: Console) -> list[TrialResult]:
-    """Every process of the study, those of earlier runs among them."""
+    """Run every process of the study; the results include those of earlier runs."""
     clear_parts(request.results)
     data = inputs.write_data(request, console)
     launchers = make_environments(request, console)
@@ -247,7 +249,7 @@ def measure(request: Request, console: Console) -> list[TrialResult]:
     }
     processes = Processes(request, launchers, Gate(request.results, request.project, able), Storage(request.results))
     processes.known = {each.spec.id: each for each in before if each.spec.id in names and counts(each)}
-    processes.judge()  # as this version of the gate sees them
+    processes.judge()  # judged by this version of the gate
     to_run = [spec for spec in specs if spec.id not in processes.known]
     if len(to_run) < len(specs):
         finished = len(specs) - len(to_run)
@@ -258,7 +260,7 @@ def measure(request: Request, console: Console) -> list[TrialResult]:
 
 
 def run_each(processes: Processes, specs: list[TrialSpec], display: Display, console: Console) -> None:
-    """One after another, with the retries that were asked for; else disturbed ones once more at the end."""
+    """Run the processes in order, with the requested retries. Without these, disturbed ones run again at the end."""
     retried = processes.request.retry
     advice = neighbours.Advice(console, retried)
     for spec in specs:

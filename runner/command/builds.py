@@ -1,4 +1,4 @@
-"""--python FRAMEWORK[@LABEL]=PATH: builds of frameworks that are already there, each with an interpreter."""
+"""Handle --python FRAMEWORK[@LABEL]=PATH: builds of frameworks that already exist, each with an interpreter."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OPTION = "--python"
 
 
 def named(arguments: Sequence[str], project: Project, isolation: str) -> dict[str, Path]:
-    """{build: its interpreter}, nothing of it started. Raises BadInput."""
+    """Return {build: its interpreter}; nothing is started. Raises BadInput."""
     builds: dict[str, Path] = {}
     for argument in arguments:
         build, equals, path = argument.partition("=")
@@ -41,7 +41,7 @@ def named(arguments: Sequence[str], project: Project, isolation: str) -> dict[st
 
 
 def in_order(project: Project, requested: Collection[str], builds: Collection[str]) -> tuple[str, ...]:
-    """The frameworks asked for, each with its labelled builds behind it: those always join. Raises BadInput."""
+    """Return the requested frameworks, each followed by its labelled builds, which always run. Raises BadInput."""
     for build in builds:
         if build not in requested and MARK not in build:
             raise BadInput(f"{OPTION} {build}: --framework does not ask for it")
@@ -52,12 +52,12 @@ def in_order(project: Project, requested: Collection[str], builds: Collection[st
 
 
 def in_modes(builds: Sequence[str], profiles: Sequence[str], precisions: Sequence[str]) -> tuple[str, ...]:
-    """Each build in each of these modes, which a study's tables show beside each other."""
+    """Return each build in each of these modes, which a study's tables show next to each other."""
     return tuple(in_mode(build, Mode(*mode)) for build in builds for mode in product(profiles, precisions))
 
 
 def checked(builds: Mapping[str, Path], project: Project, placement: Placement) -> dict[str, Interpreter]:
-    """Each interpreter tried out. Raises BadInput."""
+    """Return each interpreter, tested. Raises BadInput."""
     interpreters = {}
     for build, path in builds.items():
         try:

@@ -1,4 +1,4 @@
-"""From the command line's options to a checked request. Bad input is one line and exit code 2, nothing started."""
+"""Turn the command line's options into a checked request. Bad input gives one line and exit code 2; nothing starts."""
 
 from __future__ import annotations
 
@@ -37,65 +37,65 @@ from workloads.spec import Workload
 from workloads.study import Study, StudyError, studies
 from workloads.study import read as read_study
 
-# What frameworks keep trained weights in.
+# File types in which frameworks keep trained weights.
 WEIGHTS_OF = {".pt": "pytorch", ".pth": "pytorch", ".h5": "tensorflow", ".keras": "tensorflow", ".params": "mxnet"}
 MOUNT_HINT = '; give the container a folder and its owner: -v "$PWD/results:/results" --user "$(id -u):$(id -g)"'
 
 
 @dataclass(frozen=True)
 class Request:
-    """What the command line asks for, checked as far as possible without starting anything."""
+    """Request of the command line, checked as far as possible without starting anything."""
 
     project: Project
     study: Study
-    workload: Workload  # as it is trained: command.own_data may put a layer in front
+    workload: Workload  # as it is trained: command.own_data may add a layer in front
     dataset: Dataset
-    images: OwnImages | None  # None: of a published data set
+    images: OwnImages | None  # None for a published data set
     frameworks: tuple[str, ...]  # the columns of its tables: builds, in each of the study's profiles and precisions
     placement: Placement  # of every trial
-    gpus: tuple[description.Gpu, ...]  # of this machine
+    gpus: tuple[description.Gpu, ...]  # GPUs of this machine
     isolation: str
-    models: dict[str, OwnModel]  # by framework: own code in place of `workload`, which gives its input shape alone
-    interpreters: dict[str, Interpreter]  # of those of `frameworks` that are the caller's builds
+    models: dict[str, OwnModel]  # by framework: custom code in place of `workload`, which gives only the input shape
+    interpreters: dict[str, Interpreter]  # of those `frameworks` that are the user's builds
     data_dir: Path | None
     results: Path
     plan_only: bool
-    until_stable: int | None  # repeats at most, where they go on until the speeds are known well enough
-    retry: frozenset[Status]  # a trial that ends so is run again at once, RETRIES times at most
+    until_stable: int | None  # the most repeats, if they go on until the speeds are known well enough
+    retry: frozenset[Status]  # a trial with such a status is run again at once, RETRIES times at most
     try_all: bool = False  # also batch sizes larger than one that ran out of memory
     ray: str | None = None  # address of the cluster that trials run on
-    shard: Shard | None = None  # the part of the plan that this run has
-    node: str | None = None  # of the Ray cluster, by its id: they run there alone
-    per_node_type: bool = False  # the study once on each type of its nodes
-    source: ImageSource | None = None  # this and what follows: as command.own_data.prepared found it
-    arrays: dict[str, CachedFile] | None = None  # None: of a published data set
-    series: dict[str, Request] = field(default_factory=dict)  # of a study that has some: each as one of its own
+    shard: Shard | None = None  # the part of the plan that this run does
+    node: str | None = None  # id of the only node of the Ray cluster that trials run on
+    per_node_type: bool = False  # run the study once on each node type
+    source: ImageSource | None = None  # this and what follows: as found by command.own_data.prepared
+    arrays: dict[str, CachedFile] | None = None  # None for a published data set
+    series: dict[str, Request] = field(default_factory=dict)  # requests of a study's series, each as a study of its own
 
     @property
     def parts(self) -> dict[str, Request]:
-        """{series: what it asks for}; {"": this one} of a study without series."""
+        """{series: its request}; {"": this request} for a study without series."""
         return self.series or {"": self}
 
     @property
     def elsewhere(self) -> bool:
-        """Whether its trials run on other machines."""
+        """True if its trials run on other machines."""
         return self.ray is not None
 
     @cached_property
     def paces(self) -> Paces:
-        """The paces of its results folder's trials and, where it runs here, of this machine's below RESULTS."""
+        """Paces of its results folder's trials and, if it runs here, of this machine's trials below RESULTS."""
         others = [] if self.elsewhere else results_folders(RESULTS)
         computers = {description.cpu_model(), *(gpu.name for gpu in self.gpus)}
         return read_paces(self.results, others, computers, self.project)
 
     @property
     def installed(self) -> tuple[str, ...]:
-        """The builds of its columns, each once: what must be there before any of them can run."""
+        """Builds of its columns, each once: what must be installed before any of them can run."""
         return tuple(dict.fromkeys(map(installed_of, self.frameworks)))
 
 
 def with_adapters(project: Project, folder: Path | None) -> Project:
-    """The project with the frameworks of this folder beside its own. Raises BadInput."""
+    """Return the project with this folder's frameworks added to its own. Raises BadInput."""
     if folder is None:
         return project
     if not folder.is_dir():
@@ -118,11 +118,11 @@ def with_adapters(project: Project, folder: Path | None) -> Project:
 
 
 def request(options: argparse.Namespace, project: Project) -> Request:
-    """Raises BadInput."""
+    """Return the checked request of these options. Raises BadInput."""
     project = with_adapters(project, options.adapters)
     study = _with_repeats(study_of(options), options.until_stable)
     isolation, gpus = _isolation(options.isolation), description.gpus()
-    ray = getattr(options, "ray", None)  # of `python -m runner` alone
+    ray = getattr(options, "ray", None)  # an option of `python -m runner` only
     models = own_code.named(options.models, project)
     trained = {name: _trained(part, options, project, bool(models)) for name, part in study.parts.items()}
     first = next(iter(trained.values()))
@@ -161,7 +161,7 @@ def request(options: argparse.Namespace, project: Project) -> Request:
 
 
 def _run_name(study: Study, trained: Study, models: Mapping[str, OwnModel]) -> str:
-    """The study's name; of the usual study with another network or data set, the names of these: it is another."""
+    """Return the study's name. The usual study with another network or data set is named after these two."""
     usual = read_study(studies()[USUAL_STUDY])
     if study.name != USUAL_STUDY:
         return study.name
@@ -171,19 +171,19 @@ def _run_name(study: Study, trained: Study, models: Mapping[str, OwnModel]) -> s
 
 
 def _trained(study: Study, options: argparse.Namespace, project: Project, own_code: bool) -> dict[str, Any]:
-    """What a study without series trains on what, as fields of its request. Raises BadInput, DataError."""
+    """Return what a study without series trains and on what, as fields of its request. Raises BadInput, DataError."""
     workload = _workload(study)
     data_dir = data_sets.data_dir(options.data_dir)
     dataset, images = data_sets.chosen(study, data_dir or project.data)
     data_sets.check(study, dataset, images, workload, own_code)
-    study = study.changed(workload=workload.name, dataset=dataset.name)  # those of files have names of their own
+    study = study.changed(workload=workload.name, dataset=dataset.name)  # those from files have their own names
     _refuse_inputs(study, dataset)
     data_sets.need_files(data_dir, dataset)
     return {"study": study, "workload": workload, "dataset": dataset, "images": images, "data_dir": data_dir}
 
 
 def _of_series(asked: Request, study: Study, trained: dict[str, dict[str, Any]]) -> Request:
-    """With a part for each series; all of it is placed where the widest of them is. Raises BadInput."""
+    """Return the request with a part for each series. All of it takes the widest part's placement. Raises BadInput."""
     if asked.until_stable is not None and len(trained) > 1:
         names = ", ".join(trained)
         raise BadInput(f"--until-stable: study {study.name} has the series {names}: choose one of them with --series")
@@ -202,14 +202,15 @@ def _of_series(asked: Request, study: Study, trained: dict[str, dict[str, Any]])
 
 
 def _isolation(name: str | None) -> str:
-    """That asked for, else a virtual environment; in an image this Python. Raises BadInput."""
+    """Return the requested isolation, or "venv" by default; in an image the default is "here". Raises BadInput."""
     default = "here" if description.IMAGE_VARIABLE in os.environ else "venv"
     return known("isolation", name or default, ("venv", "docker", "here"))
 
 
 def _with_repeats(study: Study, limit: int | None) -> Study:
-    """With as many as the first interval needs, where there is a limit of repeats. Raises BadInput where that leaves
-    none beyond them.
+    """Return the study with at least as many repeats as the first interval needs, if there is a limit of repeats.
+
+    Raises BadInput where the limit leaves no repeat beyond them.
     """
     if limit is None:
         return study
@@ -217,7 +218,7 @@ def _with_repeats(study: Study, limit: int | None) -> Study:
     study = study.changed(repeats=max(study.repeats, stable.FEWEST))
     least = max(study.repeats, stable.FEWEST + 1)
     try:
-        study.changed(repeats=max(limit, 1))  # raises where so many are more than a results folder is made for
+        study.changed(repeats=max(limit, 1))  # raises where a results folder cannot hold so many
     except StudyError as error:
         raise BadInput(f"--until-stable {limit}: {error}") from error
     if limit < least:
@@ -229,8 +230,10 @@ def _with_repeats(study: Study, limit: int | None) -> Study:
 
 
 def _refuse_inputs(study: Study, dataset: Dataset) -> None:
-    """Raises BadInput for an order of the images that no memory of this machine holds, which every worker reads whole,
-    and for learning rates that cannot be.
+    """Refuse inputs that cannot work.
+
+    Raises BadInput for an order of the images that does not fit into this machine's memory, as every worker reads it
+    whole. Raises BadInput for impossible learning rates, too.
     """
     order_bytes = (study.epochs + 1) * dataset.train_count * np.dtype(np.int32).itemsize
     memory_bytes = psutil.virtual_memory().total
@@ -243,7 +246,7 @@ def _refuse_inputs(study: Study, dataset: Dataset) -> None:
 
 
 def _workload(study: Study) -> Workload:
-    """The study's. Raises BadInput."""
+    """Return the study's workload. Raises BadInput."""
     path = Path(study.workload)
     if path.suffix in WEIGHTS_OF:
         raise BadInput(f"--workload {path}: holds trained weights, no network{own_code.offer(WEIGHTS_OF[path.suffix])}")
@@ -257,7 +260,7 @@ def _workload(study: Study) -> Workload:
 
 
 def need_scipy(what: str) -> None:
-    """Raises BadInput where there is none, as in an image."""
+    """Raises BadInput where scipy is not installed, as in an image."""
     if importlib.util.find_spec("scipy") is None:
         raise BadInput(f"{what}: its intervals need scipy, which this Python (an image's) has not: run it outside")
 
@@ -265,8 +268,10 @@ def need_scipy(what: str) -> None:
 def _frameworks(
     project: Project, requested: tuple[str, ...], isolation: str, pythons: Collection[str]
 ) -> tuple[str, ...]:
-    """Those asked for, in the project's order; of `all`, in this Python as it is, those that it has. `pythons` are
-    builds that have an interpreter of the caller's.
+    """Return the requested frameworks in the project's order.
+
+    With isolation "here", `all` means those installed in this Python. `pythons` are builds that have an interpreter of
+    the user's.
     """
     present = project.frameworks
     names = [known("framework", name, [*present, *pythons, "all"]) for name in requested]
@@ -284,7 +289,7 @@ def _frameworks(
 
 
 def _results(folder: Path, writable: bool) -> Path:
-    """The folder, made and tried out where something will be written to it."""
+    """Return the results folder; if something will be written, create it and check that it can be written."""
     if not writable:
         return folder
     probe = folder / ".writable"

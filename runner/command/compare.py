@@ -1,7 +1,7 @@
-"""python -m runner compare A B: two commits or two builds of a framework, run in turn, then compared between runs.
+"""Run `python -m runner compare A B`: run two commits or two builds of a framework in turn, then compare the runs.
 
-Runs of the same code differ by the hour. Each round measures both sides and begins with the other one than the round
-before, so that every hour is in the runs of both.
+Runs of the same code differ by the hour. Each round measures both sides, and starts with the side that the round before
+ended with. So every hour is in the runs of both.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from workloads.records.build import adapter_of
 RUNS, FEWEST_RUNS = 5, 2
 INTO = RESULTS / "compare"
 CHECKOUTS = "checkouts"
-# What decides which packages a commit runs with. Both commits must agree with this checkout, whose packages they get.
+# Files that decide which packages a commit runs with. Both commits must agree with this checkout, whose packages they
+# get.
 PACKAGES = ("requirements.txt", "runner/requirements.txt", "adapters/*/environment.toml")
 ENDED = (0, 1)  # exit codes of a run that measured what it could
 
@@ -41,14 +42,14 @@ ENDED = (0, 1)  # exit codes of a run that measured what it could
 class ComparedSide:
     """A commit, or the options that choose an interpreter of this checkout."""
 
-    name: str  # of the folder of its runs, by which `reports compare` calls it
+    name: str  # name of the folder of its runs, which `reports compare` shows
     commit: str | None = None
     words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class RunsInTurn:
-    """What is measured in turn; `words` are the options of every run."""
+    """Two sides to measure in turn; `words` are the options of every run."""
 
     request: Request  # of a run of the first side
     sides: tuple[ComparedSide, ComparedSide]
@@ -58,7 +59,7 @@ class RunsInTurn:
 
 
 def runs_in_turn(arguments: Sequence[str], project: Project) -> RunsInTurn:
-    """Raises BadInput, BadDefinition, DataError."""
+    """Return the two sides and the options of their runs. Raises BadInput, BadDefinition, DataError."""
     named = [word for word in arguments[:2] if not word.startswith("-")]
     if len(named) < 2 and not {"-h", "--help"} & set(arguments):
         raise BadInput("two commits, or two builds as FRAMEWORK=PATH, come first (see python -m runner compare --help)")
@@ -142,7 +143,10 @@ def _commit(word: str, project: Project) -> str:
 
 
 def _git(root: Path, *words: str) -> str:
-    """What git prints. Its variables may name another repository. Raises OSError, CalledProcessError."""
+    """Return what git prints, run without GIT_ variables, as they may name another repository.
+
+    Raises OSError, CalledProcessError.
+    """
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     return subprocess.run(
         ["git", "-C", str(root), *words], env=environment, capture_output=True, text=True, check=True
@@ -150,14 +154,17 @@ def _git(root: Path, *words: str) -> str:
 
 
 def _absolute(word: str) -> str:
-    """The word with a path that exists here as an absolute one: a commit's runs are started in its own folder."""
+    """Return the word with an existing path made absolute, because a commit's runs start in its own folder."""
     name, equals, value = word.rpartition("=")
     path, colon, function = value.partition(":")
     return f"{name}{equals}{os.path.abspath(path)}{colon}{function}" if "/" in path and Path(path).exists() else word
 
 
 def run(asked: RunsInTurn, console: Console) -> int:
-    """Measure, and print the comparison; the exit code. Raises BadInput, CannotGoOn, OSError, KeyboardInterrupt."""
+    """Measure, print the comparison, and return the exit code.
+
+    Raises BadInput, CannotGoOn, OSError, KeyboardInterrupt.
+    """
     project, codes = asked.request.project, []
     if asked.sides[0].commit:
         make_environments(asked.request, console)
@@ -182,7 +189,7 @@ def run(asked: RunsInTurn, console: Console) -> int:
 
 
 def _measure(words: Sequence[str], own: Path, checkout: Path | None) -> int:
-    """The exit code of `python -m runner` of the own project, run here, or of a checkout, run there.
+    """Return the exit code of `python -m runner` of this project, run here, or of a checkout, run there.
 
     Raises OSError, KeyboardInterrupt.
     """
@@ -201,7 +208,7 @@ def _measure(words: Sequence[str], own: Path, checkout: Path | None) -> int:
 
 
 def _checkout(side: ComparedSide, asked: RunsInTurn) -> Path:
-    """The commit in a clone of its own, which leaves this repository as it is, with copies of its environments."""
+    """Return a separate clone of the commit with copies of its environments; this repository stays unchanged."""
     project, folder = asked.request.project, asked.into / CHECKOUTS / side.name
     if not (folder / ".envs").is_dir():
         shutil.rmtree(folder, ignore_errors=True)
@@ -217,7 +224,7 @@ def _checkout(side: ComparedSide, asked: RunsInTurn) -> Path:
 
 
 def _copy(made: Path, copy: Path) -> None:
-    """The files of an environment as links, where the file system has them: nobody changes one in place."""
+    """Copy an environment with hard links where possible. This is safe because no file is changed in place."""
     try:
         shutil.copytree(made, copy, symlinks=True, copy_function=os.link)
     except (OSError, shutil.Error):

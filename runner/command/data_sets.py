@@ -1,4 +1,4 @@
-"""Which images a study is about: a published data set, a folder or an array file, an archive of the user's own."""
+"""Find the images of a study: a published data set, a folder or an array file, or an archive of the user's."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from workloads.study import Study, is_path
 
 
 def chosen(study: Study, folder: Path) -> tuple[Dataset, OwnImages | None]:
-    """The study's, every training image twice where it asks for that; archives of the user's own lie in `folder`.
+    """Return the study's data set, every training image twice where it asks for that. Raises BadInput, DataError.
 
-    Raises BadInput, DataError.
+    Archives of the user's are searched in `folder`.
     """
     dataset, images = _found(study, folder)
     if study.augment not in ("copy", "zoom-copy"):
@@ -33,7 +33,7 @@ def chosen(study: Study, folder: Path) -> tuple[Dataset, OwnImages | None]:
 
 
 def _found(study: Study, folder: Path) -> tuple[Dataset, OwnImages | None]:
-    """As it is. Raises BadInput, DataError."""
+    """Return the data set unchanged. Raises BadInput, DataError."""
     if is_path(study.dataset):
         if study.test_all:
             raise _nothing_left(study.dataset)
@@ -50,7 +50,7 @@ def _found(study: Study, folder: Path) -> tuple[Dataset, OwnImages | None]:
         raise _nothing_left(dataset.name)
     if dataset.own_archive:
         need_pillow(f"data set {dataset.name}")
-        from runner.data.cats_dogs import of_archive  # an image of a container has no Pillow
+        from runner.data.cats_dogs import of_archive  # a container image has no Pillow
 
         images = of_archive(dataset, folder, study.test_all, study.pixel_range)
         return _of_images(images), images
@@ -68,8 +68,9 @@ def _of_images(images: OwnImages) -> Dataset:
 
 
 def check(study: Study, dataset: Dataset, images: OwnImages | None, workload: Workload, own_code: bool) -> None:
-    """Raises BadInput where its workload or batch sizes do not go with the images. `own_code`, not the workload, gives
-    the logits.
+    """Raises BadInput where its workload or batch sizes do not match the images.
+
+    With `own_code`, that code gives the logits, not the workload.
     """
     if not own_code and dataset.classes > workload.classes:
         advice = "" if images is None else shift_advice(images.labels["train"], workload.classes)
@@ -90,17 +91,17 @@ def check(study: Study, dataset: Dataset, images: OwnImages | None, workload: Wo
 
 
 def _unread(folder: Path) -> tuple[Split, Split]:
-    """Of images of one's own, which are handed on as files."""
+    """Stand-in reader for custom images, which are passed on as files; it raises DataError."""
     raise DataError("these images are not decoded yet")
 
 
 def data_dir(folder: Path | None) -> Path | None:
-    """The folder asked for, else that of the variable."""
+    """Return the requested folder, or else that of the variable."""
     variable = os.environ.get("BATCHWISE_DATA")
     return folder or (Path(variable) if variable else None)
 
 
 def need_files(folder: Path | None, dataset: Dataset) -> None:
-    """Raises BadInput in an image that was given none of the files that the data set has."""
+    """Raises BadInput in a container image that was given none of the files that the data set has."""
     if dataset.files and description.IMAGE_VARIABLE in os.environ and not folder:
         raise BadInput(f"--dataset {dataset.name}: give the image its files: -v DIR:/data:ro -e BATCHWISE_DATA=/data")

@@ -1,4 +1,4 @@
-"""Fetch published data files: with a progress bar, resumed where a download broke off, checked before use."""
+"""Fetch published data files: with a progress bar, resumed where a download was interrupted, checked before use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHUNK_BYTES = 1 << 18
 
 
 def fetch(dataset: Dataset, folder: Path, console: Console) -> None:
-    """Download what of the data set is not there whole. Raises DataError; what is fetched stays for next time."""
+    """Download the missing files of the data set. Raises DataError; what was fetched is kept for next time."""
     if all(is_whole(folder, file) for file in dataset.files):
         return
     folder.mkdir(parents=True, exist_ok=True)
@@ -31,7 +31,7 @@ def fetch(dataset: Dataset, folder: Path, console: Console) -> None:
 
 
 def is_whole(folder: Path, file: DataFile) -> bool:
-    """Whether the file is there with its published MD5."""
+    """True if the file exists with its published MD5."""
     try:
         verify(folder / file.path, file.md5)
     except DataError:
@@ -40,14 +40,14 @@ def is_whole(folder: Path, file: DataFile) -> bool:
 
 
 def download(url: str, path: Path, file: DataFile, console: Console) -> None:
-    """To PATH.part first, from where it ends; renamed when its md5 is right. Raises DataError."""
+    """Download to PATH.part, continuing where it ends; rename it when its md5 is correct. Raises DataError."""
     part = path.with_name(path.name + ".part")
     try:
         part.parent.mkdir(parents=True, exist_ok=True)
         received = part.stat().st_size if part.exists() else 0
         headers = {"Range": f"bytes={received}-"} if received else {}
         with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT_S) as response:
-            if response.status_code != 416:  # 416: nothing behind what is there already
+            if response.status_code != 416:  # 416: nothing after what is already there
                 response.raise_for_status()
                 _receive(response, part, received if response.status_code == 206 else 0, console, path.name)
     except (requests.RequestException, OSError) as error:

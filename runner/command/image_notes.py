@@ -1,4 +1,4 @@
-"""Lines about images of one's own: what was read and what was not, and what makes an accuracy doubtful."""
+"""Write lines about custom images: what was read and what was not, and what makes an accuracy doubtful."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from runner.data.words import images_of, listed
 
 
 def lines(images: OwnImages, cached: Cached) -> Iterator[str]:
-    """A line for each fact, each with the first image that shows it."""
+    """Yield a line for each fact, each with the first image that shows it."""
     yield from images.notes
     if cached.unreadable:
         yield f"{images_of(len(cached.unreadable))} cannot be decoded and left out: {listed(cached.unreadable)}"
@@ -37,7 +37,7 @@ def lines(images: OwnImages, cached: Cached) -> Iterator[str]:
 
 
 def _without_image(images: OwnImages, cached: Cached) -> Iterator[str]:
-    """A line for each split that lacks a class."""
+    """Yield a line for each split that lacks a class."""
     for split in SPLITS:
         there = set(cached.split(split)[1].tolist())
         if lacking := [images.class_name(label) for label in range(images.classes) if label not in there]:

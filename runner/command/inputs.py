@@ -1,4 +1,4 @@
-"""What every worker reads: data, batch order and initial weights, drawn and written once, with their checksums."""
+"""Write what every worker reads: data, batch order and initial weights, drawn and written once, with checksums."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from workloads.records.job import InputFile
 
 
 def write_data(request: Request, console: Console) -> dict[str, InputFile]:
-    """The data set and the network as files in the results folder, the same for every repeat; downloaded only where no
-    folder of it was named. Raises datasets.DataError.
+    """Write the data set and the network into the results folder, the same for every repeat. Raises datasets.DataError.
+
+    Files are downloaded only if no data folder was given.
     """
     study, dataset = request.study, request.dataset
     (request.results / INPUTS).mkdir(parents=True, exist_ok=True)
@@ -39,7 +40,10 @@ def write_data(request: Request, console: Console) -> dict[str, InputFile]:
 
 
 def write_all_data(request: Request, console: Console) -> dict[str, dict[str, InputFile]]:
-    """{series: what `write_data` writes}; what several series share is read once. Raises datasets.DataError."""
+    """Return {series: what `write_data` writes}. Data shared by several series are read once.
+
+    Raises datasets.DataError.
+    """
     written: dict[Any, dict[str, InputFile]] = {}
     for part in request.parts.values():
         if (key := _data_key(part)) not in written:
@@ -52,7 +56,7 @@ def _data_key(request: Request) -> Any:
 
 
 def _what_is_trained(request: Request) -> dict[str, InputFile]:
-    """The network, or the files of own code."""
+    """Write the network, or the files of custom code."""
     if request.models:
         return {
             own_code.input_name(framework): write(request.results, model.workload, ".py", memoryview(model.text))
@@ -65,12 +69,12 @@ def _what_is_trained(request: Request) -> dict[str, InputFile]:
 def write_all_repeats(
     request: Request, data: dict[str, dict[str, InputFile]], repeats: range
 ) -> dict[str, dict[int, dict[str, InputFile]]]:
-    """{series: what `write_repeats` writes}, of what `write_all_data` wrote."""
+    """Return {series: what `write_repeats` writes}, from what `write_all_data` wrote."""
     return {name: write_repeats(part, data[name], repeats) for name, part in request.parts.items()}
 
 
 def write_repeats(request: Request, data: dict[str, InputFile], repeats: range) -> dict[int, dict[str, InputFile]]:
-    """{repeat: its inputs}. Repeat r draws weights, order and augmentation with seed + r."""
+    """Return {repeat: its inputs}. Repeat r draws weights, order and augmentation with seed + r."""
     study, results = request.study, request.results
     rates = training_inputs.rates(study, request.dataset.train_count)
     data = data | {name: write_array(results, name.replace("/", "-b"), array) for name, array in rates.items()}
@@ -84,7 +88,7 @@ def write_repeats(request: Request, data: dict[str, InputFile], repeats: range) 
             **{name: write_array(results, f"{study.dataset}-{name}-seed{seed}", each) for name, each in draws.items()},
             "order": write_array(results, f"{study.dataset}-order-seed{seed}", order),
         }
-        if not request.models:  # own code draws its own
+        if not request.models:  # custom code draws its own
             archive = io.BytesIO()
             weights.save(archive, weights.draw(request.workload, seed))
             written[repeat]["weights"] = write(results, f"{study.workload}-seed{seed}", ".npz", archive.getbuffer())

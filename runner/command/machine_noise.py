@@ -1,4 +1,4 @@
-"""What of this machine may spoil the figures of the run that is about to begin."""
+"""Check what on this machine may disturb the figures of the run that is about to begin."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from runner.machine import clocks
 
 
 def before(request: Request, console: Console) -> dict[str, Any]:
-    """Conditions of the trials, null where unknown; said in a line, and what is too much in one each.
+    """Return conditions of the trials, null where unknown; print them in one line, and each warning in another.
 
-    A loop of noise.LOOP_S, no longer than a steady window, runs on the first core. The load average is not looked at:
-    it is that of the minute before, which making environments may have filled.
+    A loop of noise.LOOP_S, no longer than a steady window, runs on the first core. The load average is not used. It
+    covers the minute before, which making environments may have filled.
     """
     used = cores(request.placement)
     calibration = noise.calibrate(used, min(noise.LOOP_S, request.study.window_s))
@@ -35,12 +35,12 @@ def before(request: Request, console: Console) -> dict[str, Any]:
 
 
 def of_cores(used: list[int], window_s: float) -> dict[str, Any]:
-    """The same conditions of these, without a word."""
+    """Return the same conditions of these cores, without printing."""
     return conditions(noise.calibrate(used, min(noise.LOOP_S, window_s)), clocks.turbo(ROOT))
 
 
 def conditions(calibration: noise.Calibration, turbo: bool | None) -> dict[str, Any]:
-    """As they stand beside a trial's figures."""
+    """Return the conditions as they are stored with a trial's figures."""
     return {
         "noise_spread_percent": calibration.spread_percent,
         "noise_foreign_percent": calibration.foreign_percent,

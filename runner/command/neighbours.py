@@ -1,4 +1,4 @@
-"""Lines of a run on trials that other processes disturbed: once what helps, and at its end how many they were."""
+"""Print lines about trials that other processes disturbed: advice once, and their number at the end of the run."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ KEPT = "their speed, usage, energy, power and times are withheld, their accuracy
 
 
 class Advice:
-    """Given once, behind the first trial of a run that was disturbed."""
+    """Advice printed once, after the first disturbed trial of a run."""
 
     def __init__(self, console: Console, retried: Collection[Status]) -> None:
-        """`retried`: what is tried again at once."""
+        """Start without advice given; `retried` are the statuses that are tried again at once."""
         self.console, self.retried, self.given = console, retried, False
 
     def give(self, result: TrialResult) -> None:
-        """Say what helps, where this trial was disturbed and nothing was said before."""
+        """Print what helps if this trial was disturbed and no advice was printed before."""
         if result.status is Status.CONTENDED and not self.given:
             self.given = True
             means = "; ".join(what_helps(result.spec, Status.CONTENDED in self.retried))
@@ -31,7 +31,7 @@ class Advice:
 
 
 def what_helps(spec: TrialSpec, retried: bool) -> list[str]:
-    """The means, by what the trial ran on and whether disturbed ones are tried again at once."""
+    """Return what helps, depending on the trial's device and whether disturbed trials are tried again at once."""
     at_once = [] if retried else ["--retry contended (tries again at once)"]
     if spec.placement.device != "cpu":
         return ["end the other processes on the GPU (nvidia-smi lists them)", "another --device", *at_once]
@@ -44,14 +44,14 @@ def what_helps(spec: TrialSpec, retried: bool) -> list[str]:
 
 
 def again(specs: Sequence[TrialSpec], console: Console) -> None:
-    """Say that these are tried once more."""
+    """Print that these are tried once more."""
     if specs:
         trials = "1 disturbed trial is" if len(specs) == 1 else f"{len(specs)} disturbed trials are"
         console.print(f"{trials} tried once more; each attempt is kept")
 
 
 def summary(results: Sequence[TrialResult]) -> str | None:
-    """How many stayed disturbed, in a line; None where none did."""
+    """Return a line with the number of trials that stayed disturbed; None where none did."""
     disturbed = [result for result in results if result.status is Status.CONTENDED]
     if not disturbed:
         return None

@@ -1,4 +1,4 @@
-"""--per-node-type: a study on one machine of each type that a cluster has, at the same time, and a report over all."""
+"""Handle --per-node-type: a study on one machine of each type of a cluster, at the same time, and a report over all."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from runner import owned
 from runner.command.cli import Request
 from runner.owned import ENDING_S, KILLED, Owned
 
-Lines = SimpleQueue[tuple[str, str | None]]  # what a type's study prints; None behind its last line
+Lines = SimpleQueue[tuple[str, str | None]]  # lines of each type's study; None after its last line
 
 
 def run(request: Request, arguments: Sequence[str], nodes: dict[str, str], console: Console) -> int:
-    """Of {type: a node of it}, each into a results folder of its own below the request's. The largest of their exit
-    codes and the report's. Raises OSError, KeyboardInterrupt.
+    """Run the study on each {type: a node of it}, and return the largest exit code of the studies and the report.
+
+    Each type has its own results folder below the request's. Raises OSError, KeyboardInterrupt.
     """
     for name, node in nodes.items():
         console.print(f"{name}: node {node}, into {request.results / name}")
@@ -33,7 +34,7 @@ def run(request: Request, arguments: Sequence[str], nodes: dict[str, str], conso
     except KeyboardInterrupt:
         until = time.monotonic() + ENDING_S
         for study in studies.values():
-            study.terminate()  # SIGINT is ignored by what was started in the background of a script
+            study.terminate()  # SIGINT is ignored by processes started in the background of a script
         for study in studies.values():
             with suppress(subprocess.TimeoutExpired):
                 study.wait(max(0.0, until - time.monotonic()))
@@ -45,8 +46,8 @@ def run(request: Request, arguments: Sequence[str], nodes: dict[str, str], conso
 
 
 def begun(request: Request, arguments: Sequence[str], name: str, node: str) -> Owned:
-    """The command that was given, on this node alone."""
-    chosen = ("--node", node, "--results", str(request.results / name))  # the last of an option holds
+    """Start the given command on this node only."""
+    chosen = ("--node", node, "--results", str(request.results / name))  # the last value of an option counts
     study = Owned(
         [sys.executable, "-m", "runner", *arguments, *chosen],
         env=os.environ | {"PYTHONPATH": str(request.project.root)},
@@ -60,7 +61,7 @@ def begun(request: Request, arguments: Sequence[str], name: str, node: str) -> O
 
 
 def show(studies: dict[str, Owned], console: Console) -> None:
-    """Their lines as they come, each behind its type, until the last has ended."""
+    """Print their lines as they come, each prefixed by its type, until the last study has ended."""
     lines: Lines = SimpleQueue()
     for name, study in studies.items():
         Thread(target=follow, args=(name, study, lines), daemon=True).start()
@@ -74,7 +75,7 @@ def show(studies: dict[str, Owned], console: Console) -> None:
 
 
 def follow(name: str, study: Owned, lines: Lines) -> None:
-    """Hand on what it prints."""
+    """Queue the lines that the study prints."""
     try:
         for line in study.stdout or ():
             lines.put((name, line))
@@ -83,7 +84,7 @@ def follow(name: str, study: Owned, lines: Lines) -> None:
 
 
 def reported(request: Request, names: Sequence[str]) -> int:
-    """A chapter for each type, and their figures in one table beside each other; the report's exit code."""
+    """Write a report with a chapter for each type, and all figures in one table; return its exit code."""
     folders = [str(request.results / name) for name in names if any((request.results / name).glob("trials/*"))]
     if not folders:
         return 1

@@ -1,4 +1,4 @@
-"""--model FRAMEWORK=FILE.py:FUNCTION: models that code of the caller's makes, trained in place of a network."""
+"""Handle --model FRAMEWORK=FILE.py:FUNCTION: models from the user's code, trained in place of a network."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from workloads.records.job import InputFile, TrialSpec
 from workloads.records.own_code import OwnCode
 
 OPTION = "--model"
-NAMELESS = "own-code"  # the workload of a file whose name cannot be one
-OF_A_NETWORK = ("network", "weights")  # inputs that own code has none of
+NAMELESS = "own-code"  # the workload name if the file's name cannot be one
+OF_A_NETWORK = ("network", "weights")  # inputs that custom code does not have
 
 
 @dataclass(frozen=True)
 class OwnModel:
-    """One framework's: the text of its file, and where in it the function is."""
+    """Custom model of one framework: the text of its file, and the function in it."""
 
     framework: str
     path: Path
@@ -33,17 +33,17 @@ class OwnModel:
 
     @property
     def workload(self) -> str:
-        """What stands for the name of a network."""
+        """Name used in place of a network's name."""
         name = self.path.stem.lower().replace("_", "-")
         return name if NAME.fullmatch(name) and name not in WORKLOADS else NAMELESS
 
     def code(self, classes: int, input_shape: tuple[int, ...]) -> OwnCode:
-        """As a trial has it."""
+        """Return the custom code as a trial records it."""
         digest = hashlib.sha256(self.text).hexdigest()[:12]
         return OwnCode(self.framework, self.path.name, self.function, digest, classes, input_shape)
 
 
-# The packages that code of one's own imports a framework by.
+# Packages that show which framework custom code imports.
 PACKAGES = {
     "torch": "pytorch",
     "torchvision": "pytorch",
@@ -54,7 +54,7 @@ PACKAGES = {
 
 
 def framework_of(path: Path) -> str | None:
-    """The framework that a file of Python imports; None where it imports none, or cannot be read."""
+    """Return the framework that a Python file imports; None where it imports none, or cannot be read."""
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, SyntaxError):
@@ -69,12 +69,12 @@ def framework_of(path: Path) -> str | None:
 
 
 def offer(framework: str, path: Path = Path("FILE.py")) -> str:
-    """How a model in a framework's own code is trained, to go behind what is wrong."""
+    """Return a hint, appended to an error, on how to train a model in a framework's own code."""
     return f"; a model in code of {framework} is trained by {OPTION} {framework}={path}:FUNCTION"
 
 
 def named(arguments: Sequence[str], project: Project) -> dict[str, OwnModel]:
-    """{framework: its own}; the files are read, not run. Raises BadInput."""
+    """Return {framework: its custom model}; the files are read, not run. Raises BadInput."""
     models: dict[str, OwnModel] = {}
     for argument in arguments:
         framework, equals, place = argument.partition("=")
@@ -92,7 +92,7 @@ def named(arguments: Sequence[str], project: Project) -> dict[str, OwnModel]:
 
 
 def _read(path: Path, function: str, option: str) -> bytes:
-    """The file's text, which defines the function. Raises BadInput."""
+    """Return the file's text and check that it defines the function. Raises BadInput."""
     try:
         text = path.read_bytes()
         tree = ast.parse(text)
@@ -110,7 +110,7 @@ def _read(path: Path, function: str, option: str) -> bytes:
 
 
 def _defined(tree: ast.Module) -> list[str]:
-    """At the top level: functions, classes, names that are assigned."""
+    """Return the names defined at the top level: functions, classes, assigned names."""
     names = []
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -125,8 +125,9 @@ def _defined(tree: ast.Module) -> list[str]:
 def with_models(
     frameworks: tuple[str, ...], requested: Sequence[str], models: Mapping[str, OwnModel]
 ) -> tuple[str, ...]:
-    """Of the `frameworks` chosen those that have a model, all of them where nobody has. Raises BadInput where one was
-    requested by its name that has none, or a model's framework was not.
+    """Return the chosen `frameworks` that have a model, or all of them if no models are given.
+
+    Raises BadInput where a framework was requested by name but has no model, or has a model but was not requested.
     """
     if not models:
         return frameworks
@@ -140,12 +141,12 @@ def with_models(
 
 
 def input_name(framework: str) -> str:
-    """Of its file, among the inputs of all."""
+    """Return the name of its file among the inputs of all frameworks."""
     return f"model of {framework}"
 
 
 def trial_of(spec: TrialSpec, models: Mapping[str, OwnModel], classes: int, input_shape: tuple[int, ...]) -> TrialSpec:
-    """The same trial with its framework's own code in place of the network, if there is any."""
+    """Return the trial with its framework's custom code in place of the network, if there is any."""
     framework = adapter_of(spec.cell.framework)
     if framework not in models:
         return spec

@@ -1,4 +1,4 @@
-"""Images of one's own on their way to workers: from a checked request to arrays, and to a network that takes them."""
+"""Prepare custom images for workers: from a checked request to arrays, and to a network that takes them."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ from workloads.records.job import Fit, ImageSource
 from workloads.spec import Workload
 
 DEFAULT_FIT: Fit = "stretch"
-RESIZE = "resize_images"  # the layer that the runner puts in front
-CACHE_VARIABLE, XDG_VARIABLE = "BATCHWISE_CACHE", "XDG_CACHE_HOME"  # of the caller; the first one says it exactly
+RESIZE = "resize_images"  # the layer that the runner adds in front
+CACHE_VARIABLE, XDG_VARIABLE = "BATCHWISE_CACHE", "XDG_CACHE_HOME"  # of the user; the first gives the exact folder
 
 
 def prepared(request: Request, console: Console) -> Request:
-    """With the images' real counts, what was made of them, and the network that takes them at the size at which they
-    are stored, of each series. A plan decodes what a run would. Raises BadInput, DataError, OSError.
+    """Return the request with the images' counts, arrays and findings, and a network that takes them, for each series.
+
+    The network takes the images at the size at which they are stored. A plan decodes what a run would. Raises BadInput,
+    DataError, OSError.
     """
     made: dict[Any, Request] = {}
     series: dict[str, Request] = {}
@@ -44,7 +46,7 @@ def prepared(request: Request, console: Console) -> Request:
 
 
 def _prepared(request: Request, console: Console) -> Request:
-    """Of one that has no series."""
+    """Prepare a request that has no series."""
     if request.images is None:
         return _published(request) if request.study.fit or request.study.test_all else request
     images, fit, skip = request.images, request.study.fit or DEFAULT_FIT, request.study.skip_unreadable
@@ -67,14 +69,14 @@ def _prepared(request: Request, console: Console) -> Request:
 
 
 def cache_folder(request: Request) -> Path:
-    """The folder where decoded images are kept, made and tried out: the caller's cache, else in the results folder.
+    """Return the folder for decoded images: the user's cache, or else one in the results folder.
 
-    Raises BadInput where it cannot be written.
+    The folder is created and tested. Raises BadInput where it cannot be written.
     """
     shared, general = (os.environ.get(name, "") for name in (CACHE_VARIABLE, XDG_VARIABLE))
     if shared:
         folder, told = Path(shared), CACHE_VARIABLE
-    elif os.path.isabs(general):  # a relative one is to be ignored, says the specification
+    elif os.path.isabs(general):  # the specification says to ignore a relative path
         folder, told = Path(general) / "batchwise", XDG_VARIABLE
     else:
         folder, told = request.results / CACHE_FOLDER, "--results"
@@ -90,7 +92,7 @@ def cache_folder(request: Request) -> Path:
 
 
 def _with(request: Request, wanted: Wanted, cached: Cached) -> Request:
-    """The request with these arrays."""
+    """Return the request with these arrays."""
     images = wanted.images
     dataset = replace(request.dataset, train_count=cached.counts["train"], test_count=cached.counts["test"])
     source = replace(
@@ -108,7 +110,7 @@ def _with(request: Request, wanted: Wanted, cached: Cached) -> Request:
 
 
 def _check_classes(images: OwnImages, cached: Cached) -> None:
-    """Raises DataError where leaving out left a class without an image to train on, or nothing to test with."""
+    """Raises DataError where leaving out images left a class without training images, or left no test images."""
     lost = set(images.labels["train"].tolist()) - set(cached.split("train")[1].tolist())
     what = [f"class {images.class_name(label)}" for label in sorted(lost)]
     what += ["the test"] if cached.counts["test"] == 0 else []
@@ -117,7 +119,7 @@ def _check_classes(images: OwnImages, cached: Cached) -> None:
 
 
 def _published(request: Request) -> Request:
-    """A published data set that is brought to the network by interpolation, too, or has another test split."""
+    """Return the request for a published data set that is interpolated or has another test split."""
     dataset, fit = request.dataset, request.study.fit or DEFAULT_FIT
     size = dataset.image_shape[0], dataset.image_shape[1]
     stored = own.stored_size([size], request.workload.input_shape, fit)
@@ -132,7 +134,7 @@ def _published(request: Request) -> Request:
 
 
 def _source(request: Request, shape: Shape, fit: Fit, dataset: Dataset) -> ImageSource:
-    """Of a published data set that is stored at this shape."""
+    """Return the source of a published data set that is stored at this shape."""
     rows, columns, _ = shape
     return ImageSource(
         content="",
@@ -148,7 +150,7 @@ def _source(request: Request, shape: Shape, fit: Fit, dataset: Dataset) -> Image
 
 
 def resized(workload: Workload, size: Size) -> Workload:
-    """The network that takes images of this size, and enlarges them on the device where its own input is larger."""
+    """Return the network for images of this size. It enlarges them on the device where its own input is larger."""
     rows, columns, channels = workload.input_shape
     if size == (rows, columns):
         return workload

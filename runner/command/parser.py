@@ -1,4 +1,4 @@
-"""The options of the command line, and the study that they ask for."""
+"""Define the options of the command line, and build the study that they ask for."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from workloads.study_sizes import of_sizes
 
 RETRIES = 3
 USUAL_STUDY = "quick"
-COMMANDS = ("batch-size", "compare", "doctor")  # the first word of other commands
+COMMANDS = ("batch-size", "compare", "doctor")  # the first words of other commands
 CHOICES = {
     "optimizer": OPTIMIZER_NAMES,
     "schedule": SCHEDULE_NAMES,
@@ -34,8 +34,8 @@ CHOICES = {
     "feed": ("host", "device"),
     "last_batch": ("keep", "drop"),
 }
-OPTIONS = {"batch_sizes": "batch-size"}  # called otherwise than the study's key
-# Ends that may turn out otherwise at once. The next run tries all of them again anyway.
+OPTIONS = {"batch_sizes": "batch-size"}  # options whose name differs from the study's key
+# Statuses that may change when tried again at once. The next run tries all of them again anyway.
 RETRIED = tuple(status.value for status in (Status.FAILED, Status.TIMEOUT, Status.CONTENDED, Status.UNVERIFIED))
 
 EXAMPLES = """\
@@ -54,17 +54,17 @@ other commands, each with a --help of its own:
 
 
 class BadInput(ValueError):
-    """What is wrong, where, and what to do: one line."""
+    """Bad input; the message is one line: what is wrong, where, and what to do."""
 
 
 class Parser(CommandLine):
-    """Raises BadInput where another command line would end the process."""
+    """Command line that raises BadInput instead of ending the process."""
 
     def __init__(self, **words: Any) -> None:
         super().__init__(COMMANDS, **words)
 
     def say_of(self, helps: Mapping[str, str]) -> None:
-        """Give these options another help, by what they are parsed into; argparse.SUPPRESS hides one."""
+        """Replace the help of these options, given by what they are parsed into; argparse.SUPPRESS hides one."""
         for action in self._actions:
             action.help = helps.get(action.dest, action.help)
 
@@ -74,13 +74,16 @@ class Parser(CommandLine):
 
 
 def show_help(arguments: list[str]) -> None:
-    """Print the help of `python -m runner` and exit where it is asked for; a named command has its own."""
+    """Print the help of `python -m runner` and exit if the arguments request it; other commands have their own help."""
     if {"-h", "--help"} & set(arguments) and arguments[0] not in COMMANDS:
         run_parser().parse_args(["--help"])
 
 
 def run_parser() -> Parser:
-    """Of `python -m runner`; an axis is called as in `Study`, and None where it is not given, for the study says it."""
+    """Return the parser of `python -m runner`.
+
+    Axes are named as in `Study`. An axis that is not given is None, because the study sets it.
+    """
     parser = Parser(
         prog="python -m runner",
         description="Train one CNN in several deep-learning frameworks, per batch size, and measure it from outside.",
@@ -122,7 +125,7 @@ def run_parser() -> Parser:
 
 
 def add_axes(parser: Parser) -> None:
-    """What the study may have otherwise (`study_of`), and where its data lie."""
+    """Add options that change the study (`study_of`), and options for its data."""
     what = parser.add_argument_group("network and images")
     what.add_argument("--workload", metavar="NAME|FILE", help=f"{', '.join(WORKLOADS)}; or a file of yours that "
                        "defines one")  # fmt: skip
@@ -187,7 +190,7 @@ def add_axes(parser: Parser) -> None:
 
 
 def add_shared(parser: Parser) -> None:
-    """Options that `python -m runner batch-size` has too."""
+    """Add options that `python -m runner batch-size` has, too."""
     where = parser.add_argument_group("what runs, and where")
     where.add_argument(
         "--framework", dest="frameworks", nargs="+", metavar="NAME", help="all, or names (default: the study's)"
@@ -215,20 +218,20 @@ def add_shared(parser: Parser) -> None:
 
 
 class Several(argparse.Action):
-    """The parts of all words together: `100,127 256` is three."""
+    """Collect the parts of all words: `100,127 256` is three."""
 
     def __call__(self, parser: Any, options: argparse.Namespace, words: Any, option: str | None = None) -> None:
-        """Of one option; a later one takes its place."""
+        """Store the parts of one option; a later one replaces it."""
         setattr(options, self.dest, [part for word in words for part in word])
 
 
 def wholes(text: str) -> list[int]:
-    """An argument of whole numbers between commas. Raises ArgumentTypeError."""
+    """Parse an argument of whole numbers between commas. Raises ArgumentTypeError."""
     return [whole(part) for part in text.split(",")]
 
 
 def whole(text: str) -> int:
-    """An argument as int. Raises ArgumentTypeError."""
+    """Parse an argument as int. Raises ArgumentTypeError."""
     try:
         return int(text)
     except ValueError:
@@ -236,7 +239,7 @@ def whole(text: str) -> int:
 
 
 def number(text: str) -> float:
-    """An argument as float. Raises ArgumentTypeError."""
+    """Parse an argument as float. Raises ArgumentTypeError."""
     try:
         return float(text)
     except ValueError:
@@ -244,7 +247,7 @@ def number(text: str) -> float:
 
 
 def known(kind: str, name: str, names: Iterable[str]) -> str:
-    """The name, or BadInput that offers those close to it."""
+    """Return the name. Raises BadInput for an unknown one, with similar names."""
     names = sorted(names)
     if name in names:
         return name
@@ -254,7 +257,7 @@ def known(kind: str, name: str, names: Iterable[str]) -> str:
 
 
 def study_of(options: argparse.Namespace) -> Study:
-    """The study that is named, with what the options say otherwise. Raises BadInput."""
+    """Return the requested study, changed by the options. Raises BadInput."""
     shipped = studies.studies()
     is_file = options.study.endswith(".toml") or "/" in options.study
     path = Path(options.study) if is_file else shipped[known("study", options.study, shipped)]
@@ -281,7 +284,7 @@ def study_of(options: argparse.Namespace) -> Study:
 
 
 def _chosen(study: Study, names: list[str]) -> Study:
-    """With these of its series alone; all where none is named. Raises BadInput."""
+    """Return the study with only these of its series, or all if none are given. Raises BadInput."""
     if names and not study.series:
         raise BadInput(f"--series {names[0]}: study {study.name} has no series")
     wanted = {known("series", name, study.parts) for name in names} or set(study.parts)

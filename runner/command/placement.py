@@ -1,4 +1,4 @@
-"""Where the trials of a command run, and what they may use there."""
+"""Decide where the trials of a command run, and what they may use there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runner.machine.description import LIBRARY_PATH
 from workloads.records.job import ANY_GPU, Placement
 from workloads.study import Study
 
-LEAST_MEMORY_MIB = 64  # below, Python itself does not start
+LEAST_MEMORY_MIB = 64  # below this, Python itself does not start
 
 
 def placed(
@@ -24,7 +24,10 @@ def placed(
     results: Path,
     elsewhere: bool = False,
 ) -> Placement:
-    """Of every trial; `elsewhere`: other machines run them, whose cores are not known here. Raises BadInput."""
+    """Return the placement of every trial. Raises BadInput.
+
+    `elsewhere` means that other machines run them, whose cores are not known here.
+    """
     limit_bytes = _memory_limit(memory_limit_mib, isolation, results)
     device = _elsewhere(study.device, gpus) if elsewhere else device_of(study.device, gpus)
     return Placement(
@@ -39,9 +42,9 @@ def placed(
 
 
 def notes(study: Study, gpus: list[description.Gpu], elsewhere: bool = False) -> Iterator[str]:
-    """Lines that say where the caller's environment decides what a study leaves open, or is not followed.
+    """Return notes on where the user's environment decides what a study leaves open, or is ignored.
 
-    To be asked once `placed` has raised nothing.
+    Call it after `placed` has raised nothing.
     """
     if study.device != "cpu" and gpus:
         visible = _visible(study.device, gpus)
@@ -61,15 +64,16 @@ def notes(study: Study, gpus: list[description.Gpu], elsewhere: bool = False) ->
 
 
 def _variables(isolation: str, elsewhere: bool) -> dict[str, str]:
-    """The caller's that decide; containers and other machines have libraries of their own, in folders of their own."""
+    """Return the user's variables that affect results. Containers and other machines have their own library folders."""
     own_libraries = isolation == "docker" or elsewhere
     deciding = description.deciding_variables()
     return {name: value for name, value in deciding.items() if not (own_libraries and name == LIBRARY_PATH)}
 
 
 def device_of(name: str, gpus: list[description.Gpu]) -> str:
-    """ "cpu" or the UUID of a GPU, for auto | cpu | cuda | cuda:N | UUID, of those that the caller lets this process
-    see. Raises BadInput.
+    """Return "cpu" or the UUID of a GPU, for auto | cpu | cuda | cuda:N | UUID. Raises BadInput.
+
+    Only GPUs that the user lets this process see are used.
     """
     if name == "cpu" or (name == "auto" and not gpus):
         return "cpu"
@@ -97,7 +101,7 @@ def device_of(name: str, gpus: list[description.Gpu]) -> str:
 
 
 def _visible(name: str, gpus: list[description.Gpu]) -> VisibleGpus:
-    """The GPUs that the caller's variable lists. Raises BadInput where it cannot be followed."""
+    """Return the GPUs that the user's variable lists. Raises BadInput where it is unclear."""
     try:
         return allotment.visible_gpus(gpus)
     except UnclearGpus as error:
@@ -105,7 +109,7 @@ def _visible(name: str, gpus: list[description.Gpu]) -> VisibleGpus:
 
 
 def _elsewhere(name: str, gpus: list[description.Gpu]) -> str:
-    """ "cpu" or ANY_GPU; of auto what this machine would take. Raises BadInput."""
+    """Return "cpu" or ANY_GPU; for auto what this machine would use. Raises BadInput."""
     if name.startswith(("GPU-", "cuda:")):
         raise BadInput(f"--device {name}: on other machines whichever GPU is free is taken: give --device cuda")
     if name == "auto":
@@ -114,8 +118,9 @@ def _elsewhere(name: str, gpus: list[description.Gpu]) -> str:
 
 
 def _others(device: str, devices: int, gpus: list[description.Gpu], isolation: str) -> tuple[str, ...]:
-    """UUIDs of the GPUs that train beside this one: the first others that the caller lets this process see. Raises
-    BadInput.
+    """Return the UUIDs of the GPUs that train together with this one. Raises BadInput.
+
+    They are the first others that the user lets this process see.
     """
     if device == "cpu" or devices == 1:
         return ()
@@ -132,7 +137,10 @@ def _others(device: str, devices: int, gpus: list[description.Gpu], isolation: s
 
 
 def _threads(threads: int | None, elsewhere: bool) -> int:
-    """Those asked for, else all that this process is left. Raises BadInput for more than the kernel or Slurm gives."""
+    """Return the requested threads, or all that this process may use.
+
+    Raises BadInput for more than the kernel or Slurm gives.
+    """
     cores = description.cores()
     if elsewhere:
         return threads or cores
@@ -145,7 +153,10 @@ def _threads(threads: int | None, elsewhere: bool) -> int:
 
 
 def _memory_limit(memory_limit_mib: int | None, isolation: str, results: Path) -> int | None:
-    """In bytes: what is asked for; of containers, which are not in this process's groups, also what holds for those."""
+    """Return the memory limit in bytes, as requested.
+
+    Containers are outside this process's control groups, so these groups' limit is applied to them, too.
+    """
     if memory_limit_mib is not None and memory_limit_mib < LEAST_MEMORY_MIB:
         raise BadInput(f"--memory-limit {memory_limit_mib}: must be {LEAST_MEMORY_MIB} MiB or more")
     if memory_limit_mib is not None and memory_limit_mib > sys.maxsize >> 20:

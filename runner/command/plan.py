@@ -1,4 +1,4 @@
-"""From a study to its trials: which, in which order, which are finished already, how long it may take."""
+"""Plan a study's trials: which they are, their order, which are finished already, and how long they may take."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from workloads.study import Study
 
 @dataclass(frozen=True)
 class Trained:
-    """What trials of one series train, for their estimate: the network, on so many images."""
+    """Network and image count that the trials of one series train; used for their estimate."""
 
     series: str
     workload: Workload
@@ -42,8 +42,9 @@ class Trained:
 
 @dataclass(frozen=True)
 class Plan:
-    """Trials in the order in which they run; `finished` are results kept from earlier runs; `trained`, by id, is there
-    where the study has series.
+    """Trials in the order in which they run.
+
+    `finished` holds results kept from earlier runs. `trained`, by trial id, is filled if the study has series.
     """
 
     trials: list[TrialSpec]
@@ -60,7 +61,7 @@ class Plan:
 
     @property
     def estimates_s(self) -> dict[str, float]:
-        """{id: seconds} of what is to run."""
+        """{id: seconds} of the trials that are to run."""
         measured = list(self.finished.values())
         usual = Trained("", self.workload, self.train_count)
         of = {spec.id: self.trained.get(spec.id, usual) for spec in self.to_run}
@@ -71,18 +72,18 @@ class Plan:
 
     @property
     def series(self) -> dict[str, str]:
-        """{id: the series of the trial}; of a study without series nothing."""
+        """{id: series of the trial}; empty for a study without series."""
         return {name: trained.series for name, trained in self.trained.items()}
 
     def of_cells(self, cells: Collection[tuple[str, int]]) -> Plan:
-        """What of it belongs to these (framework, batch size), none of it finished yet."""
+        """Return the plan of only these cells (framework, batch size), with none of it finished yet."""
         trials = [spec for spec in self.trials if (spec.cell.framework, spec.cell.batch_size) in cells]
         return replace(self, trials=trials, finished={})
 
     def with_stored(self, results: Iterable[TrialResult]) -> Plan:
-        """Trials with a stored result that counts are finished.
+        """Return this plan with its stored results that count as finished.
 
-        Where the plan has no inputs, as one that runs nothing, stored trials are known by all else.
+        A plan that runs nothing has no inputs. Stored trials are then matched by everything else.
         """
         ids = {spec.id for spec in self.trials}
         kept = [result for result in results if counts(result)]
@@ -94,14 +95,14 @@ class Plan:
 
 @dataclass(frozen=True)
 class Part:
-    """A series, or a study without any: `inputs` are by repeat, none for a plan that runs nothing."""
+    """A series, or a study without series. `inputs` are by repeat; a plan that runs nothing has none."""
 
     study: Study
     placement: Placement
     inputs: dict[int, dict[str, InputFile]]
 
     def trial(self, framework: str, installation: Installation, repeat: int, batch_size: int) -> TrialSpec:
-        """One of its trials, of the framework so installed."""
+        """Return the trial of this framework, installation, repeat and batch size."""
         return TrialSpec(
             Cell(framework, batch_size, ON_DEMAND),
             self.study.task,
@@ -127,14 +128,13 @@ def planned_trials(
     repeats: range,
     in_rounds: bool = False,
 ) -> list[Planned]:
-    """Randomised blocks: every repeat, series and batch size is one block, in which the frameworks follow each other
-    directly, so that they meet the same state of the machine. The study's seed decides both orders.
+    """Plan trials in randomised blocks: every repeat, series and batch size is one block.
 
-    `in_rounds`: a repeat of every cell comes before the next repeat of any, in an order drawn anew for each round.
-
-    `parts` are by series, `installations` by framework. Each of the `preallocating` frameworks has one trial more, the
-    last, of the first series at its smallest batch size and with its own allocator policy, to show the policy against
-    the need.
+    In a block the frameworks follow each other directly, so that they meet the same state of the machine. The study's
+    seed decides both orders. With `in_rounds`, each repeat of all cells comes before the next repeat, in an order drawn
+    anew for each round. `parts` are by series, `installations` by framework. Each of the `preallocating` frameworks
+    gets one trial more, at the end. It runs the first series at its smallest batch size with the framework's default
+    allocator policy, and shows the policy next to the need.
     """
     first = next(iter(parts))
     shuffle = random.Random(parts[first].study.seed + repeats.start)
@@ -160,7 +160,7 @@ def planned_trials(
 
 
 def _policy_trials(trials: list[TrialSpec], batch_size: int, frameworks: Collection[str]) -> list[TrialSpec]:
-    """Of these the first repeat's at this batch size, for these frameworks, with their own allocator policy."""
+    """Return the first repeat's trials of this batch size and these frameworks, with the default allocator policy."""
     return [
         replace(spec, cell=replace(spec.cell, allocator=AS_BY_ITSELF))
         for spec in trials
@@ -174,7 +174,7 @@ def plan_of(
     repeats: range,
     inputs: dict[int, dict[str, InputFile]],
 ) -> Plan:
-    """Of a study without series; `inputs` is by repeat."""
+    """Plan a study without series; `inputs` is by repeat."""
     return plan_of_series(request, installations, repeats, {"": inputs})
 
 
@@ -184,8 +184,9 @@ def plan_of_series(
     repeats: range,
     inputs: dict[str, dict[int, dict[str, InputFile]]],
 ) -> Plan:
-    """Of these repeats, none of them finished yet. `inputs` is by series and repeat, empty for a plan that runs
-    nothing.
+    """Plan these repeats of a study, none of them finished yet.
+
+    `inputs` is by series and repeat. It is empty for a plan that runs nothing.
     """
     project, kind = request.project, request.placement.device_kind
     preallocating = {name for name in request.frameworks if definition.preallocates(project, name, kind)}
@@ -206,7 +207,7 @@ def plan_of_series(
 
 
 def _whole(spec: TrialSpec, request: Request, paces: Paces) -> TrialSpec:
-    """With the network and images of its request, or own code, trained as the trial's column says."""
+    """Return the trial with the network and images of its request, or with custom code, trained as its column says."""
     task = replace(request.study.task, network=network.digest(request.workload), source=request.source)
     spec = _in_its_mode(spec, task)
     if request.study.timeout_s is None:
@@ -216,17 +217,17 @@ def _whole(spec: TrialSpec, request: Request, paces: Paces) -> TrialSpec:
 
 
 def _in_its_mode(spec: TrialSpec, task: Task) -> TrialSpec:
-    """With this task, trained as the trial's column says."""
+    """Return the trial with this task, trained as the trial's column says."""
     return replace(spec, task=replace(task, **asdict(mode_of(spec.cell.framework))))
 
 
 def counts(result: TrialResult) -> bool:
-    """Whether the trial need not be measured again: it has an answer, or lacks nothing but a verdict."""
+    """True if the trial need not be measured again: it has an answer, or lacks only a verdict."""
     return result.status in FINDINGS or lacks_evidence(result)
 
 
 def read_result(path: Path) -> TrialResult | None:
-    """None where there is none, or none that can be read."""
+    """Return the stored result, or None if it is missing or cannot be read."""
     try:
         return stored.read_result(path)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a person sees while trials run: a row per finished trial, below it a live line with the time left."""
+"""Show progress while trials run: a row per finished trial, and below it a live line with the time left."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.words import counted
 
-NAME_WIDTH = 25  # of the longest column's name: tensorflow@tuned.bfloat16
+NAME_WIDTH = 25  # of the longest column name: tensorflow@tuned.bfloat16
 HEADER = (
     f"{'framework':<{NAME_WIDTH}}{'batch':>6}{'repeat':>8}{'status':>15}{'images/s':>10}{'usage %':>9}"
     f"{'memory MiB':>12}{'accuracy %':>12}{'wall s':>8}"
@@ -25,26 +25,26 @@ HEADER = (
 
 
 def live_columns() -> tuple[ProgressColumn, ...]:
-    """Columns of a live line: what runs, how far it is, since when, and what its field `left` says."""
+    """Return columns of a live line: what runs, how far it is, since when, and its field `left`."""
     left = TextColumn("{task.fields[left]}")
     return TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), left
 
 
 class Display(Progress):
-    """Rows go through it so that they appear above the live line. Plain lines off a terminal."""
+    """Rows above a live line. Rows are printed through it so that they stay above. Outside a terminal: plain lines."""
 
     def __init__(self, console: Console, estimates_s: dict[str, float], series: dict[str, str]) -> None:
-        """Both by the trials' ids; `series` of a study that has some."""
+        """Start with estimates by trial id, and `series` by trial id for a study that has some."""
         super().__init__(*live_columns(), console=console, disable=not console.is_terminal)
         self.estimates_s, self.left_s = estimates_s, dict(estimates_s)
         self.series, self.width = series, max(map(len, ("series", *series.values()))) + 2
         self.estimated_s = self.measured_s = 0.0
-        self.at_once = 1  # trials
+        self.at_once = 1  # trials that run at the same time
         self.trials = self.add_task("", total=len(estimates_s), left=self._left())
         console.print(f"{'series':<{self.width}}" * bool(series) + HEADER)
 
     def begin(self, spec: TrialSpec) -> None:
-        """Show the trial as the one that runs."""
+        """Show the trial as the running one."""
         self.began_s = time.monotonic()
         self.name = (
             f"{self._of_series(spec)}{spec.cell.framework} batch {spec.cell.batch_size} repeat {spec.draw.repeat}"
@@ -52,7 +52,7 @@ class Display(Progress):
         self.update(self.trials, description=self.name, left=self._left())
 
     def doing(self, what: str) -> None:
-        """Show which part of it runs."""
+        """Show which part of the trial runs."""
         self.update(self.trials, description=f"{self.name}: {what}")
 
     def handed_out(self, blocks: int) -> None:
@@ -61,12 +61,15 @@ class Display(Progress):
         self.update(self.trials, description=name, left=self._left())
 
     def once_more(self, specs: Sequence[TrialSpec]) -> None:
-        """Count these, which are finished, as still to be run."""
+        """Count these finished trials as still to be run."""
         self.left_s |= {spec.id: self.estimates_s[spec.id] for spec in specs}
         self.update(self.trials, total=(self.tasks[0].total or 0) + len(specs), left=self._left())
 
     def finish(self, result: TrialResult, attempt: int = 1, took_s: float | None = None) -> None:
-        """Print its row; what it took against its estimate corrects the time left. None: since it began here."""
+        """Print the trial's row, and correct the time left by its duration compared with its estimate.
+
+        `took_s` of None means the time since it began here.
+        """
         estimate_s = self.left_s.pop(result.spec.id)
         if is_whole(result):  # one that ended early says nothing about the others
             self.estimated_s += estimate_s
@@ -75,25 +78,26 @@ class Display(Progress):
         self.update(self.trials, advance=1, left=self._left())
 
     def _of_series(self, spec: TrialSpec) -> str:
-        """What stands before a trial's name and row."""
+        """Return the prefix of a trial's name and row."""
         return f"{self.series[spec.id]:<{self.width}}" if self.series else ""
 
     def _left(self) -> str:
-        """The estimates still open, scaled by how the finished ones turned out."""
+        """Return the sum of the open estimates, scaled by how the finished ones turned out."""
         scale = self.measured_s / self.estimated_s if self.estimated_s else 1.0
         return f"about {duration(scale * sum(self.left_s.values()) / self.at_once)} left"
 
 
 def duration(seconds: float) -> str:
-    """Of seconds: "1 h 05 min", "5 min 03 s", "12 s"."""
+    """Format seconds as "1 h 05 min", "5 min 03 s" or "12 s"."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
 
 def row(result: TrialResult, attempt: int = 1) -> str:
-    """One aligned line; a dash where the trial has no figure, or a withheld one. After it which attempt it is, where it
-    is not the first, and the reason of a trial that is not ok.
+    """Return one aligned line; a dash where the trial has no figure, or a withheld one.
+
+    After it come the attempt's number if it is not the first, and the reason of a trial that is not ok.
     """
     spec, cpu = result.spec, result.spec.placement.device == "cpu"
     usage = _cell(result, registry.CPU_USAGE if cpu else registry.GPU_USAGE, 1)

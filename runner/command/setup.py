@@ -1,4 +1,4 @@
-"""What every command needs before its first worker starts: environments, a worker's folder."""
+"""Prepare what every command needs before its first worker starts: environments, a worker's folder."""
 
 from __future__ import annotations
 
@@ -29,12 +29,13 @@ from workloads.records.job import ANY_GPU, OF_THE_CALLER, Installation, Job, Kin
 from workloads.records.status import Status
 
 ELSEWHERE = "its trials run on GPUs of other machines"
-NEWER_GPUS = {"cuda": "cuda-nvidia"}  # the image for GPUs that the environment on the left holds no code for
+NEWER_GPUS = {"cuda": "cuda-nvidia"}  # the image for GPUs that the environment on the left has no code for
 
 
 def make_environments(request: Request, console: Console) -> dict[str, Launcher | Unavailable]:
-    """{framework: how its workers are started, or why they cannot be}. Raises BadInput where containers are asked for
-    and the engine, its GPU runtime or an image is missing.
+    """Return {framework: how its workers are started, or why they cannot be}.
+
+    Raises BadInput where containers are requested and the engine, its GPU runtime or an image is missing.
     """
     launchers: dict[str, Launcher | Unavailable] = {}
     if request.placement.device == ANY_GPU:
@@ -69,12 +70,12 @@ def make_environments(request: Request, console: Console) -> dict[str, Launcher 
 
 
 def unavailable(error: EnvironmentUnavailable) -> Unavailable:
-    """The end of its framework's trials: an installation that failed is no word on what the framework can do."""
+    """Return how its framework's trials end: after a failed installation as failed, not as unsupported."""
     return Unavailable(str(error), Status.FAILED if isinstance(error, InstallationFailed) else Status.UNSUPPORTED)
 
 
 def refused(project: Project, framework: str, device_kind: str, gpu: Gpu | None) -> Unavailable | None:
-    """Why this column cannot be measured on this machine, whatever is installed; `gpu` is None on a CPU."""
+    """Return why this column cannot be measured on this machine, whatever is installed; `gpu` is None on a CPU."""
     reason = _refusal(project, framework, device_kind, gpu)
     return None if reason is None else Unavailable(reason)
 
@@ -91,19 +92,19 @@ def _refusal(project: Project, framework: str, device_kind: str, gpu: Gpu | None
 
 
 def gpu_of(request: Request) -> Gpu | None:
-    """Of the request's device; None on a CPU."""
+    """Return the GPU of the request's device; None on a CPU."""
     return next((gpu for gpu in request.gpus if gpu.uuid == request.placement.device), None)
 
 
 def environment_of(framework: str, request: Request) -> Environment:
-    """The one for the request's device. Raises EnvironmentUnavailable where it holds no code for this GPU."""
+    """Return the environment for the request's device. Raises EnvironmentUnavailable where it cannot use this GPU."""
     return environment_for(
         request.project, framework, request.placement.device_kind, gpu_of(request), request.isolation
     )
 
 
 def environment_for(project: Project, framework: str, kind: str, gpu: Gpu | None, isolation: str) -> Environment:
-    """The same of a kind of device, and of this GPU of it."""
+    """Return the environment for this kind of device and GPU. Raises EnvironmentUnavailable as `environment_of`."""
     environment = definition.read(project, framework, kind)
     if gpu is None or not environment.lacks(gpu.capability):
         return environment
@@ -122,7 +123,7 @@ def environment_for(project: Project, framework: str, kind: str, gpu: Gpu | None
 
 
 def local(environment: Environment, isolation: str) -> Local:
-    """Workers by the environment's interpreter; with isolation "here" by the one that runs this."""
+    """Return a launcher with the environment's interpreter; with isolation "here" with the one that runs this."""
     interpreter, site_packages = str(environment.interpreter), environment.site_packages
     if isolation == "here":
         interpreter, site_packages = sys.executable, definition.SITE_PACKAGES
@@ -131,7 +132,7 @@ def local(environment: Environment, isolation: str) -> Local:
 
 
 def container_of(environment: Environment, request: Request, console: Console) -> Launcher:
-    """Tried once, as a trial's container is started. Raises BadInput, EnvironmentUnavailable."""
+    """Return a container launcher, tested once as a trial starts it. Raises BadInput, EnvironmentUnavailable."""
     image = Image(environment)
     try:
         engine = find_engine()
@@ -147,7 +148,7 @@ def container_of(environment: Environment, request: Request, console: Console) -
 
 
 def offer(engine: Engine, image: Image, missing: ImageMissing, console: Console) -> None:
-    """Build it, where a person is there to be asked and says yes. Raises EngineError."""
+    """Build the image if a person can be asked and says yes. Raises EngineError."""
     command = f"make images FRAMEWORK={image.environment.framework} DEVICE={image.environment.device_kind}"
     interactive = console.is_terminal and sys.stdin.isatty()
     if not (interactive and Confirm.ask(f"{missing}. Build it now ({command})?", console=console, default=True)):
@@ -156,8 +157,9 @@ def offer(engine: Engine, image: Image, missing: ImageMissing, console: Console)
 
 
 def installations(request: Request) -> dict[str, Installation]:
-    """{framework: what stands for its environment, and for the code that runs in it, in its trials}: asked once a run,
-    during which neither may change.
+    """Return {framework: digests of its environment and of the code that runs in it, as trials record them}.
+
+    They are read once per run; neither may change during it.
     """
     digests = {}
     for framework in request.installed:
@@ -183,7 +185,7 @@ def installations(request: Request) -> dict[str, Installation]:
 
 
 def conditions_of(request: Request) -> dict[str, Any]:
-    """The machine, and what is the same for every framework and batch size."""
+    """Return the conditions of the machine, and what is the same for every framework and batch size."""
     return description.describe(request.project, request.placement.device, request.gpus) | {
         "device": request.placement.device,
         "threads": request.placement.threads,
@@ -195,7 +197,7 @@ def conditions_of(request: Request) -> dict[str, Any]:
 
 
 def fresh_folder(results: Path, job: Job) -> Path:
-    """The worker's folder, empty: an earlier attempt, however it ended, is put aside whole."""
+    """Return the worker's folder, empty: an earlier attempt, however it ended, is put aside whole."""
     folder = job.folder(results)
     if folder.exists() and any(folder.iterdir()):
         put_aside(folder, job.kind)
@@ -204,19 +206,20 @@ def fresh_folder(results: Path, job: Job) -> Path:
 
 
 def put_aside(folder: Path, kind: Kind = Kind.TRIAL) -> Path:
-    """Move a worker's folder from where the next attempt comes; its new path: of a trial below ATTEMPTS, of any other
-    job beside the next.
+    """Move a worker's folder out of the next attempt's way, and return its new path.
+
+    A trial goes below ATTEMPTS, any other job next to the next attempt.
     """
     return attempts.put_aside(folder, _room_aside(folder, kind))
 
 
 def next_aside(folder: Path, kind: Kind = Kind.TRIAL) -> Path:
-    """Where the attempt in this folder is put when the next comes."""
+    """Return the path to which this folder's attempt is moved when the next one starts."""
     return attempts.next_path(_room_aside(folder, kind), folder.name)
 
 
 def put_back(aside: Path, folder: Path, kind: Kind = Kind.TRIAL) -> Path:
-    """Give an attempt that was put aside its place again; the new path of the one that had it, which is put aside."""
+    """Move an attempt that was put aside back, and return the new path of the later one, which is put aside."""
     later = put_aside(folder, kind)
     aside.rename(folder)
     for changed in {aside.parent, folder.parent}:

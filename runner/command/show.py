@@ -1,4 +1,4 @@
-"""Lines that a command prints beside the rows of its trials: what there is to choose from, a plan, how a run ended."""
+"""Print lines around the rows of a command's trials: the choices, a plan, how a run ended."""
 
 from __future__ import annotations
 
@@ -39,8 +39,9 @@ LIST_WIDTH = 120  # characters of a line
 
 
 def went_wrong(results: list[TrialResult], console: Console) -> None:
-    """How many trials ended how, a line for each that went wrong, and one for all that were disturbed; nothing where
-    none was, for the report's first lines say how many there are.
+    """Print the number of trials per status, a line for each that went wrong, and one for all that were disturbed.
+
+    Prints no counts where nothing went wrong, because the report's first lines have them.
     """
     wrong = [result for result in results if result.status not in (*FINDINGS, Status.CONTENDED)]
     if wrong:
@@ -54,7 +55,7 @@ def went_wrong(results: list[TrialResult], console: Console) -> None:
 
 
 def left_out(plan: Plan, results: Path, console: Console) -> None:
-    """Say what of the plan is not run because it was measured before."""
+    """Print which part of the plan is not run because it was measured before."""
     if plan.finished:
         verb = "is" if len(plan.trials) == 1 else "are"
         trials = f"{len(plan.finished)} of {counted(len(plan.trials), 'trial')}"
@@ -64,7 +65,7 @@ def left_out(plan: Plan, results: Path, console: Console) -> None:
 
 
 def stored(results: Path | None, project: Project, console: Console) -> None:
-    """How many trials of a results folder ended how, and what cannot be read there."""
+    """Print how many trials of a results folder ended with each status, and what cannot be read there."""
     if results is None:
         return
     found = read_stored(results, project)
@@ -78,13 +79,13 @@ def stored(results: Path | None, project: Project, console: Console) -> None:
 
 
 def unreadable(found: StoredTrials, console: Console) -> None:
-    """A line for each result that cannot be read."""
+    """Print a line for each result that cannot be read."""
     for item in found.unreadable:
         console.print(f"{item.path}: cannot be read: {item.reason}")
 
 
 def stability(cells: list[Cell], console: Console) -> None:
-    """How each cell's repeats ended, and what that is worth."""
+    """Print how each cell's repeats ended, and the real coverage of the intervals."""
     for cell in cells:
         console.print(f"  {cell.line()}")
     if any(cell.stable for cell in cells):
@@ -92,9 +93,9 @@ def stability(cells: list[Cell], console: Console) -> None:
 
 
 def inventory(project: Project, pythons: Sequence[str], console: Console) -> None:
-    """Frameworks with the states of their environments, builds that `pythons` name, workloads, data sets and studies.
+    """Print frameworks with the states of their environments, user builds, workloads, data sets and studies.
 
-    Raises BadInput.
+    `pythons` names the builds. Raises BadInput.
     """
     here = Placement("cpu", cores(), deciding_variables())
     interpreters = builds.checked(builds.named(pythons, project, ""), project, here)
@@ -106,7 +107,7 @@ def inventory(project: Project, pythons: Sequence[str], console: Console) -> Non
             each.name: f"{each.train_count:,} + {each.test_count:,} images: {each.summary}"
             for each in DATASETS.values()
         },
-        "training": {  # by the names that the options have
+        "training": {  # by the names of the options
             "optimizer": ", ".join(OPTIMIZER_NAMES),
             "schedule": ", ".join(SCHEDULE_NAMES),
             "augment": ", ".join(AUGMENTATIONS),
@@ -144,7 +145,7 @@ def _framework(project: Project, framework: str) -> str:
 
 
 def plan(request: Request, console: Console) -> None:
-    """Trials in their order, with estimates in seconds and warnings where memory may not do."""
+    """Print trials in their order, with estimates in seconds and warnings where memory may not suffice."""
     found = read_stored(request.results, request.project)
     unreadable(found, console)
     owed = list(_from_files(found))
@@ -181,7 +182,7 @@ def plan(request: Request, console: Console) -> None:
 
 
 def _accumulated(request: Request) -> Iterator[str]:
-    """A line for each series whose updates have several batches, or are made on several devices."""
+    """Yield a line for each series whose updates have several batches, or are made on several devices."""
     for name, part in request.parts.items():
         if part.study.accumulate > 1:
             yield f"{_of(name)}an update is made of {part.study.accumulate} batches"
@@ -191,7 +192,7 @@ def _accumulated(request: Request) -> Iterator[str]:
 
 
 def _memory(planned: Plan, lines: Mapping[str, Line]) -> Iterator[str]:
-    """Say what is known of each framework's need, by series; once that nothing is."""
+    """Yield what is known about each framework's memory, by series; a framework without data gets one line."""
     unknown = []
     for spec in {spec.memory_id: spec for spec in planned.trials}.values():
         framework = spec.cell.framework
@@ -204,12 +205,12 @@ def _memory(planned: Plan, lines: Mapping[str, Line]) -> Iterator[str]:
 
 
 def _of(series: str) -> str:
-    """Before what is said of it; nothing of a study without series."""
+    """Return the prefix for lines about a series; empty for a study without series."""
     return f"{series}: " if series else ""
 
 
 def _from_files(found: StoredTrials) -> Iterator[TrialResult]:
-    """Results that a run would make from the files of trials that were measured to their end."""
+    """Yield results that a run would make from the files of trials that were measured to their end."""
     torn = (item.path.parent for item in found.unreadable if not item.other_schema)
     for folder in (*torn, *found.unfinished):
         with suppress(ValueError):
@@ -219,7 +220,7 @@ def _from_files(found: StoredTrials) -> Iterator[TrialResult]:
 
 
 def _schedules(request: Request) -> Iterator[str]:
-    """A line for each batch size; none where all steps have one rate."""
+    """Yield a line for each batch size; none where all steps have one rate."""
     for series, part in request.parts.items():
         for name, rates in training_inputs.rates(part.study, part.dataset.train_count).items():
             size, steps = (

@@ -1,12 +1,13 @@
-"""--until-stable: repeats go on until every cell's mean speed is known well enough, or a limit is reached.
+"""Handle --until-stable: repeats go on until every cell's mean speed is known well enough, or a limit is reached.
 
-A cell is one framework at one batch size. Because the interval is looked at after every repeat, the cells that stop
-early are those whose first repeats happened to agree, and their intervals are too narrow. Against it: FEWEST repeats at
-least, and one more once the interval is narrow enough, with which it must still be. What is left is COVERAGE_PERCENT.
+A cell is one framework at one batch size. The interval is checked after every repeat, so cells that stop early are
+those whose first repeats happened to agree. Their intervals are too narrow. Two rules counter this: at least FEWEST
+repeats, and one more repeat after which the interval must still be narrow enough. COVERAGE_PERCENT gives the remaining
+error.
 
-The interval takes repeats for independent. Where they hang together it is too narrow. So repeats are run in rounds over
-all cells (`plan.planned_trials`), and a cell or a run whose speeds drift in the order of their starts is not stable.
-With few repeats such a test sees little; what is left is CORRELATED_PERCENT.
+The interval assumes that repeats are independent. Where they are correlated it is too narrow. So repeats are run in
+rounds over all cells (`plan.planned_trials`). A cell or a run whose speeds drift in the order of their starts is not
+stable. With few repeats such a test detects little; CORRELATED_PERCENT gives the remaining error.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ from workloads.records.status import Status
 FEWEST = 5
 LIMIT = 10
 TOLERATED = 0.02  # half-width of the 95 % interval of the mean of images/s, as a share of the mean
-# How often that interval of a cell that ended as stable holds the true mean: {spread of its repeats, %: (lowest,
-# highest)} over limits of 6, 10 and 20; tests/reports/simulate_verdicts.py. At 7 % one cell in 80 or fewer ends so.
+# How often the interval of a stable cell contains the true mean: {spread of its repeats, %: (lowest, highest)} over
+# limits of 6, 10 and 20; tests/reports/simulate_verdicts.py. At a spread of 7 %, at most one cell in 80 ends as stable.
 COVERAGE_PERCENT = {1: (94, 96), 3: (73, 94), 7: (38, 63)}
-# The same of spreads of 1 and 3 %, where a repeat and the next correlate so: {autocorrelation: (lowest, highest)}.
+# The same for spreads of 1 and 3 % with correlated neighbouring repeats: {autocorrelation: (lowest, highest)}.
 CORRELATED_PERCENT = {0.3: (61, 89), 0.7: (46, 58)}
-# Each of the two tests for drift errs on so many of the independent series: neighbours alike, and a trend either way.
+# Error rate of each of the two tests for drift on independent series: similar neighbours, and a trend either way.
 DRIFT_ERROR = 0.05
 ALIKE, TREND = (statistics.NormalDist().inv_cdf(1 - error) for error in (DRIFT_ERROR, DRIFT_ERROR / 2))
 
-PASSING = (Status.OK, Status.CONTENDED)  # other processes come and go: they end no cell
+PASSING = (Status.OK, Status.CONTENDED)  # other processes come and go, so they end no cell
 
 STABLE_FILE, SCHEMA_VERSION = "stable.json", 1
 
@@ -46,11 +47,11 @@ Key = tuple[str, int]  # framework, batch size
 
 @dataclass(frozen=True)
 class Cell:
-    """Speeds in images/s, of its repeats that ended ok, in the order of their starts."""
+    """Speeds in images/s of the cell's repeats that ended ok, in the order of their starts."""
 
     key: Key
     speeds: tuple[float, ...]
-    stopped: str | None  # how its latest repeat ended where that was not ok: such a cell asks for no more
+    stopped: str | None  # how its latest repeat ended if that was not ok: such a cell gets no more repeats
     run_drifts: bool = False  # the speeds of all cells of the run together
 
     @property
@@ -60,22 +61,22 @@ class Cell:
 
     @property
     def narrow(self) -> bool:
-        """True if the interval was narrow enough before the latest repeat, and is so with it."""
+        """True if the interval was narrow enough before the latest repeat, and still is with it."""
         return all(reach is not None and reach <= TOLERATED for reach in (_reach(self.speeds[:-1]), self.reach))
 
     @property
     def drifts(self) -> bool:
-        """True if its repeats hang together in their order."""
+        """True if its repeats are correlated in their order."""
         return drift([self.speeds])
 
     @property
     def stable(self) -> bool:
-        """True if its speed is known well enough, and nothing speaks against what its interval takes for granted."""
+        """True if its speed is known well enough, and no drift contradicts the interval's assumptions."""
         return self.narrow and not self.drifts and not self.run_drifts
 
     @property
     def ended(self) -> str:
-        """Why there are no more repeats."""
+        """Reason why there are no more repeats."""
         if self.stopped is not None:
             return f"stopped: {self.stopped}"
         if self.stable:
@@ -84,13 +85,13 @@ class Cell:
         return f"limit reached{why}"
 
     def to_json(self) -> dict[str, Any]:
-        """For run.json; `half_width` is a share of the mean, null with too few repeats."""
+        """Return the cell for run.json; `half_width` is a share of the mean, null with too few repeats."""
         framework, batch_size = self.key
         known = {"repeats": len(self.speeds), "half_width": self.reach, "ended": self.ended, "drifts": self.drifts}
         return {"framework": framework, "batch_size": batch_size, **known}
 
     def line(self) -> str:
-        """How it ended, the interval's half-width in percent, and after how many repeats."""
+        """Return one line: how it ended, the interval's half-width in percent, and the number of repeats."""
         framework, batch_size = self.key
         width = f"±{100 * self.reach:.1f} %" if self.reach is not None else "no interval"
         count = f"{len(self.speeds)} repeat{'' if len(self.speeds) == 1 else 's'}"
@@ -108,10 +109,10 @@ def _reach(speeds: Sequence[float]) -> float | None:
 
 
 def drift(series: Sequence[Sequence[float]]) -> bool:
-    """True if these series hang together: each value is like the next one of its series, or all of them have a trend.
+    """True if these series drift: each value is similar to the next one of its series, or all of them have a trend.
 
-    Scores are summed over the series (Stouffer), so what many cells share is seen with few repeats of each. Series
-    shorter than FEWEST are left out.
+    Scores are summed over the series (Stouffer), so an effect shared by many cells is seen with few repeats of each.
+    Series shorter than FEWEST are left out.
     """
     long = [values for values in series if len(values) >= FEWEST]
     if not long:
@@ -121,7 +122,7 @@ def drift(series: Sequence[Sequence[float]]) -> bool:
 
 
 def worth() -> str:
-    """How often the interval of a stable cell holds the true mean."""
+    """Return a sentence on how often the interval of a stable cell contains the true mean."""
     parts = [
         f"{low} to {high} % where repeats spread by {spread} %" for spread, (low, high) in COVERAGE_PERCENT.items()
     ]
@@ -156,9 +157,10 @@ def _cell(key: Key, trials: list[TrialResult]) -> Cell:
 
 
 def wanted(results: list[TrialResult]) -> set[Key]:
-    """Cells of the next repeat: at each batch size at which one wants it, all, so that they meet the same machine.
+    """Return the cells of the next repeat: all cells of each batch size that has an unstable cell.
 
-    Those that stopped are left out: out of memory comes again, and what failed is tried again by the next run.
+    Running all of them lets them meet the same machine. Stopped cells are left out: out of memory happens again, and
+    the next run retries what failed.
     """
     running = [cell for cell in cells(results) if cell.stopped is None]
     sizes = {cell.key[1] for cell in running if not cell.stable}
@@ -166,13 +168,13 @@ def wanted(results: list[TrialResult]) -> set[Key]:
 
 
 def further(results: list[TrialResult], stored: list[TrialResult]) -> list[TrialResult]:
-    """Of the stored, those that differ from `results` in their repeat alone."""
+    """Return the stored results that differ from `results` only in their repeat."""
     run = [(result.spec.setting, result.spec.draw.first_seed) for result in results]
     return [result for result in stored if (result.spec.setting, result.spec.draw.first_seed) in run]
 
 
 def to_json(cells: list[Cell], limit: int) -> dict[str, Any]:
-    """As it is stored for the report."""
+    """Return the cells as they are stored for the report."""
     settings: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "tolerated": TOLERATED, "limit": limit}
     coverage = {str(spread): list(ends) for spread, ends in COVERAGE_PERCENT.items()}
     correlated = {str(correlation): list(ends) for correlation, ends in CORRELATED_PERCENT.items()}
@@ -186,9 +188,10 @@ def follow(
     limit: int,
     run_repeats: Callable[[range, Collection[Key]], list[TrialResult]],
 ) -> list[TrialResult]:
-    """All results, once every cell is stable or has stopped, or `limit` repeats are there; `repeats` have been run.
+    """Run repeats until every cell is stable or has stopped, or until there are `limit` repeats; return all results.
 
-    `results` has what an earlier run stored beyond those, too; it comes back from `run_repeats` as it is.
+    `repeats` is the number already run. `results` includes what an earlier run stored beyond those; `run_repeats`
+    returns it unchanged.
     """
     by_id = {result.spec.id: result for result in results}
     while repeats < limit and (keys := wanted(list(by_id.values()))):

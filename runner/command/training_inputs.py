@@ -1,4 +1,4 @@
-"""What a study's schedule and augmentation are for its trials: learning rates by step, flips and crops by epoch."""
+"""Compute a study's schedule and augmentation for its trials: learning rates by step, flips and crops by epoch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from workloads.study import Study
 
 
 def rates(study: Study, images: int) -> dict[str, NDArray[np.float32]]:
-    """{"rates/BATCH_SIZE": (steps,)} of a training split of so many; none where all steps have one rate.
+    """Return {"rates/BATCH_SIZE": (steps,)} for this many training images; empty where all steps have one rate.
 
     Raises BadInput.
     """
@@ -33,9 +33,9 @@ def rates(study: Study, images: int) -> dict[str, NDArray[np.float32]]:
 
 
 def draws(study: Study, order: NDArray[np.int32], shape: Shape, seed: int) -> dict[str, NDArray[Any]]:
-    """{"augmentation": (epochs + 1, n, 3)} for images of `shape` (h, w, c) in an order of (epochs + 1, n).
+    """Return {"augmentation": (epochs + 1, n, 3)} for images of `shape` (h, w, c) in an order of (epochs + 1, n).
 
-    None where no image changes from epoch to epoch.
+    Empty where no image changes from epoch to epoch.
     """
     if study.augment not in ANEW:
         return {}
@@ -44,7 +44,7 @@ def draws(study: Study, order: NDArray[np.int32], shape: Shape, seed: int) -> di
 
 
 def of_batch_size(inputs: dict[str, InputFile], batch_size: int) -> dict[str, InputFile]:
-    """Of a repeat's inputs, those of a trial at this batch size: its rates are called RATES."""
+    """Return the inputs of a trial at this batch size from a repeat's inputs; its rates are named RATES."""
     shared = {name: file for name, file in inputs.items() if not name.startswith(f"{RATES}/")}
     own = inputs.get(f"{RATES}/{batch_size}")
     return shared | ({RATES: own} if own else {})

@@ -1,1 +1,1 @@
-"""Images of one's own, of a folder or an array file: found, decoded once, kept as arrays."""
+"""Custom images, from a folder or an array file: found, decoded once, kept as arrays."""

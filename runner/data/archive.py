@@ -1,5 +1,6 @@
-"""A .npz file with x_train, y_train, x_test and y_test, as Keras' own data sets come: read piece by piece, never
-unpickled, and by nobody's word about its size.
+"""Read a .npz file with x_train, y_train, x_test and y_test, the layout of Keras' data sets.
+
+It is read piece by piece and never unpickled, and its size is checked against its header.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ from workloads.records.job import Fit, PixelRange
 
 KEYS = ("x_train", "y_train", "x_test", "y_test")
 PIECE_BYTES = 2**22
-MOST_TIMES, SLACK_BYTES = 1040, 4096  # deflate makes of one byte no more than 1032
-NUMBERS = "biuf"  # kinds of numpy's types that values of pixels may have
-METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # those of numpy.savez and numpy.savez_compressed
+MOST_TIMES, SLACK_BYTES = 1040, 4096  # deflate expands one byte to at most 1032
+NUMBERS = "biuf"  # kinds of numpy types that pixel values may have
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # the methods of numpy.savez and numpy.savez_compressed
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, OSError)
 
 
 @dataclass(frozen=True)
 class Archive:
-    """Images as (n, h, w, c), c 1 or 3, of values as the file has them; labels from 0 upwards."""
+    """Images as (n, h, w, c), c 1 or 3, with values as in the file; labels from 0 upwards."""
 
     path: Path
     types: dict[SplitName, np.dtype[np.generic]]  # of the images
@@ -42,12 +43,12 @@ class Archive:
     labels: dict[SplitName, Labels]
 
     def pieces(self, split: SplitName) -> Iterator[NDArray[Any]]:
-        """The images in their order, some at a time. Raises DataError."""
+        """Yield the images in their order, some at a time. Raises DataError."""
         return _pieces(self.path, f"x_{split}", self.shapes[split], self.types[split])
 
 
 def _pieces(path: Path, key: str, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Iterator[NDArray[Any]]:
-    """A member's rows, some at a time. Raises DataError."""
+    """Yield a member's rows, some at a time. Raises DataError."""
     count, row_bytes = shape[0], math.prod(shape[1:]) * dtype.itemsize
     rows = max(1, PIECE_BYTES // max(1, row_bytes))
     with _damage_named(path, key), zipfile.ZipFile(path) as file, file.open(f"{key}.npy") as member:
@@ -57,11 +58,11 @@ def _pieces(path: Path, key: str, shape: tuple[int, ...], dtype: np.dtype[np.gen
             if len(content := member.read(size)) < size:
                 raise EOFError("it ends too early")
             yield np.frombuffer(content, dtype).reshape(-1, *shape[1:])
-        member.read(1)  # the end: its checksum is looked at
+        member.read(1)  # reach the end, so that its checksum is verified
 
 
 def archive(path: Path, pixel_range: PixelRange | None = None) -> Archive:
-    """Raises DataError for a file that holds something else."""
+    """Return the checked archive. Raises DataError for a file with other contents."""
     try:
         with zipfile.ZipFile(path) as file:
             arrays = {key: _member(path, file, key) for key in KEYS}
@@ -79,7 +80,7 @@ def archive(path: Path, pixel_range: PixelRange | None = None) -> Archive:
 
 @contextmanager
 def _damage_named(path: Path, key: str) -> Iterator[None]:
-    """Raises DataError for what a damaged member raises."""
+    """Turn the errors of a damaged member into DataError."""
     try:
         yield
     except DataError:
@@ -90,7 +91,7 @@ def _damage_named(path: Path, key: str) -> Iterator[None]:
 
 
 def _header(member: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
-    """(shape, whether columns come first, dtype). Raises ValueError."""
+    """Return (shape, whether columns come first, dtype). Raises ValueError."""
     version = np.lib.format.read_magic(member)
     read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}.get(version)
     if read is None:
@@ -99,7 +100,7 @@ def _header(member: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[np.gener
 
 
 def _member(path: Path, file: zipfile.ZipFile, key: str) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
-    """(shape, dtype) of a member that is as long as these say."""
+    """Return (shape, dtype) of a member, after checking that its length matches them."""
     try:
         info = file.getinfo(f"{key}.npy")
     except KeyError as error:
@@ -121,7 +122,7 @@ def _member(path: Path, file: zipfile.ZipFile, key: str) -> tuple[tuple[int, ...
 
 
 def _labels(path: Path, file: zipfile.ZipFile, key: str, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Labels:
-    """(n,) of an array (n,) or, as Keras has CIFAR's, (n, 1)."""
+    """Return labels (n,) from an array (n,) or, as in Keras' CIFAR, (n, 1)."""
     if len(shape) not in (1, 2) or shape[1:] not in ((), (1,)) or dtype.kind not in "iu":
         raise DataError(
             f"data set {path}: {key} is {shape} of {dtype}; labels are whole numbers, (n,) or (n, 1)"
@@ -140,7 +141,7 @@ def _labels(path: Path, file: zipfile.ZipFile, key: str, shape: tuple[int, ...],
 def _check_type(
     path: Path, key: str, shape: tuple[int, ...], dtype: np.dtype[np.generic], pixel_range: PixelRange | None
 ) -> None:
-    """Raises DataError for values that are no numbers, or of which nobody says which are black and white."""
+    """Raises DataError for values that are not numbers, or whose black and white are unknown."""
     if dtype == np.uint8 or (pixel_range and dtype.kind in NUMBERS):
         return
     wrong = f"data set {path}: {key} is of {dtype}; images are uint8, 0 to 255"
@@ -162,7 +163,7 @@ def _image_shape(path: Path, key: str, shape: tuple[int, ...]) -> tuple[int, int
 
 
 def _check(path: Path, shapes: dict[SplitName, tuple[int, int, int, int]], labels: dict[SplitName, Labels]) -> None:
-    """What must fit together. Raises DataError."""
+    """Check that images and labels fit together. Raises DataError."""
     for split, values in labels.items():
         if len(values) != shapes[split][0]:
             raise DataError(f"data set {path}: x_{split} has {shapes[split][0]} images, y_{split} {len(values)} labels")
@@ -179,22 +180,22 @@ def _check(path: Path, shapes: dict[SplitName, tuple[int, int, int, int]], label
 
 @dataclass(frozen=True)
 class ArchiveImages(OwnImages):
-    """Images that are decoded already."""
+    """Images that are already decoded."""
 
     file: Archive
 
     def described(self, place: Place) -> str:
-        """As numpy would name it."""
+        """Return the image's name in numpy's notation."""
         return f"x_{place[0]}[{place[1]}]"
 
     def survey(self, console: Console) -> Survey:
-        """The file's checksum."""
+        """Read the file's checksum."""
         _, rows, columns, _ = self.file.shapes["train"]
         content = digest("arrays", file_digest(self.file.path, "sha256"))[:16]
         return Survey(content, frozenset({(rows, columns)}), {})
 
     def fill(self, places: list[Place], arrays: dict[SplitName, Path], fit: Fit, console: Console) -> Filled:
-        """All of them: each is an image."""
+        """Write all images, whatever `places` says, because none of them can be unreadable."""
         faded: dict[Place, str] = {}
         for split, path in arrays.items():
             images, done = rows_of(path), 0
@@ -211,7 +212,7 @@ class ArchiveImages(OwnImages):
         return Filled({}, faded)
 
     def _in_bytes(self, piece: NDArray[Any], key: str) -> Images:
-        """Convert to 8 bits per value. Raises DataError for what is no number."""
+        """Convert to 8 bits per value. Raises DataError for values that are not finite numbers."""
         if self.pixel_range is None:
             return piece
         if piece.dtype.kind == "f" and not np.isfinite(piece).all():
@@ -220,7 +221,10 @@ class ArchiveImages(OwnImages):
 
 
 def of_archive(name: str, path: Path, pixel_range: PixelRange | None = None) -> ArchiveImages:
-    """Raises DataError for a file that holds something else. As many classes as the highest label says."""
+    """Return the images of an archive. The highest label gives the number of classes.
+
+    Raises DataError for a file with other contents.
+    """
     file = archive(path, pixel_range)
     classes = int(file.labels["train"].max()) + 1
     return ArchiveImages(name, file.labels, classes, False, (), file, pixel_range=pixel_range)

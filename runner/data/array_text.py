@@ -1,4 +1,4 @@
-"""Advice where arrays hold other values than images of 8 bits, or other labels than numbers from 0."""
+"""Give advice for arrays whose values are not images of 8 bits, or whose labels do not count from 0."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-BITS = (1, 8, 10, 12, 14, 16)  # of the values that devices write
+BITS = (1, 8, 10, 12, 14, 16)  # bits per value that devices write
 
 
 def range_advice(key: str, low: float, high: float, is_float: bool) -> str:
-    """Say how values in this range become images."""
+    """Return advice on how values in this range become images."""
     first, last = _likely_range(low, high, is_float)
     start = key if first == 0 else f"({key} - {first:g})" if first > 0 else f"({key} + {-first:g})"
     factor = "255" if last - first == 1 else f"(255 / {last - first:g})"
@@ -20,7 +20,7 @@ def range_advice(key: str, low: float, high: float, is_float: bool) -> str:
 
 
 def _likely_range(low: float, high: float, is_float: bool) -> tuple[float, float]:
-    """The ends of the values' range: those of so many bits where it begins at 0, else the values' own."""
+    """Return the likely range's ends: those of a usual number of bits if it begins at 0, else the values' own."""
     if is_float and low >= 0 and high <= 1:
         return 0, 1
     if low >= 0:
@@ -31,7 +31,7 @@ def _likely_range(low: float, high: float, is_float: bool) -> tuple[float, float
 
 
 def label_advice(key: str, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> str:
-    """Say how labels of another kind become whole numbers; "" where nothing is known."""
+    """Return advice on how labels of another kind become whole numbers; "" where none is known."""
     if len(shape) == 2 and shape[1] > 1:
         return f": one column a class becomes {key}.argmax(axis=1)"
     if dtype.kind == "f":
@@ -42,7 +42,7 @@ def label_advice(key: str, shape: tuple[int, ...], dtype: np.dtype[np.generic]) 
 
 
 def shift_advice(labels: NDArray[Any], outputs: int) -> str:
-    """Say what to subtract where labels that begin above 0 would fit the network's outputs; "" where they would not."""
+    """Return advice to subtract an offset if labels then fit the network's outputs; "" if they would not."""
     low, high = int(labels.min()), int(labels.max())
     if not low > 0 or high - low >= outputs:
         return ""

@@ -1,8 +1,7 @@
-"""Arrays of images of one's own, kept by what they were made of: whoever asks again with the same files, size and fit
-finds them, and nobody finds them when one of the files has changed.
+"""Cache arrays of custom images under a key of their files, size and fit. A changed file changes the key.
 
-Written below another name and renamed when whole, in the order of the files, by several processes: what is larger than
-memory never is in it.
+Arrays are written below another name and renamed when complete. Several processes write them, in the order of the
+files. Memory never has to hold a whole data set.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from workloads.datasets import DataError, Images, Labels, file_digest
 from workloads.layers import Shape
 from workloads.records.job import Fit, ImageFindings
 
-FORMAT = 2  # of the cache, and of how a picture becomes pixels: what was made otherwise is made again
+FORMAT = 2  # of the cache, and of how a picture becomes pixels: arrays of another format are made again
 META, UNREADABLE = "meta.json", "unreadable.txt"
 COPY_ROWS = 64
 
@@ -41,22 +40,25 @@ class CachedFile:
 
 @dataclass(frozen=True)
 class Cached:
-    """`files` by the names of a trial's inputs: train_images, train_labels, test_images, test_labels."""
+    """Cached arrays of a data set.
+
+    `files` are by the names of a trial's inputs: train_images, train_labels, test_images, test_labels.
+    """
 
     files: dict[str, CachedFile]
     counts: dict[SplitName, int]
-    unreadable: tuple[str, ...]  # what could not be decoded, each with its reason; it is left out
+    unreadable: tuple[str, ...]  # images that could not be decoded, each with its reason; they are left out
     findings: ImageFindings
-    firsts: dict[str, str]  # {field of `findings`: the first image of it, and what is known of that}
+    firsts: dict[str, str]  # {field of `findings`: description of its first image}
 
     def split(self, split: SplitName) -> tuple[Images, Labels]:
-        """The images as a map of their file."""
+        """Return the images as a memory map of their file, and the labels."""
         images = np.load(self.files[f"{split}_images"].path, mmap_mode="r")
         return images, np.load(self.files[f"{split}_labels"].path)
 
 
 def key(images: OwnImages, survey: Survey, shape: Shape, fit: Fit) -> str:
-    """The name of what is made of these; another Pillow may round otherwise."""
+    """Return the cache name for these. For pictures it includes the Pillow version, because rounding may differ."""
     decoder = ""
     if not isinstance(images, ArchiveImages):
         decoder = importlib.metadata.version("pillow")
@@ -64,7 +66,7 @@ def key(images: OwnImages, survey: Survey, shape: Shape, fit: Fit) -> str:
 
 
 def stored(folder: Path) -> Cached | None:
-    """What a folder of the cache holds, None where it is not there or not whole any more."""
+    """Return the contents of a cache folder; None where it is missing or damaged."""
     try:
         cached = _read(folder)
         whole = all(file_digest(file.path, "sha256") == file.sha256 for file in cached.files.values())
@@ -82,24 +84,27 @@ def _read(folder: Path) -> Cached:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is to be made."""
+    """Arrays to be made."""
 
     images: OwnImages
     survey: Survey
     shape: Shape
     fit: Fit
-    skip: bool  # what cannot be decoded is left out
+    skip: bool  # leave out what cannot be decoded
 
 
 def arrays(wanted: Wanted, cache: Path, console: Console) -> Cached:
-    """From the cache, or made and put there. Raises DataError for what cannot be decoded, OSError for a full disk."""
+    """Return the arrays from the cache, or make and store them.
+
+    Raises DataError for what cannot be decoded, OSError for a full disk.
+    """
     name = key(wanted.images, wanted.survey, wanted.shape, wanted.fit)
     folder, part = cache / name, cache / f"{name}.part"
     cache.mkdir(parents=True, exist_ok=True)
     with FileLock(cache / f"{name}.lock"):
         cached = stored(folder)
         if cached is None:
-            for earlier in (folder, part):  # damaged; of a process that was killed
+            for earlier in (folder, part):  # the first is damaged, the second from a killed process
                 shutil.rmtree(earlier, ignore_errors=True)
             part.mkdir()
             try:
@@ -112,7 +117,7 @@ def arrays(wanted: Wanted, cache: Path, console: Console) -> Cached:
 
 
 def refuse(name: str, reasons: Sequence[str], cache: Path) -> None:
-    """Raises DataError where there is one that cannot be decoded; more than a line holds are listed in a file."""
+    """Raises DataError if any image cannot be decoded; more than fit in a line are listed in a file."""
     if not reasons:
         return
     where = ""
@@ -127,7 +132,7 @@ def refuse(name: str, reasons: Sequence[str], cache: Path) -> None:
 
 
 def _make(wanted: Wanted, folder: Path, console: Console) -> None:
-    """Files and META, where they may stay half-written."""
+    """Write the arrays and META into a folder where they may stay half-written."""
     images, survey = wanted.images, wanted.survey
     labels = images.labels
     places: list[Place] = [
@@ -159,7 +164,7 @@ def _make(wanted: Wanted, folder: Path, console: Console) -> None:
 def _found(
     images: OwnImages, paths: dict[SplitName, Path], kept: dict[SplitName, list[Place]], faded: dict[Place, str]
 ) -> tuple[ImageFindings, dict[str, str]]:
-    """(how many images there are of each finding, the first of each in words). Copies that were asked for are none."""
+    """Return (number of images for each finding, description of the first of each). Requested copies do not count."""
     originals = {split: [place for place in kept[split] if not images.is_copy(place)] for split in SPLITS}
     labels = {split: images.labels[split][[number for _, number in originals[split]]] for split in SPLITS}
     repeats = find_repeats(paths, labels, originals)
@@ -178,13 +183,13 @@ def _found(
 
 
 def _in_order(item: tuple[Place, str]) -> tuple[int, int]:
-    """The order of the images: those of train first."""
+    """Return the sort key of the images' order: train comes first."""
     (split, number), _ = item
     return SPLITS.index(split), number
 
 
 def _leave_out(path: Path, kept: list[bool]) -> None:
-    """The file without some of its images, written anew piece by piece."""
+    """Rewrite the file without some of its images, piece by piece."""
     images, rows = np.load(path, mmap_mode="r"), np.flatnonzero(kept)
     whole = path.with_suffix(".kept")
     reserve(whole, (len(rows), *images.shape[1:]))

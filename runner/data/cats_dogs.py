@@ -1,7 +1,7 @@
-"""Microsoft's archive of cats and dogs, the user's own copy, read in place: PetImages/Cat/N.jpg, PetImages/Dog/N.jpg.
+"""Read Microsoft's archive of cats and dogs, the user's copy, in place: PetImages/Cat/N.jpg, PetImages/Dog/N.jpg.
 
-What lacks JFIF in its first ten bytes is left out, as the script of Lheureux 2022 does with what is damaged; of the
-rest each class is divided in the order of its file names (`workloads.pets`).
+Files without JFIF in their first ten bytes are left out, as the script of Lheureux 2022 does with damaged files. The
+rest of each class is split in the order of its file names (`workloads.pets`).
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from workloads.records.job import PixelRange
 
 MEMBER = re.compile(rf"PetImages/({'|'.join(pets.CLASSES)})/[0-9]+\.jpg")
 HEADER_BYTES, MARK = 10, b"JFIF"
-ENCRYPTED = 1  # of a member's flags
+ENCRYPTED = 1  # a member's flag
 BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError)
 
 
 @dataclass(frozen=True)
 class CatsDogs(PictureImages):
-    """Of an archive; `members` by split, in its order."""
+    """Images of an archive; `members` by split, in its order."""
 
     path: Path
     changed_ns: int
@@ -42,17 +42,20 @@ class CatsDogs(PictureImages):
         return pets.CLASSES[label]
 
     def described(self, place: Place) -> str:
-        """The member's name."""
+        """Return the member's name."""
         split, number = place
         return self.members[split][number]
 
     def source(self, place: Place) -> Packed:
-        """Where it is in the archive."""
+        """Return its source in the archive."""
         return Packed(str(self.path), self.changed_ns, self.described(place))
 
 
 def of_archive(dataset: Dataset, folder: Path, test_all: bool, pixel_range: PixelRange | None = None) -> CatsDogs:
-    """Of the archive in this folder, or of this archive. Raises DataError where there is none, or not all of it."""
+    """Return the images of this archive, or of the archive in this folder.
+
+    Raises DataError where there is none, or it is incomplete.
+    """
     path = _found(dataset, folder)
     where = f"data set {dataset.name}: {shown(str(path))}"
     try:
@@ -85,7 +88,7 @@ def of_archive(dataset: Dataset, folder: Path, test_all: bool, pixel_range: Pixe
 
 
 def _found(dataset: Dataset, folder: Path) -> Path:
-    """Raises DataError unless there is one."""
+    """Return the path of the archive. Raises DataError unless there is exactly one."""
     if folder.is_file():
         return folder
     found = sorted(path for path in folder.glob(dataset.own_archive) if path.is_file())
@@ -102,7 +105,7 @@ def _found(dataset: Dataset, folder: Path) -> Path:
 
 
 def _members(where: str, archive: zipfile.ZipFile) -> tuple[dict[str, list[str]], int]:
-    """({class: its members by name}, how many others there are that are no folders). Raises DataError."""
+    """Return ({class: its members by name}, number of other members that are not folders). Raises DataError."""
     by_class: dict[str, list[str]] = {name: [] for name in pets.CLASSES}
     files = [info for info in archive.infolist() if not info.is_dir()]
     for info in files:
@@ -118,7 +121,7 @@ def _members(where: str, archive: zipfile.ZipFile) -> tuple[dict[str, list[str]]
 
 
 def _is_jfif(archive: zipfile.ZipFile, member: str) -> bool:
-    """Whether its first bytes are to be had, and say so."""
+    """True if its first bytes can be read and contain the JFIF mark."""
     try:
         with archive.open(member) as file:
             return MARK in file.read(HEADER_BYTES)
@@ -127,7 +130,7 @@ def _is_jfif(archive: zipfile.ZipFile, member: str) -> bool:
 
 
 def _notes(by_class: dict[str, list[str]], sound: dict[str, list[str]], others: int) -> tuple[str, ...]:
-    """What was not taken for an image."""
+    """Return notes on what is not used as an image."""
     left_out = {name: len(by_class[name]) - len(sound[name]) for name in pets.CLASSES}
     notes = [
         f"{count:,} of {len(by_class[name]):,} files in PetImages/{name}/ have no JFIF header and are left out"

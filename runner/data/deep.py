@@ -1,4 +1,4 @@
-"""Pictures of 16 bits a value, which Pillow has for grey alone: of colours it reads the upper half of each value."""
+"""Read pictures of 16 bits per value. Pillow supports these only for grey; of colours it reads the upper half."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from runner.data import pixel_values
 from workloads.records.job import PixelRange
 
 MOST = 65535
-LOWER_HALVES = {"RGB;16B": "RGB;16L", "RGBA;16B": "RGBA;16L"}  # how to read a PNG's values to get their other half
-PAIRS = "LA;16B"  # four bytes a pixel: both halves of grey, both of its opacity
+LOWER_HALVES = {"RGB;16B": "RGB;16L", "RGBA;16B": "RGBA;16L"}  # {layout of a PNG: the one to read the other halves}
+PAIRS = "LA;16B"  # four bytes per pixel: both halves of grey, both of its opacity
 
 
 def values_of(image: Image.Image, file: BinaryIO) -> NDArray[Any] | None:
-    """(rows, columns, channels) of the file's own values; None of a picture of 8 bits. Raises what Pillow does, and
-    ValueError for more than 16 bits.
+    """Return the file's own values (rows, columns, channels); None for a picture of 8 bits.
+
+    Raises what Pillow raises, and ValueError for more than 16 bits.
     """
     if image.mode.startswith("I"):
         grey = np.asarray(image)[..., None]
@@ -38,7 +39,7 @@ def values_of(image: Image.Image, file: BinaryIO) -> NDArray[Any] | None:
 
 
 def in_bytes(wide: NDArray[Any], image: Image.Image, pixel_range: PixelRange | None) -> Image.Image:
-    """A picture of 8 bits a value, with the EXIF of `image`. Opacity is of the whole range in any case."""
+    """Return a picture of 8 bits per value, with the EXIF of `image`. Opacity always uses the whole range."""
     channels = wide.shape[2]
     colours = channels - 1 if channels in (2, 4) else channels
     parts = _scaled(wide) if pixel_range is None else pixel_values.in_bytes(wide, pixel_range)
@@ -51,12 +52,12 @@ def in_bytes(wide: NDArray[Any], image: Image.Image, pixel_range: PixelRange | N
 
 
 def _scaled(wide: NDArray[Any]) -> NDArray[np.uint8]:
-    """From the whole range of 16 bits."""
+    """Scale the whole range of 16 bits to 8 bits."""
     return ((wide.astype(np.int64) * pixel_values.LEVELS + MOST // 2) // MOST).astype(np.uint8)
 
 
 def _read(file: BinaryIO, layout: str) -> NDArray[np.uint8]:
-    """The picture's bytes, read as if it were laid out so."""
+    """Read the picture's bytes in this layout."""
     file.seek(0)
     with Image.open(file, formats=["PNG"]) as image:
         image.tile = [each._replace(args=layout) for each in image.tile]

@@ -1,4 +1,4 @@
-"""A data set that is named by its path."""
+"""Find a data set that is given by its path."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from runner.data.own import Asked, OwnImages, need_pillow
 from runner.data.words import shown
 from workloads.datasets import DATASETS, DataError
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,40}")  # it stands in names of files
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,40}")  # it appears in file names
 AS_IS = Asked()
 
 
 def find(path: Path, asked: Asked = AS_IS) -> OwnImages:
-    """The folder or the array file that lies there. Raises DataError."""
+    """Return the data set of this folder or array file. Raises DataError."""
     if path.suffix == ".npz" and path.is_file():
         if asked.test_folder is not None:
             raise DataError(f"data set {shown(str(path))}: --test-folder: an array file has no folders")
         return of_archive(_checked(path, path.stem), path, asked.pixel_range)
     if path.is_dir():
         need_pillow(f"data set {shown(str(path))}")
-        from runner.data.folder_images import of_folder  # an image of a container has no Pillow
+        from runner.data.folder_images import of_folder  # a container image has no Pillow
 
         return of_folder(_checked(path, path.resolve().name), path, asked)
     what = "a file, and no .npz" if path.is_file() else "no folder and no .npz file" if path.exists() else "not there"

@@ -1,6 +1,6 @@
-"""A folder of images: train/CLASS/*.jpg and, where it is there, test/CLASS/*.jpg; classes in alphabetical order.
+"""Read a folder of images: train/CLASS/*.jpg and, if it exists, test/CLASS/*.jpg; classes in alphabetical order.
 
-Which folders are the two splits is decided in `splits`.
+`splits` decides which folders are the two splits.
 """
 
 from __future__ import annotations
@@ -19,21 +19,23 @@ from runner.data.words import images_of, shown
 from workloads.datasets import DataError, file_digest
 from workloads.words import counted
 
-DRAWN_SHARE, DRAW_SEED = 5, 14  # one in five of each class is test, where there is no test split
+DRAWN_SHARE, DRAW_SEED = 5, 14  # without a test split, one in five images of each class is test
 
 
 @dataclass(frozen=True)
 class Picture:
     """A file, and the number of its class."""
 
-    path: str  # absolute; bytes that are no UTF-8 as os.fsdecode has them
+    path: str  # absolute; bytes that are not UTF-8 are decoded by os.fsdecode
     label: int
 
 
 @dataclass(frozen=True)
 class Listing:
-    """The contents of a folder. `left_out`: files in its splits that are no images by their names; `loose`: images in a
-    split and in none of its classes.
+    """Contents of a folder of images.
+
+    `left_out` counts files in its splits whose names are not those of images. `loose` counts images in a split but in
+    none of its classes.
     """
 
     classes: tuple[str, ...]
@@ -46,7 +48,7 @@ class Listing:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """A line for each folder of the root, and for what is not looked at."""
+        """A line for each folder of the root, and for what is not read."""
         train, test, all_images = shown(self.splits.train), self.splits.test, len(self.train) + len(self.test)
         notes = [f"{train}/: {images_of(all_images if self.drawn_test else len(self.train))} to train on"]
         if test is None:
@@ -67,7 +69,10 @@ class Listing:
 
 
 def listing(folder: Path, test_folder: str | None = None) -> Listing:
-    """Raises DataError for a folder that is laid out otherwise. `test_folder` is the caller's word for the test."""
+    """Return the contents of a folder. Raises DataError for a folder with another layout.
+
+    `test_folder` is the user's name for the test folder.
+    """
     root, left_out, loose = folder.resolve(), 0, 0
     chosen = find_splits(folder, root, test_folder)
     classes: tuple[str, ...] = ()
@@ -94,7 +99,7 @@ def listing(folder: Path, test_folder: str | None = None) -> Listing:
 
 
 def _nothing_to_test(root: Path, chosen: Splits) -> str:
-    """Say what is lacking, and what there is in its place."""
+    """Return the reason why there is no test image, and what could serve instead."""
     if chosen.test is None:
         return f"no image to test with: no class of {chosen.train}/ has two that differ; put some in test/CLASS/"
     reason = f"no image to test with; put some in {chosen.test}/CLASS/"
@@ -105,7 +110,7 @@ def _nothing_to_test(root: Path, chosen: Splits) -> str:
 
 
 def _of_classes(root: Path, split: Path, classes: tuple[str, ...], names: tuple[str, ...]) -> tuple[list[Picture], int]:
-    """(images of the classes that the split has, how many other files there are). Raises DataError."""
+    """Return (images of the classes in the split, number of other files). Raises DataError."""
     found = {name: _pictures(root, split / name) for name in names}
     if empty := [_below(root, str(split / name)) for name, (files, _) in found.items() if not files]:
         which = f"class {empty[0]} has" if len(empty) == 1 else f"classes {', '.join(empty)} have"
@@ -115,7 +120,10 @@ def _of_classes(root: Path, split: Path, classes: tuple[str, ...], names: tuple[
 
 
 def _entries(root: Path, folder: Path) -> Iterator[os.DirEntry[str]]:
-    """By name, without what is hidden or a system's own. Raises DataError for a link out of `root` or in a circle."""
+    """Yield entries by name, without hidden and system files.
+
+    Raises DataError for a link out of `root` or in a circle.
+    """
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: os.fsencode(entry.name))
         for entry in entries:
@@ -129,7 +137,7 @@ def _entries(root: Path, folder: Path) -> Iterator[os.DirEntry[str]]:
 
 
 def _stays(root: Path, path: Path) -> None:
-    """Raises DataError for a link that leads out of `root`, nowhere, or back to a folder that it lies in."""
+    """Raises DataError for a link that leads out of `root`, nowhere, or back to one of its parent folders."""
     if not path.is_symlink():
         return
     try:
@@ -145,7 +153,7 @@ def _below(root: Path, path: str) -> str:
 
 
 def _classes(root: Path, split: Path) -> tuple[tuple[str, ...], int, int]:
-    """(names of the folders in it, how many other files there are, how many images of no class)."""
+    """Return (names of the folders in it, number of other files, number of images without a class)."""
     entries = list(_entries(root, split))
     names = tuple(entry.name for entry in entries if entry.is_dir())
     images = sum(entry.name.lower().endswith(SUFFIXES) for entry in entries if entry.name not in names)
@@ -158,7 +166,7 @@ def _classes(root: Path, split: Path) -> tuple[tuple[str, ...], int, int]:
 
 
 def _pictures(root: Path, folder: Path) -> tuple[list[str], int]:
-    """(images in it, how many other files there are)."""
+    """Return (images in it, number of other files)."""
     entries = list(_entries(root, folder))
     inner = next((entry for entry in entries if entry.is_dir()), None)
     if inner is not None:
@@ -168,9 +176,9 @@ def _pictures(root: Path, folder: Path) -> tuple[list[str], int]:
 
 
 def _drawn(pictures: list[Picture]) -> tuple[list[Picture], list[Picture]]:
-    """(train, test): a fifth of each class, at least one where there are two, is test; the same every time.
+    """Return (train, test): a fifth of each class, at least one of two, is test; the draw never changes.
 
-    Identical files stay together. One that is in several classes is in train: nobody knows its class.
+    Identical files stay together. Files that occur in several classes are in train, because their class is unknown.
     """
     test: set[int] = set()
     twins = _twins(pictures)
@@ -187,7 +195,7 @@ def _drawn(pictures: list[Picture]) -> tuple[list[Picture], list[Picture]]:
 
 
 def _whole_groups(members: list[int], wanted: int, twins: list[list[int]], labels: NDArray[np.int64]) -> set[int]:
-    """The first of these that are so many, each with its twins; where that is none, the smallest group of twins."""
+    """Return the first `wanted` of these, each with its twins, or the smallest group of twins if none fits."""
     groups = [twins[member] for member in members if len(set(labels[twins[member]])) == 1]
     drawn: set[int] = set()
     for group in groups:
@@ -200,7 +208,10 @@ def _whole_groups(members: list[int], wanted: int, twins: list[list[int]], label
 
 
 def _twins(pictures: list[Picture]) -> list[list[int]]:
-    """Numbers of the files that are identical to each of these, its own among them. Only equal sizes are read."""
+    """Return, for each file, the numbers of all files identical to it, itself included.
+
+    Only files of equal size are read.
+    """
     sizes = [_size(picture) for picture in pictures]
     often = Counter(sizes)
     groups: dict[object, list[int]] = {}
@@ -215,11 +226,11 @@ def _size(picture: Picture) -> int:
     try:
         return os.stat(picture.path).st_size
     except OSError:
-        return -1  # the survey says why
+        return -1  # the survey reports why
 
 
 def _content(picture: Picture, index: int) -> object:
-    """The file's checksum; the picture's own number where it cannot be read."""
+    """Return the file's checksum, or the picture's number if it cannot be read."""
     try:
         return file_digest(Path(picture.path), "sha256")
     except OSError:

@@ -1,4 +1,4 @@
-"""Pictures, those of a folder above all, decoded by Pillow in several processes."""
+"""Decode pictures, mostly of a folder, with Pillow in several processes."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from runner.data.splits import TEST
 from runner.data.words import shown
 from workloads.records.job import Fit, PixelRange
 
-Seen = tuple[str, Size | None, str]  # sha256, size, ""; or "", None, why it cannot be read
+Seen = tuple[str, Size | None, str]  # (sha256, size, ""), or ("", None, why it cannot be read)
 
 
 @dataclass(frozen=True)
 class PictureImages(OwnImages):
-    """Of picture files, wherever they lie."""
+    """Images from picture files, in a folder or an archive."""
 
     @abstractmethod
     def source(self, place: Place) -> str | Packed:
-        """The picture's path, or where it is in an archive."""
+        """Return the picture's path, or its source in an archive."""
 
     def survey(self, console: Console) -> Survey:
-        """Every file's checksum and size."""
+        """Read every file's checksum and size."""
         places: list[Place] = [(split, number) for split in SPLITS for number in range(len(self.labels[split]))]
         seen = pool.in_order(_looks, [self.source(place) for place in places], f"{self.name}: reading", console)
         labels = [int(self.labels[split][number]) for split, number in places]
@@ -43,7 +43,7 @@ class PictureImages(OwnImages):
         )
 
     def fill(self, places: list[Place], arrays: dict[SplitName, Path], fit: Fit, console: Console) -> Filled:
-        """Each process writes what it decodes into its rows."""
+        """Decode the pictures; each process writes its own rows."""
         filled = Filled({}, {})
         for split, path in arrays.items():
             wanted = [place for place in places if place[0] == split]
@@ -61,7 +61,7 @@ class PictureImages(OwnImages):
 
 @dataclass(frozen=True)
 class FolderImages(PictureImages):
-    """Of the folder `path`."""
+    """Images of the folder `path`."""
 
     path: Path
     files: dict[SplitName, tuple[Picture, ...]]
@@ -72,17 +72,17 @@ class FolderImages(PictureImages):
         return shown(self.class_names[label])
 
     def described(self, place: Place) -> str:
-        """The file's path below the folder."""
+        """Return the file's path below the folder."""
         return shown(str(Path(self.source(place)).relative_to(self.path)))
 
     def source(self, place: Place) -> str:
-        """The file's path."""
+        """Return the file's path."""
         split, number = place
         return self.files[split][number].path
 
 
 def of_folder(name: str, path: Path, asked: Asked) -> FolderImages:
-    """Raises DataError for a folder that is laid out otherwise."""
+    """Return the images of a folder. Raises DataError for a folder with another layout."""
     listing = folder.listing(path, asked.test_folder)
     files: dict[SplitName, tuple[Picture, ...]] = {"train": listing.train, "test": listing.test}
     labels = {split: np.array([each.label for each in files[split]], np.int32) for split in SPLITS}
@@ -105,7 +105,7 @@ def _looks(sources: Sequence[str | Packed]) -> list[Seen]:
 def _decode(
     array: Path, fit: Fit, pixel_range: PixelRange | None, items: Sequence[tuple[int, str | Packed]]
 ) -> list[tuple[str, str]]:
-    """Write each picture into its row; (why not, what became of its values), "" where there is nothing to say."""
+    """Write each picture into its row, and return (why not, what happened to its values), "" for nothing to report."""
     rows, answers = rows_of(array), []
     for row, source in items:
         try:

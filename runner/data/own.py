@@ -1,4 +1,4 @@
-"""What every data set of one's own is: images that are surveyed once, decoded once, and stored at one size."""
+"""Define what custom data sets share: images are surveyed once, decoded once, and stored at one size."""
 
 from __future__ import annotations
 
@@ -27,39 +27,39 @@ Size = tuple[int, int]  # rows, columns
 
 @dataclass(frozen=True)
 class Asked:
-    """How the caller wants images of one's own to be read."""
+    """Options for reading custom images."""
 
-    test_folder: str | None = None  # of a folder
+    test_folder: str | None = None  # of a folder of images
     pixel_range: PixelRange | None = None
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What was seen without decoding."""
+    """Findings of the first reading, without decoding."""
 
     content: str  # digest of all images and their classes
     sizes: frozenset[Size]  # of the images that can be read
-    unreadable: dict[Place, str]  # why
+    unreadable: dict[Place, str]  # with the reason
 
 
 @dataclass(frozen=True)
 class Filled:
     """Findings of decoding."""
 
-    failed: dict[Place, str]  # could not be decoded, and why
-    faded: dict[Place, str]  # lost nearly all contrast, and what became of the values
+    failed: dict[Place, str]  # could not be decoded, with the reason
+    faded: dict[Place, str]  # lost nearly all contrast, with what happened to the values
 
     def __or__(self, other: Filled) -> Filled:
-        """Both together."""
+        """Return both findings together."""
         return Filled(self.failed | other.failed, self.faded | other.faded)
 
 
 @dataclass(frozen=True)
 class OwnImages(ABC):
-    """A folder or an array file. `notes` are what a reader should know of what was not read."""
+    """A folder or an array file of images. `notes` say what was not read."""
 
     name: str
-    labels: dict[SplitName, Labels]  # of all images, also of those that cannot be decoded
+    labels: dict[SplitName, Labels]  # of all images, including those that cannot be decoded
     classes: int
     drawn_test: bool
     notes: tuple[str, ...]
@@ -68,7 +68,7 @@ class OwnImages(ABC):
 
     @abstractmethod
     def survey(self, console: Console) -> Survey:
-        """Reads all of it once."""
+        """Read all of it once."""
 
     @abstractmethod
     def fill(self, places: list[Place], arrays: dict[SplitName, Path], fit: Fit, console: Console) -> Filled:
@@ -83,24 +83,26 @@ class OwnImages(ABC):
         return str(label)
 
     def is_copy(self, place: Place) -> bool:
-        """True if the image was made of another one, which the caller asked for."""
+        """True if the image is a copy of another one, made because the user asked for copies."""
         return False
 
     def listed(self, reasons: dict[Place, str]) -> list[str]:
-        """Each image with the reason why it cannot be decoded."""
+        """Return each image with the reason why it cannot be decoded."""
         return [f"{self.described(place)} ({reason})" for place, reason in reasons.items()]
 
 
 def need_pillow(what: str) -> None:
-    """Raises DataError where there is none, as in an image of a container."""
+    """Raises DataError where Pillow is not installed, as in a container image."""
     if importlib.util.find_spec("PIL") is None:
         raise DataError(f"{what}: this Python (an image's) has no Pillow; run outside, or give images of that size")
 
 
 def stored_size(sizes: Iterable[Size], target: Shape, fit: Fit) -> Size:
-    """At which pictures of these sizes are stored for a network that takes `target` (rows, columns, channels): no
-    larger than that, and no larger than the largest of them needs. The network's first layer enlarges what is smaller,
-    so "crop" and "pad" keep the target's proportions.
+    """Return the size at which pictures of these sizes are stored for a network that takes `target`.
+
+    `target` is (rows, columns, channels). The stored size is no larger than that, and no larger than the largest
+    picture needs. The network's first layer enlarges smaller pictures, so "crop" and "pad" keep the target's
+    proportions.
     """
     if fit == "stretch":
         rows, columns = (max(sides) for sides in zip(*sizes, strict=True))
@@ -111,20 +113,21 @@ def stored_size(sizes: Iterable[Size], target: Shape, fit: Fit) -> Size:
 
 
 def in_shape(images: Images, shape: Shape, fit: Fit) -> Images:
-    """(n, h, w, c) -> (n, *shape); grey is repeated over the channels. Pillow is asked only where it is needed."""
+    """Convert (n, h, w, c) to (n, *shape); grey is repeated over the channels. Pillow is imported only if needed."""
     if images.shape[1:] == (*shape[:2], 1):
         images = images.repeat(shape[2], axis=3)
     if images.shape[1:] == shape:
         return images
     need_pillow(f"images of {images.shape[1:]} for {shape}")
-    from runner.data import pictures  # an image of a container has no Pillow
+    from runner.data import pictures  # a container image has no Pillow
 
     return pictures.fitted(images, shape, fit)
 
 
 def reserve(path: Path, shape: Shape) -> None:
-    """A .npy file of zeros, all of it on the disk: a map of one that the disk cannot hold would end the process.
-    Raises OSError.
+    """Create a .npy file of zeros, all of it allocated on the disk. Raises OSError.
+
+    Writing to a mapped file that the disk cannot hold would end the process.
     """
     try:
         array = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=shape)
@@ -136,10 +139,10 @@ def reserve(path: Path, shape: Shape) -> None:
 
 
 def rows_of(array: Path) -> Images:
-    """The images of a .npy file, to be written to."""
+    """Return the images of a .npy file, mapped for writing."""
     return np.lib.format.open_memmap(array, mode="r+")
 
 
 def digest(*parts: Any) -> str:
-    """Of JSON."""
+    """Return the digest of these values as JSON."""
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

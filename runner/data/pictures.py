@@ -1,4 +1,4 @@
-"""One picture: decoded by Pillow, and brought to the size at which it is stored."""
+"""Decode one picture with Pillow, and bring it to the size at which it is stored."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from workloads.records.job import Fit, PixelRange
 
 FORMATS = ("JPEG", "PNG", "BMP", "WEBP")
 LEAST_SIDE = 2  # pixels
-ORIENTATION, LYING = 0x0112, (5, 6, 7, 8)  # of EXIF: the tag, and its values by which rows become columns
-UNREADABLE = (  # what Pillow's decoders raise at what is damaged
+ORIENTATION, LYING = 0x0112, (5, 6, 7, 8)  # of EXIF: the tag, and its values for which rows become columns
+UNREADABLE = (  # raised by Pillow's decoders for damaged files
     OSError, SyntaxError, ValueError, ArithmeticError, LookupError, TypeError, AttributeError, EOFError, struct.error,
     zlib.error, BadZipFile, NotImplementedError, RuntimeError, MemoryError, Image.DecompressionBombWarning,
     Image.DecompressionBombError,
@@ -36,19 +36,19 @@ Answer = TypeVar("Answer")
 
 
 class Unreadable(ValueError):
-    """A picture that cannot be decoded; the message is why."""
+    """A picture that cannot be decoded; the message says why."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """What a picture is, without decoding its pixels."""
+    """Facts about a picture, found without decoding its pixels."""
 
     sha256: str
-    size: Size  # as it is to be looked at
+    size: Size  # upright, as a viewer shows it
 
 
 def look(source: str | Packed) -> Look:
-    """Raises Unreadable."""
+    """Return checksum and size of a picture. Raises Unreadable."""
 
     def seen(file: BinaryIO) -> Look:
         digest = hashlib.sha256()
@@ -57,7 +57,7 @@ def look(source: str | Packed) -> Look:
         file.seek(0)
         with Image.open(file, formats=FORMATS) as image:
             columns, rows = image.size
-            lying = Image.Image.getexif(image).get(ORIENTATION) in LYING  # PNG's own would decode all of it
+            lying = Image.Image.getexif(image).get(ORIENTATION) in LYING  # the getexif of PNG decodes all of it
         if min(rows, columns) < LEAST_SIDE:
             raise Unreadable(f"{rows} x {columns} pixels")
         return Look(digest.hexdigest(), (columns, rows) if lying else (rows, columns))
@@ -67,14 +67,14 @@ def look(source: str | Packed) -> Look:
 
 @dataclass(frozen=True)
 class Decoded:
-    """Pixels as they are stored, and what became of the file's values where nearly all contrast was lost."""
+    """Pixels as they are stored, and what happened to the file's values where nearly all contrast was lost."""
 
     pixels: Images
     faded: str
 
 
 def decoded(source: str | Packed, shape: Shape, fit: Fit, pixel_range: PixelRange | None = None) -> Decoded:
-    """(rows, columns, channels) as `shape` says; one channel is grey, three are colour. Raises Unreadable."""
+    """Decode to `shape` (rows, columns, channels); one channel is grey, three are colour. Raises Unreadable."""
 
     def pixels(file: BinaryIO) -> Decoded:
         with Image.open(file, formats=FORMATS) as image:
@@ -86,7 +86,7 @@ def decoded(source: str | Packed, shape: Shape, fit: Fit, pixel_range: PixelRang
 
 
 def fitted(images: Images, shape: Shape, fit: Fit) -> Images:
-    """(n, h, w, 1 or 3) -> (n, *shape), as `decoded` would store them."""
+    """Convert (n, h, w, 1 or 3) to (n, *shape), as `decoded` would store them."""
     if images.shape[1:] == shape:
         return images
     pictures = (Image.fromarray(image[..., 0] if image.shape[2] == 1 else image) for image in images)
@@ -98,7 +98,7 @@ def _opened(source: str | Packed) -> BinaryIO:
 
 
 def _of_file(source: str | Packed, work: Callable[[BinaryIO], Answer]) -> Answer:
-    """What `work` makes of it. Raises Unreadable."""
+    """Return the result of `work` on the open file. Raises Unreadable."""
     try:
         with warnings.catch_warnings(), _opened(source) as file:
             warnings.simplefilter("ignore")
@@ -114,7 +114,10 @@ def _of_file(source: str | Packed, work: Callable[[BinaryIO], Answer]) -> Answer
 
 
 def _in_bytes(image: Image.Image, file: BinaryIO, pixel_range: PixelRange | None) -> tuple[Image.Image, Extent]:
-    """Upright, 8 bits a value; and the extent of the file's own values, of its palette's colours where it has one."""
+    """Return the image upright with 8 bits per value, and the extent of the file's original values.
+
+    For an image with a palette, the extent is that of the palette's colours.
+    """
     if (wide := deep.values_of(image, file)) is not None:
         return ImageOps.exif_transpose(deep.in_bytes(wide, image, pixel_range)), pixel_values.extent_of(wide)
     image = ImageOps.exif_transpose(image)
@@ -126,7 +129,7 @@ def _in_bytes(image: Image.Image, file: BinaryIO, pixel_range: PixelRange | None
 
 
 def _in_range(image: Image.Image, pixel_range: PixelRange) -> Image.Image:
-    """The image with its colours mapped by the range; what is transparent stays so."""
+    """Return the image with its colours mapped by the range; transparency is kept."""
     image = image.convert("RGBA" if image.has_transparency_data else "L" if image.mode in ("1", "L") else "RGB")
     colours, clear = (image.split()[:3], image.split()[3:]) if image.mode == "RGBA" else (image.split(), ())
     table = pixel_values.in_bytes(np.arange(256), pixel_range).tolist()
@@ -134,7 +137,7 @@ def _in_range(image: Image.Image, pixel_range: PixelRange) -> Image.Image:
 
 
 def _flat(image: Image.Image, channels: int) -> Image.Image:
-    """Grey or RGB, what is transparent over white."""
+    """Return the image in grey or RGB, with transparent parts over white."""
     if image.has_transparency_data:
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
@@ -142,14 +145,14 @@ def _flat(image: Image.Image, channels: int) -> Image.Image:
 
 
 def _sized(image: Image.Image, shape: Shape, fit: Fit) -> Images:
-    """Bilinear with antialiasing; a picture of this size keeps its pixels."""
+    """Resize bilinearly with antialiasing; a picture of this size keeps its pixels."""
     rows, columns, channels = shape
     high, wide = image.height, image.width
     if (high, wide) != (rows, columns):
         bilinear = Image.Resampling.BILINEAR
-        if fit == "crop":  # the largest part in the middle that has the shape's proportions
+        if fit == "crop":  # the largest part in the middle with the shape's proportions
             image = ImageOps.fit(image, (columns, rows), bilinear)
-        elif fit == "pad":  # all of it, on black
+        elif fit == "pad":  # the whole picture, on black
             scale = max(high / rows, wide / columns)
             inner = min(columns, max(1, round(wide / scale))), min(rows, max(1, round(high / scale)))
             ground = Image.new(image.mode, (columns, rows))

@@ -1,4 +1,4 @@
-"""Work on many pictures, in several processes, with a progress bar."""
+"""Process many pictures in several processes, with a progress bar."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from runner.machine import allotment
 from workloads import lifeline
 from workloads.datasets import DataError
 
-CHUNK = 32  # pictures a task
-FEW = 200  # of fewer, other processes take longer to start than to work
+CHUNK = 32  # pictures per task
+FEW = 200  # with fewer pictures, other processes take longer to start than to work
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 
 def bar(console: Console) -> Progress:
-    """Of pictures, or of the images of an array."""
+    """Return a progress bar for pictures, or for the images of an array."""
     return Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
                     console=console, transient=True, disable=not console.is_terminal)  # fmt: skip
 
@@ -33,8 +33,9 @@ def bar(console: Console) -> Progress:
 def in_order(
     work: Callable[[Sequence[Item]], list[Answer]], items: Sequence[Item], title: str, console: Console
 ) -> list[Answer]:
-    """What `work` answers of each item; it gets some of them at a time. Raises what it raises, and DataError where a
-    process died.
+    """Return what `work` answers for each item; it gets some of them at a time.
+
+    Raises what `work` raises, and DataError where a process died.
     """
     chunks = [items[start : start + CHUNK] for start in range(0, len(items), CHUNK)]
     answers: list[list[Answer]] = [[] for _ in chunks]
@@ -45,7 +46,7 @@ def in_order(
                 answers[number] = work(chunk)
                 progress.advance(task, len(chunk))
             return [answer for each in answers for answer in each]
-        # "spawn": the progress bar has a thread, which a fork would not take along.
+        # "spawn", because the progress bar has a thread, which a fork would not copy.
         pool = ProcessPoolExecutor(allotment.threads(), get_context("spawn"), _of_the_runner, (os.getpid(),))
         try:
             numbers: dict[Future[list[Answer]], int] = {pool.submit(work, chunk): n for n, chunk in enumerate(chunks)}
@@ -61,6 +62,6 @@ def in_order(
 
 
 def _of_the_runner(runner: int) -> None:
-    """Ctrl-C is the runner's, who ends its processes; they end with it in any case."""
+    """Leave Ctrl-C to the runner, which ends its processes; they end with it in any case."""
     lifeline.die_with_parent(runner)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

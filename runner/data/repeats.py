@@ -1,4 +1,4 @@
-"""Images that are there more than once: found by the checksum of each image as it is stored."""
+"""Find images that occur more than once, by the checksum of each image as it is stored."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ Pair = tuple[Place, Place]  # an image, and an earlier one that is identical
 class Repeats:
     """Images that are identical to an earlier one. Pairs are in the order of the images."""
 
-    tested_on_trained: tuple[Pair, ...]  # of the test, and of train
-    two_labels: tuple[Pair, ...]  # every image that has a twin of another class, and that twin
-    within: Mapping[SplitName, tuple[Pair, ...]]  # one split
+    tested_on_trained: tuple[Pair, ...]  # (test image, train image)
+    two_labels: tuple[Pair, ...]  # (an image with a twin of another class, that twin)
+    within: Mapping[SplitName, tuple[Pair, ...]]  # pairs within one split
 
 
 def find_repeats(
     arrays: Mapping[SplitName, Path], labels: Mapping[SplitName, Labels], places: Mapping[SplitName, list[Place]]
 ) -> Repeats:
-    """Compare all images of these arrays. `places` name the rows to compare, each split's first rows."""
+    """Compare all images of these arrays. `places` names the rows to compare, each split's first rows."""
     groups: dict[bytes, list[tuple[Place, int]]] = {}
     for split in SPLITS:
         images = np.load(arrays[split], mmap_mode="r")
@@ -38,7 +38,7 @@ def find_repeats(
     leaked, two_labels = list[Pair](), list[Pair]()
     within: dict[SplitName, list[Pair]] = {split: [] for split in SPLITS}
     for group in groups.values():
-        seen: dict[int, Place] = {}  # the first place of each label, in the order of the group
+        seen: dict[int, Place] = {}  # first place of each label, in the order of the group
         for place, label in group:
             seen.setdefault(label, place)
         firsts = {split: next((place for place, _ in group if place[0] == split), None) for split in SPLITS}

@@ -1,4 +1,4 @@
-"""Which folders of a data set are its splits: by their names, or by the caller's word. None goes unnamed."""
+"""Choose which folders of a data set are its splits, by their names or by the user's choice. Report unused ones."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from runner.data.words import images_of, shown
 from workloads.datasets import DataError
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp")
-OF_SYSTEMS = ("thumbs.db", "desktop.ini", "__macosx")  # hidden ones begin with a dot
+OF_SYSTEMS = ("thumbs.db", "desktop.ini", "__macosx")  # names; hidden ones begin with a dot
 TRAIN, TEST = "train", "test"
-TRAIN_NAMES, TEST_NAMES = (TRAIN, "training"), (TEST, "testing")  # in any case, as the next ones
+TRAIN_NAMES, TEST_NAMES = (TRAIN, "training"), (TEST, "testing")  # case-insensitive, like the next ones
 VALIDATION_NAMES = ("val", "valid", "validation", "dev", "eval")
 
 
 @dataclass(frozen=True)
 class Splits:
-    """Names of folders of the root. `unused`: those that are no split, and how many images each has."""
+    """Names of folders of the root. `unused` maps each folder that is no split to its number of images."""
 
     train: str
     test: str | None  # None: there is none, and one is drawn
     unused: dict[str, int]
-    files: tuple[str, ...]  # what lies in the root and is no folder
-    named: bool  # whether the caller named the test split
+    files: tuple[str, ...]  # files in the root that are not folders
+    named: bool  # True if the user named the test split
 
 
 def is_passed_over(name: str) -> bool:
-    """True if the name is hidden or a system's own."""
+    """True if the name is hidden or belongs to an operating system."""
     return name.startswith(".") or name.lower() in OF_SYSTEMS
 
 
 def find_splits(folder: Path, root: Path, test_folder: str | None) -> Splits:
-    """Choose the splits among the root's folders; `folder` is what the caller calls it. Raises DataError."""
+    """Choose the splits among the root's folders; `folder` is the path that the user gave. Raises DataError."""
     try:
         entries = sorted((e for e in os.scandir(root) if not is_passed_over(e.name)), key=lambda e: os.fsencode(e.name))
     except OSError as error:
@@ -51,7 +51,7 @@ def find_splits(folder: Path, root: Path, test_folder: str | None) -> Splits:
 
 
 def count_images(folder: Path) -> int:
-    """Number of images below a folder of the root, by their names; links out of the root are not followed."""
+    """Return the number of images below a folder of the root, by their names. Links out of the root are skipped."""
     if folder.is_symlink() and not folder.resolve().is_relative_to(folder.parent):
         return 0
     return sum(
@@ -63,7 +63,7 @@ def count_images(folder: Path) -> int:
 
 
 def _test(folder: Path, root: Path, train: str, others: list[str], test_folder: str | None) -> str | None:
-    """The folder that the caller names, else test/, else the only one that can be meant. Raises DataError."""
+    """Return the folder that the user names, else test/, else the only one that can be meant. Raises DataError."""
     if test_folder is not None:
         if test_folder not in others:
             there = _listed(root, others) or "nothing else"
@@ -86,7 +86,7 @@ def _test(folder: Path, root: Path, train: str, others: list[str], test_folder: 
 
 
 def _only(folder: Path, root: Path, found: list[str], choice: str) -> str | None:
-    """The folder that is found, None where none is. Raises DataError where several are."""
+    """Return the only found folder, or None. Raises DataError where there are several."""
     if len(found) > 1:
         raise DataError(f"data set {folder}: {_listed(root, found)}: each may be the {choice}")
     return found[0] if found else None
@@ -97,7 +97,7 @@ def _named(names: Iterable[str], known: Collection[str]) -> list[str]:
 
 
 def _folders(folder: Path) -> set[str]:
-    """Names of the folders in it; none where it cannot be read."""
+    """Return the names of the folders in it; none where it cannot be read."""
     try:
         return {e.name for e in os.scandir(folder) if e.is_dir() and not is_passed_over(e.name)}
     except OSError:
@@ -105,13 +105,13 @@ def _folders(folder: Path) -> set[str]:
 
 
 def _has_classes_of(folder: Path, train: Path) -> bool:
-    """True if it looks like a split: images in folders, each called as a class of train."""
+    """True if it looks like a split: images in folders, each named like a class of train."""
     classes = _folders(folder)
     return bool(classes) and classes <= _folders(train) and count_images(folder) > 0
 
 
 def _without_train(root: Path, names: list[str]) -> str:
-    """Say what there is in its place, and what helps."""
+    """Return what exists in place of train/, and what helps."""
     layout = "images lie in train/CLASS/ and test/CLASS/"
     if not names:
         return layout

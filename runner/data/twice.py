@@ -1,8 +1,8 @@
-"""Training images that are there twice: as they are and once more, as they are or zoomed. Made once, as data.
+"""Double the training images: each as it is and once more, unchanged or zoomed. The copies are made once, as data.
 
-"copy": each once more as it is. "zoom-copy": each once more, brought to five quarters of the size and cut to its top
-left, as Lheureux 2022 has it (250 x 250, of which 200 x 200). Both have twice the images, and so twice the updates of
-an epoch: beside each other they differ in the zoom alone.
+"copy": each image once more, unchanged. "zoom-copy": each once more, enlarged to five quarters of the size and cut to
+its top left. Lheureux 2022 does the same (250 x 250, cut to 200 x 200). Both have twice the images, and so twice the
+updates per epoch: they differ only in the zoom.
 """
 
 from __future__ import annotations
@@ -22,29 +22,32 @@ from workloads.layers import Shape
 from workloads.records.job import Fit
 
 Copies = Literal["copy", "zoom-copy"]
-ROWS = 64  # images that are copied at once
+ROWS = 64  # images that are copied together
 
 
 def larger(shape: Shape) -> Shape:
-    """(rows, columns, channels) of what a zoomed copy of `shape` is the top left of."""
+    """Return (rows, columns, channels) of the enlarged image whose top left is the zoomed copy of `shape`."""
     rows, columns, channels = shape
     return rows * 5 // 4, columns * 5 // 4, channels
 
 
 @dataclass(frozen=True)
 class Twice(OwnImages):
-    """The test split is that of `inner`; number n + i of the training split is the copy of its number i."""
+    """Images with each training image doubled. Number n + i of the training split is the copy of its number i.
+
+    The test split is that of `inner`.
+    """
 
     inner: OwnImages
     copies: Copies
 
     @property
     def count(self) -> int:
-        """Training images that are no copies."""
+        """Number of training images that are not copies."""
         return len(self.inner.labels["train"])
 
     def described(self, place: Place) -> str:
-        """As the image of which it is a copy."""
+        """Return the description of the original image."""
         return self.inner.described(self._original(place))
 
     def class_name(self, label: int) -> str:
@@ -52,21 +55,21 @@ class Twice(OwnImages):
         return self.inner.class_name(label)
 
     def is_copy(self, place: Place) -> bool:
-        """True of the second half of the training split."""
+        """True for the second half of the training split."""
         return place != self._original(place)
 
     def listed(self, reasons: dict[Place, str]) -> list[str]:
-        """Each image once."""
+        """Return each original image once with its reason."""
         return super().listed({place: why for place, why in reasons.items() if place == self._original(place)})
 
     def survey(self, console: Console) -> Survey:
-        """What cannot be read has no copy that can."""
+        """Survey the inner images; a copy is unreadable where its original is."""
         survey = self.inner.survey(console)
         content = digest(self.copies, survey.content)[:16]
         return replace(survey, content=content, unreadable=self._with_copies(survey.unreadable))
 
     def fill(self, places: list[Place], arrays: dict[SplitName, Path], fit: Fit, console: Console) -> Filled:
-        """Originals by `inner`, then the copies, each by way of a file beside `arrays`."""
+        """Write the originals with `inner`, then the copies, each through a temporary file next to `arrays`."""
         originals = [place for place in places if place == self._original(place)]
         mine = [place for place in originals if place[0] == "train"]
         rows = rows_of(arrays["train"])
@@ -91,7 +94,7 @@ class Twice(OwnImages):
 
 
 def _copy(source: Path, rows: Images, first: int) -> None:
-    """The top left of each image, as large as a row, from row `first` on."""
+    """Copy the top left of each image, as large as a row, into the rows from `first` on."""
     images = np.load(source, mmap_mode="r")
     _, high, wide, _ = rows.shape
     for start in range(0, len(images), ROWS):
@@ -100,14 +103,14 @@ def _copy(source: Path, rows: Images, first: int) -> None:
 
 
 def of_own(images: OwnImages, copies: Copies) -> Twice:
-    """With every training image twice."""
+    """Return these images with every training image twice."""
     labels: dict[SplitName, Labels] = {**images.labels, "train": np.tile(images.labels["train"], 2)}
     known = images.name, labels, images.classes, images.drawn_test, images.notes
     return Twice(*known, images, copies, pixel_range=images.pixel_range, test_folder=images.test_folder)
 
 
 def of_published(dataset: Dataset, copies: Copies) -> Dataset:
-    """With every training image twice, in its published size."""
+    """Return the data set with every training image twice, in its published size."""
 
     def read(folder: Path) -> tuple[Split, Split]:
         train, test = dataset.read(folder)
@@ -118,7 +121,9 @@ def of_published(dataset: Dataset, copies: Copies) -> Dataset:
 
 
 def zoomed(images: Images) -> Images:
-    """(n, h, w, c), each the top left of five quarters, bilinear. Raises DataError where there is no Pillow."""
+    """Return images (n, h, w, c), each the top left of its bilinear enlargement. Raises DataError where Pillow is
+    missing.
+    """
     _, high, wide, _ = images.shape
     pieces = (images[start : start + ROWS] for start in range(0, len(images), ROWS))
     return np.concatenate([own.in_shape(each, larger(each.shape[1:]), "stretch")[:, :high, :wide] for each in pieces])

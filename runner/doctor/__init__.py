@@ -1,1 +1,1 @@
-"""Whether this machine can measure, and what to do where it cannot."""
+"""Check if this machine can measure, and say what to do where it cannot."""

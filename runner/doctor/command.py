@@ -1,4 +1,4 @@
-"""python -m runner doctor: is this machine fit to measure, and what to do where it is not."""
+"""Run `python -m runner doctor`: is this machine fit to measure, and what to do where it is not."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STYLES = {State.OK: "green", State.WARNING: "yellow", State.PROBLEM: "bold red",
 
 
 def run(arguments: Sequence[str], code: Project, console: Console) -> int:
-    """The exit code: 0, or 1 where there is something to do. Raises BadInput."""
+    """Return the exit code: 0, or 1 where there is something to do. Raises BadInput."""
     parser = Parser(
         prog="python -m runner doctor",
         description="Look at this machine and checkout, change nothing, and say what to do.",
@@ -42,7 +42,7 @@ def run(arguments: Sequence[str], code: Project, console: Console) -> int:
 
 
 def findings(code: Project, results: Path, data_folder: Path) -> Iterator[Finding]:
-    """Of every check."""
+    """Yield the findings of all checks."""
     real_s, monotonic_s = time.time(), time.monotonic()
     there, cores = description.gpus(), sorted(os.sched_getaffinity(0))
     described = description.describe(code, "cpu", [])
@@ -72,7 +72,7 @@ def findings(code: Project, results: Path, data_folder: Path) -> Iterator[Findin
 
 
 def told(name: str, check: Callable[[], Finding]) -> Finding:
-    """What it found; of a place that this user may not look into, that."""
+    """Return the check's finding; where the user may not read something, a finding of that."""
     try:
         return check()
     except OSError as error:
@@ -80,7 +80,7 @@ def told(name: str, check: Callable[[], Finding]) -> Finding:
 
 
 def show(found: list[Finding], console: Console) -> None:
-    """A row each, what to do below what was found; then how many of each."""
+    """Print a row per finding with its advice below, then the count of each state."""
     table = Table(box=None, padding=(0, 1), width=min(WIDTH, console.width) if console.is_terminal else WIDTH)
     for column in ("check", "state", "finding"):
         table.add_column(column, overflow="fold", no_wrap=column == "state")
@@ -94,5 +94,5 @@ def show(found: list[Finding], console: Console) -> None:
 
 
 def _escaped(text: str) -> str:
-    """A path may hold brackets."""
+    """Escape brackets, which a path may contain."""
     return text.replace("[", "\\[")

@@ -1,4 +1,4 @@
-"""What a check found."""
+"""Findings of checks."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from workloads.records.word import Word
 
 
 class State(Word):
-    """How a check ended."""
+    """Status of a check."""
 
     OK = "ok"
-    WARNING = "warning"  # runs come to their end, figures may be worse than they need be
+    WARNING = "warning"  # runs finish, but figures may be worse than necessary
     PROBLEM = "problem"  # a run would fail
-    UNKNOWN = "unknown"  # this machine does not tell
+    UNKNOWN = "unknown"  # this machine does not report it
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One row; `advice` says what to do, "" where there is nothing."""
+    """Row of the table; `advice` says what to do, "" where there is nothing to do."""
 
     name: str
     state: State
@@ -27,5 +27,5 @@ class Finding:
 
 
 def mib(size_bytes: int) -> str:
-    """Of bytes: "1,234 MiB"."""
+    """Format bytes as "1,234 MiB"."""
     return f"{size_bytes / 2**20:,.0f} MiB"

@@ -1,4 +1,4 @@
-"""Checks of the machine: processor, GPU, memory, devices, clock, limits. `root` is where /proc, /sys and /dev lie."""
+"""Check the machine: processor, GPU, memory, devices, clock, limits. `root` is the folder of /proc, /sys and /dev."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from runner.machine import allotment
 from runner.machine.description import Gpu
 from workloads.records import processor as processors
 
-NEEDED_FLAG = "avx2"  # below it, frameworks run code that nobody tunes any more
-SCARCE_BYTES = 2 * 2**30  # of available memory: TensorFlow and its data take about one
-FEWEST_FILES = 256  # open at once
-NULL = os.makedev(1, 3)  # devices.txt of Linux
+NEEDED_FLAG = "avx2"  # without it, frameworks run code that is no longer tuned
+SCARCE_BYTES = 2 * 2**30  # of available memory: TensorFlow and its data take about 1 GiB
+FEWEST_FILES = 256  # open at the same time
+NULL = os.makedev(1, 3)  # from Linux's devices.txt
 GOOD_CLOCKS = ("tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page")  # read without a system call
-DRIFT_S_PER_S = 1e-3  # of one clock against the other: NTP slews by half of it at most (adjtimex(2))
+DRIFT_S_PER_S = 1e-3  # between the two clocks: NTP slews by half of it at most (adjtimex(2))
 UNLIMITED = resource.RLIM_INFINITY
-ENDING_LIMITS = {  # a worker that reaches one of these is ended, or refused
+ENDING_LIMITS = {  # a worker that reaches one of these is killed, or its request fails
     "RLIMIT_AS": "memory",
     "RLIMIT_DATA": "memory",
     "RLIMIT_CPU": "processor seconds",
@@ -32,7 +32,7 @@ ENDING_LIMITS = {  # a worker that reaches one of these is ended, or refused
 
 
 def processor(machine: dict[str, Any]) -> Finding:
-    """By `description.describe`."""
+    """Check the processor, from `description.describe`."""
     flags, limit = machine["cpu_flags"], machine["cpu_limit_cores"]
     share = "" if limit is None else f", a share of {limit:g} of them"
     words = "flags not told" if flags is None else processors.listed(flags)
@@ -47,7 +47,7 @@ def processor(machine: dict[str, Any]) -> Finding:
 
 
 def gpu(gpus: Sequence[Gpu], root: Path) -> Finding:
-    """By `description.gpus`; a card whose driver does not answer is a problem."""
+    """Check the GPUs, from `description.gpus`; a card whose driver does not answer is a problem."""
     if gpus:
         shown = (
             f"{each.name}, driver {each.driver}, CUDA {each.cuda_driver or 'not told'}, {each.uuid}" for each in gpus
@@ -61,7 +61,7 @@ def gpu(gpus: Sequence[Gpu], root: Path) -> Finding:
 
 
 def listed_gpus(gpus: Sequence[Gpu]) -> tuple[Finding | None, list[Gpu]]:
-    """(what the caller's list of GPUs leaves of those that are there, the GPUs that it leaves); None without a list."""
+    """Return (a finding on the user's list of GPUs, the GPUs that it leaves); the finding is None without a list."""
     name = "visible GPUs"
     try:
         visible = allotment.visible_gpus(gpus)
@@ -74,7 +74,7 @@ def listed_gpus(gpus: Sequence[Gpu]) -> tuple[Finding | None, list[Gpu]]:
 
 
 def memory(available_bytes: int, machine: dict[str, Any]) -> Finding:
-    """What is free, of all, and of the control group."""
+    """Check the available memory against the total and the control group's limit."""
     limit = machine["memory_limit_bytes"]
     group = "" if limit is None else f"; control group {mib(limit)}"
     text = f"{mib(available_bytes)} available of {mib(machine['memory_bytes'])}{group}"
@@ -85,7 +85,7 @@ def memory(available_bytes: int, machine: dict[str, Any]) -> Finding:
 
 
 def swap(root: Path) -> Finding:
-    """By /proc/meminfo (proc(5))."""
+    """Check swap, from /proc/meminfo (proc(5))."""
     try:
         lines = (line.split() for line in (root / "proc/meminfo").read_text().splitlines())
         kib = {words[0].rstrip(":"): int(words[1]) for words in lines}
@@ -102,7 +102,7 @@ def swap(root: Path) -> Finding:
 
 
 def null_device(root: Path) -> Finding:
-    """Whether /dev/null is what it should be: a file in its place fills up, and is a worker's input."""
+    """Check that /dev/null is a null device. A regular file in its place fills up and becomes a worker's input."""
     path, advice = root / "dev/null", "as root: rm -f /dev/null && mknod -m 666 /dev/null c 1 3"
     try:
         status = path.stat()
@@ -116,7 +116,7 @@ def null_device(root: Path) -> Finding:
 
 
 def shared_memory(root: Path) -> Finding:
-    """/dev/shm: frameworks' own helpers use it, the runner does not."""
+    """Check /dev/shm: frameworks' own helpers use it, the runner does not."""
     path = root / "dev/shm"
     try:
         size = os.statvfs(path)
@@ -130,7 +130,7 @@ def shared_memory(root: Path) -> Finding:
 
 
 def clock(root: Path, monotonic_s: float, real_s: float) -> Finding:
-    """What keeps the time, and by how much both clocks came apart over these seconds."""
+    """Check the clock source, and how far the two clocks drifted apart over these seconds."""
     drift = abs(real_s - monotonic_s) / monotonic_s
     try:
         source = (root / "sys/devices/system/clocksource/clocksource0/current_clocksource").read_text().strip()
@@ -146,7 +146,7 @@ def clock(root: Path, monotonic_s: float, real_s: float) -> Finding:
 
 
 def limits(limit_of: Callable[[int], tuple[int, int]] = resource.getrlimit) -> Finding:
-    """Of this process, which workers inherit; getrlimit(2)."""
+    """Check this process's limits, which workers inherit; getrlimit(2)."""
     low = [
         f"{name} {limit_of(getattr(resource, name))[0]:,} ({what})"
         for name, what in ENDING_LIMITS.items()
@@ -161,6 +161,6 @@ def limits(limit_of: Callable[[int], tuple[int, int]] = resource.getrlimit) -> F
 
 
 def available_bytes() -> int:
-    """Of memory, without swapping."""
+    """Return the bytes of memory that are available without swapping."""
     available: int = psutil.virtual_memory().available
     return available

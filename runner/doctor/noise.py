@@ -1,4 +1,4 @@
-"""Checks of what others do on this machine: load, clocks, other runs, neighbours, and a loop that shows the rest."""
+"""Check what else happens on this machine: load, clocks, other runs, neighbours, and a loop that shows the rest."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from runner.machine import clocks, locks
 
 LOOP_S = 2.0
 PIECE = 40_000  # additions: some milliseconds
-QUIET_LOAD = 0.3  # runnable processes a core
-FOREIGN_PERCENT = 5.0  # of the cores, by others: from there on speeds of two runs differ visibly
+QUIET_LOAD = 0.3  # runnable processes per core
+FOREIGN_PERCENT = 5.0  # of the cores, used by others: above it, speeds of two runs differ visibly
 FEWEST_PIECES = 20
 NOT_TRIED = "not tried: the loop would disturb that run"
 SPREAD_PERCENT = 10.0  # of the median: between the 5th and the 95th percentile
@@ -26,16 +26,16 @@ SPREAD_PERCENT = 10.0  # of the median: between the 5th and the 95th percentile
 
 @dataclass(frozen=True)
 class Calibration:
-    """A loop of the same work, over and over on one core."""
+    """Times of a loop that does the same work over and over on one core."""
 
     pieces_s: list[float]
     wall_s: float
-    foreign_percent: float  # of the cores, by all but this process
-    throttled: int | None = None  # how often clocks were lowered for heat meanwhile; None: not told
+    foreign_percent: float  # of the cores, used by all other processes
+    throttled: int | None = None  # how often clocks were lowered for heat meanwhile; None: not reported
 
     @property
     def spread_percent(self) -> float | None:
-        """How far apart the 5th and the 95th percentile of the pieces lie, of their median; None of too few."""
+        """Distance from the 5th to the 95th percentile of the pieces, in percent of their median; None if too few."""
         if len(self.pieces_s) < FEWEST_PIECES:
             return None
         cuts = statistics.quantiles(self.pieces_s, n=20)
@@ -43,7 +43,7 @@ class Calibration:
 
 
 def calibrate(cores: Sequence[int], seconds: float = LOOP_S) -> Calibration:
-    """For so long, on the first of these cores."""
+    """Run the loop for this many seconds on the first of these cores."""
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores[:1])
     try:
@@ -63,13 +63,13 @@ def calibrate(cores: Sequence[int], seconds: float = LOOP_S) -> Calibration:
 
 
 def _busy_s(cores: Sequence[int]) -> float:
-    """Sum over the cores of all time that was not idle, since boot; stolen time too."""
+    """Return the seconds since boot that were not idle, summed over the cores; stolen time included."""
     every = psutil.cpu_times(percpu=True)
     return sum(t.user + t.nice + t.system + t.irq + t.softirq + t.steal for t in (every[core] for core in cores))
 
 
 def load(average: float, cores: int) -> Finding:
-    """Runnable processes, the mean of the last minute."""
+    """Check the number of runnable processes, the mean of the last minute."""
     text = f"{average:.2f} runnable processes over the last minute, {cores} cores"
     if average > QUIET_LOAD * cores:
         return Finding("load", State.WARNING, text, "wait, or end what computes: top shows it; trials may be contended")
@@ -77,7 +77,7 @@ def load(average: float, cores: int) -> Finding:
 
 
 def governor(root: Path, cores: Sequence[int]) -> Finding:
-    """How the kernel sets the cores' clocks (cpufreq)."""
+    """Check how the kernel sets the cores' clocks (cpufreq)."""
     names = clocks.governors(cores, root)
     if not names:
         return Finding("governor", State.UNKNOWN, "the clocks are not this system's to set, as in a virtual machine")
@@ -88,7 +88,9 @@ def governor(root: Path, cores: Sequence[int]) -> Finding:
 
 
 def turbo(is_on: bool | None) -> Finding:
-    """As `clocks.turbo` has it. No warning: nearly every machine has it, and a run shows what it does to the speeds."""
+    """Report turbo, as read by `clocks.turbo`. No warning: nearly every machine has it, and a run shows its effect on
+    speeds.
+    """
     if is_on is None:
         return Finding("turbo", State.UNKNOWN, "not told, as in a virtual machine")
     if is_on:
@@ -97,7 +99,7 @@ def turbo(is_on: bool | None) -> Finding:
 
 
 def throttling(calibration: Calibration | None) -> Finding:
-    """Whether clocks were lowered for heat while the loop ran."""
+    """Check if clocks were lowered for heat while the loop ran."""
     if calibration is None:
         return Finding("throttling", State.UNKNOWN, NOT_TRIED)
     if calibration.throttled is None:
@@ -111,7 +113,7 @@ def throttling(calibration: Calibration | None) -> Finding:
 
 
 def other_runs(cores: Sequence[int], gpus: Sequence[str]) -> Finding:
-    """Of this suite, on these cores or GPUs, by UUID."""
+    """Check for other runs of this suite on these cores or GPUs; GPUs are given by UUID."""
     busy = []
     for device, used in [("cpu", [core]) for core in cores] + [(uuid, []) for uuid in gpus]:
         try:
@@ -125,7 +127,9 @@ def other_runs(cores: Sequence[int], gpus: Sequence[str]) -> Finding:
 
 
 def neighbours(calibration: Calibration | None) -> Finding:
-    """What others took of the cores while the loop ran; None: it did not, for another run has these cores."""
+    """Check what others used of the cores while the loop ran. None: it did not run, because another run has these
+    cores.
+    """
     if calibration is None:
         return Finding("neighbours", State.UNKNOWN, NOT_TRIED)
     text = f"others took {calibration.foreign_percent:.1f} % of the cores over {calibration.wall_s:.1f} s"
@@ -136,7 +140,7 @@ def neighbours(calibration: Calibration | None) -> Finding:
 
 
 def steadiness(calibration: Calibration | None) -> Finding:
-    """How far apart the same work's times lie."""
+    """Check how much the times of the same work differ."""
     if calibration is None:
         return Finding("steadiness", State.UNKNOWN, NOT_TRIED)
     spread = calibration.spread_percent

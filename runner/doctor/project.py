@@ -1,4 +1,4 @@
-"""Checks of what a run needs of this checkout: environments, data, disk, permissions."""
+"""Check what a run needs of this checkout: environments, data, disk, permissions."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from runner.stored import TRIALS
 from workloads.datasets import DATASETS, DataError, Dataset, verify
 
 TRIED_S = 30.0
-LITTLE_BYTES, SCARCE_BYTES = 50 * 2**20, 2**30  # free: a run hardly begins; one of an hour may not end
+LITTLE_BYTES, SCARCE_BYTES = 50 * 2**20, 2**30  # free: too little to start a run; too little for one of an hour
 FEW_FILES = 10_000  # free
 PROBE_BYTES = 4 * 2**20
-SLOW_S = 1.0  # to bring the probe onto the disk
-PROBE_FILE = ".doctor-{}"  # of a process
+SLOW_S = 1.0  # to write the probe to the disk
+PROBE_FILE = ".doctor-{}"  # with a process id
 MAKE = "python -m runner.environments makes it again; the next run would, too"
 
 
 def environments(project: Project, device_kind: str) -> Iterator[Finding]:
-    """Of every framework, for this kind of device: made, of today's definition, and whole."""
+    """Check every framework's environment for this kind of device: made, up to date, and complete."""
     for framework in project.frameworks:
         name = f"environment {framework}"
         try:
@@ -51,7 +51,7 @@ def environments(project: Project, device_kind: str) -> Iterator[Finding]:
 
 
 def _missing(environment: definition.Environment) -> str:
-    """What its interpreter does not find of the framework; "" where it finds all. Imports nothing."""
+    """Return what its interpreter does not find of the framework; "" where it finds all. Imports nothing."""
     code = f"import importlib.util as u; print(*(n for n in {list(environment.imports)} if u.find_spec(n) is None))"
     command = [str(environment.interpreter), "-I", "-c", code]
     try:
@@ -64,7 +64,7 @@ def _missing(environment: definition.Environment) -> str:
 
 
 def data(folder: Path) -> Finding:
-    """The published data sets, each file by its checksum."""
+    """Check the published data sets, each file by its checksum."""
     words, state = [], State.OK
     for dataset in DATASETS.values():
         if dataset.files:
@@ -88,7 +88,7 @@ def _damaged(dataset: Dataset, folder: Path) -> str:
 
 
 def disk(results: Path) -> Finding:
-    """Room where the results go, and how long a small file takes to be safe there; it is removed."""
+    """Check the free space for results, and how long a small file takes to be written safely there; it is removed."""
     status = os.statvfs(_existing(results))
     free = status.f_bavail * status.f_frsize
     text, advice = f"{mib(free)} free for {results}", "free some space there, or name another folder with --results"
@@ -108,7 +108,7 @@ def disk(results: Path) -> Finding:
 
 
 def _write_s(path: Path) -> float | OSError:
-    """Seconds that it took; or why it could not be written, as over a quota."""
+    """Return the seconds that it took, or the error where it could not be written, as over a quota."""
     began_s = time.monotonic()
     try:
         with path.open("wb") as file:
@@ -123,12 +123,12 @@ def _write_s(path: Path) -> float | OSError:
 
 
 def _existing(folder: Path) -> Path:
-    """It, or the nearest above it that is there."""
+    """Return the folder, or the nearest parent that exists."""
     return next(path for path in (folder, *folder.parents) if path.exists())
 
 
 def permissions(results: Path, data_folder: Path, environments_folder: Path) -> Finding:
-    """Whether you may write where a run writes."""
+    """Check that the user may write where a run writes."""
     refused = [
         str(folder)
         for folder in (results, results / TRIALS, data_folder, environments_folder)

@@ -1,1 +1,1 @@
-"""Where workers run: virtual environments, images, containers."""
+"""Environments of workers: virtual environments, images, containers."""

@@ -18,7 +18,7 @@ from runner.project import Project
 
 
 def main(arguments: list[str]) -> int:
-    """python -m runner.environments [cpu|cuda]: make every framework's, by default for this machine's device."""
+    """Make every framework's environment, by default for this machine's device, and return the exit code."""
     project = Project.of_this_code()
     device_kind = arguments[0] if arguments else kind_here()
     unavailable: dict[str, EnvironmentUnavailable] = {}
@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
 
 
 def kind_here() -> str:
-    """ "cuda" where the caller lets this process see a GPU that can be measured."""
+    """Return "cuda" if the user lets this process see a GPU that can be measured, else "cpu"."""
     try:
         return "cuda" if visible_gpus(gpus()).gpus else "cpu"
     except UnclearGpus as error:

@@ -1,6 +1,6 @@
-"""Which of our code runs in a framework's workers, and what stands for it in their trials' ids.
+"""Find our code that runs in a framework's workers, and compute its digest for their trials' ids.
 
-What it means decides, not how it is written: the parsed statements, without docstrings and comments.
+Only the meaning counts: the parsed statements, without docstrings and comments.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ from pathlib import Path
 from runner.project import Project
 from workloads.records.build import adapter_of
 
-# What `python -m adapters.worker` runs. It finds its framework's adapter by name, and that of several devices if any.
+# The program is what `python -m adapters.worker` runs. It finds its framework's adapter by name, and its adapter for
+# several devices if there is one.
 PROGRAM, BY_NAME = "adapters.worker.__main__", ("adapter", "data_parallel")
 
 
 def code_digest(project: Project, framework: str) -> str:
-    """Changes with every statement that may run in one of the framework's workers, and with nothing else."""
+    """Return a digest of every statement that may run in one of the framework's workers, and of nothing else."""
     modules = worker_modules(project, framework)
     meaning = [f"{name}\0{_parsed(path.read_text(encoding='utf-8'))[0]}" for name, path in sorted(modules.items())]
     return hashlib.sha256("\0".join(meaning).encode()).hexdigest()[:16]
 
 
 def worker_modules(project: Project, framework: str) -> dict[str, Path]:
-    """{dotted name: file} of all of our modules that its workers import, directly or not."""
+    """Return {dotted name: file} of all of our modules that its workers import, directly or indirectly."""
     modules: dict[str, Path] = {}
     looked_for: set[str] = set()
     names = [PROGRAM, *(f"adapters.{adapter_of(framework)}.{module}" for module in BY_NAME)]
@@ -49,7 +50,7 @@ def worker_modules(project: Project, framework: str) -> dict[str, Path]:
 
 
 def _file(project: Project, module: str) -> Path | None:
-    """None where it is not ours, not neutral or an adapter's, or no module but a name in one."""
+    """Return the module's file. None where it is outside workloads and adapters, or is a name in a module."""
     room, *rest = module.split(".")
     if room not in ("workloads", "adapters"):
         return None
@@ -58,9 +59,9 @@ def _file(project: Project, module: str) -> Path | None:
     return next((candidate for candidate in candidates if candidate.is_file()), None)
 
 
-@cache  # by content; most modules are every framework's
+@cache  # by content; all frameworks share most modules
 def _parsed(source: str) -> tuple[str, tuple[tuple[int, str], ...]]:
-    """(what it means, (level, name) of all that it may import: relative with a level, its leading dots)."""
+    """Return (meaning, (level, name) of all that it may import). The level is the number of leading dots."""
     tree = ast.parse(source)
     return _meaning(tree), tuple(_imports(tree))
 
@@ -75,7 +76,7 @@ def _imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def _meaning(node: object) -> str:
-    """As text that is the same under every Python that can parse it: `ast.dump` names fields that older ones lack."""
+    """Return the meaning as text that is the same under every Python; `ast.dump` names fields that older ones lack."""
     if isinstance(node, list):
         return f"[{' '.join(_meaning(item) for item in node if not _is_text_alone(item))}]"
     if isinstance(node, ast.AST):
@@ -89,5 +90,5 @@ def _meaning(node: object) -> str:
 
 
 def _is_text_alone(node: object) -> bool:
-    """A docstring, or any other string that is a statement of its own."""
+    """True for a docstring, or any other string that is a statement."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)

@@ -1,7 +1,7 @@
-"""Workers in containers, one for each trial, metered from this machine like any other process of it.
+"""Run each trial's worker in a container, metered from this machine like any other process.
 
-A container sees the results folder (to read), its own trial's folder (to write) and, on a GPU, that card: no network,
-no engine, no privileges. Its files belong to the user who runs this.
+A container sees the results folder (to read), its own trial's folder (to write) and, on a GPU, that card. It has no
+network, no engine and no privileges. Its files belong to the user who runs this.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from workloads.lifeline import ATTENDED
 from workloads.records.job import Job, Placement
 from workloads.temporary import temporary_folder
 
-START_S = 60.0  # an engine unpacks nothing at the start of a container, but its disk may be busy
+START_S = 60.0  # an engine unpacks nothing when a container starts, but its disk may be busy
 POLL_S = 0.02
-ENGINE_FAILED = 125  # exit code of `run` where the engine, not the program, went wrong
-BY_SIGNAL = 128  # and above: the first process was killed by the signal of the difference
+ENGINE_FAILED = 125  # exit code of `run` if the engine failed, not the program
+BY_SIGNAL = 128  # and above: the first process was killed by the signal with the remaining number
 
 RESULTS = Path("/results")
 IMAGE_ROOT = Path("/opt/batchwise")  # where docker/Dockerfile puts this checkout
 BASE_LABEL = "org.opencontainers.image.base.name"
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
-# What the container tells of itself before any trial: that it shares this kernel and its clock, and can write.
+# What the container reports before any trial: that it shares this kernel and its clock, and can write.
 PROBE = (
     "import json, os, pathlib, platform, sys; "
     "(pathlib.Path(sys.argv[1]) / 'written').touch(); "
@@ -50,29 +50,29 @@ PROBE = (
 
 
 class ImageMissing(EngineError):
-    """It has to be built."""
+    """The image has to be built."""
 
 
 @dataclass(frozen=True)
 class InContainer:
-    """By an image of this checkout: `image_id` is what the engine calls it."""
+    """Launcher that uses an image of this checkout; `image_id` is the engine's id of it."""
 
     engine: Engine
     image: Image
     image_id: str
-    base: str  # as the image says
+    base: str  # as the image reports it
     variables: dict[str, str]
-    libc: str | None = None  # of the image; known once it was tried
+    libc: str | None = None  # of the image; known after a probe
     python: str | None = None
 
     @property
     def project(self) -> Project:
-        """The image's."""
+        """The image's project."""
         return self.image.project
 
     @property
     def conditions(self) -> dict[str, Any]:
-        """The C library of the image and what the container is; the kernel and the hardware are the host's."""
+        """C library of the image, and what the container is. The kernel and the hardware are the host's."""
         container = {
             "engine": self.engine.title,
             "image": self.image.reference,
@@ -84,16 +84,16 @@ class InContainer:
 
     @property
     def profile_variables(self) -> dict[str, dict[str, str]]:
-        """The definition's."""
+        """Profile variables of the definition."""
         return self.image.environment.profile_variables
 
     @property
     def digest(self) -> str:
-        """Of all that decides what is in the image beside our code; an image built again of the same is the same."""
+        """Digest of the image's contents, except our code. Rebuilding the same image keeps the digest."""
         return hashlib.sha256(f"{self.image.environment_digest} {self.base}".encode()).hexdigest()[:16]
 
     def start(self, folder: Path, job: Job, log: Output) -> Worker:
-        """In a new container. Raises LaunchFailed with the engine's words where it does not start."""
+        """Start the job in a new container. Raises LaunchFailed with the engine's words where it does not start."""
         name, program = f"batchwise-{job.id}-{secrets.token_hex(4)}", ["-m", WORKER, ATTENDED]
         variables = self.variables | self.profile_variables.get(job.trial.task.profile, {})
         client = subprocess.Popen(
@@ -105,7 +105,7 @@ class InContainer:
                 job.trial.placement,
                 program,
             ),
-            stdin=subprocess.PIPE,  # closed when this process ends, and then the container ends
+            stdin=subprocess.PIPE,  # closed when this process ends, which ends the container
             stdout=log.fileno(),
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -119,7 +119,7 @@ class InContainer:
         return container
 
     def tried(self, results: Path, placement: Placement) -> InContainer:
-        """The same, with what one container told that was started as a trial's is. Raises EngineError."""
+        """Start a probe container like a trial's, and return the launcher with its answers. Raises EngineError."""
         results.mkdir(parents=True, exist_ok=True)
         with temporary_folder(".probe-", results) as temporary:
             folder = temporary / "trial"
@@ -127,7 +127,7 @@ class InContainer:
             name = f"batchwise-probe-{secrets.token_hex(4)}"
             answer = run(*run_line(self, name, results, folder, placement, ["-c", PROBE]), timeout_s=START_S)
             if answer.returncode != 0:
-                self.engine.remove(name)  # one that was too slow is still there
+                self.engine.remove(name)  # a container that was too slow still exists
                 raise EngineError(f"{self.image.reference}: {in_words(answer.stderr, self.engine.program)}")
             boot_id, libc, python, cores_given = json.loads(answer.stdout.splitlines()[-1])
             if boot_id != BOOT_ID.read_text() or not (folder / "written").exists():
@@ -146,15 +146,15 @@ class InContainer:
 
 @dataclass
 class Container:
-    """A running one, and the engine's client that waits for it."""
+    """A running container, and the engine's client that waits for it."""
 
     engine: Engine
     name: str
     client: subprocess.Popen[bytes]
-    pid: int = 0  # of the worker as the host counts it; after `await_start`
+    pid: int = 0  # of the worker on the host; set by `await_start`
 
     def await_start(self, log: Output) -> None:
-        """Until it has a process of this machine, or has ended already. Raises LaunchFailed."""
+        """Wait until it has a process on this machine, or has already ended. Raises LaunchFailed."""
         deadline = time.monotonic() + START_S
         while (pid := self.engine.has_pid(self.name)) is None:
             if self.client.poll() is not None:
@@ -169,25 +169,25 @@ class Container:
         self.pid = pid
 
     def go(self) -> None:
-        """Its worker begins."""
+        """Let its worker begin."""
         assert self.client.stdin
         with suppress(BrokenPipeError):  # it has ended already
             self.client.stdin.write(b"\n")
             self.client.stdin.flush()
 
     def wait(self, timeout: float) -> int:
-        """Of the container, as `Worker` says."""
+        """Wait for the container and return its exit code, as `Worker` defines it."""
         return signalled(self.client.wait(timeout))
 
     def end(self) -> int:
-        """Remove the container, also one that is only just coming into being."""
+        """Remove the container, even one that is still being created."""
         assert self.client.stdin
         with suppress(BrokenPipeError):
             self.client.stdin.close()
         self.engine.remove(self.name)
         try:
             self.client.wait(GRACE_S)
-        except subprocess.TimeoutExpired:  # it had not come into being yet, and may have by now
+        except subprocess.TimeoutExpired:  # it was not created yet, and may be by now
             self.client.kill()
             self.client.wait()
             self.engine.remove(self.name)
@@ -195,7 +195,7 @@ class Container:
 
 
 def signalled(exit_code: int) -> int:
-    """As of a child process: negative where a signal killed it."""
+    """Return the exit code as of a child process: negative where a signal killed it."""
     number = exit_code - BY_SIGNAL
     return -number if number in set(signal.Signals) else exit_code
 
@@ -203,7 +203,7 @@ def signalled(exit_code: int) -> int:
 def run_line(
     launcher: InContainer, name: str, results: Path, folder: Path, placement: Placement, program: list[str]
 ) -> list[str]:
-    """The engine's whole command: `python PROGRAM FOLDER`, both folders as the container sees them."""
+    """Return the engine's whole command: `python PROGRAM FOLDER`, with both folders as the container sees them."""
     engine, inside = launcher.engine, RESULTS / folder.relative_to(results)
     environment = worker_environment(placement, launcher.variables) | {"PYTHONPATH": str(IMAGE_ROOT), "HOME": "/tmp"}
     line = [engine.program, "run", "--rm", "--interactive", "--name", name, "--pull", "never"]
@@ -211,12 +211,12 @@ def run_line(
     line += ["--network", "none", "--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--workdir", "/"]
     line += ["--security-opt", "no-new-privileges", "--security-opt", "label=disable", *owner(engine)]
     line += ["--cpuset-cpus", ",".join(map(str, cores(placement)))]
-    if (limit := cgroups.cpu_limit()) is not None:  # the runner's, whose control group a container is not in
+    if (limit := cgroups.cpu_limit()) is not None:  # the runner's limit; a container is outside its control group
         line += ["--cpus", f"{limit:g}"]
     if placement.memory_limit_bytes is not None:
         line += [word for name in ("--memory", "--memory-swap") for word in (name, f"{placement.memory_limit_bytes}b")]
     if placement.device == "cpu":
-        environment["NVIDIA_VISIBLE_DEVICES"] = "void"  # some engines give every container every card
+        environment["NVIDIA_VISIBLE_DEVICES"] = "void"  # some engines give every container all cards
     else:
         card = ["--gpus", f"device={placement.device}"]
         line += card if engine.kind == "docker" else ["--device", f"nvidia.com/gpu={placement.device}"]
@@ -226,26 +226,26 @@ def run_line(
 
 
 def owner(engine: Engine) -> list[str]:
-    """So that what a container writes belongs to this user."""
+    """Return options by which the files that a container writes belong to this user."""
     if engine.rootless and engine.kind == "docker":
-        return ["--user", "0:0"]  # which is this user outside
+        return ["--user", "0:0"]  # root inside is this user outside
     user = ["--user", f"{os.getuid()}:{os.getgid()}"]
     return [*user, "--userns", "keep-id"] if engine.rootless else user
 
 
 def mount(source: Path, target: Path, *options: str) -> list[str]:
-    """Arguments that show `source` of the host as `target` in the container."""
+    """Return arguments that mount `source` of the host as `target` in the container."""
     return ["--mount", ",".join(["type=bind", f"source={source}", f"target={target}", *options])]
 
 
 def variables_inside(environment: Environment) -> dict[str, str]:
-    """The definition's, for an image of it; its base's own search path is not kept."""
+    """Return the definition's variables for its image; its base's own search path is not kept."""
     site_packages = replace(environment, project=Project.at(IMAGE_ROOT)).site_packages
     return {name: value.format(site_packages=site_packages) for name, value in environment.variables.items()}
 
 
 def find(engine: Engine, image: Image) -> InContainer:
-    """The image as it is here. Raises ImageMissing where it is not, or not that of this checkout."""
+    """Return a launcher for the local image. Raises ImageMissing where it is missing, or not from this checkout."""
     stored = engine.inspect(image.reference)
     if stored is None:
         raise ImageMissing(f"there is no image {image.reference}")

@@ -1,4 +1,4 @@
-"""What a framework's environment.toml says."""
+"""Read a framework's environment.toml."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from runner.project import Project
 from workloads.records.build import DEFAULT
 
 SITE_PACKAGES = Path(sysconfig.get_path("purelib"))  # of this Python
-KINDS = ("cpu", "cuda", "cuda-nvidia")  # the last: of an image of NVIDIA's, for GPUs that `cuda` holds no code for
+KINDS = ("cpu", "cuda", "cuda-nvidia")  # the last: an image of NVIDIA's, for GPUs that `cuda` has no code for
 NEEDED = {"label": str, "python": str, "imports": list, "smoke": str, "base": str, "variables": dict}
-LABEL = re.compile(r"[\w .()+-]+")  # it stands in tables, charts and LaTeX as it is
+LABEL = re.compile(r"[\w .()+-]+")  # it appears in tables, charts and LaTeX unescaped
 
 
 class BadDefinition(ValueError):
-    """A definition that cannot be used; the message is one line: which file, and what is wrong in it."""
+    """A definition that cannot be used; the message is one line with the file and the fault in it."""
 
 
 class EnvironmentUnavailable(Exception):
@@ -32,12 +32,12 @@ class EnvironmentUnavailable(Exception):
 
 
 class InstallationFailed(EnvironmentUnavailable):
-    """Its environment is defined and was not made; the message is the reason its trials are `failed`."""
+    """The environment is defined but could not be made; the message is the reason its trials are `failed`."""
 
 
 @dataclass(frozen=True)
 class Environment:
-    """One framework for one kind of device, as environment.toml defines it."""
+    """Environment of a framework for one kind of device, as environment.toml defines it."""
 
     project: Project
     framework: str
@@ -45,72 +45,72 @@ class Environment:
     device_kind: str  # "cpu" | "cuda"
     python: str
     smoke: str
-    driverless_smoke: str  # as far as that gets without the GPU's driver, as where images are built
+    driverless_smoke: str  # the part of it that works without the GPU's driver, as where images are built
     imports: tuple[str, ...]
     variables: dict[str, str]
-    profile_variables: dict[str, dict[str, str]]  # by profile: those that it has beside them
-    system_libraries: dict[str, str]  # {file that must load: Debian package that has it}
+    profile_variables: dict[str, dict[str, str]]  # by profile: the variables that it adds
+    system_libraries: dict[str, str]  # {file that must load: Debian package that contains it}
     pins: str  # requirements with hashes
-    index: str | None  # asked where pip's own configuration does not have a pin
-    base: str  # the image that an image of it is built on
-    in_base: bool  # the framework comes with that image: there is no virtual environment of it
-    newest_capability: str | None  # compute capability of the newest GPUs that it holds code for; None = any
-    configuration: str = ""  # an expression behind the smoke import: how the framework says that it was built
+    index: str | None  # package index to use where pip's own configuration lacks a pin
+    base: str  # base image of its image
+    in_base: bool  # the framework comes with that image, so it has no virtual environment
+    newest_capability: str | None  # compute capability of the newest GPUs that it has code for; None = any
+    configuration: str = ""  # an expression run after the smoke import: how the framework says that it was built
 
     @property
     def folder(self) -> Path:
-        """.envs/FRAMEWORK-KIND of the project."""
+        """Folder FRAMEWORK-KIND in the project's folder of environments."""
         return self.project.environments / f"{self.framework}-{self.device_kind}"
 
     @property
     def interpreter(self) -> Path:
-        """Its Python."""
+        """Path of its Python."""
         return self.folder / "bin" / "python"
 
     @property
     def site_packages(self) -> Path:
-        """Where its packages lie."""
+        """Folder of its packages."""
         return self.folder / "lib" / f"python{self.python}" / "site-packages"
 
     @property
     def digest(self) -> str:
-        """Changes with everything that decides what gets installed and how the worker is started."""
+        """Digest of everything that decides what gets installed and how the worker is started."""
         text = repr((self.python, self.smoke, sorted(self.variables.items()), self.pins.split(), self.index))
         if self.profile_variables:
             text += repr(self.profile_variables)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def lacks(self, capability: str | None) -> bool:
-        """Whether it holds no code for GPUs of this compute capability; where that is unknown, it is tried."""
+        """True if it has no code for GPUs of this compute capability. False if that is unknown, so that it is tried."""
         if capability is None or self.newest_capability is None:
             return False
         return tuple(map(int, capability.split("."))) > tuple(map(int, self.newest_capability.split(".")))
 
     @property
     def marker(self) -> Path:
-        """Written last, so without it the environment is not whole."""
+        """Marker file, written last: without it the environment is incomplete."""
         return self.folder / ".complete"
 
     @property
     def state(self) -> str:
-        """ "ready", "outdated" (the definition has changed since) or "not made"."""
+        """State of the environment: "ready", "outdated" (the definition has changed since) or "not made"."""
         if not self.marker.is_file() or not self.interpreter.exists():
             return "not made"
         return "ready" if self.marker.read_text().strip() == self.digest else "outdated"
 
 
 def is_referee(project: Project, framework: str) -> bool:
-    """Whether it judges instead of competing."""
+    """True if the framework is a referee instead of a competitor."""
     return bool(_definition(project, framework).get("referee", False))
 
 
 def preallocates(project: Project, framework: str, device_kind: str) -> bool:
-    """Whether it takes memory that it does not need, where it is left to itself."""
+    """True if the framework by default takes memory that it does not need."""
     return bool(_definition(project, framework).get(device_kind, {}).get("preallocates", False))
 
 
 def _definition(project: Project, framework: str) -> dict[str, Any]:
-    """Raises BadDefinition."""
+    """Read and check the framework's definition. Raises BadDefinition."""
     path = project.definition(framework)
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -132,22 +132,22 @@ def _definition(project: Project, framework: str) -> dict[str, Any]:
 
 
 def label(project: Project, framework: str) -> str:
-    """The name that people read."""
+    """Return the name that people read."""
     return str(_definition(project, framework)["label"])
 
 
 def profiles(project: Project, framework: str) -> tuple[str, ...]:
-    """In which its adapter can train."""
+    """Return the profiles in which its adapter can train."""
     return (DEFAULT, *_definition(project, framework).get("profile", {}))
 
 
 def variants(project: Project, framework: str) -> list[str]:
-    """Kinds of devices that it is defined for."""
+    """Return the kinds of devices that it is defined for."""
     return [name for name in _definition(project, framework) if name in KINDS]
 
 
 def read(project: Project, framework: str, device_kind: str) -> Environment:
-    """Raises EnvironmentUnavailable where the framework has no environment for this kind of device."""
+    """Return its environment for this kind of device. Raises EnvironmentUnavailable where it has none."""
     table = _definition(project, framework)
     if device_kind not in table:
         raise EnvironmentUnavailable(f"{table['label']} has no environment for {device_kind}")
@@ -174,12 +174,12 @@ def read(project: Project, framework: str, device_kind: str) -> Environment:
 
 
 def installed(environment: Environment) -> bool:
-    """Whether this Python has the framework."""
+    """True if this Python has the framework."""
     return all(importlib.util.find_spec(name) for name in environment.imports)
 
 
 def worker_variables(environment: Environment, site_packages: Path | None = None) -> dict[str, str]:
-    """The definition's variables, with {site_packages} filled in; a search path goes before the machine's own."""
+    """Return the definition's variables, with {site_packages} filled in; its search path precedes the machine's own."""
     site_packages = site_packages or environment.site_packages
     variables = {name: value.format(site_packages=site_packages) for name, value in environment.variables.items()}
     for name in variables.keys() & {"LD_LIBRARY_PATH"} & os.environ.keys():
@@ -188,6 +188,8 @@ def worker_variables(environment: Environment, site_packages: Path | None = None
 
 
 def digest_here() -> str:
-    """What stands for the definition where the runner's own interpreter is used: Python and every package."""
+    """Return the digest used in place of a definition's where the runner's own interpreter is used: Python and all
+    packages.
+    """
     packages = sorted(f"{d.name}=={d.version}" for d in importlib.metadata.distributions())
     return hashlib.sha256(repr((sys.version, packages)).encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""The container engine of this machine, Docker or Podman: which one answers, and what its errors mean."""
+"""Find this machine's container engine, Docker or Podman: which one answers, and what its errors mean."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import subprocess
 from dataclasses import dataclass
 from typing import Any
 
-ANSWER_S = 30.0  # a daemon that has just been started takes seconds
+ANSWER_S = 30.0  # a daemon that was just started takes seconds
 
-# What an engine says, and what it means here. The first that fits.
+# Engine output and its meaning; the first match counts.
 MEANINGS = (
     (r"no space left on device", "the disk is full: free some space, e.g. with `{program} system prune`"),
     (r"could not select device driver|unresolvable CDI devices|nvidia\.com/gpu",
@@ -29,12 +29,12 @@ MEANINGS = (
 
 
 class EngineError(Exception):
-    """What is missing and what to do about it: one line."""
+    """The engine cannot be used; the message is one line: what is missing and what to do about it."""
 
 
 @dataclass(frozen=True)
 class Engine:
-    """`rootless`: the root of a container is this user."""
+    """A container engine. `rootless` means that the root of a container is this user."""
 
     kind: str  # "docker" | "podman"
     program: str
@@ -47,14 +47,14 @@ class Engine:
         return f"{self.kind} {self.version}"
 
     def ask(self, *words: str) -> str:
-        """The output of one of its commands. Raises EngineError."""
+        """Return the output of one of its commands. Raises EngineError."""
         answer = run(self.program, *words)
         if answer.returncode != 0:
             raise EngineError(in_words(answer.stderr or answer.stdout, self.kind))
         return answer.stdout.strip()
 
     def inspect(self, image: str) -> dict[str, Any] | None:
-        """Of an image; None where it is not here. Raises EngineError."""
+        """Return the engine's description of an image; None where it is not here. Raises EngineError."""
         answer = run(self.program, "image", "inspect", image)
         if answer.returncode == 0:
             description: dict[str, Any] = json.loads(answer.stdout)[0]
@@ -64,18 +64,18 @@ class Engine:
         raise EngineError(in_words(answer.stderr, self.kind))
 
     def has_pid(self, container: str) -> int | None:
-        """The process id of its first process on this machine; None while there is none."""
+        """Return the host's process id of the container's first process; None while there is none."""
         answer = run(self.program, "container", "inspect", "--format", "{{.State.Pid}}", container)
         pid = answer.stdout.strip()
         return int(pid) if answer.returncode == 0 and pid.isdigit() and pid != "0" else None
 
     def remove(self, container: str) -> None:
-        """Kill it and take it away, if it is there at all."""
+        """Kill and remove the container, if it exists."""
         run(self.program, "rm", "--force", "--volumes", container)
 
 
 def run(*command: str, timeout_s: float | None = None) -> subprocess.CompletedProcess[str]:
-    """An engine that does not answer, by default within ANSWER_S, counts as one that says so."""
+    """Run an engine's command. A timeout, by default ANSWER_S, is returned as a failed command that reports it."""
     limit_s = timeout_s or ANSWER_S
     try:
         return subprocess.run(
@@ -86,14 +86,14 @@ def run(*command: str, timeout_s: float | None = None) -> subprocess.CompletedPr
 
 
 def find_engine() -> Engine:
-    """Docker where its daemon answers, else Podman. Raises EngineError."""
+    """Return Docker where its daemon answers, else Podman. Raises EngineError."""
     programs = [name for name in ("docker", "podman") if shutil.which(name)]
     if not programs:
         raise EngineError("no container engine: install Docker or Podman, or use --isolation venv")
     errors = []
     for program in programs:
         version = run(program, "--version")
-        kind = "podman" if "podman" in version.stdout.lower() else "docker"  # some systems give Podman Docker's name
+        kind = "podman" if "podman" in version.stdout.lower() else "docker"  # some systems name Podman `docker`
         field = "{{.Client.Version}}" if kind == "podman" else "{{.Server.Version}}"
         answer = run(program, "version", "--format", field)
         if answer.returncode == 0 and answer.stdout.strip():
@@ -109,7 +109,7 @@ def _rootless(program: str, kind: str) -> bool:
 
 
 def in_words(output: str, program: str = "docker") -> str:
-    """One line: what an engine's output means, else its last line that tells of an error."""
+    """Return one line: what an engine's output means, or else its last line with an error."""
     for pattern, meaning in MEANINGS:
         if re.search(pattern, output, re.IGNORECASE):
             return meaning.format(program=program)

@@ -1,8 +1,8 @@
-"""A framework's environment as an image.
+"""Build a framework's environment as an image.
 
 python -m runner.environments.images [FRAMEWORK ...] [--device KIND ...] [-- OPTIONS]
 
-Base, pins, system libraries and smoke import are those of its environment.toml; docker/Dockerfile is the same for all.
+Base, pins, system libraries and smoke import come from its environment.toml; docker/Dockerfile is the same for all.
 """
 
 from __future__ import annotations
@@ -47,29 +47,29 @@ RECIPE = (
     "workloads/records/build.py",
     "runner/requirements.txt",
 )
-LATEST = "cuda"  # what `docker run --gpus all batchwise/FRAMEWORK` means
-LAST_LINES = 40  # of a build that fails: enough to hold the engine's own error
+LATEST = "cuda"  # the image that `docker run --gpus all batchwise/FRAMEWORK` uses
+LAST_LINES = 40  # kept of a failed build: enough to contain the engine's own error
 
 
 @dataclass(frozen=True)
 class Image:
-    """What is built of an environment, and under which names."""
+    """Image of an environment: what is built, and under which names."""
 
     environment: Environment
 
     @property
     def project(self) -> Project:
-        """The environment's."""
+        """The environment's project."""
         return self.environment.project
 
     @property
     def reference(self) -> str:
-        """The tag by which the engine knows it."""
+        """Tag by which the engine knows it."""
         return f"batchwise/{self.environment.framework}:{self.environment.device_kind}"
 
     @property
     def tags(self) -> list[str]:
-        """By device; by version and commit, too; the one for a GPU without any word."""
+        """Tags: the device; also with version and commit. The GPU image is `latest`, too."""
         name, kind = self.reference.split(":")
         released = f"{self.reference}-{version(self.project)}"
         tags = [self.reference, released, f"{released}-{commit(self.project) or 'unknown'}"]
@@ -77,7 +77,7 @@ class Image:
 
     @property
     def labels(self) -> dict[str, str]:
-        """What must be the same in an image for it to be of this checkout."""
+        """Labels that must match for an image to belong to this checkout."""
         return {
             "batchwise.environment": self.environment_digest,
             "batchwise.code": code_digest(self.project, self.environment.framework),
@@ -85,14 +85,14 @@ class Image:
 
     @cached_property
     def environment_digest(self) -> str:
-        """Changes with everything that decides what is in the image, but for the code that runs in it."""
+        """Digest of everything that decides what is in the image, except the code that runs in it."""
         text = repr((self.environment.digest, self.environment.base, sorted(self.environment.system_libraries.items())))
         recipe = b"\0".join((self.project.root / path).read_bytes() for path in RECIPE)
         return hashlib.sha256(text.encode() + recipe).hexdigest()[:16]
 
     @property
     def arguments(self) -> dict[str, str]:
-        """Of docker/Dockerfile."""
+        """Build arguments of docker/Dockerfile."""
         recipe = (*RECIPE, f"adapters/{self.environment.framework}/environment.toml")
         return {
             "BASE": self.environment.base,
@@ -110,20 +110,20 @@ class Image:
 
 
 def version(project: Project) -> str:
-    """Of Batchwise."""
+    """Return the version of Batchwise."""
     text = (project.root / "pyproject.toml").read_text(encoding="utf-8")
     return str(tomllib.loads(text)["project"]["version"])
 
 
 def time_of(project: Project, *paths: str) -> int:
-    """Of the last commit, or of the last that changed one of these; 0 outside a checkout."""
+    """Return the time of the last commit, or of the last that changed one of these paths; 0 outside a checkout."""
     command = ["git", "-C", str(project.root), "log", "-1", "--format=%ct", "--", *paths]
     log = subprocess.run(command, capture_output=True, text=True)
     return int(log.stdout) if log.returncode == 0 and log.stdout.strip() else 0
 
 
 def build_line(engine: Engine, image: Image, options: Sequence[str] = ()) -> list[str]:
-    """The engine's command; `options` come last, so that they may replace an argument."""
+    """Return the engine's build command; `options` come last, so that they may replace an argument."""
     line = [engine.program, "build", "--file", "docker/Dockerfile"]
     if engine.kind == "podman":
         line += ["--timestamp", image.arguments["SOURCE_DATE_EPOCH"]]
@@ -133,7 +133,7 @@ def build_line(engine: Engine, image: Image, options: Sequence[str] = ()) -> lis
 
 
 def build(engine: Engine, image: Image, options: Sequence[str] = ()) -> None:
-    """Shows what the engine says. Raises EngineError."""
+    """Build the image and show the engine's output. Raises EngineError."""
     process = Owned(
         build_line(engine, image, options),
         cwd=image.project.root,
@@ -160,7 +160,7 @@ def build(engine: Engine, image: Image, options: Sequence[str] = ()) -> None:
 
 
 def images(project: Project, frameworks: Sequence[str], device_kinds: Sequence[str]) -> list[Image]:
-    """Those that are defined. Raises EnvironmentUnavailable where one that was named is not."""
+    """Return the images that are defined. Raises EnvironmentUnavailable where a requested one is not defined."""
     rivals = [name for name in project.frameworks if not is_referee(project, name)]
     return [
         Image(read(project, framework, kind))
@@ -170,7 +170,7 @@ def images(project: Project, frameworks: Sequence[str], device_kinds: Sequence[s
 
 
 def main(arguments: list[str]) -> int:
-    """Exit code: 0; 1 where an image was not built; 2 for bad input, with one line on stderr."""
+    """Return the exit code: 0; 1 where an image was not built; 2 for bad input, with one line on stderr."""
     split = arguments.index("--") if "--" in arguments else len(arguments)
     parser = CommandLine(
         prog="python -m runner.environments.images",

@@ -1,4 +1,4 @@
-"""A framework that is already there: an interpreter of the caller's that has it, checked before the first trial."""
+"""Check an interpreter of the user's that already has its framework, before the first trial."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from runner.owned import Owned
 from workloads import lifeline
 from workloads.records.job import Placement
 
-LEAST = (3, 10)  # of the Python: what workers run is written for it
-DESCRIBED_S, TRIED_S = 30.0, 180.0  # the second imports the framework, maybe from a network's disk
+LEAST = (3, 10)  # of the Python: the workers' code needs it
+DESCRIBED_S, TRIED_S = 30.0, 180.0  # the second imports the framework, maybe from a network disk
 
-# Both answer on the descriptor that was the standard output: whatever else is printed goes to the log of errors.
-# The first is of any Python 3: an older one is known by its version.
+# Both answer on the descriptor that was the standard output, so that anything else printed goes to the error log. The
+# first runs on any Python 3, so that an older one is rejected by its version.
 ANSWER = "import json, os, sys; answer = os.dup(1); os.dup2(2, 1)\n"
 DESCRIBE = f"""{ANSWER}
 description = dict(version=list(sys.version_info[:3]))
@@ -52,32 +52,32 @@ os.write(answer, json.dumps(description).encode())
 
 
 class BadInterpreter(ValueError):
-    """An interpreter that can run no worker of its framework; the message is one line: what it lacks."""
+    """An interpreter that cannot run its framework's workers; the message is one line: what it lacks."""
 
 
 @dataclass(frozen=True)
 class Interpreter:
-    """A Python with its framework, tried out."""
+    """A Python with its framework, tested."""
 
-    path: Path  # as it was named, absolute: a virtual environment's own is a link
-    environment: Environment  # its definition says how workers are started; it is not made
+    path: Path  # as given, absolute: a virtual environment's Python is a link
+    environment: Environment  # its definition says how workers are started; it is not created
     implementation: str
     version: str  # of the Python
     packages: tuple[str, ...]  # "name==version", sorted
-    site_packages: Path  # where the framework lies
+    site_packages: Path  # folder of the framework
     framework_version: str | None
-    configuration: str | None  # how the framework was built, in its own words
+    configuration: str | None  # how the framework reports that it was built
 
     @property
     def digest(self) -> str:
-        """Changes with what it has and with how workers are started; not with where it lies."""
+        """Digest of its contents and of how workers are started; independent of its path."""
         text = repr((self.implementation, self.version, self.packages, sorted(self.environment.variables.items())))
         text += repr(self.environment.profile_variables) if self.environment.profile_variables else ""
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What a trial says of it, beside the versions of its packages, which each worker tells."""
+        """Facts for a trial, without the versions of its packages, which each worker reports."""
         return {
             "path": str(self.path),
             "implementation": self.implementation,
@@ -87,19 +87,19 @@ class Interpreter:
 
     @property
     def summary(self) -> str:
-        """A clause: the framework's version, the Python's, where it lies."""
+        """Clause with the framework's version, the Python's, and its path."""
         version = f"{self.environment.label} {self.framework_version or 'of an unknown version'}"
         return f"{version}, {self.implementation} {self.version}, {self.path}"
 
     def launcher(self) -> Local:
-        """How its workers are started."""
+        """Return the launcher of its workers."""
         variables = worker_variables(self.environment, self.site_packages)
         told, profiles = {"interpreter": self.facts}, self.environment.profile_variables
         return Local(str(self.path), variables, self.environment.project, told, profiles)
 
 
 def check(path: Path, environment: Environment, placement: Placement) -> Interpreter:
-    """Started as a worker is: without the caller's PYTHON... variables. Raises BadInterpreter."""
+    """Test the interpreter, started as a worker is: without the user's PYTHON... variables. Raises BadInterpreter."""
     path = Path(os.path.abspath(path.expanduser()))  # links are not followed: a virtual environment's Python is one
     _startable(path)
     needed = [*environment.imports, "numpy"]
@@ -125,7 +125,7 @@ def check(path: Path, environment: Environment, placement: Placement) -> Interpr
 
 
 def _startable(path: Path) -> None:
-    if not os.path.exists(path):  # False, too, where a folder above it may not be looked into
+    if not os.path.exists(path):  # also False where a parent folder cannot be searched
         raise BadInterpreter("no such file")
     if os.path.isdir(path):
         raise BadInterpreter("is a folder; name the interpreter in it, as bin/python")
@@ -138,7 +138,7 @@ def _hint() -> str:
 
 
 def _answer(local: Local, placement: Placement, code: list[str], limit_s: float) -> dict[str, Any]:
-    """The JSON object that a piece of Python answers. Raises BadInterpreter."""
+    """Return the JSON object that a piece of Python answers. Raises BadInterpreter."""
     try:
         process = Owned(
             [local.interpreter, "-c", *code],

@@ -1,8 +1,8 @@
-"""pip without the caller's settings, but for where packages come from.
+"""Run pip without the user's settings, except for package sources.
 
 python -m runner.environments.pip_settings ARGUMENTS: pip of this Python, with these arguments.
 
-Addresses may hold a password: they are handed on in variables, which no log shows, and not as options.
+Addresses may contain a password. So they are passed in variables, which no log shows, and not as options.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from collections.abc import Sequence
 
 from workloads.isolation import without_python
 
-# pip's options that say where packages come from and how that is reached; every other one is left at its default.
+# pip's options for package sources and how to reach them; every other one is left at its default.
 SOURCES = (
     *("index-url", "pypi-url", "extra-index-url", "find-links", "no-index"),
     *("trusted-host", "cert", "client-cert", "proxy", "keyring-provider"),
     *("retries", "timeout", "default-timeout", "cache-dir", "no-cache-dir", "use-feature"),
 )
-LISTS = ("extra-index-url", "find-links", "trusted-host")  # of words; a file has them on lines of their own
-# The words that are kept of an option's. Before 24.2, pip trusts the system's certificates only by this feature.
+LISTS = ("extra-index-url", "find-links", "trusted-host")  # of words; a file has them on separate lines
+# Words of an option that are kept. Before 24.2, pip trusts the system's certificates only by this feature.
 KEPT = {"use-feature": frozenset({"truststore"})}
-SECTIONS = ("global", "install", ":env:")  # each before what is stronger
+SECTIONS = ("global", "install", ":env:")  # from weakest to strongest
 LINE = re.compile(rf"({'|'.join(map(re.escape, SECTIONS))})\.([\w-]+)=(['\"].*)")
-LAST_LINES = 3  # of what pip says of a file that it cannot read: what, where, the line
-NO_FILE = {"PIP_CONFIG_FILE": os.devnull, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}  # pip then reads none of its files
+LAST_LINES = 3  # kept of pip's error on a file that it cannot read: what, where, the line
+NO_FILE = {"PIP_CONFIG_FILE": os.devnull, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}  # makes pip read none of its files
 
 
 class BadPipSettings(Exception):
-    """pip cannot read the caller's settings; the message is its own last words."""
+    """pip cannot read the user's settings; the message is the end of pip's own."""
 
 
 def bare(environment: dict[str, str] | None = None) -> dict[str, str]:
@@ -42,7 +42,7 @@ def bare(environment: dict[str, str] | None = None) -> dict[str, str]:
 
 
 def sources(interpreter: str) -> dict[str, str]:
-    """{option: value}: where pip of this interpreter looks for packages, by the caller's files and variables.
+    """Return {option: value} of where pip of this interpreter looks for packages, by the user's files and variables.
 
     Raises BadPipSettings, OSError.
     """
@@ -51,7 +51,7 @@ def sources(interpreter: str) -> dict[str, str]:
     for option in KEPT:  # pip would refuse a word that only a newer one knows
         if words := kept(option, asked.pop(variable(option), "")):
             asked[variable(option)] = words
-    # Verbose three times: a file may say `quiet = 3`, by which pip would list nothing.
+    # Verbose three times, because a file may say `quiet = 3`, and pip would then list nothing.
     command = [interpreter, "-I", "-m", "pip", "config", "list", "-vvv"]
     done = subprocess.run(command, env=asked, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode:
@@ -61,7 +61,7 @@ def sources(interpreter: str) -> dict[str, str]:
 
 
 def listed_sources(listed: str) -> dict[str, str]:
-    """{option: value}: the same, from what `pip config list` printed; an empty value sets nothing, as in pip."""
+    """Return {option: value} from what `pip config list` printed; an empty value sets nothing, as in pip."""
     found: dict[str, dict[str, str]] = {section: {} for section in SECTIONS}
     for line in listed.splitlines():
         if (match := LINE.fullmatch(line)) and match[2] in SOURCES and (value := str(ast.literal_eval(match[3]))):
@@ -71,14 +71,14 @@ def listed_sources(listed: str) -> dict[str, str]:
 
 
 def kept(option: str, value: str) -> str:
-    """Return the value with its words on one line where it is a list, without those that are not KEPT."""
+    """Return the value: a list on one line, an option in KEPT with only its kept words."""
     if option in KEPT:
         return " ".join(word for word in value.split() if word in KEPT[option])
     return " ".join(value.split()) if option in LISTS else value
 
 
 def variables(found: dict[str, str]) -> dict[str, str]:
-    """Return the variables under which pip takes `found` (of `sources`), and none of the caller's files."""
+    """Return the variables that give pip `found` (of `sources`), and none of the user's files."""
     return NO_FILE | {variable(option): value for option, value in found.items()}
 
 
@@ -88,7 +88,10 @@ def variable(option: str) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run pip of this interpreter; its exit code, or 2 with one line where it cannot read the caller's settings."""
+    """Run pip of this interpreter, and return its exit code.
+
+    It is 2, with one line, where pip cannot read the user's settings.
+    """
     try:
         environment = bare() | variables(sources(sys.executable))
     except BadPipSettings as error:

@@ -1,4 +1,4 @@
-"""uv without the caller's settings, but for where packages come from.
+"""Set up uv without the user's settings, except for package sources.
 
 uv's variables: https://docs.astral.sh/uv/reference/environment/; its files: .../concepts/configuration-files/.
 """
@@ -11,14 +11,14 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-# Variables that say where packages and interpreters come from, and how that is reached.
+# Variables for sources of packages and interpreters, and how to reach them.
 SOURCES = re.compile(
     r"UV_(?:(?:DEFAULT_|EXTRA_)?INDEX(?:_URL)?|INDEX_\w+_(?:USERNAME|PASSWORD)|FIND_LINKS|NO_INDEX|INSECURE_HOST"
     r"|KEYRING_PROVIDER|NATIVE_TLS|SYSTEM_CERTS|OFFLINE|HTTP_\w+|CACHE_DIR|NO_CACHE|PYTHON_INSTALL_(?:DIR|MIRROR)"
     r"|PYTHON_DOWNLOADS(?:_JSON_URL)?)"
 )
 OLD_NAMES = {"UV_INDEX_URL": "UV_DEFAULT_INDEX", "UV_EXTRA_INDEX_URL": "UV_INDEX"}
-# Keys of a file: the variable that says the same, and what stands between words where the key's value is a list.
+# Keys of a file: the variable with the same meaning, and the separator between words where the value is a list.
 KEYS = {
     "index-url": ("UV_DEFAULT_INDEX", ""),
     "extra-index-url": ("UV_INDEX", " "),
@@ -39,7 +39,7 @@ class BadUvSettings(Exception):
 
 
 def environment(pip_sources: dict[str, str]) -> dict[str, str]:
-    """Return the variables for uv: where it looks by its own settings, else where pip does, and no other setting.
+    """Return the variables for uv: its own configured sources, or else pip's, and no other setting.
 
     Raises BadUvSettings.
     """
@@ -51,9 +51,9 @@ def environment(pip_sources: dict[str, str]) -> dict[str, str]:
 
 
 def places_of_pip(sources: dict[str, str]) -> dict[str, str]:
-    """Return where pip looks for packages, as uv's variables: it reads no configuration of pip's.
+    """Return pip's sources as uv's variables, because uv does not read pip's configuration.
 
-    No options: an address may hold a password, and a log shows a command.
+    Options are avoided: an address may contain a password, and a log shows a command.
     """
     variables = {
         "UV_DEFAULT_INDEX": sources.get("index-url", ""),
@@ -65,7 +65,7 @@ def places_of_pip(sources: dict[str, str]) -> dict[str, str]:
 
 
 def by_files() -> dict[str, str]:
-    """Return what the caller's files say of sources, the user's before the machine's. Raises BadUvSettings."""
+    """Return the sources set in uv's files; the user's file overrides the machine's. Raises BadUvSettings."""
     if os.environ.get("UV_NO_CONFIG"):
         return {}
     found: dict[str, str] = {}
@@ -83,7 +83,7 @@ def by_files() -> dict[str, str]:
 
 
 def files() -> list[Path]:
-    """Return uv's files of settings, the weakest first."""
+    """Return uv's settings files, the weakest first."""
     if named := os.environ.get("UV_CONFIG_FILE"):
         return [Path(named)]
     home = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
@@ -91,7 +91,7 @@ def files() -> list[Path]:
 
 
 def sources_in(table: dict[str, Any]) -> dict[str, str]:
-    """Return as variables what a table of such a file says of sources."""
+    """Return the sources in a table of such a file, as variables."""
     found = {variable: words(table[key], between) for key, (variable, between) in KEYS.items() if key in table}
     for index in table.get("index", []):
         if index.get("format") == "flat":
@@ -105,7 +105,7 @@ def sources_in(table: dict[str, Any]) -> dict[str, str]:
 
 
 def words(value: Any, between: str) -> str:
-    """Return a key's value as a variable has it."""
+    """Return a key's value in the form of a variable."""
     if isinstance(value, list):
         return between.join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else str(value)

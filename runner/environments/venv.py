@@ -1,4 +1,4 @@
-"""A framework's virtual environment: made once, verified, the same on a host as in an image's build."""
+"""Make a framework's virtual environment: once, verified, the same on a host as in an image's build."""
 
 from __future__ import annotations
 
@@ -39,9 +39,10 @@ def make(environment: Environment, say: Callable[[str], None]) -> None:
 def make_side_by_side(
     environments: Iterable[Environment], say: Callable[[str], None]
 ) -> dict[str, EnvironmentUnavailable]:
-    """{framework: why its environment could not be made}, of those that could not. Raises what else `make` raises.
+    """Make several environments at once, and return {framework: why its environment could not be made}.
 
-    Threads that are daemons: what ends this process ends them, and with them what they started.
+    Raises what else `make` raises. The threads are daemons: what ends this process ends them, and the processes that
+    they started.
     """
     unavailable: dict[str, EnvironmentUnavailable] = {}
     failures: list[Exception] = []
@@ -67,16 +68,17 @@ def make_side_by_side(
 def install(
     environment: Environment, interpreter: str, say: Callable[[str], None], more: tuple[Path, ...] = ()
 ) -> None:
-    """Its pins, and what `more` requirements files pin, by no setting of the caller's pip and Python but where packages
-    come from. Raises InstallationFailed.
+    """Install its pins, and those of `more` requirements files. Raises InstallationFailed.
+
+    Of the user's pip and Python settings only the package sources are used.
     """
     log = environment.folder.with_suffix(".log")
     log.write_text("")
     requirements = environment.folder.with_suffix(".txt")
     requirements.write_text(environment.pins)
     run([interpreter, "-m", "venv", str(environment.folder)], log)
-    # Byte code is compiled apart, on every core.
-    # Every package is pinned, so nothing is left to choose: pip 23 would take a newer one where an extra is asked for.
+    # Byte code is compiled separately, on every core. Every package is pinned, so --no-deps is safe. Without it, pip 23
+    # would take a newer version where an extra is requested.
     wanted = ["--require-hashes", "--only-binary=:all:", "--no-deps"]
     wanted += [word for path in (requirements, *more) for word in ("-r", str(path))]
     say(f"{environment.label}: installing {len(environment.pins.split()) // 2} packages (log: {shown(log)})")
@@ -94,14 +96,14 @@ def install(
             *("--invalidation-mode", "unchecked-hash", str(environment.folder / "lib")),  # the same bytes every time
         ],
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,  # its exit code counts for nothing: packages ship files that are no valid Python
+        stderr=subprocess.DEVNULL,  # its exit code is ignored: packages ship files that are not valid Python
     )
     say(f"{environment.label}: trying the import")
     run([str(environment.interpreter), "-c", environment.smoke], log, worker_variables(environment))
 
 
 def pip_of(environment: Environment) -> list[str]:
-    """The command."""
+    """Return the pip command of the environment."""
     return [str(environment.interpreter), "-I", "-m", "pip"]
 
 
@@ -112,7 +114,8 @@ def fetch(
     say: Callable[[str], None],
     variables: dict[str, str],
 ) -> None:
-    """Run an installer; where it finds no pin in what it is configured to ask, the environment's index is asked, too.
+    """Run an installer. If the configured indexes lack a pin, the environment's index is asked, too.
+
     Raises InstallationFailed.
     """
     try:
@@ -127,9 +130,9 @@ def fetch(
 def installed_by_uv(
     environment: Environment, wanted: list[str], log: Path, say: Callable[[str], None], sources: dict[str, str]
 ) -> bool:
-    """Whether uv is there and has installed what is wanted; where it could not, that is said.
+    """Return True if uv is available and has installed what is wanted; a failure is reported.
 
-    It asks wherever pip would, and takes a pin from whichever has it: the hash decides.
+    It asks wherever pip would, and takes a pin from any index that has it: the hash decides.
     """
     uv = shutil.which("uv")
     if uv is None:
@@ -145,13 +148,14 @@ def installed_by_uv(
 
 
 def shown(path: Path) -> str:
-    """A path in the folder of environments, without where the project lies."""
+    """Return a path in the folder of environments, without the project's folder."""
     return str(Path(*path.parts[-2:]))
 
 
 def run(command: list[str], log: Path, variables: dict[str, str] | None = None) -> None:
-    """Without the caller's settings of pip and Python. Raises InstallationFailed with the last telling line of the
-    output.
+    """Run a command without the user's pip and Python settings.
+
+    Raises InstallationFailed with the last informative line of the output.
     """
     with log.open("a") as file:
         file.write(f"$ {' '.join(command)}\n")
@@ -186,7 +190,7 @@ def missing_libraries(environment: Environment) -> None:
 
 
 def find_interpreter(environment: Environment, say: Callable[[str], None]) -> str:
-    """A Python of the version asked for that can make virtual environments; uv is asked to fetch one last."""
+    """Return a Python of the requested version that can make virtual environments. uv is asked to fetch one last."""
     for candidate in candidates(environment.python):
         if usable(candidate, environment.python):
             return candidate
@@ -208,7 +212,7 @@ def find_interpreter(environment: Environment, say: Callable[[str], None]) -> st
 
 
 def candidates(version: str) -> Iterator[str]:
-    """Interpreters that may be Python `version`: our own first, then PATH's, then pyenv's."""
+    """Yield interpreters that may be Python `version`: our own first, then PATH's, then pyenv's."""
     yield getattr(sys, "_base_executable", sys.executable)
     for folder in os.environ.get("PATH", "").split(os.pathsep):
         for name in (f"python{version}", "python3"):
@@ -220,7 +224,7 @@ def candidates(version: str) -> Iterator[str]:
 
 
 def usable(interpreter: str, version: str) -> bool:
-    """Whether it starts, is `version`, and can make an environment with pip."""
+    """True if it starts, is `version`, and can make an environment with pip."""
     probe = "import sys, venv, ensurepip; print('%d.%d' % sys.version_info[:2])"
     try:
         answer = subprocess.run(
