@@ -150,7 +150,7 @@ class Room:
         return Layout(tuple(front[name] for name in FRONT if name in front), leading, tuple(groups))
 
     def several(self, tables: Iterable[Table], prefix: str, indices: Indices) -> list[Part]:
-        """Add several tables; those with the same name, from several results folders, are numbered from the second on."""
+        """Add several tables; those of the same name, from several results folders, are numbered from the second on."""
         seen: dict[str, int] = {}
         parts = []
         for table in tables:
