@@ -29,12 +29,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 LIMIT_BYTES = 3_000_000
-PARTS_BYTES = (
-    1_500_000,
-    500_000,
-    100_000,
-    0,
-)  # for tables and charts; the first value with which the page is small enough is used
+PARTS_BYTES = (1_500_000, 500_000, 100_000, 0)  # for tables and charts: the first that keeps the page small enough
 SENTENCES_BYTES = 5_000  # reserved for the sentences on what was left out
 MOST_LINES = 200  # of one kind of problem
 SMALL = Layout(COLUMN, bare=True)  # title and caption are next to it in the page
