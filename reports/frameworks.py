@@ -39,4 +39,64 @@ OTHERS = (
 )
 
 
-SHADES = (("#000000", 0.5), ("#FFFFFF", 0.55))  # for builds: the colour mixed with the framework's, and its share
+SHADES = (("#000000", 0.5), ("#FFFFFF", 0.55))  # for builds: colour mixed with the framework's, share
+
+
+def ordered(frameworks: Iterable[str]) -> list[str]:
+    """List each framework once: KNOWN ones in that order, then the others by alphabet; builds after their framework."""
+    places = {name: place for place, name in enumerate(KNOWN)}
+    return sorted(set(frameworks), key=lambda name: (places.get(adapter_of(name), len(places)), name))
+
+
+# {framework: label} of frameworks not in KNOWN, from the results that this process has read for its report.
+LABELS: dict[str, str] = {}
+LABEL = re.compile(r"[\w .()+-]+")  # it is used unchanged in tables, charts and LaTeX
+
+
+def learn_label(framework: str, machine: Mapping[str, Any]) -> None:
+    """Learn the framework's label from a stored result's machine conditions; older results have none."""
+    label, framework = machine.get("framework_label"), adapter_of(framework)
+    if framework not in KNOWN and isinstance(label, str) and LABEL.fullmatch(label):
+        LABELS[framework] = label
+
+
+def display_name(framework: str) -> str:
+    """Return the framework's label, or the name of its folder if no result has a label.
+
+    The folder's name is added if another framework has the same label. A build has the name of its framework, and the
+    label that distinguishes it from other builds.
+    """
+    if label_of(framework):
+        # Without the space, a label with a dot looks like an address, which Markdown links.
+        return f"{display_name(adapter_of(framework))} {MARK}{label_of(framework)}"
+    if framework in KNOWN:
+        return KNOWN[framework].name
+    label = LABELS.get(framework, framework)
+    others = [style.name for style in KNOWN.values()] + [LABELS[name] for name in LABELS if name != framework]
+    return f"{label} ({framework})" if label in others else label
+
+
+def styles(frameworks: Iterable[str]) -> dict[str, Style]:
+    """Map {framework: style} in table order; beyond four unknown frameworks and builds the styles repeat.
+
+    A build has a shade of its framework's colour, and a different marker.
+    """
+    unused = itertools.cycle(OTHERS)
+    chosen: dict[str, Style] = {}
+    for name in ordered(frameworks):
+        if name in KNOWN:
+            chosen[name] = KNOWN[name]
+            continue
+        style = Style(display_name(name), *next(unused))
+        family = KNOWN.get(adapter_of(name)) if label_of(name) else None
+        if family:
+            builds = sum(bool(label_of(other)) and adapter_of(other) == adapter_of(name) for other in chosen)
+            style = replace(style, colour=_mixed(family.colour, *SHADES[builds % len(SHADES)]))
+        chosen[name] = style
+    return chosen
+
+
+def _mixed(colour: str, other: str, share: float) -> str:
+    """Mix two #rrggbb colours, with this share of the other."""
+    pairs = ((int(one[place : place + 2], 16) for one in (colour, other)) for place in (1, 3, 5))
+    return "#" + "".join(f"{round((1 - share) * channel + share * mixed):02X}" for channel, mixed in pairs)

@@ -28,7 +28,7 @@ SUFFIXES = (CSV, ".txt", ".log", ".dat")  # of files searched in a folder
 
 
 class LogKind(StrEnum):
-    """Content of an external file; each value completes "3 logs ..."."""
+    """Content of an external file; the output prints each value after a count."""
 
     SAMPLES = "with samples of a device"
     TRAINING = "printed by training programs"

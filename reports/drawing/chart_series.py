@@ -14,9 +14,7 @@ from ..conditions import Section
 from ..frameworks import display_name
 from ..quantities import Quantity
 
-CLOSE = (
-    1.1  # ratio of the larger to the smaller size; closer points coincide on a logarithmic axis of a few powers of two
-)
+CLOSE = 1.1  # ratio of sizes; closer points coincide on a logarithmic axis of a few powers of two
 
 
 @dataclass(frozen=True)

@@ -37,10 +37,7 @@ RULES = export.RULES.name
 PLAIN = ("first_day", "last_day", "studies", "trials", "commits")
 GIVEN = ("name", "published_day", "marks", "authors", "given_title", "doi", "url", "schema_version")  # not computed
 SHOWN, BEFORE = 80, 30  # characters shown of a difference, and of these before it
-PIXEL_LEVELS, MOST_PIXELS = (
-    64,
-    20,
-)  # of 255: rounding moves edges by less; a changed digit changes more pixels, and by more
+PIXEL_LEVELS, MOST_PIXELS = 64, 20  # of 255: rounding changes less; a changed digit changes more pixels, and by more
 
 
 @dataclass
