@@ -104,7 +104,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _refuse_command_like(folder: Path) -> None:
-    """Raises ReportError for a missing folder whose name is close to a command's."""
+    """Reject a missing folder whose name is close to a command's. Raises ReportError."""
     if not folder.exists() and (meant := close_to(str(folder), COMMANDS)):
         raise ReportError(f"unknown word {folder}{meant}")
 

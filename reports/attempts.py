@@ -42,7 +42,7 @@ class Attempt:
 
     @property
     def ended(self) -> str:
-        """How the attempt ended, in a word or two."""
+        """Outcome of the attempt, in a word or two."""
         if self.result is not None:
             return status_words(self.result.status)
         return UNREADABLE if self.error else NO_RESULT

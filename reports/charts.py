@@ -107,5 +107,5 @@ class Chart:
 
     @cached_property
     def places(self) -> tuple[float, ...]:
-        """All x values, sorted."""
+        """Sorted x values of all series."""
         return tuple(sorted({x for series in self.series for x in series.x}))

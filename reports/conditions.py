@@ -145,7 +145,7 @@ def model_words(task: Task) -> str:
 
 
 def _stated(result: TrialResult, profile: str, said: Mode) -> dict[str, str | None]:
-    """Every part of a condition in words, in display order; leaves out what the column label says."""
+    """Describe every part of a condition, in display order; leaves out what the column label says."""
     spec, machine, precision = result.spec, result.machine, result.facts.get("precision")
     task, passes, placement = spec.task, spec.passes, spec.placement
     tf32 = result.facts.get("tf32") is True and said.precision != TF32
@@ -265,7 +265,7 @@ def _completed(
 
 
 def _gpu(result: TrialResult) -> dict[str, Any]:
-    """What the machine reported about the trial's GPU; empty on a CPU or if nothing was reported."""
+    """Facts that the machine reported about the trial's GPU; empty on a CPU or if nothing was reported."""
     gpus = result.machine.get("gpus")
     known = [gpu for gpu in gpus if isinstance(gpu, dict)] if isinstance(gpus, list) else []
     device = result.spec.placement.device  # in a sweep, the machine reported the assigned device

@@ -132,8 +132,8 @@ def _write(
 def _draw_for(reporter: int) -> None:
     """Prepare a process that draws charts.
 
-    It ends with the process that started it. The report, which the processes share, is excluded from garbage
-    collection.
+    It ends with the process that started it. Garbage collection frees its drawings, but skips the report, which the
+    processes share.
     """
     lifeline.die_with_parent(reporter)
     gc.freeze()

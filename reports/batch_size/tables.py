@@ -1,4 +1,4 @@
-"""Build tables of the answers: frameworks x answers, and the data behind each answer."""
+"""Build tables of the answers: frameworks x answers, and the data for each answer."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def _tidy(each: Answers, answers: BatchAnswers) -> dict[str, Any]:
 
 
 def details(answers: BatchAnswers) -> list[Table]:
-    """Build the tables with the data behind the answers; empty ones are left out."""
+    """Build the tables with the data for the answers; empty ones are left out."""
     tables = [
         _joined("largest-proof", "Largest that fits: every trial", answers, _tried),
         _joined("fastest-pairs", "Fastest: pairs of trials, in turn", answers, lambda each: _ratios(each.fastest)),

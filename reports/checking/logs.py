@@ -28,14 +28,7 @@ Values = NDArray[np.float64]
 
 TIMES = ("time", "timestamp", "datetime", "date", "elapsed", "runtime", "seconds", "t", "epoch", "unix", "ts")
 FILLERS = (*TIMES, "relative", "wall", "process")  # "Relative Time (Process)"
-PER_SECOND = {
-    "s": 1.0,
-    "sec": 1.0,
-    "seconds": 1.0,
-    "ms": 1e3,
-    "us": 1e6,
-    "ns": 1e9,
-}  # by the last word of the column's name
+PER_SECOND = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}  # by the column's last word
 DAYLESS = ("%H:%M:%S", "%H:%M:%S.%f")
 MOMENTS = (  # nvidia-smi's first
     "%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S", "ISO8601", "%Y%m%d %H:%M:%S", "%d.%m.%Y %H:%M:%S",

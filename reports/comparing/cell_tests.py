@@ -22,9 +22,7 @@ from . import estimates
 from .estimates import POWER, Estimate, Shift
 
 QUANTITIES = (SPEED, MEMORY, ACCURACY, ENERGY, USAGE)  # not start-up, which depends on the disk's cache
-MOVED_BY_THE_HOUR = frozenset(
-    (SPEED, ENERGY, USAGE)
-)  # affected by neighbours, clock and heat; memory and accuracy are not
+MOVED_BY_THE_HOUR = frozenset((SPEED, ENERGY, USAGE))  # by neighbours, clock and heat; not memory and accuracy
 
 
 class Verdict(StrEnum):

@@ -9,7 +9,7 @@ framework and side (the root of their mean variance). A cell's own spread is use
 may differ in noise, and noise must not look like a change. A framework's mean over its batch sizes needs no such
 assumption: its variance is the sum of the cells' variances (Welch's t, degrees of freedom after Satterthwaite).
 
-If each side holds several runs, a value is the mean of one run, and all cells of a run may be fast or slow together.
+If each side holds several runs, a value is the mean of one run. All cells of a run may be fast or slow together.
 Correlated cells give no more information on their shared spread than one cell, so it keeps the degrees of freedom of
 the runs. A framework's mean is then taken within each run, and runs are compared.
 """

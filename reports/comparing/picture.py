@@ -117,9 +117,7 @@ def drawn(rows: Rows, title: str, axis: str) -> Figure:
             place += 1
             labels.append(dot.label)
             _draw(axes, dot, place, looks[framework])
-        axes.vlines(
-            1, place - len(dots) + 0.5, place + 0.5, panels.INK, linewidth=0.9, zorder=2
-        )  # stops before the framework's name
+        axes.vlines(1, place - len(dots) + 0.5, place + 0.5, panels.INK, linewidth=0.9, zorder=2)  # not through a name
         place += 1
     axes.set_yticks(range(count), labels, size=PAGE.small)
     axes.set_ylim(count - 0.4, -0.8)

@@ -15,7 +15,7 @@ MOST_NAMED = 4  # batch sizes without a value that are listed
 
 
 def points(most: int) -> str:
-    """Explain points and bars; `most` is the largest number of repeats behind a point."""
+    """Explain points and bars; `most` is the largest number of repeats of a point."""
     if most < 2:
         return ONE_TRIAL
     return (

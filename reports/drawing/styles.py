@@ -55,9 +55,7 @@ def part_line_style(name: str) -> SeriesStyle:
 
 
 def series_style(kind: Kind, framework: Style, joined: bool = True, over_parts: bool = False) -> SeriesStyle:
-    """Return the style of a framework's series: `joined` = points joined by a line, `over_parts` = drawn
-    over a stack.
-    """
+    """Return the style of a framework's series: `joined` = with a line, `over_parts` = its panel also shows parts."""
     colour, marker, size = framework.colour, framework.marker, framework.size
     match kind:
         case Kind.PUBLISHED_TABLE:

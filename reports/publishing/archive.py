@@ -6,10 +6,10 @@ compute the result. From `inputs/` only the networks are published, because they
 Not published: the rest of `inputs/`, because data sets belong to their publishers. The checksums of what every worker
 read are in its job.json. Files that no report reads are not published either, whatever they are.
 
-No file holds environment variables, except those that can change a figure, or the name of the host. A log is free text
-and may name a home directory (as a traceback does) and a host (as TensorFlow does if it finds no GPU). Both are
-replaced in it, `/home/NAME` by `~`, and the host by `HOST`. All other files stay byte for byte, because figures and ids
-are computed from them again. Files that name a home directory are reported.
+No file holds environment variables, except those that can change a figure, or the name of the host. A log is free text.
+It may name a home directory, as a traceback does, and a host, as TensorFlow does if it finds no GPU. Both are replaced
+in it, `/home/NAME` by `~`, and the host by `HOST`. All other files stay byte for byte, because figures and ids are
+computed from them again. Files that name a home directory are reported.
 """
 
 from __future__ import annotations

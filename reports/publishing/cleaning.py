@@ -19,9 +19,7 @@ HOME = re.compile(
     rb"/(?:home|Users)/[^/\s\"'\\:;,)\]]+|/root(?![\w-])|(?i:\b[a-z]:(?:\\{1,2}|/)Users(?:\\{1,2}|/)[^\\/\s\"':;,)\]]+)"
 )
 HOST = re.compile(rb"(?i)(hostname: |for host: )\S+")
-FIRST_PERSON = (
-    1000  # user ids from here on are people's (UID_MIN of login.defs); smaller ones, and NOBODY, are programs'
-)
+FIRST_PERSON = 1000  # user ids from here on are people's (UID_MIN of login.defs); others, and NOBODY, are programs'
 NOBODY = 65534
 SHORTEST_HOST = 3  # characters: a shorter name occurs within other words
 NO_NAMES = ("localhost", "host")

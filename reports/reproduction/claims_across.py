@@ -37,7 +37,7 @@ Pairs = Mapping[tuple[int, int], tuple[Point, Point]]  # {batch sizes: values of
 
 @dataclass(frozen=True)
 class Sides:
-    """What was measured of a claim's metric and of the metric it is compared with.
+    """Measured values of a claim's metric and of the metric it is compared with.
 
     `numbers` are those of their sections. With two kinds of device, each kind has its own installation.
     """

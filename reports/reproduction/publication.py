@@ -29,7 +29,7 @@ TESTS_AGAINST = ("above", "no-gain", "same", "times")  # of claims that compare 
 
 @dataclass(frozen=True, eq=False)
 class Metric:
-    """A published figure, matched with the first figure of our quantity; on a CPU another figure may replace it."""
+    """A published figure: the first figure of our quantity; on a CPU another figure may replace it."""
 
     name: str  # in figures.csv
     quantity: Quantity
@@ -47,7 +47,7 @@ class Metric:
 
     @property
     def series(self) -> list[str]:
-        """Series that have it, the one to compare with first; empty for a figure that nobody published."""
+        """Series that have it, the one to compare with first; empty for a figure that was never published."""
         return sorted(self.values, key=SERIES.index)
 
     @property
@@ -146,13 +146,13 @@ class Calibration:
 
 @dataclass(frozen=True, eq=False)
 class Publication:
-    """A publication: its figures, claims and sentences. `workload` and `dataset` are those that fit best where the
-    publication names neither. `device` is part of its GPU's name, "" if it names none. Sentences are plain text;
+    """A publication: its figures, claims and sentences. `workload` and `dataset` are those with the best evidence if
+    the publication names neither. `device` is part of its GPU's name, "" if it names none. Sentences are plain text;
     `caption` names {software} and {guess}, which names our {dataset}.
 
-    `stand_in`: {"workload": ..., "dataset": ...}, another task on which its claims are tested; it has no figures.
-    `studies`: names of studies that test its claims, whatever they train. Such a publication has no `workload`, no
-    `dataset`, and none of the keys that only figures need.
+    `stand_in`: {"workload": ..., "dataset": ...}, another task on which its claims are tested as well, although its
+    figures differ. `studies`: names of studies that test its claims, whatever they train. Such a publication has no
+    `workload`, no `dataset`, and none of the keys that only figures need.
     """
 
     name: str
@@ -198,7 +198,7 @@ class Publication:
 
 @cache
 def publications() -> tuple[Publication, ...]:
-    """All publications, by name."""
+    """List all publications, by name."""
     return tuple(read(path.parent) for path in sorted(PUBLICATIONS.glob(f"*/{DEFINITION}")))
 
 

@@ -25,7 +25,7 @@ Repeats = Mapping[Place, Mapping[int, float]]  # {(framework, batch size): {repe
 
 @dataclass(frozen=True)
 class Reproduced:
-    """What `section` measured of `metric`, one of the publication's metrics."""
+    """Values that `section` measured of `metric`, one of the publication's metrics."""
 
     section: Section
     publication: Publication
