@@ -58,9 +58,7 @@ class Claim:
 
     @property
     def verdict(self) -> str:
-        """Verdict: "upheld"; "violated" if sizes are slower, or at most negligibly faster; otherwise
-        "cannot be told".
-        """
+        """Verdict: "upheld"; "violated" if slower, or faster by less than the margin; else "cannot be told"."""
         return {"faster": "upheld", "cannot be told": self._told}.get(self._told, f"violated: {self._told}")
 
     @property
