@@ -30,10 +30,7 @@ ACCUMULATION, COOL_DOWN, DEVICES, DEVICE_ID = "accumulation", "cool-down", "devi
 
 @dataclass(frozen=True)
 class Condition:
-    """Conditions shared by all frameworks of a table.
-
-    `stated` are pairs (part, its words); the words are None where the trial does not report them.
-    """
+    """Conditions shared by all frameworks of a table. `stated` are (part, its words), None if not reported."""
 
     task: Task
     passes: Passes
@@ -273,10 +270,7 @@ def _gpu(result: TrialResult) -> dict[str, Any]:
 
 
 def _container(result: TrialResult) -> str | None:
-    """Describe the container around the worker, or around the runner as well.
-
-    Returns None if the trial should have had one and never started.
-    """
+    """Describe the container of worker or runner; None if the trial should have had one and never started."""
     container = result.machine.get("container")
     if isinstance(container, dict):
         return f"one for each trial, {container.get('engine')}"
