@@ -1,4 +1,4 @@
-"""What the stored files mean: tables, figures and a page, from results alone. Imports no framework and no runner."""
+"""Turn stored files into tables, figures and a page, from results alone. Imports no framework and no runner."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 
 def trials(*folders: str | Path) -> pd.DataFrame:
-    """A row for each trial and attempt of these results folders; columns: docs/columns.md. Raises load.ReportError."""
+    """Read the trials of these results folders, one row per attempt; columns: docs/columns.md. Raises
+    load.ReportError.
+    """
     from . import load, trial_rows  # whoever asks for a module of this package loads no other
 
     return trial_rows.frame(load.read(*map(Path, folders)))
@@ -22,7 +24,7 @@ def trials(*folders: str | Path) -> pd.DataFrame:
 def read(
     *folders: str | Path, columns: bool = False, target_accuracy: float | None = None, beside: Sequence[str] = ()
 ) -> ShownReport:
-    """As `build.report`: what a report says, which shows itself in a notebook. Raises load.ReportError."""
+    """Build a report, as `build.report`, that displays itself in a notebook. Raises load.ReportError."""
     from . import build, notebook
 
     return notebook.shown(build.report([Path(folder) for folder in folders], columns, target_accuracy, beside))

@@ -1,5 +1,5 @@
-"""python -m reports RESULTS...: tables, charts and the page from stored results; prints what was found.
-python -m reports check PATH...: what is wrong with stored results or logs.
+"""python -m reports RESULTS...: tables, charts and the page from stored results; prints the findings.
+python -m reports check PATH...: find faults in stored results or logs.
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ COMMANDS = {"check": check.main, "compare": compare.main, "publish": publish.mai
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit code: 0, or 2 where no report could be made, with one line on stderr; of a command: see there; 130 after
-    Ctrl-C.
+    """Run the command. Returns exit code 0, or 2 if no report is possible, with one line on stderr.
+
+    Returns 130 after Ctrl-C. Other commands have their own exit codes.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     output.keep_on()
@@ -55,7 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def run(arguments: list[str]) -> int:
-    """The exit code; as `main`."""
+    """Run without handling Ctrl-C; returns the exit code, as `main`."""
     if arguments and (command := COMMANDS.get(arguments[0])):
         return command(arguments[1:])
     options = _parser().parse_args(arguments)
@@ -103,7 +104,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _refuse_command_like(folder: Path) -> None:
-    """Raises ReportError for a folder that is not there and whose name is close to a command's."""
+    """Reject a missing folder whose name is close to a command's. Raises ReportError."""
     if not folder.exists() and (meant := close_to(str(folder), COMMANDS)):
         raise ReportError(f"unknown word {folder}{meant}")
 
@@ -141,5 +142,5 @@ def _parser() -> CommandLine:
 
 
 if __name__ == "__main__":
-    gc.disable()  # next to nothing of what is read goes before the end, and looking for what could is slow
+    gc.disable()  # little of what is read is freed before the end, and collecting garbage is slow
     sys.exit(main())

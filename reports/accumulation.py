@@ -1,4 +1,4 @@
-"""Updates made of several batches: what each way to split the same update saves in memory and costs in time."""
+"""Compare ways to split an update into several batches: what each saves in memory and costs in time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .table import Cell, Table
 
 NAME, TITLE = "accumulation", "Accumulation: updates of {images} images in parts"
 QUANTITIES = (SPEED, STEP_TIME, MEMORY, ALLOCATOR_PEAK)
-BESIDE_WHOLE = (STEP_TIME, MEMORY)  # told as parts of what the update costs in one batch, too
+BESIDE_WHOLE = (STEP_TIME, MEMORY)  # also shown as a ratio to the same update in one batch
 HOW = (
     "Each row is the same update, of {images} images, in parts that go through the network one after the other; the "
     "optimizer makes one step for all of them. Step time is that of an update. The last two columns are parts of what "
@@ -36,7 +36,7 @@ NORMALISED = (
 
 @dataclass(frozen=True)
 class Split:
-    """The trials of one framework that make an update of `accumulate` batches of this size."""
+    """Trials of one framework whose updates consist of `accumulate` batches of this size."""
 
     framework: str
     accumulate: int
@@ -47,14 +47,16 @@ class Split:
 
 @dataclass(frozen=True)
 class Shared:
-    """What rows of one table have in common; another framework's software is its own."""
+    """Conditions shared by the rows of one table; frameworks may differ in software."""
 
     condition: Condition
     images: int  # of an update
 
 
 def of_sections(sections: list[Section]) -> list[Table]:
-    """A table for each number of images that some framework made updates of in two ways or more, all else alike."""
+    """Build a table for each number of images per update that some framework split in two or more ways, all
+    else alike.
+    """
     groups: dict[Shared, dict[tuple[str, Software], list[Split]]] = {}
     for number, section in enumerate(sections, start=1):
         accumulate = section.condition.task.accumulate
@@ -73,7 +75,7 @@ def of_sections(sections: list[Section]) -> list[Table]:
 
 
 def remark(section: Section, stored: Stored) -> tuple[str, ...]:
-    """What must be known beside the conditions of a section whose network has BatchNorm; else nothing."""
+    """Return a note if the section accumulates batches and its network has BatchNorm; otherwise nothing."""
     if section.condition.task.accumulate == 1:
         return ()
     folders = dict(zip(map(id, stored.results), stored.folders, strict=True))
@@ -85,7 +87,7 @@ def remark(section: Section, stored: Stored) -> tuple[str, ...]:
 
 
 def _unsplit(condition: Condition) -> Condition:
-    """Without how the update is split."""
+    """Return the condition without the way the update is split."""
     stated = tuple(each for each in condition.stated if each[0] != ACCUMULATION)
     return replace(condition, task=replace(condition.task, accumulate=1), stated=stated)
 
@@ -120,12 +122,12 @@ def _cells(split: Split, condition: Condition) -> dict[Quantity, dict[str, Any]]
 
 
 def _figures(condition: Condition) -> dict[Quantity, FigureSpec]:
-    """What each quantity is on the device: all of them exist on every one."""
+    """Map each quantity to its figure on the device; all of them exist on every device."""
     return {quantity: spec for quantity in QUANTITIES if (spec := quantity.figure(condition))}
 
 
 def _part(cell: dict[str, Any], whole: dict[str, Any] | None) -> Cell:
-    """Of the whole's mean; a dash where one of both is unknown."""
+    """Ratio to the mean of the whole update; a dash if either is unknown."""
     if whole is None or not cell["n"] or not whole["n"]:
         return Cell(ABSENT)
     part = cell["mean"] / whole["mean"]
@@ -133,7 +135,7 @@ def _part(cell: dict[str, Any], whole: dict[str, Any] | None) -> Cell:
 
 
 def _tidy(splits: list[Split], cells: list[dict[Quantity, dict[str, Any]]]) -> pd.DataFrame:
-    """A row for each split and quantity."""
+    """Build a data frame with a row for each split and quantity."""
     rows = [
         {"framework": s.framework, "batch_size": s.batch_size, "accumulate": s.accumulate, "quantity": q.name, **each}
         for s, by_quantity in zip(splits, cells, strict=True)

@@ -1,4 +1,4 @@
-"""Attempts at a trial: those that were made before the newest, why they ended, and which one a report shows."""
+"""Read all attempts at a trial: earlier ones, why they ended, and which one a report shows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ UNREADABLE = "unreadable"
 
 @dataclass(frozen=True)
 class Attempt:
-    """One, with its result; else `error` says why that cannot be read, or is None where there is none."""
+    """An attempt with its result.
+
+    If there is none, `error` says why it cannot be read, or is None if no result exists.
+    """
 
     folder: Path
     result: TrialResult | None = None
@@ -39,14 +42,14 @@ class Attempt:
 
     @property
     def ended(self) -> str:
-        """In a word or two."""
+        """Outcome of the attempt, in a word or two."""
         if self.result is not None:
             return status_words(self.result.status)
         return UNREADABLE if self.error else NO_RESULT
 
     @property
     def reason(self) -> str:
-        """Of what is not ok."""
+        """Reason why an attempt is not ok."""
         if self.result is not None:
             return self.result.reason or ""
         return str(self.error) if self.error else "interrupted, or still running"
@@ -57,8 +60,10 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Attempts:
-    """At one trial, several, in their order. `shown` is the place of the one that the report shows: the newest with a
-    result that can be read; None where there is none.
+    """Several attempts at one trial, in order.
+
+    `shown` is the index of the one that the report shows: the newest with a readable result. It is None if there is
+    none.
     """
 
     trial: str
@@ -67,11 +72,11 @@ class Attempts:
 
     @property
     def place(self) -> str:
-        """ "2 of 3"."""
+        """Position of the shown attempt, as "2 of 3"."""
         return f"{0 if self.shown is None else self.shown + 1} of {len(self.every)}"
 
     def __str__(self) -> str:
-        """A sentence without its full stop: how often it was tried, and how the others ended."""
+        """Say how often it was tried and how the others ended, as a sentence without a full stop."""
         count = len(self.every)
         if self.shown is None:
             head = f"none of {counted(count, 'attempt')} has a result that can be read"
@@ -84,7 +89,7 @@ class Attempts:
 
 
 def read(folder: Path) -> Attempt:
-    """Of a trial's folder."""
+    """Read an attempt from a trial's folder."""
     path = folder / RESULT_FILE
     if not path.exists():
         return Attempt(folder)
@@ -96,7 +101,7 @@ def read(folder: Path) -> Attempt:
 
 
 def earlier(results: Path) -> dict[str, list[Attempt]]:
-    """{a trial's id: attempts before the newest, in their order}; none where a trial was only left out."""
+    """Return {a trial's id: attempts before the newest, in order}; leaves out attempts that were skipped."""
     folders = numbered.by_id(results / ATTEMPTS)
     found = {name: [each for path in paths if not _left_out(each := read(path))] for name, paths in folders.items()}
     return {name: attempts for name, attempts in found.items() if attempts}
@@ -107,28 +112,26 @@ def _left_out(attempt: Attempt) -> bool:
 
 
 def trial_id(folder: Path) -> str:
-    """Of the trial that an attempt's folder, the newest's or another, belongs to."""
-    rooms = ATTEMPTS, BLOCKS  # where earlier attempts lie; trials' own folders have no numbers
+    """Return the id of the trial that an attempt's folder belongs to, whether the newest or an earlier one."""
+    rooms = ATTEMPTS, BLOCKS  # folders of earlier attempts, which are numbered; folders of trials are not
     name = numbered.NUMBERED.fullmatch(folder.name) if folder.parent.name in rooms else None
     return name["id"] if name else folder.name
 
 
 def below_results(folder: Path) -> str:
-    """Of a trial or an attempt, without the path of the results folder, which is nobody's business."""
+    """Path of a trial or an attempt without the results folder, whose path stays private."""
     return f"{folder.parent.name}/{folder.name}"
 
 
 def ordinal(number: int) -> str:
-    """ "1st", "2nd", "11th"."""
+    """Format "1st", "2nd", "11th"."""
     ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{'th' if 10 < number % 100 < 14 else ending}"
 
 
 def table(trials: Iterable[Attempts]) -> Table | None:
-    """A row an attempt; None where every trial was tried once."""
-    shown = [
-        (each, number, attempt) for each in trials for number, attempt in enumerate(each.every, 1)
-    ]  # of every attempt
+    """Build a table with one row per attempt; None if every trial was tried once."""
+    shown = [(each, number, attempt) for each in trials for number, attempt in enumerate(each.every, 1)]
     if not shown:
         return None
     rows = tuple(

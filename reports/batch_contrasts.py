@@ -1,7 +1,8 @@
-"""Batch sizes of one framework beside each other: the speed at each as a ratio to that at a baseline, paired by repeat.
+"""Compare batch sizes of one framework: the speed at each as a ratio to that at a baseline, paired by repeat.
 
-The baseline is the one asked for. Without one the table appears where a section has neighbours, batch sizes that differ
-by less than NEIGHBOURS_PERCENT, as 127, 128 and 129: each beside the power of two among them, else the smallest.
+The baseline is the one asked for. Without one, the table appears if a section has neighbours. Neighbours are batch
+sizes that differ by less than NEIGHBOURS_PERCENT, as 127, 128 and 129. Each is compared with the power of two among
+them, otherwise with the smallest.
 """
 
 from __future__ import annotations
@@ -40,8 +41,10 @@ NO_PAIR = "no repeat has a speed at both batch sizes"
 
 @dataclass(frozen=True)
 class Contrast:
-    """One batch size of a framework beside the baseline. `shift`: logarithm of the ratio; NaN without a `pair` of
-    trials, and no `estimate` where one repeat is all there is. `p`: corrected.
+    """A batch size of a framework compared with the baseline.
+
+    `shift`: logarithm of the ratio; NaN if no repeat has both sizes. `estimate` is None if there is only one repeat.
+    `p`: corrected.
     """
 
     framework: str
@@ -55,28 +58,30 @@ class Contrast:
 
     @property
     def ratio(self) -> tuple[float, float, float]:
-        """With low and high, NaN where there is no interval."""
+        """Ratio with low and high, which are NaN without an interval."""
         interval = self.estimate.interval if self.estimate else (math.nan, math.nan)
         value, low, high = map(math.exp, (self.shift.value, *interval))
         return value, low, high
 
     @property
     def verdict(self) -> str:
-        """ "faster", "slower" or nothing."""
+        """Verdict: "faster", "slower" or ""."""
         if not self.p <= ERROR:
             return ""
         return "faster" if self.shift.value > 0 else "slower"
 
 
 def check(sections: Sequence[Section], baseline: int | None) -> None:
-    """Raises ReportError where no trial has the batch size that is asked for."""
+    """Check the baseline. Raises ReportError if no trial has that batch size."""
     sizes = sorted({result.spec.cell.batch_size for section in sections for result in section.results})
     if baseline is not None and baseline not in sizes:
         raise ReportError(f"--baseline-batch {baseline}: no trial has that batch size; there are {listed(sizes)}")
 
 
 def of_section(section: Section, baseline: int | None) -> list[Table]:
-    """One table, or none where nothing is asked for and there are no neighbours, or the baseline is not here."""
+    """Build the table; none if no baseline is given and no sizes are neighbours, or the baseline is not in this
+    section.
+    """
     sizes = sorted({batch_size for _, batch_size in tables.places(section)})
     baselines = neighbours(sizes) if baseline is None else {size: baseline for size in sizes if size != baseline}
     if baseline is not None and baseline not in sizes:
@@ -86,7 +91,7 @@ def of_section(section: Section, baseline: int | None) -> list[Table]:
 
 
 def neighbours(sizes: Iterable[int]) -> dict[int, int]:
-    """{batch size: the baseline that it stands beside}."""
+    """Map {batch size: the baseline that it is compared with}."""
     groups: list[list[int]] = []
     for size in sorted(sizes):
         near = groups and 100 * (size - groups[-1][-1]) < NEIGHBOURS_PERCENT * groups[-1][-1]
@@ -114,11 +119,11 @@ def _contrasts(section: Section, baselines: dict[int, int]) -> list[Contrast]:
     return made
 
 
-_Speeds = dict[tables.Place, dict[int, tuple[float, str]]]  # of each repeat: images/s, and the trial
+_Speeds = dict[tables.Place, dict[int, tuple[float, str]]]  # per repeat: images/s, and the trial
 
 
 def _speeds(section: Section) -> _Speeds:
-    """Of every place that was tried; a ratio needs a speed above 0."""
+    """Collect the speeds of every cell that was tried; a ratio needs a speed above 0."""
     spec = SPEED.figure(section.condition)
     assert spec is not None  # every device has one
     speeds: _Speeds = {}

@@ -1,4 +1,4 @@
-"""The best batch size of each framework: where it is fastest, what that takes, and where it is most accurate."""
+"""Show the best batch size of each framework: where it is fastest, with speed and memory, and where most accurate."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TIED = 'After "or": batch sizes that cannot be told from the first.'
 
 
 def table(section: Section) -> Table | None:
-    """A row a framework; None where no trial gave a speed."""
+    """Build a table with a row per framework; None if no trial gave a speed."""
     speeds, accuracies = (_by_framework(section, quantity) for quantity in (SPEED, ACCURACY))
     if not speeds:
         return None
@@ -74,7 +74,7 @@ def _place(best: Best | None, every: list[int]) -> Cell:
 
 
 def _cell(section: Section, quantity: Quantity, framework: str, best: Best | None) -> Cell:
-    """At the best batch size; without one what became of the framework's trials."""
+    """Return the cell at the best batch size; without one, how the framework's trials ended."""
     cells = tables.by_place(section, quantity)
     own = {size: cell for (name, size), cell in cells.items() if name == framework}
     if best is None:

@@ -1,4 +1,4 @@
-"""A Report from results folders: read, cut into sections, a chapter each."""
+"""Build a Report from results folders: read them, group them into sections, and write a chapter for each."""
 
 from __future__ import annotations
 
@@ -35,11 +35,12 @@ def report(
     beside: Sequence[str] = (),
     baseline_batch: int | None = None,
 ) -> Report:
-    """`columns`: sections of differing conditions stand side by side in one table, in columns of their own.
-    `target_accuracy`: there is a table of the time to it, too. `beside`: publications, by name, that are shown whether
-    the task fits them or not. `baseline_batch`: batch sizes are held against this one.
+    """Build a report.
 
-    Raises ReportError: a folder without results, or none that can be read, or none of the baseline.
+    `columns`: sections of differing conditions are shown side by side in one table, in separate columns.
+    `target_accuracy`: adds a table of the time to it. `beside`: publications, by name, that are shown whether the task
+    fits them or not. `baseline_batch`: batch sizes are compared with this one. Raises ReportError for a folder without
+    results, or if no result can be read, or none has the baseline.
     """
     stored = load.read(*folders)
     if not stored.results:
@@ -86,7 +87,7 @@ def report(
 
 
 def _of_folder(folder: Path, named: bool) -> list[Table | str]:
-    """The tables of a whole results folder, or a line for each that there is none of; `named` after the folder."""
+    """Build the tables of a whole results folder, or a line for each missing one; `named` after the folder."""
     ending = f", {folder}" if named else ""
     item = stable.table(folder)
     return [] if not item else [replace(item, title=item.title + ending) if isinstance(item, Table) else item]

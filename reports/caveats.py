@@ -1,4 +1,6 @@
-"""What a reader must know beside the tables: how many trials, which are not ok, and what these results cannot say."""
+"""State what a reader must know besides the tables: how many trials, which are not ok, and what the results cannot
+show.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ WORDING = "caveats"
 
 
 def tally(stored: Stored) -> str:
-    """ "27 trials: 26 ok, 1 timeout; 1 unreadable; 2 unfinished"."""
+    """Count trials, as "27 trials: 26 ok, 1 timeout; 1 unreadable; 2 unfinished"."""
     statuses = _by_status(stored.results)
     trials = counted(len(stored.results), "trial") + (f": {', '.join(statuses)}" if statuses else "")
     tried = [f"{len(stored.attempts)} tried more than once"] if stored.attempts else []
@@ -37,7 +39,7 @@ def tally(stored: Stored) -> str:
 
 
 def lists(stored: Stored, replaced: Sequence[Replaced]) -> dict[str, tuple[str, ...]]:
-    """{what: a line each}: every trial that is not ok or not shown, and every check that failed."""
+    """List {problem: a line each}: every trial that is not ok or not shown, and every check that failed."""
     problems = {
         "Still being written: what is not finished is not in this report": map(str, stored.in_use),
         "Trials that are not ok": (
@@ -71,7 +73,7 @@ def lists(stored: Stored, replaced: Sequence[Replaced]) -> dict[str, tuple[str, 
 
 
 def _measured(result: TrialResult) -> str:
-    """What an unverified trial measured, and what to do next; empty for another one, and where it measured nothing."""
+    """Say what an unverified trial measured, and what to do next; empty for other trials, or if it measured nothing."""
     figures = [
         f"{spec.label.lower()} {value * spec.factor:.4g} {spec.unit}"
         for spec in (SPEED, HOST_MEMORY, ACCURACY)
@@ -83,8 +85,9 @@ def _measured(result: TrialResult) -> str:
 
 
 def not_verified(stored: Stored, sections: Sequence[Section], main: int | None) -> tuple[str, ...]:
-    """What these results cannot say, a sentence each. `main` is the place of the section that the findings are of; None
-    without any ok trial.
+    """Say what these results cannot show, a sentence each.
+
+    `main` is the index of the section that the findings describe; None without any ok trial.
     """
     ok = [result for result in stored.results if result.status is Status.OK]
     sentences = []
@@ -109,7 +112,7 @@ def not_verified(stored: Stored, sections: Sequence[Section], main: int | None) 
 
 
 def _doubtful_images(results: Sequence[TrialResult]) -> list[str]:
-    """A sentence for each data set whose images make its accuracies doubtful."""
+    """Write a sentence for each data set whose images make its accuracies doubtful."""
     sentences = {}
     for result in results:
         source, name = result.spec.task.source, result.spec.task.dataset
@@ -119,8 +122,9 @@ def _doubtful_images(results: Sequence[TrialResult]) -> list[str]:
 
 
 def not_run(results: Sequence[TrialResult]) -> list[str]:
-    """Phrases: what a study of ours asks for and was not run, for it was stopped or an option left it out; what is
-    stored cannot tell which.
+    """Describe in phrases what one of our studies asks for and was not run.
+
+    Either the run was stopped or an option left it out; the results do not show which.
     """
     lacking = []
     for name in studies():
@@ -138,13 +142,17 @@ def not_run(results: Sequence[TrialResult]) -> list[str]:
 
 
 def foreign_percent(result: TrialResult) -> float | None:
-    """The most that other processes took of the cores, in the window or in the epochs; None where both are unknown."""
+    """Largest share of the cores that other processes took, in the window or in the epochs; None if both
+    are unknown.
+    """
     return largest_share(result.figures)
 
 
 def _doubts(ok: Sequence[TrialResult]) -> dict[str, int]:
-    """{what may be wrong with an ok trial: how many it is said of}: held against nothing, against other frameworks
-    alone, or not looked at; figures of the steady window that are worth less.
+    """Count {doubt about ok trials: number of trials}.
+
+    Such trials were compared with nothing, compared only with other frameworks, or not checked. Other doubts are about
+    figures of the steady window that are less reliable.
     """
     own_code = sum(result.spec.task.own_code is not None for result in ok)
     checks = [{check.name: check for check in r.checks} for r in ok if r.spec.task.own_code is None]
@@ -168,16 +176,16 @@ def _doubts(ok: Sequence[TrialResult]) -> dict[str, int]:
 
 
 def disturbed(shares: Iterable[float | None]) -> int:
-    """How many of `foreign_percent` are more than is tolerated."""
+    """Count the values of `foreign_percent` above the tolerance."""
     return sum(share is not None and share > TOLERATED_PERCENT for share in shares)
 
 
 def _by_status(results: Iterable[TrialResult]) -> list[str]:
-    """ "26 ok", "1 timeout"."""
+    """Count results by status, as "26 ok", "1 timeout"."""
     return [f"{number} {status_words(status)}" for status, number in Counter(r.status for r in results).most_common()]
 
 
 def _without_result(stored: Stored) -> list[str]:
-    """ "1 unreadable", "2 unfinished"."""
+    """Count trials without a result, as "1 unreadable", "2 unfinished"."""
     numbers = {"unreadable": len(stored.unreadable), "unfinished": len(stored.unfinished)}
     return [f"{number} {what}" for what, number in numbers.items() if number]

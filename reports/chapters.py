@@ -1,4 +1,4 @@
-"""The chapter of one section: its tables and charts; and the tables over several sections, side by side."""
+"""Build the chapter of one section, its tables and charts, and the tables that compare several sections."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def chapter(
     with_quantities: bool,
     baseline_batch: int | None = None,
 ) -> Chapter:
-    """Without the quantities where they stand side by side with those of other sections."""
+    """Build a chapter; it has no tables of the quantities if those are shown side by side with other sections."""
     parts: list[Table | str] = []
     front = best.table(section) if section.results and with_quantities else None
     parts += [front] if front else []
@@ -61,7 +61,7 @@ def chapter(
 
 
 def _as_busy(section: Section) -> bool:
-    """Whether usage is the same over the busy samples alone, in every cell."""
+    """True if usage over the busy samples equals the usage in every cell."""
     whole, busy = (tables.by_place(section, quantity) for quantity in (USAGE, USAGE_BUSY))
     return any(cell["n"] for cell in busy.values()) and all(
         tables.shown(cell, USAGE.decimals, 0).text == tables.shown(busy[place], USAGE.decimals, 0).text
@@ -70,13 +70,13 @@ def _as_busy(section: Section) -> bool:
 
 
 def letters(count: int) -> list[str]:
-    """A to Z, A2 to Z2, ..."""
+    """List A to Z, A2 to Z2, ..."""
     every = string.ascii_uppercase
     return [every[place % 26] + (str(place // 26 + 1) if place >= 26 else "") for place in range(count)]
 
 
 def side_by_side(named: dict[str, Section], quantities: Sequence[Quantity]) -> list[Table | str]:
-    """One table for each quantity, a batch size of each section in a column of its own.
+    """Build one table per quantity, with a separate column for each batch size of each section.
 
     `named` is {letter: section}. Nothing is averaged over sections.
     """

@@ -1,4 +1,4 @@
-"""A chart of a report, once for print (drawing/figures.py) and for the page: series and labels, no drawing."""
+"""Describe a chart once, for print (drawing/figures.py) and for the page: series and labels, no drawing."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from .table import Theme
 
 
 class Kind(StrEnum):
-    """What a series is; each has a look of its own."""
+    """Kind of a series; each kind has its own look."""
 
     MEASURED = "measured"
     PUBLISHED_TABLE = "published-table"
     PUBLISHED_CHART = "published-chart"
     FIT = "fit"
     PART = "part"  # of the memory: stacked
-    PART_LINE = "part-line"  # the same where a stack would hide it
+    PART_LINE = "part-line"  # the same, where a stack would hide it
 
 
 PARTS = (Kind.PART, Kind.PART_LINE)
 
 
 class Scale(StrEnum):
-    """Of the axis below."""
+    """Scale of the horizontal axis."""
 
     LOG = "log"  # base 2
     LINEAR = "linear"
-    ORDINAL = "ordinal"  # every place as far from the next
+    ORDINAL = "ordinal"  # evenly spaced positions
 
 
 NOT_FROM_ZERO = "axis does not start at 0"
@@ -37,10 +37,10 @@ SCALE_NAMES = {Scale.LOG: "logarithmic", Scale.ORDINAL: "one place each"}
 
 @dataclass(frozen=True)
 class Series:
-    """`x`, `y` and, unless empty, `low`, `high` and `trials` are of one length. None in `y` is a gap.
+    """A series; `x`, `y` and, unless empty, `low`, `high` and `trials` have the same length.
 
-    `low` and `high` are the ends of the bar at a point; `trials` the ids behind it. `key` gives colour and marker: a
-    framework's name or a part's.
+    None in `y` is a gap. `low` and `high` are the ends of the bar at a point; `trials` are the ids it was computed
+    from. `key` gives colour and marker: a framework's name or a part's.
     """
 
     label: str
@@ -55,27 +55,27 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes. `title` is "" where the chart has one panel."""
+    """One pair of axes. `title` is "" if the chart has one panel."""
 
     title: str
     series: tuple[Series, ...]
 
     @property
     def stacked(self) -> tuple[Series, ...]:
-        """The parts that lie upon each other."""
+        """Parts that are stacked."""
         return tuple(series for series in self.series if series.kind is Kind.PART)
 
 
 @dataclass(frozen=True)
 class Chart:
-    """`x_name` says nothing about the scale. `full_scale` is the top of the value axis; None = the data decide.
-    `from_zero`: it starts at 0, so that a height is an amount; else above it where the data use little of it.
+    """A chart. `x_name` does not mention the scale. `full_scale` is the top of the value axis; None = the data decide.
 
-    `alt` says in a sentence or two, from the data, what is to be seen; `caption` how to read it, `provenance`
-    where its numbers are from: the same for all charts of a chapter.
+    `from_zero`: the value axis starts at 0, so that a height is an amount. Without it, the axis may start higher. `alt`
+    says in a sentence or two, from the data, what the chart shows. `caption` says how to read it. `provenance` says
+    where its numbers come from, the same for all charts of a chapter.
     """
 
-    name: str  # its files' stem, unique within a chapter
+    name: str  # stem of its files, unique within a chapter
     title: str
     x_name: str
     y_label: str
@@ -86,26 +86,26 @@ class Chart:
     x_scale: Scale = Scale.LOG
     full_scale: float | None = None
     from_zero: bool = True
-    y_log: bool = False  # only where every value is more than 0
+    y_log: bool = False  # only if every value is above 0
     theme: Theme = Theme.RUN
 
     @property
     def series(self) -> tuple[Series, ...]:
-        """Those of all panels."""
+        """Series of all panels."""
         return tuple(series for panel in self.panels for series in panel.series)
 
     @property
     def frameworks(self) -> set[str]:
-        """The keys of what is no part."""
+        """Keys of all series that are not parts."""
         return {series.key for series in self.series if series.kind not in PARTS}
 
     @property
     def x_label(self) -> str:
-        """`x_name` and what the axis is, where that is not plain."""
+        """Name of the axis, with its scale unless that is linear."""
         scale = SCALE_NAMES.get(self.x_scale)
         return f"{self.x_name} ({scale})" if scale else self.x_name
 
     @cached_property
     def places(self) -> tuple[float, ...]:
-        """Every x, in their order."""
+        """Sorted x values of all series."""
         return tuple(sorted({x for series in self.series for x in series.x}))

@@ -1,4 +1,4 @@
-"""The conditions of a section in words: heading, list, caption of a chart."""
+"""Describe the conditions of a section in words: heading, list, caption of a chart."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .frameworks import display_name, ordered
 from .reference_words import REFERENCE
 from .training_text import accumulation_label, optimizer_label
 
-# Parts that are told where they are something else.
+# Parts that are named only where a section differs from this.
 SELDOM = {
     "network": "of the catalogue",
     "augmentation": "none",
@@ -31,7 +31,7 @@ NOT_REPORTED, ABSENT = "not reported", "\N{EN DASH}"
 
 
 def described(condition: Condition) -> dict[str, str]:
-    """Every part of a condition in words, for reading and for telling sections apart."""
+    """Return every part of a condition in words, for reading and for distinguishing sections."""
     on_cpu = condition.placement.device_kind == "cpu"
     unknown = {"processor": f"model {NOT_REPORTED}"}
     words = {part: stated or unknown.get(part, NOT_REPORTED) for part, stated in condition.stated}
@@ -42,8 +42,9 @@ def described(condition: Condition) -> dict[str, str]:
 
 
 def headings(sections: list[Section]) -> list[str]:
-    """A line each: model, data and kind of device, and whatever sets it apart from the others: the name of its series
-    where that does.
+    """Build one line per section: model, data, kind of device, and whatever distinguishes it from the others.
+
+    The name of its series is used if that suffices.
     """
     names = list(map(series.name_of, sections))
     if all(names) and len(names) == len(set(names)) > 1:
@@ -72,8 +73,9 @@ def headings(sections: list[Section]) -> list[str]:
 
 
 def software_words(section: Section, frameworks: Iterable[str] | None = None) -> dict[str, str]:
-    """{"PyTorch version": ...}: every part of these frameworks' software, of all where None; CUDA and cuDNN on a GPU
-    alone.
+    """Return {"PyTorch version": ...}: every part of these frameworks' software, of all of them if None.
+
+    CUDA and cuDNN appear on a GPU only.
     """
     words: dict[str, str | None] = {}
     for framework in ordered(section.software) if frameworks is None else frameworks:
@@ -88,7 +90,7 @@ def software_words(section: Section, frameworks: Iterable[str] | None = None) ->
 
 
 def setting(section: Section) -> str:
-    """Model, data, device, software, batch sizes, training, repeats."""
+    """Describe model, data, training, batch sizes, repeats, device and software in a line."""
     condition, results = section.condition, section.every
     model = condition.device_model or "(model not reported)"
     on_cpu = condition.placement.device_kind == "cpu"
@@ -113,7 +115,9 @@ def setting(section: Section) -> str:
 
 
 def conditions_list(section: Section) -> list[str]:
-    """What was run, by which software, on which machine, when, by which version of this suite: sentences."""
+    """Describe in sentences what was run, with which software, on which machine, when, and by which version of this
+    suite.
+    """
     words, results = described_with_columns(section), section.every
     software = software_words(section)
     machine = [
@@ -141,20 +145,20 @@ def conditions_list(section: Section) -> list[str]:
 
 
 def _packages(results: Iterable[TrialResult]) -> str:
-    """Where the package versions are to be found, or whose are not."""
+    """Say where the package versions are listed, or which frameworks did not report them."""
     silent = ordered(result.spec.cell.framework for result in results if not package_versions(result))
     whose = f" by {', '.join(map(display_name, silent))}" if silent else ""
     return f"package versions not reported{whose}" if silent else 'package versions under "What the workers reported"'
 
 
 def package_versions(result: TrialResult) -> dict[str, Any]:
-    """{package: version}; empty where the worker reported none."""
+    """Return {package: version}; empty if the worker reported none."""
     packages = result.facts.get("packages")
     return packages if isinstance(packages, dict) else {}
 
 
 def provenance(section: Section) -> str:
-    """Device, versions, data set, optimizer, load, commit, date; plain text."""
+    """Describe device, versions, data set, optimizer, load, commit and date in plain text."""
     words, results = described_with_columns(section), section.every
     versions = ", ".join(_version(framework, section) for framework in ordered(section.software))
     on_gpu = section.condition.placement.device_kind == "cuda"
@@ -174,7 +178,7 @@ def provenance(section: Section) -> str:
 
 
 def described_with_columns(section: Section) -> dict[str, str]:
-    """Every part of its condition in words; of profile, precision and TF32 what each column has where they differ."""
+    """Describe every part of the condition; profile, precision and TF32 per column where columns differ."""
     words, said = described(section.condition), [mode_said(result) for result in section.every]
     profiles, precisions = ({getattr(mode, part) for mode in said} for part in ("profile", "precision"))
     return words | {
@@ -185,7 +189,9 @@ def described_with_columns(section: Section) -> dict[str, str]:
 
 
 def _of_columns(values: dict[str, str], usual: str) -> str:
-    """Each value once, of {what columns say: what they have}; behind one that not all have, the columns that do."""
+    """Join the distinct values of {column label's mode: value}; a value that only some columns have is followed by
+    them.
+    """
     columns: dict[str, list[str]] = {}
     for column in sorted(values, key=lambda column: (column != usual, column)):
         columns.setdefault(values[column], []).append(column)
@@ -198,7 +204,7 @@ def _of_columns(values: dict[str, str], usual: str) -> str:
 
 
 def _noise_range(results: Iterable[TrialResult]) -> str:
-    """ "2.1 to 3.4 % apart"; empty where no result says it, as older ones."""
+    """Format "2.1 to 3.4 % apart"; empty if no result reports it, as in older ones."""
     spreads = [result.machine.get("noise_spread_percent") for result in results]
     known = sorted({f"{spread:.1f}" for spread in spreads if isinstance(spread, int | float)}, key=float)
     return f"{' to '.join(dict.fromkeys((known[0], known[-1])))} % apart" if known else ""
@@ -209,19 +215,19 @@ def _on_off(told: Any) -> str | None:
 
 
 def _throttled(results: Sequence[TrialResult]) -> str:
-    """ "2 of 27 trials"; empty where there is none, or no kernel told."""
+    """Format "2 of 27 trials"; empty if there is none, or no kernel reported it."""
     hot = sum(bool(result.machine.get("throttled")) for result in results)
     return f"{hot} of {counted(len(results), 'trial')}" if hot else ""
 
 
 def dates(results: Iterable[TrialResult]) -> str:
-    """ "2025-11-21" or "2025-11-21 to 2025-11-23"."""
+    """Format "2025-11-21" or "2025-11-21 to 2025-11-23"."""
     days = sorted(started(result).date().isoformat() for result in results)
     return days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}"
 
 
 def distinct(values: Iterable[Any]) -> str:
-    """What was told, each once; "" if nothing was. More than one is seen at once: "a / b"."""
+    """Join the distinct reported values, "a / b"; "" if nothing was reported."""
     texts = (value if isinstance(value, str) else json.dumps(value) for value in values if value is not None)
     return " / ".join(dict.fromkeys(texts))
 
@@ -244,7 +250,7 @@ def _gib(count: Any) -> str | None:
 
 
 def _load_range(results: Iterable[TrialResult]) -> str:
-    """Of the last minute, over all trials."""
+    """Format the range of load averages over the last minute, over all trials."""
     stored = [result.machine.get("load_average_before") for result in results]
     loads = [load for load in stored if isinstance(load, int | float)]
     return f"{min(loads):.2f} to {max(loads):.2f}" if loads else ""

@@ -1,4 +1,4 @@
-"""What two trials must share before they may stand in one table, and the sections that follow from it."""
+"""Define the conditions that trials of one table must share, and group trials into sections by them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ACCUMULATION, COOL_DOWN, DEVICES, DEVICE_ID = "accumulation", "cool-down", "devi
 
 @dataclass(frozen=True)
 class Condition:
-    """What all frameworks of a table share. `stated` are (part, its words), None where the trial does not say."""
+    """Conditions shared by all frameworks of a table. `stated` are (part, its words), None if not reported."""
 
     task: Task
     passes: Passes
@@ -39,19 +39,19 @@ class Condition:
 
     @property
     def sorted_by(self) -> list[list[str | float]]:
-        """The order of sections: numbers by their size, 2 before 16."""
+        """Sort key of sections; numbers sort by size, 2 before 16."""
         texts = (*map(str, (self.task, self.passes, self.placement)), *(str(words) for _, words in self.stated))
         return [[float(part) if place % 2 else part for place, part in enumerate(NUMBER.split(text))] for text in texts]
 
     @property
     def device_model(self) -> str | None:
-        """Of the processor, or of the GPU of a trial on one."""
+        """Model of the processor, or of the GPU for a trial on one."""
         return dict(self.stated)["device"]
 
 
 @dataclass(frozen=True)
 class Software:
-    """What all trials of one framework in a table share; another framework's is its own. None = does not say."""
+    """Software shared by all trials of one framework in a table; frameworks may differ. None = not reported."""
 
     environment: str
     version: str | None
@@ -66,14 +66,14 @@ NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e[-+]?\d+)?)")
 Shared = TypeVar("Shared", Condition, Software)
 
 
-@dataclass(frozen=True, eq=False)  # hashed by identity: what follows from it is kept, not computed again
+@dataclass(frozen=True, eq=False)  # hashed by identity, so that cached values are not computed again
 class Section:
-    """The trials of one condition, one for each (framework, batch size, repeat), each framework in one software.
+    """Trials of one condition, at most one for each (framework, batch size, repeat). Each framework has one software.
 
-    `by_default` are those with the framework's own allocator policy: they tell the policy's memory and nothing else.
-    `attempts`: of a result (by its `id()`) that is not the first attempt, or not the newest, what became of the others.
-    `beside`: publications that a reader asked for by name, whether they fit or not.
-    `runs`: of a result (by its `id()`) the number of its run, where several runs of one study are read together.
+    `by_default` are trials with the framework's default allocator policy; only their memory is shown. `attempts`: for a
+    result (by its `id()`) with other attempts, what became of those. `beside`: publications that a reader asked for by
+    name, whether they fit or not. `runs`: for a result (by its `id()`) the number of its run, where several runs of one
+    study are read together.
     """
 
     condition: Condition
@@ -86,12 +86,12 @@ class Section:
 
     @cached_property
     def default(self) -> Section:
-        """Of the trials with the framework's own policy."""
+        """Section of the trials with the framework's default policy."""
         return replace(self, results=self.by_default, by_default=())
 
     @property
     def every(self) -> tuple[TrialResult, ...]:
-        """The trials of both allocator policies."""
+        """Trials of both allocator policies."""
         return self.results + self.by_default
 
 
@@ -104,7 +104,7 @@ class Replaced:
 
 
 def condition_of(result: TrialResult) -> Condition:
-    """Conditions of a stored result; None for what it does not report."""
+    """Return the conditions of a stored result; a part is None if it was not reported."""
     spec = result.spec
     own, said = spec.task, mode_said(result)
     task = replace(
@@ -118,7 +118,7 @@ def condition_of(result: TrialResult) -> Condition:
 
 
 def mode_said(result: TrialResult) -> Mode:
-    """What its column says of how it trained; of a label that only looks so, nothing."""
+    """Return the mode named in the trial's column label, if the trial did train in that mode."""
     said, task = mode_of(result.spec.cell.framework), result.spec.task
     return Mode(
         said.profile if said.profile == task.profile else DEFAULT,
@@ -127,22 +127,22 @@ def mode_said(result: TrialResult) -> Mode:
 
 
 def _network(task: Task) -> str:
-    """Digest of a network that is not the catalogue's of its name; "" for the catalogue's."""
+    """Digest of a network that differs from the catalogue's network of that name; "" if it does not differ."""
     return "" if task.network == _of_catalogue(task.workload) else task.network
 
 
-@cache  # a report asks it twice a trial
+@cache  # a report asks for it twice per trial
 def _of_catalogue(name: str) -> str:
     return network.digest(WORKLOADS[name]) if name in WORKLOADS else ""
 
 
 def model_words(task: Task) -> str:
-    """Its name, with what must stand beside it wherever it is read."""
+    """Name of the model, with the note that must accompany it everywhere."""
     return f"{task.workload} ({OWN_CODE})" if task.own_code else task.workload
 
 
 def _stated(result: TrialResult, profile: str, said: Mode) -> dict[str, str | None]:
-    """Every part of a condition in words, in the order in which they are listed; what its column says is in none."""
+    """Describe every part of a condition, in display order; leaves out what the column label says."""
     spec, machine, precision = result.spec, result.machine, result.facts.get("precision")
     task, passes, placement = spec.task, spec.passes, spec.placement
     tf32 = result.facts.get("tf32") is True and said.precision != TF32
@@ -185,7 +185,7 @@ def _stated(result: TrialResult, profile: str, said: Mode) -> dict[str, str | No
 
 
 def software_of(result: TrialResult) -> Software:
-    """Versions and kernels of the worker, from its facts; None for what it did not tell."""
+    """Return the worker's versions and kernels, from its facts; None for what was not reported."""
     facts, digest = result.facts, None
     packages = facts.get("packages")
     if isinstance(packages, dict) and packages:
@@ -197,10 +197,10 @@ def software_of(result: TrialResult) -> Software:
 
 
 def sections(results: Iterable[TrialResult], runs: Mapping[int, int] = NO_RUNS) -> tuple[list[Section], list[Replaced]]:
-    """Every result is either in exactly one section or among the replaced; `runs` as in `Section`.
+    """Group results into sections; each result is in exactly one section or among the replaced.
 
-    Where the trials of one condition hold a framework in several softwares, the newest of each framework stand
-    together, then the newest but one, and so on.
+    `runs` as in `Section`. If a framework has several softwares in one condition, the newest of each framework form one
+    section. The second newest form the next section, and so on.
     """
     groups: dict[Condition, list[TrialResult]] = {}
     for result, condition in _completed(sorted(results, key=started), condition_of):
@@ -222,7 +222,7 @@ def sections(results: Iterable[TrialResult], runs: Mapping[int, int] = NO_RUNS) 
 
 
 def _layers(by_time: list[TrialResult]) -> list[tuple[dict[str, Software], list[TrialResult]]]:
-    """The trials of one condition, cut so that each framework has one software in each part; the newest part first."""
+    """Split the trials of one condition so that each framework has one software per part; newest part first."""
     layers: list[tuple[dict[str, Software], list[TrialResult]]] = []
     for framework in dict.fromkeys(result.spec.cell.framework for result in by_time):
         of_software: dict[Software, list[TrialResult]] = {}
@@ -237,7 +237,7 @@ def _layers(by_time: list[TrialResult]) -> list[tuple[dict[str, Software], list[
 
 
 def _parts(shared: Condition | Software) -> dict[str, Any]:
-    """Those that are known."""
+    """Parts that are known."""
     parts = vars(shared) | (dict(shared.stated) if isinstance(shared, Condition) else {})
     return {name: value for name, value in parts.items() if value is not None and name != "stated"}
 
@@ -245,8 +245,10 @@ def _parts(shared: Condition | Software) -> dict[str, Any]:
 def _completed(
     results: list[TrialResult], shared_by: Callable[[TrialResult], Shared]
 ) -> list[tuple[TrialResult, Shared]]:
-    """Each with what it shares with others. A trial that died early told less: it joins the one that it can belong to,
-    if there is one; those that are ok or told all stand for themselves.
+    """Pair each trial with what it shares with others.
+
+    A trial that failed early reported less. It joins the only complete group that fits, if there is exactly one. Trials
+    that are ok or reported everything keep their own group.
     """
     pairs = [(result, shared_by(result)) for result in results]
     complete = {shared for result, shared in pairs if result.facts}
@@ -260,15 +262,15 @@ def _completed(
 
 
 def _gpu(result: TrialResult) -> dict[str, Any]:
-    """What the machine told of the trial's GPU; empty on a CPU, and where nothing was told."""
+    """Facts that the machine reported about the trial's GPU; empty on a CPU or if nothing was reported."""
     gpus = result.machine.get("gpus")
     known = [gpu for gpu in gpus if isinstance(gpu, dict)] if isinstance(gpus, list) else []
-    device = result.spec.placement.device  # of a sweep: the machine told of the one that was given
+    device = result.spec.placement.device  # in a sweep, the machine reported the assigned device
     return next((gpu for gpu in known if device in (ANY_GPU, gpu.get("uuid"))), {})
 
 
 def _container(result: TrialResult) -> str | None:
-    """Around the worker alone, or around the runner, too. None where it was meant to have one, and never started."""
+    """Describe the container of worker or runner; None if the trial should have had one and never started."""
     container = result.machine.get("container")
     if isinstance(container, dict):
         return f"one for each trial, {container.get('engine')}"
@@ -278,7 +280,7 @@ def _container(result: TrialResult) -> str | None:
 
 
 def _measurement(machine: dict[str, Any]) -> str | None:
-    """The version of the runner's way of measuring or, of a result older than these, a digest of all of its code."""
+    """Version of the runner's measurement; for older results a digest of all its code."""
     version = machine.get("measurement_version")
     return _text(machine.get("runner_digest")) if version is None else f"measurement version {version}"
 

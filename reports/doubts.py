@@ -1,4 +1,4 @@
-"""Reasons to doubt the value of a cell, which become its footnotes."""
+"""Find reasons to doubt the value of a cell, which become its footnotes."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from workloads.records.figures import (
 )
 from workloads.records.result import TrialResult
 
-TOLERATED_PERCENT = 10.0  # of the cores, taken by others
+TOLERATED_PERCENT = 10.0  # of the cores, taken by other processes
 NOISY_ABOVE_PERCENT = 3.0
 SPEEDS = (SPEED, STEP_TIME)
-# That a framework was made to wait cannot be proven. What waiting looks like is said at its speed. None of 765
-# published trials on CPUs is beyond either bound: the 95th percentile of a trial's calls is at most 2.0 times their
-# median, and usage at least 1.2 times that of one busy thread.
+# Deliberate waiting in a framework cannot be proven; its signs are reported with the speed. None of 765 published
+# trials on CPUs exceeds either bound: the 95th percentile of a trial's calls is at most 2.0 times their median, and
+# usage at least 1.2 times that of one busy thread.
 UNEVEN_ABOVE, IDLE_BELOW = 2.5, 0.8
 
 
@@ -65,7 +65,7 @@ DOUBTS_IN_WORDS = {
 
 
 def doubts(known: list[tuple[TrialResult, Figure]], spec: FigureSpec, cv_percent: float) -> dict[Doubt, str]:
-    """Reasons to doubt the value of these trials, each with its sentence."""
+    """Return the reasons to doubt the value of these trials, each with its sentence."""
     results = [result for result, _ in known]
     foreign = [foreign_percent(result, spec) or 0.0 for result in results]
     steps = [step for result in results if (step := value_of(result.figures, DIVERGED_STEP)) is not None]
@@ -106,9 +106,9 @@ def _is_idle(result: TrialResult) -> bool:
 
 
 def foreign_percent(result: TrialResult, spec: FigureSpec) -> float | None:
-    """The share of the cores that other processes took while this figure was measured; None where it is unknown.
+    """Share of the cores that other processes took while this figure was measured; None if unknown.
 
-    Results that were stored before the epochs had a share of their own tell the steady window's.
+    Older results have no separate share for the epochs, so the steady window's is used.
     """
     in_window, in_epochs = (value_of(result.figures, share) for share in (FOREIGN_CPU, FOREIGN_CPU_EPOCHS))
     return in_window if spec.windowed or in_epochs is None else in_epochs

@@ -1,4 +1,4 @@
-"""The files of a report: report.md, the page, every table and chart in the formats asked for."""
+"""Write the files of a report: report.md, the page, every table and chart in the formats asked for."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FORMATS = ("html", *OF_TABLES, *OF_CHARTS)
 USUAL = ("html", "md", "csv", "png", "svg")
 RULES = Path(__file__).parent.parent / "RULES.md"
 MAIN = ("report.html", "report.md")
-LIST_FILE = "FILES.txt"  # what a report consists of; the next one into the same folder removes it first
+LIST_FILE = "FILES.txt"  # the report's files; the next report into the same folder removes them first
 
 
 def write(
@@ -48,11 +48,11 @@ def write(
     charts: Collection[str] | None = None,
     layout: Layout = sizes.USUAL,
 ) -> list[Path]:
-    """Write the report into `out`, and nothing of an earlier one stays there; returns its main files.
+    """Write the report into `out` and remove an earlier one; returns its main files.
 
-    `formats` are some of FORMATS; `marks` are sentences that report.md and the page show before all else; `charts` are
-    the stems of the pictures that are drawn, None for all, and `layout` is theirs. Raises ReportError: no rules to
-    bring along, or `out` not writable.
+    `formats` are some of FORMATS. `marks` are sentences placed first in report.md and the page. `charts` are the stems
+    of the pictures to draw, None for all, and `layout` is theirs. Raises ReportError if the rules are missing, or `out`
+    is not writable.
     """
     rules = _rules()
     try:
@@ -73,7 +73,7 @@ def write(
 
 
 def write_rules(out: Path) -> None:
-    """A report goes with its rules. Raises ReportError for none to bring along, OSError."""
+    """Write the rules, which belong to each report. Raises ReportError if they are missing, and OSError."""
     (out / RULES.name).write_bytes(_rules())
 
 
@@ -87,10 +87,13 @@ def _rules() -> bytes:
 
 @contextmanager
 def by_itself(out: Path) -> Iterator[None]:
-    """One report at a time goes into a folder: runs on two devices that share one end with one each."""
+    """Lock the folder so that only one report is written into it at a time.
+
+    Two runs on different devices that share the folder each end with a report.
+    """
     folder = os.open(out, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        with suppress(OSError):  # a file system that cannot lock a folder, as NFS
+        with suppress(OSError):  # some file systems, such as NFS, cannot lock a folder
             fcntl.flock(folder, fcntl.LOCK_EX)
         yield
     finally:
@@ -114,7 +117,7 @@ def _write(
     pictures = _pictures(report, charts) if kinds else {}
     cores = len(os.sched_getaffinity(0))
     forked = multiprocessing.get_context("fork")
-    # Processes, for drawing is most of a report's time.
+    # Processes, because drawing takes most of a report's time.
     with ProcessPoolExecutor(min(cores, len(pictures)) or 1, forked, _draw_for, (os.getpid(),)) as pool:
         drawn = [pool.submit(figures.draw, chart, out / stem, kinds, layout) for chart, stem in pictures.values()]
         if "html" in formats:
@@ -127,8 +130,10 @@ def _write(
 
 
 def _draw_for(reporter: int) -> None:
-    """Drawing ends with the process that asked for it. A drawing goes with what it holds; the report, which the
-    processes share, is not looked through for it.
+    """Prepare a process that draws charts.
+
+    It ends with the process that started it. Garbage collection frees its drawings, but skips the report, which the
+    processes share.
     """
     lifeline.die_with_parent(reporter)
     gc.freeze()
@@ -136,9 +141,9 @@ def _draw_for(reporter: int) -> None:
 
 
 def _tables(report: Report) -> Iterator[Placed]:
-    """Every table with a stem of its own; those of several chapters are numbered."""
+    """Yield every table with a unique stem; those of several chapters are numbered."""
     several = len(report.chapters) > 1
-    lettered = zip(report.legend, report.chapters, strict=False)  # no letters without tables side by side
+    lettered = zip(report.legend, report.chapters, strict=False)  # no letters if there are no tables side by side
     legend = tuple(f"{letter}: {line}" for letter, chapter in lettered for line in chapter.conditions)
     for table in report.beside:
         yield Placed(table, table.name, legend)
@@ -166,7 +171,7 @@ def _write_tables(report: Report, out: Path, formats: Sequence[str]) -> None:
 
 
 def write_table(placed: Placed, file: Path, kind: str) -> None:
-    """In one format."""
+    """Write a table in one format."""
     table = placed.table
     match kind:
         case "md":
@@ -187,7 +192,7 @@ def write_table(placed: Placed, file: Path, kind: str) -> None:
 
 
 def _write_frame(frame: pd.DataFrame, file: Path, kind: str) -> None:
-    """As CSV or Parquet."""
+    """Write a data frame as CSV or Parquet."""
     if kind == "csv":
         write_text(file, csv_text.of(frame))
     else:
@@ -195,7 +200,7 @@ def _write_frame(frame: pd.DataFrame, file: Path, kind: str) -> None:
 
 
 def _pictures(report: Report, stems: Collection[str] | None) -> dict[tuple[int, str], tuple[Chart, str]]:
-    """{(chapter's place, chart's name): (chart, stem of its files)} of what is to be drawn: files' `stems`, or all."""
+    """Map {(chapter's index, chart's name): (chart, stem of its files)}, for the `stems` to be drawn, or all."""
     several = len(report.chapters) > 1
     return {
         (place, chart.name): (chart, stem)
@@ -216,5 +221,5 @@ def _remove_earlier(out: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """UTF-8; what it cannot hold becomes a question mark."""
+    """Write UTF-8; characters that it cannot encode become question marks."""
     path.write_text(text, encoding="utf-8", errors="replace", newline="\n")

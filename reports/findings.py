@@ -1,6 +1,6 @@
-"""What a report says first: its headline, what was run, what it shows in a few sentences, and what it does not show.
+"""Write the start of a report: its headline, what was run, its findings, and what it does not show.
 
-Every sentence is made from the data. Findings are those of one section, the one with most trials that are ok.
+Every sentence is computed from the data. Findings describe one section, the one with most trials that are ok.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from .sentences import say
 from .tables import Place
 
 WORDING = "findings"
-MOST_SECTIONS = 3  # told one by one in what was run
+MOST_SECTIONS = 3  # described one by one in what was run
 UNSTEADY = {Doubt.DISTURBED, Doubt.NOISY}
 Cells = dict[Place, Mapping[str, Any]]
 
 
 def summary(stored: Stored, sections: Sequence[Section]) -> Summary:
-    """`sections` in the order of their chapters, which are numbered from 1."""
+    """Summarise the sections; they are in the order of their chapters, numbered from 1."""
     shown = [_shown(section.results) for section in sections]
     if not any(map(any, shown)):
         elsewhere = any(_shown(stored.results))
@@ -55,7 +55,7 @@ def summary(stored: Stored, sections: Sequence[Section]) -> Summary:
 
 
 def _shown(results: Sequence[TrialResult]) -> tuple[int, int]:
-    """Trials that are ok, and those that others disturbed, of which a part is shown."""
+    """Count trials that are ok, and contended trials, which are shown in part."""
     statuses = Counter(result.status for result in results)
     return statuses[Status.OK], statuses[Status.CONTENDED]
 
@@ -72,12 +72,12 @@ def _ran(stored: Stored, sections: Sequence[Section]) -> tuple[str, ...]:
 
 
 def _cells(section: Section, quantity: Quantity) -> Cells:
-    """Those with a value."""
+    """Cells with a value."""
     return {place: cell for place, cell in tables.by_place(section, quantity).items() if cell["n"]}
 
 
 def _by_size(cells: Cells) -> dict[int, list[str]]:
-    """{batch size: frameworks, the highest first}, where there are two or more."""
+    """Map {batch size: frameworks, the highest first}, where there are two or more."""
     ranked = {}
     for size in sorted({size for _, size in cells}):
         names = ordered(name for name, its_size in cells if its_size == size)
@@ -88,13 +88,13 @@ def _by_size(cells: Cells) -> dict[int, list[str]]:
 
 
 def _extreme(points: Points, size: int, highest: bool = True) -> Extreme:
-    """Who has the highest, or lowest, value there, of two or more."""
+    """Find who has the highest, or lowest, value at a batch size, of two or more frameworks."""
     names = ordered(name for name, its_size in points if its_size == size)
     return extreme({name: points[name, size] for name in names}, highest)
 
 
 def _speed(section: Section) -> str:
-    """Which framework is fastest where, as far as `order` allows to say it, and by how much."""
+    """Say which framework is fastest at which batch sizes, as far as `order` allows, and by how much."""
     cells, race = _cells(section, SPEED), headline.race(section)
     if not race.fastest:
         return _alone("Training speed", cells, "images/s")
@@ -112,7 +112,7 @@ def _speed(section: Section) -> str:
 
 
 def _lead(race: headline.Race, cells: Cells) -> dict[str, Any] | None:
-    """Where the fastest is furthest before the second."""
+    """Find the batch size at which the fastest has the largest lead over the second."""
     leads = {size: lead for size in race.told if (lead := race.lead(size)) is not None}
     if not leads:
         return None
@@ -122,22 +122,24 @@ def _lead(race: headline.Race, cells: Cells) -> dict[str, Any] | None:
 
 
 def _silent(section: Section) -> str:
-    """Frameworks without a number, and why; "" where each has one wherever another has."""
+    """Name frameworks without a number, and why; "" if each has one wherever another has."""
     lines = headline.silence(headline.race(section))
     return say(WORDING, "silent", lines=lines) if lines else ""
 
 
 @dataclass(frozen=True)
 class End:
-    """Who is at an end, as far as it may be said: `kind` is "stated" by intervals, "seen" in this run beyond a spread
-    that is known, a "tie" of `names`, "untold", or "unranked" for want of repeats.
+    """The framework at one end, as far as the data show it.
+
+    `kind` is "stated" by intervals, "seen" in this run beyond a known spread, or a "tie" of `names`. It is "untold" if
+    intervals overlap, and "unranked" if repeats are missing.
     """
 
     kind: str
     names: tuple[str, ...] = ()
 
 
-KINDS = ("stated", "seen", "tie", "untold", "unranked")  # what is stated comes first
+KINDS = ("stated", "seen", "tie", "untold", "unranked")  # stated first
 
 
 def _said(end: Extreme) -> End:
@@ -149,7 +151,7 @@ def _said(end: Extreme) -> End:
 
 
 def _grouped(fastest: Mapping[int, Extreme]) -> list[dict[str, Any]]:
-    """The batch sizes of each end, what is stated first."""
+    """Group the batch sizes by who is at the end, stated ones first."""
     sizes: dict[End, list[int]] = {}
     for size, end in fastest.items():
         sizes.setdefault(_said(end), []).append(size)
@@ -160,14 +162,14 @@ def _grouped(fastest: Mapping[int, Extreme]) -> list[dict[str, Any]]:
 
 
 def _alone(label: str, cells: Cells, unit: str) -> str:
-    """Where no batch size has two frameworks."""
+    """Describe a quantity if no batch size has two frameworks."""
     ends = [pick(cells, key=lambda place: cells[place]["mean"]) for pick in (min, max)] if cells else []
     told = [{"name": name, "size": size, "value": _value(cells[name, size])} for name, size in dict.fromkeys(ends)]
     return say(WORDING, "alone", label=label, cells=told, unit=unit)
 
 
 def _memory(section: Section) -> str:
-    """Least and most at the smallest and the largest batch size that two frameworks or more have."""
+    """Say who needs least and most memory, at the smallest and the largest batch size with two or more frameworks."""
     spec = MEMORY.figure(section.condition)
     label = spec.label if spec else "Memory"
     cells, points = _cells(section, MEMORY), order.points(section, MEMORY)
@@ -183,7 +185,7 @@ def _memory(section: Section) -> str:
 
 
 def _accuracy(section: Section) -> str:
-    """Parity by the paired repeats, where they suffice; else how far apart the frameworks lie."""
+    """Describe parity from the paired repeats if there are enough; otherwise the gap between the frameworks."""
     compared = parity.compare(section)
     if parity.stated(compared):
         counts = Counter(compared["verdict"])
@@ -199,7 +201,7 @@ def _accuracy(section: Section) -> str:
 
 
 def _checks(stored: Stored) -> str:
-    """Trials with a check that failed, and trials that others disturbed, of those that are ok; "" without any."""
+    """Count ok trials with a failed check and ok trials that others disturbed; "" without any ok trial."""
     ok = [result for result in stored.results if result.status is Status.OK]
     if not ok:
         return ""
@@ -216,7 +218,7 @@ def _checks(stored: Stored) -> str:
 
 
 def _value(cell: Mapping[str, Any]) -> str:
-    """Three significant digits, with the interval where n > 1."""
+    """Format three significant digits, with the interval where n > 1."""
     digits = tables.significant(cell["mean"])
     text = f"{cell['mean']:z.{digits}f}"
     return text + (f" [{cell['low']:z.{digits}f}, {cell['high']:z.{digits}f}]" if cell["n"] > 1 else "")

@@ -1,4 +1,4 @@
-"""How each framework is shown, everywhere the same: name, place in the tables, colour, marker, line."""
+"""Define how each framework is shown everywhere: name, order in tables, colour, marker, line."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from workloads.records.build import MARK, adapter_of, label_of
 
 @dataclass(frozen=True)
 class Style:
-    """A framework's display name, and a style that survives black-and-white print and colour blindness.
+    """Display name of a framework, and a style suited to black-and-white print and colour blindness.
 
-    Markers are hollow and of different sizes: frameworks that agree lie inside one another and stay visible.
+    Markers are hollow and of different sizes: if frameworks agree, their markers lie inside one another and stay
+    visible.
     """
 
     name: str
-    colour: str  # of the palette by Okabe and Ito
+    colour: str  # from the palette by Okabe and Ito
     marker: str
     size: float  # of the marker, points
     line: str
@@ -38,33 +39,35 @@ OTHERS = (
 )
 
 
-SHADES = (("#000000", 0.5), ("#FFFFFF", 0.55))  # of builds: what the framework's colour is mixed with, how much of it
+SHADES = (("#000000", 0.5), ("#FFFFFF", 0.55))  # for builds: colour mixed with the framework's, share
 
 
 def ordered(frameworks: Iterable[str]) -> list[str]:
-    """Each once: those of KNOWN in its order, then the others by alphabet; builds behind their framework."""
+    """List each framework once: KNOWN ones in that order, then the others by alphabet; builds after their framework."""
     places = {name: place for place, name in enumerate(KNOWN)}
     return sorted(set(frameworks), key=lambda name: (places.get(adapter_of(name), len(places)), name))
 
 
-# {framework: label} of those that are not KNOWN, from the results that this process has read: it makes one report.
+# {framework: label} of frameworks not in KNOWN, from the results that this process has read for its report.
 LABELS: dict[str, str] = {}
-LABEL = re.compile(r"[\w .()+-]+")  # it stands in tables, charts and LaTeX as it is
+LABEL = re.compile(r"[\w .()+-]+")  # it is used unchanged in tables, charts and LaTeX
 
 
 def learn_label(framework: str, machine: Mapping[str, Any]) -> None:
-    """Of a stored result, from its machine's conditions; those of older results have none."""
+    """Learn the framework's label from a stored result's machine conditions; older results have none."""
     label, framework = machine.get("framework_label"), adapter_of(framework)
     if framework not in KNOWN and isinstance(label, str) and LABEL.fullmatch(label):
         LABELS[framework] = label
 
 
 def display_name(framework: str) -> str:
-    """Its label, with its folder's name too where another has the same; that name alone where no result has a label.
-    A build's is that of its framework with what tells it from other builds.
+    """Return the framework's label, or the name of its folder if no result has a label.
+
+    The folder's name is added if another framework has the same label. A build has the name of its framework, and the
+    label that distinguishes it from other builds.
     """
     if label_of(framework):
-        # Without the blank a label with a dot makes it an address, which Markdown links.
+        # Without the space, a label with a dot looks like an address, which Markdown links.
         return f"{display_name(adapter_of(framework))} {MARK}{label_of(framework)}"
     if framework in KNOWN:
         return KNOWN[framework].name
@@ -74,9 +77,9 @@ def display_name(framework: str) -> str:
 
 
 def styles(frameworks: Iterable[str]) -> dict[str, Style]:
-    """{framework: style} in table order; beyond four unknown frameworks and builds the looks repeat.
+    """Map {framework: style} in table order; beyond four unknown frameworks and builds the styles repeat.
 
-    A build has a shade of its framework's colour, and a marker of its own.
+    A build has a shade of its framework's colour, and a different marker.
     """
     unused = itertools.cycle(OTHERS)
     chosen: dict[str, Style] = {}
@@ -94,6 +97,6 @@ def styles(frameworks: Iterable[str]) -> dict[str, Style]:
 
 
 def _mixed(colour: str, other: str, share: float) -> str:
-    """Two #rrggbb, with this share of the other."""
+    """Mix two #rrggbb colours, with this share of the other."""
     pairs = ((int(one[place : place + 2], 16) for one in (colour, other)) for place in (1, 3, 5))
     return "#" + "".join(f"{round((1 - share) * channel + share * mixed):02X}" for channel, mixed in pairs)

@@ -1,4 +1,4 @@
-"""The finding of a section in one line: which framework is fastest where, as far as `order` allows to say it."""
+"""State the finding of a section in one line: which framework is fastest where, as far as `order` allows."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ from .sentences import say
 from .words import span_list, status_words
 
 WORDING = "headline"
-LONGEST_REASON = 120  # characters; it stands in full among the problems
-MOST_SPANS = 4  # of batch sizes in the line; of more only the number is told
+LONGEST_REASON = 120  # characters; the full reason is among the problems
+MOST_SPANS = 4  # of batch sizes in the line; beyond that only their number is given
 
 
 @dataclass(frozen=True)
 class Race:
-    """Training speeds: `points` by batch size and framework, `fastest` where two frameworks or more have one.
+    """Training speeds of a section: `points` by batch size and framework, `fastest` where two or more frameworks have
+    one.
 
-    `met`: the batch sizes at which two frameworks or more were tried, however that ended. `silent`: the trials of each
-    framework without a value, by the sizes of `met`; a framework that has none anywhere is there with every batch size
-    that it was tried at.
+    `met`: the batch sizes at which two or more frameworks were tried, however that ended. `silent`: the trials of each
+    framework without a value, by the sizes of `met`. A framework without any value is listed with every batch size at
+    which it was tried.
     """
 
     points: Mapping[int, Mapping[str, Point]]
@@ -41,21 +42,21 @@ class Race:
 
     @property
     def told(self) -> dict[int, Extreme]:
-        """Where one is fastest: intervals say so, or this run."""
+        """Batch sizes at which one framework is fastest, by the intervals or in this run."""
         return {size: end for size, end in self.fastest.items() if end.stated or end.seen}
 
     def ranked(self, size: int) -> list[str]:
-        """Frameworks, the highest value first."""
+        """List the frameworks, the highest value first."""
         return sorted(self.points[size], key=lambda name: -self.points[size][name].value)
 
     def lead(self, size: int) -> float | None:
-        """The highest value over the next; None where that is 0."""
+        """Return the ratio of the highest value to the next; None if that is 0."""
         first, second = (self.points[size][name].value for name in self.ranked(size)[:2])
         return first / second if second > 0 else None
 
 
 def race(section: Section) -> Race:
-    """Of every framework that was tried."""
+    """Collect the training speeds of every framework that was tried."""
     points: dict[int, dict[str, Point]] = {}
     for (name, size), point in sorted(order.points(section, SPEED).items(), key=lambda item: item[0][1]):
         points.setdefault(size, {})[name] = point
@@ -73,7 +74,7 @@ def race(section: Section) -> Race:
 
 
 def headline(section: Section) -> str:
-    """Without a full stop; plain text."""
+    """Write the headline without a full stop; plain text."""
     of_section = race(section)
     if not of_section.points:
         disturbed = sum(result.status is Status.CONTENDED for result in section.results)
@@ -106,7 +107,10 @@ def _of_several(of_section: Race, section: Section) -> str:
 
 
 def _too_few(of_section: Race) -> dict[str, Any]:
-    """`within_percent`: the largest difference that one run per cell leaves open; None where no spread is known."""
+    """Return the facts for a section with too few repeats.
+
+    `within_percent`: the largest difference that cannot be ruled out with one run per cell; None if no spread is known.
+    """
     single = [
         point for of_size in of_section.points.values() for point in of_size.values() if not point.sure and point.value
     ]
@@ -116,7 +120,7 @@ def _too_few(of_section: Race) -> dict[str, Any]:
 
 
 def _widest(of_section: Race, sizes: Iterable[int]) -> tuple[float, str] | None:
-    """(how many times as fast as the second, who that is), where it is most."""
+    """Return (largest ratio to the second framework, the second's name)."""
     leads = {size: lead for size in sizes if (lead := of_section.lead(size)) is not None}
     if not leads:
         return None
@@ -125,7 +129,7 @@ def _widest(of_section: Race, sizes: Iterable[int]) -> tuple[float, str] | None:
 
 
 def _of_one(of_section: Race) -> str:
-    """Where no batch size has two frameworks."""
+    """Write the headline if no batch size has two frameworks."""
     names = ordered(name for of_size in of_section.points.values() for name in of_size)
     if len(names) > 1:
         return say(WORDING, "not_at_the_same", names=names)
@@ -141,7 +145,9 @@ def _of_one(of_section: Race) -> str:
 
 
 def silence(of_section: Race) -> list[str]:
-    """ "MXNet at 1024: out of memory: ...": each framework without a number, with what its trials stored as reason."""
+    """Name each framework without a number, with the reason that its trials stored: "MXNet at 1024: out of memory:
+    ...".
+    """
     lines = []
     for name, of_name in of_section.silent.items():
         reasons: dict[str, list[int]] = {}

@@ -1,4 +1,4 @@
-"""Words for what was made of the images before any worker saw them."""
+"""Describe what was done to the images before any worker saw them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FITS = {
 
 
 def source_words(source: ImageSource) -> dict[str, str]:
-    """Parts of a condition."""
+    """Return the parts of a condition that describe the images."""
     words, stored = dict[str, str](), f"stored as {source.rows} x {source.columns}"
     if source.enlarged:
         stored += " and enlarged by the network's first layer, bilinear, on the device"
@@ -35,7 +35,7 @@ def source_words(source: ImageSource) -> dict[str, str]:
 
 
 def finding_words(found: ImageFindings) -> list[str]:
-    """Findings of decoding, in phrases; none where no image is doubtful."""
+    """List findings of decoding in phrases; none if no image is doubtful."""
     phrases = {
         "of the test identical to training images": found.tested_on_trained,
         "identical to one of another class": found.two_labels,

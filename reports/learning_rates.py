@@ -1,4 +1,4 @@
-"""Accuracy by learning rate and batch size: a heat map, as a table, of sections that differ in their rate alone."""
+"""Build a heat map of accuracy by learning rate and batch size, from sections that differ only in their rate."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .reproduction.selection import alike
 from .table import Cell, Table, Theme
 
 NAME, KEY = "learning-rates", "learning_rate"
-FEWEST = 3  # rates: two are no map
+FEWEST = 3  # rates: two are not a map
 HOW = "The darker, the higher: from the lowest to the highest of the table. Sections {numbers}. {cell}"
 
 
 def of_sections(sections: Sequence[Section]) -> list[Table]:
-    """A table for each group of FEWEST sections or more that are alike but for their learning rate."""
+    """Build a table for each group of FEWEST or more sections that differ only in their learning rate."""
     groups: list[dict[int, Section]] = []
     for number, section in enumerate(sections, start=1):
         if not section.results:
@@ -41,7 +41,7 @@ def of_sections(sections: Sequence[Section]) -> list[Table]:
 
 
 def _same_software(a: Section, b: Section) -> bool:
-    """Of the frameworks that are in both: what differs by it is no matter of the rate."""
+    """True if the frameworks that are in both sections have the same software, so that only the rate differs."""
     return all(a.software[name] == b.software[name] for name in a.software.keys() & b.software.keys())
 
 

@@ -1,4 +1,4 @@
-"""Read RESULTS/trials/*/result.json, and earlier attempts; what cannot be read is named with its reason."""
+"""Read RESULTS/trials/*/result.json and earlier attempts; what cannot be read is listed with its reason."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ ROOMS = (TRIALS, ATTEMPTS)
 
 
 class ReportError(Exception):
-    """No report can be made; the message is one line: what, where, what to do."""
+    """An error that prevents a report; the message is one line: what, where, what to do."""
 
 
 @dataclass(frozen=True)
 class Stored:
-    """What results folders hold: results, of each trial the newest that can be read, with its folder; `unfinished` are
-    trial folders without a result; `in_use` are results folders into which a run is writing; `attempts` are of each
-    trial that was tried more than once, by the folder of the one that is shown, else of the newest.
+    """Contents of results folders.
+
+    `results` holds, for each trial, the newest readable result; `folders` are their folders. `unfinished` are trial
+    folders without a result. `in_use` are results folders that a run is writing to. `attempts` are those at each trial
+    tried more than once. Their key is the folder of the attempt shown, otherwise of the newest.
     """
 
     results: tuple[TrialResult, ...]
@@ -41,7 +43,7 @@ class Stored:
 
 
 def read(*folders: Path) -> Stored:
-    """Of all the folders together; a trial that several of them hold, byte for byte, is read once.
+    """Read all folders; identical copies of a trial count once.
 
     Raises ReportError for a folder that is missing or holds no result file at all.
     """
@@ -49,19 +51,19 @@ def read(*folders: Path) -> Stored:
 
 
 def processes(folder: Path) -> Stored:
-    """Those of its blocks; none where it has none."""
+    """Read the processes of the folder's blocks; empty if it has none."""
     return _stored(_processes(folder / BLOCKS), (folder,))
 
 
 def everything(folder: Path) -> Stored:
-    """Its trials and the processes of its blocks, for what is asked of both alike. Raises ReportError, as `read`."""
+    """Read the folder's trials and the processes of its blocks together. Raises ReportError, as `read`."""
     of_blocks = list(_processes(folder / BLOCKS))
     trials = _trials(folder) if not of_blocks or has_results(folder) else ()
     return _stored(itertools.chain(trials, of_blocks), (folder,))
 
 
 def _stored(jobs: Iterable[list[Attempt]], folders: Sequence[Path]) -> Stored:
-    """Of the attempts at each, the newest last."""
+    """Collect the attempts at each job, the newest last."""
     results, read_of, unreadable, unfinished = [], [], [], []
     several: dict[Path, Attempts] = {}
     seen: set[tuple[str, bytes]] = set()
@@ -89,17 +91,17 @@ def _stored(jobs: Iterable[list[Attempt]], folders: Sequence[Path]) -> Stored:
 
 
 def _shown(every: list[Attempt]) -> int | None:
-    """The place of the newest with a result that can be read."""
+    """Index of the newest attempt with a readable result."""
     return max((place for place, attempt in enumerate(every) if attempt.result is not None), default=None)
 
 
 def has_results(*folders: Path) -> bool:
-    """Whether a trial of any of them has a result."""
+    """True if a trial in any of the folders has a result."""
     return any(True for folder in folders for room in ROOMS for _ in (folder / room).glob(f"*/{RESULT_FILE}"))
 
 
 def _trials(folder: Path) -> Iterator[list[Attempt]]:
-    """The attempts at each trial, the newest last. Raises ReportError."""
+    """Yield the attempts at each trial, the newest last. Raises ReportError."""
     if not folder.is_dir():
         raise ReportError(f"{folder}: no such folder; give the folder that `python -m runner` wrote")
     try:
@@ -115,7 +117,7 @@ def _trials(folder: Path) -> Iterator[list[Attempt]]:
 
 
 def _processes(room: Path) -> Iterator[list[Attempt]]:
-    """The attempts at each, the newest last."""
+    """Yield the attempts at each process, the newest last."""
     earlier = numbered.by_id(room)
     newest = [path for path in _folders(room) if not numbered.NUMBERED.fullmatch(path.name)]
     for folder in sorted(newest):
@@ -127,7 +129,7 @@ def _folders(room: Path) -> list[Path]:
 
 
 def _in_use(folder: Path) -> bool:
-    """Whether a run holds a lock of the folder, other than the one that asks for this report."""
+    """True if a run holds a lock of the folder, other than the run that asks for this report."""
     inodes = {str(lock.stat().st_ino) for lock in folder.glob(LOCK_FILES)}
     asking = {os.getpid(), os.getppid()}
     held = [line.split() for line in Path("/proc/locks").read_text().splitlines()] if inodes else []

@@ -1,4 +1,4 @@
-"""A report and its tables as Markdown that GitHub shows as it is meant, whatever characters a name brings along."""
+"""Write a report and its tables as Markdown that GitHub shows correctly, whatever characters a name contains."""
 
 from __future__ import annotations
 
@@ -15,32 +15,33 @@ from .quantities import MAIN
 from .report import HOW_TO_READ, RULES, SIDE_BY_SIDE, Chapter, Report
 from .table import Cell, Table, without_repeats
 
-# Of a chapter's tables, for a terminal.
+# Tables of a chapter that a terminal shows.
 PRINTED = (best.NAME, *(quantity.name for quantity in MAIN), parity.NAME, batch_contrasts.NAME, target_time.NAME)
 SHORTEST_COLUMN = 12
 SPECIAL = re.compile(r"[\\`*\[\]<>|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 
 
 def escape(text: object) -> str:
-    """One line, no markup: safe in a paragraph, a list and a table's cell."""
+    """Escape text as one line without markup: safe in a paragraph, a list and a table's cell."""
     line = " ".join(str(text).split()).replace("&", "&amp;")
     return SPECIAL.sub(r"\\\g<0>", line)
 
 
 def table(frame: pd.DataFrame, align: str = "right") -> str:
-    """Cells are taken as they are: escape what comes from outside. The first column is flush left."""
+    """Format a table. Cells are not escaped, so escape external text first. The first column is flush left."""
     columns = ("left", *[align] * (len(frame.columns) - 1))
     return frame.to_markdown(index=False, disable_numparse=True, colalign=columns)
 
 
 def bullets(lines: Iterable[str]) -> str:
-    """A list; the lines are Markdown already."""
+    """Format a list; the lines are Markdown already."""
     return "\n".join(f"- {line}" for line in lines)
 
 
 def of(shown: Table, heading: str = "###", width: int | None = None) -> str:
-    """Heading, sentences, table, how to read it, footnotes. Cells of a table of words go on in rows below where its
-    lines would be longer than `width`.
+    """Format heading, sentences, table, how to read it and footnotes.
+
+    Cells of a table of words continue in rows below if its lines would be longer than `width`.
     """
     notes = shown.notes
     head = [escape(name) for name in shown.head]
@@ -60,7 +61,7 @@ def of(shown: Table, heading: str = "###", width: int | None = None) -> str:
 
 
 def _wrapped(rows: list[list[str]], width: int) -> list[list[str]]:
-    """The rows, long cells going on in rows of their own below: the widest columns are narrowed until all fit."""
+    """Wrap long cells into extra rows below: the widest columns are narrowed until all fit."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     while sum(widths) + 3 * len(widths) + 1 > width and max(widths) > SHORTEST_COLUMN:
         widths[widths.index(max(widths))] -= 1
@@ -74,15 +75,16 @@ def _wrapped(rows: list[list[str]], width: int) -> list[list[str]]:
 
 
 def _cell(cell: Cell, notes: dict[str, int]) -> str:
-    """A number is our own text: the brackets of its interval need no escape."""
+    """Format a cell with its notes; a number is our text, so the brackets of its interval are not escaped."""
     return (escape(cell.text) if cell.number is None else cell.text) + "".join(
         f" [{notes[note]}]" for note in cell.notes
     )
 
 
 def page(report: Report, marks: tuple[str, ...], pictures: dict[tuple[int, str], str], captions: bool = False) -> str:
-    """report.md. `marks` are sentences that come before all else; `pictures` {(chapter's place, chart): file name};
-    `captions`: title and caption stand below each, for the pictures have none.
+    """Write report.md. `marks` are sentences placed first; `pictures` {(chapter's index, chart): file name}.
+
+    `captions`: add title and caption below each picture, for pictures without them.
     """
     summary = report.summary
     parts = [f"# {escape(summary.headline)}", *(f"> **{escape(mark)}**" for mark in marks)]
@@ -102,7 +104,7 @@ def page(report: Report, marks: tuple[str, ...], pictures: dict[tuple[int, str],
 
 
 def printed(report: Report) -> str:
-    """Summary, main tables and problems."""
+    """Format summary, main tables and problems for a terminal."""
     parts = [escape(line) for line in (f"{report.summary.headline}.", *report.summary.ran, *report.summary.findings)]
     parts += [*(of(shown, "##") for shown in report.across), *_side_by_side(report)]
     for chapter in report.chapters:
@@ -122,7 +124,7 @@ def _side_by_side(report: Report) -> list[str]:
 
 
 def _chapter(chapter: Chapter, pictures: dict[str, str], captions: bool) -> list[str]:
-    """Every table, the chart of the same name below it; then the other charts and what could not be made."""
+    """List every table with the chart of the same name below it; then the other charts and remarks on missing parts."""
     parts = []
     charts = {chart.name: chart for chart in chapter.charts}
     for shown in without_repeats(chapter.tables):
@@ -134,7 +136,7 @@ def _chapter(chapter: Chapter, pictures: dict[str, str], captions: bool) -> list
 
 
 def _picture(chart: Chart, file: str, caption: bool) -> list[str]:
-    """A PDF, which no page shows, is a link."""
+    """Show a picture; a PDF becomes a link, because Markdown pages cannot show it."""
     shown = f"{'' if file.endswith('.pdf') else '!'}[{escape(chart.alt)}]({file})"
     return [shown, *([escape(f"{chart.title}. {chart.caption} {chart.provenance}")] if caption else [])]
 

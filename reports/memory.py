@@ -1,4 +1,4 @@
-"""Memory: four kinds of it beside each other, what it holds, and the line it follows as the batch grows.
+"""Build the memory tables: four kinds of memory, what it holds, and the line it follows as the batch grows.
 
 Rows are a framework, a batch size and, for the four kinds, an allocator policy; cells are those of `tables`.
 """
@@ -38,10 +38,10 @@ from .table import Cell, Table, Theme
 KINDS, PARTS = "memory-kinds", "memory-parts"  # names of tables
 TOLERATED_PERCENT = 5.0
 FEWEST_SIZES = 3  # any line fits two points
-# Made here, of the figures of one trial.
+# Computed here, from the figures of one trial.
 SUM = Quantity("sum", (FigureSpec("parts_sum_bytes", "Sum", "MiB", 2.0**-20),))
 GAP = Quantity("sum_against_peak", (FigureSpec("parts_gap_percent", "Sum against the peak, %", "%", decimals=1),))
-WORKSPACE = "workspace"  # the part that a sum may lack
+WORKSPACE = "workspace"  # the part that may be missing from a sum
 _BEHIND_ACTIVATIONS = [part.name for part in MEMORY_PARTS].index("activations") + 1
 PARTS_COLUMNS = (
     *MEMORY_PARTS[:_BEHIND_ACTIVATIONS], EXACT_ACTIVATIONS, POOL_INDICES, *MEMORY_PARTS[_BEHIND_ACTIVATIONS:],
@@ -72,7 +72,7 @@ NO_LINE = f"No line of memory against batch size: it takes {FEWEST_SIZES} batch 
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a table: what it is of, and {quantity's name: its cell of `tables.cell`}."""
+    """A row of a table: its framework, batch size and policy, and {quantity's name: its cell of `tables.cell`}."""
 
     framework: str
     batch_size: int
@@ -80,12 +80,12 @@ class Row:
     policy: str = ""
 
     def parts(self) -> list[dict[str, Any]]:
-        """The cells of MEMORY_PARTS."""
+        """List the cells of MEMORY_PARTS."""
         return [self.cells[part.name] for part in MEMORY_PARTS]
 
 
 def of_section(section: Section) -> list[Table | str]:
-    """The tables, or in the place of one the line that says why there is none."""
+    """Build the tables; a line with the reason replaces a missing one."""
     kinds = kinds_rows(section)
     made: list[Table | str] = [_table(KINDS, "Memory in four kinds", kinds, MEMORY_KINDS, section, KINDS_HOW)]
     if section.results:
@@ -101,7 +101,7 @@ def of_section(section: Section) -> list[Table | str]:
 
 
 def kinds_rows(section: Section) -> list[Row]:
-    """Trials of the default policy directly below those on demand."""
+    """Build the rows of the four kinds, trials of the default policy directly below those on demand."""
     rows = []
     for of_policy in (section, section.default):
         for row in _rows(of_policy, MEMORY_KINDS):
@@ -114,8 +114,9 @@ def kinds_rows(section: Section) -> list[Row]:
 
 
 def parts_rows(section: Section) -> list[Row]:
-    """PARTS_COLUMNS of each framework and batch size; a sum far from the steps' peak, or without the workspace, carries
-    a note.
+    """Build the rows of PARTS_COLUMNS, for each framework and batch size.
+
+    A sum far from the steps' peak, or without the workspace, has a note.
     """
     rows = _rows(section, PARTS_COLUMNS)
     for row in rows:
@@ -137,7 +138,7 @@ def parts_rows(section: Section) -> list[Row]:
 
 
 def _together(section: Section, row: Row) -> str:
-    """What of a row's gap comes from steps called together, to be put behind it; empty where nothing is known of it."""
+    """Say how much of a row's gap comes from steps called together, as the end of a sentence; empty if unknown."""
     place = row.framework, row.batch_size
     waited, queued = (tables.by_place(section, peak)[place]["mean"] for peak in (WAITED_STEP_PEAK, QUEUED_STEPS))
     if not math.isnan(queued):
@@ -149,7 +150,7 @@ def _together(section: Section, row: Row) -> str:
 
 
 def _summed(result: TrialResult, name: str) -> Figure:
-    """SUM's or GAP's figure by name: null with a reason where a part other than the workspace is unknown."""
+    """Compute the figure of SUM or GAP by name; null with a reason if a part other than the workspace is unknown."""
     parts = {part.name: tables.figure_of(result, part.figures[0].name).value for part in MEMORY_PARTS}
     silent = [part for part, size in parts.items() if size is None]
     if silent and silent != [WORKSPACE]:
@@ -165,7 +166,7 @@ def _summed(result: TrialResult, name: str) -> Figure:
 
 
 def _is_there(quantity: Quantity, rows: Sequence[Row]) -> bool:
-    """Whether a column has a place in the table: some are of certain workloads and feeds, or of newer results alone."""
+    """True if a column is shown; some exist only for certain workloads and feeds, or for newer results."""
     most = [row.cells[quantity.name]["max"] for row in rows]
     if quantity in (EXACT_ACTIVATIONS, POOL_INDICES):
         return any(value > 0 for value in most)
@@ -173,7 +174,7 @@ def _is_there(quantity: Quantity, rows: Sequence[Row]) -> bool:
 
 
 def _rows(section: Section, columns: Sequence[Quantity]) -> list[Row]:
-    """One for each framework and batch size that was tried."""
+    """Build one row for each framework and batch size that was tried."""
     rows = []
     for place in tables.by_place(section, columns[0]):
         if trials := tables.places(section).get(place):
@@ -188,7 +189,7 @@ def _rows(section: Section, columns: Sequence[Quantity]) -> list[Row]:
 
 
 def _table(name: str, title: str, rows: list[Row], columns: Sequence[Quantity], section: Section, how: str) -> Table:
-    """The policy has a column where the rows tell it."""
+    """Build a table; the policy has a column if the rows name it."""
     counts = [row.cells[quantity.name]["n"] for row in rows for quantity in columns]
     most = max(counts)
     policies = any(row.policy for row in rows)
@@ -223,7 +224,9 @@ def _no_parts(rows: list[Row]) -> str:
 
 
 def _tidy(rows: list[Row], columns: Sequence[Quantity]) -> pd.DataFrame:
-    """A row a cell: framework, batch_size, allocator where rows tell it, kind and the statistics."""
+    """Build a data frame, one row per cell: framework, batch_size, kind, the statistics, and allocator if
+    rows name it.
+    """
     frame = pd.DataFrame(
         {
             "framework": row.framework,
@@ -239,7 +242,7 @@ def _tidy(rows: list[Row], columns: Sequence[Quantity]) -> pd.DataFrame:
 
 
 def fitted(section: Section) -> dict[tuple[str, str], Line]:
-    """{(framework, label of the memory): its line}, of those with FEWEST_SIZES or more."""
+    """Fit {(framework, label of the memory): its line}, where FEWEST_SIZES or more have a value."""
     lines = {}
     for quantity in (ALLOCATOR_PEAK, PROCESS_PEAK):
         peaks: dict[str, dict[int, float]] = {}

@@ -1,5 +1,5 @@
-"""What tuning and precisions gain: each column of another mode, beside the same build as its guide trains it in
-float32.
+"""Show what tuning and precisions gain: each column in another mode compared with the same build's default
+in float32.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ HOW = (
 
 @dataclass(frozen=True)
 class Change:
-    """Of one quantity at one batch size; `values` are by repeat: a ratio each, or a difference in points."""
+    """Change in one quantity at one batch size; `values` are per repeat: ratios, or differences in points."""
 
     framework: str
     quantity: Quantity
     batch_size: int
     values: tuple[float, ...]
     trials: tuple[str, ...]
-    step: float  # percentage points that one test image is worth
+    step: float  # share of one test image, in percentage points
 
     @property
     def estimate(self) -> tuple[float, float, float]:
-        """(mean, low, high): of ratios the geometric mean; NaN for the interval of one repeat."""
+        """Estimate (mean, low, high); for ratios the geometric mean. The interval of one repeat is NaN."""
         if self.quantity is ACCURACY:
             points = spread(self.values, self.step)
             return points.mean, points.low, points.high
@@ -54,7 +54,7 @@ class Change:
 
     @property
     def cell(self) -> Cell:
-        """As a reader sees it."""
+        """Table cell with the estimate."""
         mean, low, high = self.estimate
         sign = "+" if self.quantity is ACCURACY else ""
         interval = "" if math.isnan(low) else f" [{low:{sign}.2f}, {high:{sign}.2f}]"
@@ -62,7 +62,7 @@ class Change:
 
 
 def table(section: Section) -> Table | None:
-    """None where all columns train in one mode."""
+    """Build the table; None if all columns train in one mode."""
     changes = list(_changes(section))
     if not changes:
         return None
@@ -105,7 +105,7 @@ _Pair = tuple[TrialResult, float, float]
 
 
 def _pairs(results: Sequence[TrialResult], usual: Sequence[TrialResult], spec: FigureSpec) -> list[_Pair]:
-    """(trial, its value, that of the default's repeat of the same inputs), of those that both have."""
+    """List (trial, its value, value of the default's repeat with the same inputs), where both have a value."""
     values = {_drawn(result): _value(result, spec) for result in usual}
     pairs = [(result, _value(result, spec), values.get(_drawn(result))) for result in results]
     return [(result, own, other) for result, own, other in pairs if own is not None and other is not None]
@@ -121,7 +121,7 @@ def _value(result: TrialResult, spec: FigureSpec) -> float | None:
 
 
 def _change(framework: str, quantity: Quantity, size: int, pairs: list[_Pair], step: float) -> Change | None:
-    """None without anything to compare: a ratio needs two values above 0."""
+    """Compute a change; None if nothing can be compared. A ratio needs two values above 0."""
     if quantity is not ACCURACY:
         pairs = [(trial, own, other) for trial, own, other in pairs if own > 0 and other > 0]
     if not pairs:

@@ -1,4 +1,4 @@
-"""A report as a notebook shows it."""
+"""Show a report in a notebook."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from .report import Report
 
 @dataclass(frozen=True)
 class ShownReport(Report):
-    """One that shows itself: all but the charts."""
+    """Report that displays itself in a notebook, without the charts."""
 
     def _repr_markdown_(self) -> str:
         return markdown.page(self, (), {})
 
 
 def shown(report: Report) -> ShownReport:
-    """The same report."""
+    """Return the same report, as one that displays itself."""
     return ShownReport(**{each.name: getattr(report, each.name) for each in fields(report)})

@@ -1,10 +1,10 @@
-"""When one value may be said to lie above another, or a difference beyond a tolerance: the one rule of every sentence.
+"""Decide if one value is above another, or a difference beyond a tolerance; every sentence uses this rule.
 
-An order is stated only where the intervals of both values support it: they do not overlap. Where a value has no
-interval (one repeat), two values within TIE_PERCENT of the larger are a tie, and beyond it the order is that of this
-run alone. One repeat names the first of several only where its lead is beyond the spread between repeats; other cells
-of the same section must have shown that spread. A difference is held against a tolerance by its interval, and those
-called beyond it are corrected for how many were looked at.
+An order is stated only if the intervals of both values do not overlap. Without an interval (one repeat), two values
+within TIE_PERCENT of the larger are a tie. Beyond that, the order is reported for this run only. From one repeat, the
+first of several is named only if its lead exceeds the spread between repeats. That spread must be known from other
+cells of the same section. A difference is compared with a tolerance by its interval. Differences beyond it are
+corrected for the number of comparisons.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ from .spread import LEAST_SPREAD
 
 ERROR = 0.05  # of each family of tests
 TIE_PERCENT = 5.0
-FEWEST_FREEDOM = 4  # repeats beyond the first of each cell, over all cells: two cells of three
-IN_THIS_RUN = "in this run"  # what is said of one repeat beside its order
+FEWEST_FREEDOM = 4  # repeats beyond the first of each cell, summed over cells: for example two cells of three
+IN_THIS_RUN = "in this run"  # added to the order of one repeat
 
 Key = TypeVar("Key")
 
 
 @dataclass(frozen=True)
 class Point:
-    """A value with its interval, in one unit; NaN where nothing is known of the spread. n counts the repeats; 0 =
-    published, and taken at its word. `borrowed` is half the 95 % interval of one repeat, from repeats of other cells;
-    NaN where these are too few.
+    """A value with its interval, in one unit; the bounds are NaN if the spread is unknown.
+
+    n counts the repeats; 0 means published, which counts as exact. `borrowed` is half the 95 % interval of one repeat,
+    estimated from repeats of other cells. It is NaN if those are too few.
     """
 
     value: float
@@ -45,11 +46,11 @@ class Point:
 
     @property
     def sure(self) -> bool:
-        """Whether it has an interval."""
+        """True if it has an interval."""
         return not (math.isnan(self.low) or math.isnan(self.high))
 
     def times(self, factor: float) -> Point:
-        """Value and interval times `factor`, which must be above 0."""
+        """Multiply value and interval by `factor`, which must be above 0."""
         return Point(factor * self.value, factor * self.low, factor * self.high, self.n, factor * self.borrowed)
 
 
@@ -57,7 +58,7 @@ Points = dict[tables.Place, Point]
 
 
 def points(section: Section, quantity: Quantity) -> Points:
-    """Of the cells that have a value."""
+    """Points of the cells that have a value."""
     task = section.condition.task
     step = accuracy_step(task.dataset, task.source)
     cells = {place: cell for place, cell in tables.by_place(section, quantity).items() if cell["n"]}
@@ -71,9 +72,10 @@ def points(section: Section, quantity: Quantity) -> Points:
 def with_borrowed(
     points: Mapping[Key, Point], cells: Mapping[Key, Mapping[str, Any]], least_spread: float, absolute: bool
 ) -> dict[Key, Point]:
-    """The same; those of one repeat know the spread that repeats of the other cells have, pooled over them.
+    """Return the points; those of one repeat get the spread of the other cells' repeats, pooled.
 
-    The spread is a share of the mean, or `absolute` in the unit. Below FEWEST_FREEDOM none is known.
+    The spread is a share of the mean, or with `absolute` a number in the unit. With fewer than FEWEST_FREEDOM degrees
+    of freedom none is given.
     """
     squares, freedom = 0.0, 0
     for cell in cells.values():
@@ -91,8 +93,9 @@ def with_borrowed(
 
 
 def of_cell(cell: Mapping[str, Any], least_spread: float) -> Point:
-    """The mean of a cell of `tables`, with its interval; no narrower than repeats would give that spread
-    by `least_spread`, in the cell's unit.
+    """Mean of a cell of `tables`, with its interval.
+
+    The interval is at least as wide as repeats with a spread of `least_spread` (in the cell's unit) would give.
     """
     n, mean = cell["n"], float(cell["mean"])
     if n < 2:
@@ -102,25 +105,25 @@ def of_cell(cell: Mapping[str, Any], least_spread: float) -> Point:
 
 
 class Order(StrEnum):
-    """Of a first value against a second one."""
+    """Order of a first value relative to a second one."""
 
     ABOVE = "above"
     BELOW = "below"
-    EQUAL = "equal"  # both are taken at their word, and are the same
+    EQUAL = "equal"  # both count as exact, and are the same
     OVERLAP = "intervals overlap"
     ABOVE_ONCE = "above in this run"
     BELOW_ONCE = "below in this run"
     TIE = "a tie"  # without an interval, and within TIE_PERCENT
-    UNRANKED = "one repeat"  # and the spread between repeats is not known, or larger than the difference
+    UNRANKED = "one repeat"  # the spread between repeats is not known, or is larger than the difference
 
 
 ABOVE = (Order.ABOVE, Order.ABOVE_ONCE)
 BELOW = (Order.BELOW, Order.BELOW_ONCE)
-ONCE = (Order.ABOVE_ONCE, Order.BELOW_ONCE, Order.TIE)  # what one repeat leaves to say
+ONCE = (Order.ABOVE_ONCE, Order.BELOW_ONCE, Order.TIE)  # possible orders from one repeat
 
 
 def order(a: Point, b: Point) -> Order:
-    """By the intervals, which must lie apart; without both of them by the values, as TIE_PERCENT allows."""
+    """Order two values by their intervals, which must not overlap; without both, by value as TIE_PERCENT allows."""
     if not (a.sure and b.sure):
         if abs(a.value - b.value) <= TIE_PERCENT / 100 * max(abs(a.value), abs(b.value)):
             return Order.TIE
@@ -134,7 +137,10 @@ def order(a: Point, b: Point) -> Order:
 
 
 def rank(a: Point, b: Point) -> Order:
-    """Their order, where it may name the first of several. UNRANKED: one repeat, within the spread or without any."""
+    """Order two values strictly enough to name the first of several.
+
+    UNRANKED: one repeat, and the difference is within the spread or the spread is unknown.
+    """
     ordered = order(a, b)
     if ordered not in (Order.ABOVE_ONCE, Order.BELOW_ONCE):
         return ordered
@@ -142,15 +148,15 @@ def rank(a: Point, b: Point) -> Order:
         (each.low, each.high) if each.sure else (each.value - each.borrowed, each.value + each.borrowed)
         for each in (a, b)
     )
-    return ordered if a_low > b_high or a_high < b_low else Order.UNRANKED  # no number is beyond NaN
+    return ordered if a_low > b_high or a_high < b_low else Order.UNRANKED  # comparisons with NaN are false
 
 
 @dataclass(frozen=True)
 class Extreme:
-    """Who has the highest, or the lowest, value.
+    """The name with the highest, or the lowest, value.
 
-    `name` is the one seen at that end; `against` are the others whose order to it is `kind`, the weakest of all: ABOVE
-    or BELOW is a statement, ABOVE_ONCE or BELOW_ONCE what this run shows, and any other kind none.
+    `name` is the one seen at that end. `kind` is the weakest of its orders to the others; `against` are the others with
+    that order. ABOVE or BELOW is a statement, ABOVE_ONCE or BELOW_ONCE what this run shows, and any other kind neither.
     """
 
     name: str
@@ -159,17 +165,17 @@ class Extreme:
 
     @property
     def stated(self) -> bool:
-        """Whether intervals say so."""
+        """True if the intervals show it."""
         return self.kind in (Order.ABOVE, Order.BELOW)
 
     @property
     def seen(self) -> bool:
-        """Whether only the values of this run say so."""
+        """True if only the values of this run show it."""
         return self.kind in (Order.ABOVE_ONCE, Order.BELOW_ONCE)
 
 
 def extreme(points: Mapping[str, Point], highest: bool = True) -> Extreme:
-    """Of two or more. Raises ValueError for fewer."""
+    """Find the extreme of two or more points. Raises ValueError for fewer."""
     if len(points) < 2:
         raise ValueError(f"{len(points)} values have no order")
     name = (max if highest else min)(points, key=lambda key: points[key].value)
@@ -182,22 +188,24 @@ def extreme(points: Mapping[str, Point], highest: bool = True) -> Extreme:
 
 @dataclass(frozen=True)
 class Best:
-    """The place of the highest value among batch sizes, and those that cannot be told from it, in their order."""
+    """The batch size of the highest value, and those not significantly lower, in order."""
 
     place: int
     tied: tuple[int, ...]
 
 
 def best(points: Mapping[int, Point]) -> Best:
-    """Of one or more, by batch size; of equal ones the smallest. Raises ValueError without any."""
+    """Find the best of one or more points by batch size; of equal ones the smallest. Raises ValueError without any."""
     place = max(sorted(points), key=lambda size: points[size].value)
     others = (size for size in sorted(points) if size != place)
     return Best(place, tuple(size for size in others if rank(points[place], points[size]) not in ABOVE))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjusted by Holm (1979), in the same order: the probability that any of those at or below ERROR is so by chance
-    alone is at most ERROR, whichever of the others are real.
+    """Adjust p values by Holm (1979), in the same order.
+
+    The probability that chance alone puts any of them at or below ERROR is at most ERROR. That holds whichever of the
+    other effects are real.
     """
     adjusted, highest = [0.0] * len(p_values), 0.0
     for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
@@ -207,8 +215,10 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
-    """Adjusted by Benjamini and Hochberg (1995), in the same order: of those at or below ERROR at most that share are
-    so by chance alone, in expectation; where nothing differs that is the probability that any is.
+    """Adjust p values by Benjamini and Hochberg (1995), in the same order.
+
+    Of those at or below ERROR, the expected share due to chance alone is at most ERROR. If nothing differs, that is the
+    probability that any is at or below ERROR.
     """
     if not p_values:
         return []
@@ -218,8 +228,9 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
 
 
 def p_beyond(value: float, error: float, freedom: float, tolerance: float) -> float:
-    """How often chance alone gives so large a difference where the true one is at most `tolerance` from 0, by
-    Student's t; `error` is its standard error, above 0, in the same unit.
+    """Probability of so large a difference by chance if the true one is at most `tolerance` from 0, by Student's t.
+
+    `error` is its standard error, above 0, in the same unit.
     """
     from scipy import special
 

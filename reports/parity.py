@@ -1,10 +1,11 @@
-"""Whether the frameworks reach the same test accuracy: paired differences over the repeats, per pair and batch size.
+"""Test if the frameworks reach the same test accuracy, by paired differences over the repeats, per pair and batch size.
 
-Repeat r has the same initial weights, batch order and data in every framework, so what a seed does to both falls out
-of their difference; trials whose inputs differ, by checksum, are no pair. All numbers are percentage points. Mean and
-interval are those of the paired t-test (NIST/SEMATECH e-Handbook of Statistical Methods, 7.3.1.1); repeats whose
-differences agree better than one test image are taken to spread by one. "Not comparable" is a claim, and a section
-makes it of many pairs: it takes a test that the true difference is beyond TOLERATED, corrected for their number.
+Repeat r has the same initial weights, batch order and data in every framework. What a seed does to both therefore
+cancels in their difference. Trials whose inputs differ, by checksum, are not paired. All numbers are percentage points.
+Mean and interval are those of the paired t-test (NIST/SEMATECH e-Handbook of Statistical Methods, 7.3.1.1). If
+differences agree to within one test image, their spread is taken to be one test image. "Not comparable" is a claim, and
+a section makes it about many pairs. It requires a test that the true difference is beyond TOLERATED, corrected for the
+number of pairs.
 """
 
 from __future__ import annotations
@@ -48,9 +49,10 @@ point of 0; "{NOT_COMPARABLE}": it is wholly beyond, and still is after a correc
 
 
 def compare(section: Section) -> pd.DataFrame:
-    """COLUMNS, a row for each pair and batch size; `notes` (why repeats are left out) and `trials` are tuples of str.
+    """Build a data frame with COLUMNS, a row for each pair and batch size.
 
-    The differences are framework_a minus framework_b. Below FEWEST paired repeats: NaN and NO_VERDICT.
+    `notes` (why repeats are left out) and `trials` are tuples of str. The differences are framework_a minus
+    framework_b. Below FEWEST paired repeats: NaN and NO_VERDICT.
     """
     trials = {(r.spec.cell.framework, r.spec.cell.batch_size, r.spec.draw.repeat): r for r in section.results}
     names = ordered(framework for framework, _, _ in trials)
@@ -72,13 +74,13 @@ def compare(section: Section) -> pd.DataFrame:
 
 
 def _accuracy(trial: TrialResult | None) -> float:
-    """Fraction, 0..1, whatever the trial's status; NaN where there is none."""
+    """Test accuracy as a fraction, 0..1, for any status of the trial; NaN if there is none."""
     figure = trial.figures.get(ACCURACY.name) if trial else None
     return math.nan if figure is None or figure.value is None else figure.value
 
 
 def _obstacles(frameworks: tuple[str, str], pair: Sequence[TrialResult | None]) -> list[str]:
-    """Why these two trials of one repeat are no pair; empty if they are one."""
+    """List why these two trials of one repeat are not a pair; empty if they are."""
     obstacles = []
     for name, trial in zip(map(display_name, frameworks), pair, strict=True):
         if trial is None:
@@ -94,23 +96,25 @@ def _obstacles(frameworks: tuple[str, str], pair: Sequence[TrialResult | None]) 
 
 
 def difference(differences: Sequence[float], step: float) -> dict[str, Any]:
-    """n, NUMBERS and p_beyond of one cell, from paired differences in percentage points; NaN below FEWEST.
+    """Return n, NUMBERS and p_beyond of one cell, from paired differences in percentage points; NaN below FEWEST.
 
-    `step`: the points that one test image is worth.
+    `step`: the share of one test image, in points.
     """
     n = len(differences)
     if n < FEWEST:
         return {"n": n, **dict.fromkeys((*NUMBERS, "p_beyond"), math.nan)}
     interval = spread(differences, step)
     error = max(statistics.stdev(differences), step) / math.sqrt(n)
-    # Rounded, because 71 % - 70 % is 1 point, and in floating point a little more.
+    # Rounded, because in floating point 71 % - 70 % is slightly more than 1 point.
     mean, low, high = (round(number, 9) for number in (interval.mean, interval.low, interval.high))
     p = p_beyond(mean, error, n - 1, TOLERATED)
     return {"n": n, **dict(zip(NUMBERS, (mean, low, high), strict=True)), "p_beyond": p}
 
 
 def verdicts(cells: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Of all `difference`s of one table, together; an interval that ends at exactly TOLERATED is within."""
+    """Return the verdicts on all `difference`s of one table together; an interval ending at exactly TOLERATED is
+    within.
+    """
     p_values = [cell["p_beyond"] for cell in cells if cell["n"] >= FEWEST]
     corrected = iter(benjamini_hochberg(p_values))
     return [_verdict(cell, next(corrected)) if cell["n"] >= FEWEST else NO_VERDICT for cell in cells]
@@ -124,12 +128,12 @@ def _verdict(cell: Mapping[str, Any], p_corrected: float) -> str:
 
 
 def stated(compared: pd.DataFrame) -> bool:
-    """Whether any cell of `compare` has a verdict."""
+    """True if any cell of `compare` has a verdict."""
     return bool((compared["verdict"] != NO_VERDICT).any())
 
 
 def summary(compared: pd.DataFrame) -> list[str]:
-    """A sentence for each batch size; the pairs that do not agree come first."""
+    """Write a sentence for each batch size; the pairs that do not agree come first."""
     lines = []
     for batch_size, rows in compared.groupby("batch_size"):
         text = "all pairs agree"
@@ -144,7 +148,7 @@ def summary(compared: pd.DataFrame) -> list[str]:
 
 
 def table(compared: pd.DataFrame) -> Table:
-    """A table of `compare`: a row a pair, a column a batch size, a sentence for each batch size above it."""
+    """Build the table of `compare`: a row per pair, a column per batch size, and above it a sentence per batch size."""
     most = int(compared["n"].max())
     rows: dict[str, dict[int, Cell]] = {}
     for cell in compared.to_dict("records"):

@@ -1,4 +1,4 @@
-"""What is tabulated: each table or column, and the figure that it shows on each kind of device."""
+"""Define what is tabulated: each table or column, and the figure that it shows on each kind of device."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .table import Theme
 
 @dataclass(frozen=True)
 class Quantity:
-    """Of `figures` the first that exists on the device is shown; in all else they are alike.
+    """A quantity; the first of `figures` that exists on the device is shown. The figures are alike in all else.
 
-    `optional`: where no trial has a value, one line says why instead of a table.
+    `optional`: if no trial has a value, one line says why instead of a table.
     """
 
     name: str
@@ -24,29 +24,29 @@ class Quantity:
     theme: Theme = Theme.RUN
 
     def figure(self, condition: Condition) -> FigureSpec | None:
-        """None = there is no such thing on that kind of device."""
+        """Return the figure for the condition's kind of device; None if there is none."""
         kind = condition.placement.device_kind
         return next((spec for spec in self.figures if spec.device in (None, kind)), None)
 
     def title(self, condition: Condition) -> str:
-        """With the condition's cores and epochs; empty where there is no such thing on the device."""
+        """Format the title with the condition's cores and epochs; empty if the device has no such figure."""
         spec = self.figure(condition)
         cores = "core" if condition.placement.threads == 1 else f"{condition.placement.threads} cores"
         return spec.title.format(cores=cores, epochs=condition.passes.epochs) if spec else ""
 
     @property
     def unit(self) -> str:
-        """Of every figure in it."""
+        """Unit of all its figures."""
         return self.figures[0].unit
 
     @property
     def decimals(self) -> int | None:
-        """Behind the point; None = three significant digits."""
+        """Number of decimal places; None = three significant digits."""
         return self.figures[0].decimals
 
     @property
     def better(self) -> int:
-        """1 = more is better, -1 = less, 0 = neither."""
+        """Direction: 1 = more is better, -1 = less, 0 = neither."""
         return self.figures[0].better
 
 
@@ -82,7 +82,7 @@ QUANTITIES = (
     _optional("warm-up", Theme.START_UP, figures.WARM_UP),
 )
 
-# Columns of the memory's tables. Side by side two of them are named, and printed, as what they are there.
+# Columns of the memory's tables. Two are renamed and printed differently because they are shown side by side.
 PROCESS_PEAK = Quantity(
     "process_peak",
     (
@@ -98,7 +98,7 @@ MEMORY_KINDS = (
     Quantity("allocator_reserved", (figures.ALLOCATOR_RESERVED,)),
 )
 MEMORY_PARTS = tuple(Quantity(part, (spec,)) for part, spec in figures.MEMORY_PARTS.items())
-NOT_ALWAYS_THERE = ("statistics", "dataset")  # parts of some workloads and feeds only
+NOT_ALWAYS_THERE = ("statistics", "dataset")  # only some workloads and feeds have these parts
 STEPS_PEAK = Quantity("steps_peak", (figures.STEPS_PEAK,))
 WAITED_STEP_PEAK = Quantity("waited_step_peak", (figures.WAITED_STEP_PEAK,))
 QUEUED_STEPS = Quantity("queued_steps", (figures.QUEUED_STEPS,))

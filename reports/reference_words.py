@@ -1,4 +1,4 @@
-"""How a network of the catalogue differs from the one that it is called by."""
+"""Describe how a network of the catalogue differs from the original of the same name."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ REFERENCE = "difference from its reference"  # part of a condition
 
 
 def reference(task: Task) -> dict[str, str]:
-    """{part of the condition: its words}; empty where the network differs in nothing, or is none of the catalogue's."""
+    """Return {part of the condition: its words}.
+
+    Returns {} if the network does not differ, or is not in the catalogue.
+    """
     differs = WORKLOADS[task.workload].differs if task.workload in WORKLOADS and not task.own_code else ""
     return {REFERENCE: differs} if differs else {}

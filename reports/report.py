@@ -1,4 +1,4 @@
-"""A report over stored results: everything that its page, its Markdown and its files say, in one object."""
+"""Define a report on stored results: everything that its page, its Markdown and its files say, in one object."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ RULES = "What is equalised, what is left at each framework's defaults, and how t
 
 @dataclass(frozen=True)
 class Chapter:
-    """One section: trials of the same conditions. Sentences are plain text, no markup."""
+    """Chapter on one section: trials of the same conditions. Sentences are plain text, without markup."""
 
     heading: str
     section: Section
@@ -44,34 +44,33 @@ class Chapter:
     conditions: tuple[str, ...]
     tables: tuple[Table, ...]
     charts: tuple[Chart, ...]
-    remarks: tuple[str, ...]  # a line for each table that could not be made, and why
+    remarks: tuple[str, ...]  # a line for each missing table, with the reason
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What comes first. Sentences are plain text, generated from the data.
+    """Start of the report. Sentences are plain text, generated from the data.
 
-    `about` is the name of the quantity that `headline` is about. `main` is the place of the chapter that headline and
-    findings are of, the one with most trials that are ok; None where no trial is.
+    `about` is the name of the quantity that `headline` is about. `main` is the index of the chapter that headline and
+    findings describe, the one with most trials that are ok. It is None if no trial is ok.
     """
 
     headline: str
     about: str
     ran: tuple[str, ...]  # what was run, on what, when
     findings: tuple[str, ...]  # six at most
-    not_verified: tuple[str, ...]  # what these results cannot say, and why
+    not_verified: tuple[str, ...]  # what these results cannot show, and why
     main: int | None
 
 
 @dataclass(frozen=True)
 class Report:
-    """`beside` are tables over several sections, side by side, and `legend` {letter: the heading of the
-    chapter it stands for};
-    `appendix` are tables of the whole results folder, `remarks` a line for each of those that could not be made.
+    """A report. `beside` are tables over several sections, side by side, and `legend` is {letter: heading of its
+    chapter}.
 
-    `across` are those that hold sections against each other: what a study of several series asks.
-
-    `problems`: {what kind: a line each}: trials not ok, checks that failed, unreadable files, and so on.
+    `appendix` are tables of the whole results folder, `remarks` a line for each of those that are missing. `across` are
+    tables that compare sections, for the question of a study of several series. `problems`: {kind: a line each}: trials
+    not ok, checks that failed, unreadable files, and so on.
     """
 
     stored: Stored

@@ -1,4 +1,4 @@
-"""One model on several devices: what each number of them gives, beside the same framework on one."""
+"""Compare one model on several devices with the same framework on one: speed and efficiency."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PUBLISHED = (
 
 @dataclass(frozen=True)
 class Scaled:
-    """The trials of one framework at one batch size a device on so many of them."""
+    """Trials of one framework at one batch size per device, on `devices` devices."""
 
     framework: str
     batch_size: int
@@ -54,8 +54,9 @@ class Scaled:
 
 
 def of_sections(sections: list[Section]) -> list[Table]:
-    """A table for each batch size a device at which some framework trained on several devices and on one, all else
-    alike.
+    """Build a table for each batch size per device at which a framework trained on several devices and on one.
+
+    All else is alike.
     """
     groups: dict[tuple[Condition, int], dict[tuple[str, Any], list[Scaled]]] = {}
     for number, section in enumerate(sections, start=1):
@@ -74,9 +75,9 @@ def of_sections(sections: list[Section]) -> list[Table]:
 
 
 def _of_one(condition: Condition) -> Condition:
-    """As if it were of one device."""
+    """Return the condition as if it were of one device."""
     stated = dict(condition.stated)
-    for part in (DEVICES, DEVICE_ID, "optimizer"):  # the rule itself stands in the task
+    for part in (DEVICES, DEVICE_ID, "optimizer"):  # the optimizer itself is in the task
         stated.pop(part, None)
     return replace(condition, placement=condition.placement.first, stated=tuple(stated.items()))
 
@@ -122,7 +123,7 @@ def _table(name: str, condition: Condition, batch_size: int, every: list[Scaled]
 
 
 def _speeds(scaled: Scaled) -> dict[int, float]:
-    """Of each repeat; a ratio needs a speed above 0."""
+    """Collect the speed of each repeat; a ratio needs a speed above 0."""
     speeds = {}
     for result in scaled.results:
         figure = result.figures.get(registry.SPEED.name)
@@ -132,7 +133,7 @@ def _speeds(scaled: Scaled) -> dict[int, float]:
 
 
 def _efficiency(scaled: Scaled, one: Mapping[int, float]) -> tuple[float, float, float]:
-    """(value, low, high), paired by repeat; NaN where there is none."""
+    """Compute (value, low, high), paired by repeat; NaN where there is none."""
     own = _speeds(scaled)
     repeats = sorted(own.keys() & one.keys())
     if not repeats:
@@ -153,7 +154,7 @@ def _shown(scaled: Scaled, efficiency: tuple[float, float, float]) -> Cell:
 
 
 def published() -> str:
-    """What stands in public of four cards, and what cannot be told from it."""
+    """State what is published about four cards, and what it does not show."""
     with (PUBLICATIONS / PUBLICATION / FIGURES).open(encoding="utf-8", newline="") as file:
         minutes = {(row["gpus"], int(row["batch_size"])): row["train_minutes"] for row in csv.DictReader(file)}
     sizes = [size for gpus, size in minutes if gpus == SEVERAL]

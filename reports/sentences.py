@@ -1,6 +1,6 @@
-"""Sentences for people: `wording/` holds a template for each module that speaks, in it a macro for each sentence.
+"""Write sentences for people: `wording/` has a template for each module, and in it a macro for each sentence.
 
-Modules hand over facts and decide nothing by the words that come back.
+Modules pass facts and decide nothing by the returned words.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ WORDING = Path(__file__).with_name("wording")
 
 
 def say(template: str, sentence: str, **facts: object) -> str:
-    """One line of plain text, "" where the macro has nothing to say. A fact that a macro does not know, or lacks, is an
-    error of ours: TypeError, jinja2.UndefinedError.
+    """Format one line of plain text, "" if the macro has nothing to say.
+
+    Raises TypeError or jinja2.UndefinedError if a fact is unknown to the macro or missing, which is our error.
     """
     macro = getattr(_environment().get_template(f"{template}.j2").module, sentence)
     return " ".join(str(macro(**facts)).split())
@@ -32,7 +33,7 @@ def say(template: str, sentence: str, **facts: object) -> str:
 def _environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # here: not every command writes a report
 
-    # Plain text: what comes from outside is escaped by the format that shows it.
+    # Plain text: the output format escapes what comes from outside.
     environment = Environment(
         loader=FileSystemLoader(WORDING),
         autoescape=False,

@@ -1,4 +1,4 @@
-"""Which series of a study of ours a trial belongs to: what it trained tells."""
+"""Find which series of one of our studies a trial belongs to, from what it trained."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .conditions import Section
 
 
 def parts(study: str) -> dict[str, Study]:
-    """{series: the study that it is} of a study of ours, {} of any other; {"": the study} of one without series."""
+    """Return {series: its study} for one of our studies, {} for any other; {"": the study} if it has no series."""
     path = studies().get(study)
     return _parts(study) if path else {}
 
@@ -22,7 +22,7 @@ def _parts(study: str) -> dict[str, Study]:
 
 
 def is_of(spec: TrialSpec, part: Study) -> bool:
-    """Whether it trains what the study does: an option may have asked for something else."""
+    """True if a trial trains what the study does; an option may have asked for something else."""
     task, asked = spec.task, part.task
     settings = ((each.workload, each.dataset, each.optimizer, each.augment, each.accumulate) for each in (task, asked))
     alike = spec.passes.epochs == part.epochs and spec.placement.devices == part.devices
@@ -30,7 +30,7 @@ def is_of(spec: TrialSpec, part: Study) -> bool:
 
 
 def name_of(section: Section) -> str:
-    """The series of its trials; "" where they are of none, or of more than one."""
+    """Name of the series of a section's trials; "" if they belong to none, or to more than one."""
     spec = section.every[0].spec
     found = {name: part for name, part in parts(spec.study).items() if is_of(spec, part)}
     placed = {name: part for name, part in found.items() if part.threads == spec.placement.threads}

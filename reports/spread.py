@@ -1,4 +1,4 @@
-"""Mean of repeats, its interval and their coefficient of variation: one way for every table."""
+"""Compute the mean of repeats, its interval and their coefficient of variation in the same way for every table."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ import numpy as np
 
 from workloads.records.intervals import reach
 
-# Repeats that agree better than this do not say what a further one will do: what they hide is unknown, not nothing.
-LEAST_SPREAD = 0.005  # standard deviation over mean; of accuracies: one test image
+# Repeats that agree better than this do not predict a further one: their true spread is unknown, not zero.
+LEAST_SPREAD = 0.005  # standard deviation over mean; for accuracies one test image is used instead
 
 
 @dataclass(frozen=True)
 class Spread:
-    """In the unit of the values. NaN: the mean of none; the interval and cv_percent of fewer than two, and the
-    cv_percent where the mean is 0.
+    """Spread of repeats, in the unit of the values.
+
+    NaN: the mean of no values; the interval and cv_percent of fewer than two, and the cv_percent if the mean is 0.
     """
 
     n: int
@@ -29,7 +30,7 @@ class Spread:
 
 
 def spread(values: Sequence[float], least: float = 0.0) -> Spread:
-    """`least` is the standard deviation of repeats that agree better than that, in the unit of the values."""
+    """Compute the spread; `least` is the smallest standard deviation assumed, in the unit of the values."""
     n = len(values)
     mean = statistics.fmean(values) if n else math.nan
     if n < 2:

@@ -1,4 +1,4 @@
-"""Repeats until stable: what `python -m runner --until-stable` reached, as a table; read from RESULTS/stable.json."""
+"""Show what `python -m runner --until-stable` reached, as a table; read from RESULTS/stable.json."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HEAD = ("Framework", "Batch size", "Repeats", "Half-width, % of the mean", "Ende
 
 
 class StableCell(TypedDict):
-    """One row of the file."""
+    """A cell in the file: one framework at one batch size."""
 
     framework: str
     batch_size: Count
@@ -32,7 +32,7 @@ class StableCell(TypedDict):
 
 
 class StableFile(TypedDict):
-    """What the runner stored."""
+    """Contents of the file that the runner stored."""
 
     schema_version: Literal[1]
     tolerated: Real
@@ -44,7 +44,7 @@ class StableFile(TypedDict):
 
 
 def table(results: Path) -> Table | str | None:
-    """The line that says why it cannot be read; None where nothing was run until stable."""
+    """Build the table; returns a line with the reason if the file cannot be read, None if it does not exist."""
     path = results / FILE
     try:
         stored = validation.read(path, StableFile)
@@ -76,7 +76,7 @@ def table(results: Path) -> Table | str | None:
 
 
 def _worth(coverage: dict[str, tuple[float, float]] | None) -> str:
-    """How often such an interval holds the true mean: {spread in percent: [lowest, highest percent]}."""
+    """Say how often such an interval covers the true mean, from {spread in percent: [lowest, highest percent]}."""
     head = "An interval that was waited for may hold the true mean less often than it says: "
     if not coverage:
         return f"{head}how often, the runner of that time did not store."
@@ -85,7 +85,7 @@ def _worth(coverage: dict[str, tuple[float, float]] | None) -> str:
 
 
 def _if_correlated(stored: StableFile) -> str:
-    """What the interval covers where repeats hang together."""
+    """Say what the interval covers if repeats are correlated."""
     known = stored.get("correlated_percent", {})
     parts = [f"{low:g} to {high:g} % at an autocorrelation of {size}" for size, (low, high) in known.items()]
     if not parts:
@@ -97,7 +97,7 @@ def _if_correlated(stored: StableFile) -> str:
 
 
 def _drift(stored: StableFile) -> str:
-    """That the whole run drifts, where it does."""
+    """Say that the whole run drifts; "" if it does not."""
     if not stored.get("run_drifts"):
         return ""
     return "the speeds of the whole run drift in the order of their starts: no cell of it is called stable"

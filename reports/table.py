@@ -1,4 +1,4 @@
-"""A table of a report, once for every format: the cells that a reader sees, and the tidy numbers behind them."""
+"""Describe a table of a report once for every format: the cells that a reader sees, and tidy numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SHADES = 9
 
 
 class Theme(StrEnum):
-    """What a table or chart is about, in the order of a chapter: a heading of the page each."""
+    """Topic of a table or chart, in the order of a chapter; each is a heading of the page."""
 
     SPEED = "Speed"
     MEMORY = "Memory"
@@ -27,9 +27,9 @@ class Theme(StrEnum):
 
 @dataclass(frozen=True)
 class Cell:
-    """`text` is plain, no markup. `number` is what the text rounds, for sorting; None where the text is words.
+    """A cell; `text` is plain, without markup. `number` is the unrounded value, for sorting; None if the text is words.
 
-    `notes` become footnotes; `trials` are the ids of the trials behind the cell.
+    `notes` become footnotes; `trials` are the ids of the trials that the cell was computed from.
     """
 
     text: str
@@ -40,28 +40,30 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """`rows` are what Markdown, LaTeX and the page show: of the length of `head`, the first cell names the row.
+    """A table. `rows` are what Markdown, LaTeX and the page show, as long as `head`; the first cell names the row.
 
-    `tidy` is what CSV, Parquet and JSON hold: a row a cell or a row, typed columns with units in their names, NaN or
-    None where unknown; empty of a table that no file holds. `above` and `below` are plain sentences; footnotes follow
-    from the cells.
+    `tidy` is what CSV, Parquet and JSON hold, with one row per cell or per row. Its columns are typed and have units in
+    their names; unknown values are NaN or None. It is empty for a table that no file holds. `above` and `below` are
+    plain sentences; footnotes come from the cells.
     """
 
-    name: str  # its files' stem, unique within a chapter
+    name: str  # stem of its files, unique within a chapter
     title: str
     head: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     tidy: pd.DataFrame = field(default_factory=pd.DataFrame)
     above: tuple[str, ...] = ()
     below: tuple[str, ...] = ()
-    words: bool = False  # cells are words, flush left; else numbers, flush right
+    words: bool = False  # cells are words, flush left; otherwise numbers, flush right
     theme: Theme = Theme.RUN
-    keys: int = 1  # so many cells name a row
-    by_size: bool = False  # the columns behind them are batch sizes
+    keys: int = 1  # number of cells that name a row
+    by_size: bool = False  # the columns after the keys are batch sizes
     heat: bool = False  # the page shades cells by their number
 
     def shade(self, number: float | None) -> int | None:
-        """From 0, of the lowest number of all cells behind the keys, to SHADES, of the highest."""
+        """Map a number to a shade, from 0 for the lowest number of all cells after the keys to SHADES for
+        the highest.
+        """
         numbers = [c.number for row in self.rows for c in row[self.keys :] if c.number is not None]
         if number is None or max(numbers) == min(numbers):
             return None
@@ -69,13 +71,13 @@ class Table:
 
     @property
     def notes(self) -> dict[str, int]:
-        """{footnote: its number}, each once, in the order of the cells."""
+        """Map {footnote: its number}, each once, in the order of the cells."""
         notes = dict.fromkeys(note for row in self.rows for cell in row for note in cell.notes)
         return {note: number for number, note in enumerate(notes, start=1)}
 
 
 def without_repeats(tables: Iterable[Table]) -> tuple[Table, ...]:
-    """As they stand below each other: a sentence under several of them is said under the first alone."""
+    """Prepare tables shown below each other: a sentence below several of them is kept below the first only."""
     said: set[str] = set()
     shown = []
     for table in tables:
@@ -86,8 +88,9 @@ def without_repeats(tables: Iterable[Table]) -> tuple[Table, ...]:
 
 @dataclass(frozen=True)
 class Placed:
-    """A table in its report: the stem of its files, and its chapter's conditions and number; the latter is None where
-    there is one chapter, or where it belongs to none or to several.
+    """A table in its report: the stem of its files, and its chapter's conditions and number.
+
+    The number is None if there is one chapter, or if the table belongs to none or to several.
     """
 
     table: Table

@@ -1,7 +1,7 @@
-"""The tables in the thesis's layout: one row a framework, batch sizes as columns.
+"""Build the tables in the thesis's layout: one row per framework, batch sizes as columns.
 
-A cell is the mean over the repeats that are ok, with its interval. Where there is none it says why,
-never nothing and never 0.
+A cell is the mean over the repeats that are ok, with its interval. If there is none, the cell says why; it is never
+empty and never 0.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ from .table import Cell, Table
 
 STATISTICS = ["n", "median", "min", "max", "mean", "low", "high", "cv_percent", "unit", "status"]
 BEHIND = ["notes", "sources", "trials"]  # tuples of str
-KNOWN = "known"  # those of the trials that have a value
-DOUBTS = "doubts"  # {Doubt}; what the notes say of each
-ERRORS = "errors"  # of those of its values of which it is known: how far they may be off
+KNOWN = "known"  # trials that have a value
+DOUBTS = "doubts"  # {Doubt}, explained by the notes
+ERRORS = "errors"  # possible errors of its values, where known
 Place = tuple[str, int]  # framework, batch size
 CSV_COLUMNS = ["framework", "batch_size", *STATISTICS, *BEHIND]
-JOINED = "; "  # how a file holds a tuple
+JOINED = "; "  # separator of a tuple's items in a file
 NOT_RUN, UNKNOWN = "not_run", "unknown"
 SHORT_WORDS = {UNKNOWN: "\N{EN DASH}", Status.OUT_OF_MEMORY.value: "OOM"}
-MOST_DECIMALS = 9  # a stranger's file may hold 1e-300
+MOST_DECIMALS = 9  # a file from elsewhere may hold 1e-300
 MEASURED = frozenset((Status.OK, Status.DIVERGED, Status.CONTENDED))  # trials with figures to show
 
 
 def figure_of(result: TrialResult, name: str) -> Figure:
-    """A null one with its reason where the result does not have it."""
+    """Return the result's figure; if it has none, a null figure with the reason."""
     return result.figures.get(name) or Figure(None, "", reason=f"the stored result has no figure {name}")
 
 
 def measured(section: Section, quantity: Quantity) -> FigureSpec | None:
-    """The figure shown for the quantity; None where the device has none, or it is rare and no trial has a value."""
+    """Return the figure shown for the quantity; None if the device has none, or it is rare and no trial has a value."""
     spec = quantity.figure(section.condition)
     if spec and spec.rare and all(figure_of(result, spec.name).value is None for result in section.results):
         return None
@@ -65,9 +65,9 @@ def cells(section: Section, quantity: Quantity) -> pd.DataFrame:
 
 @lru_cache(maxsize=64)  # tables, charts and sentences of a chapter ask for the same
 def by_place(section: Section, quantity: Quantity) -> Mapping[Place, Mapping[str, Any]]:
-    """{(framework, batch size): its `cell`} for each framework and batch size in the section's results.
+    """Map {(framework, batch size): its `cell`} for each framework and batch size in the section's results.
 
-    Raises ValueError where the condition's device has no such quantity.
+    Raises ValueError if the condition's device has no such quantity.
     """
     spec = quantity.figure(section.condition)
     if spec is None:
@@ -82,14 +82,14 @@ def by_place(section: Section, quantity: Quantity) -> Mapping[Place, Mapping[str
 
 
 def _with_attempts(cell: dict[str, Any], trials: Sequence[TrialResult], section: Section) -> dict[str, Any]:
-    """Add a note for each of its trials that was tried more than once: no survivor without its failures."""
+    """Add a note for each trial that was tried more than once, so that earlier failures stay visible."""
     tried = [f"repeat {t.spec.draw.repeat}: {section.attempts[id(t)]}" for t in trials if id(t) in section.attempts]
     return cell | {"notes": (*cell["notes"], *tried)}
 
 
 @lru_cache(maxsize=8)
 def places(section: Section) -> Mapping[Place, list[TrialResult]]:
-    """The repeats, in their order, of each framework and batch size that was tried, in the tables' order."""
+    """Map each framework and batch size that was tried to its repeats, all in the tables' order."""
     names = ordered(result.spec.cell.framework for result in section.results)
 
     def order(result: TrialResult) -> tuple[int, int, int]:
@@ -103,8 +103,9 @@ def places(section: Section) -> Mapping[Place, list[TrialResult]]:
 
 
 def is_shown(result: TrialResult, spec: FigureSpec) -> bool:
-    """True where the trial was measured and this figure counts: one that diverged learnt nothing, and what other
-    processes may have changed is withheld.
+    """True if the trial was measured and this figure counts.
+
+    A diverged trial learnt nothing, and figures that other processes may have changed are withheld.
     """
     diverged = result.status is Status.DIVERGED
     if result.status is Status.CONTENDED:
@@ -115,11 +116,11 @@ def is_shown(result: TrialResult, spec: FigureSpec) -> bool:
 def cell(
     results: Sequence[TrialResult], spec: FigureSpec, read: Callable[[TrialResult, str], Figure] = figure_of
 ) -> dict[str, Any]:
-    """STATISTICS, BEHIND, KNOWN, DOUBTS and ERRORS of one cell from the repeats of one framework and batch size.
+    """Compute STATISTICS, BEHIND, KNOWN, DOUBTS and ERRORS of a cell from the repeats of a framework and batch size.
 
-    n counts the values behind the mean; the numbers are in `unit`, NaN where they cannot be told from n values;
-    low and high are the interval of the mean. status: "ok", else "unknown" (the figure is null), "not_run", or how the
-    trials ended, joined by "+".
+    n counts the values of the mean. The numbers are in `unit`, NaN where n values do not suffice; low and high are the
+    interval of the mean. status: "ok", otherwise "unknown" (the figure is null), "not_run", or how the trials ended,
+    joined by "+".
     """
     ok = [(result, read(result, spec.name)) for result in results if is_shown(result, spec)]
     known = [(result, figure) for result, figure in ok if figure.value is not None]
@@ -159,15 +160,16 @@ def _errors(results: Sequence[TrialResult], spec: FigureSpec) -> tuple[float, ..
 
 
 def _statistics(values: list[float]) -> dict[str, float]:
-    """The first eight of STATISTICS: n, the others in the unit of the values, NaN where they cannot be told."""
+    """Compute the first eight of STATISTICS: n, the others in the unit of the values, NaN where they are undefined."""
     ends = values or [math.nan]
     return {**vars(spread(values)), "median": statistics.median(ends), "min": min(ends), "max": max(ends)}
 
 
 def of(frame: pd.DataFrame, quantity: Quantity, title: str) -> Table | str:
-    """A row a framework, a column a batch size, from `cells`; of an optional quantity without a value, one line.
+    """Build a table from `cells`, a row per framework, a column per batch size.
 
-    Where `frame` has a column `condition`, cells of one batch size stand in columns of their own, told apart by it.
+    An optional quantity without a value gives one line instead. If `frame` has a column `condition`, each batch size
+    has a separate column for each condition.
     """
     most = int(frame["n"].max())
     if quantity.optional and not most:
@@ -193,20 +195,20 @@ def of(frame: pd.DataFrame, quantity: Quantity, title: str) -> Table | str:
 
 
 def tidy(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
-    """`cells` as files hold them: framework, batch size, the `columns`, STATISTICS, BEHIND as one text each."""
+    """Return `cells` as files hold them: framework, batch size, the `columns`, STATISTICS, BEHIND as one text each."""
     joined = {name: [JOINED.join(texts) for texts in frame[name]] for name in BEHIND}
     return frame.assign(**joined)[["framework", "batch_size", *columns, *STATISTICS, *BEHIND]]
 
 
 def nothing(frame: pd.DataFrame, title: str) -> str:
-    """One line in place of a table of `cells` without a single value."""
+    """Write one line in place of a table of `cells` without a single value."""
     notes = dict.fromkeys(itertools.chain.from_iterable(frame["notes"]))
     ended = dict.fromkeys(words(status) for status in frame["status"] if status != UNKNOWN)
     return f"No value: {title}: {'; '.join([*notes, *ended])}."
 
 
 def how_to_read_a_cell(counts: Iterable[int]) -> str:
-    """The sentence below a table, from the n of its cells."""
+    """Write the sentence below a table, from the n of its cells."""
     some = [count for count in counts if count]
     if not some:
         return "No trial gave a value."
@@ -219,7 +221,7 @@ def how_to_read_a_cell(counts: Iterable[int]) -> str:
 
 
 def _how_far_off(frame: pd.DataFrame, quantity: Quantity) -> list[str]:
-    """Return the line that says how far the trials' values may be off; none where no trial's error is known."""
+    """Return the line that says how far the trials' values may be off; none if no trial's error is known."""
     values = sorted(itertools.chain.from_iterable(frame[ERRORS]))
     if not values:
         return []
@@ -234,9 +236,10 @@ def _sources(frame: pd.DataFrame) -> list[str]:
 
 
 def shown(cell: Mapping[Any, Any], decimals: int | None, most: int, compact: bool = False) -> Cell:
-    """Mean, interval where n > 1, n where it is less than `most`; without a value a dash, or how the trials ended.
+    """Format the mean, the interval if n > 1, and n if it is less than `most`.
 
-    `decimals` None = three significant digits of the mean. `compact` leaves out an interval that rounds to it.
+    Without a value, the cell is a dash, or how the trials ended. `decimals` None = three significant digits of the
+    mean. `compact` leaves out an interval that rounds to the mean.
     """
     if cell["n"] == 0:
         return Cell(words(cell["status"]), None, cell["notes"], cell["trials"])
@@ -250,10 +253,10 @@ def shown(cell: Mapping[Any, Any], decimals: int | None, most: int, compact: boo
 
 
 def significant(value: float) -> int:
-    """Decimals for three significant digits, MOST_DECIMALS at most; whole numbers from 100 on."""
+    """Number of decimals for three significant digits, MOST_DECIMALS at most; whole numbers from 100 on."""
     return max(0, min(MOST_DECIMALS, 2 - math.floor(math.log10(abs(value))))) if value else 0
 
 
 def words(status: str) -> str:
-    """The text of a cell without a value: a dash for `unknown`, OOM for `out_of_memory`, else how trials ended."""
+    """Text of a cell without a value: a dash for `unknown`, OOM for `out_of_memory`, otherwise how trials ended."""
     return " / ".join(SHORT_WORDS.get(part, part.replace("_", " ")) for part in status.split("+"))

@@ -1,4 +1,4 @@
-"""Time to a target accuracy, from the epochs of stored results: a figure that is made for a report."""
+"""Compute the time to a target accuracy from the epochs of stored results: a figure computed for a report."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ NAME = "target-time"
 
 
 def quantity(accuracy: float) -> Quantity:
-    """Its table says which accuracy."""
+    """Return the quantity; its title names the accuracy."""
     title = f"Time of training up to a test accuracy of {100 * accuracy:g} %, s, evaluations left out"
     return Quantity(NAME, (replace(TARGET_TIME, title=title),), True, Theme.SPEED)
 
 
 def with_times(results: Sequence[TrialResult], accuracy: float) -> tuple[TrialResult, ...]:
-    """Each with TARGET_TIME; null in all repeats where one did not reach it, or the mean would be of survivors."""
+    """Add TARGET_TIME to each result.
+
+    It is null in all repeats if one did not reach the accuracy: otherwise the mean would only cover successful ones.
+    """
     short = defaultdict[object, list[str]](list)
     for result in results:
         if result.status in MEASURED and not until(result.epochs, accuracy):

@@ -1,4 +1,4 @@
-"""What a terminal is told of a report: the finding, the best batch sizes, what went wrong, where the page is."""
+"""Print a report in a terminal: the finding, the best batch sizes, problems, and the address of the page."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from . import batch_contrasts, best, target_time
 from .report import Report
 from .table import Table
 
-SHOWN = (best.NAME, batch_contrasts.NAME, target_time.NAME)  # the second and third are there where they are asked for
+SHOWN = (best.NAME, batch_contrasts.NAME, target_time.NAME)  # the second and third exist only if asked for
 MOST_ROWS = 4  # of the second and third; a longer one is in the report
 
 
 def printed(report: Report) -> str:
-    """About ten lines."""
+    """Format the report in about ten lines."""
     parts = [f"{report.summary.headline}.", "", *_tables(report), report.summary.ran[0]]
     parts += [f"{kind}: {len(lines)}" for kind, lines in report.problems.items()]
     if report.summary.not_verified:
@@ -28,12 +28,12 @@ def printed(report: Report) -> str:
 
 
 def address(main_files: Sequence[Path], out: Path) -> str:
-    """A link to the page, or to the folder where there is none."""
+    """Link to the page, or to the folder if there is no page."""
     return f"Report: {(main_files[0] if main_files else out).resolve().as_uri()}"
 
 
 def table(shown: Table) -> str:
-    """Columns that line up, and the footnotes of their cells."""
+    """Format aligned columns, and the footnotes of their cells."""
     notes = shown.notes
     rows = [[f"{cell.text}{''.join(f' [{notes[note]}]' for note in cell.notes)}" for cell in row] for row in shown.rows]
     frame = pd.DataFrame(rows, columns=pd.Index(shown.head))
@@ -43,7 +43,7 @@ def table(shown: Table) -> str:
 
 
 def _tables(report: Report) -> list[str]:
-    """SHOWN, as far as the main chapter has them, each with an empty line behind it."""
+    """Format the tables in SHOWN that the main chapter has, each followed by an empty line."""
     if report.summary.main is None:
         return []
     shown = []

@@ -1,4 +1,4 @@
-"""An update rule and an augmentation in words."""
+"""Describe an update rule and an augmentation in words."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import asdict
 from workloads.records.job import Placement, Task
 from workloads.spec import OptimizerSpec
 
-# Of each update rule: those of its settings that it uses, and its label.
+# For each update rule: the settings that it uses, and its label.
 SETTINGS = {
     "sgd": ("weight_decay",),
     "momentum": ("momentum", "weight_decay"),
@@ -35,13 +35,13 @@ LABELS = {
 
 
 def in_use(optimizer: OptimizerSpec) -> OptimizerSpec:
-    """What its rule ignores as it is by default."""
+    """Return the optimizer with the settings that its rule ignores at their defaults."""
     settings = {name: getattr(optimizer, name) for name in (*SETTINGS[optimizer.name], *OF_ALL)}
     return OptimizerSpec(optimizer.name, optimizer.learning_rate, **settings)
 
 
 def optimizer_label(optimizer: OptimizerSpec, parts: int = 1) -> str:
-    """The rule and those of its numbers that it uses; `parts` that an update is accumulated from."""
+    """Describe the rule and the numbers that it uses; `parts`: batches per update."""
     times = f"{parts} x " if parts > 1 else ""
     scaled = SCALED.get(optimizer.scale, "").format(times, optimizer.base_batch_size)
     words = [LABELS[optimizer.name].format(**asdict(optimizer)), f"learning rate {optimizer.learning_rate}{scaled}"]
@@ -56,7 +56,7 @@ def optimizer_label(optimizer: OptimizerSpec, parts: int = 1) -> str:
 
 
 def augmentation_label(task: Task) -> str:
-    """How images are augmented; of what is done in each epoch, whether the steady window's speed holds its cost."""
+    """Describe how images are augmented; if in each epoch, also say if the steady window's speed includes the cost."""
     if task.augment in MADE_ONCE:
         return f"{task.augment}: {MADE_ONCE[task.augment]}"
     if task.feed == "device":
@@ -65,7 +65,7 @@ def augmentation_label(task: Task) -> str:
 
 
 def devices_label(placement: Placement) -> str:
-    """How many devices train one model, and what each of them is on a CPU."""
+    """Say how many devices train one model, and what a device is on a CPU."""
     words = f"{placement.devices} in data parallel, batch sizes are a device's"
     if placement.device_kind == "cuda":
         return words
@@ -75,5 +75,5 @@ def devices_label(placement: Placement) -> str:
 
 
 def accumulation_label(task: Task) -> str:
-    """How many batches an update is made of."""
+    """Say how many batches make up an update."""
     return f"{task.accumulate} batches an update"

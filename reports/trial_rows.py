@@ -1,4 +1,4 @@
-"""Every trial, and every attempt at it, as one row of plain columns: for pandas, R or a spreadsheet.
+"""List every trial, and every attempt at it, as one row of plain columns: for pandas, R or a spreadsheet.
 
 `python -m reports.trial_rows` prints docs/columns.md.
 """
@@ -28,7 +28,7 @@ NAME = "trials"
 
 @dataclass(frozen=True)
 class Row:
-    """One attempt. `shown`: it is the one whose figures the tables have."""
+    """One attempt. `shown`: the tables have its figures."""
 
     trial: str
     attempt: int
@@ -42,7 +42,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Column:
-    """`value` of a row; None where it has none."""
+    """A column; `value` computes a row's value, None if it has none."""
 
     name: str
     meaning: str
@@ -67,7 +67,7 @@ def _of_figure(spec: FigureSpec) -> Column:
 
 
 def _gate(result: TrialResult) -> bool | None:
-    """Whether it computes what the others compute; None where nobody told."""
+    """True if it computes what the others compute; None if that was not checked."""
     return next((check.passed for check in result.checks if check.name == CheckName.GATE), None)
 
 
@@ -115,7 +115,7 @@ COLUMNS = (
 
 
 def rows(stored: Stored) -> Iterator[Row]:
-    """Of all that was stored, what cannot be read and what never ended too."""
+    """Yield a row for everything stored, including what cannot be read and what never ended."""
     told: set[Path] = set()
     for each in stored.attempts.values():
         for number, attempt in enumerate(each.every, start=1):
@@ -138,14 +138,14 @@ def rows(stored: Stored) -> Iterator[Row]:
 
 
 def frame(stored: Stored) -> pd.DataFrame:
-    """COLUMNS, in the order of trial and attempt."""
+    """Build a data frame with COLUMNS, in the order of trial and attempt."""
     every = sorted(rows(stored), key=lambda row: (row.trial, row.attempt, str(row.folder)))
     values = [[column.value(row) for column in COLUMNS] for row in every]
     return pd.DataFrame(values, columns=[column.name for column in COLUMNS])
 
 
 def documentation() -> str:
-    """docs/columns.md."""
+    """Write the text of docs/columns.md."""
     lines = [f"| `{column.name}` | {column.meaning} |" for column in COLUMNS]
     return "\n".join(
         [

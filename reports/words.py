@@ -1,4 +1,4 @@
-"""What sentences are made of: lists, counts, words for how a trial ended."""
+"""Build parts of sentences: lists, counts, words for how a trial ended."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 
 
 def listed(items: Iterable[object]) -> str:
-    """ "4, 8 and 16"."""
+    """Join items: "4, 8 and 16"."""
     *first, last = [str(item) for item in items] or [""]
     return f"{', '.join(first)} and {last}" if first else last
 
 
 def span_list(places: Iterable[int], among: Sequence[int]) -> list[str]:
-    """["4", "8", "64 to 1024"]: three or more that follow each other in `among`, which is sorted, as a span."""
+    """List ["4", "8", "64 to 1024"]: three or more that follow each other in `among`, which is sorted, form a span."""
     runs: list[list[int]] = []
     for place in sorted(places):
         if runs and among.index(place) == among.index(runs[-1][-1]) + 1:
@@ -23,10 +23,10 @@ def span_list(places: Iterable[int], among: Sequence[int]) -> list[str]:
 
 
 def spans(places: Iterable[int], among: Sequence[int]) -> str:
-    """ "4, 8 and 64 to 1024"."""
+    """Join places and spans: "4, 8 and 64 to 1024"."""
     return listed(span_list(places, among))
 
 
 def status_words(status: str) -> str:
-    """ "out of memory"."""
+    """Return a status as words: "out of memory"."""
     return str(status).replace("_", " ")

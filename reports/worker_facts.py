@@ -1,4 +1,4 @@
-"""What the workers reported, as a table."""
+"""Show what the workers reported, as a table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .table import Cell, Table, Theme
 
 
 def table(section: Section) -> Table | None:
-    """A row a fact or package, a column a framework. None if nothing was reported."""
+    """Build a table with a row per fact or package, a column per framework. None if nothing was reported."""
     facts: dict[str, dict[str, list[Any]]] = {}  # {fact: {framework: what its trials said}}
     packages: dict[str, dict[str, list[Any]]] = {}
     for result in section.every:

@@ -1,1 +1,1 @@
-"""Which batch size: the answers of `python -m runner batch-size` as a table, a recommendation, a picture and a page."""
+"""Show the answers of `python -m runner batch-size` as a table, a recommendation, a picture and a page."""

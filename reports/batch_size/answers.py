@@ -1,4 +1,4 @@
-"""The answers as they are stored."""
+"""Read the stored answers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from ..load import ReportError
 
 
 def read(results: Path) -> BatchAnswers | None:
-    """Frameworks in the order of every table; None where nobody asked. Raises ReportError for a file that is none."""
+    """Read the answers, frameworks in the order of every table; None if there are none.
+
+    Raises ReportError for a file that does not hold answers.
+    """
     path = results / ANSWERS_FILE
     if not path.is_file():
         return None

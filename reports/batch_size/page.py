@@ -1,4 +1,4 @@
-"""What is written of the answers: batch-size.html, .md, .csv and the picture."""
+"""Write the answers: batch-size.html, .md, .csv and the picture."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ MAIN = ("html", "md")
 
 
 def write(answers: BatchAnswers, out: Path, formats: Collection[str]) -> list[Path]:
-    """Into `out`; returns the main files. Raises ReportError where it cannot be written."""
+    """Write the answers into `out`; returns the main files. Raises ReportError if it cannot be written."""
     try:
         out.mkdir(parents=True, exist_ok=True)
-        kinds = {*formats, "svg"} if "html" in formats else {*formats}  # the page holds it
+        kinds = {*formats, "svg"} if "html" in formats else {*formats}  # the page contains it
         files = {"html": _html, "md": _markdown, "csv": _csv}
         paths = []
         with by_itself(out):
@@ -39,7 +39,7 @@ def write(answers: BatchAnswers, out: Path, formats: Collection[str]) -> list[Pa
 
 
 def title(answers: BatchAnswers) -> str:
-    """What was asked about."""
+    """Return the question as a title."""
     return f"Which batch size for {answers.conditions.get('workload')} on {answers.conditions.get('dataset')}?"
 
 
@@ -64,7 +64,7 @@ def _html(answers: BatchAnswers, pictures: list[Path]) -> str:
 
 
 def conditions(answers: BatchAnswers) -> str:
-    """In a line; what an answers file does not hold is left out."""
+    """Describe the conditions in a line; what an answers file does not hold is left out."""
     known = answers.conditions
     rule, limit = known.get("optimizer"), known.get("limit_bytes")
     words = {
@@ -94,6 +94,6 @@ def _csv(answers: BatchAnswers, _: list[Path]) -> str:
 
 
 def printed(answers: BatchAnswers) -> str:
-    """For a terminal."""
+    """Format the answers for a terminal."""
     advice = recommendation.sentences(answers)
     return "\n".join([*(["", *advice] if advice else []), "", terminal.table(tables.of(answers)), ""])

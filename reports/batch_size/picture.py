@@ -1,4 +1,4 @@
-"""The picture: speed and memory against batch size, a column a framework, with the answers marked."""
+"""Draw the picture: speed and memory against batch size, one column per framework, with the answers marked."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LIMIT = ("Memory limit", "#D55E00")
 
 
 def write(answers: BatchAnswers, folder: Path, formats: Collection[str] = figures.FORMATS) -> list[Path]:
-    """STEM.png, .svg and .pdf in `folder`, those asked for; none where no framework has a curve. Raises OSError."""
+    """Write STEM.png, .svg and .pdf in `folder`, as asked for; none if no framework has a curve. Raises OSError."""
     drawable = [each for each in answers.frameworks if each.fastest and each.fastest.points and not _unverified(each)]
     if not drawable:
         return []
@@ -45,13 +45,13 @@ def write(answers: BatchAnswers, folder: Path, formats: Collection[str] = figure
 
 
 def _unverified(each: Answers) -> bool:
-    """True if its speeds are those of no training: the ordinary trial at the fastest size was unverified."""
+    """True if its speeds do not count: the ordinary trial at the fastest size was unverified."""
     trial = judged(each, each.fastest.batch_size if each.fastest else None)
     return trial is not None and trial.status is Status.UNVERIFIED
 
 
 def drawn(answers: Sequence[Answers]) -> Figure:
-    """Of the frameworks that have a curve of speed."""
+    """Draw the frameworks that have a curve of speed."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -98,7 +98,7 @@ def _marks(axes: Axes, each: Answers) -> None:
 
 
 def marked(each: Answers) -> dict[str, float]:
-    """{answer: batch size} of those that are known."""
+    """Map {answer: batch size} for the known answers."""
     sizes = {
         "fastest": each.fastest.batch_size if each.fastest else None,
         "least_energy": each.least_energy.batch_size if each.least_energy else None,
@@ -109,7 +109,7 @@ def marked(each: Answers) -> dict[str, float]:
 
 
 def _axes(grid: Any) -> None:
-    """Powers of two below, amounts from 0 beside; `grid` is (rows, columns) of Axes."""
+    """Format the axes: powers of two below, amounts from 0 at the side; `grid` is (rows, columns) of Axes."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
     for row in grid:
@@ -119,7 +119,7 @@ def _axes(grid: Any) -> None:
         for axes in row:
             axes.set_xscale("log", base=2)
             low, high = axes.get_xlim()
-            each = max(1, math.ceil(math.log2(high / low) / 6))  # six labels a column
+            each = max(1, math.ceil(math.log2(high / low) / 6))  # about six labels per column
             axes.xaxis.set_major_locator(LogLocator(2.0**each))
             axes.xaxis.set_minor_locator(NullLocator())
             axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.10g}"))
@@ -127,7 +127,7 @@ def _axes(grid: Any) -> None:
 
 
 def _legend(figure: Figure, answers: Sequence[Answers]) -> None:
-    """Of the marks that are there."""
+    """Draw the legend of the marks that are used."""
     from matplotlib.lines import Line2D
 
     used = {name for each in answers for name in marked(each)}

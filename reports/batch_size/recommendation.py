@@ -1,6 +1,6 @@
-"""The recommendation: which framework and batch size, and what that rests on.
+"""Recommend a framework and batch size, and give the reasons.
 
-A batch size is recommended only where an ordinary trial at it passed the gate and all other checks.
+A batch size is recommended only if an ordinary trial at it passed the gate and all other checks.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ WORDING = "batch_size"
 
 
 def sentences(answers: BatchAnswers) -> list[str]:
-    """What to do and what it rests on, then a line for each framework that is not recommended and why.
+    """Write the recommendation and its reasons, then a line for each framework that is not recommended.
 
-    One sentence where no speed is known; none where no fastest size was asked for.
+    One sentence if no speed is known; none if no fastest size was asked for.
     """
     if all(each.fastest is None for each in answers.frameworks):
         return []
@@ -66,12 +66,12 @@ def _refused(each: Answers, speed: Point) -> str:
 
 
 def _surely_slower(slower: Point, faster: Point) -> bool:
-    """True if both means have intervals, and these do not meet."""
+    """True if both means have intervals, and these do not overlap."""
     return slower.high is not None and faster.low is not None and slower.high < faster.low
 
 
 def _grounds(chosen: Answers, speed: Point) -> str:
-    """Of the answers that are there."""
+    """Give the reasons, from the available answers."""
     fastest, largest, noise = chosen.fastest, chosen.largest, chosen.noise
     known = noise is not None and noise.noise_scale is not None
     trial = judged(chosen, speed.batch_size)
@@ -88,7 +88,7 @@ def _grounds(chosen: Answers, speed: Point) -> str:
 
 
 def _beyond(chosen: Answers, speed: Point) -> float | None:
-    """The noise scale that made the batch size smaller than the fastest; None where it did not."""
+    """Noise scale that limited the batch size below the fastest; None if it did not."""
     fastest, beyond = chosen.fastest, noise_bound(chosen.noise)
     if fastest is None or fastest.batch_size is None or beyond is None:
         return None

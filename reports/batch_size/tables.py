@@ -1,4 +1,4 @@
-"""The answers as tables: one of frameworks x answers, and what each answer rests on."""
+"""Build tables of the answers: frameworks x answers, and the data for each answer."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ Found = Largest | Best | Point
 
 
 def of(answers: BatchAnswers) -> Table:
-    """Frameworks x answers; a dash has its reason as a footnote."""
+    """Build the table of frameworks x answers; a dash has its reason as a footnote."""
     targets = sorted({each.target.accuracy for each in answers.frameworks if each.target})
     head = (*HEAD, *(f"To {100 * target:g} %" for target in targets))
     rows = tuple((*_row(each, answers), *(_target(each.target) for _ in targets)) for each in answers.frameworks)
@@ -76,9 +76,9 @@ def _row(each: Answers, answers: BatchAnswers) -> tuple[Cell, ...]:
 
 
 def _judged(each: Answers, found: Found, cell: Cell) -> Cell:
-    """The cell of a batch size, with how its ordinary trial ended where that did not pass.
+    """Return the cell of a batch size, with how its ordinary trial ended unless that passed.
 
-    As in every table an unverified trial has no number.
+    As in every table, an unverified trial has no number.
     """
     trial = judged(each, found.batch_size)
     if trial is None:
@@ -92,7 +92,7 @@ def _judged(each: Answers, found: Found, cell: Cell) -> Cell:
 
 
 def _epoch_s(speed: float, answers: BatchAnswers) -> float | None:
-    """Of the training split at this speed in images/s."""
+    """Time of an epoch over the training split at this speed in images/s."""
     images = answers.conditions.get("train_images")
     return images / speed if isinstance(images, int) and abs(images) < LARGEST and speed > 0 else None
 
@@ -140,7 +140,7 @@ def _target(target: Target | None) -> Cell:
 
 
 def _tidy(each: Answers, answers: BatchAnswers) -> dict[str, Any]:
-    """A row of the CSV."""
+    """Build a row of the CSV."""
     largest, fastest, energy, noise = each.largest, each.fastest, each.least_energy, each.noise
     speed = point(fastest, fastest.batch_size if fastest else None)
     joules = point(energy, energy.batch_size if energy else None)
@@ -166,7 +166,7 @@ def _tidy(each: Answers, answers: BatchAnswers) -> dict[str, Any]:
 
 
 def details(answers: BatchAnswers) -> list[Table]:
-    """What the answers rest on; those that have a row."""
+    """Build the tables with the data for the answers; empty ones are left out."""
     tables = [
         _joined("largest-proof", "Largest that fits: every trial", answers, _tried),
         _joined("fastest-pairs", "Fastest: pairs of trials, in turn", answers, lambda each: _ratios(each.fastest)),
@@ -182,7 +182,7 @@ def details(answers: BatchAnswers) -> list[Table]:
 def _joined(
     name: str, title: str, answers: BatchAnswers, rows_of: Callable[[Answers], Sequence[dict[str, Any]]]
 ) -> Table:
-    """The rows of all frameworks; heads are the keys of the rows."""
+    """Build a table with the rows of all frameworks; heads are the keys of the rows."""
     rows = [{"Framework": display_name(each.framework), **row} for each in answers.frameworks for row in rows_of(each)]
     head = tuple(rows[0]) if rows else ()
     cells = tuple(tuple(_cell(value) for value in row.values()) for row in rows)
@@ -258,5 +258,5 @@ def _split(each: Answers) -> list[dict[str, Any]]:
 
 
 def _worded(row: dict[str, Any]) -> dict[str, Any]:
-    """Fields of a record as heads."""
+    """Turn the field names of a record into heads."""
     return {name.replace("_", " ").capitalize(): value for name, value in row.items()}

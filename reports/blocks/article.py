@@ -1,4 +1,4 @@
-"""Raschka's figures around powers of two (2022), held against ours in the one way in which they can be."""
+"""Compare Raschka's figures around powers of two (2022) with ours, in the only way possible."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ DIGIT_MINUTES = 0.01
 
 @dataclass(frozen=True)
 class Published:
-    """By how many % the size was faster than the line through its neighbours; `rounding`: points, at most."""
+    """Published difference: by how many % the size was faster than the line through its neighbours.
+
+    `rounding`: largest effect of rounding, in points.
+    """
 
     machine: str
     phase: Phase
@@ -39,7 +42,7 @@ class Published:
 
 @cache
 def published() -> tuple[Published, ...]:
-    """Of the sizes that are published with neighbours less than 10 % apart, by machine."""
+    """Read the published sizes with neighbours less than 10 % apart, by machine."""
     with (PUBLICATIONS / NAME / FIGURES).open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     found = []
@@ -65,6 +68,6 @@ def _contrasts(machine: str, phase: Phase, minutes: dict[int, float]) -> list[Pu
 
 
 def cannot_say(shown: Sequence[Published]) -> str:
-    """What the article's column leaves open."""
+    """Say what the article's column does not show."""
     most = {phase: max((each.rounding for each in shown if each.phase is phase), default=0.0) for phase in Phase}
     return CANNOT_SAY.format(training=most[Phase.TRAINING], evaluation=most[Phase.EVALUATION])

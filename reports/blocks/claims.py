@@ -1,5 +1,6 @@
-"""What is said of round batch sizes, each claim held against the sizes that it is about: all of its own, none of the
-claim's before it, so that a size that is a power of two tells nothing of multiples of 8.
+"""Test claims about round batch sizes, each on its own kind of sizes.
+
+A size belongs to the first claim in the list that fits. A power of two therefore says nothing about multiples of 8.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ ONE_PROCESS = "one process has no interval"
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of batch sizes that are said to be fast. `reason`: why nobody can say which these are."""
+    """A kind of batch sizes that are said to be fast. `reason`: why these sizes are unknown."""
 
     name: str
     holds: Callable[[int], bool]
@@ -37,7 +38,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Claim:
-    """That sizes of the kind are faster an image than their neighbours, for a framework and phase."""
+    """A claim that sizes of the kind are faster per image than their neighbours, for a framework and phase."""
 
     kind: str
     framework: str
@@ -49,7 +50,7 @@ class Claim:
 
     @property
     def percents(self) -> tuple[float, float, float]:
-        """(value, low, high), NaN where there is no estimate."""
+        """Percentages (value, low, high), NaN without an estimate."""
         if self.estimate is None:
             return math.nan, math.nan, math.nan
         value, low, high = map(percent, (self.estimate.value, *self.estimate.interval))
@@ -57,12 +58,12 @@ class Claim:
 
     @property
     def verdict(self) -> str:
-        """ "upheld"; "violated" where they are slower, or faster by less than the margin at most; "cannot be told"."""
+        """Verdict: "upheld"; "violated" if slower, or faster by less than the margin; else "cannot be told"."""
         return {"faster": "upheld", "cannot be told": self._told}.get(self._told, f"violated: {self._told}")
 
     @property
     def outcome(self) -> Outcome:
-        """As of any article's claim."""
+        """Outcome, as for a claim of a publication."""
         return {"faster": Outcome.HOLDS, "cannot be told": Outcome.UNTOLD}.get(self._told, Outcome.FAILS)
 
     @property
@@ -71,24 +72,27 @@ class Claim:
 
 
 def is_power_of_two(size: int) -> bool:
-    """1, 2, 4, 8, ..."""
+    """True for 1, 2, 4, 8, ..."""
     return size.bit_count() == 1
 
 
 def coulom_sizes(multiprocessors: int, shape: tuple[int, ...], most: int) -> set[int]:
-    """B = int(n 2^14 SM / (H W C)), n = 1, 2, ..., up to `most`: R. Coulom, as S. Raschka quotes him, 2022."""
+    """Return sizes B = int(n 2^14 SM / (H W C)), n = 1, 2, ..., up to `most`.
+
+    The rule is R. Coulom's, as quoted by S. Raschka, 2022.
+    """
     unit = 2**14 * multiprocessors / math.prod(shape)
     return {int(n * unit) for n in range(1, int((most + 1) / unit) + 1)} - {0}
 
 
 def widest(workload: Workload) -> tuple[int, ...]:
-    """The shape of the feature map with most values."""
+    """Return the shape of the feature map with most values."""
     shapes = [layer.output_shape(shape) for layer, shape in workload.walk()]
     return max(shapes, key=math.prod)
 
 
 def kinds_of(measurement: Measurement) -> list[Kind]:
-    """In the order in which a size belongs to the first alone; Coulom's sizes belong to his rule, whatever else."""
+    """List the kinds in order; a size belongs to the first that fits. Coulom's sizes count for his rule in any case."""
     kinds = [
         Kind("powers of two", is_power_of_two),
         Kind("multiples of 64, no powers of two", lambda size: size % 64 == 0 and not is_power_of_two(size)),
@@ -113,7 +117,7 @@ def kinds_of(measurement: Measurement) -> list[Kind]:
 
 
 def of_contrasts(contrasts: Sequence[Contrast], kinds: Sequence[Kind], frameworks: Sequence[str]) -> list[Claim]:
-    """Each kind, framework and phase; p is corrected within a framework."""
+    """Test each kind, framework and phase; p is corrected within a framework."""
     return [claim for framework in frameworks for claim in _of_framework(contrasts, kinds, framework)]
 
 
@@ -136,7 +140,7 @@ def _claim(kind: Kind, framework: str, phase: Phase, contrasts: Sequence[Contras
         return Claim(kind.name, framework, phase, sizes, None, reason)
     if not all(each.shift.groups for each in mine):
         return Claim(kind.name, framework, phase, sizes, None, ONE_PROCESS)
-    # Sizes of one group were measured by the same processes, which are what is independent.
+    # Sizes of one group were measured by the same processes, and only processes are independent.
     groups = {each.group: [other for other in mine if other.group == each.group] for each in mine}
     shifts = [
         of_processes([statistics.fmean(values) for values in zip(*(each.values for each in same), strict=True)])

@@ -1,9 +1,9 @@
-"""One batch size against the line through its neighbours in its group, an image for an image.
+"""Compare one batch size, per image, with the line through its neighbours in its group.
 
-Of each round the logarithm of seconds an image is taken; the line goes through the next smaller and the next larger
-size of the group, and its height at the size less what was measured there is by how much that is faster. A process says
-one thing: the trimmed mean over its rounds, for a few blocks that others disturbed are no news. Rounds of one process
-are not independent; processes are: the interval is Student's t over them.
+Each round uses the logarithm of the seconds per image. The line goes through the next smaller and the next larger size
+of the group. Its height at the size, minus the measured logarithm, is how much faster the size is. Each process gives
+one value: the trimmed mean over its rounds, so that a few disturbed blocks have no effect. Rounds of one process are
+not independent, but processes are: the interval is Student's t over them.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from ..comparing.estimates import ONE_REPEAT, Estimate, Group, Shift, of_mean
 from ..order import ERROR, holm
 from .stored import Measurement, Process
 
-# Of the rounds, at either end. A disturbed block is always a slow one, and a size has two neighbours: with 10 % alone
-# blocks of which one in thirty took half as long again made 0.2 % of nothing.
+# Share of the rounds trimmed at either end. A disturbed block is always slow, and a size has two neighbours. With 10 %,
+# disturbance alone (one block in thirty 1.5 times as slow) produced an effect of 0.2 %.
 TRIMMED = 0.25
 SMALLEST_ERROR = 1e-9  # of processes that agree in every digit
-MARGIN_PERCENT = 1.0  # what is less is no reason to choose a batch size by
+MARGIN_PERCENT = 1.0  # smaller differences are no reason to choose a batch size
 
 Round = dict[int, Block]
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """`p` is corrected; NaN where there is no estimate, for one process has no interval."""
+    """Contrast of one batch size. `p` is corrected; it is NaN without an estimate: one process has no interval."""
 
     framework: str
     phase: Phase
@@ -38,32 +38,32 @@ class Contrast:
     neighbours: tuple[int, int]
     rounds: int  # of all processes
     group: tuple[int, ...]
-    values: tuple[float, ...]  # of each process: logarithm of how many times as fast as the line
+    values: tuple[float, ...]  # per process: logarithm of the speed relative to the line
     shift: Shift  # their mean
     estimate: Estimate | None
-    detectable: float = math.nan  # logarithm: the smallest that 80 % of such runs would find
+    detectable: float = math.nan  # logarithm: the smallest effect that 80 % of such runs would find
     p: float = math.nan
 
     @property
     def processes(self) -> int:
-        """How many there are."""
+        """Number of processes."""
         return len(self.values)
 
     @property
     def percents(self) -> tuple[float, float, float]:
-        """(value, low, high): so many % faster an image than the line; NaN where there is no interval."""
+        """Percentages (value, low, high) by which it is faster per image than the line; NaN without an interval."""
         ends = self.estimate.interval if self.estimate else (math.nan, math.nan)
         value, low, high = (percent(each) for each in (self.shift.value, *ends))
         return value, low, high
 
     @property
     def verdict(self) -> str:
-        """ "faster", "slower", "within 1 %" where the interval is, else "cannot be told"."""
+        """Verdict: "faster", "slower", "within 1 %" if the interval is, otherwise "cannot be told"."""
         return verdict(self.p, self.percents)
 
 
 def verdict(p: float, percents: tuple[float, float, float]) -> str:
-    """By the corrected p first, then by the interval."""
+    """Decide by the corrected p first, then by the interval."""
     value, low, high = percents
     if p <= ERROR:
         return "faster" if value > 0 else "slower"
@@ -73,18 +73,18 @@ def verdict(p: float, percents: tuple[float, float, float]) -> str:
 
 
 def percent(logarithm: float) -> float:
-    """Faster by so many %."""
+    """Convert a logarithm into % faster."""
     return 100 * math.expm1(logarithm)
 
 
 def neighbours(group: Sequence[int]) -> dict[int, tuple[int, int]]:
-    """{batch size: the next smaller and the next larger one} of those that have both."""
+    """Map {batch size: (next smaller, next larger)} for the sizes that have both."""
     sizes = sorted(group)
     return {size: (low, high) for low, size, high in zip(sizes, sizes[1:], sizes[2:], strict=False)}
 
 
 def above_line(of_round: Round, size: int, beside: tuple[int, int]) -> float:
-    """Logarithm of the line's seconds an image over those measured."""
+    """Logarithm of the line's seconds per image divided by the measured ones."""
     low, high = beside
     share = (size - low) / (high - low)
     logs = {each: math.log(of_round[each].image_s) for each in (low, size, high)}
@@ -92,19 +92,19 @@ def above_line(of_round: Round, size: int, beside: tuple[int, int]) -> float:
 
 
 def trimmed(values: Sequence[float]) -> float:
-    """Their mean without TRIMMED at either end."""
+    """Mean of the values without the share TRIMMED at either end."""
     from scipy import stats  # type: ignore[import-untyped]  # here: its import takes longer than all tables
 
     return float(stats.trim_mean(values, TRIMMED))
 
 
 def of_process(process: Process, phase: Phase, value: Callable[[Round], float]) -> float:
-    """What a process says of something that each of its rounds tells."""
+    """Return the trimmed mean of `value` over the rounds of a process."""
     return trimmed([value(of_round) for of_round in process.rounds[phase]])
 
 
 def of_processes(values: Sequence[float]) -> Shift:
-    """Their mean and spread."""
+    """Return the mean and spread of the processes' values."""
     value = statistics.fmean(values)
     if len(values) < 2:
         return Shift(value, untested=ONE_REPEAT)
@@ -112,7 +112,10 @@ def of_processes(values: Sequence[float]) -> Shift:
 
 
 def of_measurement(measurement: Measurement, tested: Callable[[int], Collection[str]]) -> list[Contrast]:
-    """Of every batch size with neighbours of which `tested` names a kind; p is corrected within a framework."""
+    """Compute the contrasts of every batch size that has neighbours and for which `tested` names a kind.
+
+    p is corrected within a framework.
+    """
     every = []
     for framework in measurement.frameworks:
         found: list[Contrast] = []
@@ -137,7 +140,7 @@ def _contrast(
 
 
 def corrected(contrasts: Sequence[Contrast]) -> list[Contrast]:
-    """With p after Holm over all of them, and the smallest effect that the strictest of these tests would find."""
+    """Add p values by Holm over all contrasts, and the smallest effect that the strictest test would find."""
     tested = [each.estimate for each in contrasts if each.estimate]
     p_values = iter(holm([estimate.p_apart for estimate in tested]))
     return [

@@ -1,4 +1,4 @@
-"""What is written of blocks of steps: a page, its Markdown, a file a table and the picture, as a report has them."""
+"""Write the report on blocks of steps: a page, its Markdown, one file per table and the picture, as in a report."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ KICKER, LEAD = "Batchwise: is a round batch size faster?", "What is found"
 
 @dataclass(frozen=True)
 class Chapter:
-    """What the processes of one conditions say; sentences are plain text, the headline of all comparisons together.
-    `chart` is None without a process.
+    """Results of the processes of one set of conditions.
+
+    Sentences are plain text; the headline covers all comparisons. `chart` is None without a process.
     """
 
     title: str
@@ -44,7 +45,7 @@ class Chapter:
 
 
 def chapter(measurement: Measurement) -> Chapter:
-    """Of one conditions."""
+    """Build the chapter of one set of conditions."""
     kinds = claims.kinds_of(measurement)
 
     def named(size: int) -> list[str]:
@@ -67,13 +68,13 @@ def chapter(measurement: Measurement) -> Chapter:
 
 
 def headline(found: Sequence[contrasts.Contrast]) -> str:
-    """How many comparisons came to what, in a sentence."""
+    """Count the verdicts of the comparisons, in a sentence."""
     verdicts = Counter(each.verdict for each in found if each.estimate is not None)
     return say(WORDING, "headline", verdicts=verdicts.most_common(), once=bool(found))
 
 
 def finding(contrast: contrasts.Contrast) -> str:
-    """In a sentence."""
+    """Describe a contrast in a sentence."""
     value, low, high = contrast.percents
     facts = {"size": contrast.size, "name": contrast.framework, "phase": contrast.phase, "percent": value}
     if contrast.estimate is None:
@@ -83,7 +84,7 @@ def finding(contrast: contrasts.Contrast) -> str:
 
 
 def conditions(measurement: Measurement) -> str:
-    """In a line; what is not known is left out."""
+    """Describe the conditions in a line; unknown ones are left out."""
     placement, task = measurement.placement, measurement.task
     results = [process.result for process in measurement.processes]
     machine = results[0].machine if results else {}
@@ -105,8 +106,9 @@ def conditions(measurement: Measurement) -> str:
 
 
 def write(chapters: list[Chapter], out: Path, formats: Collection[str], marks: Sequence[str] = ()) -> list[Path]:
-    """Into `out`; returns the main files. `marks` are sentences that come before all else. Raises ReportError where it
-    cannot be written.
+    """Write the chapters into `out`; returns the main files.
+
+    `marks` are sentences placed first. Raises ReportError if `out` cannot be written.
     """
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -128,7 +130,7 @@ def _write(chapters: list[Chapter], out: Path, formats: Collection[str], marks: 
             figures.draw(each.chart, out / f"{STEM}{ending}", kinds, sizes.USUAL)
     for one in placed:
         for kind in OF_TABLES:
-            # The Markdown of all is one file, named as the main table is.
+            # The Markdown of all tables is one file, named like the main table.
             if kind in formats and kind not in ("latex", "md"):
                 write_table(one, out / f"{one.stem}.{kind}", kind)
     if "latex" in formats:
@@ -181,7 +183,7 @@ def _markdown(chapters: list[Chapter], pictures: list[str | None], marks: Sequen
 
 
 def printed(chapters: list[Chapter]) -> str:
-    """For a terminal."""
+    """Format the chapters for a terminal."""
     lines: list[str] = []
     for each in chapters:
         lines += ["", f"{each.title}: blocks of steps", each.headline, *each.findings]

@@ -1,4 +1,4 @@
-"""The picture: time an image at each batch size, beside the mean of its group."""
+"""Draw the picture: time per image at each batch size, relative to the mean of its group."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CAPTION = (
 
 
 def chart(measurement: Measurement) -> Chart:
-    """A panel for training and one for evaluation."""
+    """Build the chart, with a panel for training and one for evaluation."""
     panels = tuple(
         Panel(phase.value.capitalize(), tuple(_series(measurement, name, phase) for name in measurement.frameworks))
         for phase in Phase
@@ -62,7 +62,7 @@ def _series(measurement: Measurement, framework: str, phase: Phase) -> Series:
 
 
 def _point(processes: Sequence[Process], phase: Phase, size: int) -> tuple[float, float | None, float | None]:
-    """(value, low, high) as ratios; no interval of one process."""
+    """Return (value, low, high) as ratios; no interval for one process."""
 
     def beside_group(of_round: Round) -> float:
         logs = {each: math.log(block.image_s) for each, block in of_round.items()}

@@ -1,4 +1,4 @@
-"""RESULTS/blocks as it is stored: the processes that count, by conditions, and why the others do not."""
+"""Read RESULTS/blocks: the processes that count, by conditions, and why the others do not."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ OTHER_CODE = "measured by another code or environment than the newest of its fra
 
 @dataclass(frozen=True)
 class Process:
-    """One that ended ok; `rounds` by phase, each {batch size: its block}."""
+    """A process that ended ok; `rounds` by phase, each {batch size: its block}."""
 
     result: TrialResult
     rounds: dict[Phase, Rounds]
 
     @property
     def framework(self) -> str:
-        """Its column."""
+        """Name of its column."""
         return self.result.spec.cell.framework
 
     @property
     def group(self) -> tuple[int, ...]:
-        """The batch sizes that took turns."""
+        """Batch sizes measured in turns."""
         return tuple(sorted(self.rounds[Phase.TRAINING][0]))
 
 
@@ -43,7 +43,7 @@ class Process:
 class Measurement:
     """Processes of the same task, placement and machine; `left_out` are sentences: which process, and why.
 
-    `workload` is None where the results folder does not tell it any more.
+    `workload` is None if the results folder no longer has it.
     """
 
     task: Task
@@ -54,12 +54,12 @@ class Measurement:
 
     @property
     def frameworks(self) -> list[str]:
-        """In the order of every table."""
+        """Frameworks in the order of every table."""
         return ordered(process.framework for process in self.processes)
 
 
 def read(results: Path) -> list[Measurement]:
-    """One for each conditions; none where no process has a result."""
+    """Read one measurement per set of conditions; empty if no process has a result."""
     stored = load.processes(results)
     processes: list[Process] = []
     unplaced: list[TrialResult] = []
@@ -86,7 +86,7 @@ def read(results: Path) -> list[Measurement]:
 
 
 def rounds_of(folder: Path) -> dict[Phase, Rounds]:
-    """Of a process. Raises ValueError for one without a round of each phase, or whose rounds are not whole."""
+    """Read the rounds of a process. Raises ValueError if a phase has no round, or if rounds are incomplete."""
     blocks = read_blocks(folder / BLOCKS_FILE)
     rounds = {phase: whole_rounds(blocks, phase) for phase in Phase}
     if not all(rounds.values()):
@@ -95,7 +95,7 @@ def rounds_of(folder: Path) -> dict[Phase, Rounds]:
 
 
 def _condition(result: TrialResult) -> tuple[object, ...]:
-    """What is the same for all columns of a table."""
+    """Return what all columns of a table share."""
     task, placement = replace(result.spec.task, profile=DEFAULT, precision=FLOAT32), result.spec.placement
     return task, placement, tuple(sorted(placement.variables.items())), result.machine.get("cpu_model")
 

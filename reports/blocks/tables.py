@@ -1,5 +1,7 @@
-"""What blocks of steps say, as tables: is a size faster than its neighbours, what is claimed of round sizes, the times
-behind that, and the article's figures beside ours.
+"""Build the tables on blocks of steps.
+
+They show if a size is faster than its neighbours, claims about round sizes, the times, and the article's figures next
+to ours.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ HOW_TIMES = (
 
 
 def contrasts(found: Sequence[Contrast]) -> Table:
-    """A row for each framework, phase and size."""
+    """Build a table with a row for each framework, phase and size."""
     rows = tuple(
         (
             Cell(display_name(each.framework)),
@@ -89,7 +91,7 @@ def contrasts(found: Sequence[Contrast]) -> Table:
 
 
 def claims(found: Sequence[Claim]) -> Table:
-    """A row for each claim, framework and phase; a dash has its reason as a footnote."""
+    """Build a table with a row for each claim, framework and phase; a dash has its reason as a footnote."""
     rows = tuple(
         (
             Cell(each.kind),
@@ -123,7 +125,7 @@ def claims(found: Sequence[Claim]) -> Table:
 
 
 def times(measurement: Measurement) -> Table:
-    """A row for each framework, phase and size: what was measured, without any comparison."""
+    """Build a table with a row for each framework, phase and size: what was measured, without any comparison."""
     rows = [
         _time(measurement, framework, phase, size, mine)
         for framework in measurement.frameworks
@@ -181,7 +183,7 @@ def _time(measurement: Measurement, framework: str, phase: Phase, size: int, min
 
 
 def _train_images(measurement: Measurement) -> int | None:
-    """None of a data set that is no more in the catalogue."""
+    """Number of training images; None if the data set is no longer in the catalogue."""
     task = measurement.task
     if task.source is not None:
         return task.source.train
@@ -190,7 +192,7 @@ def _train_images(measurement: Measurement) -> int | None:
 
 
 def published(found: Sequence[Contrast]) -> Table | None:
-    """The article's sizes that were measured here too; None where none was."""
+    """Build the table of the article's sizes that were also measured here; None if there are none."""
     shown = [each for each in article.published() if any((each.phase, each.size) == (c.phase, c.size) for c in found)]
     if not shown:
         return None
@@ -233,7 +235,7 @@ def published(found: Sequence[Contrast]) -> Table | None:
 
 
 def _percents(percents: tuple[float, float, float]) -> Cell:
-    """ "+0.31 [+0.10, +0.52]"; without an interval the value alone."""
+    """Format "+0.31 [+0.10, +0.52]"; without an interval only the value."""
     value, low, high = percents
     if math.isnan(value):
         return Cell(ABSENT)

@@ -1,4 +1,4 @@
-"""python -m reports check PATH...: what is wrong with stored results, and with others' logs."""
+"""python -m reports check PATH...: find faults in stored results, and in logs from other sources."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .log_checks import SUFFIXES
 
 
 def main(arguments: list[str]) -> int:
-    """Exit code: 0 nothing found, 1 findings, 2 bad input with one line on stderr.
+    """Run the command. Returns exit code 0 for no findings, 1 for findings, 2 for bad input, with one line on stderr.
 
-    Prints a line for each finding, then the notes, which do not count, then one line that sums up.
+    Prints a line for each finding, then the notes, which are not findings, then a line that sums up.
     """
     findings: list[str] = []
     notes: list[str] = []
-    subjects: list[str] = []  # what was looked at
+    subjects: list[str] = []  # what was checked
     try:
         options = _parser().parse_args(arguments)
         paths, columns = options.paths, _columns(options.columns)
@@ -77,7 +77,7 @@ def _parser() -> CommandLine:
 
 
 def _columns(text: str | None) -> list[str]:
-    """The names. Raises ReportError where one is empty or there twice, or where none names a quantity."""
+    """Parse the names. Raises ReportError if one is empty or repeated, or if none names a quantity."""
     names = [name.strip() for name in text.split(",")] if text is not None else []
     if text is not None and (not all(names) or len(set(names)) < len(names)):
         raise ReportError(f"--columns {text}: a name is empty or there twice; name each column once")
@@ -87,7 +87,7 @@ def _columns(text: str | None) -> list[str]:
 
 
 def _sorted_out(paths: list[Path]) -> tuple[list[Path], list[Path], list[Path]]:
-    """Results folders, logs, and the files in folders of logs that have no ending of a log; each once.
+    """Sort the paths into results folders, logs, and files in folders of logs without a log's ending; each once.
 
     Raises ReportError for a path that is missing or a folder that holds neither results nor a log.
     """
@@ -116,7 +116,7 @@ def _sorted_out(paths: list[Path]) -> tuple[list[Path], list[Path], list[Path]]:
 
 
 def _left_alone(paths: list[Path]) -> list[str]:
-    """The line that counts them by their ending, if there are any."""
+    """Write the line that counts them by their ending, if there are any."""
     endings = Counter(path.suffix.lower() or f"without an ending, {path.name}" for path in paths)
     counts = ", ".join(f"{count} {ending}" for ending, count in endings.most_common())
     return [f"{len(paths)} file{'s' if len(paths) > 1 else ''} not looked at, by the ending: {counts}"] if paths else []

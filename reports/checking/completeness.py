@@ -1,6 +1,6 @@
-"""Gaps of stored results: trials that did not end well, results and cells that are not there.
+"""Find gaps of stored results: trials that did not end well, missing results and missing cells.
 
-One home for the command `check`, which lists it, and for `publish`, which refuses what has any of it.
+The command `check` lists them, and `publish` refuses results that have any.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from ..load import Stored
 
 @dataclass(frozen=True)
 class Gap:
-    """`kind` completes "3 trials ..." or "3 results ...", as `noun` says; `example` names this one, with its reason if
-    there is one beside the kind. `line` is the check's. `counts`: a fault of the results, not a finding that they
-    report.
+    """A gap. `kind` completes "3 trials ..." or "3 results ...", as `noun` says; `example` names this one.
+
+    The example includes its reason if there is one besides the kind. `line` is the check's. `counts`: a fault of the
+    results, not a finding that they report.
     """
 
     kind: str
@@ -36,7 +37,7 @@ class Gap:
 
 
 def gaps(stored: Stored, folder: Path) -> list[Gap]:
-    """Gaps by kind; trials by status. `folder` is the results folder that `stored` was read of."""
+    """List the gaps by kind; trials by status. `folder` is the results folder that `stored` was read from."""
     lacking = [_unreadable(item) for item in sorted(stored.unreadable, key=lambda item: not item.other_schema)]
     lacking += [Gap("unfinished", str(path), f"{path}: unfinished: no result is there") for path in stored.unfinished]
     for status in Status:
@@ -72,7 +73,7 @@ def _ended(result: TrialResult, trial_dir: Path) -> Gap:
 
 
 def _attempt(tried: Attempts, number: int) -> Gap:
-    """The gap for an attempt that is not shown."""
+    """Build the gap for an attempt that is not shown."""
     attempt = tried.every[number - 1]
     line = f"{attempt.folder}: attempt {number} of {len(tried.every)}: {_one_line(str(attempt))}"
     return Gap("an attempt that is not shown", f"{tried.trial}: {attempt}", line, "attempt", counts=False)
@@ -83,9 +84,9 @@ def _one_line(text: str) -> str:
 
 
 def _missing(section: Section, with_stable: bool) -> Iterator[str]:
-    """Cells of frameworks x batch sizes x repeats without a trial.
+    """Yield the cells of frameworks x batch sizes x repeats without a trial.
 
-    `with_stable`: repeats ended when a cell was stable, so each cell has its own number of them, without a gap.
+    `with_stable`: repeats ended when a cell was stable, so cells may have different numbers of repeats without a gap.
     """
     cells = [(r.spec.cell.framework, r.spec.cell.batch_size, r.spec.draw.repeat) for r in section.results]
     frameworks, sizes, repeats = map(set, zip(*cells, strict=True)) if cells else (set(), set(), set())

@@ -1,7 +1,8 @@
-"""The gate's evidence of stored trials judged again, without a framework, from the probes that are stored with them.
+"""Judge the gate's evidence of stored trials again, without a framework, from the probes stored with them.
 
-Written apart from the runner, as `recompute` is, and coarser than its gate: what is beyond MARGIN times the gate's own
-bounds in every draw of images cannot have passed. Layers' outputs, the loss and gradients of the first step are judged.
+Written independently of the runner, as `recompute` is, and coarser than its gate. Differences beyond MARGIN times the
+gate's bounds in every draw of images cannot have passed. Layers' outputs, the loss and gradients of the first step are
+judged.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from workloads.records.result import TrialResult
 from workloads.records.stored_events import read_events
 
 MARGIN = 10.0
-# As docs/tolerances.md has them: relative, and so many times what float32 makes of the referee's own answer.
+# As in docs/tolerances.md: relative, and multiples of the float32 rounding of the referee's answer.
 FIRST_STEP, ROUNDINGS, SMALL_GRADIENT = 1e-4, 20, 0.1
 END_LOSSES, END_EVALUATION, END_ROUNDINGS = 5e-4, 1e-4, 5
 PROBED_INPUTS = ("train_images", "train_labels", "order", "network", AUGMENTATION, "weights")
@@ -34,7 +35,7 @@ REFEREE = "numpy"
 
 @dataclass(frozen=True)
 class StoredProbe:
-    """A probe's answer, with the trial that it was asked for, whose inputs name weights and images by their digests."""
+    """A probe's answer, with the trial that it was made for; its inputs name weights and images by digest."""
 
     folder: Path
     spec: TrialSpec
@@ -42,10 +43,10 @@ class StoredProbe:
 
 
 class Probes:
-    """The probes of a results folder, each read once."""
+    """Probes of a results folder, each read once."""
 
     def __init__(self, results: Path) -> None:
-        """Read what is there. A probe that cannot be read, or is of another version, is left out."""
+        """Read the probes. One that cannot be read, or is of another version, is left out."""
         room = results / ROOMS[Kind.PROBE]
         found = map(_read_probe, sorted(room.iterdir()) if room.is_dir() else ())
         self._every = [probe for probe in found if probe is not None]
@@ -53,11 +54,11 @@ class Probes:
         self._referees = [probe for probe in self._every if probe.spec.cell.framework == REFEREE]
 
     def of(self, spec: TrialSpec) -> list[StoredProbe]:
-        """Answers of the trial's framework, the newest and those before it."""
+        """Return the answers of the trial's framework, including earlier ones."""
         return [probe for probe in self._every if _job_id(probe.folder) == spec.probe_id]
 
     def referee(self, spec: TrialSpec, precision: str) -> Evidence | None:
-        """The referee's answer from the same weights and images in this precision; None where there is not one."""
+        """Return the referee's answer from the same weights and images in this precision; None if there is none."""
         asked = (precision, *_question(spec))
         if asked not in self._answers:
             answers = [
@@ -69,7 +70,9 @@ class Probes:
         return self._answers[asked]
 
     def disturbed(self, spec: TrialSpec) -> bool:
-        """True if the referee was asked from disturbed weights, too: then the gate allowed more, and only it knows."""
+        """True if the referee also answered from disturbed weights: then the gate allowed more, and only it knows how
+        much.
+        """
         *others, weights = _question(spec)
         return any(
             others == asked and weights != theirs
@@ -78,7 +81,7 @@ class Probes:
 
 
 def differences(result: TrialResult, probes: Probes) -> Iterator[str]:
-    """Yield a line where evidence is another than its probe's, or a verdict is none that it allows."""
+    """Yield a line if evidence differs from its probe's, or a verdict is not one that the evidence allows."""
     answers = probes.of(result.spec)
     if result.evidence and answers and all(probe.evidence != result.evidence for probe in answers):
         yield f"evidence: it is another than in {answers[0].folder.parent.name}/{answers[0].folder.name}/{EVENTS_FILE}"
@@ -92,7 +95,7 @@ def differences(result: TrialResult, probes: Probes) -> Iterator[str]:
 
 def _first_step(result: TrialResult, probes: Probes) -> Iterator[str]:
     if result.spec.task.precision in REDUCED or probes.disturbed(result.spec):
-        return  # how far rounding goes is the gate's to say
+        return  # only the gate knows how far rounding goes
     expected = probes.referee(result.spec, FLOAT64)
     rounded = probes.referee(result.spec, result.spec.task.precision)
     if expected is None or rounded is None:
@@ -110,7 +113,7 @@ def _first_step(result: TrialResult, probes: Probes) -> Iterator[str]:
 
 
 def _excesses(evidence: Evidence, expected: Evidence, rounded: Evidence) -> dict[str, float]:
-    """{quantity: its difference from the referee's, in multiples of what is allowed}."""
+    """Return {quantity: its difference from the referee's, in multiples of what is allowed}."""
     floor = SMALL_GRADIENT * expected.gradient_norm
     found = {}
     for what, floor_of in (("outputs", 0.0), ("gradients", floor)):
@@ -125,7 +128,7 @@ def _excesses(evidence: Evidence, expected: Evidence, rounded: Evidence) -> dict
 
 
 def _apart(values: Fingerprint | None, expected: Fingerprint, floor: float) -> float:
-    """Relative to the expected norm, or to `floor` where that is more; infinite where there are no values."""
+    """Difference relative to the expected norm, or to `floor` if that is larger; infinite without values."""
     if values is None:
         return math.inf
     moved = [value - other for value, other in zip(values, expected, strict=False)]
@@ -155,7 +158,7 @@ def _moment(end: TrialEnd | TrialMiddle, names: tuple[CheckName, CheckName], pas
 
 
 def _worst(found: Sequence[Difference], base: float) -> float:
-    """The largest difference in multiples of what is allowed; infinite where one is no number."""
+    """Largest difference in multiples of what is allowed; infinite if one is not a number."""
     allowed = (max(base, END_ROUNDINGS * each.rounding) + each.resolution for each in found)
     return max(
         (math.inf if each.apart is None else each.apart / most for each, most in zip(found, allowed, strict=True)),
@@ -181,6 +184,6 @@ def _job_id(folder: Path) -> str:
 
 
 def _question(spec: TrialSpec) -> tuple[Any, ...]:
-    """What a probe's answer depends on but for who answers, and in which precision."""
+    """Return what a probe's answer depends on, except for the framework and the precision."""
     digests = tuple(spec.inputs[name].sha256 if name in spec.inputs else "" for name in PROBED_INPUTS)
     return spec.task.workload, spec.task.optimizer, spec.task.accumulate > 1, *digests

@@ -1,5 +1,7 @@
-"""Cells of other people's logs, as text by columns: separated by commas, semicolons, tabs or spaces, with a header or
-without, and logs whose every line names its own figures (DLBench's loggers, memory_profiler).
+"""Read the cells of logs from other sources, as text by columns.
+
+Cells are separated by commas, semicolons, tabs or spaces, with a header or without. In other logs every line names its
+figures (DLBench's loggers, memory_profiler).
 """
 
 from __future__ import annotations
@@ -17,10 +19,10 @@ from . import log_columns
 from .logs import RUNNING_NUMBER
 
 SHOWN = 60  # characters of a line that is quoted
-SEPARATORS = ("\t", ";", ",")  # the first that the first line has
+SEPARATORS = ("\t", ";", ",")  # the first of these that the first line contains
 NUMBERED = re.compile(r"(\d+), ?(\w+: .*|\w+: ?)")  # "12, memory_percent: 2.8, cpu_percent: 57.1"
 LABELLED = re.compile(r"(\w+): ?([^,]*)")
-DEVICE = re.compile(r" *(?P<usage>\d+|nan)% \| *(?P<memory>\d+|nan)MB")  # one of each GPU, side by side
+DEVICE = re.compile(r" *(?P<usage>\d+|nan)% \| *(?P<memory>\d+|nan)MB")  # one for each GPU, side by side
 PROFILED = re.compile(r"MEM (?P<memory>\d+\.\d+) (?P<time>\d+\.\d+)")
 PROFILE_HEADER = "CMDLINE "
 MOMENT = re.compile(r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d\S*")
@@ -29,12 +31,12 @@ DECIMAL_COMMA = re.compile(r"^([-+]?\d+|.*\d\d:\d\d:\d\d),(\d+)(?![\d,.])")
 MONITOR = re.compile(r"\s*#\s*(gpu|date|time|entity)\b|\s*(entity)\b", re.IGNORECASE)  # of nvidia-smi and dcgmi dmon
 ENTITY = re.compile(r"^(\s*GPU[\w-]*) +(?=\d)")  # dcgmi's name of a device has two words: "GPU 0"
 
-# The cells of a file as text, by columns; and what had to be assumed to read them.
+# Cells of a file as text, by columns; and what was assumed to read them.
 Cells = tuple[pd.DataFrame, list[str]]
 
 
 def content(path: Path) -> str:
-    """Raises ValueError where the file cannot be read, or has a line that is no text."""
+    """Read the text of a file. Raises ValueError if it cannot be read, or a line is not text."""
     encoding = "utf-8-sig"
     try:
         stored = path.read_bytes()
@@ -50,7 +52,7 @@ def content(path: Path) -> str:
 
 
 def first_line(text: str) -> tuple[int, str]:
-    """(number from 1, the line) of the first one that is not blank; (1, "") without any."""
+    """Return (number from 1, the line) of the first line that is not blank; (1, "") if there is none."""
     lines = enumerate(text.splitlines(), start=1)
     return next(((number, line.strip()) for number, line in lines if line.strip()), (1, ""))
 
@@ -75,13 +77,17 @@ def is_separated(text: str) -> bool:
 
 
 def unreadable(number: int, line: str) -> ValueError:
-    """The first line that cannot be read; `number` counts from 1."""
+    """Build the error for the first line that cannot be read; `number` counts from 1."""
     text = line.strip()
     return ValueError(f"line {number}: {text[:SHOWN] + '...' * (len(text) > SHOWN)!r} is of no form that is known")
 
 
 def _parsed(text: str, parse: Callable[[str], list[dict[str, str]] | None], header: str | None = None) -> pd.DataFrame:
-    """Every line by `parse`, which gives None for a line of another form; but one that begins with `header`."""
+    """Parse every line with `parse`, which returns None for a line of another form.
+
+    A first line that begins with `header` is skipped. Raises ValueError for another form, but ignores a last line that
+    was cut short.
+    """
     lines = text.splitlines()
     rows: list[dict[str, str]] = []
     for number, line in enumerate(lines, start=1):
@@ -97,7 +103,10 @@ def _parsed(text: str, parse: Callable[[str], list[dict[str, str]] | None], head
 
 
 def numbered(text: str, _: Sequence[str]) -> Cells:
-    """ "12, gpu_percent:   73% | 7397MB": several GPUs one behind the other, without any nothing behind the colon."""
+    """Read lines like "12, gpu_percent:   73% | 7397MB".
+
+    Several GPUs follow one after the other; without a GPU nothing follows the colon.
+    """
     table = _parsed(text, _numbered_line)
     columns = ", ".join(str(name) for name in table.columns if name != RUNNING_NUMBER)
     bar = "; behind the bar memory in use, for the unit is MB" if " | " in text else ""
@@ -133,7 +142,7 @@ def _numbered_line(line: str) -> list[dict[str, str]] | None:
 
 
 def profiled(text: str, _: Sequence[str]) -> Cells:
-    """Lines of memory_profiler: "MEM 1109.41 1539876706.5429"; mprof puts the command line in front."""
+    """Read lines of memory_profiler: "MEM 1109.41 1539876706.5429"; mprof puts the command line in front."""
     with_header = first_line(text)[1].startswith(PROFILE_HEADER)
     assumed = "memory in MiB and seconds since 1970 are assumed, for memory_profiler writes such lines (MEM, MiB, time)"
     return _parsed(text, _profiled_line, PROFILE_HEADER), [] if with_header else [f"no header: {assumed}"]
@@ -145,10 +154,10 @@ def _profiled_line(line: str) -> list[dict[str, str]] | None:
 
 
 def separated(text: str, columns: Sequence[str]) -> Cells:
-    """Rows of cells; `columns` names them where there is no header. Raises ValueError with the reason.
+    """Read rows of cells; `columns` names them if there is no header. Raises ValueError with the reason.
 
     Repeated headers are left out, and so is a last row that a kill cut short. A separator at the end of a row is no
-    cell. A row with more cells than the header is an error. Of a cell with several lines the first is read.
+    cell. A row with more cells than the header is an error. If a cell has several lines, the first is read.
     """
     try:
         rows, separator = _rows(text)
@@ -178,7 +187,10 @@ def separated(text: str, columns: Sequence[str]) -> Cells:
 
 
 def _rows(text: str) -> tuple[list[list[str]], str]:
-    """(the rows that are not blank, stripped; the separator, a space for columns that spaces hold apart)."""
+    """Split text into rows.
+
+    Returns (rows that are not blank, stripped; the separator, a space for columns separated by spaces).
+    """
     _, first = first_line(text)
     separator = next((mark for mark in SEPARATORS if mark in first), " " if is_separated(text) else ",")
     monitor = MONITOR.match(first) is not None
@@ -210,14 +222,14 @@ def _with_units(header: list[str], units: list[str]) -> list[str]:
 
 
 def _plain(table: pd.DataFrame, separator: str, assumed: list[str]) -> pd.DataFrame:
-    """Cells of one line, with decimal points."""
+    """Reduce cells to one line, with decimal points."""
     for name in table.columns:
         cells = table[name]
         several = cells.str.contains("\n", regex=False)
         if several.any():
             assumed.append(f"{name}: {several.sum()} cells have several lines; the first line of each is read")
             cells = cells.str.partition("\n")[0].str.strip()
-        # Between commas a number with a comma may be 1,024 for 1024: it stays, and is refused where it is read.
+        # Between commas, 1,024 may mean 1024: such a number is unchanged, and rejected where it is read.
         commas = cells.str.extract(DECIMAL_COMMA)[1].dropna()
         if len(commas) and (separator != "," or (commas.str.len() != 3).any()):
             cells = cells.str.replace(DECIMAL_COMMA, r"\1.\2", regex=True)
@@ -242,7 +254,7 @@ def _is_value(cell: str) -> bool:
 
 
 def _has_values(cells: list[str]) -> bool:
-    """True if the row is no header: all cells are values, or one is a time or a number with a unit."""
+    """True if the row is not a header: all cells are values, or one is a time or a number with a unit."""
     return all(map(_is_value, cells)) or any(MOMENT.fullmatch(cell) or log_columns.unit_of(cell) for cell in cells)
 
 
@@ -255,7 +267,10 @@ def _given(columns: Sequence[str], cells: list[str]) -> tuple[list[str], list[st
 
 
 def _names(cells: list[str]) -> tuple[list[str], list[str]]:
-    """Names for columns without a header, by the units of their first cells. Raises ValueError where none has one."""
+    """Name the columns of a log without a header, by the units of their first cells.
+
+    Raises ValueError if none has one.
+    """
     names: list[str] = []
     left: list[str] = []
     for place, cell in enumerate(cells, start=1):

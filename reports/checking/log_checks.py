@@ -1,5 +1,7 @@
-"""Faults of other people's logs: duplicates, zeros, impossible values, too few samples, times out of order, and means
-that idle time or uneven periods move.
+"""Find faults in logs from other sources.
+
+Checks for duplicates, zeros, impossible values, too few samples, times out of order, and means biased by idle time or
+uneven periods.
 """
 
 from __future__ import annotations
@@ -19,14 +21,14 @@ from . import forms, logs, training_logs
 from .logs import Log, LogColumn, Values
 
 LONGEST_GAP_PERIODS = 3
-UNEVEN_PERCENT = 1.0  # of a mean, by which uneven periods move it
+UNEVEN_PERCENT = 1.0  # of a mean: smaller shifts by uneven periods are ignored
 CLOCK_JUMP_MHZ = 100
 CSV = ".csv"
-SUFFIXES = (CSV, ".txt", ".log", ".dat")  # of what is looked for in a folder
+SUFFIXES = (CSV, ".txt", ".log", ".dat")  # of files searched in a folder
 
 
 class LogKind(StrEnum):
-    """The content of a file of others; each value stands behind "3 "."""
+    """Content of an external file; the output prints each value after a count."""
 
     SAMPLES = "with samples of a device"
     TRAINING = "printed by training programs"
@@ -36,7 +38,7 @@ class LogKind(StrEnum):
 @dataclass(frozen=True)
 class _File:
     kind: LogKind
-    digest: str  # of what it says: other names, spaces and line ends make no other file
+    digest: str  # of its content; names, spaces and line ends do not matter
     findings: list[str]
     notes: list[str]
 
@@ -44,9 +46,10 @@ class _File:
 def examine(
     paths: Iterable[Path], findings: list[str], notes: list[str], columns: Sequence[str] = ()
 ) -> dict[LogKind, int]:
-    """How many files of each kind there are; adds a line for each finding, also of a file that repeats an earlier one,
-    and notes on what had to be assumed of each file and on each device's figures. `columns` are of files without a
-    header.
+    """Examine files; returns the number of files of each kind.
+
+    Adds a line to `findings` for each finding, and for a file that repeats an earlier one. Adds to `notes` what had to
+    be assumed about each file, and each device's figures. `columns` are those of files without a header.
     """
     kinds: Counter[LogKind] = Counter()
     seen: dict[str, Path] = {}
@@ -65,7 +68,7 @@ def examine(
 
 
 def _content(path: Path, columns: Sequence[str]) -> _File:
-    """Raises ValueError with the reason, or with the first line that cannot be read."""
+    """Read a file. Raises ValueError with the reason, or with the first line that cannot be read."""
     text = forms.content(path)
     parse = forms.parser(text)
     if parse is forms.separated and path.suffix.lower() != CSV:
@@ -115,7 +118,7 @@ def _order(log: Log) -> Iterator[str]:
 
 
 def _numbers(log: Log) -> Iterator[str]:
-    """Running numbers that are not, and samples that are there more than once."""
+    """Find running numbers with jumps, and samples that occur more than once."""
     if log.repeated:
         yield f"repeated: {log.repeated} rows are another one's in every column"
     steps = np.diff(log.numbers) if log.numbers is not None else np.empty(0)
@@ -135,7 +138,7 @@ def _all_zero(log: Log) -> Iterator[str]:
 
 
 def _impossible(log: Log) -> Iterator[str]:
-    """Values that no device has, and the unit that they may be in."""
+    """Find values that no device has, and suggest the unit that they may be in."""
     for column, quantity in log.quantities.items():
         known = _known(quantity.values)
         outside = np.flatnonzero((quantity.values < 0) | (quantity.values > quantity.most))
@@ -151,7 +154,9 @@ def _impossible(log: Log) -> Iterator[str]:
 
 
 def _other_unit(quantity: LogColumn, peak: float) -> str:
-    """ " (mW: at most 23.3 W)", by the first unit in which the largest value is possible; "" where there is none."""
+    """Suggest the first unit in which the largest value is possible, as " (mW: at most 23.3 W)"; "" if
+    there is none.
+    """
     first = next(iter(quantity.bounds.units))
     most = quantity.most * quantity.factor
     for unit, factor in quantity.bounds.units.items():
@@ -161,7 +166,7 @@ def _other_unit(quantity: LogColumn, peak: float) -> str:
 
 
 def _idle(log: Log) -> Iterator[str]:
-    """Samples at which nothing ran, or nothing was held, in what a mean over the log takes for a load."""
+    """Find idle samples that a mean over the log would treat as load."""
     for column in (*((log.usage,) if log.usage is not None else ()), *log.columns("memory")):
         known = _known(log.quantities[column].values)
         busy = np.flatnonzero(known)
@@ -177,7 +182,7 @@ def _idle(log: Log) -> Iterator[str]:
 
 
 def _uneven(log: Log) -> Iterator[str]:
-    """Means of samples that uneven periods move away from the mean over time."""
+    """Find means of samples that uneven periods shift away from the mean over time."""
     for column in (*log.columns("usage"), *log.columns("power")):
         held = _held(log, column)
         if held is None:
@@ -191,14 +196,14 @@ def _uneven(log: Log) -> Iterator[str]:
             yield f"uneven periods: {column}: {means}"
 
 
-# The one table of checks; each gives a line for each fault.
+# All checks; each yields a line for each fault.
 CHECKS: tuple[Callable[[Log], Iterator[str]], ...] = (
     _length, _order, _numbers, _all_zero, _impossible, _idle, _uneven,
 )  # fmt: skip
 
 
 def figures(log: Log) -> str:
-    """How many samples there are, and the figures of each column: means, peaks, energy."""
+    """State the number of samples, and the figures of each column: means, peaks, energy."""
     parts = [f"{_count(log)} samples"]
     if log.times_s is not None and len(log.times_s) > 1:
         steps = np.diff(log.times_s)
@@ -211,7 +216,7 @@ def figures(log: Log) -> str:
 
 
 def _means(log: Log, column: str, known: Values) -> str:
-    """The mean of samples, and that over time: a reading holds until the next one."""
+    """State the mean of samples, and the mean over time, where a reading holds until the next one."""
     unit, held = log.quantities[column].unit, _held(log, column)
     over_time = f", over time {np.average(held[1], weights=held[0]):.2f} {unit}" if held else ""
     return f"mean {known.mean():.2f} {unit}{over_time}"
@@ -261,7 +266,10 @@ def _known(values: Values) -> Values:
 
 
 def _held(log: Log, column: str) -> tuple[Values, Values] | None:
-    """(seconds until the next reading, readings without the last); None where times are unknown or do not increase."""
+    """Return (seconds until the next reading, readings without the last).
+
+    Returns None if times are unknown or do not increase.
+    """
     if log.times_s is None:
         return None
     there = ~np.isnan(log.quantities[column].values)

@@ -1,4 +1,4 @@
-"""The kinds of columns in other people's logs, by their names and units, and which values are possible."""
+"""Recognise columns in logs from other sources by name and unit, and define which values are possible."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ NUMBER = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)\s*([%a-z/°]*)", 
 
 @dataclass(frozen=True)
 class ColumnKind:
-    """A quantity, for columns with these words. `units` are {name: how many of the first unit it is}, the first the
-    usual one. Values are possible from 0 to `most`, on a host to `most_of_host`; a peak of `least_peak` or less is too
-    small.
+    """A kind of quantity, for columns with these words.
+
+    `units` are {name: its size in the first unit}; the first is the usual one. Values are possible from 0 to `most`, on
+    a host to `most_of_host`. A peak of `least_peak` or less is too small.
     """
 
     words: re.Pattern[str]
@@ -23,7 +24,7 @@ class ColumnKind:
     most: float = np.inf
     most_of_host: float = np.inf
     least_peak: float = 0.0
-    other: str = ""  # another unit, where none of `units` brings a value in range
+    other: str = ""  # another unit to suggest if none of `units` brings a value in range
 
 
 PERCENT = {"%": 1.0}
@@ -36,15 +37,15 @@ OTHER_NAMES = {
     "percent": "%", "pct": "%", "b": "bytes", "byte": "bytes", "watt": "W", "watts": "W", "joules": "J", "c": "°C",
     "celsius": "°C",
 }  # fmt: skip
-TEMPERATURE_WORDS = r"temp(erature)?[sc]?(?![a-z])|tmptr"  # no attempt
+TEMPERATURE_WORDS = r"temp(erature)?[sc]?(?![a-z])|tmptr"  # does not match "attempt"
 IN_USE = r"mem|rss|(^|[^a-z])v?ram([^a-z]|$)|(^|[^a-z])fb([^a-z]|$)|fbusd"  # memory
-# No card holds 400,000 MiB, none draws 2,000 W, no memory of one is clocked at 20,000 MHz.
+# No card has 400,000 MiB, draws 2,000 W, or clocks its memory at 20,000 MHz.
 IGNORED = re.compile(
     r"util\w*[._ ]?mem|mem\w*[._ ](copy|contr)|mcutl|^mem \[%\]$|gpu\.\d+\.memory$|(en|de)c(oder|$|[^a-z])"
     r"|jpe?g|\bofa|limit|count|reason|throttl|foreign|version|free|fre$|error|fan|disk|network|pcie|bar1|ccpm"
     rf"|available|(^|[^a-z])cap|gpu\.process|__m(in|ax)$|_s$|({IN_USE}).*(total|ttl)|(total|ttl).*({IN_USE})"
 )
-# The first that a column's name fits is its kind; what may be zero all along is none of them.
+# The first kind that fits a column's name; columns that may be zero throughout have no kind.
 KINDS = {
     "energy": ColumnKind(re.compile(r"energy|joule|totec"), ENERGY),
     "": ColumnKind(IGNORED, {}),
@@ -68,7 +69,7 @@ KINDS = {
 }
 SHARE = ColumnKind(re.compile(""), PERCENT, 100, 100)  # of memory or power, in percent
 HOST = re.compile(r"cpu|host|rss|system[./]mem|proc|(^|[^a-z])ram")
-IMPLIED_UNITS = {r"total_energy_consumption|totec": "mJ", r"gract|engine_active": "ratio"}  # DCGM's
+IMPLIED_UNITS = {r"total_energy_consumption|totec": "mJ", r"gract|engine_active": "ratio"}  # of DCGM
 UNIT_NAMES = OTHER_NAMES | {name.lower(): name for kind in KINDS.values() for name in kind.units}
 UNIT_AT_END = re.compile(
     r"(?:(?<![a-zA-Z])|(?<=[a-z])(?=[A-Z])|(?=%))"
@@ -77,35 +78,35 @@ UNIT_AT_END = re.compile(
 
 
 def kind_of(column: str) -> str:
-    """Name of the kind; "" for a column that is not looked at, as a usage in MB or W."""
+    """Return the name of the kind; "" for a column that is not checked, as a usage in MB or W."""
     kind = next((kind for kind, each in KINDS.items() if each.words.search(column.lower())), "")
     unit = named_unit(column)
     return "" if kind == "usage" and unit and unit not in KINDS[kind].units else kind
 
 
 def named_unit(column: str) -> str:
-    """The unit at the end of a column's name; "" without one."""
+    """Return the unit at the end of a column's name; "" without one."""
     at_end = UNIT_AT_END.search(column)
     return UNIT_NAMES[at_end[1].lower()] if at_end else ""
 
 
 def is_unit(text: str) -> bool:
-    """True for the name of a unit that quantities come in."""
+    """True for the name of a known unit."""
     return text.lower() in UNIT_NAMES
 
 
 def is_number(cell: str) -> bool:
-    """True if it is one, with or without a unit, or says that it is not known."""
+    """True for a number, with or without a unit, or for a value marked as unknown."""
     return bool(NUMBER.fullmatch(cell) or UNKNOWN.fullmatch(cell))
 
 
 def unit_of(cell: str) -> str:
-    """The unit behind a number; "" where there is none that is known."""
+    """Return the unit after a number; "" if there is no known one."""
     number = NUMBER.fullmatch(cell)
     return UNIT_NAMES.get(number[2].lower(), "") if number else ""
 
 
 def column_by_unit(unit: str) -> str:
-    """The name of a column of cells with this unit: "usage [%]"; "" for a unit of no kind."""
+    """Name a column of cells with this unit: "usage [%]"; "" for a unit of no kind."""
     kinds = ("usage", "memory", "power", "clock")
     return next((f"{kind} [{unit}]" for kind in kinds if unit in KINDS[kind].units), "")

@@ -1,4 +1,4 @@
-"""Other people's samples of a device, by the columns that a file of theirs was read into."""
+"""Read samples of a device from other sources, by the columns of their file."""
 
 from __future__ import annotations
 
@@ -28,30 +28,31 @@ Values = NDArray[np.float64]
 
 TIMES = ("time", "timestamp", "datetime", "date", "elapsed", "runtime", "seconds", "t", "epoch", "unix", "ts")
 FILLERS = (*TIMES, "relative", "wall", "process")  # "Relative Time (Process)"
-PER_SECOND = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}  # its last word
+PER_SECOND = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}  # by the column's last word
 DAYLESS = ("%H:%M:%S", "%H:%M:%S.%f")
 MOMENTS = (  # nvidia-smi's first
     "%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S", "ISO8601", "%Y%m%d %H:%M:%S", "%d.%m.%Y %H:%M:%S",
     "%d.%m.%Y %H:%M:%S.%f", *DAYLESS,
 )  # fmt: skip
 DAY_S = 86_400
-SINCE_1970_S = 1e8  # a larger number of seconds is a date: 1973 or later
+SINCE_1970_S = 1e8  # a larger number of seconds is a date, 1973 or later
 
 
-RUNNING_NUMBER = "number"  # of a sample, where a log has no times
+RUNNING_NUMBER = "number"  # of a sample, if a log has no times
 DEVICE = re.compile(
     r"((gpu|cpu|card|device|dev|cuda|pci)[ ._]*)?(index|idx|id|uuid|serial|bus[ ._]?id|model|name|ordinal|minor)"
     r"|(gpu|cpu|card|device)[ ._]*(no|num|number)|device|card|host(name)?|node|pid|entity"
 )
-OWN_NUMBER = re.compile(  # of a device, in the name of its column: "system.gpu.0.gpu", "gpu1_util", "power_2"
+OWN_NUMBER = re.compile(  # number of a device in the name of its column: "system.gpu.0.gpu", "gpu1_util", "power_2"
     r"(?:gpu|cuda|card|device)[ ._/:-]?(\d+)(?![\da-z])|(?:util\w*|usage|power|mem\w*|temp\w*|watts?)[ ._]?(\d+)$"
 )
 
 
 @dataclass(frozen=True)
 class LogColumn:
-    """The values of a column of this kind, in `unit`; NaN where the file says that a value is not known. `factor` times
-    a value is in the first unit of its bounds; `most` is the largest possible one in `unit`.
+    """Values of a column of this kind, in `unit`; NaN where the file says that a value is unknown.
+
+    `factor` converts a value to the first unit of its bounds; `most` is the largest possible value in `unit`.
     """
 
     kind: str
@@ -65,10 +66,11 @@ class LogColumn:
 
 @dataclass(frozen=True)
 class Log:
-    """The samples of one device. `times_s` is None where there is no column of times; `numbers` are their running
-    numbers, None where there are none; `quantities` are {column: what it holds}; `usage` names the one that tells how
-    busy the device was; `repeated` are the samples that another one with the same time or number repeats in every
-    column.
+    """Samples of one device. `times_s` is None if there is no column of times.
+
+    `numbers` are their running numbers, None if there are none. `quantities` are {column: its values}. `usage` names
+    the column that shows how busy the device was. `repeated` counts the samples that repeat another one in every
+    column, its time or number included.
     """
 
     name: str
@@ -79,12 +81,15 @@ class Log:
     repeated: int
 
     def columns(self, kind: str) -> list[str]:
-        """The columns of this kind."""
+        """List the columns of this kind."""
         return [column for column, quantity in self.quantities.items() if quantity.kind == kind]
 
 
 def devices(path: Path, table: pd.DataFrame) -> Iterator[Log]:
-    """Raises ValueError for a file without rows, without a quantity, or with a cell that cannot be read."""
+    """Yield the log of each device.
+
+    Raises ValueError for a file without rows, without a quantity, or with a cell that cannot be read.
+    """
     if not len(table):
         raise ValueError("it has no rows")
     table = _with_moments(table)
@@ -112,7 +117,7 @@ def devices(path: Path, table: pd.DataFrame) -> Iterator[Log]:
 
 
 def _with_moments(table: pd.DataFrame) -> pd.DataFrame:
-    """One column of times in place of a date and a time of day."""
+    """Join a date and a time of day into one column of times."""
     day, hour = (next((c for c in table.columns if c.lower() == name), None) for name in ("date", "time"))
     if day is None or hour is None or not table[hour].str.match(r"\d?\d:").all():
         return table
@@ -121,7 +126,7 @@ def _with_moments(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _device_columns(table: pd.DataFrame) -> list[str]:
-    """Columns that number or name the device; a number of its own for every row is none."""
+    """List the columns that number or name the device; a column with a different value in every row is not one."""
     found = [column for column in table.columns if DEVICE.fullmatch(column.lower())]
     usages = [column for column in table.columns if log_columns.kind_of(column) == "usage" and column not in found]
     for bare in (column for column in usages if column.lower() in ("gpu", "cpu")):
@@ -161,7 +166,7 @@ def _is_total(column: str) -> bool:
 
 
 def _is_text(cells: pd.Series) -> bool:
-    """True for a column of names: no cell begins as a number does, and not all are unknown."""
+    """True for a column of names: no cell begins like a number, and not all are unknown."""
     known = cells[~cells.map(_is_unknown)]
     return len(known) > 0 and not known.str.match(r"[-+.]?\d").any()
 
@@ -171,7 +176,7 @@ def _is_time(column: str) -> bool:
 
 
 def _time_unit(column: str) -> str | None:
-    """The unit that the name of a column of times ends with, "" where it has none; None for any other column."""
+    """Unit at the end of a time column's name, "" if it has none; None for any other column."""
     words = re.findall(r"[a-z]+", column.lower())
     if not words or words[0] not in FILLERS or not set(words) & set(TIMES):
         return None
@@ -183,9 +188,10 @@ def _time_unit(column: str) -> str | None:
 
 
 def _quantity(column: str, kind: str, cells: pd.Series, whole: Mapping[bool, float] | None = None) -> LogColumn:
-    """The column in one unit: that of the cells, else of the name, else the usual one. Raises ValueError as `_numbers`.
+    """Convert a column to one unit: that of the cells, otherwise of its name, otherwise the usual one.
 
-    `whole` is the memory of the card (False) and of the host (True) in the first unit, 0 where it is not known.
+    Raises ValueError as `_numbers`. `whole` is the memory of the card (False) and of the host (True) in the first unit.
+    It is 0 if unknown.
     """
     values = _numbers(column, cells)
     implied = next((unit for words, unit in IMPLIED_UNITS.items() if re.search(words, column.lower())), "")
@@ -212,7 +218,7 @@ def _quantity(column: str, kind: str, cells: pd.Series, whole: Mapping[bool, flo
 
 
 def _numbers(column: str, cells: pd.Series) -> Values:
-    """ "37 %" is 37; "[N/A]" is NaN. Raises ValueError for anything else."""
+    """Read numbers: "37 %" is 37; "[N/A]" is NaN. Raises ValueError for anything else."""
     unread = cells[~cells.map(log_columns.is_number)]
     if len(unread):
         raise ValueError(f"{column}, row {unread.index[0] + 1}: {unread.iloc[0]!r} is no number")
@@ -220,7 +226,7 @@ def _numbers(column: str, cells: pd.Series) -> Values:
 
 
 def _known(cells: pd.Series) -> pd.Series:
-    """The cells, those that say that a value is not known emptied: "[Unknown Error 15]" holds no 15."""
+    """Empty the cells that say that a value is unknown: "[Unknown Error 15]" does not mean 15."""
     return cells.mask(cells.map(_is_unknown), "")
 
 
@@ -229,9 +235,10 @@ def _is_unknown(cell: str) -> bool:
 
 
 def _seconds(column: str, cells: pd.Series) -> Values:
-    """Since the first. A number without a unit is taken by its size: a date in ns, us, ms or s, else seconds.
+    """Convert times to seconds since the first.
 
-    Raises ValueError for a time that cannot be read.
+    A number without a unit is classified by its size: a date in ns, us, ms or s, otherwise seconds. Raises ValueError
+    for a time that cannot be read.
     """
     numbers = pd.to_numeric(cells, errors="coerce").to_numpy(np.float64)
     if not np.isnan(numbers).any():

@@ -1,4 +1,4 @@
-"""The checks of stored results made again, and their figures, from result.json, events.jsonl and samples.csv."""
+"""Repeat the checks of stored results and recompute their figures, from result.json, events.jsonl and samples.csv."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PASSED = {True: "passed", False: "failed"}
 
 
 def trials(stored: Stored, folder: Path) -> list[str]:
-    """A line for each finding in the results that can be read; `folder` is the one that they were read of."""
+    """List the findings in the results that can be read; `folder` is the one that they were read from."""
     findings = attempts_in_order(stored.attempts.values())
     seen: dict[str, list[str]] = {}
     shown = list(zip(stored.results, stored.folders, strict=True))
@@ -57,8 +57,10 @@ def trials(stored: Stored, folder: Path) -> list[str]:
 
 
 def trial(result: TrialResult, trial_dir: Path, shown: bool = True) -> list[str]:
-    """Faults of one trial: figures that its files do not give, checks that fail, stored verdicts that differ
-    from those made now. Of an attempt that is not `shown`, what failed as it is stored is no finding.
+    """List the faults of one trial.
+
+    These are figures that differ from its files, checks that fail, and stored verdicts that differ from repeated ones.
+    For an attempt that is not `shown`, a check that failed and is stored so is no finding.
     """
     findings = []
     if result.spec.id != trial_id(trial_dir):
@@ -99,7 +101,7 @@ def trial(result: TrialResult, trial_dir: Path, shown: bool = True) -> list[str]
 def _recomputed(
     result: TrialResult, trial_dir: Path, events: Events, samples: Samples, others: list[Samples]
 ) -> list[str]:
-    """A line for each figure, epoch or count that the trial's files give otherwise. Raises ValueError."""
+    """List each figure, epoch or count that differs from the trial's files. Raises ValueError."""
     results, attempt = trial_dir.parent.parent, recompute_attempt.read_attempt(trial_dir)
     workload, window = of_trial(result.spec, results), recompute.segments_of(events)
     told = recompute_training.figures_of(result, events, window, workload)
@@ -113,16 +115,18 @@ def _recomputed(
 
 
 def _differences(spec: TrialSpec, stored: list[Check], repeated: list[Check], shown: bool) -> list[str]:
-    """Checks that fail, those of a trial that is not `shown`, and windows as short as was asked for, only where they
-    are stored otherwise; and those whose stored verdict is another one than that made now.
+    """Compare stored checks with repeated ones.
+
+    Lists checks that fail, and those whose stored verdict differs from the repeated one. Failed checks of a trial that
+    is not `shown`, and windows as short as asked for, are listed only if the verdicts differ.
     """
     findings = []
     for name in dict.fromkeys(check.name for check in (*repeated, *stored)):
         before, now = ([check for check in checks if check.name == name] for checks in (stored, repeated))
-        if name not in MADE_AGAIN:  # made by the run alone: how a process ended, what the gate found
+        if name not in MADE_AGAIN:  # only the run can make it: how a process ended, what the gate found
             now = before
         verdict = ", ".join(PASSED[check.passed] for check in before) or "not stored"
-        newer = not before and not shown  # a check that was unknown when the attempt was stored
+        newer = not before and not shown  # a check that did not exist when the attempt was stored
         differs = not newer and [check.passed for check in before] != [check.passed for check in now]
         failed = [check for check in now if not check.passed]
         findings += [

@@ -1,6 +1,6 @@
-"""Figures of a stored trial computed anew from its events and samples, and held against those in its result.
+"""Recompute the figures of a stored trial from its events and samples, and compare them with those in its result.
 
-Written apart from the runner: a slip in the one is then no slip in the other.
+Written independently of the runner, so that an error in one is not repeated in the other.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from workloads.records.samples import PERIOD_S, Samples
 from workloads.records.status import Status
 
 RELATIVE = 1e-6
-USAGE_POINTS, GPU_POINTS = 1.0, 5.0  # the driver's own samples, preferred to the polled ones, are others
-GPU_PERIOD_S = 1.0  # the longest that NVML's utilisation looks back
+USAGE_POINTS, GPU_POINTS = 1.0, 5.0  # the driver's own samples, which are preferred, differ from the polled ones
+GPU_PERIOD_S = 1.0  # the longest period that NVML's utilisation covers
 USAGE = (registry.CPU_USAGE.name, registry.CPU_BUSY.name, registry.FOREIGN_CPU.name)
 OF_EPOCHS = registry.FOREIGN_CPU_EPOCHS.name
 START_UP = {
@@ -37,11 +37,11 @@ COUNTED = (registry.ENERGY.name, registry.POWER.name)
 FROM_EVENTS = (*START_UP, registry.ACCURACY.name, *OF_WINDOW)
 
 Segment = tuple[float, float]  # of the steady window: its edges in ns of the monotonic clock
-Values = dict[str, float]  # by the names of figures; what the files do not tell is not there
+Values = dict[str, float]  # by names of figures; values that the files do not give are missing
 
 
 def segments_of(events: Events) -> list[Segment]:
-    """None of a trial that did not get to the end of its steady window."""
+    """List the segments of the steady window; empty if the trial did not reach its end."""
     by_name = {event["event"]: event for event in events}
     if Event.WINDOW_ENDED not in by_name:
         return []
@@ -51,13 +51,13 @@ def segments_of(events: Events) -> list[Segment]:
 def differences(
     result: TrialResult, events: Events, samples: Samples, of_other_gpus: Sequence[Samples], told: Values
 ) -> list[str]:
-    """A line for each figure that is not what the files give, and one that names those they do not give.
+    """Write a line for each figure that differs from what the files give, and one for those they do not give.
 
-    `told`: values that other files of the trial give. Without a window in the events its figures are left alone: that
-    it is gone is a finding of its own.
+    `told`: values from other files of the trial. Without a window in the events its figures are not compared, because a
+    missing window is a separate finding.
     """
     if result.status is not Status.OK and not result.figures:
-        return []  # its launch failed, and nothing was assembled
+        return []  # its launch failed, and no result was assembled
     window = segments_of(events)
     values = from_events(events, result.spec.passes.epochs, result.spec.placement.devices)
     values |= foreign_in_epochs(events, samples, result.spec.placement.threads)
@@ -71,7 +71,7 @@ def differences(
     for name in dict.fromkeys((*START_UP, registry.ACCURACY.name, *of_window, *values)):
         figure = result.figures.get(name)
         if name in COUNTED and (figure is None or figure.method is not Method.COUNTER):
-            continue  # by readings of the power
+            continue  # from readings of the power
         if figure is None or figure.value is None:
             if name in values and (name in FROM_EVENTS or (figure is not None and name in told)):
                 lines.append(f"{name}: stored: {'null' if figure else 'nothing'}; recomputed: {values[name]:.9g}")
@@ -91,14 +91,15 @@ def _tolerance(name: str, recomputed: float) -> float:
 
 
 def from_events(events: Events, epochs: int, devices: int = 1) -> Values:
-    """Start-up times and accuracy; and of the window its length, the speed, and the kernel's peak of memory, which of
-    several devices is the first one's alone.
+    """Compute start-up times, accuracy, and for the window its length, speed and peak memory by the kernel.
+
+    The peak is computed only for a single device.
     """
     by_name = {event["event"]: event for event in events}
     values = {}
     for name, (start, end) in START_UP.items():
         if start in by_name and end in by_name:
-            # On a GPU the sampler is waited for once the device is open: that is no part of loading.
+            # On a GPU the worker waits for the sampler after opening the device, which is not loading.
             waited = name == registry.LOAD.name and Event.CONTEXT_SAMPLED in by_name
             since = by_name[Event.CONTEXT_SAMPLED if waited else start]
             values[name] = (by_name[end]["t_ns"] - since["t_ns"]) / 1e9
@@ -118,15 +119,13 @@ def from_events(events: Events, epochs: int, devices: int = 1) -> Values:
 
 
 def _quota_cores(result: TrialResult) -> float:
-    """CPU quota of the worker's control groups; without end where there is none."""
+    """CPU quota of the worker's control groups, in cores; infinite if there is none."""
     figure = result.figures.get(registry.CPU_QUOTA.name)
     return math.inf if figure is None or figure.value is None else float(figure.value)
 
 
 def from_samples(samples: Samples, window: list[Segment], threads: int, quota_cores: float = math.inf) -> Values:
-    """Usage of the CPU and what its quota withheld, %, the processor's energy, and the highest resident size of the
-    process tree.
-    """
+    """Compute CPU usage and throttling in %, the processor's energy, and the peak resident size of the process tree."""
     values = {}
     cpu, cores = (_increases(samples, column, window) for column in ("cpu_s", "cores_cpu_s"))
     if cpu is not None:
@@ -154,9 +153,9 @@ def from_samples(samples: Samples, window: list[Segment], threads: int, quota_co
 
 
 def foreign_in_epochs(events: Events, samples: Samples, threads: int) -> Values:
-    """The share of the cores that others took from `built` to the last evaluation, in percent.
+    """Share of the cores that other processes took from `built` to the last evaluation, in percent.
 
-    Nothing in fewer than FEWEST_SAMPLES.
+    Empty for fewer than FEWEST_SAMPLES.
     """
     by_name = {event["event"]: event for event in events}
     if not {Event.BUILT, Event.EPOCH_EVALUATED} <= by_name.keys():
@@ -170,7 +169,7 @@ def foreign_in_epochs(events: Events, samples: Samples, threads: int) -> Values:
 
 
 def gpu_usage(every: Sequence[Samples], window: list[Segment]) -> Values:
-    """In %, the mean of all GPUs, where each has readings enough."""
+    """Mean usage of all GPUs in %, if each has enough readings."""
     polled = [_readings(samples, "gpu_percent", window, GPU_PERIOD_S) for samples in every]
     if min(map(len, polled)) < FEWEST_SAMPLES:
         return {}
@@ -178,7 +177,10 @@ def gpu_usage(every: Sequence[Samples], window: list[Segment]) -> Values:
 
 
 def gpu_energy(every: Sequence[Samples], window: list[Segment]) -> Values:
-    """J over a window of one segment, by the counters of all GPUs, and W; empty where one of them has no counter."""
+    """Energy in J over a window of one segment, by the counters of all GPUs, and power in W.
+
+    Empty if one GPU has no counter.
+    """
     if len(window) > 1:
         return {}
     (edges,) = window
@@ -194,10 +196,10 @@ def gpu_energy(every: Sequence[Samples], window: list[Segment]) -> Values:
 
 
 def _increases(samples: Samples, column: str, window: list[Segment]) -> tuple[np.ndarray, np.ndarray] | None:
-    """(seconds, increase) of a running sum between the readings of the window.
+    """Return (seconds, increase) of a running sum between the readings of the window.
 
-    Where it is one segment its edges are interpolated, and the last reading ends it where none is behind the edge. None
-    where no two readings lie in one segment.
+    In a window of one segment the edges are interpolated. If there is no reading after its end, the last reading ends
+    it. Returns None if no segment has two readings.
     """
     known = ~np.isnan(samples[column])
     times, sums = samples["t_ns"][known], samples[column][known]
@@ -206,7 +208,7 @@ def _increases(samples: Samples, column: str, window: list[Segment]) -> tuple[np
     if len(window) == 1:
         inside = times[(times >= window[0][0] + PERIOD_S * 1e9) & (times <= window[0][1])]
         at = [np.unique([window[0][0], *inside, min(window[0][1], times.max())])]
-    else:  # of short segments nobody knows the sum at an edge
+    else:  # for short segments the sum at an edge is unknown
         at = [times[(times >= start) & (times <= end)] for start, end in window]
     lengths = np.concatenate([np.diff(each) / 1e9 for each in at])
     if not len(lengths):
@@ -215,7 +217,7 @@ def _increases(samples: Samples, column: str, window: list[Segment]) -> tuple[np
 
 
 def _readings(samples: Samples, column: str, window: list[Segment], period_s: float) -> np.ndarray:
-    """Known readings that describe the window alone: a reading looks back over `period_s`."""
+    """Select the known readings that describe the window only; a reading covers the last `period_s`."""
     times, values = samples["t_ns"], samples[column]
     known = np.zeros(len(times), bool)
     for start, end in window:

@@ -1,6 +1,6 @@
-"""Memory, start and end of a stored trial compared with what its worker, the memory worker and the runner wrote.
+"""Compare memory, start and end of a stored trial with what its worker, the memory worker and the runner wrote.
 
-Written apart from the runner, as `recompute` is.
+Written independently of the runner, as `recompute` is.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from workloads.spec import Workload
 from ..attempts import Attempts
 from .recompute import Values
 
-Account = dict[str, Any]  # an event of the memory worker, or the reason why there is none
+Account = dict[str, Any]  # an event of the memory worker, or the reason why it is missing
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class _WorkerEnd:
 
 @dataclass(frozen=True)
 class RunnerFacts:
-    """What the runner alone knew of a trial: empty where it stored nothing."""
+    """Facts of a trial that only the runner knew; empty if it stored nothing."""
 
     started_at: str = ""
     machine: dict[str, Any] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class RunnerFacts:
 
 
 def read_attempt(trial_dir: Path) -> RunnerFacts:
-    """Read ATTEMPT_FILE. Raises ValueError with its name for one that is none of a runner's."""
+    """Read ATTEMPT_FILE. Raises ValueError with its name if it is not a runner's file."""
     try:
         facts = validation.read(trial_dir / ATTEMPT_FILE, RunnerFacts) or RunnerFacts()
         if facts.memory is not None and "event" in facts.memory:
@@ -62,7 +62,9 @@ def read_attempt(trial_dir: Path) -> RunnerFacts:
 
 
 def memory_of(result: TrialResult, events: Events, attempt: RunnerFacts, workload: Workload | None) -> Values:
-    """Bytes that the kernel, the allocator and the memory worker counted, and the exact count of activations."""
+    """Collect the bytes counted by the kernel, the allocator and the memory worker, and the exact count of
+    activations.
+    """
     spec, by_name = result.spec, {event["event"]: event for event in events}
     counts = by_name.get(Event.ALLOCATOR_COUNTED, {}).get("counts", {})
     account = attempt.memory or {}
@@ -86,12 +88,12 @@ def memory_of(result: TrialResult, events: Events, attempt: RunnerFacts, workloa
 
 
 def differences(result: TrialResult, attempt: RunnerFacts) -> Iterator[str]:
-    """Yield a line for each fact of the trial's start and end that is not what ATTEMPT_FILE has."""
+    """Yield a line for each fact of the trial's start and end that differs from ATTEMPT_FILE."""
     if attempt.started_at and attempt.started_at != result.started_at:
         yield f"started_at: stored: {result.started_at}; in {ATTEMPT_FILE}: {attempt.started_at}"
     worker = attempt.worker
     if worker is None:
-        return  # the runner was killed: of the rest it says less than the result
+        return  # the runner was killed, so the file says less than the result
     if worker.wall_s != result.wall_s:
         yield f"wall_s: stored: {result.wall_s:.9g}; in {ATTEMPT_FILE}: {worker.wall_s:.9g}"
     if result.status is Status.OK and worker.status != Status.OK:
@@ -106,9 +108,9 @@ def differences(result: TrialResult, attempt: RunnerFacts) -> Iterator[str]:
 
 
 def account_differs(result: TrialResult, attempt: RunnerFacts, results: Path) -> Iterator[str]:
-    """Yield a line where the memory worker told something else of this batch size than ATTEMPT_FILE has.
+    """Yield a line if the memory worker's account of this batch size differs from that in ATTEMPT_FILE.
 
-    An answer that was replaced lies in a folder with a number. Nothing is said where the worker left no events.
+    Replaced answers are in numbered folders. Nothing is yielded if the worker left no events.
     """
     account = attempt.memory or {}
     if "parts" not in account:
@@ -127,7 +129,7 @@ def account_differs(result: TrialResult, attempt: RunnerFacts, results: Path) ->
 
 
 def attempts_in_order(attempts: Iterable[Attempts]) -> list[str]:
-    """Lines for attempts that started before the one that they follow."""
+    """List attempts that started before the one that they follow."""
     lines = []
     for each in attempts:
         known = [(number, one) for number, one in enumerate(each.every, start=1) if one.result is not None]

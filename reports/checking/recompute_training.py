@@ -1,6 +1,6 @@
-"""Epochs, losses and counts of a stored trial computed anew from its events, and compared with its result.
+"""Recompute epochs, losses and counts of a stored trial from its events, and compare them with its result.
 
-Written apart from the runner, as `recompute` is.
+Written independently of the runner, as `recompute` is.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from workloads.spec import Workload
 
 from .recompute import RELATIVE, Segment, Values
 
-# A wrong answer has a probability of one half at most for its label, so its loss is ln 2 at least. Where every answer
-# is right, each label has the largest probability of all classes. Rounding of logits moves neither by so much.
+# A wrong answer gives its label a probability of at most one half, so its loss is at least ln 2. If every answer is
+# right, each label has the largest probability of all classes. Rounding of logits changes both by less than this.
 WRONG_LOSS, LOSS_SLACK = math.log(2), 0.02
-CALLS_SLACK = 0.02  # the calls of 770 published windows took 0.99 to 1.00 of them
-WHOLE = 1e-3  # images: a share of the test split is a whole number of them within this
+CALLS_SLACK = 0.02  # in 770 published windows the calls took 0.99 to 1.00 of the window
+WHOLE = 1e-3  # images: tolerance for a share of the test split to be a whole number of images
 
 
 def epochs_of(events: Events) -> list[Epoch]:
-    """Every evaluated epoch. The first one's training begins when the model is built."""
+    """List every evaluated epoch. The first one's training begins when the model is built."""
     built = [event["t_ns"] for event in events if event["event"] == Event.BUILT]
     trained = [event for event in events if event["event"] == Event.EPOCH_TRAINED]
     evaluated = [event for event in events if event["event"] == Event.EPOCH_EVALUATED]
@@ -52,7 +52,7 @@ def epochs_of(events: Events) -> list[Epoch]:
 
 
 def figures_of(result: TrialResult, events: Events, window: Sequence[Segment], workload: Workload | None) -> Values:
-    """Figures of epochs, of the window's calls and of the layers' work."""
+    """Compute the figures of epochs, of the window's calls and of the layers' work."""
     values: Values = {}
     later = epochs_of(events)[1:]
     if later:
@@ -74,7 +74,7 @@ def figures_of(result: TrialResult, events: Events, window: Sequence[Segment], w
 def differences(
     result: TrialResult, events: Events, window: Sequence[Segment], workload: Workload | None
 ) -> Iterator[str]:
-    """Yield a line for each epoch, loss or count that is not what the events give, or that cannot be."""
+    """Yield a line for each epoch, loss or count that differs from the events, or is impossible."""
     if result.figures:
         yield from _epochs(result, epochs_of(events))
         told = [event["first_losses"] for event in events
@@ -110,9 +110,9 @@ def _window(result: TrialResult, events: Events, window: Sequence[Segment]) -> I
 
 
 def _possible(result: TrialResult, workload: Workload | None) -> Iterator[str]:
-    """Yield a line for each accuracy that its test loss or the number of test images rules out."""
+    """Yield a line for each accuracy that is impossible given its test loss or the number of test images."""
     if result.spec.task.own_code:
-        return  # its loss and its test images may be any
+        return  # its loss and its test images are unknown
     images = tested_images(result.spec.task.dataset, result.spec.task.source)
     for number, epoch in enumerate(result.epochs):
         loss, accuracy = epoch.test_loss, epoch.test_accuracy
@@ -130,7 +130,9 @@ def _possible(result: TrialResult, workload: Workload | None) -> Iterator[str]:
 
 
 def across(trials: Iterable[tuple[TrialResult, Path]]) -> list[str]:
-    """Lines for trials of one order whose epochs do not hold the images of the others: one file, one number."""
+    """List trials of one order whose epochs hold other numbers of images than the other trials; all read
+    the same file.
+    """
     by_order: dict[str, list[tuple[TrialResult, Path]]] = defaultdict(list)
     for result, folder in trials:
         if result.epochs and "order" in result.spec.inputs and not result.spec.task.own_code:
@@ -142,7 +144,7 @@ def _of_order(trials: Sequence[tuple[TrialResult, Path]]) -> Iterator[str]:
     counts = [epoch.images for result, _ in trials if result.spec.passes.last_batch == "keep"
               for epoch in result.epochs]  # fmt: skip
     if not counts:
-        return  # nobody says how many images the order has
+        return  # the number of images in the order is unknown
     whole = max(sorted(set(counts)), key=counts.count)
     for result, folder in trials:
         update = result.spec.global_batch

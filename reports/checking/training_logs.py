@@ -1,4 +1,4 @@
-"""Output of others' programs while they train: losses and accuracies with the words before them, line by line."""
+"""Read the output of other training programs, line by line: losses and accuracies with the words before them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FIGURE = re.compile(
     r"(?: of)?\s*[=:]?\s*(?:variable\()?(?P<value>[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|nan|inf)\b)",
     re.IGNORECASE,
 )
-EPOCHS = {  # each form of counter for itself, for a program may count from 0 in the one and from 1 in the other
+EPOCHS = {  # each form of counter is separate, because a program may count from 0 in one and from 1 in the other
     "epoch N": re.compile(r"\bepoch\s*[:(]?\s*(\d+)", re.IGNORECASE),
     "[N, ...]": re.compile(r"\[(\d+)(?=[,\]])"),
 }
@@ -21,8 +21,10 @@ NAMES = {"training": "train", "val": "validation", "acc": "accuracy", "accu": "a
 
 @dataclass
 class Training:
-    """`figures` are {name: [(line, value)]}; `fallen` are the lines whose epoch is lower than the one before; `silent`
-    are (line, text) of those that tell no figure. Lines count from 1; `lines`: how many are not blank.
+    """Figures of a training log. `figures` are {name: [(line, value)]}.
+
+    `fallen` are the lines whose epoch is lower than the one before; `silent` are (line, text) of those without a
+    figure. Lines count from 1; `lines` counts those that are not blank.
     """
 
     figures: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
@@ -32,7 +34,7 @@ class Training:
 
 
 def read(text: str) -> Training | None:
-    """None where no line tells a figure of training."""
+    """Read a log; None if no line has a figure of training."""
     training = Training()
     last: dict[str, int] = {}
     for number, line in enumerate(text.splitlines(), start=1):
@@ -55,7 +57,7 @@ def read(text: str) -> Training | None:
 
 
 def faults(training: Training) -> Iterator[str]:
-    """Faults of it, a line each."""
+    """Yield a line for each fault of the log."""
     for name, readings in training.figures.items():
         broken = [line for line, value in readings if not math.isfinite(value)]
         if broken:
@@ -71,7 +73,7 @@ def faults(training: Training) -> Iterator[str]:
 
 
 def assumed(training: Training) -> str:
-    """Say what was read without a header, and how much of it was not."""
+    """Say what was read without a header, and how many lines were not read."""
     counts = ", ".join(f"{name} ({len(readings)})" for name, readings in training.figures.items())
     assumption = f"printed by a training program, figures taken by the words before them: {counts}"
     if not training.silent:

@@ -1,9 +1,9 @@
-"""Cells and frameworks, tested: one family of one-sided tests for each quantity and direction.
+"""Test cells and frameworks: one family of one-sided tests for each quantity and direction.
 
-A family holds every cell of a quantity and each framework's mean over its batch sizes, and is corrected after Holm, so
-that a large change here does not lower the bar elsewhere: neither from one quantity to another, as in one family of all
-of them, nor from one framework to the next, as in a correction that bounds the share of false ones (Benjamini and
-Hochberg: with one framework slower in all cells a fifth of comparisons then name another one, too).
+A family holds every cell of a quantity and each framework's mean over its batch sizes. It is corrected after Holm, so
+that a large change in one place does not make others easier to find. A single family for all quantities would let one
+quantity affect another. A bound on the share of false positives (Benjamini and Hochberg) would let one framework affect
+the next. With it and one framework slower in all cells, a fifth of comparisons also name another one.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from ..quantities import ACCURACY, ENERGY, MEMORY, SPEED, USAGE, Quantity
 from . import estimates
 from .estimates import POWER, Estimate, Shift
 
-QUANTITIES = (SPEED, MEMORY, ACCURACY, ENERGY, USAGE)  # not start-up: what it takes depends on the disk's cache
-MOVED_BY_THE_HOUR = frozenset((SPEED, ENERGY, USAGE))  # by neighbours, clock and heat; memory and accuracy are not
+QUANTITIES = (SPEED, MEMORY, ACCURACY, ENERGY, USAGE)  # not start-up, which depends on the disk's cache
+MOVED_BY_THE_HOUR = frozenset((SPEED, ENERGY, USAGE))  # by neighbours, clock and heat; not memory and accuracy
 
 
 class Verdict(StrEnum):
@@ -33,12 +33,14 @@ class Verdict(StrEnum):
     NO_DIFFERENCE = "no difference found"
     NOT_TESTED = "not tested"
     ONE_RUN = "cannot be told: one run on a side"
-    NOT_JUDGED = "not judged"  # neither more nor less of it is better
+    NOT_JUDGED = "not judged"  # neither more nor less is better
     NO_VALUE = "no value"
 
 
 class Replicate(StrEnum):
-    """Kind of value that a side has several of. ONE_RUN: repeats of one run, of a quantity that runs differ in."""
+    """Kind of value that a side has several of. ONE_RUN: repeats of one run, for a quantity that varies
+    between runs.
+    """
 
     REPEATS = "repeats"
     RUNS = "runs"
@@ -47,12 +49,13 @@ class Replicate(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Tested:
-    """One quantity of one framework, B against A. Accuracy is compared by the difference in points, else by the ratio.
+    """Comparison of B with A, in one quantity of one framework.
 
-    `shift`: B minus A, on the scale of the test; NaN where a side has no value. No `estimate`: that, or too few
-    repeats. `p_worse`, `p_better`: adjusted one-sided p of either direction; `tests`: the size of their family. NaN and
-    0 where neither more nor less is better: it is shown, not tested. `repeats`: the fewest of a cell and side, of the
-    kind `replicate`.
+    Accuracy is compared by the difference in points, all else by the ratio. `shift`: B minus A, on the scale of the
+    test; NaN if a side has no value. `estimate` is None then, or if there are too few repeats. `p_worse`, `p_better`:
+    adjusted one-sided p of either direction. `tests`: the size of their family. They are NaN and 0 if neither more nor
+    less is better: such a quantity is shown, not tested. `repeats`: the fewest of a cell and side, of the kind
+    `replicate`.
     """
 
     framework: str
@@ -80,7 +83,7 @@ class Tested:
 
     @property
     def is_judged(self) -> bool:
-        """True where a loss could have been found."""
+        """True if a loss could have been found."""
         return bool(self.quantity.better and self.estimate and self.replicate is not Replicate.ONE_RUN)
 
     @property
@@ -95,7 +98,7 @@ class Tested:
 
     @property
     def effect(self) -> tuple[float, float, float]:
-        """The ratio, or the difference in points, low and high; NaN where there is none."""
+        """Effect: the ratio, or the difference in points, low and high; NaN where there is none."""
         interval = self.estimate.interval if self.estimate else (math.nan, math.nan)
         value, low, high = (number if self.in_points else math.exp(number) for number in (self.shift, *interval))
         return value, low, high
@@ -107,28 +110,31 @@ class Tested:
         return self.estimate.times(-self.quantity.better)
 
     def percent(self, loss: float) -> float:
-        """A shift in the direction that is worse, as percent of A, of accuracy as percentage points."""
+        """Convert a loss to percent of A, or for accuracy to percentage points."""
         if self.in_points:
             return loss
         return 100 * (1 - math.exp(-loss)) if self.quantity.better > 0 else 100 * (math.exp(loss) - 1)
 
     @property
     def loss_percent(self) -> float:
-        """Loss of B; NaN where a side has no value."""
+        """Loss of B in percent; NaN if a side has no value."""
         return self.percent(-self.quantity.better * self.shift)
 
     @property
     def at_most_percent(self) -> float:
-        """Upper bound of the loss at the level ERROR; NaN where it is not judged."""
+        """Upper bound of the loss at the level ERROR; NaN if it is not judged."""
         return self.percent(self.loss.at_most) if self.is_judged else math.nan
 
     @property
     def smallest_percent(self) -> float:
-        """The smallest loss that a share POWER of such comparisons establishes; NaN where it is not judged."""
+        """Smallest loss that a share POWER of such comparisons establishes; NaN if it is not judged."""
         return self.percent(self.loss.detectable(self.tests)) if self.is_judged else math.nan
 
     def repeats_needed(self, percent: float) -> int:
-        """Return how many on both sides exclude a loss of `percent` in a share POWER of comparisons without a loss."""
+        """Return the repeats per side needed to exclude a loss of `percent`.
+
+        They suffice in a share POWER of comparisons without a loss.
+        """
         sign = 1 if self.quantity.better > 0 else -1
         shift = percent if self.in_points else -sign * math.log1p(-sign * percent / 100)
         return math.ceil(self.repeats * ((self.loss.reach(1 - ERROR) + self.loss.reach(POWER)) / shift) ** 2)
@@ -136,9 +142,9 @@ class Tested:
 
 @dataclass(frozen=True, kw_only=True)
 class CellTest(Tested):
-    """Test of one cell. Medians in the quantity's unit, NaN where a side has no value; n counts the values.
+    """Test of one cell. Medians are in the quantity's unit, NaN if a side has no value; n counts the values.
 
-    `spread`: what the estimate is made from, or why there is none.
+    `spread`: what the estimate is computed from, or why there is none.
     """
 
     batch_size: int
@@ -152,12 +158,12 @@ class CellTest(Tested):
 
     @property
     def verdict(self) -> Verdict:
-        """Verdict of any test, where both sides have a value."""
+        """Verdict as for any test, if both sides have a value."""
         return super().verdict if self.repeats else Verdict.NO_VALUE
 
     @property
     def name(self) -> str:
-        """Framework and batch size, as a sentence names them."""
+        """Name of framework and batch size in a sentence."""
         return f"{display_name(self.framework)}, batch size {self.batch_size}"
 
 
@@ -170,7 +176,7 @@ class MeanTest(Tested):
 
     @property
     def name(self) -> str:
-        """Framework and how many batch sizes, as a sentence names them."""
+        """Name of the framework and the number of batch sizes in a sentence."""
         sizes = len(self.batch_sizes)
         return f"{display_name(self.framework)}, mean over {sizes} batch size{'' if sizes == 1 else 's'}"
 
@@ -190,7 +196,7 @@ def of_cell(
 
 
 def tested(pairs: Iterable[Sequence[CellTest]]) -> list[list[AnyTest]]:
-    """Return for each pair of sections its cells and means. The families are those of all pairs together."""
+    """Return the cells and means of each pair of sections, tested. The families are those of all pairs together."""
     estimated = [_estimated(cells) for cells in pairs]
     adjusted = iter(_adjusted([*chain.from_iterable(estimated)]))
     return [[next(adjusted) for _ in tests] for tests in estimated]

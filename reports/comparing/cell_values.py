@@ -1,4 +1,4 @@
-"""The values of one cell on both sides, and how they are compared: by run, by repeat, or in pairs."""
+"""Collect the values of one cell on both sides, and compare them by run, by repeat, or in pairs."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from .pairing import Names, Pair
 
 Values = list[tuple[TrialResult, float]]
 Inputs = tuple[int, frozenset[tuple[str, str]]]  # the repeat, and the checksums of what it read
-WELL_ENDED = (Status.OK, Status.CONTENDED)  # neighbours are no property of what is compared
+WELL_ENDED = (Status.OK, Status.CONTENDED)  # neighbours are not a property of what is compared
 LEFT_OUT = "left out, for want of a counterpart: {} of the repeats"
 
 
 def compare_cell(pair: Pair, names: Names, quantity: Quantity, place: Place) -> CellTest:
-    """One cell's test, with the notes that the reports' tables would have beneath it."""
+    """Test one cell; its notes are those of the reports' tables."""
     framework, size = place
     own_places = [(name, size) for name in pair.own(framework)]
     sides = list(zip(names, (pair.a, pair.b), own_places, strict=True))
@@ -51,14 +51,14 @@ def compare_cell(pair: Pair, names: Names, quantity: Quantity, place: Place) -> 
     if quantity.better and spread.untested:
         notes.append(spread.untested)
     trials = tuple(result.spec.id for _, section, own in sides for result in tables.places(section)[own])
-    # Values that the estimate counts: runs with the same inputs are one, and repeats without a counterpart are none.
+    # Values that the estimate counts: runs with the same inputs count once, repeats without a counterpart do not count.
     repeats = min((group.n for group in spread.groups), default=min(len(values_a), len(values_b)))
     cell = cell_tests.of_cell(*place, quantity, values_a, values_b, spread)
     return replace(cell, notes=tuple(notes), trials=trials, replicate=replicate, repeats=repeats)
 
 
 def _replicate(pair: Pair, quantity: Quantity) -> Replicate:
-    """Runs where both sides hold several. Accuracy is paired by its inputs, two columns of one run by repeat."""
+    """Choose runs if both sides hold several. Accuracy is paired by its inputs, two columns of one run by repeat."""
     if quantity is ACCURACY or pair.columns:
         return Replicate.REPEATS
     if all(len({section.runs.get(id(r), 0) for r in section.results}) > 1 for section in (pair.a, pair.b)):
@@ -67,7 +67,7 @@ def _replicate(pair: Pair, quantity: Quantity) -> Replicate:
 
 
 def _by_run(section: Section, known: Values) -> dict[int, list[float]]:
-    """The values of each run."""
+    """Group the values by run."""
     runs: dict[int, list[float]] = {}
     for result, value in known:
         runs.setdefault(section.runs[id(result)], []).append(value)
@@ -75,16 +75,19 @@ def _by_run(section: Section, known: Values) -> dict[int, list[float]]:
 
 
 def _known(section: Section, quantity: Quantity, place: Place) -> Values:
-    """The trials that have a value to compare, in the quantity's unit."""
+    """List the trials that have a value to compare, in the quantity's unit."""
     spec = quantity.figure(section.condition)
-    assert spec is not None  # such a quantity is compared with nothing
+    assert spec is not None  # a quantity without a figure is not compared
     results = [r for r in tables.places(section)[place] if r.status in WELL_ENDED and tables.is_shown(r, spec)]
     figures = [(result, tables.figure_of(result, spec.name)) for result in results]
     return [(result, figure.value * spec.factor) for result, figure in figures if figure.value is not None]
 
 
 def _of_repeats(a: Values, b: Values, run_of: Mapping[int, int]) -> tuple[Shift, list[str]]:
-    """Paired by repeat, for in one run those stand near one another; of independent ones where no repeat is in both."""
+    """Compare paired by repeat, because repeats of one run are close in time.
+
+    Uses independent repeats if none is in both.
+    """
 
     def repeat(result: TrialResult) -> tuple[int, int]:
         return run_of.get(id(result), 0), result.spec.draw.repeat
@@ -100,9 +103,9 @@ def _of_repeats(a: Values, b: Values, run_of: Mapping[int, int]) -> tuple[Shift,
 
 
 def _in_points(a: Values, b: Values, step: float, names: Names) -> tuple[Shift, list[str]]:
-    """Paired by repeat where at least one repeat had the same inputs on both sides, else of independent repeats.
+    """Compare paired by repeat if at least one repeat had the same inputs on both sides, otherwise independently.
 
-    `step`: the points that one test image is worth. Runs with the same inputs give one value, their mean.
+    `step`: the share of one test image, in points. Runs with the same inputs give one value, their mean.
     """
     of_a, of_b = map(_by_inputs, (a, b))
     pairs = [(value, of_b[inputs]) for inputs, value in of_a.items() if inputs in of_b]
@@ -124,5 +127,5 @@ def _by_inputs(side: Values) -> dict[Inputs, float]:
 
 
 def _inputs(result: TrialResult) -> Inputs:
-    """The repeat, and the checksums of what it read."""
+    """Return the repeat, and the checksums of what it read."""
     return result.spec.draw.repeat, frozenset((name, file.sha256) for name, file in result.spec.inputs.items())

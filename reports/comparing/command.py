@@ -24,7 +24,7 @@ from .markdown_page import page
 
 @dataclass(frozen=True)
 class Asked:
-    """A comparison, and the gate's question and answer where there is one."""
+    """A comparison, and the gate's question and answer if it was asked."""
 
     comparison: Comparison
     tolerated_percent: float | None
@@ -43,7 +43,10 @@ PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 
 
 def main(arguments: list[str]) -> int:
-    """Exit code: 0; 2 for bad input, with one line on stderr; with --fail-on-regression that of `gate.Outcome`."""
+    """Run the command. Returns exit code 0; 2 for bad input, with one line on stderr.
+
+    With --fail-on-regression it returns that of `gate.Outcome`.
+    """
     options = _parser().parse_args(arguments)
     try:
         tolerated = None if options.fail_on_regression is None else percent(options.fail_on_regression)
@@ -78,7 +81,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _compare(options: argparse.Namespace) -> Comparison:
-    """Raises ReportError."""
+    """Compare as the options say. Raises ReportError."""
     if options.frameworks and options.b:
         raise ReportError("--frameworks: it compares two columns of one results folder, and two folders are given")
     if options.frameworks:
@@ -134,8 +137,10 @@ def _parser() -> CommandLine:
 
 
 def percent(text: str) -> float:
-    """ "5%" -> 5.0. Raises ReportError for anything else, for 0, which no measurement excludes, and for 100 % and more,
-    which no speed can lose.
+    """Parse "5%" as 5.0.
+
+    Raises ReportError for anything else, for 0, which no measurement excludes, and for 100 % and more, which no speed
+    can lose.
     """
     match = PERCENT.fullmatch(text.strip())
     if match is None:
@@ -149,7 +154,7 @@ def percent(text: str) -> float:
 
 
 def gate(comparison: Comparison, tolerated_percent: float, every_cell: bool = False) -> Ruling:
-    """Raises ReportError where no loss was found, but something of A or B was not there to be looked at."""
+    """Apply the gate. Raises ReportError if no loss was found but part of A or B is missing."""
     ended_worse = [ending.line for ending in comparison.endings if ending.verdict is Verdict.REGRESSION]
     ruling = rule(comparison.tests, tolerated_percent, every_cell, ended_worse)
     if ruling.outcome is Outcome.REGRESSION:
@@ -175,7 +180,7 @@ def gate(comparison: Comparison, tolerated_percent: float, every_cell: bool = Fa
 
 
 def _lost(comparison: Comparison) -> list[str]:
-    """A line for each cell, value and section of A that B lacks, and for each section of B alone."""
+    """List each cell, value and section of A that B lacks, and each section that only B has."""
     b = comparison.names[1]
     lines = [f"{display_name(name)} {size} is not in {b}" for pair in comparison.pairs for name, size in pair.only_a]
     for cell in comparison.cells:
@@ -185,7 +190,7 @@ def _lost(comparison: Comparison) -> list[str]:
 
 
 def _write(out: Path, comparison: Comparison, texts: dict[str, str]) -> None:
-    """Every form of it, and the tables as CSV."""
+    """Write the comparison in every format, and the tables as CSV."""
     files = {ENDINGS[name]: text for name, text in texts.items()} | {
         "compare.csv": comparison_tables.cells_csv(comparison),
         "compare-frameworks.csv": comparison_tables.means_csv(comparison),

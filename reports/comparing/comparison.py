@@ -1,5 +1,6 @@
-"""Two results folders, or two columns of one, A the baseline and B: every cell that both hold, compared; every other
-one named. A side may hold several runs.
+"""Compare two results folders, or two columns of one; A is the baseline.
+
+Every cell that both hold is compared; every other one is listed. A side may hold several runs.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from .runs import read_runs
 
 @dataclass(frozen=True)
 class Ending:
-    """A cell whose trials did not end the same way on both sides; `reason` is that of the side that is worse."""
+    """A cell whose trials ended differently on both sides; `reason` is that of the worse side."""
 
     framework: str
     batch_size: int
@@ -39,14 +40,14 @@ class Ending:
 
     @property
     def line(self) -> str:
-        """Names the cell, how it ended, and why."""
+        """Line that names the cell, how it ended, and why."""
         cell = f"{display_name(self.framework)}, batch size {self.batch_size}"
         return f"{cell}: {self.ended_a} in {self.names[0]}, {self.ended_b} in {self.names[1]}: {self.reason}"
 
 
 @dataclass(frozen=True)
 class Compared:
-    """The result of one pair; `uncompared`: a line for each quantity that differs in kind. `names`: of A and B."""
+    """Result of one pair. `uncompared`: a line for each quantity that differs in kind. `names`: of A and B."""
 
     pair: Pair
     tests: tuple[AnyTest, ...]
@@ -58,23 +59,23 @@ class Compared:
 
     @property
     def against(self) -> str:
-        """ "PyTorch @tuned against PyTorch"."""
+        """Title of the pair, as "PyTorch @tuned against PyTorch"."""
         return f"{self.names[1]} against {self.names[0]}"
 
     @property
     def cells(self) -> list[CellTest]:
-        """Every quantity of every cell that both sides have."""
+        """Tests of every quantity of every cell that both sides have."""
         return [test for test in self.tests if isinstance(test, CellTest)]
 
     @property
     def means(self) -> list[MeanTest]:
-        """Every quantity of every framework."""
+        """Tests of every quantity of every framework."""
         return [test for test in self.tests if isinstance(test, MeanTest)]
 
 
 @dataclass(frozen=True)
 class Side:
-    """One results folder, or several `runs` in one, or one `column` of it; `path` as it was given."""
+    """One side: a results folder, or several `runs` in one, or one `column` of it; `path` as it was given."""
 
     path: Path
     stored: Stored
@@ -84,13 +85,13 @@ class Side:
 
     @property
     def name(self) -> str:
-        """The words for it in a sentence."""
+        """Name of the side in a sentence."""
         return f"{display_name(self.column)} in {self.path}" if self.column else str(self.path)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """`alone`: a line for each section that has no counterpart."""
+    """A comparison of two sides. `alone`: a line for each section that has no counterpart."""
 
     a: Side
     b: Side
@@ -99,35 +100,39 @@ class Comparison:
 
     @property
     def names(self) -> Names:
-        """The words for A and B in a sentence."""
+        """Names of A and B in a sentence."""
         return self.pairs[0].names
 
     @property
     def tests(self) -> list[AnyTest]:
-        """Tests of all pairs, in their order."""
+        """Tests of all pairs, in order."""
         return [test for compared in self.pairs for test in compared.tests]
 
     @property
     def cells(self) -> list[CellTest]:
-        """Cells of all pairs, in their order."""
+        """Cells of all pairs, in order."""
         return [cell for compared in self.pairs for cell in compared.cells]
 
     @property
     def endings(self) -> list[Ending]:
-        """Cells of which the trials ended otherwise than in the other side, of all pairs."""
+        """Cells of all pairs whose trials ended differently on the two sides."""
         return [ending for compared in self.pairs for ending in compared.endings]
 
 
 def compare(a: Path, b: Path) -> Comparison:
-    """Raises ReportError: a folder is missing or without a readable result, or the two have nothing in common."""
+    """Compare two results folders.
+
+    Raises ReportError if a folder is missing or has no readable result, or the two have nothing in common.
+    """
     (side_a, sections_a), (side_b, sections_b) = map(_read, (a, b))
     names = _names(side_a, side_b)
     return _tested(side_a, side_b, names, *pair(sections_a, sections_b, names))
 
 
 def compare_columns(results: Path, names: tuple[str, str]) -> Comparison:
-    """Two frameworks, builds or modes of one results folder. Raises ReportError as `compare`, and where one is not
-    there.
+    """Compare two frameworks, builds or modes of one results folder.
+
+    Raises ReportError as `compare`, and if one of them does not exist.
     """
     side, in_sections = _read(results)
     there = ordered(result.spec.cell.framework for result in side.stored.results)
@@ -146,7 +151,10 @@ def _read(path: Path) -> tuple[Side, list[Section]]:
 
 
 def _names(a: Side, b: Side) -> Names:
-    """The columns' names; else the ends of the folders' paths by which they differ, and A and B where they are one."""
+    """Return the columns' names, otherwise the shortest ends of the folders' paths that differ.
+
+    Returns A and B if both are the same folder.
+    """
     if a.column:
         return display_name(a.column), display_name(b.column)
     paths = [(side.path.parent if side.path.name == archive.ARCHIVE else side.path).resolve() for side in (a, b)]
@@ -158,7 +166,7 @@ def _names(a: Side, b: Side) -> Names:
 
 
 def _column(side: Side, name: str) -> Side:
-    """Its folder's files that cannot be read may be of either column."""
+    """Return one column of a side; its folder's unreadable files are kept because they may belong to either column."""
     stored = side.stored
     own = [place for place, result in enumerate(stored.results) if result.spec.cell.framework == name]
     results, folders = tuple(stored.results[place] for place in own), tuple(stored.folders[place] for place in own)
@@ -167,7 +175,7 @@ def _column(side: Side, name: str) -> Side:
 
 
 def _tested(a: Side, b: Side, names: Names, pairs: Sequence[Pair], alone: Sequence[str]) -> Comparison:
-    """Raises ReportError where nothing is in common."""
+    """Test all pairs together. Raises ReportError if nothing is in common."""
     untested = [_compared(pair, names) for pair in pairs]
     if not any(pair.tests for pair in untested):
         differences = "; ".join([*alone, *(line for pair in untested for line in pair.uncompared)])
@@ -206,7 +214,10 @@ def _compared(pair: Pair, names: Names) -> Compared:
 
 
 def _ending(place: Place, a: list[TrialResult], b: list[TrialResult], names: Names) -> Ending | None:
-    """None where both sides ended equally well. The share counts, for A and B may have different numbers of repeats."""
+    """Compare how the trials ended; None if equally well.
+
+    Shares are compared because A and B may have different numbers of repeats.
+    """
     shares = [sum(result.status in WELL_ENDED for result in side) / len(side) for side in (a, b)]
     if shares[0] == shares[1]:
         return None
@@ -219,7 +230,7 @@ def _ending(place: Place, a: list[TrialResult], b: list[TrialResult], names: Nam
 
 
 def _ended(results: list[TrialResult]) -> str:
-    """ "ok", "out of memory", or "3 of 5 ok, 2 timeout"."""
+    """Format how trials ended: "ok", "out of memory", or "3 of 5 ok, 2 timeout"."""
     counts = Counter(str(result.status).replace("_", " ") for result in results)
     if len(counts) == 1:
         return next(iter(counts))

@@ -1,4 +1,4 @@
-"""A comparison as tables: what differs, what is worse, what is better, each framework, each quantity cell by cell."""
+"""Build the tables of a comparison: differences, regressions, improvements, each framework, each quantity by cell."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ CHANGES = (
     (Verdict.IMPROVEMENT, "improvements", "Improvements: better in {}"),
 )
 WORDS = {Verdict.REGRESSION: " worse", Verdict.IMPROVEMENT: " better"}
-COMMA_WORDS = {verdict: f",{word}" for verdict, word in WORDS.items()}  # behind words
+COMMA_WORDS = {verdict: f",{word}" for verdict, word in WORDS.items()}  # after words
 
 
 WORDING = "compare"
 
 
 def tables_of(comparison: Comparison) -> list[Table]:
-    """All tables of a comparison, those of what is worse and better first after what differs."""
+    """Build all tables of a comparison; regressions and improvements come directly after the differences."""
     several = len(comparison.pairs) > 1
     pairs = [(pair, f"-{number}" if several else "") for number, pair in enumerate(comparison.pairs, start=1)]
     tables = [table for pair, suffix in pairs if (table := headline.table(pair, suffix))]
@@ -76,7 +76,9 @@ def tables_of(comparison: Comparison) -> list[Table]:
 
 
 def cells_csv(comparison: Comparison) -> str:
-    """CELL_COLUMNS, a row for each quantity of each cell, and one, "status", for each that ended otherwise."""
+    """Write CELL_COLUMNS, a row for each quantity of each cell, and a row "status" for each cell that ended
+    differently.
+    """
     rows: list[dict[str, object]] = []
     for pair in comparison.pairs:
         rows += [_ending_row(ending) | {"section": pair.pair.title} for ending in pair.endings]
@@ -86,7 +88,7 @@ def cells_csv(comparison: Comparison) -> str:
 
 
 def means_csv(comparison: Comparison) -> str:
-    """MEAN_COLUMNS, a row for each framework and quantity of each pair; losses of accuracies in points."""
+    """Write MEAN_COLUMNS, a row for each framework and quantity of each pair; losses of accuracies in points."""
     rows = [_mean_row(mean) | {"section": pair.pair.title} for pair in comparison.pairs for mean in pair.means]
     return csv_text.of(pd.DataFrame(rows, columns=MEAN_COLUMNS))
 
@@ -120,7 +122,7 @@ def _by_framework(places: Iterable[Place]) -> dict[str, list[int]]:
 
 
 def _changes(comparison: Comparison, verdict: Verdict) -> list[tuple[Cell, ...]]:
-    """Return for each pair the cells that ended otherwise, then the values, the largest change first."""
+    """List for each pair the cells that ended differently, then the values, the largest change first."""
     rows: list[tuple[Cell, ...]] = []
     for pair in comparison.pairs:
         for ending in (ending for ending in pair.endings if ending.verdict is verdict):
@@ -146,7 +148,7 @@ def _median(cell: CellTest, median: float) -> Cell:
 
 
 def _means(compared: Compared, suffix: str) -> Table:
-    """A row for each framework and quantity: what the gate asks of."""
+    """Build a table with a row for each framework and quantity that the gate decides on."""
     rows = []
     for mean in compared.means:
         left = (f"not tested at batch size {', '.join(map(str, mean.untested))}",) if mean.untested else ()
@@ -203,12 +205,12 @@ def _cell(cell: CellTest | None) -> Cell:
 
 
 def in_words(test: AnyTest) -> str:
-    """ "0.921 [0.905, 0.937] times as fast", "-0.28 [-0.90, +0.34] points"."""
+    """Format "0.921 [0.905, 0.937] times as fast", "-0.28 [-0.90, +0.34] points"."""
     return f"{_effect(test)} {'points' if test.in_points else effect_words.TIMES[test.quantity.name].times}"
 
 
 def _effect(test: AnyTest) -> str:
-    """ "0.921 [0.905, 0.937]" of a ratio, "-0.28 [-0.90, +0.34]" of points; without an interval where there is none."""
+    """Format a ratio, "0.921 [0.905, 0.937]", or points, "-0.28 [-0.90, +0.34]"; the interval only if there is one."""
     value, low, high = test.effect
     if not test.in_points:
         return effect_words.ratio(value, low, high)
@@ -216,7 +218,7 @@ def _effect(test: AnyTest) -> str:
 
 
 def _test_row(test: AnyTest) -> dict[str, object]:
-    """The columns that cells and means share."""
+    """Return the columns that cells and means share."""
     value, low, high = test.effect
     return {
         "framework": test.framework,

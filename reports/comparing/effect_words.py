@@ -1,4 +1,4 @@
-"""A ratio B/A in words: "B is 1.95 [1.85, 2.05] times as fast as A"."""
+"""Describe a ratio B/A in words: "B is 1.95 [1.85, 2.05] times as fast as A"."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BETTER = {1: "more is better", -1: "less is better", 0: "neither more nor less i
 
 
 class Times(NamedTuple):
-    """ "B `verb` R `times` `link` A"."""
+    """Words of the sentence "B `verb` R `times` `link` A"."""
 
     verb: str
     times: str
@@ -30,12 +30,12 @@ TIMES = {
 
 
 def is_ratio(quantity: Quantity) -> bool:
-    """Accuracies are compared by their difference."""
+    """True if a quantity is compared by its ratio; accuracies are compared by their difference."""
     return quantity is not ACCURACY
 
 
 def ratio(value: float, low: float, high: float) -> str:
-    """ "1.95 [1.85, 2.05]"; without an interval three digits."""
+    """Format "1.95 [1.85, 2.05]"; without an interval three digits."""
     if math.isnan(low):
         return f"{value:.{significant(value)}f}"
     value_text, *ends = (f"{number:.{_decimals(low, high)}f}" for number in (value, low, high))
@@ -43,18 +43,18 @@ def ratio(value: float, low: float, high: float) -> str:
 
 
 def leaves_out_1(low: float, high: float) -> bool:
-    """True if the interval as printed leaves out 1. One that is printed as ending at 1.00 shows no difference."""
+    """True if the interval as printed excludes 1. One that is printed as ending at 1.00 shows no difference."""
     decimals = _decimals(low, high)
     return round(low, decimals) > 1 or round(high, decimals) < 1
 
 
 def _decimals(low: float, high: float) -> int:
-    """Two digits of half the interval; of a wide one fewer, never more than MOST_DECIMALS."""
+    """Number of decimals for two digits of half the interval; fewer if it is wide, at most MOST_DECIMALS."""
     half = (high - low) / 2
     return min(MOST_DECIMALS, max(0, 1 - math.floor(math.log10(half)))) if half > 0 else MOST_DECIMALS
 
 
 def label(compared: Compared, quantity: Quantity) -> str:
-    """Name of what is measured: "Training speed"."""
+    """Name of what is measured, as "Training speed"."""
     spec = quantity.figure(compared.pair.a.condition)
     return spec.label if spec else quantity.name

@@ -1,17 +1,17 @@
-"""The shift from A to B of one quantity: of a cell from its repeats, and of a framework's mean over its cells.
+"""Estimate the shift from A to B of one quantity: for a cell from its repeats, for a framework over its cells.
 
-Speed, memory, usage, energy: the ratio B/A of geometric means, by logarithms, for their noise is relative. Accuracy:
-the difference B - A in percentage points, paired by repeat where both had the same inputs, so that what a seed does to
-both falls out. On that scale noise adds up, and a loss is a shift in the direction that is worse.
+Speed, memory, usage, energy: the ratio B/A of geometric means, by logarithms, because their noise is relative.
+Accuracy: the difference B - A in percentage points, paired by repeat if both had the same inputs. A seed's effect on
+both then cancels. On these scales noise is additive, and a loss is a shift in the worse direction.
 
-A cell of three repeats knows little of its own spread. It is therefore taken to be that of all batch sizes of the same
-framework and side (the root of their mean variance), or the cell's own where that is larger: batch sizes need not be
-equally noisy, and a noisy one is not to pass for a change. A framework's mean over its batch sizes needs no such
-assumption: its variance is the sum of the cells' own (Welch's t, degrees of freedom after Satterthwaite).
+Three repeats of a cell say little about its spread. The spread is therefore pooled over all batch sizes of the same
+framework and side (the root of their mean variance). A cell's own spread is used if it is larger, because batch sizes
+may differ in noise, and noise must not look like a change. A framework's mean over its batch sizes needs no such
+assumption: its variance is the sum of the cells' variances (Welch's t, degrees of freedom after Satterthwaite).
 
-Where each side holds several runs, a value is the mean of one run, and all cells of a run may be fast or slow together.
-Cells that hang together know no more of their shared spread than one of them: it keeps the degrees of freedom of the
-runs. A framework's mean is then taken within each run, and runs are compared.
+If each side holds several runs, a value is the mean of one run. All cells of a run may be fast or slow together.
+Correlated cells give no more information on their shared spread than one cell, so it keeps the degrees of freedom of
+the runs. A framework's mean is then taken within each run, and runs are compared.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ NO_RATIO = "cannot be told: a value is not above 0, so there is no ratio"
 
 @dataclass(frozen=True)
 class Group:
-    """Two or more repeats of one cell: `side` is "A", "B", or "paired" for differences; `variance` that of one."""
+    """Two or more repeats of one cell. `side` is "A", "B", or "paired" for differences; `variance` is that of one
+    repeat.
+    """
 
     side: str
     n: int
@@ -43,9 +45,10 @@ class Group:
 
 @dataclass(frozen=True)
 class Shift:
-    """Shift of one cell, B minus A: logarithm of the ratio, or percentage points. No groups: `untested` says why.
+    """Shift of one cell, B minus A: logarithm of the ratio, or percentage points.
 
-    `runs`: of each side the mean of each run, by its number, where runs are what is compared.
+    If `groups` is empty, `untested` says why. `runs`: for each side the mean of each run, by its number, if runs are
+    compared.
     """
 
     value: float
@@ -64,40 +67,40 @@ class Estimate:
 
     def reach(self, probability: float) -> float:
         """Return how far Student's t of this probability lies above 0."""
-        # Here, not above: its import takes as long as a whole report.
+        # Imported here because the import takes as long as a whole report.
         from scipy import special  # type: ignore[import-untyped]
 
         return float(special.stdtrit(self.freedom, probability)) * self.error
 
     @property
     def interval(self) -> tuple[float, float]:
-        """(low, high) of CONFIDENCE_PERCENT, in the unit of `value`."""
+        """Interval (low, high) of CONFIDENCE_PERCENT, in the unit of `value`."""
         reach = self.reach((1 + CONFIDENCE_PERCENT / 100) / 2)
         return self.value - reach, self.value + reach
 
     @property
     def p_above(self) -> float:
-        """Probability that chance alone gives so high a value where the true shift is not above 0."""
+        """Probability of so high a value by chance if the true shift is not above 0."""
         from scipy import special
 
         return float(special.stdtr(self.freedom, -self.value / self.error))
 
     @property
     def p_apart(self) -> float:
-        """Probability that chance alone gives a value so far from 0, on either side, where the true shift is 0."""
+        """Probability of a value so far from 0, on either side, by chance if the true shift is 0."""
         return 2 * min(self.p_above, self.times(-1).p_above)
 
     def times(self, sign: int) -> Estimate:
-        """The shift the other way round where `sign` is -1."""
+        """Return the shift multiplied by `sign`, 1 or -1."""
         return Estimate(sign * self.value, self.error, self.freedom)
 
     @property
     def at_most(self) -> float:
-        """One-sided upper bound: in a share ERROR of all comparisons the true shift lies above it."""
+        """One-sided upper bound: in a share ERROR of all comparisons the true shift is above it."""
         return self.value + self.reach(1 - ERROR)
 
     def detectable(self, tests: int) -> float:
-        """The smallest true shift that a share POWER of such comparisons finds, as one of so many tests."""
+        """Smallest true shift that a share POWER of such comparisons finds, as one of so many tests."""
         return self.reach(1 - ERROR / tests) + self.reach(POWER)
 
 
@@ -124,7 +127,7 @@ def of_runs(a: Mapping[int, Sequence[float]], b: Mapping[int, Sequence[float]]) 
 def of_points(a: Sequence[float], b: Sequence[float], paired: bool, least_spread: float) -> Shift:
     """Return the shift of the means, b minus a, in percentage points; `paired`: a[i] and b[i] had the same inputs.
 
-    `least_spread`: the points that one test image is worth.
+    `least_spread`: the share of one test image, in points.
     """
     return (_of_pairs if paired else _of_independent)(a, b, least_spread)
 
@@ -139,7 +142,7 @@ def _of_independent(a: Sequence[float], b: Sequence[float], least_spread: float)
 
 
 def _shift(value: float, sides: dict[str, Sequence[float]], least_spread: float) -> Shift:
-    """Return the shift with the spread of each side, at least `least_spread`, where all have repeats."""
+    """Return the shift with the spread of each side, at least `least_spread`, if all have repeats."""
     if min(map(len, sides.values())) < 2:
         return Shift(value, untested=ONE_REPEAT)
     groups = []
@@ -151,7 +154,7 @@ def _shift(value: float, sides: dict[str, Sequence[float]], least_spread: float)
 
 
 def of_cells(shifts: Sequence[Shift]) -> list[Estimate]:
-    """Estimate the cells of one framework with their shared spread, or a cell's own where that is larger."""
+    """Estimate the cells of one framework with their shared spread, or a cell's own if that is larger."""
     pooled: dict[str, tuple[float, int]] = {}  # {side: (variance of one repeat, its degrees of freedom)}
     groups = [group for shift in shifts for group in shift.groups]
     of_runs_alone = any(shift.runs for shift in shifts)
@@ -181,7 +184,7 @@ def _of_own_spreads(shifts: Sequence[Shift]) -> Estimate:
 
 
 def _of_mean_run(shifts: Sequence[Shift]) -> Estimate:
-    """Estimate the mean of the runs that hold all cells, each run's value being its mean over the cells."""
+    """Estimate the mean over runs that have all cells; each run's value is its mean over the cells."""
     means: dict[str, list[float]] = {}
     for side in shifts[0].runs:
         common = set.intersection(*(set(shift.runs[side]) for shift in shifts))
@@ -189,7 +192,7 @@ def _of_mean_run(shifts: Sequence[Shift]) -> Estimate:
     if min(map(len, means.values())) >= 2:
         return _of_own_spreads([_of_independent(means["A"], means["B"], LEAST_SPREAD)])
     alone = [_of_own_spreads([shift]) for shift in shifts]
-    return Estimate(  # however they hang together, the error is no larger
+    return Estimate(  # for any correlation the error is no larger
         statistics.fmean(one.value for one in alone),
         statistics.fmean(one.error for one in alone),
         min(one.freedom for one in alone),

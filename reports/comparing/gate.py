@@ -1,11 +1,15 @@
-"""--fail-on-regression X%: fail, pass, or say that it cannot be told.
+"""--fail-on-regression X%: fail, pass, or say that it is uncertain.
 
-A loss is what B is worse by: percent of A, of accuracy percentage points. REGRESSION: a loss is established (the test
-of its family says that it is not by chance) and it is measured at X or more, in a cell or in a framework's mean over
-its batch sizes; or a cell did not end as well as in A. PASSED: no such thing, and of every quantity and framework the
-one-sided bound of the loss, over its batch sizes, lies below X: non-inferiority, each claim at 1 - ERROR. All of them
-must hold, so that their number needs no correction. CANNOT_BE_TOLD: neither, or a side is one run: its repeats do not
-show how runs differ.
+A loss is how much worse B is: percent of A, for accuracy percentage points.
+
+REGRESSION: a loss is established (the test of its family excludes chance) and measured at X or more. This may be in a
+cell or in a framework's mean over its batch sizes. A cell that did not end as well as in A counts, too.
+
+PASSED: there is no regression, and every one-sided bound of the loss is below X. There is one for each quantity and
+framework, over its batch sizes: non-inferiority, each claim at 1 - ERROR. All of them must hold, so their number needs
+no correction.
+
+CANNOT_BE_TOLD: neither, or a side has one run, whose repeats do not show how runs differ.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from enum import IntEnum
 from .cell_tests import AnyTest, CellTest, MeanTest, Verdict
 from .estimates import POWER
 
-MOST_REPEATS = 100  # more are not advised
+MOST_REPEATS = 100  # more are not recommended
 SEVERAL_RUNS = (
     "measure both in turn by python -m runner compare A B, or give folders that hold several runs of each side "
     "(a/1, a/2 and b/1, b/2), or compare two columns of one run with --frameworks"
@@ -25,7 +29,7 @@ SEVERAL_RUNS = (
 
 
 class Outcome(IntEnum):
-    """The exit code."""
+    """Exit code of the command."""
 
     PASSED = 0
     REGRESSION = 1
@@ -34,7 +38,7 @@ class Outcome(IntEnum):
 
 @dataclass(frozen=True)
 class Ruling:
-    """`head` is one sentence; `lines` name what it rests on."""
+    """Result of the gate: `head` is one sentence; `lines` give the reasons."""
 
     outcome: Outcome
     head: str
@@ -42,8 +46,10 @@ class Ruling:
 
 
 def rule(tests: Sequence[AnyTest], tolerated_percent: float, every_cell: bool, ended_worse: Sequence[str]) -> Ruling:
-    """`every_cell`: the loss must be excluded of each cell, too. `ended_worse`: a line for each cell that did not end
-    as well as in A.
+    """Decide on the tests.
+
+    `every_cell`: the loss must be excluded for each cell, too. `ended_worse`: a line for each cell that did not end as
+    well as in A.
     """
     means = [test for test in tests if isinstance(test, MeanTest)]
     cells = [test for test in tests if isinstance(test, CellTest) and test.quantity.better]
@@ -77,7 +83,10 @@ def rule(tests: Sequence[AnyTest], tolerated_percent: float, every_cell: bool, e
 
 
 def smallest_losses(tests: Iterable[AnyTest]) -> dict[str, dict[str, AnyTest]]:
-    """The test that sees least of each quantity: {"single_cell": {quantity: test}, "framework_mean": {...}}."""
+    """Find the least sensitive test of each quantity.
+
+    Returns {"single_cell": {quantity: test}, "framework_mean": {...}}.
+    """
     judged = [test for test in tests if test.is_judged]
     cells: list[AnyTest] = [test for test in judged if isinstance(test, CellTest)]
     means: list[AnyTest] = [test for test in judged if isinstance(test, MeanTest)]
@@ -88,7 +97,7 @@ def smallest_losses(tests: Iterable[AnyTest]) -> dict[str, dict[str, AnyTest]]:
 
 
 def say_power(tests: Iterable[AnyTest], least_percent: float = 0.0) -> str:
-    """Name the smallest loss that would have been found, or `least_percent` where that is more; "" without a test."""
+    """Name the smallest loss that would have been found, at least `least_percent`; "" without a test."""
     cells, means = (
         _highest(of_kind.values(), lambda test: max(test.smallest_percent, least_percent))
         for of_kind in smallest_losses(tests).values()
@@ -111,7 +120,7 @@ def _change(test: AnyTest) -> str:
 
 
 def is_loss(test: AnyTest, tolerated_percent: float) -> bool:
-    """True if a loss is established, and is of this size or larger."""
+    """True if a loss is established, and has this size or more."""
     return test.verdict is Verdict.REGRESSION and test.loss_percent >= tolerated_percent
 
 
@@ -139,6 +148,6 @@ def open_line(test: AnyTest, tolerated_percent: float) -> str:
 
 
 def _highest(tests: Iterable[AnyTest], percent: Callable[[AnyTest], float]) -> str:
-    """The highest of each quantity: "speed 3.1 %, accuracy 0.8 points"."""
+    """Format the highest of each quantity: "speed 3.1 %, accuracy 0.8 points"."""
     by_quantity = {test.quantity.name: test for test in sorted(tests, key=percent)}
     return ", ".join(f"{name} {percent(test):.1f} {test.unit}" for name, test in sorted(by_quantity.items()))

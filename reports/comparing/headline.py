@@ -1,4 +1,4 @@
-"""The headline of a comparison: for each quantity with a ratio the geometric mean over the cells.
+"""Write the headline of a comparison: for each quantity with a ratio, the geometric mean over the cells.
 
 There is one for all frameworks together and one for each.
 """
@@ -26,10 +26,10 @@ WORDING = "compare"
 
 @dataclass(frozen=True)
 class GeometricMean:
-    """Over `cells` cells of a framework, or of all where it is "". `shift` is the logarithm of the ratio B/A.
+    """Geometric mean over `cells` cells of a framework, or of all if it is "".
 
-    Over the cells with repeats where there are any, by the rule of a framework's mean; else over all, without an
-    `estimate`.
+    `shift` is the logarithm of the ratio B/A. It is taken over the cells with repeats, by the rule of a framework's
+    mean. If no cell has repeats, it is over all cells, without an `estimate`.
     """
 
     quantity: Quantity
@@ -38,29 +38,29 @@ class GeometricMean:
     shift: float
     estimate: Estimate | None
     names: tuple[str, str]  # of A and B
-    one_run: bool = False  # a side has one run, of a quantity that may differ between runs
+    one_run: bool = False  # a side has one run, and the quantity varies between runs
 
     @property
     def ratio(self) -> tuple[float, float, float]:
-        """B/A, low and high; NaN where there is no interval."""
+        """Ratio B/A, low and high; NaN without an interval."""
         interval = self.estimate.interval if self.estimate else (math.nan, math.nan)
         value, low, high = map(math.exp, (self.shift, *interval))
         return value, low, high
 
     @property
     def told(self) -> bool:
-        """True if the interval leaves 1 out, and is one between runs where those differ."""
+        """True if the interval excludes 1, and is one between runs if the quantity varies between runs."""
         _, low, high = self.ratio
         return self.estimate is not None and not self.one_run and effect_words.leaves_out_1(low, high)
 
     @property
     def name(self) -> str:
-        """Whose mean it is."""
+        """Name of the framework, or "All"."""
         return display_name(self.framework) if self.framework else OF_ALL
 
     @property
     def sentence(self) -> str:
-        """ "B is 1.95 [1.85, 2.05] times as fast as A, geometric mean over 27 cells"."""
+        """Sentence like "B is 1.95 [1.85, 2.05] times as fast as A, geometric mean over 27 cells"."""
         words = effect_words.TIMES[self.quantity.name]._asdict()
         seen = {
             "a": self.names[0],
@@ -74,7 +74,7 @@ class GeometricMean:
 
     @property
     def cell(self) -> Cell:
-        """Text of the table cell."""
+        """Cell of a table."""
         value, *_ = self.ratio
         text = effect_words.ratio(*self.ratio)
         if self.estimate is None:
@@ -120,7 +120,7 @@ def sentences(compared: Compared) -> list[str]:
 
 
 def _accuracy(compared: Compared, cells: Sequence[CellTest]) -> str:
-    """The mean difference in points, by the rule of a geometric mean."""
+    """Describe the mean difference in points, by the rule of a geometric mean."""
     used, estimate = _over(cells)
     shift = estimate.value if estimate else statistics.fmean(cell.shift for cell in used)
     ends = [f"{end:+z.2f}" for end in estimate.interval] if estimate else []
@@ -139,13 +139,13 @@ def _accuracy(compared: Compared, cells: Sequence[CellTest]) -> str:
 
 
 def table(compared: Compared, suffix: str = "") -> Table | None:
-    """A row for all and for each framework, a column a quantity; None without a ratio."""
+    """Build a table with a row for all and for each framework, a column per quantity; None without a ratio."""
     means = of(compared)
     if not means:
         return None
     quantities = list(dict.fromkeys(mean.quantity for mean in means))
     every, *names = dict.fromkeys(mean.framework for mean in means)
-    names = [every, *names] if len(names) > 1 else names  # one framework is all
+    names = [every, *names] if len(names) > 1 else names  # a single framework is the same as all
     known = {(mean.framework, mean.quantity): mean for mean in means}
     rows = []
     for name in names:

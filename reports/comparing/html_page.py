@@ -1,4 +1,4 @@
-"""A comparison as one HTML page that loads nothing and needs no script."""
+"""Write a comparison as one HTML page that loads nothing and needs no script."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 
 def text(comparison: Comparison, ruling: Ruling | None) -> str:
-    """The HTML; `ruling` is shown where there is one."""
+    """Build the HTML; `ruling` is shown if there is one."""
     from jinja2 import ChoiceLoader, FileSystemLoader
 
     usual = environment()

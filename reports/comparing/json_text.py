@@ -1,4 +1,4 @@
-"""A comparison as JSON: every number of it, unknown ones null."""
+"""Write a comparison as JSON, with all its numbers; unknown ones are null."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SCHEMA_VERSION = 1
 
 
 def text(comparison: Comparison, tolerated_percent: float | None, ruling: Ruling | None) -> str:
-    """`tolerated_percent` and `ruling` are the gate's."""
+    """Write the JSON text; `tolerated_percent` and `ruling` are the gate's."""
     data = {
         "schema_version": SCHEMA_VERSION,
         "a": _side(comparison.a),
@@ -84,7 +84,7 @@ def _pair(compared: Compared) -> dict[str, Any]:
 
 
 def _geometric_mean(mean: GeometricMean) -> dict[str, Any]:
-    """`framework` null: of all."""
+    """Return the fields of a mean; `framework` is null for all frameworks."""
     value, low, high = mean.ratio
     return {
         "quantity": mean.quantity.name,

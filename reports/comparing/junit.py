@@ -1,7 +1,7 @@
-"""A comparison as JUnit XML, for a continuous integration: a test case for each cell, framework's mean and quantity.
+"""Write a comparison as JUnit XML, for continuous integration: a test case per cell, framework's mean and quantity.
 
-A failure is what the gate takes for a loss, a skipped case what it could not tell: exit code 1 has failures, exit code
-2 for "cannot be told" has skipped ones. Without the gate each established loss is a failure.
+A failure is what the gate counts as a loss, a skipped case what it could not decide. Exit code 1 has failures, exit
+code 2 for "cannot be told" has skipped cases. Without the gate each established loss is a failure.
 """
 
 from __future__ import annotations
@@ -28,9 +28,7 @@ UNTOLD = {
 
 @dataclass(frozen=True)
 class Case:
-    """`ended`: FAILURE, SKIPPED or "" where nothing is to be said against it; `message` says why, `out` what was
-    found.
-    """
+    """A test case. `ended`: FAILURE, SKIPPED or "" if it passed; `message` says why, `out` what was found."""
 
     framework: str
     name: str
@@ -40,7 +38,7 @@ class Case:
 
 
 def text(comparison: Comparison, tolerated_percent: float | None, every_cell: bool) -> str:
-    """The file; `tolerated_percent` is the gate's, None without one."""
+    """Write the file's text; `tolerated_percent` is the gate's, None without one."""
     root = ElementTree.Element("testsuites", name="python -m reports compare")
     suites = {
         f"{number}. {pair.pair.title}": list(_cases(pair, tolerated_percent, every_cell))

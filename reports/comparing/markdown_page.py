@@ -1,4 +1,4 @@
-"""A comparison as Markdown, and the sentences that its page shares with it."""
+"""Write a comparison as Markdown, and the sentences that its HTML page shares with it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WIDTH = 120  # of a table of words
 
 
 def page(comparison: Comparison) -> str:
-    """Everything that was found."""
+    """Write the whole comparison."""
     parts = [
         f"# Batchwise: {markdown.escape(comparison.pairs[0].against)}",
         markdown.bullets(map(markdown.escape, sides(comparison))),
@@ -58,7 +58,7 @@ def counts(comparison: Comparison) -> list[str]:
 
 
 def sides(comparison: Comparison) -> list[str]:
-    """Say what A is, and what B; plain sentences."""
+    """Describe A and B in plain sentences."""
     return [_side("A", comparison.a), _side("B", comparison.b)]
 
 
@@ -76,12 +76,12 @@ def _side(name: str, side: Side) -> str:
 
 
 def _escaped(sentence: str) -> str:
-    """Safe in Markdown, whatever the names are; the brackets around numbers need no escape."""
+    """Escape for Markdown, whatever the names are; the brackets around numbers are not escaped."""
     return re.sub(r"\\([\[\]])", r"\1", markdown.escape(sentence))
 
 
 def _headline(comparison: Comparison) -> list[str]:
-    """Sentences on each pair, under its title where there are several."""
+    """Write sentences on each pair, under its title if there are several."""
     several = len(comparison.pairs) > 1
     lines = []
     for compared in comparison.pairs:

@@ -1,6 +1,6 @@
-"""Which section of one results folder is compared with which of another, and in what the two differ.
+"""Choose which sections of two results folders are compared, and list their differences.
 
-A pair was given the same to do: model, data set, optimizer, epochs, last batch, profile, feed. Everything else, from
+Paired sections had the same task: model, data set, optimizer, epochs, last batch, profile, feed. Everything else, from
 the processor to a package's version, may differ between its sides: that difference is what is compared.
 """
 
@@ -23,14 +23,16 @@ from ..conditions import Section
 from ..frameworks import display_name, ordered
 
 Key = TypeVar("Key")
-Names = tuple[str, str]  # of A and B, as sentences and columns have them
+Names = tuple[str, str]  # of A and B, as used in sentences and columns
 PARTS = ("version", "CUDA", "cuDNN", "environment", "packages", "kernels")  # of `software_words`
 
 
 @dataclass(frozen=True)
 class Pair:
-    """`a` is the baseline. `columns`: of two columns of one results folder their names; each side holds its own.
-    `apart` tells it from the other pairs of the same task.
+    """A pair of sections; `a` is the baseline.
+
+    `columns`: the names of the two columns of one results folder; each side then holds one. `apart` distinguishes it
+    from the other pairs of the same task.
     """
 
     a: Section
@@ -45,26 +47,26 @@ class Pair:
 
     @property
     def row(self) -> str:
-        """The name of both columns: their framework where it is one, else both, as a table names them."""
+        """Name of both columns: their framework if it is the same, otherwise both, as a table names them."""
         assert self.columns is not None
         if not self.of_two:
             return adapter_of(self.columns[0])
-        a, b = (display_name(name).replace(MARK, "") for name in self.columns)  # it is no build of either
+        a, b = (display_name(name).replace(MARK, "") for name in self.columns)  # the row is not a build
         return f"{b} against {a}"
 
     def own(self, framework: str) -> tuple[str, str]:
-        """The names that each side has for a framework of the comparison."""
+        """Return the names that each side has for a framework of the comparison."""
         return self.columns or (framework, framework)
 
     @property
     def title(self) -> str:
-        """The task: what is trained, by which rule, for how long: of the section of A."""
+        """Title with the task of A's section: what is trained, by which rule, for how long."""
         words = described(self.a.condition)
         return f"{words['model']} on {words['data set']}, {words['optimizer']}, {words['epochs']} epochs{self.apart}"
 
     @property
     def differences(self) -> list[tuple[str, str, str]]:
-        """(what, in A, in B) of everything that is not the same; of software, of the frameworks in both."""
+        """Differences (what, in A, in B); of software, only the frameworks in both."""
         frameworks = [name for name in ordered(self.a.software) if name in self.b.software]
         words_a, words_b = (_words(section, frameworks) | _machine(section.results) for section in (self.a, self.b))
         for framework in frameworks:
@@ -78,16 +80,17 @@ class Pair:
 
     @property
     def same_trials(self) -> int:
-        """Trials of B that are the very trials of A: the same measurement, stored twice."""
+        """Number of trials of B that are also trials of A: the same measurement, stored twice."""
         known = {(result.spec.id, result.started_at) for result in self.a.results}
         return sum((result.spec.id, result.started_at) in known for result in self.b.results)
 
 
 def pair(a: Sequence[Section], b: Sequence[Section], names: Names) -> tuple[list[Pair], list[str]]:
-    """Sections of the same task: the only ones of their folders, else those alike in whatever tells a folder's own
-    sections apart. What could be paired in more than one way is not paired.
+    """Pair sections of the same task.
 
-    And a line for each section that is compared with none, and why.
+    Sections are paired if they are the only ones of their folders. Otherwise those are paired that agree in whatever
+    distinguishes a folder's sections. Ambiguous sections are not paired. Also returns a line for each section that is
+    compared with none, and why.
     """
     pairs: list[Pair] = []
     alone: list[str] = []
@@ -111,7 +114,7 @@ def pair(a: Sequence[Section], b: Sequence[Section], names: Names) -> tuple[list
 
 
 def pair_columns(every: Sequence[Section], names: Names) -> tuple[list[Pair], list[str]]:
-    """The two columns of each section, and a line for each section that has one of them."""
+    """Pair the two columns of each section; also returns a line for each section that has only one of them."""
     pairs: list[Pair] = []
     alone: list[str] = []
     for section in every:
@@ -125,7 +128,7 @@ def pair_columns(every: Sequence[Section], names: Names) -> tuple[list[Pair], li
 
 
 def _told_apart(pairs: list[Pair]) -> list[Pair]:
-    """Pairs with titles of their own: with the series' name, else with every condition of A that tells them apart."""
+    """Give the pairs unique titles: the series' name, otherwise every condition of A that distinguishes them."""
     alike = Counter(pair.title for pair in pairs)
     told = []
     for pair in pairs:
@@ -143,7 +146,7 @@ def _told_apart(pairs: list[Pair]) -> list[Pair]:
 
 
 def _beside(a: Section, b: Section, names: tuple[str, str]) -> Pair:
-    """Their software under one name, so that what differs in it is told side by side."""
+    """Pair two columns, with their software under one name, so that differences are listed side by side."""
     row = Pair(a, b, names).row
     a, b = (replace(side, software={row: side.software[name]}) for side, name in zip((a, b), names, strict=True))
     return Pair(a, b, names)
@@ -175,7 +178,7 @@ def _paired(a: list[Section], b: list[Section]) -> list[Pair]:
 
 
 def _telling(sides: Iterable[Sequence[Section]]) -> list[str]:
-    """Conditions that differ between sections of one side."""
+    """List the conditions that differ between sections of one side."""
     telling: dict[str, None] = {}
     for sections in sides:
         words = pd.DataFrame(map(_words, sections)).fillna("")
@@ -186,7 +189,7 @@ def _telling(sides: Iterable[Sequence[Section]]) -> list[str]:
 def _grouped(sections: Sequence[Section], key: Callable[[Section], Key]) -> dict[Key, list[Section]]:
     groups: dict[Key, list[Section]] = {}
     for section in sections:
-        if section.results:  # a section of the framework's own allocator policy alone has nothing to compare
+        if section.results:  # a section with only the framework's default allocator policy has nothing to compare
             groups.setdefault(key(section), []).append(section)
     return groups
 
@@ -196,12 +199,12 @@ def _task(section: Section) -> tuple[Task, Passes]:
 
 
 def _words(section: Section, frameworks: Sequence[str] | None = None) -> dict[str, str]:
-    """The condition, and the software of these frameworks, of all where None."""
+    """Describe the condition, and the software of these frameworks, of all if None."""
     return described(section.condition) | software_words(section, frameworks)
 
 
 def _packages(a: Section, b: Section, own: tuple[str, str]) -> tuple[str, str]:
-    """Packages whose versions differ, in place of the digests, which say only that some do."""
+    """List the packages whose versions differ, in place of the digests, which only say that some do."""
     versions: list[dict[str, Any]] = []
     for section, name in zip((a, b), own, strict=True):
         facts = [r.facts.get("packages") for r in section.results if r.spec.cell.framework == name]
@@ -212,7 +215,7 @@ def _packages(a: Section, b: Section, own: tuple[str, str]) -> tuple[str, str]:
 
 
 def _machine(results: Sequence[TrialResult]) -> dict[str, str]:
-    """Facts that are no condition, and yet differs between two folders."""
+    """Return facts that are not conditions but may differ between two folders."""
     return {
         name: distinct(result.machine.get(key) for result in results) or NOT_REPORTED
         for name, key in (("commit", "commit"), ("host memory, bytes", "memory_bytes"), ("runner's Python", "python"))

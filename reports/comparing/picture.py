@@ -1,4 +1,4 @@
-"""Dot plots of a comparison: of each quantity the ratio B/A of every cell with its interval, and a line at 1."""
+"""Draw dot plots of a comparison: for each quantity the ratio B/A of every cell with its interval, and a line at 1."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDTH, ROW, AROUND = 3.7, 0.17, 1.0  # inches: of a phone; of a row; of title and axis together
-MOST_BEYOND = 1.5  # an axis goes no further beyond the values; a longer interval leaves the frame
-LINEAR_BELOW = 3.0  # highest over lowest: the ticks are evenly spaced numbers
+WIDTH, ROW, AROUND = 3.7, 0.17, 1.0  # inches: width for a phone; height of a row; of title and axis together
+MOST_BEYOND = 1.5  # limit of the axis beyond the values; a longer interval leaves the frame
+LINEAR_BELOW = 3.0  # highest over lowest; below this the ticks are evenly spaced numbers
 SHRUNK = 0.6  # of a marker
 MEAN = "mean"
 HOW = (
@@ -38,7 +38,7 @@ HOW = (
 
 @dataclass(frozen=True)
 class Dot:
-    """A row: NaN where there is no interval."""
+    """A row of the plot; low and high are NaN without an interval."""
 
     label: str
     value: float
@@ -47,7 +47,7 @@ class Dot:
 
     @property
     def told(self) -> bool:
-        """True if an interval leaves 1 out."""
+        """True if an interval excludes 1."""
         return not math.isnan(self.low) and effect_words.leaves_out_1(self.low, self.high)
 
 
@@ -56,14 +56,14 @@ Rows = dict[str, list[Dot]]  # of each framework
 
 @dataclass(frozen=True)
 class Picture:
-    """`svg` is a file's text."""
+    """A picture; `svg` is the text of the file."""
 
     svg: str
     alt: str
 
 
 def of(compared: Compared) -> list[Picture]:
-    """One for each quantity with a ratio that is better when more or less."""
+    """Draw a picture for each quantity with a ratio and a better direction."""
     means = headline.of(compared)
     pictures = []
     for mean in (mean for mean in means if not mean.framework):
@@ -86,7 +86,7 @@ def _rows(cells: Sequence[CellTest], means: Sequence[headline.GeometricMean], qu
 
 
 def _svg(rows: Rows, title: str, axis: str, alt: str) -> str:
-    # The page turns the ink over where it is dark: what is not ink is no colour at all.
+    # In a dark page the ink is inverted, so everything that is not ink is transparent.
     with figures.styled(PAGE, {"text.color": panels.INK, "axes.labelcolor": panels.INK}):
         figure = drawn(rows, title, axis)
         file = io.StringIO()
@@ -96,7 +96,7 @@ def _svg(rows: Rows, title: str, axis: str, alt: str) -> str:
 
 
 def drawn(rows: Rows, title: str, axis: str) -> Figure:
-    """A column of dots, the frameworks below one another."""
+    """Draw a column of dots, with the frameworks below each other."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -158,7 +158,7 @@ def _ratio_axis(axes: Axes, dots: Sequence[Dot]) -> None:
 
 
 def ticks(low: float, high: float) -> list[float]:
-    """Six or so of a ratio's axis, 1 among them."""
+    """List about six ticks of a ratio's axis, including 1."""
     from matplotlib.ticker import MaxNLocator
 
     if high / low < LINEAR_BELOW:

@@ -9,7 +9,7 @@ from ..publishing import archive
 
 
 def read_runs(path: Path) -> tuple[Stored, dict[int, int]]:
-    """Everything that the runs hold, and of each result (by its `id()`) the number of its run.
+    """Read everything that the runs hold, and for each result (by its `id()`) the number of its run.
 
     Raises ReportError for a run that cannot be read, and for two that hold the same measurement.
     """
@@ -34,7 +34,7 @@ def read_runs(path: Path) -> tuple[Stored, dict[int, int]]:
 
 
 def _folders(path: Path) -> list[Path]:
-    """The results folders in it; itself where it is one, or holds none."""
+    """List the results folders in a folder; itself if it is one, or holds none."""
     if _is_run(path) or not path.is_dir():
         return [path]
     try:

@@ -1,4 +1,4 @@
-"""Charts as pictures. matplotlib keeps its list of fonts beside the environments, not in the user's home."""
+"""Draw charts as pictures. matplotlib's list of fonts is kept with the environments, not in the user's home."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Charts of one quantity against batch size, the main ones first; published figures behind ours."""
+"""Build charts of one quantity against batch size, the main ones first, with published figures behind ours."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .chart_series import against_batch_size, batch_scale
 
 DRAWN = (*MAIN, STEP_TIME, ENERGY)
 NAMES = tuple(quantity.name for quantity in DRAWN)
-LOGARITHMIC = (STEP_TIME,)  # grows with the batch size itself: on a linear axis half of its points lie at 0
+LOGARITHMIC = (STEP_TIME,)  # proportional to the batch size: on a linear axis half of its points are near 0
 AXIS_NAMES = {ENERGY: "{}, J an image"}
 BATCH_AXIS = "Batch size, images"
 
 
 def of_section(section: Section, published: Sequence[Publication]) -> list[Chart]:
-    """NAMES, as far as the section has values."""
+    """Build the charts in NAMES, as far as the section has values."""
     charts = (_chart(section, quantity, published) for quantity in DRAWN)
     return [chart for chart in charts if chart is not None]
 

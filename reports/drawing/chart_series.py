@@ -1,4 +1,4 @@
-"""Series of a chart from stored results: a framework's means against batch size, with intervals and trials."""
+"""Build the series of a chart from stored results: means against batch size, with intervals and trials."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from ..conditions import Section
 from ..frameworks import display_name
 from ..quantities import Quantity
 
-CLOSE = 1.1  # of the larger to the smaller: on a logarithmic axis of a few powers of two they are one point
+CLOSE = 1.1  # ratio of sizes; closer points coincide on a logarithmic axis of a few powers of two
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One series a framework; `most` is the largest number of repeats behind a point, 0 if no point has a value."""
+    """One series per framework; `most` is the largest number of repeats of a point, 0 if no point has a value."""
 
     series: tuple[Series, ...]
     most: int
 
 
 def against_batch_size(section: Section, quantity: Quantity) -> Measured:
-    """A batch size at which a framework has no value is a gap in its line.
+    """Build the series; a batch size at which a framework has no value is a gap in its line.
 
-    Raises ValueError where the condition's device has no such quantity.
+    Raises ValueError if the condition's device has no such quantity.
     """
     of_framework: dict[str, dict[int, Mapping[str, Any]]] = {}
     for (framework, size), cell in tables.by_place(section, quantity).items():
@@ -38,13 +38,15 @@ def against_batch_size(section: Section, quantity: Quantity) -> Measured:
 
 
 def batch_scale(series: Iterable[Series]) -> Scale:
-    """Each batch size has one place where two neighbours would be hard to tell apart."""
+    """Choose the scale: batch sizes are evenly spaced if two neighbours would be hard to distinguish."""
     sizes = sorted({x for one in series for x in one.x})
     return Scale.ORDINAL if any(larger < CLOSE * size for size, larger in pairwise(sizes)) else Scale.LOG
 
 
 def series_of(framework: str, cells: Mapping[int, Mapping[str, Any]]) -> Series:
-    """Of {x: cell of a table}: means, with the ends of the intervals where there is more than one repeat."""
+    """Build a series from {x: cell of a table}: means, with the ends of the intervals if there is more than
+    one repeat.
+    """
     repeated = any(cell["n"] > 1 for cell in cells.values())
 
     def column(name: str) -> tuple[float | None, ...]:

@@ -1,4 +1,4 @@
-"""Sentences about charts, from their data: what is to be seen, what a point is; plain text."""
+"""Write sentences about charts from their data, in plain text: what they show, what a point is."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..tables import significant
 from ..words import listed
 
 ONE_TRIAL = "One trial a point: nothing is said about the spread between runs."
-MOST_NAMED = 4  # places without a value that are named one by one
+MOST_NAMED = 4  # batch sizes without a value that are listed
 
 
 def points(most: int) -> str:
-    """What a point and a bar are; `most` is the largest number of repeats behind a point."""
+    """Explain points and bars; `most` is the largest number of repeats of a point."""
     if most < 2:
         return ONE_TRIAL
     return (
@@ -25,17 +25,20 @@ def points(most: int) -> str:
 
 
 def repeats(most: int) -> str:
-    """Of a point without a bar."""
+    """Explain a point without a bar."""
     return ONE_TRIAL if most < 2 else f"Means of up to {most} repeats; their intervals are in the tables."
 
 
 def number(value: float) -> str:
-    """Three significant digits; whole numbers from 100 on."""
+    """Format three significant digits; whole numbers from 100 on."""
     return f"{value:z,.{significant(value)}f}"
 
 
 def course(series: Series, at: str) -> str:
-    """ "PyTorch 1,115 at batch size 4, 1,546 at 1024, highest 2,137 at 128; no value at 64"; `at` names the axis."""
+    """Describe a line, as "PyTorch 1,115 at batch size 4, 1,546 at 1024, highest 2,137 at 128; no value at 64".
+
+    `at` names the axis.
+    """
     known = [(x, y) for x, y in zip(series.x, series.y, strict=True) if y is not None]
     silent = [x for x, y in zip(series.x, series.y, strict=True) if y is None]
     if not known:
@@ -50,12 +53,12 @@ def course(series: Series, at: str) -> str:
 
 
 def sentence(parts: Iterable[str]) -> str:
-    """The parts that are not empty, each with a full stop."""
+    """Join the parts that are not empty, each with a full stop."""
     return ". ".join(part for part in parts if part) + "."
 
 
 def _extreme(word: str, point: tuple[float, float], ends: tuple[float, float]) -> str:
-    """Nothing where it is at an end of the line, which is told already."""
+    """Describe an extreme; "" if it is at an end of the line, which is already described."""
     return "" if point[0] in ends else f", {word} {number(point[1])} at {point[0]:.10g}"
 
 

@@ -1,4 +1,4 @@
-"""Charts of the training: accuracy and loss after each epoch, small multiples of a few batch sizes."""
+"""Build charts of the training: accuracy and loss after each epoch, small multiples of a few batch sizes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from . import chart_words
 from .chart_series import series_of
 
 NAMES = ("accuracy-by-epoch", "loss-by-epoch")
-MOST_SIZES = 4  # as many panels stand in a row
+MOST_SIZES = 4  # this many panels fit in a row
 HOW_LOSS = (
     "Training loss: mean over the steps of the epoch, while the weights change; test loss: after it, so that the "
     "first may lie above the second."
@@ -28,7 +28,7 @@ Trained = dict[tables.Place, list[TrialResult]]  # repeats that ended ok
 
 
 def of_section(section: Section) -> list[Chart]:
-    """NAMES; none where no trial tells its epochs."""
+    """Build the charts in NAMES; none if no trial reports its epochs."""
     trained: Trained = {}
     for place, results in tables.places(section).items():
         if complete := [result for result in results if tables.is_shown(result, ACCURACY) and result.epochs]:
@@ -51,7 +51,7 @@ def of_section(section: Section) -> list[Chart]:
 
 
 def spread_out(sizes: list[int]) -> list[int]:
-    """MOST_SIZES of them: the smallest, the largest, and those between at even places."""
+    """Choose MOST_SIZES of the sizes: the smallest, the largest, and those between at even distances."""
     if len(sizes) <= MOST_SIZES:
         return sizes
     last = len(sizes) - 1
@@ -97,7 +97,7 @@ def _series(framework: str, results: list[TrialResult], value: Value) -> Series:
 
 
 def _end(panel: Panel) -> str:
-    """The last value of each framework."""
+    """List the last value of each framework."""
     parts = []
     for series in panel.series:
         last = next((y for y in reversed(series.y) if y is not None), None)

@@ -1,4 +1,4 @@
-"""Charts for print: a Chart drawn with matplotlib as PNG, SVG and PDF, the same chart always the same file."""
+"""Draw a Chart for print with matplotlib as PNG, SVG and PDF; the same chart always gives the same file."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 FORMATS = ("png", "svg", "pdf")
 DPI = 200
 GRID = "#D8D8D8"
-SPACIOUS = 2.2  # points an inch: with more of them markers are smaller
-SMALLEST = 0.5  # part of a marker's size
-DIGIT, LABEL_ROWS = 0.64, 3  # width of a digit in its size; of tick labels
+SPACIOUS = 2.2  # batch sizes per inch: with more than that markers are smaller
+SMALLEST = 0.5  # smallest scale of a marker
+DIGIT, LABEL_ROWS = 0.64, 3  # width of a digit, relative to its size; rows of tick labels
 BREAK = ((0, -3), (1.6, -2), (-1.6, -0.7), (1.6, 0.7), (-1.6, 2), (0, 3))
-BREAK_POINTS = 10.0  # height of the mark that an axis does not start at 0, and of its middle above the foot
-MOST_DECADES = 2.5  # of a logarithmic axis with three numbers in each; in more there is room for one
-TOUCH = 0.01  # inches: no difference
-WIDE_LETTER = 0.7  # width in its size of one in a name that must fit
-SHORTEST_LINE = 6  # letters of the value axis's name
+BREAK_POINTS = 10.0  # height of the mark showing that an axis does not start at 0, and of its middle above the foot
+MOST_DECADES = 2.5  # decades of a logarithmic axis with three numbers in each; with more decades each has one
+TOUCH = 0.01  # inches: smaller differences do not count
+WIDE_LETTER = 0.7  # width of a wide letter, relative to its size, for names that must fit
+SHORTEST_LINE = 6  # letters per line of the value axis's name
 SETTINGS: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.edgecolor": panels.INK,
     "hatch.linewidth": 0.6,
-    "text.hinting": "none",  # at this resolution it shows nowhere and takes time
-    "text.parse_math": False,  # a dollar in a name is a dollar
+    "text.hinting": "none",  # invisible at this resolution, and slow
+    "text.parse_math": False,  # a dollar sign in a name is printed as it is
     "svg.hashsalt": "batchwise",  # the same results give the same file
     "pdf.fonttype": 42,  # TrueType: publishers refuse Type 3
 }
@@ -47,8 +47,8 @@ SETTINGS: dict[Any, Any] = {
 
 @contextmanager
 def styled(size: sizes.Size, more: Mapping[Any, Any] = MappingProxyType({})) -> Iterator[None]:
-    """Draw by matplotlib's own settings with ours, whatever the caller's matplotlibrc says."""
-    # Here, not above: tables need no drawing library, and its import takes as long as all of them.
+    """Draw with matplotlib's default settings plus ours, whatever the caller's matplotlibrc says."""
+    # Imported here because tables need no drawing library, and the import is slow.
     import matplotlib as mpl
 
     with mpl.rc_context():
@@ -58,9 +58,9 @@ def styled(size: sizes.Size, more: Mapping[Any, Any] = MappingProxyType({})) -> 
 
 
 def draw(chart: Chart, stem: Path, formats: Collection[str] = FORMATS, layout: Layout = sizes.USUAL) -> list[Path]:
-    """Write `stem`.png, `stem`.svg and `stem`.pdf, those that are among `formats`; returns their paths.
+    """Write `stem`.png, `stem`.svg and `stem`.pdf, as far as they are in `formats`; returns their paths.
 
-    Raises OSError where a file cannot be written.
+    Raises OSError if a file cannot be written.
     """
     paths = {name: stem.with_name(f"{stem.name}.{name}") for name in FORMATS if name in formats}
     if not paths:
@@ -71,8 +71,9 @@ def draw(chart: Chart, stem: Path, formats: Collection[str] = FORMATS, layout: L
 
 
 def svg(chart: Chart, layout: Layout = sizes.USUAL) -> str:
-    """The picture as text, for a page that holds it. Its words are in a font of the reader's: the shapes of letters
-    would be most of it.
+    """Return the picture as SVG text, for embedding in a page.
+
+    Its text uses the reader's fonts, because embedded letter shapes would be most of the file.
     """
     text = io.StringIO()
     with styled(layout.size, {"svg.fonttype": "none"}):
@@ -81,7 +82,7 @@ def svg(chart: Chart, layout: Layout = sizes.USUAL) -> str:
 
 
 def save(figure: Figure, paths: Iterable[Path], title: str, alt: str) -> None:
-    """As PNG, SVG and PDF, by the endings; title and alternative text go into the file. Raises OSError."""
+    """Save as PNG, SVG and PDF, by the endings; title and alternative text go into the file. Raises OSError."""
     for path in paths:
         match path.suffix:
             case ".png":
@@ -93,7 +94,7 @@ def save(figure: Figure, paths: Iterable[Path], title: str, alt: str) -> None:
 
 
 def _save_png(figure: Figure, path: Path, about: dict[str, str]) -> None:
-    """In 256 colours: less than half of the bytes, and nobody sees by what they are off."""
+    """Save in 256 colours: less than half the bytes, without a visible difference."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from PIL import Image, PngImagePlugin
 
@@ -110,18 +111,18 @@ def _save_png(figure: Figure, path: Path, about: dict[str, str]) -> None:
 
 
 def drawn(chart: Chart, layout: Layout = sizes.USUAL) -> Figure:
-    """The whole picture. Raises ValueError for a chart without a point."""
+    """Draw the whole picture. Raises ValueError for a chart without a point."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     size = layout.size
     shown, columns = traces(chart), columns_of(len(chart.panels), size.most_columns)
     rows = -(-len(shown) // columns)
-    width = (size.width - size.beside) / columns  # nearly that of the axes, inches
+    width = (size.width - size.beside) / columns  # approximate width of the axes, inches
     shrunk = size.thick * min(1.0, max(SMALLEST, (SPACIOUS * width / size.thick / len(chart.places)) ** 0.5))
     longest = int(size.width * 72 / WIDE_LETTER / size.text) // columns
     figure = Figure((size.width, size.row_height(columns) * rows))
-    FigureCanvasAgg(figure)  # texts are measured with it
+    FigureCanvasAgg(figure)  # needed to measure texts
     every = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
     for number, (axes, panel) in enumerate(zip(every, shown, strict=False)):
         panels.draw(axes, chart, number, panel, shrunk)
@@ -146,7 +147,9 @@ def drawn(chart: Chart, layout: Layout = sizes.USUAL) -> Figure:
 
 
 def _name_values(figure: Figure, first: Sequence[Axes], label: str, around: frame.Around, whole: float) -> None:
-    """Beside the first panel of each row, in as many lines as its height asks for; places the figure's parts."""
+    """Name the value axis next to the first panel of each row, in as many lines as needed; positions the figure's
+    parts.
+    """
     longest = max(map(len, label.splitlines()), default=SHORTEST_LINE)
     while True:
         lines = [line for part in label.splitlines() for line in textwrap.wrap(part, longest)]
@@ -160,15 +163,15 @@ def _name_values(figure: Figure, first: Sequence[Axes], label: str, around: fram
 
 
 def columns_of(panels: int, most: int) -> int:
-    """`most` in a row at most, and rows as full as can be."""
+    """Number of columns: at most `most`, with rows as full as possible."""
     rows = -(-panels // most)
     return -(-panels // rows)
 
 
 def _batch_axis(axes: Axes, chart: Chart, width: float, size: float) -> None:
-    """The places of an axis, `width` inches long, are named; a linear one counts whole numbers of its own.
+    """Label the batch axis, which is `width` inches long; a linear axis chooses its own whole numbers.
 
-    Neighbours too close for labels side by side are written in up to three rows; a place without room has no tick.
+    Labels too close together are written in up to three rows; a position without space has no tick.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -195,7 +198,7 @@ def _batch_axis(axes: Axes, chart: Chart, width: float, size: float) -> None:
 
 
 def _value_axis(axes: Axes, chart: Chart, shown: Sequence[Sequence[Trace]]) -> None:
-    """Of all panels: they share it."""
+    """Set up the value axis shared by all panels."""
     from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, StrMethodFormatter
 
     if chart.y_log:
@@ -215,7 +218,7 @@ def _value_axis(axes: Axes, chart: Chart, shown: Sequence[Sequence[Trace]]) -> N
 
 
 def _break_mark(axes: Axes) -> None:
-    """A zigzag at the foot of the value axis."""
+    """Draw a zigzag at the foot of the value axis."""
     from matplotlib.transforms import ScaledTranslation
 
     foot = axes.transAxes + ScaledTranslation(0, BREAK_POINTS / 72, axes.figure.dpi_scale_trans)
@@ -227,7 +230,7 @@ def _break_mark(axes: Axes) -> None:
 
 
 def _value_label(chart: Chart, shown: Sequence[Sequence[Trace]]) -> str:
-    """With what the axis is, in a line of its own where it is long."""
+    """Label of the value axis with a note on its scale, on a separate line if it is long."""
     cut = NOT_FROM_ZERO if y_span(chart, shown)[0] > 0 else ""
     note, name = SCALE_NAMES[Scale.LOG] if chart.y_log else cut, frame.shortened(chart.y_label)
     if not note:

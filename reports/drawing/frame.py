@@ -1,4 +1,4 @@
-"""What stands around the panels of a figure: title, legend, name of the batch axis, caption; and names as printed."""
+"""Lay out what surrounds the panels of a figure: title, legend, name of the batch axis, caption; shorten names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.text import Text
 
 FAINT = "#404040"
-NEARLY_WHOLE = 0.93  # of the width is filled by a line of mean letters
+NEARLY_WHOLE = 0.93  # share of the width filled by a line of letters of mean width
 LONGEST_LABEL = 40  # characters
 ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
@@ -28,7 +28,7 @@ UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 @dataclass(frozen=True)
 class _Part:
-    """What stands above or below the panels: `put` sets its y; its height with a margin, inches."""
+    """A text or legend above or below the panels. `put` sets its y; `height` includes a margin, in inches."""
 
     put: Callable[[float], object]
     height: float
@@ -36,7 +36,7 @@ class _Part:
 
 @dataclass(frozen=True)
 class Around:
-    """`above` from the highest on, `below` from the lowest on."""
+    """Parts around the panels: `above` from the highest down, `below` from the lowest up."""
 
     above: tuple[_Part, ...]
     below: tuple[_Part, ...]
@@ -44,12 +44,12 @@ class Around:
 
     @property
     def height(self) -> float:
-        """Of all, inches."""
+        """Height of all parts, in inches."""
         return sum(part.height for part in (*self.above, *self.below)) + self.margin
 
 
 def around(figure: Figure, chart: Chart, entries: list[Entry], shrunk: float, layout: Layout) -> Around:
-    """Title, legend, name of the batch axis and caption; bare ones have no title and no caption."""
+    """Build title, legend, name of the batch axis and caption; bare figures have no title and no caption."""
     size = layout.size
     left = size.margin / size.width
     names = _legend(figure, entries, shrunk, size)
@@ -69,7 +69,7 @@ def around(figure: Figure, chart: Chart, entries: list[Entry], shrunk: float, la
 
 
 def place(figure: Figure, around: Around, whole: float) -> None:
-    """Each part where it belongs in a figure of this height, inches; the panels get what is between."""
+    """Position each part in a figure of height `whole`, in inches; the panels get what is between."""
     figure.set_figheight(whole)
     top = bottom = around.margin
     for part in around.above:
@@ -82,7 +82,7 @@ def place(figure: Figure, around: Around, whole: float) -> None:
 
 
 def _wrapped(figure: Figure, words: str, points: float, size: Size, va: str = "top", **settings: Any) -> Text:
-    """In lines of the figure's width."""
+    """Wrap text into lines of the figure's width."""
     text = figure.text(size.margin / size.width, 0, plain(words), size=points, va=va, **settings)
     if words:
         each = text.get_window_extent().width / figure.dpi / len(words)
@@ -92,8 +92,10 @@ def _wrapped(figure: Figure, words: str, points: float, size: Size, va: str = "t
 
 
 def _legend(figure: Figure, entries: list[Entry], shrunk: float, size: Size) -> Legend:
-    """Where there are published series, frameworks stand side by side and their kinds below each other, as far as the
-    width allows; else labels stand in rows.
+    """Build the legend.
+
+    With published series, each framework gets a column with its kinds below each other, if the width allows. Otherwise
+    labels are arranged in rows.
     """
     kinds = [kind for kind in Kind if any(entry.kind is kind for entry in entries)]
     of_key: dict[str, dict[Kind, Entry]] = {}
@@ -137,11 +139,11 @@ def _handle(entry: Entry | None, shrunk: float) -> Artist:
 
 
 def plain(text: str) -> str:
-    """What a font and an XML file can hold: names come from outside."""
+    """Replace characters that fonts or XML files cannot hold, because names come from outside."""
     return UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def shortened(label: str, longest: int = LONGEST_LABEL) -> str:
-    """Printable, and of `longest` characters at most, the last then an ellipsis."""
+    """Make a label printable and at most `longest` characters long; a longer one ends in an ellipsis."""
     label = plain(label)
     return label if len(label) <= longest else label[: longest - 1] + ELLIPSIS

@@ -1,4 +1,4 @@
-"""Charts of the memory: what it holds in MiB (a stack, or lines) and as shares, and the line that its peak follows."""
+"""Build the memory charts: the parts in MiB (a stack, or lines) and as shares, and the line that the peak follows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .chart_series import against_batch_size, batch_scale
 NAMES = ("memory-split", "memory-shares", "memory-line")
 Known = tuple[float | None, ...]
 PEAK = "Peak of the steps"
-VISIBLE = 0.01  # a part that is nowhere this part of the largest sum would be a line of the stack's border
+VISIBLE = 0.01  # share of the largest sum; a part that is never this large is invisible in a stack
 HOW_SPLIT = (
     "What the framework's allocator holds in training steps of a worker of its own; the context lies outside. "
     "Where a part is unknown or below 0 nothing is drawn."
@@ -31,9 +31,9 @@ HOW_LINE = "Lines: least squares through the means, memory = fixed + per sample 
 
 @dataclass(frozen=True)
 class Split:
-    """The memory of one framework: the parts at every batch size where all of them are known, and the steps' peak.
+    """Memory of one framework: the parts at every batch size where all are known, and the steps' peak.
 
-    `sums` are MiB, at each x of the parts, which have the same.
+    `sums` are MiB, one for each x of the parts, which all have the same x.
     """
 
     framework: str
@@ -43,14 +43,14 @@ class Split:
 
 
 def of_section(section: Section) -> list[Chart]:
-    """NAMES, as far as the section has values."""
+    """Build the charts in NAMES, as far as the section has values."""
     splits, most = _splits(section)
     how = f"{HOW_SPLIT} {chart_words.repeats(most)}"
     return [*([_split(splits, how), _shares(splits, how)] if splits else []), *_line_chart(section)]
 
 
 def _splits(section: Section) -> tuple[list[Split], int]:
-    """(of each framework with a stack at some batch size; the largest number of repeats behind one)."""
+    """Return (a split for each framework with a stack at some batch size; the largest number of repeats)."""
     by_part = {part.name: against_batch_size(section, part) for part in MEMORY_PARTS}
     splits = []
     for place, peak in enumerate(against_batch_size(section, STEPS_PEAK).series):
@@ -68,7 +68,7 @@ def _splits(section: Section) -> tuple[list[Split], int]:
 
 
 def _split(splits: list[Split], how: str) -> Chart:
-    """A stack, or lines on a logarithmic axis where it would hide a part."""
+    """Build a stack, or lines on a logarithmic axis if a stack would hide a part."""
     stacked = not _hidden(splits)
     title = f"What the memory holds in a training step, MiB, {'stacked ' if stacked else ''}by part"
     sentences, panels = [], []
@@ -117,7 +117,7 @@ def _shares(splits: list[Split], how: str) -> Chart:
 
 
 def _hidden(splits: list[Split]) -> bool:
-    """Whether some part is nowhere large enough to be seen in a stack; all panels share their axis."""
+    """True if some part is never large enough to be visible in a stack; all panels share their axis."""
     top = max(total for split in splits for total in split.sums if total is not None)
     largest = (max(y or 0 for y in part.y) for split in splits for part in split.parts)
     return any(0 < value < VISIBLE * top for value in largest)
@@ -128,7 +128,7 @@ def _positive(series: Series) -> bool:
 
 
 def _line_of(series: Series) -> Series:
-    """On an axis without 0."""
+    """Return the series for an axis without 0."""
     y = tuple(value if value else None for value in series.y)
     return replace(series, y=y, kind=Kind.PART_LINE if series.kind is Kind.PART else series.kind)
 
@@ -138,7 +138,7 @@ def _percent(values: Known, sums: Known) -> Known:
 
 
 def _largest(split: Split, place: int) -> str:
-    """ "at batch size 1024 the largest part is activations, 80 %"."""
+    """Say "at batch size 1024 the largest part is activations, 80 %"."""
     part = max(split.parts, key=lambda part: part.y[place] or 0)
     share = 100 * (part.y[place] or 0) / (split.sums[place] or 1.0)
     name = part.label[:1].lower() + part.label[1:]
@@ -146,7 +146,7 @@ def _largest(split: Split, place: int) -> str:
 
 
 def _line_chart(section: Section) -> list[Chart]:
-    """Peaks with their lines, a panel a kind of memory; none where no memory has enough sizes for a line."""
+    """Build the chart of peaks with their lines, one panel per kind of memory; none if no line can be fitted."""
     lines = memory.fitted(section)
     panels, sentences, most = [], [], 0
     for quantity in (PROCESS_PEAK, ALLOCATOR_PEAK):
@@ -179,7 +179,7 @@ def _line_chart(section: Section) -> list[Chart]:
 
 
 def _line(framework: str, line: Line, last: float) -> Series:
-    """From 0, where it tells the fixed cost, to the largest batch size."""
+    """Draw the line from 0, where it shows the fixed cost, to the largest batch size."""
     values = tuple(line.at(int(x)) / 2**20 for x in (0, last))
     return Series(f"{display_name(framework)}, fitted line", framework, Kind.FIT, (0.0, last), values)
 

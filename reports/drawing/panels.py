@@ -1,4 +1,4 @@
-"""What is drawn inside the axes of a printed chart: lines with markers and bars, fitted lines, stacked areas."""
+"""Draw inside the axes of a printed chart: lines with markers and bars, fitted lines, stacked areas."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 INK = "#222222"  # of the axes, and around areas
-LONE_STACK = 0.05  # width of a stack without a neighbour: part of the axis
+LONE_STACK = 0.05  # width of a stack without a neighbour: share of the axis
 
 
 def draw(axes: Axes, chart: Chart, number: int, panel: tuple[Trace, ...], shrunk: float) -> None:
-    """The line of series i has the SVG id panel-number-series-i; markers have the part `shrunk` of their size."""
+    """Draw a panel. The line of series i has the SVG id panel-number-series-i; `shrunk` scales markers."""
     _stack(axes, chart, [trace for trace in panel if trace.series.kind is Kind.PART])
     for index, trace in enumerate(panel):
         if trace.series.kind is not Kind.PART:
@@ -28,10 +28,10 @@ def draw(axes: Axes, chart: Chart, number: int, panel: tuple[Trace, ...], shrunk
 
 
 def line_settings(style: SeriesStyle, shrunk: float) -> dict[str, Any]:
-    """What matplotlib calls it, for a line and for its sample in the legend."""
+    """Return matplotlib's settings for a line and for its sample in the legend."""
     from matplotlib.colors import to_hex, to_rgb
 
-    # On white, not transparent: a line would show through its markers.
+    # Mixed with white instead of transparent: otherwise a line would show through its markers.
     red, green, blue = (1 - style.opacity * (1 - channel) for channel in to_rgb(style.colour))
     colour = to_hex((red, green, blue))
     return {
@@ -46,12 +46,12 @@ def line_settings(style: SeriesStyle, shrunk: float) -> dict[str, Any]:
 
 
 def area_settings(style: SeriesStyle) -> dict[str, Any]:
-    """The same of an area."""
+    """Return matplotlib's settings for an area."""
     return {"facecolor": style.fill, "hatch": style.hatch, "edgecolor": INK, "linewidth": style.width}
 
 
 def _line(axes: Axes, trace: Trace, shrunk: float) -> Line2D:
-    """A gap where a value is missing."""
+    """Draw a line, with a gap where a value is missing."""
     from matplotlib.transforms import ScaledTranslation
 
     series, settings = trace.series, line_settings(trace.style, shrunk)
@@ -77,7 +77,7 @@ def _line(axes: Axes, trace: Trace, shrunk: float) -> Line2D:
 
 
 def _stack(axes: Axes, chart: Chart, parts: list[Trace]) -> None:
-    """Areas upon each other; a place without neighbours has a narrow bar instead, for an area would have no width."""
+    """Draw stacked areas; a point without neighbours gets a narrow bar, because an area would have no width."""
     for part in parts:
         known = [y is not None for y in part.series.y]
         near = [left or right for left, right in zip([False, *known], [*known[1:], False], strict=False)]

@@ -1,4 +1,4 @@
-"""All charts of a section, in the order of a report."""
+"""Build all charts of a section, in the order of a report."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ NAMES = (*batch_charts.NAMES, *memory_charts.NAMES, *epoch_charts.NAMES)
 
 
 def charts_of(section: Section, published: Sequence[Publication] | None = None) -> tuple[Chart, ...]:
-    """Those of NAMES that have a value to show.
+    """Build the charts of NAMES that have a value to show.
 
-    `published` are those whose figures stand behind ours; None = those that belong beside it.
+    `published` are the publications whose figures are drawn behind ours; None = those that fit the section.
     """
     if not section.results:
         return ()

@@ -1,4 +1,4 @@
-"""For what a figure is drawn: its width, its type and how many panels stand side by side."""
+"""Define figure sizes: width, type sizes and the number of panels side by side."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Size:
-    """Lengths in inches, type in points as printed at that width: a figure is not meant to be scaled.
+    """Size of a figure: lengths in inches, type in points as printed at that width. Figures are not meant to be scaled.
 
-    `heights` are those of a row of panels with its numbers, by columns; the last one for more columns, too. With a
-    `shape` (width / height) they are the least, the rows share what the texts leave, and a figure without room for
-    them is larger in both directions.
+    `heights` are those of a row of panels with its numbers, by number of columns; the last one also holds for more.
+    With a `shape` (width / height) they are minimum heights, and the rows share what the texts leave. A figure without
+    enough space for them grows in both directions.
     """
 
     width: float
     heights: tuple[float, ...]
     most_columns: int
-    beside: float  # of the width, for the value axis's name and numbers
+    beside: float  # part of the width for the value axis's name and numbers
     margin: float
     title: float
     text: float
     legend: float
-    numbers: float  # of the axes of a lone panel
-    small: float  # of the axes of several
+    numbers: float  # of the axes of a single panel
+    small: float  # of the axes of several panels
     caption: float
-    thick: float = 1.0  # markers and lines, against those of a page
+    thick: float = 1.0  # factor for markers and lines, relative to a page
     shape: float | None = None
 
     def row_height(self, columns: int) -> float:
-        """Of a row of so many panels."""
+        """Height of a row with so many panels."""
         return self.heights[min(columns, len(self.heights)) - 1]
 
     def as_high_as(self, height: float) -> Size:
-        """Of the same shape and type."""
+        """Return a size of this height with the same shape and type."""
         return replace(self, width=height * self.shape) if self.shape else self
 
     @property
     def settings(self) -> dict[Any, Any]:
-        """What matplotlib calls them."""
+        """Settings for matplotlib."""
         lines = {"axes.linewidth": 0.8, "xtick.major.width": 0.8, "ytick.major.width": 0.8}
         ticks = {"xtick.major.size": 3.5, "ytick.major.size": 3.5}
         return {"font.size": self.text, **{name: each * self.thick for name, each in (lines | ticks).items()}}
@@ -92,7 +92,7 @@ SIZES: Mapping[str, Size] = {"column": COLUMN, "page": PAGE, "slide": SLIDE}
 
 @dataclass(frozen=True)
 class Layout:
-    """Of every figure of a report. `bare`: without title and caption, for words of one's own."""
+    """Layout of every figure of a report. `bare`: without title and caption, for a text that has its own."""
 
     size: Size = PAGE
     bare: bool = False

@@ -1,7 +1,7 @@
-"""How a series is drawn, everywhere the same: a framework has its colour and marker, its kind the line and the shade.
+"""Define how a series is drawn everywhere: its framework decides colour and marker, its kind the line and the shade.
 
-Colours are of the palette by Okabe and Ito (Color Universal Design, 2008), told apart with every kind of colour vision;
-markers, dashes and hatches tell the same apart in black and white.
+Colours are from the palette by Okabe and Ito (Color Universal Design, 2008), distinct for every kind of colour vision.
+Markers, dashes and hatches distinguish the same series in black and white.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from ..charts import Kind
 from ..frameworks import Style
 
-BLACK, WHITE = "#000000", "#FFFFFF"  # the page's text and paper, in its dark colours too
-PARTS = {  # of the memory: colour and hatch, of which neighbours differ in lightness or in hatch; marker and its size
-    # (what often is as large as the parameters lies within their marker)
+BLACK, WHITE = "#000000", "#FFFFFF"  # text and paper of the page, also in its dark colours
+PARTS = {  # memory parts: colour and hatch (neighbours differ in lightness or hatch), marker and its size
+    # (a part often as large as the parameters has a smaller marker, which lies inside theirs)
     "parameters": ("#0072B2", "", "s", 9.0),
     "statistics": ("#CCCCCC", "|||", "<", 6.0),
     "gradients": ("#56B4E9", "///", "v", 6.5),
@@ -25,16 +25,16 @@ PARTS = {  # of the memory: colour and hatch, of which neighbours differ in ligh
 }
 OTHER_PART = ("#DDDDDD", "++", "o", 6.0)
 PALE = 0.6  # opacity of a published series
-SMALLER, RING = 0.5, 0.8  # the size of its marker: the table's lies inside the chart's where both say the same
+SMALLER, RING = 0.5, 0.8  # size of its marker: the table's lies inside the chart's if both have the same value
 
 
 @dataclass(frozen=True)
 class SeriesStyle:
-    """`colour` and `fill` (of the marker; "" = hollow) are #rrggbb, `width` and `size` in points."""
+    """Style of a series. `colour` and `fill` (of the marker; "" = hollow) are #rrggbb, `width` and `size` in points."""
 
     colour: str
     fill: str
-    marker: str  # "" = none; else as matplotlib names it
+    marker: str  # "" = none; otherwise matplotlib's name
     size: float
     width: float
     line: str  # "-", "--", "-.", ":" or "" = points that are not joined
@@ -43,19 +43,19 @@ class SeriesStyle:
 
 
 def part_style(name: str) -> SeriesStyle:
-    """Of a part of the memory: an area."""
+    """Return the style of a part of the memory as an area."""
     colour, hatch, *_ = PARTS.get(name, OTHER_PART)
     return SeriesStyle(colour, colour, "", 0, 0.5, "-", hatch=hatch)
 
 
 def part_line_style(name: str) -> SeriesStyle:
-    """The same as a line: thin and black, for some of the colours are too pale for one, with filled markers."""
+    """Return the style of a part as a line: thin and black, because some colours are too pale, with filled markers."""
     colour, _, marker, size = PARTS.get(name, OTHER_PART)
     return SeriesStyle(BLACK, colour, marker, size, 0.5, "-")
 
 
 def series_style(kind: Kind, framework: Style, joined: bool = True, over_parts: bool = False) -> SeriesStyle:
-    """Of a framework's series: `joined` = a line goes through the points, `over_parts` = it is their sum."""
+    """Return the style of a framework's series: `joined` = with a line, `over_parts` = its panel also shows parts."""
     colour, marker, size = framework.colour, framework.marker, framework.size
     match kind:
         case Kind.PUBLISHED_TABLE:

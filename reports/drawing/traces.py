@@ -1,4 +1,4 @@
-"""What print and page both draw of a chart, worked out once: places, stacks, spans of the axes, styles, the legend."""
+"""Compute once what print and page both draw of a chart: positions, stacks, spans of the axes, styles, the legend."""
 
 from __future__ import annotations
 
@@ -11,24 +11,26 @@ from ..frameworks import Style, styles
 from .styles import SeriesStyle, part_line_style, part_style, series_style
 
 Span = tuple[float, float]
-ROOM = 0.03  # beside the first and the last point: part of the axis
-ABOVE = 1.06  # the top of the value axis, in heights of the highest point
-CUT = 0.2  # an axis that need not start at 0 does not where the lowest is above this part of the highest
-LEAST_ROOM = 0.01  # above and below what is drawn on such an axis: part of the highest
-ROOM_IN_LOG = 1.3  # the factor of it on a logarithmic axis, below too
-LONGEST_BAR = 1.5  # the same where a bar reaches higher: no bar may press the points down
+ROOM = 0.03  # before the first and after the last point: share of the axis
+ABOVE = 1.06  # top of the value axis, as a multiple of the highest point
+CUT = 0.2  # an axis may start above 0 if the lowest value is above this share of the highest
+LEAST_ROOM = 0.01  # margin above and below what is drawn on such an axis: share of the highest value
+ROOM_IN_LOG = 1.3  # margin on a logarithmic axis, as a factor, above and below
+LONGEST_BAR = 1.5  # as ABOVE, for a bar that reaches higher; limits how far bars may compress the points
 
 
 @dataclass(frozen=True)
 class Trace:
-    """A series in its panel. `at` are its x on the axis, which is drawn `aside` points further right where bars would
-    hide bars; `above` is the sum of a part and of those that it lies on, () for what is no part. `linear` and
-    `logarithmic` are what a value axis needs to show it.
+    """A series in its panel.
+
+    `at` are its x positions on the axis. It is drawn `aside` points further right so that bars do not hide other bars.
+    `above` is the top edge of a stacked part: its own values plus those of the parts below; () for anything else.
+    `linear` and `logarithmic` are the spans that a value axis needs to show it.
     """
 
     series: Series
     style: SeriesStyle
-    in_legend: SeriesStyle | None  # a fitted line has no entry: it goes through the points of its own look
+    in_legend: SeriesStyle | None  # None for a fitted line: the points with the same look have the entry
     at: tuple[float, ...]
     aside: float
     above: tuple[float | None, ...]
@@ -38,7 +40,7 @@ class Trace:
 
 @dataclass(frozen=True)
 class Entry:
-    """Of a legend. `key` is "" where series of several frameworks have this label."""
+    """Entry of a legend. `key` is "" if series of several frameworks share this label."""
 
     label: str
     key: str
@@ -47,7 +49,7 @@ class Entry:
 
 
 def traces(chart: Chart, frameworks: Mapping[str, Style] | None = None) -> tuple[tuple[Trace, ...], ...]:
-    """Of each panel. `frameworks` are all that a reader sees, None where they are this chart's."""
+    """Compute the traces of each panel. `frameworks` are all that the reader sees; None means this chart's."""
     frameworks = styles(chart.frameworks) if frameworks is None else frameworks
     return tuple(_of_panel(chart, panel, frameworks) for panel in chart.panels)
 
@@ -80,8 +82,9 @@ def _of_panel(chart: Chart, panel: Panel, frameworks: Mapping[str, Style]) -> tu
 
 
 def _aside(panel: Panel, frameworks: Mapping[str, Style]) -> dict[str, float]:
-    """{framework with bars: points}: from the first to the last it is half of the smallest marker's width at each side,
-    so that every point still covers its place.
+    """Compute {framework with bars: offset in points}.
+
+    The offsets span half of the smallest marker's width on each side, so that every point still covers its position.
     """
     barred = list(dict.fromkeys(series.key for series in panel.series if series.low))
     width = min((frameworks[key].size for key in barred), default=0.0)
@@ -92,7 +95,7 @@ def _aside(panel: Panel, frameworks: Mapping[str, Style]) -> dict[str, float]:
 def _styles(
     series: Series, frameworks: Mapping[str, Style], joined: bool, over_parts: bool
 ) -> tuple[SeriesStyle, SeriesStyle | None]:
-    """(in the panel, in the legend)."""
+    """Return the styles (in the panel, in the legend)."""
     if series.kind in PARTS:
         style = part_style(series.key) if series.kind is Kind.PART else part_line_style(series.key)
         return style, style
@@ -102,7 +105,7 @@ def _styles(
 
 
 def legend(panels: tuple[tuple[Trace, ...], ...]) -> list[Entry]:
-    """Each label once, in the order of the series."""
+    """List each label once, in the order of the series."""
     entries: dict[str, Entry] = {}
     for trace in itertools.chain(*panels):
         if trace.in_legend:
@@ -113,12 +116,12 @@ def legend(panels: tuple[tuple[Trace, ...], ...]) -> list[Entry]:
 
 
 def place_of(chart: Chart, x: float) -> float:
-    """Where x lies on the axis: its number among all where each has one place."""
+    """Position of x on the axis: its index where the positions are evenly spaced."""
     return float(chart.places.index(x)) if chart.x_scale is Scale.ORDINAL else x
 
 
 def x_span(chart: Chart) -> Span:
-    """The ends of the x axis; an axis of amounts from 0 where the first is 0."""
+    """Return the ends of the x axis; a linear axis whose first value is 0 starts at 0."""
     low, high = (place_of(chart, x) for x in (chart.places[0], chart.places[-1]))
     if chart.x_scale is Scale.LOG:
         room = (high / low) ** ROOM if high > low else 2.0
@@ -129,20 +132,20 @@ def x_span(chart: Chart) -> Span:
 
 
 def moved(chart: Chart, at: float, part: float) -> float:
-    """A place on the axis, further right by a part of it."""
+    """Shift a position on the axis to the right by a share of its length."""
     low, high = x_span(chart)
     return at * (high / low) ** part if chart.x_scale is Scale.LOG else at + part * (high - low)
 
 
 def y_span(chart: Chart, panels: Iterable[Iterable[Trace]]) -> Span:
-    """The ends of the value axis, which all panels share."""
+    """Return the ends of the value axis, which all panels share."""
     each = (trace.logarithmic if chart.y_log else trace.linear for panel in panels for trace in panel)
     lows, highs = zip(*filter(None, each), strict=True)
     return min(lows), max(highs) or 1.0
 
 
 def _room(chart: Chart) -> float | None:
-    """Above and below what is drawn; None where the value axis starts at 0."""
+    """Margin above and below what is drawn; None if the value axis starts at 0."""
     lowest = min((y for series in chart.series for y in _known(series.y, series.low)), default=0.0)
     highest = max((y for series in chart.series for y in _known(series.y)), default=0.0)
     if chart.from_zero or lowest <= CUT * highest:
@@ -151,7 +154,7 @@ def _room(chart: Chart) -> float | None:
 
 
 def _cut(chart: Chart, series: Series, room: float) -> Span | None:
-    """None where there is nothing to show."""
+    """Span for an axis that need not start at 0; None if there is nothing to show."""
     drawn = list(_known(series.y, series.low, series.high))
     if not drawn:
         return None
@@ -161,7 +164,7 @@ def _cut(chart: Chart, series: Series, room: float) -> Span | None:
 
 
 def _from_zero(chart: Chart, series: Series, reached: tuple[float | None, ...]) -> Span:
-    """A value above the full scale is shown, not cut off."""
+    """Span for an axis from 0; a value above the full scale is shown, not cut off."""
     values = [0.0, *_known(reached)]
     low, high = min(values) * ABOVE, max(values)
     if chart.full_scale is not None and high <= chart.full_scale * (1 + 1e-9):
@@ -174,6 +177,6 @@ def _known(*columns: tuple[float | None, ...]) -> Iterator[float]:
 
 
 def _logarithmic(series: Series) -> Span | None:
-    """None where there is nothing above 0."""
+    """Span for a logarithmic axis; None if no value is above 0."""
     values = [y for y in _known(series.y) if y > 0]
     return (min(values) / ROOM_IN_LOG, max(values) * ROOM_IN_LOG) if values else None

@@ -1,1 +1,1 @@
-"""Tables as LaTeX for a paper."""
+"""Write tables as LaTeX for a paper."""

@@ -1,6 +1,6 @@
-"""Tables as LaTeX that fit a column of a paper, and conditions.tex, which says once what holds for all of them.
+"""Write tables as LaTeX that fit a column of a paper, and conditions.tex with what holds for all of them.
 
-A table's columns are parts of the line, so that its cells wrap in whatever style a paper has.
+A table's columns are shares of the line, so that its cells wrap in any paper's style.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from . import layout
 from .layout import APART, Grid, Part
 from .text import cell_text, escape, prose
 
-CONDITIONS = "conditions"  # the stem of the file, and its label
+CONDITIONS = "conditions"  # stem of the file, and its label
 NEEDED = r"\usepackage{booktabs,array}"
-LONGEST_NOTE = 400  # characters below a table; what is longer stands in conditions.tex
+LONGEST_NOTE = 400  # characters below a table; longer notes are in conditions.tex
 
 
 def files(placed: Sequence[Placed], chapters: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """{file name: text}: a file a table, and conditions.tex. `chapters`: {heading: sentences of its conditions}.
+    """Build {file name: text}: one file per table, and conditions.tex.
 
-    A footnote has one mark in all of them.
+    `chapters`: {heading: sentences of its conditions}. A footnote has the same mark in all files.
     """
     marks = {note: place for place, note in enumerate(dict.fromkeys(n for p in placed for n in p.table.notes), start=1)}
     tables = {f"{one.stem}.tex": _file(one, marks) for one in placed}
@@ -55,7 +55,7 @@ def _conditions(placed: Sequence[Placed], chapters: Mapping[str, Sequence[str]],
 
 
 def _file(placed: Placed, marks: Mapping[str, int]) -> str:
-    """One float, or several where a page could not hold it."""
+    """Format a table as one float, or as several if it is too long for a page."""
     shown = placed.table
     grid, floats, wide = layout.of(shown)
     kind = "table*" if wide else "table"
@@ -101,7 +101,7 @@ def _tabular(grid: Grid, part: Part, marks: Mapping[str, int]) -> str:
 
 
 def _below(placed: Placed) -> Iterator[str]:
-    """How to read the table, and where its conditions and footnotes are told."""
+    """Yield how to read the table, and a reference to its conditions and footnotes."""
     long = _has_long_notes(placed.table)
     if not long and _sentences(placed.table):
         yield rf"\par\smallskip\raggedright {prose(' '.join(_sentences(placed.table)))}"
@@ -114,7 +114,7 @@ def _below(placed: Placed) -> Iterator[str]:
 
 
 def _named(placed: Placed) -> str:
-    """By its title, not by a reference: a paper may take some of the tables alone."""
+    """Name a table by its title instead of a reference, because a paper may include only some of the tables."""
     return placed.table.title + (f", {placed.chapter}" if placed.chapter else "")
 
 

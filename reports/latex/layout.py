@@ -1,7 +1,7 @@
-r"""How a table is cut to fit: parts of the line for its columns, tables below each other, floats that a page can hold.
+r"""Split a table so that it fits: columns as shares of the line, tables below each other, floats that fit on a page.
 
-What fits is estimated, in points, for \footnotesize of a document of 10 points: a table that is too wide for a narrow
-column spans two, and where that is not enough, or a page is not long enough, it goes on below or in a float of its own.
+Sizes are estimated, in points, for \footnotesize in a document of 10 points. A table too wide for a narrow column spans
+two. If that is not enough, or a page is too short, it continues below or in another float.
 """
 
 from __future__ import annotations
@@ -13,34 +13,35 @@ from dataclasses import dataclass
 from ..table import Cell, Table
 from .text import WIDTHS, cell_width, longest_word, text_width, word_parts
 
-# The narrowest of the usual two-column styles is article on A4 with 221 points; article's one column has 345.
+# The narrowest of the usual two-column styles is article on A4, with 221 points; article's single column has 345.
 NARROW, WIDE = 214.0, 336.0
 GAP = 4.0  # between two columns of a table
-LINE = 9.8  # from one line to the next
-APART = 2  # more between rows of several lines
-HIGHEST_ROW = 5  # lines; beyond that a wider table is better read
-HIGHEST = 400.0  # of the rows of a float; caption and notes come on top, and a page has 550
+LINE = 9.8  # distance of lines
+APART = 2  # extra distance between rows of several lines
+HIGHEST_ROW = 5  # lines; a taller row reads better in a wider table
+HIGHEST = 400.0  # of the rows of a float; caption and notes are added, and a page has 550
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A table as it is printed; the first `keys` cells name a row."""
+    """A table as printed; the first `keys` cells name a row."""
 
     head: tuple[Cell, ...]
     rows: tuple[tuple[Cell, ...], ...]
     keys: int
     words: bool
-    even: bool  # columns behind the keys are alike, and so are their widths
+    even: bool  # columns after the keys are alike and equally wide
 
     def column(self, place: int) -> Iterator[Cell]:
-        """With its head."""
+        """Cells of a column, with its head."""
         return (row[place] for row in (self.head, *self.rows))
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some columns, with their widths in parts of the line, of some rows. `stacked`: intervals below their values;
-    `apart`: room between rows, for some have several lines.
+    """Some columns of some rows; `shares` are the columns' widths as shares of the line.
+
+    `stacked`: intervals below their values. `apart`: extra distance between rows, because some have several lines.
     """
 
     shares: Mapping[int, float]
@@ -50,7 +51,7 @@ class Part:
 
 
 def of(shown: Table) -> tuple[Grid, list[list[Part]], bool]:
-    """(the table, the parts of each float, those of one below each other, whether floats span two columns)."""
+    """Return (the table, the parts of each float in order, True if floats span two columns)."""
     grid = _turned(shown)
     room = NARROW
     if len(blocks := _blocks(grid, NARROW)) > 1 or _highest(grid, blocks, NARROW) > HIGHEST_ROW:
@@ -59,7 +60,7 @@ def of(shown: Table) -> tuple[Grid, list[list[Part]], bool]:
 
 
 def _turned(shown: Table) -> Grid:
-    """With a row a batch size where the table has a column for each."""
+    """Turn a table with one column per batch size into one with a row per batch size."""
     if not shown.by_size:
         return Grid(tuple(map(Cell, shown.head)), shown.rows, shown.keys, shown.words, even=False)
     names = (Cell(", ".join(cell.text for cell in row[: shown.keys])) for row in shown.rows)
@@ -71,8 +72,9 @@ def _turned(shown: Table) -> Grid:
 
 
 def _blocks(grid: Grid, room: float) -> list[dict[int, float]]:
-    """{column: its part of the line} of each of the tables, below each other, that the columns take in this room: as
-    few as can be, the keys in each.
+    """Split the columns into as few tables as possible, each with the keys.
+
+    Returns {column: its share of the line} for each table.
     """
     keys, others = list(range(grid.keys)), list(range(grid.keys, len(grid.head)))
     for most in range(len(others), 0, -1):
@@ -85,7 +87,10 @@ def _blocks(grid: Grid, room: float) -> list[dict[int, float]]:
 
 
 def _shares(grid: Grid, columns: Sequence[int], room: float) -> dict[int, float] | None:
-    """The longest word of each column has room, and longer texts get more; None where the words have none."""
+    """Compute the column widths as shares; None if the longest words do not fit.
+
+    The longest word of each column has space, and longer texts get more.
+    """
     least = {place: GAP + max(map(longest_word, grid.column(place))) for place in columns}
     whole = {place: GAP + max(map(cell_width, grid.column(place))) for place in columns}
     if grid.even:
@@ -105,7 +110,7 @@ def _highest(grid: Grid, blocks: Sequence[Mapping[int, float]], room: float) -> 
 
 
 def _even_floats(grid: Grid, blocks: Sequence[Mapping[int, float]], room: float) -> list[list[Part]]:
-    """As few as can be, none much lower than the others."""
+    """Use as few floats as possible, of similar height."""
     floats = list(_floats(grid, blocks, room, HIGHEST))
     for tenths in range(9, 0, -1):
         lower = list(_floats(grid, blocks, room, HIGHEST * tenths / 10))
@@ -116,8 +121,9 @@ def _even_floats(grid: Grid, blocks: Sequence[Mapping[int, float]], room: float)
 
 
 def _floats(grid: Grid, blocks: Sequence[Mapping[int, float]], room: float, highest: float) -> Iterator[list[Part]]:
-    """The parts of each float: those of one below each other. Where one interval has no room beside its value, none
-    stands there.
+    """Yield the parts of each float, which are placed below each other.
+
+    If one interval does not fit next to its value, all are placed below.
     """
     widest = {place: share * room - GAP for shares in blocks for place, share in shares.items()}
     numbers = ((place, cell) for row in grid.rows for place, cell in enumerate(row) if cell.number is not None)
@@ -140,7 +146,7 @@ def _floats(grid: Grid, blocks: Sequence[Mapping[int, float]], room: float, high
 
 
 def _lines(row: Sequence[Cell], shares: Mapping[int, float], room: float) -> int:
-    """How many lines a row takes."""
+    """Count the lines that a row takes."""
     return max((_wrapped(row[place], share * room - GAP) for place, share in shares.items()), default=0)
 
 

@@ -1,4 +1,4 @@
-"""Text as LaTeX: escaped, with words that may be broken, and an estimate of how wide it is."""
+"""Convert text to LaTeX: escape it, allow breaks in long words, and estimate its width."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from ..table import Cell
 
 TIE, MINUS = "\N{NO-BREAK SPACE}", "\N{MINUS SIGN}"
-# LaTeX's ten special characters, and those of our own words that no standard font has.
+# LaTeX's ten special characters, and our characters that standard fonts lack.
 QUOTED = re.compile(r'"([^"]*)"')
 ESCAPED = str.maketrans(
     {
@@ -26,7 +26,7 @@ ESCAPED = str.maketrans(
         MINUS: "$-$",
         "\N{LEFT DOUBLE QUOTATION MARK}": "``",
         "\N{RIGHT DOUBLE QUOTATION MARK}": "''",
-        "[": "{[}",  # or \\ in the row above takes it for its argument
+        "[": "{[}",  # otherwise \\ in the row above takes it as its argument
         "]": "{]}",
     }
 )
@@ -38,8 +38,8 @@ WIDTHS = {
     **dict.fromkeys("mwMW%@+=<>~\N{PLUS-MINUS SIGN}\N{MULTIPLICATION SIGN}\N{MINUS SIGN}", 7.2),
     **dict.fromkeys("ABCDEFGHJKLNOPQRSTUVXYZ", 6.1),
 }
-LETTER, MARK = 4.5, 3.3  # width of any other character, and of one of a footnote's mark
-BROKEN_FROM = 13  # characters: a longer word may be broken, behind punctuation or at the latest after
+LETTER, MARK = 4.5, 3.3  # width of any other character, and of a character of a footnote's mark
+BROKEN_FROM = 13  # characters: a longer word may be broken after punctuation, or at the latest after LONGEST_PART
 LONGEST_PART = 20
 PARTS = re.compile(rf"[^-_/.,=+:;@]{{1,{LONGEST_PART}}}[-_/.,=+:;@]*|[-_/.,=+:;@]+")
 IN_BRACKETS = re.compile(r"(?<=,) (?=[^\[]*\])")
@@ -47,22 +47,22 @@ NEGATIVE = re.compile(r"(?<![\w)\]])-(?=\.?\d)")
 
 
 def escape(text: str) -> str:
-    """One line, no markup."""
+    """Escape text as one line without markup."""
     return " ".join(_curled(text).split()).translate(ESCAPED)
 
 
 def _curled(text: str) -> str:
-    """Quotation marks of a pair as those of its beginning and its end: LaTeX takes a straight one for an end."""
+    """Replace paired straight quotation marks by opening and closing ones; LaTeX prints a straight one as closing."""
     return QUOTED.sub("\N{LEFT DOUBLE QUOTATION MARK}\\1\N{RIGHT DOUBLE QUOTATION MARK}", text)
 
 
 def prose(text: str) -> str:
-    """A paragraph whose long words may be broken."""
+    """Format a paragraph whose long words may be broken."""
     return cell_text(Cell(_curled(text)), {})
 
 
 def cell_text(cell: Cell, marks: Mapping[str, int], stacked: bool = False) -> str:
-    """With the marks of its footnotes; `stacked`: what follows a number stands below it."""
+    """Format a cell with the marks of its footnotes; `stacked`: what follows a number is on the next line."""
     numbers = [str(marks[note]) for note in cell.notes]
     raised = [rf"\textsuperscript{{{number}{',' if number != numbers[-1] else ''}}}" for number in numbers]
     words = [r"\allowbreak{}".join(part.translate(ESCAPED) for part in word) for word in word_parts(cell)]
@@ -72,7 +72,7 @@ def cell_text(cell: Cell, marks: Mapping[str, int], stacked: bool = False) -> st
 
 
 def word_parts(cell: Cell) -> Iterator[list[str]]:
-    """Each word in the parts between which it may be broken; an interval is one word, and so is a negative number."""
+    """Split each word where it may be broken; an interval and a negative number are one word each."""
     text = NEGATIVE.sub(MINUS, " ".join(cell.text.split()))
     text = text if cell.number is None else IN_BRACKETS.sub(TIE, text)
     for word in text.split(" "):
@@ -80,12 +80,12 @@ def word_parts(cell: Cell) -> Iterator[list[str]]:
 
 
 def cell_width(cell: Cell) -> float:
-    """In one line, points."""
+    """Width of a cell in one line, in points."""
     return text_width(cell.text) + _of_marks(cell)
 
 
 def longest_word(cell: Cell) -> float:
-    """The first footnote's mark does not leave the last word."""
+    """Width of a cell's longest word, in points; the first footnote's mark stays with the last word."""
     words = [max(map(text_width, word), default=0.0) for word in word_parts(cell)]
     last = text_width(cell.text.split()[-1]) if cell.text.split() else 0.0
     return max(*words, min(last, words[-1]) + (3 * MARK if cell.notes else 0.0))
@@ -96,5 +96,5 @@ def _of_marks(cell: Cell) -> float:
 
 
 def text_width(text: str) -> float:
-    """In one line, points."""
+    """Width of a text in one line, in points."""
     return sum(WIDTHS.get(character, LETTER) for character in text)

@@ -1,12 +1,15 @@
-"""The raw trials of a results folder as one archive: all that a report is made from, and nothing else.
+"""Pack the raw trials of a results folder into one archive: all that a report is built from, and nothing else.
 
-Published of each attempt at a trial: what was asked, events, samples, meter, log, result and what it can be made of; of
-`inputs/` the networks, which are ours to give. Not published: the rest of `inputs/` (data sets belong to their
-publishers; the checksums of what every worker read are in its job.json), and any file that no report reads, whatever it
-is and wherever it came from. No file holds an environment variable but those that can change a figure, or the name of
-the host. A log is free text, and may name both a home directory and a host (a traceback does, TensorFlow does where it
-finds no GPU): these are replaced in it, `/home/NAME` by `~`, and the host by `HOST`. All other files stay as they are
-byte for byte, because figures and ids are computed from them again; those that name a home directory are told.
+Published for each attempt at a trial: what was asked, events, samples, meter, log, result and everything needed to
+compute the result. From `inputs/` only the networks are published, because they are ours to give.
+
+Not published: the rest of `inputs/`, because data sets belong to their publishers. The checksums of what every worker
+read are in its job.json. Files that no report reads are not published either, whatever they are.
+
+No file holds environment variables, except those that can change a figure, or the name of the host. A log is free text.
+It may name a home directory, as a traceback does, and a host, as TensorFlow does if it finds no GPU. Both are replaced
+in it, `/home/NAME` by `~`, and the host by `HOST`. All other files stay byte for byte, because figures and ids are
+computed from them again. Files that name a home directory are reported.
 """
 
 from __future__ import annotations
@@ -31,8 +34,8 @@ from .checksums import CHECKSUMS
 from .cleaning import nameless, tells
 
 ARCHIVE = "results.tar.xz"
-MOST_BYTES, MOST_FILES = 4 * 2**30, 1_000_000  # of what is unpacked: ten times the largest study's
-MOST_MEMORY_BYTES, PIECE_BYTES = 256 * 2**20, 2**16  # xz's own highest preset takes 65 MiB
+MOST_BYTES, MOST_FILES = 4 * 2**30, 1_000_000  # of the unpacked content: ten times the largest study's
+MOST_MEMORY_BYTES, PIECE_BYTES = 256 * 2**20, 2**16  # the highest preset of xz takes 65 MiB
 
 FOLDERS = ("trials", files.ATTEMPTS, "memory", "probes", "disturbed", "blocks")
 FILES = ("stable.json",)
@@ -43,15 +46,15 @@ TRIAL_FILES = (
 )  # fmt: skip
 OF_OTHER_GPU = re.compile(r"(driver_)?samples-gpu\d{1,2}\.csv")
 LOGS = (files.LOG_FILE, files.SAMPLER_LOG_FILE)  # free text
-NOT_READ = ("report", "jobs", files.CACHE_FOLDER, files.INDEX_FILE)  # known, and left out without a word
-NETWORK = re.compile(r".+-network-(?P<digest>[0-9a-f]{12})\.json")  # in INPUTS, named by its content
+NOT_READ = ("report", "jobs", files.CACHE_FOLDER, files.INDEX_FILE)  # known, and left out without being reported
+NETWORK = re.compile(r".+-network-(?P<digest>[0-9a-f]{12})\.json")  # in INPUTS, named by a digest of its content
 INPUTS = "inputs"
 
 
 def copy(results: Path, into: Path) -> list[str]:
-    """Copy what is published of `results`, logs without names; returns the paths of what is left out.
+    """Copy what is published of `results`, with names removed from logs; returns the paths of what is left out.
 
-    Raises ReportError where something cannot be read or written.
+    Raises ReportError if something cannot be read or written.
     """
     left_out = []
     try:
@@ -84,7 +87,7 @@ def _copy_trials(folder: Path, into: Path) -> list[str]:
         if not trial_dir.is_dir() or trial_dir.is_symlink():
             left_out.append(str(trial_dir))
             continue
-        (into / trial_dir.name).mkdir(parents=True)  # an empty one is an unfinished trial, and shown as such
+        (into / trial_dir.name).mkdir(parents=True)  # an empty folder is an unfinished trial, and shown as such
         for path in sorted(trial_dir.iterdir()):
             if (path.name in TRIAL_FILES or OF_OTHER_GPU.fullmatch(path.name)) and _is_plain(path):
                 content = path.read_bytes()
@@ -95,17 +98,17 @@ def _copy_trials(folder: Path, into: Path) -> list[str]:
 
 
 def _is_plain(path: Path) -> bool:
-    """A link may lead to anything on this machine."""
+    """True for a file that is not a link, because a link may point to anything on this machine."""
     return path.is_file() and not path.is_symlink()
 
 
 def naming_homes(folder: Path) -> list[str]:
-    """Files of a copied folder that name a home directory, or hold what looks like a secret."""
+    """List files of a copied folder that name a home directory, or seem to hold a secret."""
     return [str(path) for path in _files(folder) if tells(path.read_bytes())]
 
 
 def pack(folder: Path, archive: Path) -> None:
-    """`folder` as .tar.xz, the same bytes for the same content: sorted, no times, no owners."""
+    """Pack `folder` as .tar.xz; the same content gives the same bytes: sorted, no times, no owners."""
     with tarfile.open(archive, "w:xz", preset=9, format=tarfile.PAX_FORMAT) as packed:
         for path in _files(folder):
             entry = tarfile.TarInfo(f"{folder.name}/{path.relative_to(folder).as_posix()}")
@@ -115,9 +118,9 @@ def pack(folder: Path, archive: Path) -> None:
 
 
 def packed(results: Path) -> Path | None:
-    """The archive of a published folder, or of its file; None for a results folder.
+    """Find the archive of a published folder, or of its file; None for a results folder.
 
-    Raises ReportError where the checksums beside it are of other bytes, or cannot be read.
+    Raises ReportError if its checksum file does not match or cannot be read.
     """
     found = results / ARCHIVE if (results / ARCHIVE).is_file() and not (results / "trials").is_dir() else results
     if not found.is_file():
@@ -135,9 +138,9 @@ def packed(results: Path) -> Path | None:
 
 
 def stored(results: Path) -> Stored:
-    """What a results folder, a published one or an archive holds; paths of an archive's files begin with its own.
+    """Read a results folder, a published one or an archive.
 
-    Raises ReportError.
+    Paths of an archive's files begin with the archive's path. Raises ReportError.
     """
     archive = packed(results)
     if archive is None:
@@ -159,14 +162,14 @@ def stored(results: Path) -> Stored:
 
 
 class _Decompressed:
-    """What an archive holds, read in pieces: no more of it, and by no more memory, than a results folder takes."""
+    """Decompressed content of an archive, read in pieces, with limits on its size and on memory."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self._left = file, MOST_BYTES
         self._decompressor = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MOST_MEMORY_BYTES)
 
     def read(self, size: int) -> bytes:
-        """At most `size` bytes; none at the end."""
+        """Read at most `size` bytes; none at the end."""
         while not self._decompressor.eof:
             piece = self._file.read(PIECE_BYTES) if self._decompressor.needs_input else b""
             if self._decompressor.needs_input and not piece:
@@ -181,14 +184,15 @@ class _Decompressed:
 
 
 def _as_tar(content: _Decompressed) -> tarfile.TarFile:
-    """As a stream, read once from front to back."""
+    """Open it as a stream, read once from front to back."""
     return tarfile.open(fileobj=content, mode="r|")  # type: ignore[call-overload,no-any-return]
 
 
 def unpack(archive: Path, into: Path) -> Path:
-    """The results folder of a packed archive, below `into`; anyone's: no link leads out of it, and it has limits.
+    """Unpack an archive below `into`; returns its results folder.
 
-    Raises ReportError for anything else.
+    The archive may come from anyone: no link leads out of it, and its size is limited. Raises ReportError for anything
+    else.
     """
     try:
         with archive.open("rb") as file, _as_tar(_Decompressed(file)) as unpacked:

@@ -1,4 +1,4 @@
-"""Which version of the reports builds a page: a digest that is stored in the publication.
+"""Identify the version of the reports that builds a page, by a digest stored in the publication.
 
 Two builds with the same digest make the same page from the same archive, so a page can be compared as a whole.
 """

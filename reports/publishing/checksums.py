@@ -1,4 +1,4 @@
-"""SHA256SUMS of a publication: of every other file in it, as `sha256sum -c` reads it, without this program."""
+"""Write and check SHA256SUMS of a publication: every other file in it, as `sha256sum -c` reads it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ LINE = re.compile(r"(?P<sha256>[0-9a-f]{64})  (?P<name>[^/\0]+)")
 
 
 def text(folder: Path) -> str:
-    """Of its files, the list itself left out."""
+    """Format the checksums of the folder's files, except for the list itself."""
     paths = [path for path in sorted(folder.iterdir()) if path.is_file() and path.name != CHECKSUMS]
     return "".join(f"{file_digest(path, 'sha256')}  {path.name}\n" for path in paths)
 
 
 def differences(folder: Path) -> list[str]:
-    """A line for each file that is not as the list says, not there, or not in the list. Raises OSError."""
+    """List each file that is changed, missing, or not in the list. Raises OSError."""
     listed: dict[str, str] = {}
     for number, line in enumerate((folder / CHECKSUMS).read_text(encoding="utf-8", errors="replace").splitlines(), 1):
         if not (named := LINE.fullmatch(line)):

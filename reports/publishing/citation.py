@@ -1,4 +1,4 @@
-"""How to cite a published report: CITATION.cff (Citation File Format 1.2.0) and BibTeX."""
+"""Write the citation of a published report: CITATION.cff (Citation File Format 1.2.0) and BibTeX."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MESSAGE = "If you use these figures, please cite them as below."
 
 
 def cff(publication: Publication, archive: str, archive_sha256: str) -> str:
-    """YAML. The archive's checksum is an identifier: a figure is of exactly these trials."""
+    """Format CITATION.cff as YAML. The archive's checksum is an identifier: it says exactly which trials are cited."""
     import yaml
 
     fields: dict[str, Any] = {
@@ -34,7 +34,7 @@ def cff(publication: Publication, archive: str, archive_sha256: str) -> str:
 
 
 def bibtex(publication: Publication) -> str:
-    """One @misc entry."""
+    """Format one @misc entry."""
     year, month, _ = (publication.published_day or publication.last_day).split("-")
     authors = (escape(name) if _parts(name) else f"{{{escape(name)}}}" for name in publication.authors or (AUTHOR,))
     values = {
@@ -52,13 +52,16 @@ def bibtex(publication: Publication) -> str:
 
 
 def _author(name: str) -> dict[str, str]:
-    """A person where the name has a comma, "Family, Given"; else an entity."""
+    """Format an author: a person if the name has a comma, "Family, Given"; otherwise an entity."""
     parts = _parts(name)
     return {"family-names": parts[0], "given-names": parts[1]} if parts else {"name": name}
 
 
 def _parts(name: str) -> tuple[str, str] | None:
-    """Family and given name of a person; None for an entity, as for any name with "and", which BibTeX splits at."""
+    """Split a person's name into family and given name; None for an entity.
+
+    Names with "and" count as entities, because BibTeX splits there.
+    """
     if re.search(r"\sand\s", name, re.IGNORECASE):
         return None
     family, comma, given = (part.strip() for part in name.partition(","))
@@ -66,7 +69,7 @@ def _parts(name: str) -> tuple[str, str] | None:
 
 
 def _note(publication: Publication) -> str:
-    """Say what was measured, on which machine, when; a mark's reasons are in the other files."""
+    """Say what was measured, on which machine and when; a mark's reasons are in the other files."""
     faults = "published with known faults; " if publication.marks else ""
     days = " to ".join(dict.fromkeys((publication.first_day, publication.last_day)))
     return f"{faults}{', '.join(publication.tasks)} on {' and '.join(publication.machines)}, measured {days}"

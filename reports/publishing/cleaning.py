@@ -1,8 +1,8 @@
-"""Names and secrets in a log that is published: who ran it, where, and what opens their doors.
+"""Remove names and secrets from a log that is published.
 
-A log is free text of frameworks and of a stranger's model. Replaced are home folders (`~`), the host (`HOST`), and what
-gives access (`***`): by the forms that gitleaks' rules know tokens, keys and assignments by, in URLs and in what a
-program prints of its environment. What has none of these forms is not seen: whoever publishes reads the logs.
+A log is free text of frameworks and of a model's code. Home folders are replaced by `~`, the host by `HOST`, and
+secrets by `***`. Secrets are found by the forms in gitleaks' rules for tokens, keys and assignments. They are searched
+for in URLs and in printed environments. Secrets in other forms are not found: whoever publishes must read the logs.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ HOME = re.compile(
     rb"/(?:home|Users)/[^/\s\"'\\:;,)\]]+|/root(?![\w-])|(?i:\b[a-z]:(?:\\{1,2}|/)Users(?:\\{1,2}|/)[^\\/\s\"':;,)\]]+)"
 )
 HOST = re.compile(rb"(?i)(hostname: |for host: )\S+")
-FIRST_PERSON = 1000  # user ids from here on are people's (UID_MIN of login.defs); below, and NOBODY, are programs'
+FIRST_PERSON = 1000  # user ids from here on are people's (UID_MIN of login.defs); others, and NOBODY, are programs'
 NOBODY = 65534
-SHORTEST_HOST = 3  # characters: a shorter name stands in other words
+SHORTEST_HOST = 3  # characters: a shorter name occurs within other words
 NO_NAMES = ("localhost", "host")
 
 SECRET = (
@@ -29,8 +29,8 @@ SECRET = (
     rb"authorization|cookie|signature"
 )
 IN_URL = SECRET + rb"|sig|key|auth|code|session"
-NO_SECRET = rb"(?!\*\*\*|[\[{(]|(?:null|none|true|false)\b|[-+]?\d*\.\d)"  # structures and figures have names, too
-# (what is searched for, what stands in its place); repeats are bounded, for a log may be one line of megabytes
+NO_SECRET = rb"(?!\*\*\*|[\[{(]|(?:null|none|true|false)\b|[-+]?\d*\.\d)"  # structures and figures have such names, too
+# (pattern, replacement); repeats are bounded, because a log may be one line of megabytes
 SECRETS: tuple[tuple[re.Pattern[bytes], bytes], ...] = (
     (
         re.compile(rb"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,40}-----|\Z)", re.DOTALL),
@@ -41,7 +41,7 @@ SECRETS: tuple[tuple[re.Pattern[bytes], bytes], ...] = (
         re.compile(rb"(?i)([?&;][\w.-]{0,60}(?:" + IN_URL + rb")[\w.-]{0,60}=)(?!\*\*\*)[^&\s\"'<>#]+"),
         rb"\1***",
     ),
-    # As `env`, `set`, a dictionary, JSON and YAML print it.
+    # As printed by `env`, `set`, a dictionary, JSON and YAML.
     (
         re.compile(
             rb"(?i)((?:"
@@ -53,7 +53,7 @@ SECRETS: tuple[tuple[re.Pattern[bytes], bytes], ...] = (
         rb"\1***",
     ),
     (re.compile(rb"(?i)(\bbearer[ \t]+)[\w.~+/=-]{8,}"), rb"\1***"),
-    # Who ran it, in what `env` or os.environ prints.
+    # Identity of the user, as printed by `env` or os.environ.
     (
         re.compile(
             rb"(?m)((?:^|[\s{,])(?:export |declare -x )?[\"']?(?:USER|LOGNAME|USERNAME|SUDO_USER|HOSTNAME|COMPUTERNAME|"
@@ -62,7 +62,7 @@ SECRETS: tuple[tuple[re.Pattern[bytes], bytes], ...] = (
         ),
         rb"\1***",
     ),
-    # By their own form: GitHub, GitLab, AWS, Google, Hugging Face, OpenAI and Anthropic, Slack, PyPI, npm, W&B, JWT.
+    # By format: GitHub, GitLab, AWS, Google, Hugging Face, OpenAI and Anthropic, Slack, PyPI, npm, W&B, JWT.
     (
         re.compile(
             rb"\b(?:gh[pousr]_\w{36,}|github_pat_\w{22,}|glpat-[\w-]{20,}|(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}|"
@@ -75,7 +75,7 @@ SECRETS: tuple[tuple[re.Pattern[bytes], bytes], ...] = (
 
 
 def nameless(log: bytes) -> bytes:
-    """Home folders as `~`, the host as `HOST`, secrets as `***`."""
+    """Replace home folders by `~`, the host by `HOST`, secrets by `***`."""
     for pattern, replacement in SECRETS:
         log = pattern.sub(replacement, log)
     log = HOME.sub(b"~", log)
@@ -87,7 +87,7 @@ def nameless(log: bytes) -> bytes:
 
 
 def tells(content: bytes) -> bool:
-    """Whether a file that stays as it is, byte for byte, has a home directory or a secret in it."""
+    """True if a file that is published byte for byte contains a home directory or a secret."""
     folders = own_homes()
     return bool(
         HOME.search(content)
@@ -98,7 +98,7 @@ def tells(content: bytes) -> bool:
 
 @cache
 def own_homes() -> re.Pattern[bytes] | None:
-    """This user's and every other person's of this machine, wherever they lie."""
+    """Pattern of the home folders of this user and of all other people on this machine; None if there is none."""
     accounts = [entry.pw_dir for entry in pwd.getpwall() if FIRST_PERSON <= entry.pw_uid != NOBODY]
     return _any_of(
         path
@@ -109,14 +109,14 @@ def own_homes() -> re.Pattern[bytes] | None:
 
 @cache
 def own_hosts() -> re.Pattern[bytes] | None:
-    """The names of this machine, with its domain and without."""
+    """Pattern of the names of this machine, with its domain and without."""
     name = socket.gethostname()
     names = {name, name.partition(".")[0], os.environ.get("HOSTNAME", "")}
     return _any_of(each for each in names if len(each) >= SHORTEST_HOST and each.lower() not in NO_NAMES)
 
 
 def _any_of(words: Iterable[str]) -> re.Pattern[bytes] | None:
-    """Whole words and paths, the longest first."""
+    """Pattern of whole words and paths, the longest first; None without words."""
     longest = sorted({word.rstrip("/") for word in words}, key=len, reverse=True)
     texts = b"|".join(re.escape(word.encode("utf-8", "surrogateescape")) for word in longest)
     return re.compile(rb"(?<![\w.-])(?:" + texts + rb")(?![\w-])") if longest else None

@@ -1,4 +1,4 @@
-"""Who is named as the author of a publication, and under which title, DOI and address it is cited."""
+"""Define the authors of a publication, and the title, DOI and address under which it is cited."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ URL = re.compile(r"https?://[^\s{}]+")
 
 @dataclass(frozen=True)
 class Credit:
-    """The credit that the command was given; () and None where it was given none."""
+    """Credit given to the command; () and None where it was not given."""
 
     authors: Sequence[str] = ()
     title: str | None = None
@@ -23,9 +23,9 @@ class Credit:
     url: str | None = None
 
     def checked(self, earlier: Publication | None) -> Credit:
-        """Fill what is not given anew from the publication that is published again.
+        """Fill in what is not given from the earlier publication.
 
-        Raises ReportError where nobody is named, or where a value is not what its option takes.
+        Raises ReportError if no author is known, or if a value does not fit its option.
         """
         known = earlier and Credit(earlier.authors or (AUTHOR,), earlier.given_title, earlier.doi, earlier.url)
         authors = self.authors or (known.authors if known else ())

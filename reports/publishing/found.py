@@ -1,4 +1,4 @@
-"""What published results say, whichever report says it: its headline, its findings and the claims that it tests."""
+"""Collect what published results say, from either kind of report: headline, findings and tested claims."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .publication import ClaimOutcome, Found
 
 
 def of_report(report: Report) -> Found:
-    """Of trials."""
+    """Collect the findings of a report on trials."""
     summary = report.summary
     tested = list(claims_across.tested([chapter.section for chapter in report.chapters]))
     return Found(
@@ -27,7 +27,7 @@ def of_report(report: Report) -> Found:
 
 
 def of_blocks(chapters: Sequence[blocks.Chapter]) -> Found:
-    """Of processes; what is said first is said of the first conditions."""
+    """Collect the findings of processes; the headline is that of the first set of conditions."""
     first, *_ = chapters
     return Found(
         first.headline,
@@ -39,7 +39,7 @@ def of_blocks(chapters: Sequence[blocks.Chapter]) -> Found:
 
 
 def _number(chapters: int, place: int | None) -> str:
-    """Pictures of several chapters are numbered."""
+    """Number of the picture in its file name; pictures are numbered if there are several chapters."""
     return f"-{place + 1}" if chapters > 1 and place is not None else ""
 
 
@@ -49,7 +49,10 @@ def _outcome(name: str, tested: Tested) -> ClaimOutcome:
 
 
 def _of_sizes(claim: claims.Claim) -> ClaimOutcome:
-    """The article ran each size once: of sizes that it has between two others, its figures tell nothing."""
+    """Convert a claim about sizes.
+
+    The article ran each size once, so its figures are inconclusive for sizes that it measured between two others.
+    """
     has = any(each.phase is claim.phase and each.size in claim.sizes for each in article.published())
     text = f"{{framework}}, {claim.phase}: {claim.kind} are faster an image than their neighbours"
     return ClaimOutcome(

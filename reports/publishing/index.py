@@ -1,4 +1,4 @@
-"""index.html of the folder of published reports, made from what lies in it."""
+"""Write index.html of the folder of published reports, from the publications in it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .publication import ClaimOutcome, Publication
 
 TEMPLATES = Path(__file__).parent
 INDEX = "index.html"
-PICTURES = ("speed.png", "usage.png")  # of a publication that names none
-LISTED = (*export.MAIN, BLOCKS_PAGE, publication.FILE)  # what a line leads to: the first of these that is there
+PICTURES = ("speed.png", "usage.png")  # for a publication that names none
+LISTED = (*export.MAIN, BLOCKS_PAGE, publication.FILE)  # files that an entry links to: the first that exists
 
 
 def write(into: Path) -> list[str]:
-    """Write it; returns a line for each folder that holds a publication which cannot be read. Raises OSError."""
+    """Write the index; returns a line for each publication that cannot be read. Raises OSError."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     publications, unreadable = listed(into)
@@ -46,8 +46,10 @@ def write(into: Path) -> list[str]:
 
 @dataclass
 class Claimed:
-    """What one report says of one claim: {series: {outcome: frameworks}} of the published figures, and {framework:
-    outcomes} of ours; several outcomes are those of several of its sections.
+    """Results of one claim in one report.
+
+    `published` is {series: {outcome: frameworks}}, from the published figures. `measured` is {framework: outcomes},
+    from ours. Several outcomes come from several sections.
     """
 
     article: str
@@ -59,7 +61,7 @@ class Claimed:
 
     @property
     def published_lines(self) -> list[str]:
-        """A line for each series, which names frameworks where they differ."""
+        """Lines, one per series, which name frameworks where they differ."""
         return [
             f"{series}: "
             + ", ".join(
@@ -74,7 +76,7 @@ Entry = tuple[Publication, str, str, str]  # a publication, its folder's name, t
 
 
 def claims(publications: Iterable[Entry]) -> list[Claimed]:
-    """By article and claim, the newest report of each first."""
+    """Group the claims by article and claim, the newest report of each first."""
     rows: dict[tuple[str, str, str], Claimed] = {}
     for facts, folder, file, _ in publications:
         for claim in facts.claims:
@@ -91,7 +93,7 @@ def claims(publications: Iterable[Entry]) -> list[Claimed]:
 
 
 def _text(claim: ClaimOutcome) -> str:
-    """Of all frameworks where each has a column; of the one that the claim names in its sentence."""
+    """Text of the claim: for all frameworks if each has a column, otherwise for the framework that it names."""
     whose, _, rest = claim.text.partition(": ")
     if whose.startswith("{framework}"):
         text = f"{whose.removeprefix('{framework}').lstrip(', ')}: {rest}".removeprefix(": ")
@@ -104,7 +106,7 @@ def _distinct(values: Iterable[str]) -> list[str]:
 
 
 def listed(into: Path) -> tuple[list[Entry], list[str]]:
-    """(entries, a line for each that cannot be read); newest first, "" without a picture."""
+    """Return (entries, a line for each that cannot be read); newest first; the picture is "" if there is none."""
     publications, unreadable = [], []
     for path in sorted(into.glob(f"*/{publication.FILE}")):
         folder = path.parent

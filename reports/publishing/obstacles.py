@@ -1,4 +1,4 @@
-"""Why stored results should not be published: what a reader of a finished report would not expect of them."""
+"""Find reasons why stored results should not be published: what a reader of a finished report would not expect."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ SHOWN = 3  # examples of each kind
 
 @dataclass(frozen=True)
 class Obstacle:
-    """Why results should not be published: a sentence without its full stop, and the check's line for each example."""
+    """A reason against publishing: a sentence without its full stop, and the check's line for each example."""
 
     sentence: str
     lines: tuple[str, ...]
 
 
 def obstacles(stored: Stored, folder: Path) -> list[str]:
-    """A sentence without its full stop for each kind; none where the results are complete and whole.
+    """List a sentence without its full stop for each kind of obstacle; none if the results are complete and intact.
 
-    `folder` is the copy that is to be published, `stored` what was read of it.
+    `folder` is the copy to be published, `stored` what was read from it.
     """
     homes = _counted("naming a home directory or what looks like a secret", archive.naming_homes(folder), noun="file")
     return [each.sentence for each in (*find_obstacles(stored, folder), *homes)]
 
 
 def find_obstacles(stored: Stored, folder: Path) -> list[Obstacle]:
-    """Obstacles that do not depend on the machine that looks for them."""
+    """List the obstacles that do not depend on the machine that looks for them."""
     lacking = [gap for gap in gaps(stored, folder) if gap.counts]
     found = []
     for (kind, noun), group in itertools.groupby(lacking, key=lambda gap: (gap.kind, gap.noun)):
@@ -54,7 +54,7 @@ def find_obstacles(stored: Stored, folder: Path) -> list[Obstacle]:
 def _counted(
     kind: str, examples: Sequence[str], lines: Sequence[str] | None = None, noun: str = "trial"
 ) -> list[Obstacle]:
-    """["2 trials failed (a: reason; b: reason)"], or nothing where there is none."""
+    """Build ["2 trials failed (a: reason; b: reason)"], or an empty list without examples."""
     count = len(examples)
     more = f"; and {count - SHOWN} more" if count > SHOWN else ""
     text = "; ".join(" ".join(example.split()) for example in examples[:SHOWN])

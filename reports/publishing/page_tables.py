@@ -1,6 +1,6 @@
-"""The tables of a published page, read back from its HTML, and their numbers compared with those of a page built anew.
+"""Read the tables of a published page from its HTML, and compare their numbers with those of a rebuilt page.
 
-For a page that another version of the reports built: its sentences may differ, what was measured may not.
+For a page built by another version of the reports: its sentences may differ, the measured values may not.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from ..blocks.tables import TIMES
 from ..memory import KINDS, PARTS
 from ..quantities import QUANTITIES
 
-# Tables of means of measured figures; what is concluded from them may change with the rules of a later version.
+# Tables of means of measured figures; conclusions from them may change with the rules of a later version.
 MEASURED = frozenset({*(quantity.name for quantity in QUANTITIES), KINDS, PARTS, TIMES})
 ID = re.compile(r"(?:s\d+-)?(?P<name>.+)")
 NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.(?P<decimals>\d+))?")
 
 
 class TableKey(NamedTuple):
-    """Names a table in any version's page: the heading of its chapter, and its own name there."""
+    """Key of a table in any version's page: the heading of its chapter, and its name there."""
 
     chapter: str
     name: str
@@ -30,7 +30,7 @@ class TableKey(NamedTuple):
 
 @dataclass
 class PageTable:
-    """The texts of its cells, without notes; the first row is the head."""
+    """Texts of a table's cells, without notes; the first row is the head."""
 
     rows: list[list[str]] = field(default_factory=list)
 
@@ -41,7 +41,7 @@ class _Reader(HTMLParser):
         self.tables: dict[TableKey, PageTable] = {}
         self.chapter = ""
         self._table: PageTable | None = None
-        self._text: list[str] | None = None  # of the heading or the cell that is being read
+        self._text: list[str] | None = None  # of the heading or cell being read
         self._in_note = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -73,7 +73,7 @@ class _Reader(HTMLParser):
 
 
 def read_tables(page: str) -> dict[TableKey, PageTable]:
-    """Tables of measured figures, by chapter and name."""
+    """Read the tables of measured figures, by chapter and name."""
     reader = _Reader()
     reader.feed(page)
     return {key: table for key, table in reader.tables.items() if key.name in MEASURED}
@@ -81,7 +81,10 @@ def read_tables(page: str) -> dict[TableKey, PageTable]:
 
 @dataclass
 class Comparison:
-    """`lines` say which cells differ; `cells` counts those compared, `left` the tables that have no counterpart."""
+    """Result of comparing two pages.
+
+    `lines` list the cells that differ; `cells` counts those compared, `left` the tables without a counterpart.
+    """
 
     lines: list[str] = field(default_factory=list)
     cells: int = 0
@@ -111,7 +114,7 @@ def _labels(table: PageTable) -> tuple[list[str], list[str], list[int]]:
 
 
 def _numbers(head: list[str], row: list[str], anew: list[str]) -> Iterator[tuple[str, str, str]]:
-    """Yield the column and both numbers of each cell that has one in both."""
+    """Yield the column and both numbers of each cell that has a number in both tables."""
     for column, was, now in zip(head[1:], row[1:], anew[1:], strict=False):
         first, second = NUMBER.match(was), NUMBER.match(now)
         if first and second:
@@ -119,7 +122,7 @@ def _numbers(head: list[str], row: list[str], anew: list[str]) -> Iterator[tuple
 
 
 def _agree(was: str, now: str) -> bool:
-    """True if both round to the same number at the decimals of the one that has fewer."""
+    """True if both round to the same number, at the decimals of the one with fewer."""
     values = [float(text.replace(",", "")) for text in (was, now)]
     decimals = min(len(match["decimals"] or "") for text in (was, now) if (match := NUMBER.match(text)))
     return abs(values[0] - values[1]) <= 0.51 * 10.0**-decimals

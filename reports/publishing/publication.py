@@ -1,4 +1,4 @@
-"""What a published report is, in a few facts: its name, its citation, its line in the index."""
+"""Describe a published report in a few facts: its name, its citation, its line in the index."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ AUTHOR = "Batchwise contributors"
 
 
 class ClaimOutcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A claim of `article`, the name of a publication that others made; `text` may name the {framework}. `published`:
-    what its own figures come to, by series, null where there are none; `measured`: what ours do.
+    """A tested claim of `article`, the name of a publication by others; `text` may name the {framework}.
+
+    `published`: outcomes of its own figures, by series, null where there are none. `measured`: outcome of ours.
     """
 
     article: str
@@ -42,7 +43,7 @@ class ClaimOutcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What the report says: as `Publication` has it."""
+    """Findings of the report, with the fields of `Publication`."""
 
     headline: str = ""
     findings: Sequence[str] = ()
@@ -52,12 +53,13 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Publication(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Days are ISO 8601, UTC: of the first and the last trial, and of publishing, None in a publication of before that
-    was stored. `marks`: why it should not have been published. `headline` is what was found about its question, and
-    `picture` the name of the file that shows it; "" in an older publication. `articles`: {name: source} of those whose
-    `claims` it tests; none in an older one. `authors` are none in a publication of before they were stored: these are
-    by AUTHOR. `given_title`, `doi` and `url` are "" where nobody gave them. `built_by` is the digest of the reports'
-    version that built the page, "" in an older one.
+    """Facts about a publication, stored as JSON. Older publications lack some of them.
+
+    Days are ISO 8601, UTC: of the first and the last trial, and of publishing (None in an older one). `marks`: why it
+    should not have been published. `headline` answers its question and `picture` names the file that shows it; "" in an
+    older one. `articles`: {name: source} of those whose `claims` it tests; empty in an older one. `authors` is empty in
+    an older one, which counts as written by AUTHOR. `given_title`, `doi` and `url` are "" if not given. `built_by` is
+    the digest of the reports' version that built the page, "" in an older one.
     """
 
     name: str
@@ -86,12 +88,12 @@ class Publication(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def cited_title(self) -> str:
-        """The given title, else one of what was measured."""
+        """Given title, otherwise one built from what was measured."""
         return self.given_title or f"Batchwise: {self.title}"
 
     @property
     def count(self) -> str:
-        """ "27 trials: 26 ok, 1 timeout"."""
+        """Count of trials, as "27 trials: 26 ok, 1 timeout"."""
         statuses = ", ".join(f"{number} {status.replace('_', ' ')}" for status, number in self.trials.items())
         return f"{counted(sum(self.trials.values()), 'trial')}: {statuses}"
 
@@ -100,7 +102,7 @@ NOTHING = Found()
 
 
 def of(stored: Stored, name: str, found: Found = NOTHING, marks: Iterable[str] = ()) -> Publication:
-    """From results of which one at least can be read."""
+    """Build a publication from results, at least one of which can be read."""
     results = sorted(stored.results, key=started)
     days = [started(result).date().isoformat() for result in results]
     machines, tasks = _distinct(map(machine, results)), _distinct(map(_task, results))
@@ -134,7 +136,7 @@ def of(stored: Stored, name: str, found: Found = NOTHING, marks: Iterable[str] =
 
 
 def machine(result: TrialResult) -> str:
-    """The GPU of a trial on one, else the processor and how many cores."""
+    """Name the GPU, or for a trial on a CPU the processor and its number of cores."""
     condition = condition_of(result)
     if condition.placement.device_kind == "cpu":
         cores = dict(condition.stated)["cores"] or "unknown number of"
@@ -143,7 +145,7 @@ def machine(result: TrialResult) -> str:
 
 
 def names(stored: Stored) -> tuple[str, str]:
-    """<date>-<machine> of the first day, and the same with the study, for where the first is another study's."""
+    """Return <date>-<machine> of the first day, and the same with the study, for when the first is taken."""
     results = sorted(stored.results, key=started)
     models = [condition_of(result).device_model for result in results]
     short = f"{started(results[0]).date().isoformat()}-{slug('-'.join(_distinct(m or 'unknown' for m in models)))}"
@@ -151,14 +153,16 @@ def names(stored: Stored) -> tuple[str, str]:
 
 
 def slug(text: str) -> str:
-    """ "Intel(R) Xeon(R) CPU @ 2.20GHz" -> "intel-xeon-cpu-2-20ghz": lower case ASCII letters, digits and hyphens."""
+    """Convert "Intel(R) Xeon(R) CPU @ 2.20GHz" to "intel-xeon-cpu-2-20ghz": lower case ASCII letters,
+    digits, hyphens.
+    """
     plain = unicodedata.normalize("NFKD", re.sub(r"\((R|TM|C)\)", "", text, flags=re.IGNORECASE))
     words = re.sub(r"[^a-z0-9]+", "-", plain.encode("ascii", "ignore").decode().lower()).strip("-")
     return words[:LONGEST_SLUG].strip("-") or "unnamed"
 
 
 def read(path: Path) -> Publication:
-    """Raises ValueError, with the reason, for a file that is not there, cannot be read or is of another kind."""
+    """Read a publication. Raises ValueError, with the reason, if it is missing, unreadable or of another kind."""
     publication = validation.read(path, Publication)
     if publication is None:
         raise ValueError("cannot be read: no such file")
@@ -166,7 +170,7 @@ def read(path: Path) -> Publication:
 
 
 def of_folder(folder: Path) -> Publication | None:
-    """What lies there; None without a publication that can be read."""
+    """Read the publication in a folder; None without a readable one."""
     try:
         return read(folder / FILE)
     except ValueError:
@@ -174,7 +178,7 @@ def of_folder(folder: Path) -> Publication | None:
 
 
 def text(publication: Publication) -> str:
-    """JSON, one key a line, that `read` takes."""
+    """Format as JSON, one key per line, which `read` can read."""
     return json.dumps(msgspec.to_builtins(publication), ensure_ascii=False, indent=1) + "\n"
 
 

@@ -1,10 +1,10 @@
 """python -m reports publish RESULTS: a report with its raw trials, checksums, rules and citation, in one folder.
 
-The folder holds what a reader opens, the page and a few pictures, and the archive of the raw trials. Every other file
-of a report is made from that archive (`python -m reports`).
+The folder holds the page, a few pictures and the archive of the raw trials. All other files of a report can be built
+from that archive (`python -m reports`).
 
-RESULTS may be a publication, too: it is then published again from its archive, under its name. What was measured, by
-which commit and on which day stays as it was; the report is made by the code of now, and published today.
+RESULTS may also be a publication: it is then published again from its archive, under its name. The measurements, their
+commit and their dates stay as they were. The report is built by the current code, and published today.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from .obstacles import obstacles
 
 INTO = Path(__file__).parents[2] / "published"
 FORMATS = ("html", "png")
-CHARTS = ("usage", "memory", "accuracy", "speed", "memory-split")  # as pictures, for a README to show
+CHARTS = ("usage", "memory", "accuracy", "speed", "memory-split")  # drawn as pictures, for a README to show
 INPUTS = "inputs.sha256"
 UNFINISHED = ".publishing-"
-REPLACED = f"{UNFINISHED}old-"  # and the name: kept until the new one is in its place
+REPLACED = f"{UNFINISHED}old-"  # followed by the name: kept until the new one is in place
 LARGE_BYTES = 5_000_000
-RESULTS = Path("results")  # as the report names them, and the archive's one folder
+RESULTS = Path("results")  # the folder's name in the report and in the archive
 
 
 @dataclass(frozen=True)
 class Published:
-    """`fresh`: False where the very same publication was there already. `warnings`: a line each."""
+    """A published folder. `fresh`: False if the same publication already existed. `warnings`: a line each."""
 
     folder: Path
     fresh: bool
@@ -58,7 +58,7 @@ class Published:
 
 @dataclass(frozen=True)
 class Copied:
-    """Results as they are published; `obstacles` say why they are not fit to be, `left_out` are files that stay."""
+    """Results as published. `obstacles` say why they should not be published; `left_out` are files not copied."""
 
     stored: Stored
     left_out: list[str]
@@ -66,7 +66,7 @@ class Copied:
 
 
 def main(arguments: list[str]) -> int:
-    """Exit code: 0, or 2 where nothing was published, with one line on stderr."""
+    """Run the command. Returns exit code 0, or 2 if nothing was published, with one line on stderr."""
     parser = CommandLine(prog="python -m reports publish", description="Publish a report on stored results.")
     parser.add_argument("results", type=Path, metavar="RESULTS",
                         help="the folder that python -m runner wrote, or a published one, to publish it again "
@@ -102,10 +102,10 @@ def main(arguments: list[str]) -> int:
 def publish(
     results: Path, into: Path, credit: Credit, name: str | None = None, anyway: bool = False, replace: bool = False
 ) -> Published:
-    """All or nothing: the folder is made beside its place and renamed.
+    """Publish all or nothing: the folder is built next to its destination and renamed.
 
-    Raises ReportError: `results` hold nothing to report on or, without `anyway`, are not fit to be published; another
-    publication has the name, without `replace`; `into` cannot be written; or as `Credit.checked`.
+    Raises ReportError if `results` hold nothing to report on. Raises it if they have obstacles, unless `anyway`, and if
+    another publication has the name, unless `replace`. Raises it if `into` cannot be written, and as `Credit.checked`.
     """
     if name is not None and not publication.NAME.fullmatch(name):
         raise ReportError(f"--name {name}: use lower case letters, digits and single hyphens")
@@ -135,7 +135,7 @@ def publish(
 
 
 def _copied(source: Path, results: Path, stage: Path) -> Copied:
-    """`source` copied to RESULTS in `stage`. Raises ReportError, naming `results`, where there is nothing to report."""
+    """Copy `source` to RESULTS in `stage`. Raises ReportError, naming `results`, if there is nothing to report."""
     before = load.everything(source)
     left_out = archive.copy(source, stage / RESULTS)
     with chdir(stage):
@@ -149,7 +149,7 @@ def _copied(source: Path, results: Path, stage: Path) -> Copied:
 
 
 def _place(copied: Copied, stage: Path, folder: Path, replace: bool, credit: Credit) -> bool:
-    """Make the publication beside `folder` and rename it; False where the very same is there already."""
+    """Build the publication next to `folder` and rename it; False if the same one already exists."""
     marks = (f"Published with known faults: {'; '.join(copied.obstacles)}.",) if copied.obstacles else ()
     part = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=folder.parent))
     try:
@@ -157,7 +157,7 @@ def _place(copied: Copied, stage: Path, folder: Path, replace: bool, credit: Cre
         facts = msgspec.structs.replace(
             facts, authors=list(credit.authors), given_title=credit.title, doi=credit.doi, url=credit.url
         )
-        earlier = publication.of_folder(folder)  # the same again keeps its day
+        earlier = publication.of_folder(folder)  # publishing the same again keeps the date
         _seal(part, facts, earlier.published_day if earlier else None)
         if earlier and not _is_same(part, folder):
             _seal(part, facts)
@@ -167,14 +167,16 @@ def _place(copied: Copied, stage: Path, folder: Path, replace: bool, credit: Cre
 
 
 def today() -> str:
-    """ISO 8601, UTC."""
+    """Return today's date in ISO 8601, UTC."""
     return datetime.now(UTC).date().isoformat()
 
 
 @contextmanager
 def _alone(into: Path) -> Iterator[list[str]]:
-    """One at a time, by a lock on the folder itself; so whatever is unfinished there was left by a killed one: what it
-    was about to replace is put back, with a line each, the rest removed.
+    """Lock the folder `into` for one publisher, and clean up.
+
+    With the lock held, anything unfinished was left by a process that was killed. Publications about to be replaced are
+    put back, with a line each. The rest is removed.
     """
     lock = os.open(into, os.O_RDONLY)
     try:
@@ -193,7 +195,7 @@ def _alone(into: Path) -> Iterator[list[str]]:
 
 
 def _name(stored: Stored, into: Path) -> str:
-    """<date>-<machine>, with the study where that name is another study's."""
+    """Return <date>-<machine>, with the study if that name belongs to another study."""
     short, long = publication.names(stored)
     earlier = publication.of_folder(into / short)
     if earlier:
@@ -202,8 +204,10 @@ def _name(stored: Stored, into: Path) -> str:
 
 
 def _fill(out: Path, stage: Path, stored: Stored, name: str, marks: tuple[str, ...]) -> publication.Publication:
-    """Report, archive and inputs; what the publication is, for `_seal`. `out` is absolute: the report is made where the
-    results' copy lies, so that every path in it is the archive's, and none is of this machine.
+    """Write report, archive and inputs; returns the publication's facts for `_seal`.
+
+    `out` is absolute. The report is built in the copy's folder, so that its paths are the archive's and none is this
+    machine's.
     """
     with chdir(stage):
         said = write_report(out, marks)
@@ -213,14 +217,15 @@ def _fill(out: Path, stage: Path, stored: Stored, name: str, marks: tuple[str, .
 
 
 def inputs_text(stored: Stored) -> str:
-    """Checksums of all inputs, as `sha256sum` writes them."""
+    """Format the checksums of all inputs, as `sha256sum` does."""
     inputs = sorted({(file.path, file.sha256) for result in stored.results for file in result.spec.inputs.values()})
     return "".join(f"{sha256}  {path}\n" for path, sha256 in inputs)
 
 
 def write_report(out: Path, marks: tuple[str, ...], formats: Sequence[str] | None = None) -> publication.Found:
-    """Write a report on RESULTS of the working folder, on trials, on blocks or on both; returns what it finds, of the
-    trials where there are some. `formats`: FORMATS where None.
+    """Write a report on RESULTS in the working folder, on trials, on blocks or on both.
+
+    Returns its findings, those of the trials if there are any. `formats`: FORMATS if None.
     """
     formats = FORMATS if formats is None else formats
     chapters = [blocks.chapter(each) for each in blocks_stored.read(RESULTS)]
@@ -231,24 +236,24 @@ def write_report(out: Path, marks: tuple[str, ...], formats: Sequence[str] | Non
             return found.of_blocks(chapters)
     report = build.report([RESULTS])
     said = found.of_report(report)
-    # Of several chapters one: the page has them all, and a repository is no place for twenty pictures.
+    # With several chapters, one picture: the page has them all, and twenty would burden a repository.
     charts = CHARTS if len(report.chapters) == 1 else (Path(said.picture).stem,)
     export.write(report, out, formats, marks, charts)
-    (out / export.LIST_FILE).unlink()  # for the next report into the same folder; none is written into this one
+    (out / export.LIST_FILE).unlink()  # only later reports into the same folder would use it
     return said
 
 
 def _seal(out: Path, facts: publication.Publication, day: str | None = None) -> None:
-    """What depends on the day of publishing, which is today where None, and the checksums of it all."""
+    """Write the files that depend on the publishing date (today if None), and the checksums of all files."""
     facts = msgspec.structs.replace(facts, published_day=day or today())
     for file, text in texts_of(facts, file_digest(out / ARCHIVE, "sha256")).items():
         export.write_text(out / file, text)
     export.write_text(out / CHECKSUMS, checksums.text(out))
-    out.chmod(0o755)  # it was made for its owner's eyes alone
+    out.chmod(0o755)  # mkdtemp makes it private
 
 
 def texts_of(facts: publication.Publication, archive_sha256: str) -> dict[str, str]:
-    """{name: text} of the files that are made of the publication's facts alone."""
+    """Return {name: text} of the files that depend on the publication's facts only."""
     return {
         publication.FILE: publication.text(facts),
         "CITATION.cff": citation.cff(facts, ARCHIVE, archive_sha256),
@@ -257,13 +262,13 @@ def texts_of(facts: publication.Publication, archive_sha256: str) -> dict[str, s
 
 
 def _is_same(part: Path, target: Path) -> bool:
-    """Whether the target has the same checksums, and every file is there as they say, and no other."""
+    """True if the target has the same checksums, and exactly the files they list, unchanged."""
     sums, before = (part / CHECKSUMS).read_text(encoding="utf-8"), target / CHECKSUMS
     return before.is_file() and before.read_text(encoding="utf-8") == sums == checksums.text(target)
 
 
 def _put(part: Path, target: Path, replace: bool) -> bool:
-    """Rename `part` to `target`; False where the same is there already. Raises ReportError where another is."""
+    """Rename `part` to `target`; False if the same one already exists. Raises ReportError if another one does."""
     if target.exists():
         if _is_same(part, target):
             return False

@@ -1,7 +1,7 @@
-"""A publication checked: its checksums, its trials recomputed, and its page and facts built again from its archive.
+"""Check a publication: its checksums, its trials recomputed, and its page and facts rebuilt from its archive.
 
-A page is compared as a whole where this version of the reports built it. Of a page of another version the measured
-figures in its tables are compared, for its sentences may rightly be others.
+A page is compared as a whole if this version of the reports built it. For a page of another version only the figures in
+its tables are compared, because its sentences may differ.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from .publication import Publication
 
 PAGES = (export.MAIN[0], BLOCKS_PAGE)
 RULES = export.RULES.name
-# Facts of the trials themselves, in any version; the others are sentences, or names as a version writes them.
+# Facts of the trials that are the same in any version; the others are sentences, or names that versions may change.
 PLAIN = ("first_day", "last_day", "studies", "trials", "commits")
 GIVEN = ("name", "published_day", "marks", "authors", "given_title", "doi", "url", "schema_version")  # not computed
-SHOWN, BEFORE = 80, 30  # characters of a difference, and of these before it
-PIXEL_LEVELS, MOST_PIXELS = 64, 20  # of 255: rounding moves edges by less, a changed digit moves more pixels by more
+SHOWN, BEFORE = 80, 30  # characters shown of a difference, and of these before it
+PIXEL_LEVELS, MOST_PIXELS = 64, 20  # of 255: rounding changes less; a changed digit changes more pixels, and by more
 
 
 @dataclass
 class Verified:
-    """What was found in a publication, notes that do not count, and what was looked at."""
+    """Findings about a publication, notes that are not findings, and what was checked."""
 
     subject: str
     findings: list[str] = field(default_factory=list)
@@ -50,7 +50,7 @@ class Verified:
 
 
 def verify(folder: Path) -> Verified:
-    """Check the publication in `folder`. Raises OSError where its checksums cannot be read."""
+    """Check the publication in `folder`. Raises OSError if its checksums cannot be read."""
     seen = Verified(f"{folder}: {CHECKSUMS}", checksums.differences(folder))
     try:
         facts = publication.read(folder / publication.FILE)
@@ -69,14 +69,14 @@ def verify(folder: Path) -> Verified:
 
 @dataclass(frozen=True)
 class _Check:
-    folder: Path  # as it is named in findings
+    folder: Path  # as named in findings
     facts: Publication
     seen: Verified
 
     def run(self, stage: Path) -> None:
-        """Look at the results in `stage`. Raises ReportError."""
+        """Check the results in `stage`. Raises ReportError."""
         place = self.folder.resolve()
-        with chdir(stage):  # so that every path in the page is the archive's
+        with chdir(stage):  # makes every path in the page the archive's
             stored = load.everything(publish.RESULTS)
             self.seen.subject += f", {caveats.tally(stored)}"
             self._trials(stored)
@@ -114,8 +114,8 @@ class _Check:
                 self.seen.notes.append(f"{line}; another version of the reports built it, so this may be right")
 
     def _files(self, place: Path, built: Path) -> None:
-        """Compare every file with the one built again by the same version."""
-        named = {line.partition(": ")[0] for line in self.seen.findings}  # by their checksums
+        """Compare every file with the one rebuilt by the same version."""
+        named = {line.partition(": ")[0] for line in self.seen.findings}  # files that the checksums already report
         known = {ARCHIVE, CHECKSUMS} | {path.removeprefix(f"{self.folder}/") for path in named}
         made = {path.name for path in built.iterdir()} - known
         there = {path.name for path in place.iterdir()} - known
@@ -128,7 +128,7 @@ class _Check:
             self.seen.findings += [f"{self.folder / name}: {line}" for line in differs(place / name, built / name)]
 
     def _older(self, place: Path, built: Path) -> None:
-        """Compare what any version says alike: inputs, the headline in the page, and the tables of figures."""
+        """Compare what all versions have in common: inputs, the headline in the page, and the tables of figures."""
         inputs = _text_differs(place / publish.INPUTS, built / publish.INPUTS)
         self.seen.findings += [f"{self.folder / publish.INPUTS}: {line}" for line in inputs]
         for name in (name for name in PAGES if (place / name).is_file() and (built / name).is_file()):
@@ -147,14 +147,14 @@ class _Check:
 
 
 def _difference(was: Any, now: Any) -> str:
-    """The first item that differs."""
+    """Describe the first item that differs."""
     if isinstance(was, list) and isinstance(now, list):
         was, now = next(pair for pair in zip_longest(was, now, fillvalue="nothing") if pair[0] != pair[1])
     return _both(str(was), str(now))
 
 
 def _both(was: str, now: str) -> str:
-    """Both texts, from shortly before the first character that differs."""
+    """Quote both texts, from shortly before the first character that differs."""
     first = next((place for place, (a, b) in enumerate(zip(was, now, strict=False)) if a != b), min(len(was), len(now)))
     start = max(0, first - BEFORE)
     shown = [f"{'...' * bool(start)}{text[start : start + SHOWN]}{'...' * (len(text) > start + SHOWN)}"
@@ -176,7 +176,7 @@ def _text_differs(published: Path, built: Path) -> Iterator[str]:
 
 
 def _picture_differs(published: Path, built: Path) -> Iterator[str]:
-    """Yield a line where more pixels differ than rounding makes."""
+    """Yield a line if more pixels differ than rounding explains."""
     from PIL import Image, UnidentifiedImageError
 
     try:

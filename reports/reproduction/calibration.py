@@ -1,4 +1,4 @@
-"""The one setting known to give a published row: the runs that found it, made before this suite measured anything."""
+"""Show the one setting known to give a published row, and the earlier runs that found it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TIDY = ["row", "batch_size", "run"]
 
 
 def of_setting(section: Section, publication: Publication) -> Calibration | None:
-    """That of the publication where the section is of its setting."""
+    """Return the publication's calibration if the section has its setting, otherwise None."""
     calibration, condition = publication.calibration, section.condition
     same = (condition.task.workload, condition.task.dataset, condition.passes.epochs) == (
         publication.workload, publication.dataset, publication.epochs
@@ -31,7 +31,7 @@ def of_setting(section: Section, publication: Publication) -> Calibration | None
 
 
 def table(calibration: Calibration, ours: Reproduced) -> Table:
-    """The published row over those of the calibration; our values are in the sentences alone."""
+    """Build a table of the published row above those of the calibration; our values are only in the sentences."""
     metric = calibration.metric
     published = {size: value for (_, size), value in metric.published.items()}
     head = f"Published ({metric.series[0]}), {display_name(metric.framework)}"
@@ -55,7 +55,7 @@ def table(calibration: Calibration, ours: Reproduced) -> Table:
 
 
 def _runs(calibration: Calibration, optimizer: str, learning_rate: float) -> dict[int, list[float]]:
-    """{batch size: a value a seed}."""
+    """Collect {batch size: one value per seed}."""
     runs = calibration.runs
     runs = runs[(runs["optimizer"] == optimizer) & (runs["learning_rate"] == learning_rate)]
     return {int(str(size)): rows[calibration.metric.name].to_list() for size, rows in runs.groupby("batch_size")}
@@ -68,7 +68,7 @@ def _cell(runs: list[float]) -> Cell:
 
 
 def _measured(ours: Reproduced) -> list[str]:
-    """What this section found, apart from the calibration."""
+    """Describe what this section measured, separately from the calibration."""
     metric, first = ours.metric, ours.metric.from_size
     distances = [(name, away, sizes) for name, (away, sizes) in ours.distances().items()]
     repeats = max((point.n for point in ours.points.values()), default=0)

@@ -1,8 +1,8 @@
-"""What a claim says of values over batch sizes, tested by the rule of `order`.
+"""Test claims about values at several batch sizes, by the rule of `order`.
 
-Published figures are taken at their word: their interval is the value itself. Where a value has no interval (one
-repeat) nothing holds or fails: the claim is seen in this run, or not seen, or the values are too near to each other. A
-trend over four batch sizes or more is tested even so, for the sizes are its repeats.
+Published figures count as exact: their interval is the value itself. A value from one repeat has no interval, so its
+claim neither holds nor fails. Such a claim is seen in this run, not seen, or the values are too close to each other. A
+trend over four or more batch sizes is tested even so, because the sizes serve as repeats.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NEAR = f"one repeat, within {TIE_PERCENT:g} %"
 
 
 class Outcome(StrEnum):
-    """What a claim comes to on these results; the last two are of one repeat."""
+    """Result of testing a claim; the last two are for values from one repeat."""
 
     HOLDS = "holds"
     FAILS = "does not hold"
@@ -36,14 +36,14 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """`why`: the numbers behind the outcome, in words."""
+    """An outcome and `why`, the numbers that led to it, in words."""
 
     outcome: Outcome
     why: str
 
 
 def all_above(pairs: Sequence[tuple[Point, Point]], text: str, or_equal: bool = False) -> Verdict:
-    """Whether the first of each pair lies above the second."""
+    """Test if the first value of each pair is above the second."""
     orders = {order(a, b) for a, b in pairs} - ({Order.EQUAL} if or_equal else set())
     if orders & {Order.BELOW, Order.EQUAL}:
         return Verdict(Outcome.FAILS, text)
@@ -59,7 +59,7 @@ def all_above(pairs: Sequence[tuple[Point, Point]], text: str, or_equal: bool = 
 
 
 def extreme(values: Points, framework: str, others: Sequence[str], sizes: Sequence[int], highest: bool) -> Verdict:
-    """Whether a framework has the highest, or lowest, value of all at each of the batch sizes."""
+    """Test if a framework has the highest, or lowest, value of all at each of the batch sizes."""
     every = (framework, *others)
     missing = [size for size in sizes if any((name, size) not in values for name in every)]
     if missing or not others:
@@ -75,7 +75,7 @@ def extreme(values: Points, framework: str, others: Sequence[str], sizes: Sequen
 
 
 def rises(values: dict[int, Point]) -> Verdict:
-    """Whether values by batch size have a rank correlation with it of STRONG or more."""
+    """Test if values and batch sizes have a rank correlation of STRONG or more."""
     sizes, numbers = list(values), [point.value for point in values.values()]
     if len(sizes) < rank_correlation.FEWEST:
         return _few(values)
@@ -91,7 +91,7 @@ def rises(values: dict[int, Point]) -> Verdict:
 
 
 def is_flat(values: dict[int, Point]) -> Verdict:
-    """Whether the highest of the values by batch size is at most FLAT times the lowest."""
+    """Test if the highest value is at most FLAT times the lowest."""
     if len(values) < rank_correlation.FEWEST:
         return _few(values)
     points = values.values()
@@ -101,7 +101,7 @@ def is_flat(values: dict[int, Point]) -> Verdict:
 
 
 def jumps(values: dict[int, Point], before: int, after: int) -> Verdict:
-    """Whether the value at the second batch size is TWICE that at the first or more."""
+    """Test if the value at the second batch size is at least TWICE the value at the first."""
     if missing := _missing(values, (before, after)):
         return missing
     a, b = values[before], values[after]
@@ -110,8 +110,9 @@ def jumps(values: dict[int, Point], before: int, after: int) -> Verdict:
 
 
 def peaks(values: dict[int, Point], sizes: Sequence[int], neighbours: Sequence[int], unit: str) -> Verdict:
-    """Whether the highest value lies at one of these batch sizes. The sizes on either side must be there, or a peak
-    beyond the sizes that were run would pass for one here.
+    """Test if the highest value is at one of these batch sizes.
+
+    The neighbouring sizes must have values: otherwise a peak beyond the sizes that were run could look like one here.
     """
     inside, outside = [size for size in sizes if size in values], [size for size in values if size not in sizes]
     if missing := _missing(values, sorted((*neighbours, *(() if inside else sizes)))):
@@ -121,7 +122,7 @@ def peaks(values: dict[int, Point], sizes: Sequence[int], neighbours: Sequence[i
     ahead = all_above([(values[best], values[size]) for size in outside], text)
     if ahead.outcome not in (Outcome.FAILS, Outcome.UNSEEN):
         return ahead
-    if len(inside) == len(sizes):  # or the size that was not run might be higher
+    if len(inside) == len(sizes):  # otherwise the size that was not run might be higher
         beaten = [all_above([(values[size], values[mine]) for mine in inside], text).outcome for size in outside]
         if Outcome.HOLDS in beaten:
             return Verdict(Outcome.FAILS, text)
@@ -131,7 +132,7 @@ def peaks(values: dict[int, Point], sizes: Sequence[int], neighbours: Sequence[i
 
 
 def falls(values: dict[int, Point], sizes: Sequence[int], unit: str) -> Verdict:
-    """Whether the values at these batch sizes get smaller from each to the next."""
+    """Test if the values decrease from each of these batch sizes to the next."""
     if missing := _missing(values, sizes):
         return missing
     text = ", ".join(f"{values[size].value:.2f} {unit} at {size}" for size in sizes)
@@ -139,18 +140,19 @@ def falls(values: dict[int, Point], sizes: Sequence[int], unit: str) -> Verdict:
 
 
 def gains_nothing(shift: Point, within: float, unit: str) -> Verdict:
-    """Whether a mean difference is `within` at most."""
+    """Test if a mean difference is `within` at most."""
     return _between([shift], -math.inf, within, f"mean difference {_signed(shift, unit)}")
 
 
 def same(shift: Point, within: float, unit: str) -> Verdict:
-    """Whether a mean difference is `within` at most, in either direction."""
+    """Test if a mean difference is `within` at most, in either direction."""
     return _between([shift], -within, within, f"mean difference {_signed(shift, unit)}")
 
 
 def is_times(pairs: Sequence[tuple[Point, Point]], factor: float, within: float) -> Verdict:
-    """Whether the first of each pair is `factor` times the second, give or take the part `within` of it; of none of it
-    (0 times), that part of the second.
+    """Test if the first value of each pair is `factor` times the second.
+
+    The ratio may differ by the share `within` of the factor. For a factor of 0 it may be at most `within`.
     """
     if any(b.value <= 0 for _, b in pairs):
         return Verdict(Outcome.UNTOLD, "a value is 0: nothing is so many times it")
@@ -163,11 +165,11 @@ def is_times(pairs: Sequence[tuple[Point, Point]], factor: float, within: float)
 def mean_difference(
     pairs: Sequence[tuple[Mapping[int, float], Mapping[int, float]]], least_spread: float
 ) -> Point | None:
-    """Of {repeat: value} of a first side minus that of a second one, over the pairs, of the repeats that all of them
-    have; None without one.
+    """Mean difference, first side minus second, over the pairs and the repeats that all of them have.
 
-    Repeats of one run have seeds in common, so what a seed does to both sides falls out: the interval is that of the
-    repeats' means, no narrower than `least_spread` in the difference of one would give.
+    Each side is {repeat: value}. Returns None if no repeat is common. Repeats of one run share their seeds, so a seed's
+    effect on both sides cancels. The interval is that of the repeats' means. It is at least as wide as a spread of
+    `least_spread` per difference would give.
     """
     common = sorted(set.intersection(*({*side} for pair in pairs for side in pair)))
     means = [math.fsum(a[repeat] - b[repeat] for a, b in pairs) / len(pairs) for repeat in common]
@@ -184,7 +186,7 @@ def _signed(point: Point, unit: str) -> str:
 
 
 def _between(points: Sequence[Point], low: float, high: float, text: str) -> Verdict:
-    """Whether all lie between the two, by their intervals."""
+    """Test if all values lie between the two bounds, by their intervals."""
     if not all(point.sure for point in points):
         seen = all(low <= point.value <= high for point in points)
         return Verdict(Outcome.SEEN if seen else Outcome.UNSEEN, f"one repeat; {text}")

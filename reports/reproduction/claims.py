@@ -1,6 +1,6 @@
-"""Each claim of the published prose that figures can test: on its own figures, table and chart, and on ours.
+"""Test each published claim that figures can test: on its own figures (table and chart) and on ours.
 
-Published figures are taken at their word, ours with intervals.
+Published figures count as exact, ours have intervals.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ TIDY = [
 
 @dataclass(frozen=True)
 class Tested:
-    """A claim of a framework; `published` {series: what its figures come to, None where there are none}."""
+    """A claim about a framework, tested.
+
+    `published` is {series: verdict on its figures, None if it has none}.
+    """
 
     claim: Claim
     framework: str
@@ -40,32 +43,32 @@ class Tested:
 
     @property
     def text(self) -> str:
-        """As a table says it."""
+        """Claim as shown in a table."""
         return self.claim.text.format(framework=display_name(self.framework))
 
     @property
     def verdicts(self) -> dict[str, Verdict | None]:
-        """{where: verdict}, of the published series and then of ours."""
+        """Verdicts {where: verdict}: the published series first, then ours."""
         return {**self.published, MEASURED: self.measured}
 
     @property
     def why(self) -> str:
-        """Of each verdict that there is."""
+        """Reasons for all verdicts, joined."""
         return "; ".join(f"{where}: {verdict.why}" for where, verdict in self.verdicts.items() if verdict)
 
     @property
     def outcomes(self) -> list[str | None]:
-        """Of `verdicts`."""
+        """Outcomes of `verdicts`, in their order."""
         return [str(verdict.outcome) if verdict else None for verdict in self.verdicts.values()]
 
     @property
     def whys(self) -> list[str | None]:
-        """Of `verdicts`."""
+        """Reasons for `verdicts`, in their order."""
         return [verdict.why if verdict else None for verdict in self.verdicts.values()]
 
 
 def tested(claimed: Sequence[Claim], ours: Mapping[Metric, Reproduced]) -> list[Tested]:
-    """`ours` are those of every metric."""
+    """Test the claims; `ours` holds our values of every metric."""
     return [
         Tested(
             claim,
@@ -78,14 +81,17 @@ def tested(claimed: Sequence[Claim], ours: Mapping[Metric, Reproduced]) -> list[
 
 
 def of_section(section: Section, publication: Publication) -> tuple[list[Tested], Mapping[Metric, Reproduced]]:
-    """Those of the metrics by which this section stands, and what it measured of every metric."""
+    """Test the claims about metrics that match this section's conditions.
+
+    Also returns what the section measured of every metric.
+    """
     ours = {metric: Reproduced(section, publication, metric) for metric in publication.metrics}
     here = [claim for claim in publication.own_claims if not claim.metric.other_conditions(section.condition)]
     return tested(here, ours), ours
 
 
 def table(every: Sequence[Tested], publication: Publication, ours: Mapping[Metric, Reproduced]) -> Table:
-    """Of one section."""
+    """Build the table of tested claims of one section."""
     rows = [(Cell(t.text), *(Cell(told or DASH) for told in t.outcomes), Cell(t.why)) for t in every]
     tidy = [(t.text, t.claim.metric.name, t.framework, *t.outcomes, *t.whys) for t in every]
     bounds = {
@@ -109,7 +115,7 @@ def table(every: Sequence[Tested], publication: Publication, ours: Mapping[Metri
 
 
 def notes(publication: Publication, ours: Iterable[Reproduced]) -> list[str]:
-    """What must be known of its claims, and on what else than the published task they were tested."""
+    """Notes on the claims, and on tasks tested in place of the published one."""
     tasks = {each.section.condition.task for each in ours}
     names = {(task.workload, task.dataset): task for task in tasks if publication.is_stand_in(task)}
     stand_in = [say(WORDING, "stand_in", workload=workload, dataset=dataset) for workload, dataset in names]
@@ -117,7 +123,7 @@ def notes(publication: Publication, ours: Iterable[Reproduced]) -> list[str]:
 
 
 def _by_framework(claimed: Sequence[Claim], ours: Mapping[Metric, Reproduced]) -> list[tuple[Claim, str]]:
-    """In the order of the table: those of certain frameworks, then those of each that was measured."""
+    """List (claim, framework) in table order: claims about named frameworks, then claims about each measured one."""
     named = [(claim, framework) for claim in claimed for framework in claim.frameworks]
     of_all = [claim for claim in claimed if not claim.frameworks]
     published = {claim.metric.framework for claim in of_all} - {""}
@@ -126,7 +132,7 @@ def _by_framework(claimed: Sequence[Claim], ours: Mapping[Metric, Reproduced]) -
 
 
 def _of_published(claim: Claim, framework: str, series: str) -> Verdict | None:
-    """None where that series has no such figures."""
+    """Test a claim on a published series; None if that series has no such figures."""
     values = claim.metric.values.get(series)
     if values is None or claim.metric.framework not in ("", framework):
         return None
@@ -142,7 +148,7 @@ def _of_ours(claim: Claim, framework: str, ours: Reproduced) -> Verdict:
 
 
 def verdict(claim: Claim, framework: str, points: Mapping[Place, Point]) -> Verdict:
-    """On these values of all frameworks."""
+    """Test a claim on these values of all frameworks."""
     values = {size: points[name, size] for name, size in sorted(points) if name == framework}
     sizes, unit = claim.sizes, claim.metric.quantity.unit
     match claim.test:

@@ -1,7 +1,7 @@
-"""Claims that hold two series of a study against each other, over all sections of a report: SGD against Adam, one
-thread against all, memory against parameters.
+"""Test claims that compare two series of a study, over all sections of a report.
 
-Two sections are held against each other where they are alike in all but the settings by which the claim names them.
+Examples: SGD and Adam, one thread and all, memory and parameters. Two sections are compared if they differ only in the
+settings by which the claim names them.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ TIDY = [
     "claim", "quantity", "against", "framework", "sections", "published", "measured", "why_published", "why_measured",
 ]  # fmt: skip
 
-Pairs = Mapping[tuple[int, int], tuple[Point, Point]]  # {batch sizes: values}, of a claim's first and second side
+Pairs = Mapping[tuple[int, int], tuple[Point, Point]]  # {batch sizes: values of a claim's first and second side}
 
 
 @dataclass(frozen=True)
 class Sides:
-    """What was measured of a claim's metric and of the one it is held against; `numbers` of their sections. Of two
-    kinds of device each has an installation of its own.
+    """Measured values of a claim's metric and of the metric it is compared with.
+
+    `numbers` are those of their sections. With two kinds of device, each kind has its own installation.
     """
 
     a: Reproduced
@@ -48,7 +49,7 @@ class Sides:
 
     @property
     def frameworks(self) -> list[str]:
-        """Those that stand on both sides in the same software."""
+        """Frameworks with values on both sides in the same software."""
         of_a, of_b = (side.section.software for side in (self.a, self.b))
         measured = {*frameworks(self.a.points)} & {*frameworks(self.b.points)}
         return ordered(name for name in measured if self.of_two_devices or of_a[name] == of_b[name])
@@ -56,13 +57,13 @@ class Sides:
 
 @dataclass(frozen=True)
 class Across(Tested):
-    """`numbers` of the two sections, none where nothing was measured."""
+    """A tested claim with `numbers` of its two sections, none if nothing was measured."""
 
     numbers: tuple[int, ...]
 
 
 def of_sections(sections: Sequence[Section]) -> list[Table]:
-    """A table for each publication that has such claims and that some section is held against."""
+    """Build a table for each publication that has such claims and fits a section."""
     made = [(*each, told) for each in _held(sections).items() if (told := _tested(*each))]
     return [
         table(publication, held, told, NAME if len(made) == 1 else f"{NAME}-{publication.name}")
@@ -71,7 +72,7 @@ def of_sections(sections: Sequence[Section]) -> list[Table]:
 
 
 def tested(sections: Sequence[Section]) -> Iterator[tuple[Publication, Tested]]:
-    """Every claim that is held against these sections: of each by itself, then those across them."""
+    """Yield every claim tested on these sections: those of each section, then those across sections."""
     for publication, held in _held(sections).items():
         for section in held.values():
             yield from ((publication, each) for each in claims.of_section(section, publication)[0])
@@ -79,7 +80,7 @@ def tested(sections: Sequence[Section]) -> Iterator[tuple[Publication, Tested]]:
 
 
 def headline(sections: Sequence[Section]) -> tuple[str, str] | None:
-    """(what the claims come to, the quantity that they are about); None where a report has no such claims."""
+    """Return (outcomes of the claims in words, the quantity they are about); None without such claims."""
     told = _measured(sections)
     if not told:
         return None
@@ -89,7 +90,7 @@ def headline(sections: Sequence[Section]) -> tuple[str, str] | None:
 
 
 def finding(sections: Sequence[Section]) -> str:
-    """The same of each framework; "" where a report has no such claims."""
+    """Summarise the outcomes per framework; "" if a report has no such claims."""
     by_framework: dict[str, list[Across]] = {}
     for each in _measured(sections):
         by_framework.setdefault(each.framework, []).append(each)
@@ -100,19 +101,19 @@ def finding(sections: Sequence[Section]) -> str:
 
 
 def _measured(sections: Sequence[Section]) -> list[Across]:
-    """Of every publication those claims of which both sides were run."""
+    """Claims of every publication for which both sides were run."""
     every = (each for publication, held in _held(sections).items() for each in _tested(publication, held))
     return [each for each in every if each.numbers]
 
 
 def _outcomes(told: Sequence[Across]) -> dict[str, int]:
-    """{outcome: how many}, in the order of Outcome."""
+    """Count {outcome: how many}, in the order of Outcome."""
     counts = Counter(each.measured.outcome for each in told)
     return {str(outcome): counts[outcome] for outcome in Outcome if counts[outcome]}
 
 
 def _held(sections: Sequence[Section]) -> dict[Publication, dict[int, Section]]:
-    """{publication: {number: section}} of those that fit."""
+    """Map {publication: {number: section}}, for the sections that fit."""
     held: dict[Publication, dict[int, Section]] = {}
     for number, section in enumerate(sections, start=1):
         for publication in beside(section) if section.results else ():
@@ -121,7 +122,7 @@ def _held(sections: Sequence[Section]) -> dict[Publication, dict[int, Section]]:
 
 
 def _tested(publication: Publication, held: dict[int, Section]) -> list[Across]:
-    """Those of which something is known: published figures, or both sides run."""
+    """Tested claims with published figures, or with both sides run."""
     every = (
         Across(
             claim,
@@ -137,7 +138,7 @@ def _tested(publication: Publication, held: dict[int, Section]) -> list[Across]:
 
 
 def table(publication: Publication, held: dict[int, Section], told: Sequence[Across], name: str = NAME) -> Table:
-    """`held` are sections by their number; `told` are the claims that they tell something of."""
+    """Build the table; `held` are sections by their number, `told` the claims tested on them."""
     rows, tidy = [], []
     untold = len(publication.claims_across) - len({each.claim.text for each in told})
     for each in told:
@@ -166,8 +167,9 @@ def table(publication: Publication, held: dict[int, Section], told: Sequence[Acr
 
 
 def _rows(claim: Claim, publication: Publication, held: dict[int, Section]) -> Iterator[tuple[str, Sides | None]]:
-    """(framework, what was measured): of each pair of sections each framework in both, and the one it is published for,
-    without any where that was not measured.
+    """Yield (framework, what was measured), for each pair of sections and each framework in both.
+
+    The framework that the figures were published for is included even if it was not measured, with None.
     """
     told = set()
     for sides in _sides(claim, publication, held):
@@ -196,7 +198,7 @@ def _sides(claim: Claim, publication: Publication, held: dict[int, Section]) -> 
 
 
 def _of_published(claim: Claim, framework: str) -> Verdict | None:
-    """None where one of both sides has no such figures."""
+    """Test a claim on published figures; None if either side has none."""
     assert claim.against
     of_a, of_b = (
         {place: Point(value, value, value, 0) for place, value in metric.published.items() if place[0] == framework}
@@ -206,7 +208,7 @@ def _of_published(claim: Claim, framework: str) -> Verdict | None:
 
 
 def _exact(pairs: Pairs) -> Point:
-    """Of figures that are taken at their word."""
+    """Mean difference of figures that count as exact."""
     mean = math.fsum(a.value - b.value for a, b in pairs.values()) / len(pairs)
     return Point(mean, mean, mean, 0)
 
@@ -227,7 +229,7 @@ def _of_ours(claim: Claim, framework: str, sides: Sides | None) -> Verdict:
 def verdict(
     claim: Claim, framework: str, a: Points, b: Points, difference: Callable[[Pairs], Point | None] = _exact
 ) -> Verdict:
-    """On these values of both sides; `difference` is the mean one over all pairs."""
+    """Test a claim on these values of both sides; `difference` gives the mean difference over all pairs."""
     missing = [_at(x, y) for x, y in claim.pairs if (framework, x) not in a or (framework, y) not in b]
     if missing:
         return Verdict(Outcome.UNTOLD, f"no value of both sides at {listed(missing)}")

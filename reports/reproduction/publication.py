@@ -1,4 +1,4 @@
-"""What others published: folders of data, found by their place; publications/README.md says what such a folder is."""
+"""Read what others published from folders of data; publications/README.md describes such a folder."""
 
 from __future__ import annotations
 
@@ -24,85 +24,87 @@ PUBLICATIONS = Path(__file__).parent / "publications"
 DEFINITION, FIGURES, CALIBRATION = "publication.toml", "figures.csv", "calibration.csv"
 TABLE, CHART = SERIES = ("table", "chart")  # a chart is digitised
 TESTS = ("highest", "lowest", "rises", "flat", "jumps", "peaks", "falls")  # of claims
-TESTS_AGAINST = ("above", "no-gain", "same", "times")  # of claims that hold a metric against another
+TESTS_AGAINST = ("above", "no-gain", "same", "times")  # of claims that compare two metrics
 
 
 @dataclass(frozen=True, eq=False)
 class Metric:
-    """A published figure, the first of our quantity, which a CPU may have another one in the place of."""
+    """A published figure: the first figure of our quantity; on a CPU another figure may replace it."""
 
     name: str  # in figures.csv
     quantity: Quantity
     values: Mapping[str, Mapping[Place, float]]  # {series: {(framework, batch size): value}}
-    framework: str = ""  # the one it is published for, if for one: every framework is held against it
-    conditions: Mapping[str, Any] = field(default_factory=dict)  # {key of a study: value}, where it was made
+    framework: str = ""  # the framework it was published for; if set, every framework is compared with it
+    conditions: Mapping[str, Any] = field(default_factory=dict)  # {key of a study: value}, how it was measured
     but: Mapping[str, Any] = field(default_factory=dict)  # {key of a study: the value that it must not have}
     digitised_to: float = 0.0
-    table_decimals: int | None = None  # None: as the quantity has them
-    note: str = ""  # above the table, where ours is the same quantity
+    table_decimals: int | None = None  # None: as many as the quantity has
+    note: str = ""  # above the table, if our quantity is the same
     caption: str = ""  # of the chart
-    finding: str = ""  # what the summary calls its row; empty: it has no place there
-    title: str = ""  # of its table, where its label does not tell it from another of the quantity
-    from_size: int = 0  # the batch size from which on the summary and the calibration compare
+    finding: str = ""  # name of its row in the summary; empty: it has no row there
+    title: str = ""  # of its table, if its label is not unique for its quantity
+    from_size: int = 0  # the smallest batch size that the summary and the calibration compare
 
     @property
     def series(self) -> list[str]:
-        """Those of SERIES that have it, the one to compare with first; none of a figure that nobody published."""
+        """Series that have it, the one to compare with first; empty for a figure that was never published."""
         return sorted(self.values, key=SERIES.index)
 
     @property
     def published(self) -> Mapping[Place, float]:
-        """The values of the first series."""
+        """Values of the first series."""
         return self.values[self.series[0]] if self.series else {}
 
     @property
     def label(self) -> str:
-        """As an axis names it."""
+        """Label of its axis."""
         return self.quantity.figures[0].label
 
     @property
     def unit(self) -> str:
-        """That of a difference."""
+        """Unit of a difference."""
         return "points" if self.quantity.unit == "%" else self.quantity.unit
 
     @property
     def decimals(self) -> int:
-        """Behind the point; 0 where the quantity leaves it open."""
+        """Number of decimal places; 0 where the quantity leaves it open."""
         return self.quantity.decimals or 0
 
     @property
     def tolerance(self) -> float:
-        """How far the same cell of table and chart may differ."""
+        """Largest difference allowed between table and chart in the same cell."""
         return 2 * self.digitised_to
 
     @cached_property
     def contradicted(self) -> set[Place]:
-        """Where table and chart differ by more than the tolerance."""
+        """Cells in which table and chart differ by more than the tolerance."""
         table, chart = (self.values.get(series, {}) for series in SERIES)
         return {place for place in table.keys() & chart.keys() if abs(table[place] - chart[place]) > self.tolerance}
 
     def other_conditions(self, condition: Condition) -> list[str]:
-        """What of `condition` is not as it was published."""
+        """List the settings of `condition` that differ from those of the publication."""
         others = selection.others(condition, self.conditions) | selection.alike_in(condition, self.but)
         return [f"other {key.replace('_', ' ')}, {value}" for key, value in others.items()]
 
     @property
     def selectors(self) -> set[str]:
-        """The settings by which it stands."""
+        """Settings that the sections with this metric are chosen by."""
         return {*self.conditions, *self.but}
 
     def source(self, framework: str) -> str:
-        """Whose published figure this framework is held against."""
+        """Return the framework whose published figure `framework` is compared with."""
         return self.framework or framework
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What the prose says of a metric. `text` names the {framework}; `test` is one of TESTS, at the batch `sizes` and,
-    for a peak, those beside it; without `frameworks` it is made of every one that was measured.
+    """A claim of the publication's text about a metric. `text` names the {framework}; `test` is one of TESTS, at the
+    batch `sizes`. A peak also has `neighbours`, the sizes next to those. Without `frameworks` the claim is about every
+    framework that was measured.
 
-    One of TESTS_AGAINST holds it `against` another metric, size by size: that one's are `against_sizes`, the same where
-    there are none. `within` is a difference in the quantity's unit, of `times` a part of the `factor`.
+    A test in TESTS_AGAINST compares the metric with a second one, `against`, size by size. The second metric's sizes
+    are `against_sizes`, or the same sizes where there are none. `within` is a difference in the quantity's unit; for
+    `times` it is a share of the `factor`.
     """
 
     text: str
@@ -118,7 +120,7 @@ class Claim:
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """(a batch size, the one that it is held against)."""
+        """Pairs (batch size, the batch size it is compared with)."""
         return list(zip(self.sizes, self.against_sizes or self.sizes, strict=True))
 
 
@@ -126,8 +128,8 @@ class Claim:
 class Calibration:
     """A setting that gives the published row of a metric, found before this suite measured anything.
 
-    `runs`, from calibration.csv: optimizer, learning_rate, batch_size, run and the metric, a row a run; `rows` are
-    those to show. The sentences are plain text.
+    `runs` come from calibration.csv: optimizer, learning_rate, batch_size, run and the metric, one row per run. `rows`
+    are those to show. The sentences are plain text.
     """
 
     metric: Metric
@@ -144,11 +146,13 @@ class Calibration:
 
 @dataclass(frozen=True, eq=False)
 class Publication:
-    """`workload` and `dataset` are those of the best evidence where the publication names neither; `device` is a part
-    of its GPU's name, "" where none is named. Sentences are plain text; `caption` names {software} and {guess}, which
-    names our {dataset}. `stand_in`: {"workload": ..., "dataset": ...} that claims are tested on, too, though its
-    figures are others. `studies`: names of those that test its claims, whatever they train: it has no `workload` and
-    `dataset`, and nothing else that only figures need.
+    """A publication: its figures, claims and sentences. `workload` and `dataset` are those with the best evidence if
+    the publication names neither. `device` is part of its GPU's name, "" if it names none. Sentences are plain text;
+    `caption` names {software} and {guess}, which names our {dataset}.
+
+    `stand_in`: {"workload": ..., "dataset": ...}, another task on which its claims are tested as well, although its
+    figures differ. `studies`: names of studies that test its claims, whatever they train. Such a publication has no
+    `workload`, no `dataset`, and none of the keys that only figures need.
     """
 
     name: str
@@ -159,11 +163,11 @@ class Publication:
     workload: str = ""
     dataset: str = ""
     epochs: int = 0
-    unknown: str = ""  # what the cause of a difference may also be
-    caveat: str = ""  # what a comparison rests on
+    unknown: str = ""  # another possible cause of a difference
+    caveat: str = ""  # what a comparison assumes
     caption: str = ""  # of a chart
     versions: Mapping[str, str] = field(default_factory=dict)  # {framework: its version}
-    guess: str = ""  # said of other data than `dataset`
+    guess: str = ""  # a note for data other than `dataset`
     claims: tuple[Claim, ...] = ()
     claims_note: str = ""  # below the table of the claims
     calibration: Calibration | None = None
@@ -171,7 +175,7 @@ class Publication:
     studies: tuple[str, ...] = ()
 
     def fits(self, section: Section) -> bool:
-        """Whether its claims may be held against a section: by its study where it names any, else by its task."""
+        """True if its claims apply to a section: matched by study where it names any, otherwise by task."""
         if self.studies:
             return any(result.spec.study in self.studies for result in section.results)
         task = section.condition.task
@@ -179,32 +183,35 @@ class Publication:
 
     @property
     def own_claims(self) -> tuple[Claim, ...]:
-        """Those of one metric, which a section tells by itself."""
+        """Claims about one metric, which a single section can test."""
         return tuple(claim for claim in self.claims if claim.against is None)
 
     @property
     def claims_across(self) -> tuple[Claim, ...]:
-        """Those that hold two metrics against each other."""
+        """Claims that compare two metrics."""
         return tuple(claim for claim in self.claims if claim.against is not None)
 
     def is_stand_in(self, task: Task) -> bool:
-        """Whether a task is the one that stands for the published one."""
+        """True if `task` is the one used in place of the published task."""
         return self.stand_in == {"workload": task.workload, "dataset": task.dataset}
 
 
 @cache
 def publications() -> tuple[Publication, ...]:
-    """By name."""
+    """List all publications, by name."""
     return tuple(read(path.parent) for path in sorted(PUBLICATIONS.glob(f"*/{DEFINITION}")))
 
 
 def beside(section: Section) -> tuple[Publication, ...]:
-    """Those that the section fits, and those asked for by name."""
+    """Publications that the section fits, and those asked for by name."""
     return tuple(each for each in publications() if each.name in section.beside or each.fits(section))
 
 
 def read(folder: Path) -> Publication:
-    """Raises ValueError, with the file, for a definition that cannot be read or does not fit its figures."""
+    """Read one publication.
+
+    Raises ValueError, with the file, if its definition cannot be read or does not fit its figures.
+    """
     path = folder / DEFINITION
     try:
         return _publication(folder, tomllib.loads(path.read_text(encoding="utf-8")))
@@ -257,7 +264,7 @@ def _claim(data: dict[str, Any], metrics: Mapping[str, Metric]) -> Claim:
 
 
 def _values(folder: Path) -> dict[str, dict[str, dict[Place, float]]]:
-    """{metric: {series: {(framework, batch size): value}}}."""
+    """Read {metric: {series: {(framework, batch size): value}}}."""
     values: dict[str, dict[str, dict[Place, float]]] = {}
     if not (folder / FIGURES).exists():
         return values

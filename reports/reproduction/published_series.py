@@ -1,4 +1,4 @@
-"""The published figures as series of a chart, to stand behind ours, and what its caption says of them."""
+"""Build series of published figures, drawn behind ours in a chart, and the caption's sentences on them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KINDS = {TABLE: Kind.PUBLISHED_TABLE, CHART: Kind.PUBLISHED_CHART}
 def behind(
     quantity: Quantity, condition: Condition, measured: Sequence[str], published: Sequence[Publication]
 ) -> tuple[list[Series], list[str]]:
-    """(series, sentences of the caption) of the very same quantity and network; `measured` are frameworks."""
+    """Return (series, sentences of the caption) for the same quantity and network; `measured` are frameworks."""
     series: list[Series] = []
     sentences: list[str] = []
     for publication in published:
@@ -32,8 +32,9 @@ def behind(
 
 
 def _series(metric: Metric, measured: Sequence[str]) -> list[Series]:
-    """Of the table, and of the chart where it contradicts the table; of the frameworks measured, or of the one that the
-    metric was published for, which stands behind all.
+    """Build the series of the table, and of the chart if it contradicts the table.
+
+    They are of the measured frameworks, or of the one that the metric was published for.
     """
     wanted = [metric.framework] if metric.framework else measured
     series = []

@@ -1,4 +1,4 @@
-"""Published beside measured: for each published metric a table with batch sizes as columns, and verdicts below it.
+"""Build a table of published and measured values for each published metric, by batch size, with verdicts below it.
 
 A framework has a line for each series, one for ours and one for each difference (measured minus published).
 """
@@ -39,7 +39,7 @@ NOT_RUN: Mapping[str, Any] = {
 
 
 def of_section(section: Section) -> tuple[list[Table], list[str]]:
-    """(tables, the lines that say why there are none)."""
+    """Build the tables; returns (tables, lines that say why there are none)."""
     comparable = beside(section)
     if not comparable:
         return [], []
@@ -53,7 +53,9 @@ def of_section(section: Section) -> tuple[list[Table], list[str]]:
 
 
 def of_publication(section: Section, publication: Publication) -> list[Table]:
-    """One for each published metric of the section's conditions, their claims, and the calibration of its setting."""
+    """Build a table for each published metric of the section's conditions, their claims, and the setting's
+    calibration.
+    """
     claimed, ours = claims.of_section(section, publication)
     here = {metric: each for metric, each in ours.items() if not metric.other_conditions(section.condition)}
     named = [metric.quantity for metric in here if metric.series]
@@ -68,7 +70,7 @@ def of_publication(section: Section, publication: Publication) -> list[Table]:
 
 
 def table(ours: Reproduced, name: str) -> Table:
-    """Of one metric, "published-NAME"."""
+    """Build the table of one metric, named "published-NAME"."""
     metric, differences = ours.metric, _differences(ours)
     sizes = sorted({row["batch_size"] for row in differences})
     names = ordered(row["framework"] for row in differences)
@@ -89,7 +91,9 @@ def table(ours: Reproduced, name: str) -> Table:
 def _rows(
     framework: str, ours: Reproduced, differences: list[dict[str, Any]], sizes: list[int]
 ) -> Iterator[tuple[str, list[Cell]]]:
-    """Published, measured, differences; both series where they contradict kind other anywhere for this framework."""
+    """Yield published, measured and differences; both series if they contradict each other anywhere for
+    this framework.
+    """
     metric, name, source = ours.metric, display_name(framework), ours.metric.source(framework)
     apart = source in frameworks(metric.contradicted)
     series = metric.series[: 2 if apart else 1] if source in frameworks(metric.published) else []
@@ -129,7 +133,7 @@ def _difference(row: Mapping[Any, Any], decimals: int) -> Cell:
 
 
 def _differences(ours: Reproduced) -> list[dict[str, Any]]:
-    """TIDY: a row a framework, batch size and series, with the published series beside each other in every row."""
+    """List rows of TIDY: per framework, batch size and series, with the published series side by side in every row."""
     metric, rows = ours.metric, []
     places = {*metric.published, *ours.cells}
     for framework, size in itertools.product(frameworks(places), sorted({size for _, size in places})):
@@ -164,7 +168,7 @@ def _differences(ours: Reproduced) -> list[dict[str, Any]]:
 
 
 def _reason(published: float, cell: Mapping[str, Any], ours: Reproduced) -> str:
-    """Why there is no difference; "" where there is one."""
+    """Say why there is no difference; "" if there is one."""
     if math.isnan(published):
         return NOT_PUBLISHED
     if not cell["n"]:

@@ -1,4 +1,4 @@
-"""Rank correlation: whether two rows of numbers rise and fall together."""
+"""Compute rank correlations: do two rows of numbers rise and fall together?"""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 import pandas as pd
 
 FEWEST, ALPHA = 4, 0.05
-RESAMPLES, SEED = 9999, 0  # up to seven pairs all orders are tried, beyond that so many drawn ones
+RESAMPLES, SEED = 9999, 0  # for up to seven pairs all orders are tried, for more this many random ones
 
 
 @dataclass(frozen=True)
 class Correlation:
-    """Spearman's rho, the number of pairs, and how often chance alone gives as much; NaN where one row is constant."""
+    """Spearman's rho, the number of pairs, and the probability of as much by chance; NaN if one row is constant."""
 
     rho: float
     n: int
@@ -27,22 +27,25 @@ class Correlation:
 
 
 def rho(x: Sequence[float], y: Sequence[float]) -> float:
-    """Without the import of scipy. NaN where one of them is constant."""
+    """Compute rho without importing scipy. NaN if one of them is constant."""
     return float(pd.DataFrame({"x": list(x), "y": list(y)}).corr(method="spearman").to_numpy()[0, 1])
 
 
 def correlation(x: Sequence[float], y: Sequence[float]) -> Correlation:
-    """p is two-sided and by permutation, as scipy advises for few pairs: its formula gives 0 for four in order."""
+    """Compute the correlation; p is two-sided.
+
+    p is by permutation, as scipy advises for few pairs: its formula gives 0 for four in order.
+    """
     coefficient = rho(x, y)
     if math.isnan(coefficient):
         return Correlation(math.nan, len(x), math.nan)
-    # Here, not above: its import takes longer than all tables.
+    # Imported here because the import takes longer than all tables.
     from scipy import stats  # type: ignore[import-untyped]
 
     ranks_x, ranks_y = stats.rankdata(x), stats.rankdata(y)
 
     def statistic(permuted: Any, axis: int) -> Any:
-        return (permuted * ranks_y).sum(axis=axis)  # mean and spread of ranks are fixed: this orders as rho does
+        return (permuted * ranks_y).sum(axis=axis)  # mean and spread of ranks are fixed, so this orders as rho does
 
     tested = stats.permutation_test(
         (ranks_x,), statistic, permutation_type="pairings", vectorized=True, n_resamples=RESAMPLES, rng=SEED

@@ -1,4 +1,4 @@
-"""A published metric and what a section measured of it: our values, and what keeps the two from being compared."""
+"""Compare a published metric with what a section measured: our values, and what prevents a comparison."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Repeats = Mapping[Place, Mapping[int, float]]  # {(framework, batch size): {repe
 
 @dataclass(frozen=True)
 class Reproduced:
-    """What `section` measured of `metric`, one of the publication's."""
+    """Values that `section` measured of `metric`, one of the publication's metrics."""
 
     section: Section
     publication: Publication
@@ -33,18 +33,18 @@ class Reproduced:
 
     @property
     def same(self) -> bool:
-        """Whether our figure on this section's device is the published one, not the one in its place."""
+        """True if our figure on this section's device is the published one, not a replacement for it."""
         return self.metric.quantity.figure(self.section.condition) is self.metric.quantity.figures[0]
 
     @property
     def label(self) -> str:
-        """What we measured: "CPU usage" where the published one is GPU usage."""
+        """Label of what we measured: "CPU usage" where the published figure is GPU usage."""
         spec = self.metric.quantity.figure(self.section.condition)
         return spec.label if spec else self.metric.label
 
     @property
     def obstacles(self) -> tuple[str, ...]:
-        """Why no verdict may be passed; empty where one may."""
+        """Reasons why no verdict is possible; empty if one is."""
         task, epochs, published = self.section.condition.task, self.section.condition.passes.epochs, self.publication
         learnt = self.metric.quantity.figures[0].learnt
         reasons = {
@@ -58,7 +58,7 @@ class Reproduced:
 
     @property
     def obstacles_of_claims(self) -> tuple[str, ...]:
-        """The same of a claim, which what stands for the published task tells, too: it names no figure."""
+        """Reasons why no claim can be tested; a stand-in task is accepted here because a claim needs no figure."""
         task, published = self.section.condition.task, self.publication
         if not published.is_stand_in(task):
             return self.obstacles
@@ -68,18 +68,20 @@ class Reproduced:
 
     @property
     def cells(self) -> Mapping[Place, Mapping[str, Any]]:
-        """Ours, those of `tables`."""
+        """Our cells, from `tables`."""
         return tables.by_place(self.section, self.metric.quantity)
 
     @property
     def most(self) -> int:
-        """The largest number of repeats behind a cell."""
+        """Largest number of repeats in a cell."""
         return max(int(cell["n"]) for cell in self.cells.values())
 
     @cached_property
     def points(self) -> Points:
-        """Of our cells that have a value. Parts of the memory are asked once for all repeats: what a framework counts
-        is exact, and of what is worked out from peaks one value says nothing of its spread.
+        """Points of our cells that have a value.
+
+        Parts of the memory are asked for once for all repeats. What a framework counts is exact. A single value derived
+        from peaks says nothing about its spread.
         """
         points = order.points(self.section, self.metric.quantity)
         if self.metric.quantity not in MEMORY_PARTS:
@@ -90,7 +92,7 @@ class Reproduced:
 
     @cached_property
     def repeats(self) -> Repeats:
-        """Of our cells that have a value, in the quantity's unit."""
+        """Values per repeat of our cells that have a value, in the quantity's unit."""
         spec = self.metric.quantity.figure(self.section.condition)
         known: dict[Place, dict[int, float]] = {}
         if spec is None:
@@ -105,12 +107,15 @@ class Reproduced:
 
     @property
     def least_spread(self) -> float:
-        """Of differences of accuracies, points: what one test image is worth. Of all else 0: a cell's own holds it."""
+        """Least spread of a difference; for accuracies the share of one test image, in points.
+
+        It is 0 for all else, because each cell has a least spread of its own.
+        """
         task = self.section.condition.task
         return accuracy_step(task.dataset, task.source) if self.metric.quantity is ACCURACY else 0.0
 
     def pairs(self, series: str, framework: str, from_size: int = 0) -> dict[int, tuple[float, float]]:
-        """{batch size: (ours, published)}, by batch size."""
+        """Map {batch size: (ours, published)}, sorted by batch size."""
         published, source = self.metric.values[series], self.metric.source(framework)
         return {
             size: (point.value, published[source, size])
@@ -119,7 +124,7 @@ class Reproduced:
         }
 
     def distances(self) -> dict[str, tuple[float, int]]:
-        """{framework: (root-mean-square difference, number of batch sizes)} from the metric's `from_size` on."""
+        """Map {framework: (root-mean-square difference, number of batch sizes)}, from the metric's `from_size` on."""
         distances = {}
         for framework in frameworks(self.points):
             pairs = self.pairs(self.metric.series[0], framework, self.metric.from_size)
@@ -129,10 +134,10 @@ class Reproduced:
 
 
 def rms(pairs: Mapping[int, tuple[float, float]]) -> float:
-    """Root of the mean square of the differences, in their unit. Raises ZeroDivisionError without any."""
+    """Root mean square of the differences, in their unit. Raises ZeroDivisionError without any."""
     return math.sqrt(sum((a - b) ** 2 for a, b in pairs.values()) / len(pairs))
 
 
 def frameworks(places: Iterable[Place]) -> list[str]:
-    """Each once, in the reports' order."""
+    """List each framework once, in the reports' order."""
     return ordered(name for name, _ in places)

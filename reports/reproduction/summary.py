@@ -1,4 +1,4 @@
-"""What the summary of a report says of the publications: how near ours come, and what cannot be compared."""
+"""Summarise the publications for a report: how close our values are, and what cannot be compared."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ WORDING = "published"
 
 
 def headline(section: Section) -> tuple[str, str] | None:
-    """(how near ours come, the quantity's name), of the publication that the study is named after; None without one."""
+    """Return (how close our values are, the quantity's name), for the publication that the study is named after, or
+    None.
+    """
     studies = {result.spec.study for result in section.results}
     for publication in beside(section):
         for metric in publication.metrics if publication.name in studies else ():
@@ -29,7 +31,7 @@ def headline(section: Section) -> tuple[str, str] | None:
 
 
 def finding(sections: Sequence[Section]) -> str:
-    """The first published row with a section that may be compared with it, and ours; "" where there is none."""
+    """Describe the first published row that a section can be compared with, and ours; "" if there is none."""
     for number, section in enumerate(sections, start=1):
         for publication in beside(section):
             for metric in publication.metrics:
@@ -55,7 +57,9 @@ def _finding(ours: Reproduced, number: int | None) -> str:
 
 
 def caveats(sections: Sequence[Section]) -> list[str]:
-    """Which published figures no section can be compared with, and why; what a comparison with the others rests on."""
+    """List published figures that no section can be compared with, and why; for the others, what a
+    comparison assumes.
+    """
     held: dict[Publication, list[Section]] = {}
     for section in sections:
         for publication in beside(section) if section.results else ():

@@ -1,4 +1,4 @@
-"""What follows from published beside measured, in words: order, shape, distance, and what is known of the cause."""
+"""Compare published and measured values in words: order, shape, distance, and what is known of the cause."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WORDING = "published"
 
 
 def of(ours: Reproduced) -> tuple[str, ...]:
-    """Sentences below the table of this metric; one alone where nothing may be compared."""
+    """Write the sentences below the table of this metric; a single one if nothing can be compared."""
     if ours.obstacles or not ours.points:
         return (say(WORDING, "untold", reasons=ours.obstacles),)
     each = (sentence(ours, series) for series in ours.metric.series for sentence in (order, shape, distance))
@@ -25,9 +25,9 @@ def of(ours: Reproduced) -> tuple[str, ...]:
 
 
 def order(ours: Reproduced, series: str) -> str:
-    """Whether the frameworks stand in the published order, batch size by batch size."""
+    """Say if the frameworks are in the published order, batch size by batch size."""
     judged: dict[str, list[int]] = {}
-    once: dict[str, list[int]] = {}  # of one repeat: how it was in this run
+    once: dict[str, list[int]] = {}  # with one repeat: the order in this run
     for size, orders in _orders(ours, series).items():
         if any(each in BELOW for each in orders):
             how = "another"
@@ -41,7 +41,7 @@ def order(ours: Reproduced, series: str) -> str:
 
 
 def _orders(ours: Reproduced, series: str) -> dict[int, list[Order]]:
-    """{batch size: our order of each two frameworks of which the first is published to lie above the second}."""
+    """Map {batch size: our orders of framework pairs}, for pairs whose published values differ beyond the tolerance."""
     published, measured = ours.metric.values[series], ours.points
     by_size = {}
     for size in sorted({size for _, size in measured}):
@@ -58,7 +58,7 @@ def _orders(ours: Reproduced, series: str) -> dict[int, list[Order]]:
 
 
 def shape(ours: Reproduced, series: str) -> str:
-    """Whether the values rise and fall over the batch sizes as the published ones do."""
+    """Say if the values rise and fall over the batch sizes as the published ones do."""
     fewest = rank_correlation.FEWEST
     shapes: list[tuple[str, int, Correlation | None, bool]] = []
     for framework in frameworks(ours.points):
@@ -71,7 +71,7 @@ def shape(ours: Reproduced, series: str) -> str:
 
 
 def distance(ours: Reproduced, series: str) -> str:
-    """Root-mean-square difference by framework, and the largest."""
+    """State the root-mean-square difference per framework, and the largest difference."""
     decimals, distances = ours.metric.decimals, []
     for framework in frameworks(ours.points):
         differences = {size: a - b for size, (a, b) in ours.pairs(series, framework).items()}
@@ -85,7 +85,7 @@ def distance(ours: Reproduced, series: str) -> str:
 
 
 def causes(ours: Reproduced) -> list[str]:
-    """What a measurement tells of the cause; that it is unknown, and what is known to differ."""
+    """Say what a measurement shows about the cause, that it is unknown, and what is known to differ."""
     sentences = []
     if ours.metric.quantity is MEMORY:
         sentences += _policy(ours)
@@ -97,7 +97,7 @@ def causes(ours: Reproduced) -> list[str]:
 
 
 def _differing(ours: Reproduced) -> tuple[tuple[str, str | None] | None, list[tuple[str, str, str | None]]]:
-    """Hardware and versions, published and here: they differ together, so neither is shown to be the cause."""
+    """Return hardware and versions that differ. They differ together, so neither is shown to be the cause."""
     publication, software, device = ours.publication, ours.section.software, ours.section.condition.device_model
     same = publication.device and publication.device in (device or "")
     hardware = None if same else (publication.hardware, device)
@@ -110,7 +110,9 @@ def _differing(ours: Reproduced) -> tuple[tuple[str, str | None] | None, list[tu
 
 
 def _policy(ours: Reproduced) -> list[str]:
-    """The framework's own policy against memory on demand, where both were measured at a published batch size."""
+    """Compare the framework's default policy with memory on demand, where both were measured at a published
+    batch size.
+    """
     published, sentences = ours.metric.published, []
     for (framework, size), own in points(ours.section.default, MEMORY).items():
         place = framework, size
@@ -125,7 +127,7 @@ def _policy(ours: Reproduced) -> list[str]:
 
 
 def _idle(ours: Reproduced) -> list[str]:
-    """How much of the usage idle samples in the steady window can explain."""
+    """Say how much of the usage gap can be explained by idle samples in the steady window."""
     busy = tables.by_place(ours.section, USAGE_BUSY)
     gaps = [
         cell["mean"] - ours.points[place].value for place, cell in busy.items() if cell["n"] and place in ours.points

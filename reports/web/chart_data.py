@@ -1,4 +1,4 @@
-"""A chart as the page's script draws it: the traces that print draws too, in pixels."""
+"""Convert a chart to data for the page's script: the traces that print draws, too, in pixels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..frameworks import Style
 from .columns import rounded
 
 DIGITS = 7
-PIXELS = 1.2  # a point: more than print's 4/3 would fill the smaller drawing
+PIXELS = 1.2  # per point; more, as print's 4/3, would fill the smaller drawing
 MARKERS = {  # in a box of 10 by 10
     "": "",
     "o": "M0,5 a5,5 0 1,0 10,0 a5,5 0 1,0 -10,0 Z",
@@ -31,7 +31,9 @@ Indices = Callable[[Iterable[str]], list[int]]  # of trials, from their ids
 
 
 def chart_data(chart: Chart, indices: Indices, frameworks: Mapping[str, Style]) -> dict[str, Any]:
-    """Numbers to DIGITS significant digits, so that rounding them again gives what the tables say."""
+    """Return the chart's data. Numbers have DIGITS significant digits, so that rounding them again agrees with the
+    tables.
+    """
     panels = traces(chart, frameworks)
     return {
         "title": chart.title,
@@ -71,7 +73,7 @@ def _trace(trace: Trace, indices: Indices) -> dict[str, Any]:
 
 
 def style_data(style: SeriesStyle, kind: Kind) -> dict[str, Any]:
-    """With the marker's outline in place of its name, and the dashes' lengths."""
+    """Return the style with the marker's outline in place of its name, and the lengths of the dashes."""
     return asdict(style) | {
         "area": kind is Kind.PART,
         "marker": MARKERS.get(style.marker, MARKERS["o"]),

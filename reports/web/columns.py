@@ -1,4 +1,4 @@
-"""How data travel inside the page: as columns, compressed, within a budget of bytes."""
+"""Encode data for the page: as columns, compressed, within a budget of bytes."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ Scalar = str | int | float | bool | None
 
 
 def pack(value: Any) -> str:
-    """JSON, gzip, base64: letters that HTML leaves alone. Raises ValueError for NaN and the infinities."""
+    """Pack as JSON, gzip, base64: characters safe in HTML. Raises ValueError for NaN and the infinities."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return base64.b64encode(gzip.compress(text.encode("utf-8", "replace"), 9, mtime=0)).decode()
 
 
 def columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """A column for every key that any row has, for repeated values compress well; None where a row lacks it."""
+    """Build a column for every key of any row, because repeated values compress well; None where a row lacks it."""
     keys = dict.fromkeys(key for row in rows for key in row)
     return {key: [row.get(key) for row in rows] for key in keys}
 
 
 def flat(nested: Any, prefix: str = "") -> dict[str, Scalar]:
-    """{"optimizer.name": "sgd", ...} of a dict or a dataclass; a list or tuple is one value, as JSON."""
+    """Flatten a dict or a dataclass to {"optimizer.name": "sgd", ...}; a list or tuple is one value, as JSON."""
     values: dict[str, Scalar] = {}
     items = nested if isinstance(nested, dict) else {each.name: getattr(nested, each.name) for each in fields(nested)}
     for key, value in items.items():
@@ -40,7 +40,9 @@ def flat(nested: Any, prefix: str = "") -> dict[str, Scalar]:
 
 
 def rounded(value: Any, digits: int) -> Any:
-    """A float to so many significant digits, whole where it can be, None where not finite; anything else as it is."""
+    """Round a float to so many significant digits, to an int if whole, None if not finite; other values are
+    unchanged.
+    """
     if not isinstance(value, float):
         return value
     if not math.isfinite(value):
@@ -50,7 +52,9 @@ def rounded(value: Any, digits: int) -> Any:
 
 
 def fitting(values: Sequence[Any], form: Callable[[Sequence[Any]], Any], room: int) -> tuple[str, int]:
-    """(packed, how many) of the values in the form: all, or as many of the first as `room` bytes hold."""
+    """Pack the values in the form; returns (packed, number of values): all, or as many of the first as fit in `room`
+    bytes.
+    """
     count = len(values)
     while count > 0:
         packed = pack(form(values[:count]))

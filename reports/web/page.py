@@ -1,4 +1,4 @@
-"""The report as one page, report.html: self-contained, nothing is fetched, its size bounded however many the trials."""
+"""Write the report as one page, report.html: self-contained, and limited in size for any number of trials."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 LIMIT_BYTES = 3_000_000
-PARTS_BYTES = (1_500_000, 500_000, 100_000, 0)  # for tables and charts: the first with which the page is small enough
-SENTENCES_BYTES = 5_000  # kept for the sentences on what was left out
+PARTS_BYTES = (1_500_000, 500_000, 100_000, 0)  # for tables and charts: the first that keeps the page small enough
+SENTENCES_BYTES = 5_000  # reserved for the sentences on what was left out
 MOST_LINES = 200  # of one kind of problem
-SMALL = Layout(COLUMN, bare=True)  # title and caption stand beside it in the page
+SMALL = Layout(COLUMN, bare=True)  # title and caption are next to it in the page
 TEMPLATES = Path(__file__).parent / "templates"
 STYLES = ("page.css", "parts.css", "print.css")
 SCRIPTS = (
@@ -49,9 +49,9 @@ NO_CONNECTION = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; b
 
 
 def write(report: Report, path: Path, marks: tuple[str, ...] = ()) -> None:
-    """`marks` are plain sentences that stand above everything: what a reader must know before the first number.
+    """Write the page. `marks` are plain sentences placed above everything: what a reader must know first.
 
-    Raises ReportError where the file cannot be written, or where no page of less than LIMIT_BYTES can be made.
+    Raises ReportError if the file cannot be written, or if no page below LIMIT_BYTES is possible.
     """
     text = page(report, marks)
     try:
@@ -61,7 +61,7 @@ def write(report: Report, path: Path, marks: tuple[str, ...] = ()) -> None:
 
 
 def page(report: Report, marks: tuple[str, ...] = ()) -> str:
-    """The HTML. Where it would be too large, tables and charts get less room, and what is left out is named."""
+    """Build the HTML. If it is too large, tables and charts get less space, and what is left out is listed."""
     pictures = _pictures(report)
     for room in PARTS_BYTES:
         text = _page(report, marks, room, pictures if room else {})
@@ -71,7 +71,7 @@ def page(report: Report, marks: tuple[str, ...] = ()) -> str:
 
 
 def _pictures(report: Report) -> dict[str, str]:
-    """{id of a chart: what a reader without JavaScript sees in its place}, of the first charts of the main chapter."""
+    """Return {id of a chart: its picture for readers without JavaScript}, for the first charts of the main chapter."""
     main = report.summary.main
     charts = () if main is None else report.chapters[main].charts
     encoded = {
@@ -113,7 +113,7 @@ def _page(report: Report, marks: tuple[str, ...], parts_bytes: int, pictures: Ma
 
 
 def _context(report: Report, room: Room, trials: list[Trial]) -> dict[str, Any]:
-    """What the template shows by itself; the tables and charts that it asks for are in `room` afterwards."""
+    """Build what the template shows; `room` then holds the tables and charts that it refers to."""
     chapters = [
         (chapter, room.chapter(chapter, number, web_trials.finder(trials, number)))
         for number, chapter in enumerate(report.chapters, 1)
@@ -140,7 +140,7 @@ def _context(report: Report, room: Room, trials: list[Trial]) -> dict[str, Any]:
 
 
 def _title(report: Report) -> str:
-    """What the trials are of; several sections have several subjects, of which the first two are named."""
+    """Name what the trials are about; of several subjects, the first two are named."""
     subjects = list(
         dict.fromkeys(
             f"{model_words(chapter.section.condition.task)} on {chapter.section.condition.task.dataset}"
@@ -153,7 +153,7 @@ def _title(report: Report) -> str:
 
 @cache
 def environment() -> Environment:
-    """Of the templates."""
+    """Load the environment of the templates."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     return Environment(
@@ -166,13 +166,13 @@ def environment() -> Environment:
 
 
 def vendored(name: str) -> dict[str, Any]:
-    """What VENDORED.toml says of a library: name, version, licence, file, sha256."""
+    """Read the entry of a library in VENDORED.toml: name, version, licence, file, sha256."""
     entry: dict[str, Any] = tomllib.loads(asset("vendor/VENDORED.toml"))[name]
     return entry
 
 
 def asset(name: str) -> str:
-    """The text of a file among the templates."""
+    """Read the text of a file in the templates' folder."""
     return (TEMPLATES / name).read_text(encoding="utf-8")
 
 
@@ -187,5 +187,5 @@ def _packed_library() -> str:
 
 
 def _hash(script: str) -> str:
-    """The source expression by which a content security policy lets exactly this script run."""
+    """Build the source expression with which a content security policy allows exactly this script."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"

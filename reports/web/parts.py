@@ -1,4 +1,4 @@
-"""The tables and charts of a page, each with an id of its own, as long as there is room for them."""
+"""Prepare the tables and charts of a page, each with its own id, as long as the page has space."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ from ..table import Table, Theme, without_repeats
 from .chart_data import Indices, chart_data
 from .columns import rounded
 
-NUMBER_DIGITS = 6  # of a cell's number: it sorts, the text is what is read
-FRONT = tuple(quantity.name for quantity in (SPEED, MEMORY, ACCURACY))  # charts that come first
+NUMBER_DIGITS = 6  # of a cell's number, which is only used for sorting
+FRONT = tuple(quantity.name for quantity in (SPEED, MEMORY, ACCURACY))  # charts shown first
 ASKED_FOR = (parity.NAME, modes.NAME, batch_contrasts.NAME, target_time.NAME)
-SHOWN = (*(quantity.name for quantity in MAIN), *ASKED_FOR)  # of the others, not folded
-SHRINKS = 4  # times that a chart's numbers do when they are compressed, at least
+SHOWN = (*(quantity.name for quantity in MAIN), *ASKED_FOR)  # of the remaining parts, not folded
+SHRINKS = 4  # least factor by which compression shortens a chart's numbers
 
 
 def chart_id(number: int, name: str) -> str:
-    """Of the chart of this name in the chapter of this number, in the page."""
+    """Return the id, in the page, of the chart of this name in this chapter."""
     return f"s{number}-{name}-chart"
 
 
 @dataclass(frozen=True)
 class Part:
-    """A table (`html`) or a chart, of one `name` in its chapter. `missing` says why there is none, "" where there is.
-    `titled`: the chart before it has its title already.
+    """A table (`html`) or a chart, with a `name` unique in its chapter.
+
+    `missing` says why it is absent, "" if it is not. `titled`: the chart before it already has its title.
     """
 
     id: str
@@ -45,7 +46,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Group:
-    """Parts of one theme: `shown` stand on the page, `folded` fold out."""
+    """Parts of one theme: `shown` are visible, `folded` can be expanded."""
 
     id: str
     theme: Theme
@@ -54,8 +55,9 @@ class Group:
 
     @property
     def more(self) -> str:
-        """What is folded, by the first words of its titles, less the theme's name; what bears the name of a part that
-        is shown has its whole title.
+        """List what is folded, by the first words of each title without the theme's name.
+
+        A title that begins like a shown part's title is given in full.
         """
         shown = {part.title.partition(",")[0] for part in self.shown}
         titles = (part.title.removeprefix(f"{self.theme}: ") for part in self.folded)
@@ -65,7 +67,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Layout:
-    """A chapter on the page: small charts beside each other, the table of the best batch sizes, the rest by theme."""
+    """Layout of a chapter: small charts side by side, the table of the best batch sizes, the rest by theme."""
 
     front: tuple[Part, ...]
     best: Part | None
@@ -74,7 +76,10 @@ class Layout:
 
 @dataclass
 class Room:
-    """`tables` and `charts` are what the script needs of each part, by id; they grow as parts are asked for."""
+    """Space left on the page, and the parts placed on it.
+
+    `tables` and `charts` are what the script needs of each part, by id; they grow as parts are added.
+    """
 
     macros: Any  # of table.html.j2
     styles: Mapping[str, Style]  # of the frameworks
@@ -83,7 +88,7 @@ class Room:
     charts: dict[str, Any] = field(default_factory=dict)
 
     def table(self, table: Table, name: str, indices: Indices, titled: bool = False) -> Part:
-        """Without its rows where no room is left; `name` is its id in the page."""
+        """Add a table, without its rows if no space is left; `name` is its id in the page."""
         html = str(self.macros.table(table, name))
         if not self._taken(len(html)):
             missing = f"{len(table.rows):,} rows, left out of this page for its size; its files have them."
@@ -95,7 +100,7 @@ class Room:
         return Part(name, table.name, table.title, html=html, titled=titled)
 
     def chart(self, chart: Chart, name: str, indices: Indices) -> Part:
-        """Without its curves where no room is left; `name` is its id in the page."""
+        """Add a chart, without its curves if no space is left; `name` is its id in the page."""
         data = chart_data(chart, indices, self.styles)
         if not self._taken(len(json.dumps(data)) // SHRINKS):
             return Part(
@@ -105,14 +110,14 @@ class Room:
         return Part(name, chart.name, chart.title, chart=chart)
 
     def _taken(self, length: int) -> bool:
-        """Whether there were as many bytes; they are used up then."""
+        """Use up `length` bytes; False if fewer are left."""
         if length > self.free:
             return False
         self.free -= length
         return True
 
     def chapter(self, chapter: Chapter, number: int, indices: Indices) -> Layout:
-        """Each chart before the table of its name."""
+        """Lay out a chapter, with each chart before the table of its name."""
         front = {
             name: self.chart(chart, chart_id(number, name), indices)
             for name, chart in ((chart.name, chart) for chart in chapter.charts)
@@ -145,7 +150,7 @@ class Room:
         return Layout(tuple(front[name] for name in FRONT if name in front), leading, tuple(groups))
 
     def several(self, tables: Iterable[Table], prefix: str, indices: Indices) -> list[Part]:
-        """Those of one name, of several results folders, are numbered from the second on."""
+        """Add several tables; those of the same name, from several results folders, are numbered from the second on."""
         seen: dict[str, int] = {}
         parts = []
         for table in tables:

@@ -1,4 +1,4 @@
-"""What the page shows of a trial's raw files: its samples, thinned to a small chart, and its log, cut in the middle."""
+"""Prepare a trial's raw files for the page: its samples, thinned to a small chart, and its log, cut in the middle."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .columns import rounded
 DIGITS = 4
 POINTS = 160
 MOST_BYTES = 20_000  # of a log
-SEVERAL = 2  # fewer rows make no curve
+SEVERAL = 2  # so few rows do not make a curve
 
 
 @dataclass(frozen=True)
 class Track:
-    """A curve: the sampler's column, and what a point of it is: the growth of a running sum, the highest, the mean."""
+    """A curve: the sampler's column, and how points are computed: growth of a running sum, highest value, or mean."""
 
     column: str
     label: str
@@ -44,10 +44,10 @@ TRACKS = (
 
 
 def samples(folder: Path, threads: int, points: int = POINTS) -> dict[str, Any] | None:
-    """The curves of samples.csv, at most `points` each, evenly in time; None where there is nothing to draw.
+    """Read the curves of samples.csv, at most `points` each, evenly in time; None if there is nothing to draw.
 
-    {"from": s, "step": s, "window": [s, s] | None, "tracks": {place in TRACKS: values}}, times since the worker's
-    start; `threads` cores are 100 % of the CPU. {"reason": words} for a file that cannot be read.
+    Returns {"from": s, "step": s, "window": [s, s] | None, "tracks": {index in TRACKS: values}}. Times are since the
+    worker's start; `threads` cores are 100 % of the CPU. Returns {"reason": words} for a file that cannot be read.
     """
     try:
         read = read_samples(folder / SAMPLES_FILE, ("t_ns", *(track.column for track in TRACKS)))
@@ -79,7 +79,7 @@ def samples(folder: Path, threads: int, points: int = POINTS) -> dict[str, Any] 
 def _binned(
     times: NDArray[np.float64], values: NDArray[np.float64], edges: NDArray[np.float64], how: str
 ) -> NDArray[np.float64]:
-    """One value between each two `edges`; NaN where there was no reading."""
+    """Compute one value between each two `edges`; NaN where there was no reading."""
     known = np.isfinite(values)
     times, values = times[known], values[known]
     if how == "rate" and len(values):
@@ -95,7 +95,7 @@ def _binned(
 
 
 def log(folder: Path, most_bytes: int = MOST_BYTES) -> str | None:
-    """The text of log.txt, its middle left out where it is longer than `most_bytes`; None without such a file."""
+    """Read log.txt; its middle is left out if it is longer than `most_bytes`. None if there is no such file."""
     half = most_bytes // 2
     try:
         with (folder / LOG_FILE).open("rb") as file:

@@ -1,4 +1,4 @@
-"""All trials of a report for its page: their table, and what is told of each, within a budget of bytes."""
+"""Prepare all trials of a report for its page: their table, and details of each within a budget of bytes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .columns import columns, fitting, flat, rounded
 IN_TABLE = (SPEED, STEP_TIME, USAGE, MEMORY, ACCURACY)
 DIGITS, EPOCHS_DIGITS = 5, 4
 MOST_READ = 2000  # trials whose samples and logs are read
-# In order of worth: the file that has the whole of it, and the most that it gets of the room that is left.
+# In order of priority: the file with all of it, and the largest share of the remaining space that it gets.
 DETAILS = {
     "results": (RESULT_FILE, 0.9),
     "epochs": (RESULT_FILE, 0.5),
@@ -37,7 +37,7 @@ DETAILS = {
 class Trial:
     """A stored result, its folder, its id, and its section's number from 1 (0: replaced).
 
-    The key is the trial's id; where results folders were merged and two have one, "~2" and so on set them apart.
+    The key is the trial's id. If merged results folders share an id, "~2" and so on distinguish them.
     """
 
     result: TrialResult
@@ -45,11 +45,11 @@ class Trial:
     id: str
     section: int
     key: str
-    attempts: Attempts | None = None  # where there were several
+    attempts: Attempts | None = None  # if there were several
 
 
 def trials_of(report: Report) -> list[Trial]:
-    """All that the report read, first repeats before later ones; what is stored in two folders gets a second key."""
+    """List all trials of the report, first repeats before later ones; an id stored twice gets a second key."""
     stored = report.stored
     section_of = {
         id(result): number for number, chapter in enumerate(report.chapters, 1) for result in chapter.section.every
@@ -57,7 +57,7 @@ def trials_of(report: Report) -> list[Trial]:
     seen: dict[str, int] = {}
     trials = []
     for result, folder in zip(stored.results, stored.folders, strict=True):
-        name = result.spec.id  # asked once: it is a digest of everything asked
+        name = result.spec.id  # computed once: it is a digest of the whole spec
         seen[name] = seen.get(name, 0) + 1
         key = name if seen[name] == 1 else f"{name}~{seen[name]}"
         trials.append(Trial(result, folder, name, section_of.get(id(result), 0), key, stored.attempts.get(folder)))
@@ -65,7 +65,7 @@ def trials_of(report: Report) -> list[Trial]:
 
 
 def finder(trials: list[Trial], section: int | None = None) -> Indices:
-    """What gives the places of ids, within the section where one is named; what is not stored has none."""
+    """Return a function from ids to indices, in one section if given; unknown ids have no index."""
     places: dict[str, list[int]] = {}
     for place, trial in enumerate(trials):
         if section in (None, trial.section):
@@ -74,7 +74,7 @@ def finder(trials: list[Trial], section: int | None = None) -> Indices:
 
 
 def table_data(trials: list[Trial], sections: list[Section]) -> dict[str, Any]:
-    """The columns of the table of all trials; its figures in the units and decimals of the quantities' tables."""
+    """Build the columns of the table of all trials; figures have the units and decimals of the quantities' tables."""
     shown = dict.fromkeys(quantity.figure(section.condition) for quantity in IN_TABLE for section in sections)
     rows = [
         {
@@ -103,7 +103,7 @@ def table_data(trials: list[Trial], sections: list[Section]) -> dict[str, Any]:
 
 
 def _value(result: TrialResult, spec: FigureSpec) -> float | None:
-    """As the figure's table rounds it."""
+    """Round a figure's value as its table does."""
     figure = result.figures.get(spec.name)
     if figure is None or figure.value is None or withheld(result, spec):
         return None
@@ -115,7 +115,10 @@ def _value(result: TrialResult, spec: FigureSpec) -> float | None:
 
 
 def details(trials: list[Trial], room: int) -> tuple[dict[str, str], list[str]]:
-    """({name of DETAILS: packed}, a sentence for everything that `room` bytes did not hold): the first trials stay."""
+    """Pack the details into `room` bytes; returns ({name of DETAILS: packed}, a sentence for everything left out).
+
+    The first trials are kept.
+    """
     read = trials[:MOST_READ]
     results = [_result(trial) for trial in trials]
     epochs = [_epochs(trial.result) for trial in trials]
@@ -140,7 +143,7 @@ def details(trials: list[Trial], room: int) -> tuple[dict[str, str], list[str]]:
 
 
 def _result(trial: Trial) -> dict[str, Any]:
-    """Flat, so that its columns can be compressed."""
+    """Flatten a result, so that its columns can be compressed."""
     result = trial.result
     nested = {
         "reason": result.reason,
@@ -158,7 +161,7 @@ def _result(trial: Trial) -> dict[str, Any]:
 
 
 def _epochs(result: TrialResult) -> list[list[Any]]:
-    """Seconds, training loss, test loss and test accuracy in percent of each."""
+    """List seconds, training loss, test loss and test accuracy in percent, for each epoch."""
     untimed = withheld(result, EPOCH_TIME)
     epochs = [
         (None if untimed else epoch.train_s, epoch.train_loss, epoch.test_loss, 100 * epoch.test_accuracy)
