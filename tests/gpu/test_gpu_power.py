@@ -64,7 +64,7 @@ def test_the_mean_of_a_power_that_swings_with_the_steps_is_right_and_no_check_bl
         power, error = (result.figures[name].value for name in ("power_w", "power_error_w"))
         assert power is not None and error is not None and result.figures["power_w"].method is Method.COUNTER
         assert power == pytest.approx(MEAN_W, rel=0.025) and error < 0.06 * MEAN_W
-        assert abs(power - MEAN_W) <= 1.5 * error  # a step at one edge, and where in its swing the power is at both
+        assert abs(power - MEAN_W) <= 1.5 * error  # a step at one edge, and the phase of the power at both
         assert not failed(result, CheckName.ENERGY, CheckName.BUSY_ABOVE_ALL)
         found.append(power)
     assert fmean(found) == pytest.approx(MEAN_W, rel=0.02)

@@ -1,4 +1,4 @@
-"""What stands for our code in a trial's id: what it means, for one framework, and not how it is written."""
+"""Our code in a trial's id: the id depends on what the code means, for one framework, and not on how it is written."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_no_worker_imports_what_needs_scipy() -> None:
 
 
 def test_no_worker_reads_its_docstrings() -> None:
-    """They are in no id."""
+    """Docstrings are in no id."""
     for framework in PROJECT.frameworks:
         for name, path in worker_modules(PROJECT, framework).items():
             assert "__doc__" not in path.read_text(), name

@@ -1,4 +1,4 @@
-"""What a worker asks of Linux about itself, and the state in which it leaves the heap."""
+"""Questions of a worker to Linux about itself, and the state in which it leaves the heap."""
 
 from __future__ import annotations
 

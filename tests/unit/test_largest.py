@@ -30,7 +30,7 @@ class Machine:
     use: Callable[[int], float]
     limit_bytes: int
     counting_error: float = 0.0  # share by which the counting process overestimates the bytes
-    ends: Callable[[int, int], Fit | None] = lambda size, number: None  # of the trial of this number, instead
+    ends: Callable[[int, int], Fit | None] = lambda size, number: None  # end of the trial of this number, if other
     trials: Counter[int] = field(default_factory=Counter)
 
     def fits(self, size: int) -> bool:

@@ -94,7 +94,7 @@ def test_children_that_left_a_workers_group_end_with_it(tmp_path: Path, monkeypa
 BURNS = """
 import ctypes, os, time
 if {gives_up}:
-    ctypes.CDLL(None).prctl(36, 0, 0, 0, 0)  # it no longer adopts orphans: its runner does
+    ctypes.CDLL(None).prctl(36, 0, 0, 0, 0)  # it adopts no orphans any more: its runner does
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
