@@ -1,4 +1,4 @@
-"""How near correct trials come to the bounds of the timed and counted checks, network by network.
+"""Measure how near correct trials come to the bounds of the timed and counted checks, network by network.
 
 python tests/benchmarks/measure_margins.py RESULTS... [--write docs/margins.md]
 

@@ -235,7 +235,7 @@ class Results:
         return Ran(ran.returncode, [json.loads(line, parse_constant=refuse) for line in lines], ran.stdout)
 
     def put(self, name: str, array: np.ndarray) -> dict[str, InputFile]:
-        """The inputs of the trial with one array more or another one in its place."""
+        """Return the trial's inputs with one more array, or another one in its place."""
         path = self.folder / "inputs" / f"{name}-{len(array)}.npy"
         np.save(path, array)
         return {**self.spec.inputs, name: described(path, self.folder)}
