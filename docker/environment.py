@@ -1,8 +1,7 @@
 """Run inside a build: python3 docker/environment.py FRAMEWORK DEVICE REQUIREMENTS.
 
-Makes the framework's environment with the code that makes it on a host, from the same definition, adds the
-requirements, and removes what no worker needs. The remaining files have the same bytes and the same times in every
-build.
+Makes the framework's environment with the code that makes it on a host, from the same definition. Adds the requirements
+and removes what no worker needs. The remaining files have the same bytes and the same times in every build.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ SLOW = frozenset({"real", "browser", "gpu", "images", "slow", "smoke"})  # marke
 def limit_cpu_time(item: pytest.Item) -> Iterator[None]:
     """Fail a test without a marker of SLOW whose call takes more CPU time than the limit.
 
-    It is judged where it had a core to itself, as under `make`: threads that wait for each other among many processes
+    It is judged where it had a core to itself, as under `make`. Threads that wait for each other among many processes
     use several times as much. Not judged: a test that loads a module first, which later tests find loaded; any test
     under coverage, or where Python keeps nothing that it compiled, so that each child compiles it again.
     """

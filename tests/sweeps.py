@@ -22,9 +22,9 @@ STUDY = ("--framework", "numpy", *TINY, "--device", "cpu", "--threads", 1, "--ep
 
 
 def node_variables(cache: Path, monkeypatch: pytest.MonkeyPatch, **more: str) -> dict[str, str]:
-    """Set and return the variables of nodes, driver and this process. They have a separate cache with the project's
-    environments, and a copy of the project (PYTHONPATH) that ignores neighbours, asks no memory worker and reports as
-    text."""
+    """Set and return the variables of nodes, driver and this process. They name a separate cache with the project's
+    environments, and a copy of the project (PYTHONPATH). The copy ignores neighbours, asks no memory worker and reports
+    as text."""
     project = copy_project(cache.with_name("project"))
     ignore_neighbours(project)
     without_memory_workers(project)

@@ -1,7 +1,7 @@
 """Print the pins with hashes that pip resolves for some requirements: python tools/pin.py REQUIREMENT...
 
 For environment.toml (its `requires` -> its `pins`) and the requirements files. Run it with Python 3.11 on Linux x86-64
-and pip 23 or newer. The requirements files also serve Python 3.12: run it with that, too, on the resulting versions,
+and pip 23 or newer. The requirements files also serve Python 3.12. Run it with that, too, on the resulting versions,
 and put a hash that differs after the first one.
 """
 

@@ -3,16 +3,16 @@
 python tests/benchmarks/measure_loops.py [--framework NAME ...] [--batch-size N ...] [--rounds N] [--seconds S]
     [--beside LOOP ...] [--settings] [--against ROOT] [--with SETTING ...] [--neighbour]
 
-Prints, per framework and batch size, images/s and page faults per step (medians over the rounds) and ratios: the mean
-of the rounds' logarithms with its 95 % interval by Student's t. Our worker in profile default is compared with the
-guide's loop by hand, the same with the guide's own data pipeline (guide-feed), and the trainers that people use; in
-profile tuned with the best loop found by hand. `--beside`: profile default is compared with these loops alone.
-`--settings`: the guide's loop with each setting of tuned alone, and with all of them, is compared with itself without;
-the best loop with each setting that tuned leaves out is compared with itself. `--against ROOT`: our worker is compared
-with that of another checkout. `--with SETTING`: our worker with one more setting, NAME=VALUE of its environment or a
-precision, is compared with itself, in both profiles. `--neighbour`: meanwhile a process that only computes has one of
-the cores. Exit code 1 where our worker's ratio to a loop by hand, of either feed, is below BAR with all of its
-interval, or losses differ.
+Prints, per framework and batch size, images/s and page faults per step (medians over the rounds) and ratios. A ratio is
+the mean of the rounds' logarithms with its 95 % interval by Student's t. Our worker in profile default is compared with
+the guide's loop by hand and with the trainers that people use. It is also compared with the guide's loop with the
+guide's own data pipeline (guide-feed). In profile tuned it is compared with the best loop found by hand. `--beside`:
+profile default is compared with these loops alone. `--settings`: the guide's loop with each setting of tuned alone, and
+with all of them, is compared with itself without. The best loop with each setting that tuned leaves out is compared
+with itself. `--against ROOT`: our worker is compared with that of another checkout. `--with SETTING`: our worker with
+one more setting is compared with itself, in both profiles. A setting is NAME=VALUE of its environment or a precision.
+`--neighbour`: meanwhile a process that only computes has one of the cores. Exit code 1 where losses differ, or where
+our worker's ratio to a loop by hand, of either feed, is below BAR with all of its interval.
 """
 
 from __future__ import annotations

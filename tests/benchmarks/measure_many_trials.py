@@ -4,7 +4,7 @@ python tests/benchmarks/measure_many_trials.py COUNT [FOLDER] [REPEATS]
 
 FOLDER (by default a temporary one) is filled with COUNT trials, copies of a published one under other seeds and batch
 sizes. A folder that already has as many is used unchanged. Then --list and --plan are timed REPEATS times each, by the
-real command line: the first has no index, as after an update of the program.
+real command line. The first has no index, as after an update of the program.
 """
 
 from __future__ import annotations

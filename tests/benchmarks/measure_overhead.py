@@ -2,9 +2,9 @@
 
 python tests/benchmarks/measure_overhead.py [--framework NAME ...] [--batch-size N ...] [--pairs N]
 
-Prints, per framework and batch size, images/s with the instruments divided by images/s without: the geometric mean over
-the pairs and its 95 % interval by Student's t. Exit code 1 where a cell is over the bar. Pairs in which other processes
-took more than 10 % of the cores are left out, unless fewer than three remain.
+Prints, per framework and batch size, images/s with the instruments divided by images/s without. It is the geometric
+mean over the pairs with its 95 % interval by Student's t. Exit code 1 where a cell is over the bar. Pairs in which
+other processes took more than 10 % of the cores are left out, unless fewer than three remain.
 """
 
 from __future__ import annotations

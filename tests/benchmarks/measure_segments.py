@@ -2,8 +2,8 @@
 
 python tests/benchmarks/measure_segments.py [--framework NAME ...] [--batch-size N ...] [--rounds N] [--seconds S]
 
-Prints, per framework and batch size, images/s of both (medians), their ratio (the mean of the rounds' logarithms with
-its 95 % interval by Student's t), and by how much the peaks of memory differ (median).
+Prints, per framework and batch size, images/s of both (medians), their ratio, and by how much the peaks of memory
+differ (median). The ratio is the mean of the rounds' logarithms with its 95 % interval by Student's t.
 """
 
 from __future__ import annotations

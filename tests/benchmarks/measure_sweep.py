@@ -1,8 +1,8 @@
 """python tests/benchmarks/measure_sweep.py [--trials 100] [--nodes 3] [--seconds 2]: measure the cost of handing out.
 
-As many trials, which sleep in place of training, are tasks of real raylets on this machine, through the whole path:
-Ray, parcel, results folder, gate. Printed: efficiency (the time of the trials divided by nodes times wall time), the
-driver's time per trial, and its memory.
+As many trials, which sleep in place of training, are tasks of real raylets on this machine. They go through the whole
+path: Ray, parcel, results folder, gate. Printed: efficiency (the time of the trials divided by nodes times wall time),
+the driver's time per trial, and its memory.
 """
 
 from __future__ import annotations

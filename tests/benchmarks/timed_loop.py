@@ -1,10 +1,9 @@
 """Run inside a framework's environment: python timed_loop.py ROOT FRAMEWORK LOOP PRECISION BATCH_SIZE SECONDS THREADS
 
-Prints JSON: images_per_s of a steady window of so many seconds, with the page faults of the process per step in it, and
-`losses` of the first 20 steps. LOOP is a profile: the adapter in the checkout ROOT through the worker's own Trainer. Or
-it is a loop of loops/FRAMEWORK_loops.py with its settings, as "by-hand+fused+channels-last", which gets the same
-images, labels, weights and order. ROOT has workloads/heap.py (measurement version 4): a checkout without it cannot be
-timed.
+Prints JSON: images_per_s of a steady window of so many seconds, the process's page faults per step in it, and `losses`
+of the first 20 steps. LOOP is a profile: the adapter in the checkout ROOT through the worker's own Trainer. Or it is a
+loop of loops/FRAMEWORK_loops.py with its settings, as "by-hand+fused+channels-last", which gets the same images,
+labels, weights and order. ROOT has workloads/heap.py (measurement version 4): a checkout without it cannot be timed.
 """
 
 from __future__ import annotations

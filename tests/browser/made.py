@@ -98,8 +98,8 @@ def report(folder: Path) -> Report:
 
 
 def many(folder: Path, count: int) -> Path:
-    """Store `count` trials as large as real ones, as they are a published run's: five conditions, three frameworks,
-    nine batch sizes, as many repeats as it takes. No two have the same figures."""
+    """Store `count` trials as large as real ones, as they are a published run's. They have five conditions, three
+    frameworks, nine batch sizes, and as many repeats as it takes. No two have the same figures."""
     with tempfile.TemporaryDirectory() as temporary:
         with tarfile.open(REAL) as packed:
             packed.extractall(temporary, filter="data")

@@ -56,8 +56,8 @@ def draw(name: str, number: int) -> tuple[BuildArguments, Images, Labels]:
     """(workload, optimizer, weights, seed, images, labels, order), as `gather` takes them.
 
     Noise alternates with digits, optimizers take turns, and initial biases alternate with biases that do not hide
-    mistakes. A sigmoid output always has the latter: MXNet's loss has another gradient where a logit is exactly 0,
-    which happens in a network of a few dead units.
+    mistakes. A sigmoid output always has the latter: MXNet's loss has another gradient where a logit is exactly 0. That
+    happens in a network of a few dead units.
     """
     workload = NETWORKS[name]
     generator = np.random.Generator(np.random.PCG64([2020, number]))

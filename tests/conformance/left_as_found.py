@@ -1,8 +1,8 @@
 """Run inside a framework's environment: python left_as_found.py ADAPTER_MODULE OUT_FILE [SIZE ...|DONE ...]
 
-Trains as a worker does, with the worker's other actions between steps. Writes JSON. Per action: how many threads the
-process then has, how often a training step is interrupted, and how much of a freed block the heap gives back. With
-sizes: the same per batch size. With names of actions: after these only.
+Trains as a worker does, with the worker's other actions between steps. Writes JSON. Per action it has the number of
+threads, how often a training step is interrupted, and how much of a freed block the heap gives back. With sizes: the
+same per batch size. With names of actions: after these only.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 python measure_differences.py FOLDER gathers the gate's evidence (drawn.py, in each framework's environment) into
 FOLDER, where it is kept: existing files are not made again. Then it prints, as Markdown, the distribution of every kind
-of difference as a part of what the gate allows, the rate of false alarms that follows, and the sizes of the planted
-errors. docs/tolerances.md has a run of it.
+of difference as a part of what the gate allows. The rate of false alarms and the sizes of the planted errors follow.
+docs/tolerances.md has a run of it.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def run_dropout(adapter: Adapter, case: Case, given: Arrays, initial: Weights) -
 
 def main(adapter: Adapter, profile: str, precision: str, inputs: Path, out: Path, cases: list[Case]) -> None:
     adapter.open("cpu", settings.THREADS, profile, precision, "host", "on-demand")
-    if type(adapter).__module__ == "adapters.tensorflow.adapter":  # the right one: what is wrong shows itself alone
+    if type(adapter).__module__ == "adapters.tensorflow.adapter":  # the correct one only: mistakes must show unaided
         traced_once.trace_once(adapter)
     for case in cases:
         with np.load(inputs / f"{case.twin}.npz") as archive:

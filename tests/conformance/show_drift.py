@@ -1,8 +1,8 @@
 """Print the results of measure_drift.py over all frameworks: python show_drift.py FILE.jsonl... [RESULTS_FOLDER...]
 
-Per workload, optimizer and number of updates made: the largest difference between two correct frameworks of an epoch's
-training loss and test loss (relative) and test accuracy, the number of epochs, and the nearest that any came to what
-the gate allows. Nothing is shown beyond what the gate compares.
+A row is a workload, an optimizer and a number of updates made. It has the largest difference between two correct
+frameworks of an epoch's training loss and test loss (relative) and test accuracy. It has the number of epochs, and the
+nearest that any came to what the gate allows. Nothing is shown beyond what the gate compares.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ Task = tuple[Workload, OptimizerSpec, int]
 
 
 def trace_once(adapter: Any) -> None:
-    """Change an opened adapter: from here on, `build` of the same task and weights as before puts back all that was
-    there when that build ended. A workload that draws masks is always built, for its generators' sake."""
+    """Change an opened adapter: `build` of the same task and weights as before restores all that was there when that
+    build ended. A workload that draws masks is always built, for its generators' sake."""
     build: Callable[..., None] = adapter.build
     built: tuple[Task, Weights, list[tuple[Any, np.ndarray]]] | None = None
 

@@ -77,8 +77,8 @@ def test_the_runners_own_environment_has_the_same_light_packages_as_an_image() -
 
 
 def test_an_image_has_every_package_that_the_runner_imports() -> None:
-    """The runner imports numpy, and scipy, Pillow and Ray where they are needed, late; all are checked before a run
-    starts."""
+    """All imported packages are checked but numpy, and scipy, Pillow and Ray, which are imported where they are needed.
+    A missing one is reported before a run starts."""
     names = {"pynvml": "nvidia-ml-py"}
     imported = set()
     late = {

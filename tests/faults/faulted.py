@@ -1,7 +1,8 @@
 """Faults of the real command line: one run with a fault at one point, what it left, and the same command once more.
 
-A point is a writing system call of a run, which fails (ENOSPC, EIO) or kills its process (strace's inject), or a signal
-to a process of a run at some moment. The run has a results folder in which one trial is finished, or an empty one.
+A point is a writing system call of a run, which fails (ENOSPC, EIO) or kills its process (strace's inject). Or it is a
+signal to a process of a run at some moment. The run has a results folder in which one trial is finished, or an empty
+one.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ OPEN_FOR_WRITING = re.compile(r"O_WRONLY|O_RDWR|O_CREAT")
 QUOTED, OF_DESCRIPTOR = re.compile(r'"(/[^"]*)"'), re.compile(r"^\d+<(/[^>]*)>")
 MOVING = re.compile(r"/\.(report|probe)-|tmp\w{8}")  # names that differ in every run
 ENDS = {0, 1, 2, 130, *(-s for s in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)), 128 + 9, 128 + 15}
-PYTHON_S = 0.1  # until the first line of our own code; Ctrl-C before it is handled by Python
+PYTHON_S = 0.1  # until our first line of code; Ctrl-C before it is handled by Python
 ENDED_WITHIN_S, PATIENCE_S, TRIES = 20.0, 120.0, 4
 MET = re.compile(r"\(INJECTED\)|killed by SIGKILL|--- SIGKILL")  # in strace's output: the fault happened
 OF_TRIALS = ("trials/", f"{ATTEMPTS}/")

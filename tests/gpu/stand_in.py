@@ -41,7 +41,7 @@ COLUMNS = ("gpu", "memory", "used", "process", "power", "sm", "mem", "degrees", 
 IDLE: dict[str, float] = {"gpu": 0, "memory": 0, "used": 500, "process": 0, "power": 60,
         "sm": 345, "mem": 2619, "degrees": 40, "throttle": 1}  # fmt: skip
 
-BATCH = {"images": 320}  # ten steps of the spec's batch size: the trial counts right
+BATCH = {"images": 320}  # ten steps of the spec's batch size: the trial counts correctly
 
 # Idle, 3 s at 90 %, 1 s at 30 %, idle. Between 1.95 s and 8.05 s.
 STEPS: Trace = [

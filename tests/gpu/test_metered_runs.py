@@ -1,5 +1,5 @@
 """Whole trials on the stand-in card, through the real runner: the cost of a sampler that dies or stalls, and the three
-real frameworks, which compute on the CPU while the card is metered."""
+real frameworks. These compute on the CPU while the card is metered."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A real engine for the tests of the images: this machine's, or a Docker daemon started for them.
 
-Where no registry can be reached (BATCHWISE_BASE=debootstrap, or no daemon of the machine answers), the base is made by
-debootstrap and given the name that the Dockerfile asks for.
+Where no registry can be reached (BATCHWISE_BASE=debootstrap, or no daemon of the machine answers), debootstrap makes
+the base. It gets the name that the Dockerfile asks for.
 """
 
 from __future__ import annotations

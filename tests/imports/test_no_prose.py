@@ -1,6 +1,6 @@
 """Decisions in code rest on data: nothing is decided by the words of a sentence.
 
-Walks the product's syntax trees for comparisons, searches and splits by a text with a blank between words, which is
+Walks the product's syntax trees for comparisons, searches and splits by a text with a blank between words. The text is
 written there or held by a constant.
 """
 

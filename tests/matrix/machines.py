@@ -27,8 +27,8 @@ from workloads.records.check_name import CheckName
 SMALL = (*TINY, "--device", "cpu", "--batch-size", "16", "--epochs", "1", "--window", "0.3")
 AVX2, SSE41 = "Intel AVX2", "Intel SSE4.1"  # as oneDNN calls them
 
-# Python imports this file by itself from the folder that every process of a project has on its search path: each
-# process reports its environment.
+# Python imports this file unasked from the folder that every process of a project has on its search path: each process
+# reports its environment.
 SITE = """
 import json, os, sys, tempfile
 seen = {

@@ -1,6 +1,6 @@
 """Adapters that are correct at first and wrong later, each run together with the correct ones: the gate sees each.
 
-Run with -s to print the table of which check caught which: docs/gate.md has it.
+Run with -s to print the table of errors and the checks that caught them: docs/gate.md has it.
 """
 
 from __future__ import annotations

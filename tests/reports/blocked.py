@@ -40,7 +40,7 @@ def simulated(
             for place, size in enumerate(generator.permutation(group).tolist()):
                 late = (number + place / len(group)) / rounds
                 log = generator.normal(0, BLOCK_SPREAD) - own[size] + drift * late + 0.4 * (generator.random() < 1 / 30)
-                wall_s = IMAGE_S * (1 + 20 / size) * STEPS * size * float(np.exp(log))  # a step has a cost of its own
+                wall_s = IMAGE_S * (1 + 20 / size) * STEPS * size * float(np.exp(log))  # a step has a fixed cost
                 blocks.append(Block(phase, number, size, STEPS, wall_s, 1.0))
     return blocks
 

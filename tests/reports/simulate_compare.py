@@ -165,8 +165,8 @@ def falsely_worse(tests: Sequence[AnyTest], truth: Truth) -> bool:
 
 
 def smallest_losses(repeats: int, spread: float, runs: int, seed: int) -> tuple[float, float]:
-    """The smallest loss of speed that is said to be found in 80 % of comparisons, in percent, as a mean over the runs:
-    in a framework's mean over its batch sizes, and in a single cell."""
+    """The smallest loss of speed that is said to be found in 80 % of comparisons, in percent, as a mean over the runs.
+    Returns that of a framework's mean over its batch sizes, and that of a single cell."""
     drawn = np.random.default_rng((seed, repeats, round(1000 * spread)))
     of_means: list[float] = []
     of_cells: list[float] = []

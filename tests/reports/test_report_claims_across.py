@@ -72,9 +72,7 @@ def test_claims_that_the_measured_series_uphold_hold() -> None:
     table = table_of(
         *series("sgd", [percent - 5 for percent in FALLING]),
         *series("adam", FALLING),
-        *series(
-            "augmented", [percent + 4 for percent in FALLING]
-        ),  # as plain images give at half the batch size
+        *series("augmented", [percent + 4 for percent in FALLING]),  # as plain images give at half the batch size
         *series("copied", [percent + 4 for percent in FALLING]),
     )
     assert {claim: of(table, claim)[2] for claim in (ABOVE, GAIN, LARGER, TWICE)} == dict.fromkeys(
@@ -222,7 +220,8 @@ def test_a_definition_that_fits_no_test_is_refused_by_file(tmp_path: Path, old: 
 
 
 def memories(optimizer: OptimizerName, factor: float, repeats: int = 2, accumulate: int = 1) -> list[TrialResult]:
-    """Trials with 1 MiB of parameters, `factor` times that as optimizer state, and activations linear in the batch size."""
+    """Trials with 1 MiB of parameters, `factor` times that as optimizer state, and activations linear in the batch
+    size."""
     return [
         trial(
             "pytorch", size, repeat, study="memory-cpu", optimizer=OptimizerSpec.named(optimizer),

@@ -74,8 +74,8 @@ def through_json(evidence: Evidence) -> Evidence:
 
 
 def moved(evidence: Evidence, where: str, key: str | int | None, by: float) -> Evidence:
-    """Move one value of the field `where` by that part of its size, in every probe. For a fingerprint these are its
-    projections, for a list of losses the one at index `key`, for updates those of `key` after the first step."""
+    """Move one value of the field `where` by that part of its size, in every probe. In a fingerprint the projections
+    move, in a list of losses the one at index `key`, in updates those of `key` after the first step."""
     return everywhere(evidence, lambda probe: _moved(probe, where, key, by))
 
 

@@ -23,8 +23,7 @@ def trial(batch_size: int, repeat: int, seconds: float, accuracy: float, **chang
 
 
 def both(faster: float, lower: float = 0.0, count: int = 5, noise: Sequence[float] = HALF_POINT) -> list[TrialResult]:
-    """Trials at 64 and 512. Each repeat's accuracy and time have noise of their own, in addition to what both sizes
-    share."""
+    """Trials at 64 and 512. Each repeat's accuracy and time have noise in addition to what both sizes share."""
     results = []
     for repeat in range(count):
         results.append(trial(64, repeat, 10.0 + repeat, 0.70 + 0.01 * repeat))

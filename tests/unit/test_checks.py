@@ -188,7 +188,8 @@ def test_epochs_several_times_off_the_windows_speed_fail_a_check(epochs: list[Ep
 def window_speed(
     speed: float, taken: tuple[float | None, ...] = (1.0, 2.0), seconds: float = 1.1, **changes: Any
 ) -> bool | None:
-    """Return if a window passes after epochs of 1000 images in 32 steps of 32; None where they are not compared."""
+    """Return the result of the window's check after epochs of 1000 images in 32 steps of 32; None where they are not
+    compared."""
     shares = zip(("foreign_cpu_percent", "foreign_cpu_epochs_percent"), taken, strict=True)
     figures = {name: Figure(share, "sampler", reason=None if share else "-") for name, share in shares}
     figures |= {"images_per_s": Figure(speed, "worker")}

@@ -362,7 +362,7 @@ def test_a_probe_trains_no_epoch(probe: Ran) -> None:
 
 
 class Silent(Adapter):
-    """The referee, but it fails where TensorFlow did: when it is asked for its memory at the very end."""
+    """The referee, which fails where TensorFlow did: when it is asked for its memory at the very end."""
 
     def memory(self) -> Any:
         raise ValueError("Allocator stats not available for device 'CPU:0'")
