@@ -134,9 +134,7 @@ def varied(spec: TrialSpec, **changes: Any) -> TrialSpec:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    os.environ[SPACE_VARIABLE] = (
-        f"tests {os.getpid()}"  # of this process: others may run on the same cores
-    )
+    os.environ[SPACE_VARIABLE] = f"tests {os.getpid()}"  # of this process: others may run on the same cores
     # In the background of a script SIGINT is ignored by everything that is started there.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

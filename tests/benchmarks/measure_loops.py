@@ -56,11 +56,7 @@ SETTINGS = {
     "mxnet": ("one-graph", "static", VARIABLES),
 }
 NOT_TUNED = {"pytorch": ("compiled",), "tensorflow": ("xla",)}  # settings that tuned does without
-TRAINERS = {
-    "pytorch": ("lightning",),
-    "tensorflow": ("fit",),
-    "mxnet": ("estimator",),
-}  # report the mean loss
+TRAINERS = {"pytorch": ("lightning",), "tensorflow": ("fit",), "mxnet": ("estimator",)}  # report the mean loss
 # A trainer that does not come with its framework is installed in a separate folder, next to the framework's
 # environment.
 PACKAGES = {"lightning": Path(__file__).with_name("requirements-lightning.txt")}
