@@ -241,7 +241,7 @@ def test_a_run_without_an_engine_is_one_line_and_starts_nothing(tmp_path: Path) 
 def test_in_an_image_a_study_looks_for_the_frameworks_of_its_python_alone(
     tmp_path: Path,
 ) -> None:
-    """An image of another framework is the same case: this Python has no framework."""
+    """This Python has no framework, like an image without any."""
     words = [sys.executable, "-m", "runner", "--results", str(tmp_path), "--device", "cpu"]
     told = subprocess.run(
         words, cwd=ROOT, env=os.environ | {"BATCHWISE_IMAGE": "numpy-cpu 0.1.0 abc"}, capture_output=True, text=True

@@ -63,7 +63,7 @@ def test_the_smallest_effect_that_could_have_been_found_is_found_four_times_in_f
 
 @pytest.mark.slow
 def test_rounds_of_one_process_are_no_independent_repeats() -> None:
-    """The bias of a process does not go away with more rounds in it."""
+    """A deviation that belongs to a process does not go away with more rounds in it."""
     few, lots = (many(0.0, rounds=rounds, process_spread=0.01) for rounds in (20, 80))
     assert np.mean([each.detectable for each in lots]) > 0.8 * np.mean([each.detectable for each in few])
     assert np.mean([each.verdict in ("faster", "slower") for each in lots]) < 0.08

@@ -23,7 +23,7 @@ SEEN, UNSEEN = "seen in this run", "not seen in this run"
 
 
 def once(**values: float) -> dict[int, Point]:
-    """{size: point of one repeat}; keys s4, s8, ...."""
+    """{size: point of one repeat}; keys s4, s8 and so on."""
     return {int(name[1:]): Point(value, math.nan, math.nan, 1) for name, value in values.items()}
 
 

@@ -317,7 +317,7 @@ def test_a_copy_of_the_worker_while_it_opens_is_in_no_peak_of_its_memory(tmp_pat
 
 
 def test_a_peak_between_two_samples_is_not_missed(tmp_path: Path) -> None:
-    """The kernel's peak, reset at the window's start, is used before the 10 Hz poll."""
+    """The kernel's peak, reset at the window's start, takes precedence over the 10 Hz poll."""
     at_window = {
         Event.WINDOW_STARTED: {"peak_resident_bytes": 1200 * 2**20},
         Event.WINDOW_ENDED: {"peak_resident_bytes": 320 * 2**20},

@@ -71,7 +71,7 @@ def test_a_hang_behind_what_was_told_does_not_hide_it(tmp_path: Path) -> None:
 
 
 class Silent:
-    """An adapter that knows no further signs."""
+    """An adapter that takes none of its framework's errors for a lack of memory."""
 
     def out_of_memory(self, error: BaseException) -> bool:
         return False

@@ -138,7 +138,7 @@ def test_a_gradient_that_is_lost_in_the_noise_gives_no_number_but_more_than_one_
 
 def test_a_gradient_that_is_surely_negative_says_more_than_the_large_batch() -> None:
     small = 1 + 0.01 * generator().standard_normal((STEPS, PARTS))
-    answer = point(stated(small, small.mean(axis=1) / 10))  # the mean of eight that differ is an eighth of them
+    answer = point(stated(small, small.mean(axis=1) / 10))  # the mean of eight independent ones is an eighth
     assert answer.squared_gradient < 0
     assert (answer.noise_scale, answer.at_least) == (None, LARGE_BATCH)
 
