@@ -91,7 +91,7 @@ def test_no_adapter_is_suspected_in_a_precision_of_fewer_digits(
 
 @IN_MODES
 def test_what_is_called_a_precision_of_fewer_digits_is_computed_in_it(framework: str, mode: Mode, found: Found) -> None:
-    """Its outputs differ by rounding to that precision, not by float32's rounding, which is a thousand times
+    """Its outputs differ by rounding to that precision, not by float32's rounding, which is at least a thousand times
     smaller."""
     evidence, exact = given(mode, framework, OF_PRECISIONS, found), truths(mode.precision, found)
     for case, mine, truth in zip(OF_PRECISIONS, evidence, exact, strict=True):

@@ -42,7 +42,7 @@ class Parity:
 
 
 def parity_rates(points_apart: float, repeats: int, runs: int, seed: int) -> Parity:
-    """Simulate reports of three frameworks at nine batch sizes; one of them has so many points less than the others."""
+    """Simulate reports of three frameworks at nine batch sizes; one of them is so many points below the others."""
     drawn = np.random.default_rng((seed, repeats, round(10 * points_apart)))
     frameworks, step = tuple(VERSIONS), accuracy_step("digits")
     assert step == 100 / TEST_IMAGES
