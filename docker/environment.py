@@ -1,7 +1,7 @@
-"""Inside a build: python3 docker/environment.py FRAMEWORK DEVICE REQUIREMENTS.
+"""Run inside a build: python3 docker/environment.py FRAMEWORK DEVICE REQUIREMENTS.
 
-Makes the framework's environment with the code that makes it on a host, from the same definition, adds the
-requirements, and takes out what no worker needs. What is left is the same bytes with the same times in every build.
+Makes the framework's environment with the code that makes it on a host, from the same definition. Adds the requirements
+and removes what no worker needs. The remaining files have the same bytes and the same times in every build.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 try:
     import tomllib  # noqa: F401
-except ModuleNotFoundError:  # the Python 3.10 of NVIDIA's image, whose pip carries the same parser
+except ModuleNotFoundError:  # the Python 3.10 of NVIDIA's image, whose pip has the same parser
     from pip._vendor import tomli
 
     sys.modules["tomllib"] = tomli
@@ -28,7 +28,7 @@ from runner.project import Project
 
 INSTALLERS = ("pip", "pip-*")
 SETUPTOOLS = ("setuptools", "setuptools-*", "pkg_resources", "_distutils_hack", "distutils-precedence.pth")
-# numpy.testing, which others import, takes a value from a test of numpy's own.
+# numpy.testing, which other packages import, takes a value from one of numpy's tests.
 IMPORTED_TESTS = ("numpy/_core/tests", "numpy/core/tests")
 # Headers for compiling extensions, and test programs.
 NOT_FOR_RUNNING = (
@@ -54,7 +54,7 @@ def main(framework: str, device_kind: str, requirements: Path) -> None:
 
 
 def take_out(environment: Environment) -> None:
-    """Installers, tests, headers, and what the making left."""
+    """Remove installers, tests, headers, and files left by the installation."""
     packages = environment.site_packages
     for pattern in INSTALLERS if "setuptools==" in environment.pins else (*INSTALLERS, *SETUPTOOLS):
         for path in packages.glob(pattern):
@@ -71,7 +71,7 @@ def take_out(environment: Environment) -> None:
 
 
 def remove(path: Path) -> None:
-    """A folder with all in it, a file or a link itself; nothing where there is nothing."""
+    """Remove a folder with all its contents, a file, or a link itself; do nothing if there is none."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -79,7 +79,7 @@ def remove(path: Path) -> None:
 
 
 def write_smoke(environment: Environment) -> None:
-    """An executable that tries the import as a worker does it."""
+    """Write an executable that tries the import as a worker does."""
     lines = [f"export {name}={shlex.quote(value)}" for name, value in worker_variables(environment).items()]
     lines.append(f"exec {environment.interpreter} -c {shlex.quote(environment.smoke)}")
     smoke = environment.folder / "bin" / "smoke"
@@ -88,7 +88,7 @@ def write_smoke(environment: Environment) -> None:
 
 
 def set_times(folder: Path, epoch: int) -> None:
-    """The times of the folder and all below it, in seconds since the epoch; links themselves are changed."""
+    """Set the times of the folder and all below it, in seconds since the epoch; links themselves are changed."""
     for root, _, files in os.walk(folder, topdown=False):
         for name in (*files, "."):
             os.utime(Path(root) / name, (epoch, epoch), follow_symlinks=False)

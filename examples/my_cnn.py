@@ -1,8 +1,8 @@
-"""A network of one's own: a ResNet-18 an eighth as wide, for photographs of up to ten kinds.
+"""A custom network: a ResNet-18 an eighth as wide, for photographs of up to ten kinds.
 
     python -m runner --framework all --workload examples/my_cnn.py --dataset ./photos
 
-`photos` holds train/KIND/*.jpg and test/KIND/*.jpg. What the network costs, layer by layer:
+`photos` holds train/KIND/*.jpg and test/KIND/*.jpg. Print the network's cost, layer by layer:
 
     python -m workloads describe examples/my_cnn.py
 """
@@ -12,7 +12,7 @@ from workloads.spec import Workload
 
 
 def convolution(name: str, width: int, kernel: int, stride: int = 1) -> list[Layer]:
-    """Without a bias, and its norm."""
+    """A convolution without a bias, and its norm."""
     return [
         Conv2D(name, width, (kernel, kernel), stride, "same", bias=False, initializer="he-normal"),
         BatchNorm(f"{name}_norm", momentum=0.9),
@@ -20,7 +20,7 @@ def convolution(name: str, width: int, kernel: int, stride: int = 1) -> list[Lay
 
 
 def block(name: str, width: int, halves: bool) -> list[Layer]:
-    """Two convolutions beside a shortcut; where they halve rows and columns, so does it (ResNet-D, He et al. 2019)."""
+    """Two convolutions with a shortcut; where they halve rows and columns, so does it (ResNet-D, He et al. 2019)."""
     first = convolution(f"{name}_conv1", width, 3, stride=2 if halves else 1)
     second = convolution(f"{name}_conv2", width, 3)
     shortcut = [AveragePool2D(f"{name}_pool", size=2), *convolution(f"{name}_shortcut", width, 1)] if halves else []

@@ -1,7 +1,7 @@
-"""What several rooms of tests share: the real command line, results by cell, and who runs beside whom.
+"""Shared by several folders of tests: the real command line, results by cell, and which tests run at the same time.
 
-With `-n` each worker of pytest-xdist keeps to a core of its own, and so does all that it starts: to a trial, that core
-is the whole machine, and what others compute beside it is not seen by it.
+With `-n` each worker of pytest-xdist keeps to one core, and so does all that it starts. To a trial, that core is the
+whole machine; it does not see what others compute on the other cores.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from workloads.records.job import Cell, Draw, Installation, Passes, Placement, T
 from workloads.spec import OptimizerSpec
 
 if TYPE_CHECKING:
-    from suite import Found  # beside the tests that ask
+    from suite import Found  # next to the tests that ask
 
 Cells = dict[tuple[str, int], dict[str, Any]]  # (framework, batch size): result.json
 QuickRun = tuple[Path, Cells, str]  # results folder, its cells, what was printed
 
 ROOT = Path(__file__).resolve().parent.parent
-# With the frameworks of a folder outside of the checkout, where this variable names one.
+# Includes the frameworks of a folder outside of the checkout, if this variable names one.
 OUTSIDE = os.environ.get("BATCHWISE_ADAPTERS")
 PROJECT = replace(Project.at(ROOT), adapters_outside=Path(OUTSIDE).resolve() if OUTSIDE else None)
 REAL_FRAMEWORKS = tuple(
@@ -45,7 +45,7 @@ REAL_FRAMEWORKS = tuple(
 )
 # The smallest of the catalogue, where what is computed does not matter.
 TINY = ("--workload", "tiny", "--dataset", "digits-64")
-# What is asked is not the speed: a neighbour on the machine, who is not rare where tests run, decides nothing.
+# Speed is not tested here: another process on the machine, which is common where tests run, decides nothing.
 PATIENT = ("--retry", "contended")
 # The main job at two of its nine batch sizes, on the CPU also where there is a GPU.
 QUICK_SIZES = (128, 1024)
@@ -58,26 +58,27 @@ FOLDERS = {
     "pipeline": "slow",
     "faults": "slow",
     "smoke": "smoke",
-}  # of tests: their marker
+}  # folder of tests: its marker
 REAL = ("conformance", "images", "matrix")  # folders whose tests start real frameworks
-RUNS = {"quick_run", "judged", "real_data"}  # fixtures that do
+RUNS = {"quick_run", "judged", "real_data"}  # fixtures that start real frameworks
 
 
 @pytest.fixture(autouse=True)
 def no_label_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process makes one report; here one process makes many, and each is to know its own results' labels only."""
+    """Give each test its own labels: a process usually makes one report, and here it makes many."""
     monkeypatch.setattr(frameworks, "LABELS", {})
 
 
 def bare_environment() -> dict[str, str]:
-    """The caller's variables but those that steer what is computed, which are in ids, and where real data lies."""
+    """The caller's variables except those that decide what is computed, which are in ids, and the folder of real
+    data."""
     return {name: value for name, value in os.environ.items() if name not in {"BATCHWISE_DATA", *deciding_variables()}}
 
 
 def run_runner(
     *arguments: object, cwd: Path = ROOT, timeout_s: float = 900, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """`python -m runner ...` as a person off a terminal runs it; CompletedProcess with text."""
+    """Run `python -m runner ...` as a person without a terminal does; CompletedProcess with text."""
     return subprocess.run(
         [sys.executable, "-m", "runner", *map(str, arguments)],
         cwd=cwd,
@@ -90,7 +91,7 @@ def run_runner(
 
 
 def living_children() -> list[psutil.Process]:
-    """Of this process. Those that have ended and wait for other tests to ask after them answer no question."""
+    """List the living children of this process. Zombies, which wait until other tests collect them, are left out."""
     return [each for each in psutil.Process().children() if each.status() != psutil.STATUS_ZOMBIE]
 
 
@@ -118,14 +119,14 @@ def make_spec(**changes: Any) -> TrialSpec:
 
 
 def leaves(spec: TrialSpec) -> dict[str, str | None]:
-    """{field: the part of the spec that it is in}; None where it is in none."""
+    """{field: the part of the spec that it is in}; None for a field of the spec itself."""
     parts = {part.name: getattr(spec, part.name) for part in fields(spec)}
     nested = {each.name: name for name, part in parts.items() if is_dataclass(part) for each in fields(part)}
     return nested | {name: None for name, part in parts.items() if not is_dataclass(part)}
 
 
 def varied(spec: TrialSpec, **changes: Any) -> TrialSpec:
-    """The same trial, but for some fields, in whatever part of it they are."""
+    """Return the same trial with some fields changed, in whichever part they are."""
     for name, part in leaves(spec).items():
         if part and name in changes:
             spec = replace(spec, **{part: replace(getattr(spec, part), **{name: changes.pop(name)})})
@@ -133,8 +134,8 @@ def varied(spec: TrialSpec, **changes: Any) -> TrialSpec:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    os.environ[SPACE_VARIABLE] = f"tests {os.getpid()}"  # of this process: another one's runs may be on the same cores
-    # In the background of a script it is ignored, by all that is started there.
+    os.environ[SPACE_VARIABLE] = f"tests {os.getpid()}"  # of this process: others may run on the same cores
+    # In the background of a script SIGINT is ignored by everything that is started there.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(config, "workerinput"):
@@ -144,7 +145,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
-    """Markers by folder and by what a test starts. What takes longest goes first, tests of one group side by side."""
+    """Mark tests by folder and by what they start. Sort the longest first, with the tests of a group next to each
+    other."""
     for item in items:
         folder = item.path.relative_to(ROOT / "tests").parts[0]
         if folder in FOLDERS:
@@ -166,9 +168,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 
 def turn(item: pytest.Function) -> int:
-    """The quick run first, then all else of real frameworks, then what only needs what the quick run left.
+    """Sort the quick run first, then all other tests of real frameworks, then those that only need the quick run's
+    results.
 
-    Clusters compute on every core, which disturbs whatever measures: they come when only quick tests are left.
+    Clusters compute on every core, which disturbs every measurement: they come when only quick tests are left.
     """
     if "quick_run" in item.fixturenames:
         return 0 if item.path.name == "test_run.py" else 2
@@ -178,9 +181,8 @@ def turn(item: pytest.Function) -> int:
 
 
 def group(item: pytest.Function) -> str:
-    """Of tests that share what is started once: the quick run, a framework's answers to the suite, a module's own; or
-    what a test says of itself.
-    """
+    """Name the group of tests that share what is started once: the quick run, a framework's answers to the suite, a
+    module's own. A test's own mark comes first."""
     if said := item.get_closest_marker("xdist_group"):
         return str(said.args[0])
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
@@ -223,8 +225,8 @@ def real_data() -> Path:
 
 @pytest.fixture(scope="module")
 def lean(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the project that makes no reports, for what is not about them."""
-    from copied import copy_project, without_reports  # which need what stands here
+    """A copy of the project that makes no reports, for tests that are not about them."""
+    from copied import copy_project, without_reports  # these import names from here
 
     project = copy_project(tmp_path_factory.mktemp("project"))
     without_reports(project)
@@ -233,8 +235,8 @@ def lean(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the project for what is about neither memory, nor charts, nor neighbours."""
-    from copied import copy_with_environments, ignore_neighbours, without_memory_workers  # which need what stands here
+    """A copy of the project for tests that are about neither memory, nor charts, nor neighbours."""
+    from copied import copy_with_environments, ignore_neighbours, without_memory_workers  # these import names from here
 
     project = copy_with_environments(tmp_path_factory.mktemp("project"))
     without_memory_workers(project)
@@ -244,8 +246,8 @@ def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
-    """What every framework made of the conformance suite's cases; each is run when it is first asked for."""
-    from suite import Found  # beside the tests that ask
+    """Answers of every framework to the conformance suite's cases; each is run when it is first asked for."""
+    from suite import Found  # next to the tests that ask
 
     return Found(shared(tmp_path_factory) / "conformance")
 
@@ -257,7 +259,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def once(path: Path, work: Callable[[], object]) -> None:
-    """Do the work that `path` stands for, unless a process of the session has done it; where that failed, say why."""
+    """Do the work of `path` unless a process of the session has done it; where that failed, fail with its reason."""
     ended = path.with_name(f"{path.name}.ended")
     with FileLock(path.with_name(f"{path.name}.lock")):
         if not ended.exists():
@@ -274,7 +276,7 @@ def once(path: Path, work: Callable[[], object]) -> None:
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the stand-in for the NVIDIA driver's library, compiled once."""
-    from stand_in import build  # beside the tests that ask
+    from stand_in import build  # next to the tests that ask
 
     return build(tmp_path_factory.mktemp("nvml"))
 
@@ -282,7 +284,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """A container engine that answers."""
-    from engines import an_engine  # beside the tests that ask
+    from engines import an_engine  # next to the tests that ask
 
     with an_engine(tmp_path_factory.mktemp("engine")) as found:
         yield found
@@ -290,7 +292,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 
 @pytest.fixture(scope="session")
 def built(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Every image for the CPU is there, built of this checkout."""
+    """Build every image for the CPU from this checkout."""
     from engines import build_all
 
     build_all(engine, tmp_path_factory.mktemp("secrets"))

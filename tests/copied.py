@@ -1,4 +1,4 @@
-"""Frameworks of one's own beside the project, and, where its own text has to change, a copy of it."""
+"""Custom frameworks outside the project, and copies of the project for tests that change its own text."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from conftest import ROOT, run_runner
 
 
 def copy_project(folder: Path) -> Path:
-    """With what Python has compiled, which stays right: a copy keeps its file's time, a changed file has another."""
+    """Copy the project with what Python has compiled, which stays valid: copies keep their time, a changed file does
+    not."""
     for room in ("workloads", "adapters", "runner", "reports"):
         shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("published"))
-    shutil.copy(ROOT / "RULES.md", folder)  # a report hands it out
+    shutil.copy(ROOT / "RULES.md", folder)  # a report includes it
     return folder
 
 
 def copy_with_environments(folder: Path, *formats: str) -> Path:
-    """The copy trains with the frameworks of this checkout, and reports as text or in `formats`."""
+    """Copy the project; the copy trains with this checkout's frameworks and reports as text or in `formats`."""
     project = copy_project(folder)
     (project / ".envs").symlink_to(ROOT / ".envs")
     report_in(project, *(formats or ("md", "csv")))
@@ -28,7 +29,7 @@ def copy_with_environments(folder: Path, *formats: str) -> Path:
 
 
 def without_reports(project: Path) -> None:
-    """Tables and charts take longer than a small trial."""
+    """Make the copy report nothing: tables and charts take longer than a small trial."""
     (project / "reports" / "__main__.py").write_text("")
 
 
@@ -39,13 +40,14 @@ def report_in(project: Path, *formats: str) -> None:
 
 
 def without_memory_workers(project: Path) -> None:
-    """Each starts a framework, and takes longer than a small trial, to say what none of the trial's figures needs."""
+    """Ask no memory worker in the copy: each starts a framework, takes longer than a small trial, and no figure needs
+    it."""
     told = '{"reason": "no memory worker is asked here"}'
     replace_in(project / "runner" / "memory_worker.py", "return self._told(spec, launcher)", f"return {told}")
 
 
 def ignore_neighbours(project: Path) -> None:
-    """No trial of the copy is `contended` on a CPU: what is tested is not the speed, and tests run beside others."""
+    """Let no trial of the copy be `contended` on a CPU: speed is not tested, and other tests run at the same time."""
     checks = project / "workloads" / "records" / "checks.py"
     replace_in(checks, "CONTENDED_PERCENT = 25.0", "CONTENDED_PERCENT = 1e9")
 
@@ -62,7 +64,7 @@ def run_in(project: Path, *arguments: object) -> subprocess.CompletedProcess[str
 
 
 def git(folder: Path, *words: str) -> str:
-    """What git prints there, of nobody's settings."""
+    """Return what git prints in the folder, without anybody's settings."""
     who = {"GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "A", "GIT_COMMITTER_EMAIL": "a@b"}
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder), **who}
     return subprocess.run(
@@ -71,7 +73,7 @@ def git(folder: Path, *words: str) -> str:
 
 
 def add_framework(adapters: Path, name: str, **changes: str) -> None:
-    """One folder in that of `--adapters`: the referee under another name, with lines of its definition replaced."""
+    """Add a folder to that of `--adapters`: the referee under another name, with lines of its definition replaced."""
     shutil.copytree(ROOT / "adapters" / "numpy", adapters / name, ignore=shutil.ignore_patterns("__pycache__"))
     definition = adapters / name / "environment.toml"
     text = definition.read_text()
@@ -82,7 +84,7 @@ def add_framework(adapters: Path, name: str, **changes: str) -> None:
 
 
 def replace_in(path: Path, old: str, new: str) -> None:
-    """One line, or what stands there only once."""
+    """Replace a text that occurs only once in the file."""
     text = path.read_text()
     assert text.count(old) == 1
     path.write_text(text.replace(old, new))

@@ -1,6 +1,6 @@
-"""A limit on the CPU time of quick tests, so that what `make test` runs stays quick.
+"""A limit on the CPU time of quick tests, so that `make test` stays quick.
 
-CPU time, not wall time: it grows little where others compute beside it.
+CPU time is limited, not wall time: it grows little where other processes compute.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from contextlib import contextmanager
 
 import pytest
 
-SHARE = 0.8  # of a core that a test had, or others disturbed it
-LIMIT_S = 2.0  # of the machine on which LOOP_S was measured; a slower one has more
+SHARE = 0.8  # share of a core that a test had; with less, others disturbed it
+LIMIT_S = 2.0  # on the machine on which LOOP_S was measured; a slower one has more
 LOOP_S = 0.0104  # CPU time of the loop below: AMD EPYC (Zen 3), Python 3.11
 SLOW = frozenset({"real", "browser", "gpu", "images", "slow", "smoke"})  # markers of tests that may take longer
 
@@ -24,7 +24,7 @@ SLOW = frozenset({"real", "browser", "gpu", "images", "slow", "smoke"})  # marke
 def limit_cpu_time(item: pytest.Item) -> Iterator[None]:
     """Fail a test without a marker of SLOW whose call takes more CPU time than the limit.
 
-    It is judged where it had a core to itself, as under `make`: threads that wait for each other among many processes
+    It is judged where it had a core to itself, as under `make`. Threads that wait for each other among many processes
     use several times as much. Not judged: a test that loads a module first, which later tests find loaded; any test
     under coverage, or where Python keeps nothing that it compiled, so that each child compiles it again.
     """
@@ -51,7 +51,7 @@ def used_cpu_s() -> float:
 
 
 def measure_slowness() -> float:
-    """Times that this machine takes as long as the one of LOOP_S just now, and at least 1."""
+    """Return how many times as long as the machine of LOOP_S this one takes at present; at least 1."""
     took_s = []
     for _ in range(5):
         started_s = time.process_time()

@@ -15,7 +15,7 @@ Test = Callable[..., None]
 def for_each(names: str, cases: Iterable[Any]) -> Callable[[Test], Test]:
     """Decorator: run the test with each case in place of the arguments `names`, and fail with a list of what failed.
 
-    A test whose cases are slow, or need a folder of their own each, is parametrised instead.
+    A test whose cases are slow, or each need a separate folder, is parametrised instead.
     """
     arguments, cases = [name.strip() for name in names.split(",")], list(cases)
 

@@ -1,4 +1,4 @@
-"""Environments of frameworks beside the project, made for real of packages that are one module each."""
+"""Environments of frameworks outside the project, really made, with packages of one module each."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def make(project: Project, name: str, **variables: str) -> subprocess.CompletedP
 
 
 def wheel(folder: Path, name: str, version: str, *lines: str) -> str:
-    """A package of one module that knows its version; its pin, with hash."""
+    """Write a package of one module that knows its version; return its pin, with hash."""
     path, facts = folder / f"{name}-{version}-py3-none-any.whl", f"{name}-{version}.dist-info"
     said = (f"Name: {name}", f"Version: {version}", *lines)
     with zipfile.ZipFile(path, "w") as archive:
@@ -53,7 +53,7 @@ def wheel(folder: Path, name: str, version: str, *lines: str) -> str:
 
 
 def pin(project: Project, name: str, *pins: str) -> None:
-    """In place of a definition's own."""
+    """Replace a definition's pins."""
     path = project.definition(name)
     path.write_text(re.sub('(?s)pins = """.*?"""', f'pins = """\n{"".join(pins)}"""', path.read_text()))
 

@@ -1,4 +1,4 @@
-"""A control group of this kernel, of either version, for what a limit does."""
+"""A control group of this kernel, of either version, to test a limit's effect."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from workloads.control_groups import CGROUPS
 
 @contextmanager
 def control_group(controllers: Sequence[str], limits: Mapping[str, str]) -> Iterator[Path]:
-    """Make a group below the first hierarchy of version 1 that is there, else below the only one of version 2.
+    """Make a group below the first existing hierarchy of version 1, else below the only one of version 2.
 
-    `limits` maps the file of each version to what is written; the first that the group has is. Without leave to make
-    one, or without any of the files, the test is skipped. The group goes when its processes have ended.
+    `limits` maps the file of each version to what is written; the first file that the group has is used. Without
+    permission to make one, or without any of the files, the test is skipped. The group is removed when its processes
+    have ended.
     """
     root = next((CGROUPS / name for name in controllers if (CGROUPS / name).is_dir()), CGROUPS)
     group = root / f"batchwise-test-{os.getpid()}"

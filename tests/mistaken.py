@@ -10,7 +10,7 @@ DOUBLED = "doubled", "optimizer = replace(optimizer, learning_rate=2 * optimizer
 
 
 def add_mistaken(adapters: Path, name: str, build: str) -> None:
-    """The referee, but for a line that changes what it is asked to build."""
+    """Add the referee with one changed line, which changes what it is asked to build."""
     add_framework(adapters, name, label=f'"{name}"')
     (adapters / name / "adapter.py").write_text(
         f"""\

@@ -11,11 +11,11 @@ from PIL import Image
 KINDS = ("lying", "rings", "standing")  # in the order of their labels
 SIZES = ((64, 48), (48, 64), (80, 80), (33, 41))  # width, height
 MODES = ("RGB", "L", "CMYK")
-ORIENTATION, TURNED = 0x0112, 6  # of EXIF: to be shown turned by a quarter, clockwise
+ORIENTATION, TURNED = 0x0112, 6  # EXIF tag; its value for a picture to be shown turned by a quarter, clockwise
 
 
 def picture(kind: str, width: int, height: int, generator: np.random.Generator) -> NDArray[np.uint8]:
-    """(height, width, 3): stripes or rings in two colours, under noise. Seen in grey they differ, too."""
+    """(height, width, 3): stripes or rings in two colours, under noise. They also differ in grey."""
     rows, columns = np.mgrid[0:height, 0:width].astype(np.float64)
     middle = generator.uniform(0.3, 0.7, 2)
     distance = np.hypot(rows - middle[0] * height, columns - middle[1] * width)
@@ -28,9 +28,9 @@ def picture(kind: str, width: int, height: int, generator: np.random.Generator) 
 
 
 def write(folder: Path, train: int, test: int, seed: int = 0) -> None:
-    """So many JPEGs of each split, equally many of each of KINDS.
+    """Write so many JPEGs of each split, with equally many of each of KINDS.
 
-    Every fifth lies turned on the disk, and its EXIF data say so: read without them, lying stripes stand.
+    Every fifth is stored turned, and its EXIF data say so: read without them, lying stripes become standing ones.
     """
     generator = np.random.Generator(np.random.PCG64(seed))
     for split, count in (("train", train), ("test", test)):

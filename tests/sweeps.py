@@ -1,4 +1,4 @@
-"""What the tests of sweeps share: a command at work, what it stored, and what still runs."""
+"""Shared by the tests of sweeps: a command at work, what it stored, and what still runs."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from copied import copy_project, ignore_neighbours, report_in, without_memory_wo
 from runner.cluster import node
 
 LONG_S = 600
-# The referee starts in no time, and to a node every framework is one command.
+# The referee starts very quickly, and to a node every framework is one command.
 STUDY = ("--framework", "numpy", *TINY, "--device", "cpu", "--threads", 1, "--epochs", 1, "--window", 0.2)
 
 
 def node_variables(cache: Path, monkeypatch: pytest.MonkeyPatch, **more: str) -> dict[str, str]:
-    """Variables of nodes and driver, and of this process: a cache of their own with the project's environments, and a
-    copy of the project (PYTHONPATH) that ignores neighbours, asks no memory worker and reports as text.
-    """
+    """Set and return the variables of nodes, driver and this process. They name a separate cache with the project's
+    environments, and a copy of the project (PYTHONPATH). The copy ignores neighbours, asks no memory worker and reports
+    as text."""
     project = copy_project(cache.with_name("project"))
     ignore_neighbours(project)
     without_memory_workers(project)
@@ -59,7 +59,7 @@ def wait_for(what: Callable[[], bool], driver: subprocess.Popen[str]) -> None:
 
 
 def workers() -> list[psutil.Process]:
-    """Processes of trials on any node."""
+    """List the processes of trials on any node."""
     found = []
     for process in psutil.process_iter(["cmdline"]):
         words = process.info["cmdline"] or []
@@ -76,18 +76,18 @@ def none_outlives() -> bool:
 
 
 def measured(folder: Path) -> dict[str, bytes]:
-    """All but the verdict, which others that arrive may change."""
+    """Read all files of a trial except the verdict, which later trials may change."""
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "result.json"}
 
 
 def ended_ok(results: Path) -> dict[str, dict[str, bytes]]:
-    """By id: contended ones are the next run's, too."""
+    """{id: files} of the trials that ended ok: the next run also repeats contended ones."""
     found = stored(results).items()
     return {name: measured(path.parent) for name, path in found if json.loads(path.read_text())["status"] == "ok"}
 
 
 def computed(results: Path) -> dict[str, Any]:
-    """{id: losses and accuracies}"""
+    """{id: losses and accuracies}."""
     found = {}
     for name, path in stored(results).items():
         result = json.loads(path.read_text())

@@ -1,9 +1,9 @@
-"""Hold a new framework to the conformance suite, rung by rung.
+"""Check a new framework with the conformance suite, rung by rung.
 
 python -m tools.check_adapter NAME [--adapters DIR] [--from RUNG]
 
-Stops at the first rung that fails, with what to look at. A rung runs nothing of the later ones. `--from` leaves out the
-rungs before that one, but for the first three, which take no time once they hold.
+Stops at the first rung that fails, and says what to look at. A rung runs nothing of the later ones. `--from` leaves out
+the rungs before that one, except the first three, which take no time once they hold.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ LOOK_AT = {
 }
 
 
-Rung = tuple[str, Callable[[], None]]  # what is asked, in words, and what asks it, which raises Fallen
+Rung = tuple[str, Callable[[], None]]  # what is checked, in words, and the check, which raises Fallen
 
 
 class Fallen(Exception):
     """A rung does not hold: what is wrong, and what to look at."""
 
 
-ALWAYS = 3  # rungs that are asked wherever one begins: the later ones rest on them
+ALWAYS = 3  # rungs that are always checked: the later ones rest on them
 PROGRESS_S = 10.0
 RUNGS = (PLAIN, LAYERS, OPTIMIZERS, PARTIAL, DROPOUT, LARGE) = (
     "the plain network with plain SGD",
@@ -67,7 +67,7 @@ LAST = ALWAYS + len(RUNGS) + 1
 
 
 def rung_of(case: Any) -> str:
-    """That of RUNGS where a case of the suite is first asked."""
+    """Return the first of RUNGS that includes this case of the suite."""
     if case.workload.draws:
         return DROPOUT
     if case.large:
@@ -80,13 +80,13 @@ def rung_of(case: Any) -> str:
 
 
 class Ladder:
-    """The rungs of one framework. `suite` is the module tests/conformance/suite.py, whose project it is found in."""
+    """The rungs of one framework. `suite` is the module tests/conformance/suite.py, whose project has the framework."""
 
     def __init__(self, suite: Any, name: str, folder: Path) -> None:
         self.suite, self.project, self.name, self.folder = suite, suite.PROJECT, name, folder
 
     def rungs(self) -> Iterator[Rung]:
-        """In the order in which they are climbed; each raises Fallen."""
+        """Yield the rungs in order; each raises Fallen if it does not hold."""
         yield "the definition can be read", self.definition
         yield "imports", self.imports
         yield "the environment is made, its smoke import passes", self.environment
@@ -101,7 +101,7 @@ class Ladder:
         return chosen
 
     def definition(self) -> None:
-        """Its environment.toml has every key, and adapter.py is there."""
+        """Check that its environment.toml has every key, and that adapter.py exists."""
         try:
             read(self.project, self.name, "cpu")
         except (BadDefinition, EnvironmentUnavailable) as error:
@@ -110,7 +110,7 @@ class Ladder:
             raise Fallen(f"{self.project.folder(self.name)} has no adapter.py", "python -m adapters new NAME")
 
     def imports(self) -> None:
-        """Its files import what an adapter may."""
+        """Check that its files import only what an adapter may."""
         table = import_module("test_import_table")
         modules = table.own_modules(ROOT) | {self.name: frozenset(read(self.project, self.name, "cpu").imports)}
         folder = self.project.folder(self.name)
@@ -121,7 +121,7 @@ class Ladder:
                              "adapters.base and numpy may be imported")  # fmt: skip
 
     def environment(self) -> None:
-        """Its own and the referee's, which it is compared with, for the CPU; made where they are not ready."""
+        """Make its environment and the referee's, which it is compared with, for the CPU, where they are not ready."""
         try:
             for name in dict.fromkeys((self.name, self.suite.REFEREE)):
                 venv.make(read(self.project, name, "cpu"), partial(print, flush=True))
@@ -129,7 +129,7 @@ class Ladder:
             raise Fallen(str(error), "the log, `pins` (python tools/pin.py REQUIREMENT...) and `smoke`") from error
 
     def conform(self, names: list[str]) -> None:
-        """Each case in the order of the suite, each check in the order of its CHECKS."""
+        """Check each case in the order of the suite, with each check in the order of its CHECKS."""
         suite = self.suite
         cases = {name: suite.CASES[name] for name in names}
         answers = suite.Found(self.folder / names[0], cases)
@@ -150,7 +150,7 @@ class Ladder:
                     raise Fallen(f"{name}: {check}: {fault}", LOOK_AT[check])
 
     def trial(self) -> None:
-        """By the runner, beside the referee."""
+        """Run a trial of the framework and the referee with the runner."""
         results, outside = self.folder / "trial", self.project.adapters_outside
         command = [sys.executable, "-m", "runner", "--framework", *dict.fromkeys((self.name, "numpy"))]
         command += ["--device", "cpu", "--results", str(results), *(("--adapters", str(outside)) if outside else ())]
@@ -179,7 +179,9 @@ def progress(files: Iterable[Path]) -> Iterator[None]:
 
 
 def climb(rungs: Iterator[Rung], first: int = 1) -> int:
-    """Exit code: 0, or 1 where a rung does not hold. Rungs before `first` are left out, but for the ALWAYS first."""
+    """Return the exit code: 0, or 1 where a rung does not hold. Rungs before `first` are left out, except the ALWAYS
+    first.
+    """
     for number, (title, ask) in enumerate(rungs, start=1):
         if ALWAYS < number < first:
             print(f"{number}. {title}: left out")
@@ -197,7 +199,7 @@ def climb(rungs: Iterator[Rung], first: int = 1) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit code: that of `climb`, or 2 with one line where there is no such framework."""
+    """Return the exit code: that of `climb`, or 2 with one line where there is no such framework."""
     parser = CommandLine(prog="python -m tools.check_adapter", description=__doc__)
     parser.add_argument("name", metavar="NAME", help="the framework's folder")
     parser.add_argument("--adapters", type=Path, metavar="DIR", help="the folder that it lies in (default: adapters/)")
@@ -209,7 +211,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"check_adapter: {folder} has no environment.toml; python -m adapters new writes one", file=sys.stderr)
         return 2
     if words.adapters:
-        os.environ["BATCHWISE_ADAPTERS"] = str(words.adapters.resolve())  # where the suite, too, looks for it
+        os.environ["BATCHWISE_ADAPTERS"] = str(words.adapters.resolve())  # the suite looks for it there, too
     sys.path[:0] = [str(ROOT / path) for path in ("tests", "tests/conformance", "tests/imports")]
     results = new_folder("check_adapter-")
     return climb(Ladder(import_module("suite"), words.name, results).rungs(), words.first)

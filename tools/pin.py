@@ -1,8 +1,8 @@
 """Print the pins with hashes that pip resolves for some requirements: python tools/pin.py REQUIREMENT...
 
 For environment.toml (its `requires` -> its `pins`) and the requirements files. Run it with Python 3.11 on Linux x86-64
-and pip 23 or newer. The requirements files also serve Python 3.12: run it with that, too, on the versions that came
-out, and put a hash that differs behind the first one.
+and pip 23 or newer. The requirements files also serve Python 3.12. Run it with that, too, on the resulting versions,
+and put a hash that differs after the first one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 
 
 def main(requirements: list[str]) -> None:
-    """Prints a requirements file: what pip would install here, each with its version and SHA-256."""
+    """Print a requirements file: what pip would install here, each with its version and SHA-256."""
     command = [sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--quiet", "--report", "-"]
     report = subprocess.run([*command, *requirements], check=True, capture_output=True, text=True).stdout
     for item in json.loads(report)["install"]:

@@ -1,10 +1,10 @@
-"""How often the gate accuses correct frameworks in odd settings.
+"""Measure how often the gate accuses correct frameworks in odd settings.
 
 python tests/benchmarks/measure_false_alarms.py FOLDER [--framework NAME ...] [--only SETTING ...] [--write PAGE]
 
-Runs every setting into a folder of its own below FOLDER, prints how its trials ended, and each accusation in full. The
+Runs every setting into a separate folder below FOLDER, prints how its trials ended, and each accusation in full. The
 same command goes on where it was interrupted. Exit code 1 where a trial was `unverified`. `--write` puts the table
-between the marks of a page. With three frameworks it takes about 40 minutes on two cores: FOLDER can then be handed to
+between the marks of a page. With three frameworks it takes about 40 minutes on two cores. FOLDER can then be given to
 measure_margins.py.
 """
 
@@ -57,7 +57,7 @@ ENDS = (Status.OK, Status.CONTENDED, Status.UNSUPPORTED, Status.UNVERIFIED)
 
 
 def run(setting: str, folder: Path, frameworks: list[str]) -> list[dict[str, Any]]:
-    """The results of a setting's trials. Raises SystemExit where the runner refuses it."""
+    """Run a setting; return the results of its trials. Raises SystemExit where the runner refuses it."""
     words = [*SETTINGS[setting], "--framework", *frameworks, "--device", "cpu", "--results", str(folder)]
     done = subprocess.run([sys.executable, "-m", "runner", *words], cwd=ROOT, capture_output=True, text=True)
     if done.returncode not in (0, 1):
@@ -66,7 +66,7 @@ def run(setting: str, folder: Path, frameworks: list[str]) -> list[dict[str, Any
 
 
 def main() -> int:
-    """Run, and print."""
+    """Run the settings and print the table; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--framework", dest="frameworks", nargs="+", default=["all"])

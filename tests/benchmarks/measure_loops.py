@@ -1,18 +1,18 @@
-"""How fast our worker is beside the loops that people write, in fresh processes, in turn.
+"""Measure the speed of our worker compared with the loops that people write, in fresh processes, in turn.
 
 python tests/benchmarks/measure_loops.py [--framework NAME ...] [--batch-size N ...] [--rounds N] [--seconds S]
     [--beside LOOP ...] [--settings] [--against ROOT] [--with SETTING ...] [--neighbour]
 
-Prints, per framework and batch size, images/s and page faults per step (medians over the rounds) and ratios: the mean
-of the rounds' logarithms with its 95 % interval by Student's t. Our worker in profile default stands beside the guide's
-loop by hand, the same with the guide's own data pipeline (guide-feed), and the trainers that people use; in profile
-tuned beside the best loop found by hand. `--beside`: profile default beside these loops alone. `--settings`: the
-guide's loop with each setting of tuned alone and with all of them stands beside itself without, the best loop with each
-of those that tuned does without beside itself. `--against ROOT`: our worker stands beside that of another checkout.
-`--with SETTING`: our worker with one more setting, NAME=VALUE of its environment or a precision, stands beside itself,
-in both profiles. `--neighbour`: meanwhile a process that only computes has one of the cores.
-Exit code 1 where our worker's ratio to a loop by hand, of either feed, is below BAR with all of its interval, or losses
-differ.
+Prints, per framework and batch size, images/s and page faults per step (medians over the rounds) and ratios. A ratio is
+the mean of the rounds' logarithms with its 95 % interval by Student's t. Our worker in profile default is compared with
+the guide's loop by hand and with the trainers that people use. It is also compared with the guide's loop with the
+guide's own data pipeline (guide-feed). In profile tuned it is compared with the best loop found by hand. `--beside`:
+profile default is compared with these loops alone. `--settings`: the guide's loop with each setting of tuned alone, and
+with all of them, is compared with itself without. The best loop with each setting that tuned leaves out is compared
+with itself. `--against ROOT`: our worker is compared with that of another checkout. `--with SETTING`: our worker with
+one more setting is compared with itself, in both profiles. A setting is NAME=VALUE of its environment or a precision.
+`--neighbour`: meanwhile a process that only computes has one of the cores. Exit code 1 where losses differ, or where
+our worker's ratio to a loop by hand, of either feed, is below BAR with all of its interval.
 """
 
 from __future__ import annotations
@@ -49,29 +49,30 @@ from workloads.records.job import Placement  # noqa: E402
 
 BAR, SAME_LOSSES = 0.98, 1e-3
 BY_HAND, GUIDE_FEED, OTHER = "by-hand", "guide-feed", "other-checkout"
-VARIABLES = "variables"  # the setting that is those of [profile.tuned]
+VARIABLES = "variables"  # this setting means those of [profile.tuned]
 SETTINGS = {
     "pytorch": ("channels-last", "fused", VARIABLES),
     "tensorflow": ("steps-in-a-loop", VARIABLES),
     "mxnet": ("one-graph", "static", VARIABLES),
 }
 NOT_TUNED = {"pytorch": ("compiled",), "tensorflow": ("xla",)}  # settings that tuned does without
-TRAINERS = {"pytorch": ("lightning",), "tensorflow": ("fit",), "mxnet": ("estimator",)}  # tell the mean of their losses
-# Of a trainer that does not come with its framework: beside the framework's environment, in a folder of its own.
+TRAINERS = {"pytorch": ("lightning",), "tensorflow": ("fit",), "mxnet": ("estimator",)}  # report the mean loss
+# A trainer that does not come with its framework is installed in a separate folder, next to the framework's
+# environment.
 PACKAGES = {"lightning": Path(__file__).with_name("requirements-lightning.txt")}
 
-TOLD = ("images_per_s", "page_faults_per_step")  # of each loop, in the table
+TOLD = ("images_per_s", "page_faults_per_step")  # columns of each loop in the table
 Told = dict[str, Any]
-Pair = tuple[str, str]  # loops: the first's speed is held against the second's
+Pair = tuple[str, str]  # loops: the first's speed is compared with the second's
 
 
 def best(framework: str) -> str:
-    """The loop with all settings."""
+    """Return the name of the loop with all settings."""
     return "+".join((BY_HAND, *SETTINGS[framework]))
 
 
 def pairs_of(framework: str, options: argparse.Namespace) -> list[Pair]:
-    """What is held against what."""
+    """List the pairs of loops to compare."""
     if options.against:
         return [(DEFAULT, OTHER)]
     if options.more:
@@ -89,7 +90,8 @@ def pairs_of(framework: str, options: argparse.Namespace) -> list[Pair]:
 
 
 def packages_of(loop: str) -> Path | None:
-    """The folder of what it needs beside its framework, made once for each version of the list; None: nothing."""
+    """Return the folder of the packages that a loop needs more than its framework; None if it needs none. The folder is
+    made once for each version of the list."""
     if loop not in PACKAGES:
         return None
     wanted = PACKAGES[loop]
@@ -113,7 +115,7 @@ def packages_of(loop: str) -> Path | None:
 
 
 def timed(framework: str, loop: str, batch_size: int, options: argparse.Namespace) -> Told:
-    """What timed_loop.py prints."""
+    """Return what timed_loop.py prints."""
     environment = read(PROJECT, framework, "cpu")
     launcher = Local(str(environment.interpreter), environment.variables, PROJECT, {}, environment.profile_variables)
     root, name = (options.against, DEFAULT) if loop == OTHER else (ROOT, loop)
@@ -142,7 +144,7 @@ def timed(framework: str, loop: str, batch_size: int, options: argparse.Namespac
 def in_turn(
     framework: str, loops: Iterable[str], batch_size: int, options: argparse.Namespace
 ) -> list[dict[str, Told]]:
-    """By loop, of each round; every round begins with another loop."""
+    """Return for each round {loop: what it printed}; every round begins with another loop."""
     names, rounds = list(dict.fromkeys(loops)), []
     for _ in range(options.rounds):
         rounds.append({name: timed(framework, name, batch_size, options) for name in names})
@@ -152,7 +154,7 @@ def in_turn(
 
 @contextmanager
 def neighbour() -> Iterator[None]:
-    """One that computes on the last core."""
+    """Start a process that computes on the last core."""
     computing = subprocess.Popen(["taskset", "--cpu-list", str(max(os.sched_getaffinity(0))), sys.executable, "-c",
                                   "while True: pass"])  # fmt: skip
     try:
@@ -163,13 +165,13 @@ def neighbour() -> Iterator[None]:
 
 
 def ratio(rounds: list[dict[str, Told]], pair: Pair) -> tuple[float, float, float]:
-    """(mean, low, high) of the first's speed over the second's."""
+    """(mean, low, high) of the first's speed divided by the second's."""
     ours, theirs = ([each[loop]["images_per_s"] for each in rounds] for loop in pair)
     return tuple(map(math.exp, mean_interval([math.log(a / b) for a, b in zip(ours, theirs, strict=True)])))  # type: ignore[return-value]
 
 
 def differ(pair: Pair, told: dict[str, Told]) -> bool:
-    """Whether the two compute something else, in one precision."""
+    """True if both have the same precision and their losses differ."""
     if pair[0].rpartition("+")[2] in PRECISIONS:
         return False
     ours, theirs = (told[loop]["losses"] for loop in pair)
@@ -177,7 +179,7 @@ def differ(pair: Pair, told: dict[str, Told]) -> bool:
 
 
 def main(words: list[str]) -> int:
-    """The exit code."""
+    """Measure and print the table; return the exit code."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--framework", nargs="+", default=list(REAL_FRAMEWORKS), choices=REAL_FRAMEWORKS)
     parser.add_argument("--batch-size", nargs="+", type=int, default=[4, 32, 128, 1024])

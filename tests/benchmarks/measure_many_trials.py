@@ -1,10 +1,10 @@
-"""How long a folder of many trials keeps a person waiting.
+"""Measure how long a folder of many trials keeps a person waiting.
 
 python tests/benchmarks/measure_many_trials.py COUNT [FOLDER] [REPEATS]
 
 FOLDER (by default a temporary one) is filled with COUNT trials, copies of a published one under other seeds and batch
-sizes; a folder that holds as many already is taken as it is. Then --list and --plan are timed REPEATS times each, by
-the real command line: the first has no index, as after an update of the program.
+sizes. A folder that already has as many is used unchanged. Then --list and --plan are timed REPEATS times each, by the
+real command line. The first has no index, as after an update of the program.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ COMMANDS = {
 
 
 def main(count: int, folder: Path, repeats: int) -> None:
-    """Fill and time."""
+    """Fill the folder, then time the commands."""
     with tarfile.open(ARCHIVE) as archive:
         members = [each for each in archive.getnames() if each.endswith("/result.json")]
         content = archive.extractfile(members[0])
@@ -57,7 +57,7 @@ def main(count: int, folder: Path, repeats: int) -> None:
 
 
 def timed(words: Sequence[str]) -> str:
-    """Wall time, processor time, peak memory of the runner with these words."""
+    """Return wall time, processor time and peak memory of the runner with these words."""
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run([sys.executable, "-m", "runner", *words], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     took_s, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)

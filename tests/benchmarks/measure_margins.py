@@ -1,4 +1,4 @@
-"""How near correct trials come to the bounds of the timed and counted checks, network by network.
+"""Measure how near correct trials come to the bounds of the timed and counted checks, network by network.
 
 python tests/benchmarks/measure_margins.py RESULTS... [--write docs/evidence/margins.md]
 
@@ -38,18 +38,18 @@ from workloads.records.samples import PERIOD_S, read_samples  # noqa: E402
 from workloads.records.stored_events import read_events  # noqa: E402
 from workloads.spec import SLOTS, Workload  # noqa: E402
 
-Share = tuple[CheckName, float]  # of what is allowed
+Share = tuple[CheckName, float]  # (check, share of the allowed difference)
 JUDGED = ("ok", "contended", "unverified", "diverged")
 
 
 def value(trial: TrialResult, spec: FigureSpec) -> float:
-    """NaN where it is unknown: so is what is made of it."""
+    """Return the trial's figure; NaN where it is unknown, and so is everything computed from it."""
     figure = trial.figures.get(spec.name)
     return math.nan if figure is None or figure.value is None else float(figure.value)
 
 
 def times_shares(trial: TrialResult, folder: Path, events: Events) -> Iterator[Share]:
-    """Checks of clocks, calls and samples."""
+    """Shares of the checks of clocks, calls and samples."""
     try:
         worker = read_attempt(folder).worker
     except ValueError:
@@ -79,7 +79,7 @@ def times_shares(trial: TrialResult, folder: Path, events: Events) -> Iterator[S
 
 
 def speed_shares(trial: TrialResult, workload: Workload) -> Iterator[Share]:
-    """Checks of the speed and of the processor time."""
+    """Shares of the checks of the speed and of the processor time."""
     spec, speed, epochs = trial.spec, value(trial, figures.SPEED), trial.epochs[1:]
     yield CheckName.SPEED_IDENTITY, abs(speed * value(trial, figures.STEP_TIME) / spec.global_batch - 1) / 0.01
     seconds = sum(epoch.train_s for epoch in epochs)
@@ -102,7 +102,7 @@ def speed_shares(trial: TrialResult, workload: Workload) -> Iterator[Share]:
 
 
 def memory_shares(trial: TrialResult, workload: Workload) -> Iterator[Share]:
-    """Checks of what the memory worker reported."""
+    """Shares of the checks of what the memory worker reported."""
     parts, trainable = figures.MEMORY_PARTS, 4 * workload.parameter_count
     extra = value(trial, parts["optimizer"]) - SLOTS[trial.spec.task.optimizer.name] * trainable
     name = CheckName.ADAM if trial.spec.task.optimizer.name in ("adam", "adamw") else CheckName.SLOTS
@@ -113,7 +113,7 @@ def memory_shares(trial: TrialResult, workload: Workload) -> Iterator[Share]:
 
 
 def end_shares(trial: TrialResult) -> Iterator[Share]:
-    """Checks of the trial's end."""
+    """Shares of the checks of the trial's end."""
     if not trial.end:
         return
     end = TrialEnd.from_json(trial.end)
@@ -130,13 +130,13 @@ def end_shares(trial: TrialResult) -> Iterator[Share]:
 
 
 def share_of(difference: Difference, base: float) -> float:
-    """Of what is allowed, as the gate allows it."""
+    """Return the difference as a share of what the gate allows."""
     allowed = max(base, trial_end.ROUNDINGS * difference.rounding) + difference.resolution
     return math.nan if difference.apart is None else difference.apart / allowed
 
 
 def shares(trial: TrialResult, folder: Path) -> Iterator[Share]:
-    """All that is known of one trial."""
+    """All known shares of one trial."""
     workload = of_trial(trial.spec, folder.parent.parent)
     if trial.status not in JUDGED or workload is None:
         return
@@ -147,7 +147,7 @@ def shares(trial: TrialResult, folder: Path) -> Iterator[Share]:
 
 
 def table(folders: list[Path]) -> str:
-    """A row for each check, a column for each network."""
+    """A Markdown table with a row for each check and a column for each network."""
     most: dict[tuple[CheckName, str], float] = defaultdict(float)
     trials: dict[str, int] = defaultdict(int)
     for folder in folders:

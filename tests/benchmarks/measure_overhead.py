@@ -1,10 +1,10 @@
-"""What the sampler and the events cost: the same work in turn with them and without, in one process per cell.
+"""Measure the cost of the sampler and the events: the same work in turn with and without them, one process per cell.
 
 python tests/benchmarks/measure_overhead.py [--framework NAME ...] [--batch-size N ...] [--pairs N]
 
-Prints, per framework and batch size, images/s with the instruments over images/s without: the geometric mean over the
-pairs and its 95 % interval by Student's t. Exit code 1 where a cell is over the bar. Pairs in which other processes
-took more than 10 % of the cores are left out, unless fewer than three remain.
+Prints, per framework and batch size, images/s with the instruments divided by images/s without. It is the geometric
+mean over the pairs with its 95 % interval by Student's t. Exit code 1 where a cell is over the bar. Pairs in which
+other processes took more than 10 % of the cores are left out, unless fewer than three remain.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Pairs = list[dict[str, dict[str, float]]]
 
 
 def timed(framework: str, batch_size: int, pairs: int) -> Pairs:
-    """What timed_overhead.py prints."""
+    """Return what timed_overhead.py prints."""
     environment = read(PROJECT, framework, "cpu")
     launcher = Local(str(environment.interpreter), environment.variables, PROJECT)
     placement = Placement("cpu", cores(), {})
@@ -59,12 +59,12 @@ def timed(framework: str, batch_size: int, pairs: int) -> Pairs:
 
 
 def disturbance(pair: dict[str, dict[str, float]]) -> float:
-    """Foreign CPU %, the larger of the two, so that the choice favours neither kind."""
+    """Foreign CPU in %, the larger of the two, so that the choice favours neither kind."""
     return max(stretch["foreign_cpu_percent"] for stretch in pair.values())
 
 
 def main(words: list[str]) -> int:
-    """Prints the table; returns the exit code."""
+    """Print the table; return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--framework", nargs="+", default=list(REAL_FRAMEWORKS), choices=REAL_FRAMEWORKS)
     parser.add_argument("--batch-size", nargs="+", type=int, default=[32, 128])

@@ -1,9 +1,9 @@
-"""Whether a steady window that is cut from epochs tells the same speed as one behind them, in turn in one process.
+"""Compare the speed of a steady window cut from epochs with that of one after them, in turn in one process.
 
 python tests/benchmarks/measure_segments.py [--framework NAME ...] [--batch-size N ...] [--rounds N] [--seconds S]
 
-Prints, per framework and batch size, images/s of both (medians), their ratio (the mean of the rounds' logarithms with
-its 95 % interval by Student's t), and by how much the peaks of memory differ (median).
+Prints, per framework and batch size, images/s of both (medians), their ratio, and by how much the peaks of memory
+differ (median). The ratio is the mean of the rounds' logarithms with its 95 % interval by Student's t.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Rounds = list[dict[str, dict[str, float]]]
 
 
 def timed(framework: str, batch_size: int, rounds: int, seconds: float) -> Rounds:
-    """What timed_segments.py prints."""
+    """Return what timed_segments.py prints."""
     environment = read(PROJECT, framework, "cpu")
     launcher = Local(str(environment.interpreter), environment.variables, PROJECT)
     words = (ROOT, framework, batch_size, rounds, seconds, cores())
@@ -52,7 +52,7 @@ def timed(framework: str, batch_size: int, rounds: int, seconds: float) -> Round
 
 
 def main(words: list[str]) -> None:
-    """Prints the table."""
+    """Print the table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--framework", nargs="+", default=list(REAL_FRAMEWORKS), choices=REAL_FRAMEWORKS)
     parser.add_argument("--batch-size", nargs="+", type=int, default=[4, 32, 128, 256])

@@ -1,8 +1,8 @@
-"""python tests/benchmarks/measure_sweep.py [--trials 100] [--nodes 3] [--seconds 2]: what handing out costs.
+"""python tests/benchmarks/measure_sweep.py [--trials 100] [--nodes 3] [--seconds 2]: measure the cost of handing out.
 
-As many trials, which sleep in place of training, as tasks of real raylets on this machine, through the whole path: Ray,
-parcel, results folder, gate. Printed: efficiency (what the trials took, over nodes times wall time), the driver's time
-for each trial, and its memory.
+As many trials, which sleep in place of training, are tasks of real raylets on this machine. They go through the whole
+path: Ray, parcel, results folder, gate. Printed: efficiency (the time of the trials divided by nodes times wall time),
+the driver's time per trial, and its memory.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ SIZES = 100  # batch sizes: the rest are repeats
 
 
 def sleeping(seconds: float) -> Any:
-    """A task in place of run_block."""
+    """Make a task to use in place of run_block, which sleeps."""
 
     @ray.remote(max_retries=0, num_returns="streaming")
     def sleep_block(block: dict[str, Any], inputs: dict[str, Any]) -> Iterator[Parcel]:

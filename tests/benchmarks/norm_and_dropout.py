@@ -1,4 +1,4 @@
-"""A small network with BatchNorm, dropout of two rates and a residual: what measure_false_alarms.py trains."""
+"""A small network with BatchNorm, dropout of two rates and a residual, for measure_false_alarms.py."""
 
 from workloads.layers import BatchNorm, Conv2D, Dense, Dropout, GlobalAveragePool2D, Relu, residual
 from workloads.spec import Workload

@@ -1,8 +1,8 @@
 """Run inside a framework's environment: python timed_loop.py ROOT FRAMEWORK LOOP PRECISION BATCH_SIZE SECONDS THREADS
 
-Prints JSON: images_per_s of a steady window of so many seconds, with the page faults of the process per step in it, and
-`losses` of the first 20 steps. LOOP is a profile: the adapter in the checkout ROOT through the worker's own Trainer; or
-a loop of loops/FRAMEWORK_loops.py with its settings, as "by-hand+fused+channels-last", which is given the same images,
+Prints JSON: images_per_s of a steady window of so many seconds, the process's page faults per step in it, and `losses`
+of the first 20 steps. LOOP is a profile: the adapter in the checkout ROOT through the worker's own Trainer. Or it is a
+loop of loops/FRAMEWORK_loops.py with its settings, as "by-hand+fused+channels-last", which gets the same images,
 labels, weights and order. ROOT has workloads/heap.py (measurement version 4): a checkout without it cannot be timed.
 """
 
@@ -31,9 +31,9 @@ from workloads.heap import settle_heap  # noqa: E402
 from workloads.spec import OptimizerSpec  # noqa: E402
 from workloads.weights import draw  # noqa: E402
 
-COUNT = 8192  # images, random: what they show does not change the time
+COUNT = 8192  # images, random: their content does not change the time
 COMPARED = 20  # steps, whose losses show that two loops compute the same
-FED = 2048  # of them a call of the guide's own feed: a part of an epoch, so that a run is short
+FED = 2048  # images per call of the guide's own feed: a part of an epoch, so that a run is short
 WARM_UP_S = 1.5
 CALL_S = 0.1  # between two waits for the device, as the worker's calls
 
@@ -42,11 +42,11 @@ Timed = tuple[list[float], float, float]  # losses of the first steps, images/s,
 
 
 def worker(profile: str, threads: int) -> Trainer:
-    """Around the checkout's adapter."""
+    """Make the worker's Trainer around the checkout's adapter."""
     settle_heap()
     adapter = import_module(f"adapters.{framework}.adapter").Adapter()
     mode = {"profile": profile, "precision": precision}
-    known = inspect.signature(adapter.open).parameters  # another checkout's may know of no precision
+    known = inspect.signature(adapter.open).parameters  # that of another checkout may have no precision
     adapter.open("cpu", threads, *(mode[name] for name in mode if name in known), "host", "on-demand")
     adapter.load(images, labels)
     adapter.build(OSU_CNN, OPTIMIZER, weights, 0)
@@ -54,7 +54,7 @@ def worker(profile: str, threads: int) -> Trainer:
 
 
 def page_faults() -> int:
-    """Minor ones of this process up to now."""
+    """Return the minor page faults of this process up to now."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
 
@@ -70,7 +70,7 @@ def of_worker(trainer: Trainer, batch_size: int, seconds: float) -> Timed:
 
 
 def of_loop(train: Train, batch_size: int, seconds: float, steps: int | None) -> Timed:
-    """Train by a loop that is given so many steps a call; None: as many as the worker gives an adapter."""
+    """Train by a loop that gets so many steps per call; None: as many as the worker gives an adapter."""
     losses = train(first)
     started_s = time.monotonic()
     train(first[:5])
@@ -98,7 +98,7 @@ first = np.resize(order, (COMPARED, size))
 loops = import_module(f"loops.{framework}_loops")
 name, *settings = loop.split("+")
 if make := (loops.LOOPS | loops.FEEDS | loops.TRAINERS).get(name):
-    # What a trainer does around an epoch is not a step's.
+    # A trainer's work around an epoch is not part of a step.
     epoch = COUNT // size if name in loops.TRAINERS else max(1, FED // size) if name in loops.FEEDS else None
     train = make(images, labels, weights, int(threads_text), set(settings))
     told = of_loop(train, size, float(seconds_text), epoch)

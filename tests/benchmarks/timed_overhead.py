@@ -1,11 +1,12 @@
 """Run inside a framework's environment: python timed_overhead.py ROOT FRAMEWORK BATCH_SIZE PAIRS THREADS SAMPLER FOLDER
 
-Prints JSON: of each pair of stretches of the same work {"with", "without"}, each with images_per_s, sampler_cpu_s,
-wall_s and foreign_cpu_percent. The sampler, process SAMPLER, stands still (SIGSTOP) in stretches "without", and no
-event is written.
+Prints JSON: for each pair of stretches of the same work {"with", "without"}, each with images_per_s, sampler_cpu_s,
+wall_s and foreign_cpu_percent. The sampler, process SAMPLER, is stopped (SIGSTOP) in stretches "without", and no event
+is written.
 
-A stretch lasts 0.2 s: neighbouring stretches differ by as much as longer ones do, so many short pairs tell more. The
-result is an upper bound: the sampler makes up for samples that it missed, and an event is written after every call.
+A stretch lasts 0.2 s: neighbouring stretches differ by as much as longer ones do, so many short pairs give more
+information. The result is an upper bound: the sampler makes up for samples that it missed, and an event is written
+after every call.
 """
 
 from __future__ import annotations
@@ -58,12 +59,13 @@ if error := ctypes.CDLL(None).clock_getcpuclockid(sampler, ctypes.byref(clock)):
 
 
 def stands_still() -> bool:
-    """One letter of /proc/PID/stat, see proc(5); the name before it may hold blanks and brackets."""
+    """True if the sampler is stopped. Reads one letter of /proc/PID/stat, see proc(5); the name before it may hold
+    blanks and brackets."""
     return Path(f"/proc/{sampler}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
 def switch(running: bool) -> None:
-    """Returns when the sampler runs or stands still; raises RuntimeError where it does not."""
+    """Wait until the sampler runs or is stopped; raises RuntimeError where it does not."""
     os.kill(sampler, signal.SIGCONT if running else signal.SIGSTOP)
     until = time.monotonic() + SWITCH_S
     while stands_still() == running and time.monotonic() < until:
@@ -73,14 +75,14 @@ def switch(running: bool) -> None:
 
 
 def same_work() -> list[np.ndarray]:
-    """Calls of full batches, round and round one permutation, for a stretch."""
+    """Return calls of full batches, round and round one permutation, for a stretch."""
     steps = trainer.steps_a_call()
     calls = max(FEWEST_CALLS, math.ceil(STRETCH_S / (steps * trainer.step_s)))
     return list(np.resize(order, calls * steps * size).reshape(calls, steps, size))
 
 
 def stretch(instruments: bool) -> dict[str, float]:
-    """One, with the instruments or without."""
+    """Measure one stretch, with the instruments or without."""
     switch(instruments)
     seen, before = trainer.images, (busy_s(), time.process_time(), time.clock_gettime(clock.value))
     started = time.monotonic()
@@ -104,7 +106,7 @@ for _ in range(2):  # a step is timed over a stretch's length; then calls of tha
 calls = same_work()
 pairs = []
 try:
-    for number in range(int(pairs_text)):  # with, without, without: a slowing machine weighs on both alike
+    for number in range(int(pairs_text)):  # with, without, without: a machine that slows down affects both alike
         kinds = ("with", "without") if number % 2 == 0 else ("without", "with")
         pairs.append({kind: stretch(kind == "with") for kind in kinds})
 finally:

@@ -1,8 +1,8 @@
 """Run inside a framework's environment: python timed_segments.py ROOT FRAMEWORK BATCH_SIZE ROUNDS SECONDS THREADS
 
-Prints JSON: of each round, of a steady window cut from epochs and of one behind epochs, in turn in one process:
-images_per_s and peak_bytes; no round where a trial would cut none. Epochs are of as many images as the built-in digits,
-with an evaluation behind each.
+Prints JSON: for each round images_per_s and peak_bytes of a steady window cut from epochs and of one after epochs, in
+turn in one process. There is no round where a trial would cut no window. Epochs have as many images as the built-in
+digits, with an evaluation after each.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ trainer, events = Trainer(adapter), EventLog(Path(os.devnull))
 
 
 def epoch(number: int, window: WindowTrainer) -> None:
-    """With its evaluation."""
+    """Train an epoch and evaluate it."""
     train_epoch(trainer, number, epoch_batches(order, size, "keep"), events, window)
     evaluate(adapter, tested, wanted, size)
 
 
 def cut(window: WindowTrainer) -> None:
-    """From epochs, as in a trial."""
+    """Cut the window from epochs, as in a trial."""
     window.cut = True
     while window.wants(FIRST_EPOCH):
         epoch(FIRST_EPOCH, window)
@@ -56,7 +56,7 @@ def cut(window: WindowTrainer) -> None:
 
 
 def behind(window: WindowTrainer) -> None:
-    """Behind the epochs."""
+    """Train the window after the epochs."""
     window.train_on(order, size)
 
 

@@ -1,4 +1,4 @@
-"""Chromium for the tests: the machine's own, started without a network of its own, on file:// pages."""
+"""Chromium for the tests: the machine's own, started without network, on file:// pages."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OPTIONS = [
 
 @contextmanager
 def chromium(**variables: str) -> Iterator[Browser]:
-    """A browser with these variables beside the test's own."""
+    """A browser with these variables added to the test's."""
     with playwright.sync_playwright() as started:
         browser = started.chromium.launch(executable_path=str(CHROMIUM), args=OPTIONS, env=os.environ | variables)
         try:

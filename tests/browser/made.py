@@ -35,7 +35,7 @@ SAMPLES_HEAD = (
 EPOCHS = [Epoch(1.5, 40, 1280, 2.2 / (epoch + 1), 0.1, 2.0 / (epoch + 1), 0.5 + 0.04 * epoch) for epoch in range(10)]
 
 REAL = Path(__file__).resolve().parents[2] / "published" / "2026-11-26-amd-epyc-quick" / "results.tar.xz"
-CONDITIONS: tuple[dict[str, Any], ...] = (  # a chapter each
+CONDITIONS: tuple[dict[str, Any], ...] = (  # one chapter each
     {},
     {"dataset": "cifar10"},
     {"optimizer": OptimizerSpec.named("adam")},
@@ -45,7 +45,8 @@ CONDITIONS: tuple[dict[str, Any], ...] = (  # a chapter each
 
 
 def write_raw(folder: Path, log: str = "", rows: int = 100) -> None:
-    """samples.csv at 10 Hz: one core busy from 1 s on, 100 MiB and 1 MiB more with every row; the events; the log."""
+    """Write samples.csv at 10 Hz: one core busy from 1 s on, 100 MiB and 1 MiB more with every row; the events; the
+    log."""
     lines = [SAMPLES_HEAD]
     for row in range(rows):
         busy_s = max(0.0, row / 10 - 1)
@@ -59,7 +60,7 @@ def write_raw(folder: Path, log: str = "", rows: int = 100) -> None:
 
 
 def small_results(folder: Path) -> Path:
-    """The study `quick` with two repeats, one out of memory, one with hostile reason, log and label."""
+    """Store the study `quick` with two repeats, one out of memory, one with hostile reason, log and label."""
     results = [
         result for result in study(2) if (result.spec.cell.framework, result.spec.cell.batch_size) != ("mxnet", 1024)
     ]
@@ -71,7 +72,7 @@ def small_results(folder: Path) -> Path:
 
 
 def neighbours(folder: Path) -> Path:
-    """Batch sizes beside each other, two repeats, accuracies of about 70 %."""
+    """Store adjacent batch sizes, two repeats, accuracies of about 70 %."""
     sizes = itertools.product(("tensorflow", "pytorch"), (100, 127, 128, 129), range(2))
     return store(folder, *(trial(*cell, workload="mlp") for cell in sizes))
 
@@ -89,7 +90,7 @@ def with_epochs(result: TrialResult) -> TrialResult:
 
 
 def report(folder: Path) -> Report:
-    """That of the folder, and hostile words wherever sentences come from outside."""
+    """Build the folder's report, with hostile words wherever sentences come from outside."""
     made = build.report([folder])
     summary = replace(made.summary, findings=(*made.summary.findings, f"A name is text: {EVIL}"))
     problems = made.problems | {EVIL: (EVIL,)}
@@ -97,8 +98,8 @@ def report(folder: Path) -> Report:
 
 
 def many(folder: Path, count: int) -> Path:
-    """`count` trials as large as real ones, for they are a published run's: five conditions, three frameworks, nine
-    batch sizes, as many repeats as it takes; no two have the same figures."""
+    """Store `count` trials as large as real ones, as they are a published run's. They have five conditions, three
+    frameworks, nine batch sizes, and as many repeats as it takes. No two have the same figures."""
     with tempfile.TemporaryDirectory() as temporary:
         with tarfile.open(REAL) as packed:
             packed.extractall(temporary, filter="data")

@@ -1,4 +1,4 @@
-"""How long the report of many trials takes to make, its page to open, and how large that is.
+"""Measure how long the report of many trials takes to make, its page to open, and how large the page is.
 
 python tests/browser/measure_page.py [TRIALS | RESULTS]
 """

@@ -16,12 +16,12 @@ from browsing import CHROMIUM, chromium
 from conftest import ROOT
 from made import neighbours
 
-FAMILY = "STIXGeneral"  # with serifs; matplotlib brings it along
+FAMILY = "STIXGeneral"  # with serifs; it comes with matplotlib
 WORDS = ("TensorFlow", "PyTorch", "Training speed, images/s", "Batch size, images")
 
 
 def letters(file: Path) -> str:
-    """The text of a PDF without spaces; a ligature is the letters that it stands for."""
+    """Read the text of a PDF without spaces; ligatures become their letters."""
     pypdf = pytest.importorskip("pypdf", reason="pypdf is not installed: requirements-test.txt")
     text = "".join(sheet.extract_text() for sheet in pypdf.PdfReader(file).pages)
     return re.sub(r"\s+", "", unicodedata.normalize("NFKC", text))
@@ -42,7 +42,7 @@ def fonts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def report(fonts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of a report that was made there."""
+    """The page of a report that was made with these fonts."""
     folder = tmp_path_factory.mktemp("report")
     (folder / "matplotlibrc").write_text(f"font.family: {FAMILY}\n")
     neighbours(folder / "results")

@@ -1,4 +1,4 @@
-"""The index of published reports in Chromium: what others claim as a table, and its filters."""
+"""The index of published reports in Chromium: other publications' claims as a table, and its filters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def claim(text: str, framework: str, measured: str, published: str | None = None
 
 @pytest.fixture
 def published(tmp_path: Path) -> Path:
-    """The index of three reports, of which the newest tests no claim."""
+    """The index of three reports; the newest tests no claim."""
     every = [
         claim(FLAT, "pytorch", "holds", "does not hold"),
         claim(FLAT, "pytorch", "cannot be told", "does not hold"),

@@ -34,7 +34,7 @@ MARK = "These results come from a tree that was not clean."
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """report.html of `small_results`."""
+    """Write report.html of `small_results`."""
     folder = tmp_path_factory.mktemp("page")
     web.write(report(small_results(folder / "results")), folder / "report.html", (MARK,))
     return folder / "report.html"
@@ -50,7 +50,7 @@ def browser() -> Iterator[Browser]:
 def opened(browser: Browser, written: Path) -> Iterator[Callable[..., Page]]:
     """open(address, unfolded, **of the browser context) -> page; no page may complain or ask for anything but itself.
 
-    Of what is folded, only the parts that `unfolded` selects are opened: each chart in sight takes time to be drawn.
+    Only the folded parts that `unfolded` selects are opened: each visible chart takes time to be drawn.
     """
     contexts, complaints, asked = [], [], []
 
@@ -75,7 +75,7 @@ def opened(browser: Browser, written: Path) -> Iterator[Callable[..., Page]]:
 
 
 def eventually(page: Page, holds: Callable[[], object]) -> None:
-    """The page answers an event and draws in its own time: `holds()` within ten seconds."""
+    """Wait up to ten seconds until `holds()`: the page answers an event and draws when it is ready."""
     for _ in range(200):
         if holds():
             return
@@ -104,7 +104,7 @@ def first_trial(page: Page, table: str = USAGE) -> Locator:
 
 
 def drawn(page: Page, chart: str) -> Locator:
-    """The drawing of a chart, once it is there."""
+    """Return the drawing of a chart, once it is there."""
     figure = page.locator(chart)
     figure.scroll_into_view_if_needed()
     figure.locator(".drawing svg path").first.wait_for(state="attached")
@@ -112,7 +112,7 @@ def drawn(page: Page, chart: str) -> Locator:
 
 
 def enlarge(page: Page, chart: str) -> None:
-    """One of the first charts, which are small and have no controls until then."""
+    """Enlarge one of the first charts, which are small and have no controls until then."""
     drawn(page, chart)
     page.locator(chart).get_by_role("button", name="Larger").click()
     page.locator(chart).get_by_role("button", name="Smaller").wait_for()
@@ -124,7 +124,7 @@ def symbols(page: Page, chart: str) -> int:
 
 
 def labels(page: Page, chart: str) -> list[str]:
-    """The texts of the drawing: its axes' labels."""
+    """Return the texts of the drawing: its axes' labels."""
     drawn(page, chart)
     return page.locator(f"{chart} .drawing svg text").all_text_contents()
 
@@ -147,7 +147,7 @@ def test_a_heading_sorts_by_number_both_ways_and_says_so(opened: Callable[..., P
 
 
 def key_of(text: str) -> tuple[int, float]:
-    """Numbers before words."""
+    """Sort key: numbers before words."""
     found = re.match(r"-?[\d.]+", text)
     return (0, float(found[0])) if found else (1, 0.0)
 
@@ -221,7 +221,7 @@ def test_a_logarithmic_axis_has_no_zero_and_a_linear_one_has(opened: Callable[..
 
 @pytest.fixture(scope="module")
 def written_close(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """report.html of `neighbours`."""
+    """Write report.html of `neighbours`."""
     folder = tmp_path_factory.mktemp("close")
     web.write(report(neighbours(folder / "results")), folder / "report.html")
     return folder / "report.html"
@@ -624,7 +624,7 @@ def test_a_chart_is_a_table_and_words_too(opened: Callable[..., Page]) -> None:
 def test_the_page_of_a_study_is_short_until_it_is_unfolded(
     browser: Browser, tmp_path: Path, width: int, height: int, screens: int
 ) -> None:
-    """The main job's 27 trials: everything is there, what is not asked first is folded."""
+    """The main job's 27 trials: everything is there, and what is not asked first is folded."""
     web.write(report(store(tmp_path / "results", *study())), tmp_path / "report.html")
     page = browser.new_page(viewport={"width": width, "height": height})
     page.goto((tmp_path / "report.html").as_uri())
@@ -683,7 +683,7 @@ def test_a_point_of_a_chart_leads_to_its_trials(opened: Callable[..., Page]) -> 
 
 
 def test_a_thousand_trials_open_within_bounds(browser: Browser, tmp_path: Path) -> None:
-    """The figure for 10,000 on an idle machine is that of measure_page.py; this bound holds on a loaded one."""
+    """The figure for 10,000 on an idle machine comes from measure_page.py; this bound holds on a loaded one."""
     web.write(report(many(tmp_path / "results", 1000)), tmp_path / "report.html")
     assert (tmp_path / "report.html").stat().st_size < web.LIMIT_BYTES
     assert opened_in_s(browser, tmp_path / "report.html") < 20

@@ -1,4 +1,4 @@
-"""What is handed out together, how it travels, and which cores it has."""
+"""Blocks of trials that are handed out together, how they travel, and which cores they have."""
 
 from __future__ import annotations
 

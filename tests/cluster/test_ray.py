@@ -1,4 +1,4 @@
-"""Three real raylets on this machine, each with one CPU: what dies is done again, what was finished stays as it was."""
+"""Three real raylets on this machine, each with one CPU: lost work is done again, what was finished stays as it was."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ SMALL = (*sweeps.STUDY, "--batch-size", "16,32,64")
 
 @pytest.fixture
 def two_types(variables: dict[str, str]) -> Iterator[Any]:
-    """Three raylets, two of which may use one core, the third all."""
+    """Three raylets: two may use one core, the third all."""
     allowed = os.sched_getaffinity(0)
     every = set(range(os.cpu_count() or 1))
     if len(every) < 2:
@@ -108,7 +108,7 @@ def two_types(variables: dict[str, str]) -> Iterator[Any]:
 def test_a_study_runs_once_on_each_type_of_machine_with_a_chapter_for_each_and_one_table(
     tmp_path: Path, two_types: Any, variables: dict[str, str]
 ) -> None:
-    """Interrupted by Ctrl-C in between: what was finished stays, nothing else does, and the same command goes on."""
+    """Ctrl-C interrupts it in between: what was finished stays, nothing else does, and the same command goes on."""
     results = tmp_path / "results"
     command = [sys.executable, "-m", "runner", *SMALL, "--ray", two_types.address, "--per-node-type"]
     driver = begin([*command, "--results", results], variables)

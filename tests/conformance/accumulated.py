@@ -1,6 +1,6 @@
 """Run inside a framework's environment: python accumulated.py OUT_FILE ADAPTER_MODULE RULE...
 
-Takes the adapter through updates of UPDATE images in parts of PART, and a last one of LAST, and writes what came of it.
+Takes the adapter through updates of UPDATE images in parts of PART, and a last one of LAST; writes losses and weights.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RULES = {**OPTIMIZERS, CHANGING: settings.changing("momentum"), NORMALISED: OPTI
 
 
 def trained(adapter: Adapter, workload: Workload, rule: OptimizerSpec, part: int | None) -> Arrays:
-    """{"losses": (STEPS + 1,), and of each weight what it is in the end}."""
+    """{"losses": (STEPS + 1,), and each weight's name: its final value}."""
     generator = np.random.default_rng(7)
     images = generator.integers(0, 256, (IMAGES, *workload.input_shape), np.uint8)
     labels = generator.integers(0, workload.classes, IMAGES, np.int32)
@@ -45,7 +45,7 @@ def trained(adapter: Adapter, workload: Workload, rule: OptimizerSpec, part: int
 
 
 def every(adapter: Adapter, part: int | None, names: Iterable[str] = RULES) -> Arrays:
-    """{"RULE/what `trained` calls it"}."""
+    """{"RULE/name in `trained`": its array}."""
     return {
         f"{name}/{key}": array
         for name in names

@@ -16,7 +16,7 @@ from adapters.mxnet.libraries import copy_by_one_thread
 
 
 def most_threads() -> list[int]:
-    """By library, in the order of their paths."""
+    """Return the most threads in each OpenMP library, in the order of their paths."""
     mapped = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines()}
     paths = sorted(path for path in mapped if Path(path).name.startswith(("libgomp", "libiomp", "libomp")))
     return [ctypes.CDLL(path).omp_get_max_threads() for path in paths]

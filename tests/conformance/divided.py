@@ -1,7 +1,7 @@
 """Run inside a framework's environment: python divided.py OUT_FILE FRAMEWORK DEVICES PROFILE FEED RULE...
 
-Takes the framework's adapter of so many devices through updates of UPDATE images and smaller ones, LASTS, of which the
-last leaves a device without any, and writes what came of it.
+Takes the framework's adapter with so many devices through updates of UPDATE images and smaller ones, LASTS. The last of
+them leaves a device without any image. Writes losses, logits and weights.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from adapters.worker.__main__ import adapter_for  # noqa: E402
 from workloads import weights  # noqa: E402
 from workloads.spec import OptimizerSpec, Workload  # noqa: E402
 
-LASTS = (37, 3)  # BatchNorm of vectors wants two images a device
+LASTS = (37, 3)  # BatchNorm of vectors wants two images per device
 
 
 def trained(adapter: Adapter, workload: Workload, rule: OptimizerSpec) -> Arrays:
-    """{"losses": (steps,), "logits", and of each weight what it is in the end}."""
+    """{"losses": (steps,), "logits", and each weight's name: its final value}."""
     generator = np.random.default_rng(7)
     images = generator.integers(0, 256, (IMAGES, *workload.input_shape), np.uint8)
     labels = generator.integers(0, workload.classes, IMAGES, np.int32)
@@ -47,7 +47,7 @@ def trained(adapter: Adapter, workload: Workload, rule: OptimizerSpec) -> Arrays
 
 
 def every(adapter: Adapter, names: Iterable[str] = RULES) -> Arrays:
-    """{"RULE/what `trained` calls it"}; models are built one after the other."""
+    """{"RULE/name in `trained`": its array}; models are built one after the other."""
     return {
         f"{name}/{key}": array
         for name in names
@@ -55,7 +55,7 @@ def every(adapter: Adapter, names: Iterable[str] = RULES) -> Arrays:
     }
 
 
-assert CHANGING in RULES  # velocities are put right on every device
+assert CHANGING in RULES  # velocities are corrected on every device
 
 if __name__ == "__main__":
     adapter = adapter_for(sys.argv[2], int(sys.argv[3]))

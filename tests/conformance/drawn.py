@@ -1,7 +1,7 @@
 """Run inside a framework's environment: python drawn.py ADAPTER_MODULE PROFILE THREADS OUT_FILE FIRST LAST NETWORK...
 
 Gathers the gate's evidence for draws number FIRST to LAST - 1 of each network and writes each as a line of JSON. A draw
-is one trial's worth of initial weights, images, their order and an optimizer; its number decides all of it.
+has the initial weights, images, their order and the optimizer of one trial; its number decides all of it.
 """
 
 import json
@@ -55,9 +55,9 @@ def digits(shape: Shape, generator: np.random.Generator) -> tuple[Images, Labels
 def draw(name: str, number: int) -> tuple[BuildArguments, Images, Labels]:
     """(workload, optimizer, weights, seed, images, labels, order), as `gather` takes them.
 
-    Noise and digits take turns, optimizers do, and so do biases as they start and biases that do not hide mistakes. A
-    sigmoid output always has the latter: MXNet's loss has another gradient where a logit is exactly 0, which a
-    network of a few dead units makes of it.
+    Noise alternates with digits, optimizers take turns, and initial biases alternate with biases that do not hide
+    mistakes. A sigmoid output always has the latter: MXNet's loss has another gradient where a logit is exactly 0. That
+    happens in a network of a few dead units.
     """
     workload = NETWORKS[name]
     generator = np.random.Generator(np.random.PCG64([2020, number]))

@@ -1,4 +1,5 @@
-"""kept_by_framework.py FRAMEWORK WORKLOAD BATCH_SIZE FOLDER: the MemoryUse of two steps with plain SGD, as JSON."""
+"""Print the MemoryUse of two steps with plain SGD as JSON: kept_by_framework.py FRAMEWORK WORKLOAD BATCH_SIZE
+FOLDER."""
 
 from __future__ import annotations
 

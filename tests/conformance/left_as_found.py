@@ -1,8 +1,8 @@
 """Run inside a framework's environment: python left_as_found.py ADAPTER_MODULE OUT_FILE [SIZE ...|DONE ...]
 
-Trains as a worker does, and does in between what a worker does around its steps. Writes JSON. By what was done: how
-many threads the process then has, how often a training step is interrupted, what of a freed block the heap gives back.
-With sizes: the same by batch size. With names of what is done: after these alone.
+Trains as a worker does, with the worker's other actions between steps. Writes JSON. Per action it has the number of
+threads, how often a training step is interrupted, and how much of a freed block the heap gives back. With sizes: the
+same per batch size. With names of actions: after these only.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from workloads.records.job import ON_DEMAND, Cell, Draw, Installation, Passes, P
 from workloads.spec import OptimizerSpec, Workload  # noqa: E402
 from workloads.weights import draw  # noqa: E402
 
-COUNT, EVALUATED, BATCH = 512, 128, 8  # images; 128 have 393,216 elements, from 200,000 on MXNet copies otherwise
+COUNT, EVALUATED, BATCH = 512, 128, 8  # images; 128 have 393,216 elements: from 200,000 on MXNet copies in another way
 ROUNDS, SETTLING, STEPS = 3, 4, 7
-FILLERS = 4  # free places as large as a block that a heap is thought to have
+FILLERS = 4  # free gaps as large as a block that a heap is assumed to have
 UNITS = 256  # a kernel of 262,144 weights in front of as many units
 MOMENTUM = OptimizerSpec.named("momentum")
 SPEC = TrialSpec(
@@ -51,19 +51,19 @@ Counts = dict[str, float]
 
 
 def threads() -> int:
-    """Of this process, now."""
+    """Return the number of this process's threads."""
     return len(list((host.PROC / "task").iterdir()))
 
 
 def build(adapter: Adapter, workload: Workload) -> None:
-    """With weights of its own."""
+    """Build the network with freshly drawn weights."""
     adapter.build(workload, MOMENTUM, draw(workload, 0), 0)
 
 
 def count(adapter: Adapter, size: int) -> Counts:
     """Return the least of some rounds' medians per step.
 
-    A heap that still grows spoils a round, and a neighbour some steps; what a step itself costs is in every round.
+    A heap that still grows spoils a round, and another process some steps; the cost of a step itself is in every round.
     """
     trainer, order = Trainer(adapter), np.arange(size, dtype=np.int32)[None] % COUNT
     rounds: list[NDArray[np.float64]] = []
@@ -82,8 +82,8 @@ def count(adapter: Adapter, size: int) -> Counts:
 def given_back_mib() -> float:
     """Return how much of a freed block the kernel gets back; the block is as large as a settled heap keeps.
 
-    Blocks before it fill what is free below the heap's top, so it lies there: what is freed elsewhere always stays.
-    Memory is asked, not page faults: with huge pages the next block would have few of them.
+    Blocks before it fill the free memory below the heap's top, so that it lies at the top: memory freed elsewhere
+    always stays. This reads memory rather than page faults: with huge pages the next block would have few of them.
     """
     libc = ctypes.CDLL(None)
     libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = (
@@ -103,7 +103,7 @@ def given_back_mib() -> float:
 
 
 def count_memory(adapter: Adapter) -> None:
-    """As behind a trial."""
+    """Count memory as a worker does after a trial."""
     adapter.memory()
     host.reset_peak()
     host.counts()
@@ -111,7 +111,7 @@ def count_memory(adapter: Adapter) -> None:
 
 
 def replace_network(adapter: Adapter) -> None:
-    """By one with large arrays, whose weights are copied; and back."""
+    """Build a network with large arrays, whose weights are copied; then the first one again."""
     layers = (replace(each, units=UNITS) if isinstance(each, Dense) else each for each in OSU_CNN.layers[:-1])
     build(adapter, replace(OSU_CNN, layers=(*layers, OSU_CNN.layers[-1])))
     end_probe.outstanding(adapter)
@@ -119,7 +119,7 @@ def replace_network(adapter: Adapter) -> None:
 
 
 def ask_in_the_middle(adapter: Adapter, split: Split) -> None:
-    """As in a trial, between two evaluations."""
+    """Ask the middle probe as in a trial, between two evaluations."""
     rows = np.arange(8 * BATCH, dtype=np.int32).reshape(-1, BATCH)
     prepared = Prepared(split, split, rows, (OSU_CNN, MOMENTUM, {}, 0))
     with tempfile.TemporaryDirectory() as folder:
@@ -129,7 +129,7 @@ def ask_in_the_middle(adapter: Adapter, split: Split) -> None:
 
 
 def main(adapter: Adapter, sizes: list[int], names: list[str]) -> dict[str, Counts]:
-    """Return what is found, by what was done before."""
+    """Return what was counted, by the action before."""
     chance = np.random.default_rng(0)
     images = chance.integers(0, 256, (COUNT, *OSU_CNN.input_shape), dtype=np.uint8)
     labels = chance.integers(0, OSU_CNN.classes, COUNT, dtype=np.int32)

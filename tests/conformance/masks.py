@@ -1,7 +1,7 @@
 """Run inside a framework's environment: python masks.py OUT_FILE FRAMEWORK DEVICES
 
-One update of as many white images as there are devices, through a dropout of half of all values: what it left of each
-row of the kernel behind it, before and after.
+Takes one update of as many white images as there are devices, through a dropout of half of all values. Writes each row
+of the next layer's kernel, before and after.
 """
 
 from __future__ import annotations

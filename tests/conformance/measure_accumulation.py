@@ -1,7 +1,8 @@
 """Run inside a framework's environment, with OMP_NUM_THREADS=1: python measure_accumulation.py FRAMEWORK [K]
 
-An update of `osu-cnn` by 1,024 images of digits on one thread, in K parts: without K the processor time of each split,
-in turn, as parts of that in one batch; with K the highest resident size of a process that made four of them.
+Measures an update of `osu-cnn` by 1,024 images of digits on one thread, in K parts. Without K: the processor time of
+each split, in turn, as a share of that in one batch. With K: the highest resident size of a process that made four of
+them.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def update(adapter: Adapter, number: int) -> None:
 
 
 def costs(adapter: Adapter) -> None:
-    """Each round in the other direction: what drifts weighs on all alike."""
+    """Print the cost of each split. Each round goes in the other direction: drift affects all alike."""
     seconds: dict[int, list[float]] = {number: [] for number in SPLITS}
     for turn in range(ROUNDS):
         for number in SPLITS if turn % 2 else SPLITS[::-1]:

@@ -1,8 +1,9 @@
-"""How far right adapters are from the referee, over draws and instruction sets: python measure_differences.py FOLDER
+"""Measure how far correct adapters are from the referee, over draws and instruction sets.
 
-Gathers the gate's evidence (drawn.py, in each framework's environment) into FOLDER, where it is kept: what is there is
-not made again. Then prints, as Markdown, the distribution of every kind of difference as a part of what the gate
-allows, the rate of false alarms that follows, and what the planted errors reach. docs/evidence/tolerances.md has it.
+python measure_differences.py FOLDER gathers the gate's evidence (drawn.py, in each framework's environment) into
+FOLDER, where it is kept: existing files are not made again. Then it prints, as Markdown, the distribution of every kind
+of difference as a part of what the gate allows. The rate of false alarms and the sizes of the planted errors follow.
+docs/evidence/tolerances.md has a run of it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from scipy import stats  # type: ignore[import-untyped]  # it has no stubs of its own
+from scipy import stats  # type: ignore[import-untyped]  # it has no stubs
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent.parent), str(HERE)]
@@ -37,7 +38,7 @@ SMALL = (
     *("branches", "pooling", "grouped", "transformer", "smooth"),
 )
 LARGE = ("cats-dogs-cnn", "mobilenet-v3-large")
-# What makes a framework on this processor compute as on another; each reads of these what it knows.
+# Variables that make a framework on this processor compute as on another; each framework reads those that it knows.
 INSTRUCTION_SETS = {
     "native": {},
     "avx2": {
@@ -104,7 +105,8 @@ class Run:
 
 
 def right_runs(draws: dict[str, int]) -> Iterator[Run]:
-    """The referee in float64 first, then the right adapters. TensorFlow, which compiles for each draw, has a fifth."""
+    """Yield the referee in float64 first, then the correct adapters. TensorFlow, which compiles for each draw, has a
+    fifth."""
     for network, count in draws.items():
         yield Run("numpy", "numpy", "adapters.numpy.adapter", "float64", "native", (network,), count)
         for framework, sets in SETS.items():
@@ -115,7 +117,7 @@ def right_runs(draws: dict[str, int]) -> Iterator[Run]:
 
 
 def planted_runs(draws: int) -> Iterator[Run]:
-    """Each planted error on the networks of its own cases."""
+    """Yield each planted error on the networks of its cases."""
     for name in PLANTED:
         framework, cases, _ = errors_of(name)
         for network in sorted({CASES[case].workload.name for case in cases} - {"dropout"}):
@@ -149,7 +151,7 @@ class Trial:
     network: str
     optimizer: str
     together: list[Deviation]  # as the gate judges: what differs in every probe
-    apart: list[list[Deviation]]  # each probe by itself
+    apart: list[list[Deviation]]  # each probe alone
 
     @property
     def ratio(self) -> float:
@@ -182,8 +184,8 @@ def at_most(hits: int, count: int) -> float:
 
 def tail(ratios: list[float]) -> tuple[float, float]:
     """(P(ratio > 1), the upper end of its interval) of a generalised Pareto law above the 90 % quantile of the ratio's
-    logarithm, fitted by probability-weighted moments (Hosking & Wallis 1987), with 400 bootstrap samples: an
-    extrapolation, no count."""
+    logarithm. It is fitted by probability-weighted moments (Hosking & Wallis 1987), with 400 bootstrap samples. The
+    result is an extrapolation and no count."""
     logs = np.log(np.maximum(ratios, 1e-12))
 
     def beyond(sample: np.ndarray) -> float:

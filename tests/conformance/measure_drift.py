@@ -1,7 +1,7 @@
-"""How far right frameworks drift apart by rounding, epoch by epoch: python measure_drift.py FRAMEWORK OUT.jsonl SEED...
+"""Measure the drift of correct frameworks by rounding, per epoch: python measure_drift.py FRAMEWORK OUT.jsonl SEED...
 
-Run inside a framework's environment, once for each framework into a file of its own; a line a run. What the lines of
-several frameworks say together is printed by show_drift.py beside it.
+Run inside a framework's environment, once for each framework into a separate file; one line per run. show_drift.py next
+to it prints what the lines of several frameworks say together.
 """
 
 import json
@@ -25,14 +25,14 @@ from workloads.datasets import Split  # noqa: E402
 from workloads.layers import BatchNorm, Conv2D  # noqa: E402
 from workloads.spec import OPTIMIZER_NAMES, OptimizerSpec, Workload  # noqa: E402
 
-# {batch size: epochs}: up to some 50 updates, behind which rounding has grown to whatever it may.
+# {batch size: epochs}: up to some 50 updates, after which rounding has grown as far as it may.
 EPOCHS = {1024: 10, 512: 10, 256: 8, 128: 4, 64: 2, 32: 1}
 NORMALISED_EPOCHS = {512: 5, 128: 2, 32: 1}
 MOST = 10
 
 
 def normalised() -> Workload:
-    """osu-cnn with a BatchNorm behind every convolution."""
+    """osu-cnn with a BatchNorm after every convolution."""
     layers = []
     for layer in OSU_CNN.layers:
         layers += [layer, BatchNorm(f"{layer.name}_norm")] if isinstance(layer, Conv2D) else [layer]
@@ -42,7 +42,8 @@ def normalised() -> Workload:
 def run(
     adapter: Adapter, case: tuple[Workload, int, int], optimizer: OptimizerSpec, seed: int, train: Split, test: Split
 ) -> list[tuple[float, float, float]]:
-    """Of `case` (workload, batch size, epochs): [(mean training loss, test loss, test accuracy)] of each epoch."""
+    """Train `case` (workload, batch size, epochs); return [(mean training loss, test loss, test accuracy)] of each
+    epoch."""
     workload, batch_size, epochs = case
     order = datasets.batch_order(len(train.images), MOST, seed)
     adapter.build(workload, optimizer, weights.draw(workload, seed), seed)

@@ -1,9 +1,9 @@
-"""How far right frameworks are from the referee at a trial's end.
+"""Measure how far correct frameworks are from the referee at a trial's end.
 
 `python measure_ends.py FRAMEWORK PRECISION OUT.jsonl SEED...` inside a framework's environment: osu-cnn on the digits,
 every optimizer, several batch sizes, early weights and late ones; a line for each with the probe's answer. In the
-runner's, `python measure_ends.py --show OUT.jsonl...` prints them together, with how many of these right trials the
-gate would suspect.
+runner's, `python measure_ends.py --show OUT.jsonl...` prints them together, with how many of these correct trials the
+gate would flag.
 """
 
 import contextlib
@@ -69,7 +69,7 @@ def asked(
 
 
 def end(adapter: Adapter, spec: TrialSpec, train: Split, test: Split, root: Path) -> dict[str, Any]:
-    """What the referee prints of a trial without a window."""
+    """Return the referee's answer about the end of a trial without a window."""
     folder = root / "trials" / "one"
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / JOB_FILE, Job(Kind.TRIAL, spec).to_json())
@@ -116,8 +116,8 @@ def measure(framework: str, precision: str, out: Path, seeds: Sequence[int]) -> 
 
 
 def failed(run: dict[str, Any]) -> list[str]:
-    """Names of the gate's checks of a trial's end that this right trial fails."""
-    # Here: a framework's environment has neither the runner nor what it reads results by.
+    """Names of the gate's checks of a trial's end that this correct trial fails."""
+    # Imported here: a framework's environment has neither the runner nor the packages with which it reads results.
     from runner.gate import trial_end
     from workloads.records.result import TrialResult
 
@@ -131,7 +131,8 @@ def failed(run: dict[str, Any]) -> list[str]:
 
 
 def show(paths: list[Path]) -> None:
-    """Of each optimizer: the largest difference of each kind; updates less what keeping weights in float32 makes."""
+    """Print per optimizer the largest difference of each kind; updates minus the effect of keeping weights in
+    float32."""
     rows: dict[Any, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
     for path in paths:
         for line in path.read_text().splitlines():

@@ -1,9 +1,9 @@
-"""The table of docs/evidence/largest.md: the real search of the real frameworks, under real limits of memory.
+"""Make the table of docs/evidence/largest.md: the real search of the real frameworks, under real limits of memory.
 
     python tests/conformance/measure_largest.py RESULTS LIMIT_MIB ...
 
-Each answer is then tried again by one trial more of its size and of one more, which the search did not see. A second
-run with the same RESULTS takes what it has.
+Each answer is then checked by one more trial of its size and one of the next size, which the search did not see. A
+second run with the same RESULTS uses what is stored.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ SHORT = ("--window", "0.3", "--timeout", "120")
 
 
 def step_trials(results: Path, limit_mib: int, framework: str) -> tuple[Bound, StepTrials]:
-    """Under this limit of private memory: a control group would kill a worker that could say what it was refused."""
+    """Make trials under this limit of private memory: a control group would kill a worker that could say what it was
+    refused."""
     words = ["--framework", framework, *WORDS, *SHORT, "--memory-limit", str(limit_mib), "--results", str(results)]
     request = own_data.prepared(cli.request(parser.run_parser().parse_args(words), Project.of_this_code()), Console())
     request = replace(request, placement=replace(request.placement, control_group=False))
@@ -39,7 +40,7 @@ def step_trials(results: Path, limit_mib: int, framework: str) -> tuple[Bound, S
 
 
 def measured(results: Path, limit_mib: int, framework: str) -> str:
-    """One row."""
+    """Run one search; return its row of the table."""
     began_s = time.monotonic()
     bound, trials = step_trials(results, limit_mib, framework)
     answer = largest_of(trials, framework, bound, look_around=False)

@@ -15,7 +15,7 @@ HIGHEST = 0.5
 
 
 def rates_of(steps: int) -> list[float]:
-    """The rate of each step."""
+    """Return the rate of each step."""
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], HIGHEST)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, HIGHEST, total_steps=steps, cycle_momentum=False)
     rates = []

@@ -1,7 +1,7 @@
 """Run inside a framework's environment: python probe.py ADAPTER_MODULE PROFILE PRECISION INPUT_DIR OUT_DIR CASE...
 
-Takes each case through the adapter's verbs and writes what came of it: OUT_DIR/CASE.npz, and the gate's evidence; in
-a precision of fewer digits than float32 the evidence alone.
+Takes each case through the adapter's verbs and writes the results: OUT_DIR/CASE.npz, and the gate's evidence. In a
+precision with fewer digits than float32 it writes only the evidence.
 """
 
 import json
@@ -30,7 +30,7 @@ STILL = 1e-12  # a rate at which no float32 weight moves
 
 
 def kept(tag: str, arrays: Arrays) -> Arrays:
-    """Large arrays thinned by a stride that is no multiple of any of their axes."""
+    """Thin large arrays by a stride that is no multiple of any of their axes."""
     return {f"{tag}/{key}": array.ravel()[::127] if array.size > KEPT else array for key, array in arrays.items()}
 
 
@@ -40,7 +40,7 @@ def predict(adapter: Adapter, images: Images, count: int, batch_size: int) -> Fl
 
 
 def train(adapter: Adapter, case: Case, order: Order, done: int, mark: int) -> Floats:
-    """Losses of the steps from `done` up to `mark`; a call's batches are of one size."""
+    """Return the losses of the steps from `done` up to `mark`; a call's batches are of one size."""
     if case.rates is not None:
         return adapter.read(adapter.train(order[done:mark], case.rates[done:mark]))
     if not case.sizes:
@@ -68,9 +68,8 @@ def run(adapter: Adapter, case: Case, given: Arrays, initial: Weights) -> Arrays
 
 
 def run_dropout(adapter: Adapter, case: Case, given: Arrays, initial: Weights) -> Arrays:
-    """Evaluation twice; what two probes kept; the losses of two steps that change nothing; the losses from one seed
-    twice, and from another.
-    """
+    """Run a case with dropout. Returns two evaluations, what two probes kept, the losses of two steps that change
+    nothing, and the losses from one seed twice and from another."""
     images, labels = given["images"], given["labels"]
     adapter.build(case.workload, case.optimizer, initial, seed=5)
     found = {f"evaluation/{i}": adapter.predict(images) for i in (0, 1)}
@@ -87,7 +86,7 @@ def run_dropout(adapter: Adapter, case: Case, given: Arrays, initial: Weights) -
 
 def main(adapter: Adapter, profile: str, precision: str, inputs: Path, out: Path, cases: list[Case]) -> None:
     adapter.open("cpu", settings.THREADS, profile, precision, "host", "on-demand")
-    if type(adapter).__module__ == "adapters.tensorflow.adapter":  # the right one: what is wrong shows itself alone
+    if type(adapter).__module__ == "adapters.tensorflow.adapter":  # the correct one only: mistakes must show unaided
         traced_once.trace_once(adapter)
     for case in cases:
         with np.load(inputs / f"{case.twin}.npz") as archive:

@@ -1,4 +1,4 @@
-"""What a framework's errors are taken for: `python said.py FRAMEWORK < rows` inside its environment, as JSON.
+"""Classify a framework's errors: `python said.py FRAMEWORK < rows` inside its environment, as JSON.
 
 A row is [type, message], the type as MODULE.NAME. An answer is "memory", "where memory is short" or "failed".
 """
@@ -18,7 +18,7 @@ from workloads.records.events import MemoryBound
 
 
 def made(kind: str, message: str) -> BaseException:
-    """An error of this type; TensorFlow's take a node and an operation, too."""
+    """An error of this type; TensorFlow's also take a node and an operation."""
     module, _, name = kind.rpartition(".")
     type_of: Any = getattr(import_module(module), name)
     error: BaseException = type_of(None, None, message) if module == "tensorflow.errors" else type_of(message)
@@ -26,14 +26,14 @@ def made(kind: str, message: str) -> BaseException:
 
 
 def explained(error: BaseException, left: float) -> bool:
-    """Whether memory explains it where this share of a limit and of the GPU was left."""
+    """True if memory explains the error where this share of a limit and of the GPU was left."""
     short_memory.shares_left = lambda: iter([(MemoryBound.DATA, left)])
     short_memory.is_device_short = lambda: left < short_memory.SHORT_OF_DEVICE
     return any(short_memory.ran_out(error, device, preallocates=False) for device in ("cpu", "GPU-1"))
 
 
 def verdict(adapter: Adapter, error: BaseException) -> str:
-    """What the worker takes it for."""
+    """Return the worker's reading of the error."""
     if out_of_memory(error, adapter) or explained(error, left=0.9):
         return "memory"
     return "where memory is short" if explained(error, left=0.01) else "failed"

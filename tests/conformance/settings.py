@@ -1,4 +1,4 @@
-"""What the conformance suite tries, and how far a framework may be from the referee: one file, every size with its
+"""The conformance suite's cases, and how far a framework may differ from the referee: one file, every size with its
 reason. The referee computes in float64, the frameworks in float32."""
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ from workloads.spec import OptimizerSpec, Workload
 Arrays = dict[str, np.ndarray]
 
 THREADS = 2
-TRUTH = FLOAT64  # the referee's precision that every framework, the referee in float32 too, is held against
+TRUTH = FLOAT64  # the referee's precision that every framework, and the referee in float32, is compared with
 
-# Relative to the largest logit (or 1). float32 keeps 6e-8, sums of some thousand terms in another order lose more.
-# Seen: 4e-7, 4e-6 behind the 320,000 inputs that cats-dogs-cnn had at its own size.
+# Relative to the largest logit (or 1). float32 keeps 6e-8; sums of some thousand terms in another order lose more.
+# Seen: 4e-7, 4e-6 after the 320,000 inputs that cats-dogs-cnn had at its own size.
 FORWARD = 1e-5
-# The same of every layer's output in training mode. Seen: 3e-6. mobilenet-v3-large normalises batches of two 46 times:
+# The same for every layer's output in training mode. Seen: 3e-6. mobilenet-v3-large normalises batches of two 46 times:
 # seen 1e-5, the referee itself in float32 5e-5.
 OUTPUTS, DEEP_OUTPUTS = 1e-5, 2e-4
 # Relative to the largest gradient of any parameter. Seen: 4e-6, 7e-6 for cats-dogs-cnn. mobilenet-v3-large: seen 6e-3,
@@ -63,8 +63,8 @@ OUTPUTS, DEEP_OUTPUTS = 1e-5, 2e-4
 GRADIENTS, DEEP_GRADIENTS = 1e-5, 5e-2
 # Relative, each of the first ten losses. Seen: 3e-6, 3e-5 for cats-dogs-cnn.
 LOSSES = 1e-4
-# Relative to the norm of each parameter's own gradient, or to a hundredth of the whole gradient's (a bias in front of
-# BatchNorm has none but rounding). Seen: 8e-5 there, else 1e-5; mobilenet-v3-large 2e-2.
+# Relative to the norm of each parameter's own gradient, or to a hundredth of the whole gradient's: the gradient of a
+# bias in front of BatchNorm is rounding only. Seen: 8e-5 there, else 1e-5; mobilenet-v3-large 2e-2.
 OWN_GRADIENTS, DEEP_OWN_GRADIENTS = 1e-4, 1e-1
 # Relative to the norm of what the first step changes in each parameter, or to a hundredth of the whole change. Weights
 # of size 1 that move by 1e-3 show their own rounding, 1e-4 of that. Seen: 5e-4; mobilenet-v3-large 1e-2.
@@ -78,8 +78,8 @@ EVALUATION, DEEP_EVALUATION = 1e-4, 2e-3
 # Standard deviations of a binomial count by which the share of dropped values may be off: once in 16,000 tries.
 DROPOUT_SIGMAS = 4
 
-# Betas that float32 holds exactly and an epsilon that is large enough to matter: with 1e-7 a rule that has it on the
-# wrong side of the bias correction would pass. Rates are gentle: where training diverges, so does rounding.
+# Betas that float32 holds exactly, and an epsilon large enough to matter: with 1e-7 a rule that has it on the wrong
+# side of the bias correction would pass. Rates are small: where training diverges, so does rounding.
 OPTIMIZERS = {
     "sgd": OptimizerSpec("sgd", 0.01),
     "momentum": OptimizerSpec("momentum", 0.01),
@@ -89,9 +89,9 @@ OPTIMIZERS = {
     "rmsprop": OptimizerSpec("rmsprop", 0.001, epsilon=2**-10, rho=0.875),
     "sgd-decay": OptimizerSpec("sgd", 0.01, weight_decay=0.05),
     "momentum-decay": OptimizerSpec("momentum", 0.01, weight_decay=0.05),
-    "nesterov-decay": OptimizerSpec("nesterov", 0.01, weight_decay=0.5),  # MXNet's `wd` is wrong by a little
+    "nesterov-decay": OptimizerSpec("nesterov", 0.01, weight_decay=0.5),  # MXNet's `wd` differs slightly
 }
-# Parts of the learning rate, step by step: of no schedule, so that each step has another, up and down.
+# Factors of the learning rate, step by step. No schedule has them, so that each step has another rate, up and down.
 PARTS = (1.0, 0.5, 2.0, 0.25, 1.0, 1.5, 0.125, 1.0, 0.75, 2.0)
 CHANGING = ("sgd", "momentum", "nesterov", "adam", "adamw", "rmsprop", "momentum-decay", "nesterov-decay")
 
@@ -132,7 +132,7 @@ BATCH_NORM = Workload(
         Dense("dense2", 4),
     ),
 )
-STATISTICS = Workload(  # of two images: normalising vectors of two would leave nothing but a sign
+STATISTICS = Workload(  # a batch of two images: normalising vectors of two would leave nothing but a sign
     "statistics",
     "",
     (11, 7, 3),
@@ -146,7 +146,7 @@ STATISTICS = Workload(  # of two images: normalising vectors of two would leave 
         Dense("dense", 4),
     ),
 )
-NORM_OF_ONE = Workload(  # one value per channel in a batch of one image: of images, and of vectors
+NORM_OF_ONE = Workload(  # one value per channel in a batch of one image, for images and for vectors
     "norm-of-one",
     "",
     (11, 7, 3),
@@ -258,7 +258,7 @@ POOLING = Workload(
         Dense("dense", 4),
     ),
 )
-RESIZE = Workload(  # in front, as the runner puts it; and behind a convolution, where it passes gradients on
+RESIZE = Workload(  # in front, as the runner puts it; and after a convolution, where it passes gradients on
     "resize",
     "",
     (5, 4, 3),
@@ -297,7 +297,7 @@ TRANSFORMER = Workload(
         PositionEmbedding("positions"),
         residual("add1", (LayerNorm("norm1"), MultiHeadAttention("attention", heads=2))),
         residual("add2", (LayerNorm("norm2", epsilon=2**-6), Dense("dense1", 9), Gelu("gelu1"), Dense("dense2", 6))),
-        residual("add3", (LayerNorm("norm3"), Gelu("gelu2"))),  # of values of size 2, where its approximations show
+        residual("add3", (LayerNorm("norm3"), Gelu("gelu2"))),  # on values of size 2, where its approximations show
         LayerNorm("norm4"),
         TokenMean("mean"),
         Dense("dense3", 4),
@@ -322,13 +322,13 @@ SMOOTH = Workload(
         Dense("dense2", 4),
     ),
 )
-FLATTENED = Workload(  # what may stand between a Flatten and its Dense; names that some framework has for its own
+FLATTENED = Workload(  # what may come between a Flatten and its Dense; names that some framework uses itself
     "flattened",
     "",
     (6, 4, 3),
     (
         Conv2D("train", 4, (2, 2)),  # (5, 3)
-        Multiply("gate", ((), (Conv2D("type", 4, (5, 3)), Flatten("float"), Sigmoid("forward")))),  # of one pixel
+        Multiply("gate", ((), (Conv2D("type", 4, (5, 3)), Flatten("float"), Sigmoid("forward")))),  # one pixel
         Add("sum", ((Flatten("0"),), (Tanh("tanh"), Flatten("flatten")))),
         LayerNorm("norm"),
         Concatenate("both", ((Silu("silu"),), (Dense("gate_broadcast1", 5),), ())),
@@ -363,13 +363,13 @@ DROPOUT = Workload(
 # Images for less work than the catalogue's: the same layers, with a row and a column left over.
 SMALLER = {"cats-dogs-cnn": (101, 99, 3), "resnet-18": (17, 15, 3), "vit-tiny": (17, 15, 3)}
 NARROWER = ("vgg-11", "resnet-18", "vit-tiny")  # with a quarter of their channels: the same layers for less work
-# VGG's last stage is 2 x 2: so many images that BatchNorm sees 32 values of a channel. Of 8 it leaves little but
+# VGG's last stage is 2 x 2: with 8 images BatchNorm sees 32 values of a channel. With 8 values it leaves little but
 # rounding (seen: 3e-5 of a gradient, 6e-5 by the referee in float32).
 BATCH_SIZES = {"vgg-11": 8}
-# A norm's weights are 1 and get little gradient here: at 0.001 an update is their rounding (seen: 1.1e-3).
+# A norm's weights are 1 and get little gradient here: at 0.001 an update is only rounding (seen: 1.1e-3).
 RATES = {"vit-tiny": 0.01}
 PARTIAL, PARTIAL_SIZES = "partial", (32, 32, 13, 7, 1)  # an epoch's last batch is smaller than the others
-ONES = (16, 1, 13, 1, 1, 16)  # batches of one image between others, so that what they leave is seen
+ONES = (16, 1, 13, 1, 1, 16)  # batches of one image between others, to see what they leave
 
 
 @dataclass(frozen=True)
@@ -382,41 +382,41 @@ class Case:
     batch_size: int = 16
     marks: tuple[int, ...] = (1, 10)
     profile: str = "default"
-    sizes: tuple[int, ...] = ()  # of each step's batch, where they are not all `batch_size`
+    sizes: tuple[int, ...] = ()  # each step's batch size, where they are not all `batch_size`
     blank: bool = False  # half of every image is black and biases start at 0, so that kinks are hit exactly
 
     @property
     def twin(self) -> str:
-        """The name of the same case in profile default: what it is given, and the truth of it, are the same."""
+        """The name of the same case in profile default, which has the same inputs and the same truth."""
         return self.name.removesuffix(f"-{self.profile}")
 
     @property
     def rates(self) -> np.ndarray | None:
-        """(steps,) learning rates, of a rule that changes them."""
+        """(steps,) learning rates of a rule that changes them; else None."""
         if not self.optimizer.changes_rate:
             return None
         return (self.optimizer.learning_rate * np.resize(PARTS, max(self.marks))).astype(np.float32)
 
     @property
     def large(self) -> bool:
-        """Few images, evaluated one by one."""
+        """True for a network of the catalogue: few images, evaluated one by one."""
         return self.workload.name in WORKLOADS
 
     @property
     def deep(self) -> bool:
-        """So deep that rounding is all that is left of some gradients: the DEEP_ tolerances."""
+        """True for a network so deep that some gradients are only rounding: the DEEP_ tolerances apply."""
         return sum(isinstance(layer, BatchNorm) for layer, _ in self.workload.walk()) > 20
 
 
 def narrow(layer: Layer) -> Layer:
-    """A convolution or a dense layer with a quarter of what leaves it; other layers as they are."""
+    """Return a convolution or a dense layer with a quarter of its outputs; other layers unchanged."""
     if isinstance(layer, Conv2D):
         return replace(layer, filters=layer.filters // 4)
     return replace(layer, units=layer.units // 4) if isinstance(layer, Dense) else layer
 
 
 def changing(rule: str) -> OptimizerSpec:
-    """With another learning rate in each step: `Case.rates`."""
+    """Return the optimizer with another learning rate in each step: `Case.rates`."""
     return replace(OPTIMIZERS[rule], schedule="cosine")
 
 
@@ -456,10 +456,10 @@ CASES = {case.name: case for case in _cases()}
 
 
 def prepare(case: Case) -> Arrays:
-    """What every framework is given: images (n, h, w, c), labels (n,), order (steps, batch), initial/KEY.
+    """Make the inputs that every framework gets: images (n, h, w, c), labels (n,), order (steps, batch), initial/KEY.
 
-    Noise as images. Unless blank, biases and statistics are away from the 0 and 1 at which mistakes hide. A deep
-    network gets the statistics of its own images: with others its activations grow until rounding is all that is left.
+    Images are noise. Unless `blank`, biases and statistics differ from the 0 and 1 at which mistakes hide. A deep
+    network gets the statistics of its own images: with others its activations grow until only rounding is left.
     """
     generator = np.random.Generator(np.random.PCG64(7))
     count = max(case.batch_size, 4) if case.large else 64
@@ -480,7 +480,7 @@ def prepare(case: Case) -> Arrays:
 
 
 def batch_statistics(workload: Workload, initial: weights.Weights, images: np.ndarray) -> weights.Weights:
-    """BatchNorm's running statistics as if these images were all there is."""
+    """Compute BatchNorm's running statistics as if these images were the only ones."""
 
     def forgetful(layer: Layer) -> Layer:
         return replace(layer, momentum=0.0) if isinstance(layer, BatchNorm) else layer

@@ -1,8 +1,8 @@
-"""What measure_drift.py measured, over all frameworks: python show_drift.py FILE.jsonl... [RESULTS_FOLDER...]
+"""Print the results of measure_drift.py over all frameworks: python show_drift.py FILE.jsonl... [RESULTS_FOLDER...]
 
-By workload, optimizer and how many updates had been made: the largest difference between two right frameworks of an
-epoch's training loss and test loss (relative) and test accuracy, of how many epochs, and the nearest that any came to
-what the gate allows. Behind what the gate compares nothing is shown.
+A row is a workload, an optimizer and a number of updates made. It has the largest difference between two correct
+frameworks of an epoch's training loss and test loss (relative) and test accuracy. It has the number of epochs, and the
+nearest that any came to what the gate allows. Nothing is shown beyond what the gate compares.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The conformance suite: every adapter of the project, case by case, against the referee in float64.
+"""The conformance suite: every adapter of the project, case by case, compared with the referee in float64.
 
-A check returns what is wrong, as text, or nothing. Tests and deliberately broken adapters use the same ones.
+A check returns what is wrong, as text, or an empty text. Tests and deliberately broken adapters use the same checks.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from workloads.spec import SLOTS
 HERE = Path(__file__).parent
 FRAMEWORKS = PROJECT.frameworks
 REFEREE = "numpy"
-DEVIATIONS_FILE = "known_deviations.toml"  # of a framework's folder
+DEVIATIONS_FILE = "known_deviations.toml"  # in a framework's folder
 
 
 def cases_of(framework: str) -> list[Case]:
-    """In the profiles that it has."""
+    """Return the cases in the profiles that the framework has."""
     return [case for case in CASES.values() if case.profile in profiles(PROJECT, framework)]
 
 
 def run_probe(
     framework: str, module: str, mode: Mode, inputs: Path, out: Path, cases: list[Case], **variables: str
 ) -> None:
-    """`probe.py` in the framework's environment."""
+    """Run `probe.py` in the framework's environment."""
     names = [case.name for case in cases]
     out.mkdir(exist_ok=True)
     arguments = (module, mode.profile, mode.precision, str(inputs), str(out), *names)
@@ -59,7 +59,7 @@ def run_in(framework: str, script: Path, *arguments: str, **variables: str) -> s
             "PATH": os.environ["PATH"],
             "OMP_NUM_THREADS": str(settings.THREADS),
             "OPENBLAS_NUM_THREADS": str(settings.THREADS),
-            "OMP_WAIT_POLICY": "PASSIVE",  # others compute beside it: threads that wait in a loop take their cores
+            "OMP_WAIT_POLICY": "PASSIVE",  # waiting threads would take cores from other processes
             **PROJECT.import_variables,
             **worker_variables(environment),
             **variables,
@@ -78,8 +78,8 @@ def load(path: Path) -> Arrays:
 
 
 class Found:
-    """What frameworks made of some cases: each runs once a session, in one process for each profile, whichever of the
-    session's processes asks first."""
+    """Arrays and evidence of frameworks for some cases. Each framework runs once per session, in one process per
+    profile; the first of the session's processes to ask starts it."""
 
     def __init__(self, folder: Path, cases: Mapping[str, Case] = CASES) -> None:
         self.folder, self.inputs, self.cases = folder, folder / "inputs", cases
@@ -97,7 +97,8 @@ class Found:
         return under(load(self.inputs / f"{case.twin}.npz"), "initial/")
 
     def of(self, who: str, case: Case, framework: str = "", module: str = "", only: tuple[str, ...] = ()) -> Arrays:
-        """`who` is a framework, the truth, or the name of a broken adapter with its framework and module."""
+        """Return a case's arrays. `who` is a framework, the truth, or a broken adapter's name with its framework and
+        module."""
         out, case = self.folder / who, self._of(who, case)
         mode = Mode(case.profile, FLOAT64 if who == settings.TRUTH else FLOAT32)
         cases = [self.cases[name] for name in only] if only else list(self.cases.values())
@@ -110,7 +111,7 @@ class Found:
         return load(out / f"{case.name}.npz")
 
     def _of(self, who: str, case: Case) -> Case:
-        """The truth and the referee know no profile: one case stands for all of its twins."""
+        """Return the case's twin for the truth and the referee: they know no profile."""
         return self.cases[case.twin] if who in (settings.TRUTH, REFEREE) else case
 
     def evidence(self, who: str, case: Case) -> dict[str, Any]:
@@ -120,9 +121,8 @@ class Found:
     def evidence_in(
         self, mode: Mode, framework: str, cases: Sequence[Case], module: str = "", who: str = ""
     ) -> list[Evidence]:
-        """What a framework, or the broken adapter `who`, makes of the gate's probe in a precision of fewer digits than
-        float32: of each case, all of which run in one process.
-        """
+        """Evidence of a framework, or of the broken adapter `who`, for the gate's probe in a precision with fewer
+        digits than float32. All cases run in one process; one Evidence per case."""
         module, out = module or f"adapters.{framework}.adapter", self.folder / in_mode(who or framework, mode)
         once(out, lambda: run_probe(framework, module, mode, self.inputs, out, list(cases)))
         return [Evidence.from_json(json.loads((out / f"{case.name}.json").read_text())) for case in cases]
@@ -157,7 +157,7 @@ def excess(found: Arrays, expected: Arrays, allowed: float, scale: float | None 
 
 @dataclass(frozen=True)
 class Seen:
-    """A case with what came of it, what should have, and what it was given."""
+    """A case, what the framework computed, what was expected, and the initial weights."""
 
     case: Case
     found: Arrays
@@ -166,7 +166,7 @@ class Seen:
 
 
 def structure(seen: Seen) -> str:
-    """Names, shapes and the number of parameters."""
+    """Compare names, shapes and the number of parameters."""
     shapes = {key: array.shape for key, array in under(seen.found, "before/").items()}
     expected = {key: array.shape for key, array in under(seen.expected, "before/").items()}
     memory = json.loads(str(seen.found["memory"]))
@@ -179,7 +179,7 @@ def structure(seen: Seen) -> str:
 
 
 def round_trip(seen: Seen) -> str:
-    """Weights come back as they were given, to the bit, and a probe leaves them so."""
+    """Check that weights come back bit for bit as they were given, and that a probe does not change them."""
     for when in ("before/", "after/0/"):
         for key, array in under(seen.found, when).items():
             given = seen.initial[key]
@@ -190,25 +190,25 @@ def round_trip(seen: Seen) -> str:
 
 
 def forward(seen: Seen) -> str:
-    """Logits in evaluation mode: one image, an odd number, a ragged last batch."""
+    """Compare logits in evaluation mode: one image, an odd number, a ragged last batch."""
     return excess(under(seen.found, "logits/"), under(seen.expected, "logits/"), settings.FORWARD)
 
 
 def outputs(seen: Seen) -> str:
-    """Of every layer, in training mode."""
+    """Compare the output of every layer in training mode."""
     allowed = settings.DEEP_OUTPUTS if seen.case.deep else settings.OUTPUTS
     return excess(under(seen.found, "outputs/"), under(seen.expected, "outputs/"), allowed)
 
 
 def layers(seen: Seen) -> str:
-    """The names of the layers whose outputs a probe gives, in the order of the workload: what leads to the first one
-    that differs."""
+    """Compare the names of the layers whose outputs a probe gives with the workload's, in order. The order leads to the
+    first layer that differs."""
     told = other_names(list(under(seen.found, "outputs/")), [layer.name for layer, _ in seen.case.workload.walk()])
     return told and f"Probe.outputs is {told}"
 
 
 def gradients(seen: Seen) -> str:
-    """Of every parameter, before any step."""
+    """Compare the gradient of every parameter before any step, relative to the largest gradient."""
     expected = under(seen.expected, "gradients/")
     allowed = settings.DEEP_GRADIENTS if seen.case.deep else settings.GRADIENTS
     largest = max(float(np.abs(array).max()) for array in expected.values())
@@ -216,7 +216,7 @@ def gradients(seen: Seen) -> str:
 
 
 def norms_apart(found: Arrays, expected: Arrays, floor: float) -> tuple[float, str]:
-    """(largest norm of a difference relative to the expected norm, where); norms below `floor` of the whole count as
+    """(largest norm of a difference relative to the expected norm, where). Norms below `floor` of the whole count as
     that."""
     least = floor * float(np.sqrt(sum(np.square(array).sum() for array in expected.values())))
     return max(
@@ -226,7 +226,7 @@ def norms_apart(found: Arrays, expected: Arrays, floor: float) -> tuple[float, s
 
 
 def own_gradients(seen: Seen) -> str:
-    """The same, each relative to its own norm."""
+    """Compare every gradient before any step, each relative to its own norm."""
     allowed = settings.DEEP_OWN_GRADIENTS if seen.case.deep else settings.OWN_GRADIENTS
     worst, where = norms_apart(under(seen.found, "gradients/"), under(seen.expected, "gradients/"), 1e-2)
     size = compare_with_allowed(worst, allowed)
@@ -234,7 +234,7 @@ def own_gradients(seen: Seen) -> str:
 
 
 def updates(seen: Seen) -> str:
-    """What the first step changes, in each parameter."""
+    """Compare the change of each parameter in the first step."""
     allowed = settings.DEEP_UPDATES if seen.case.deep else settings.UPDATES
     prefix = f"after/{seen.case.marks[0]}/"
     before = under(seen.expected, "before/")
@@ -248,7 +248,7 @@ def updates(seen: Seen) -> str:
 
 
 def losses(seen: Seen) -> str:
-    """Of the first ten steps; the first is the probe's too."""
+    """Compare the losses of the first ten steps; the first is also compared with the probe's."""
     found = np.concatenate([[seen.found["loss"]], seen.found["losses"][:10]])
     expected = np.concatenate([[seen.expected["loss"]], seen.expected["losses"][:10]])
     difference = np.abs(found / expected - 1)
@@ -260,7 +260,7 @@ def losses(seen: Seen) -> str:
 
 
 def weights(seen: Seen) -> str:
-    """All of them, running statistics too, after the first and the last step that is held to it."""
+    """Compare all weights, running statistics included, after the first step and the last step that is compared."""
     allowed = settings.DEEP_WEIGHTS if seen.case.deep else settings.WEIGHTS
     for mark in seen.case.marks[:2]:
         prefix = f"after/{mark}/"
@@ -270,14 +270,14 @@ def weights(seen: Seen) -> str:
 
 
 def evaluation(seen: Seen) -> str:
-    """Logits in evaluation mode after training, with running statistics."""
+    """Compare logits in evaluation mode after training, with running statistics."""
     allowed = settings.DEEP_EVALUATION if seen.case.deep else settings.EVALUATION
     key = f"evaluation/{seen.case.marks[1]}"
     return excess({key: seen.found[key]}, {key: seen.expected[key]}, allowed)
 
 
 def optimizer_state(seen: Seen) -> str:
-    """Momentum keeps one number a parameter, Adam two, and a few scalars beside them."""
+    """Check the optimizer's state: momentum keeps one number per parameter, Adam two, and each a few scalars more."""
     slots = SLOTS[seen.case.optimizer.name]
     memory = json.loads(str(seen.found["memory"]))
     more = memory["optimizer"] - slots * memory["parameters"]
@@ -286,14 +286,15 @@ def optimizer_state(seen: Seen) -> str:
 
 
 def dropout(seen: Seen) -> str:
-    """Off in evaluation; in training the right share is zero and the rest scaled; masks follow the seed."""
+    """Check Dropout: off in evaluation; in training the correct share is zero and the rest scaled; masks follow the
+    seed."""
     found = seen.found
     if told := excess(under(found, "evaluation/"), under(seen.expected, "evaluation/"), settings.FORWARD):
         return f"in evaluation mode: {told}"
     rates = {layer.name: layer.rate for layer, _ in seen.case.workload.walk() if isinstance(layer, Dropout)}
     for probe in (0, 1):
         entering = found[f"flatten/{probe}"]
-        for layer, rate in rates.items():  # one behind the other: the same mask twice would drop too few
+        for layer, rate in rates.items():  # one after the other: the same mask twice would drop too few
             leaving = found[f"{layer}/{probe}"]
             telling = entering != 0
             kept = leaving[telling] != 0
@@ -337,12 +338,12 @@ def checks_of(case: Case) -> dict[str, Callable[[Seen], str]]:
 
 @cache
 def known_deviations(framework: str) -> dict[tuple[str, str], str]:
-    """{(case, check): reason}: what is known to fail, and why it stands."""
+    """{(case, check): reason} of the checks that are known to fail."""
     return deviations_in(PROJECT.folder(framework) / DEVIATIONS_FILE)
 
 
 def deviations_in(path: Path) -> dict[tuple[str, str], str]:
-    """Of a framework's own file; none where there is no file."""
+    """{(case, check): reason} in a framework's own file; empty where there is no file."""
     entries = tomllib.loads(path.read_text(encoding="utf-8")).get("deviation", []) if path.is_file() else []
     for entry in entries:
         needed = {"case", "check", "reason", "link"}
@@ -353,7 +354,7 @@ def deviations_in(path: Path) -> dict[tuple[str, str], str]:
 
 
 def verdict(told: str, reason: str | None) -> str:
-    """What is wrong: a check that fails, or one that is known to fail, for `reason`, and does not."""
+    """Return what is wrong: a check that fails, or one that is known to fail, for `reason`, and passes."""
     if reason is None:
         return told
     return "" if told else f"the check passes: take the entry out of {DEVIATIONS_FILE} ({reason})"

@@ -1,5 +1,5 @@
-"""Deliberately wrong copies of the real adapters: suite and gate must catch each, the gate by a margin; and the gate
-must suspect none that is right."""
+"""Deliberately wrong copies of the real adapters. Suite and gate must catch each, the gate by a margin; and the gate
+must flag none that is correct."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ MARGIN = 3  # times what is allowed: the smallest seen is in docs/evidence/toler
 
 
 def disturbed(case: Case, found: Found) -> list[Evidence]:
-    """What the referee makes of the probe from disturbed weights: a suspect may differ by a multiple of that, too."""
+    """Evidence of the referee from disturbed weights for the probe: a flagged trial may also differ by a multiple of
+    that."""
     adapter, task = Adapter(), (case.workload, case.optimizer)
     adapter.open("cpu", 1, "default", "float32", "host", "on-demand")
     with np.load(found.inputs / f"{case.name}.npz") as given:

@@ -1,4 +1,4 @@
-"""Every adapter, in its own environment, against the referee in float64. Tolerances: settings.py."""
+"""Every adapter, in its own environment, compared with the referee in float64. Tolerances: settings.py."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_deviation_that_says_too_little_or_of_nothing_is_an_error(
 
 
 def test_outputs_in_another_order_or_by_other_names_are_told_as_that(found: Found) -> None:
-    """They survive the file in which a probe's arrays come."""
+    """Order and names survive the file in which a probe's arrays come."""
     case = CASES["plain-sgd"]
     arrays = found.of(TRUTH, case)
     right = Seen(case, arrays, arrays, found.initial(case))
@@ -132,7 +132,7 @@ def test_rounding_stays_within_what_the_readme_tells(
 ) -> None:
     """Prints the largest differences of losses (relative) and weights (absolute) up to steps 1, 10 and 100.
 
-    The last is held to nothing: a value close to a kink of ReLU or of a pool may fall on its other side.
+    The last has no limit: a value close to a kink of ReLU or of a pool may fall on its other side.
     """
     with capsys.disabled():
         for case in (case for case in CASES.values() if case.marks[-1] == 100):

@@ -18,7 +18,7 @@ from adapters.numpy import adapter as referee
 
 DEVICES = (2, 4)
 ALIKE = 1e-5  # relative of losses, absolute of weights, which are of size 0.1 to 1; seen: 5e-7 and 2e-7
-APART = 1e-3  # what BatchNorm makes of its statistics' being of each device is more
+APART = 1e-3  # BatchNorm's effect with the statistics of each device is larger
 PARALLEL = [name for name in FRAMEWORKS if (PROJECT.folder(name) / "data_parallel.py").is_file()]
 
 
@@ -32,13 +32,13 @@ class Divided(referee.Adapter):
     def accumulate(
         self, images: np.ndarray, labels: np.ndarray, part: int | None
     ) -> tuple[float, dict[str, np.ndarray]]:
-        """Shares in place of parts."""
+        """Compute shares in place of parts."""
         return self.divide(images, labels, self.devices)
 
 
 @cache
 def truth(devices: int) -> Arrays:
-    """In float64."""
+    """Compute every rule on so many devices in float64."""
     return every(Divided(devices) if devices > 1 else referee.Adapter("float64"))
 
 
@@ -52,7 +52,7 @@ def divided(
 
 
 def differences(arrays: Arrays, expected: Arrays, rule: str) -> tuple[float, float]:
-    """(of losses, relative; of weights and logits)."""
+    """(largest relative difference of losses, largest difference of weights and logits)."""
     one, other = (under(each, f"{rule}/") for each in (arrays, expected))
     losses = float(np.abs(one.pop("losses") / other.pop("losses") - 1).max())
     return losses, apart(one, other, scale=1.0)[0]
@@ -63,7 +63,8 @@ def differences(arrays: Arrays, expected: Arrays, rule: str) -> tuple[float, flo
 def test_updates_of_several_devices_are_those_of_one_with_all_images(
     framework: str, devices: int, found: Found, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """All rules; the last updates are smaller, and the very last leaves one of four devices without an image."""
+    """All rules are compared; the last updates are smaller, and the very last leaves one of four devices without an
+    image."""
     arrays = divided(found, framework, devices)
     told = {rule: differences(arrays, truth(1), rule) for rule in RULES if rule != NORMALISED}
     losses, weights = (max(each) for each in zip(*told.values(), strict=True))
@@ -88,7 +89,7 @@ def test_batchnorm_is_of_each_device_and_its_running_statistics_are_the_first_on
 
 @pytest.mark.parametrize("framework", PARALLEL)
 def test_each_device_draws_masks_of_its_own(framework: str, found: Found) -> None:
-    """A row of the kernel behind a dropout is left as it was where all devices drop its value."""
+    """A row of the kernel after a dropout is unchanged where all devices drop its value."""
     devices, out = 2, found.folder / f"masks-{framework}.npz"
     once(out, lambda: run_in(framework, HERE / "masks.py", str(out), framework, str(devices)))
     arrays = load(out)

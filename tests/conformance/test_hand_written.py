@@ -1,4 +1,5 @@
-"""Every real adapter, through the real command line, against a loop that its framework's user would write by hand."""
+"""Every real adapter, through the real command line, compared with a loop that its framework's user would write by
+hand."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ BATCH_SIZE = 128
 
 
 def hand_written(framework: str, results: Path, trial: dict[str, Any]) -> dict[str, Any]:
-    """What hand_written/<framework>_loop.py gives in the framework's environment on the trial's own inputs."""
+    """Run hand_written/<framework>_loop.py in the framework's environment on the trial's inputs; return its answer."""
     environment = read(PROJECT, framework, "cpu")
     paths = {name: str(results / file["path"]) for name, file in trial["spec"]["inputs"].items()}
     request = json.dumps(

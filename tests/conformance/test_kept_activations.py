@@ -1,4 +1,4 @@
-"""What every real framework keeps between forward and backward, against what the network's mathematics needs."""
+"""Activations that every real framework keeps between forward and backward, compared with the network's mathematics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from workloads.spec import Workload
 
 LABEL = 8  # PyTorch's loss takes the labels in as int64, or as float32 for one logit
 LOSS, WEIGHT = 4, 4  # PyTorch's mean loss, and the sum of its labels' weights
-EXTRA = 0.05  # of MXNet, above values and places: the softmax beside the logits, a loss an image, now and then a batch
+EXTRA = 0.05  # MXNet, above values and places: the softmax kept with the logits, a loss per image, at times a batch
 CHUNK = 2.0  # the largest chunk that TensorFlow's allocator gives for what was asked for
 
 
@@ -50,7 +50,7 @@ SETTINGS = [(OSU_CNN.name, 128), (CATS_DOGS_CNN.name, 2)]
 def test_pytorch_keeps_the_exact_count_the_places_and_the_labels_to_the_byte(
     name: str, batch_size: int, tmp_path: Path
 ) -> None:
-    """So the batch itself, which lies in numpy's memory on a CPU, is taken for no activation and missed by none."""
+    """The batch itself, which lies in numpy's memory on a CPU, is then neither counted as an activation nor missing."""
     workload = WORKLOADS[name]
     activations, use = kept("pytorch", workload, batch_size, tmp_path)
     binary = workload.loss == "binary-cross-entropy"
@@ -85,9 +85,8 @@ def test_tensorflow_keeps_at_least_the_exact_count_and_at_most_its_chunks_of_it(
 
 
 def padded_beside(workload: Workload) -> int:
-    """Values an image that a framework which pads unevenly by hand keeps beyond the exact count: a padded copy of what
-    a ReLU keeps anyway, else the padding alone.
-    """
+    """Values per image beyond the exact count that a framework keeps which pads unevenly by hand. It keeps a padded
+    copy of what a ReLU keeps anyway, else the padding alone."""
     more, before = 0, None
     for layer, shape in workload.walk():
         if isinstance(layer, Conv2D | DepthwiseConv2D):

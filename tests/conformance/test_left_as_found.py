@@ -1,4 +1,4 @@
-"""What a worker does around its training steps leaves the process as it found it, with every framework.
+"""A worker's actions around its training steps leave the process as it found it, with every framework.
 
 Bounds are generous: threads that come and go, and a step that is interrupted a few times more, are nobody's fault.
 """
@@ -17,10 +17,10 @@ from suite import FRAMEWORKS, HERE, REFEREE, run_in
 Found = dict[str, dict[str, float]]
 
 FACTOR = 1.5
-# More of them than FACTOR times as many, per step, are a finding. PyTorch on a fresh heap has 400 faults and more.
+# More of them than FACTOR times as many, per step, are reported. PyTorch on a fresh heap has 400 faults and more.
 ALLOWED = {"threads": 0, "page_faults": 100, "context_switches": 60, "given_back_mib": 8}
 # At most, once data are loaded and a network is built: nothing comes before it. Threads are counted from `open` on, and
-# are as many as were allotted. Switches are seen to be 118 at most, where threads sleep in place of spinning.
+# are as many as were allotted. At most 118 switches were seen, where threads sleep in place of spinning.
 MOST = {"threads": settings.THREADS, "page_faults": 100, "context_switches": 250, "given_back_mib": 8}
 OPENED, BEFORE = "open", "training"
 SIZES = (4, 32, 128)
@@ -37,7 +37,7 @@ def found(framework: str, module: str, folder: Path, *chosen: int | str, **varia
 
 
 def errors_of(name: str) -> tuple[str, tuple[str, str]]:
-    """(framework, what is found first): read, not imported, for its framework is not here."""
+    """(framework, what is found first): read, not imported, as its framework is not here."""
     for node in ast.parse(DISTURBING[name].read_text()).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "(FRAMEWORK, CAUGHT_BY)":
             framework, caught_by = ast.literal_eval(node.value)
@@ -46,7 +46,7 @@ def errors_of(name: str) -> tuple[str, tuple[str, str]]:
 
 
 def findings(told: Found) -> list[tuple[str, str]]:
-    """(what was done, what there is more of since)."""
+    """(the action, the count that grew)."""
     factor = {"threads": 1.0}
     more = {name: factor.get(name, FACTOR) * count + ALLOWED[name] for name, count in told[BEFORE].items()}
     bounds = dict.fromkeys(told, more) | {

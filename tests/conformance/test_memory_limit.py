@@ -15,13 +15,13 @@ from runner.batch_size.largest_of import attempts
 from workloads.records.batch_answers import Fit
 from workloads.records.status import Status
 
-LIMITS_MIB = {"mxnet": 700}  # it takes more for itself
-SMALL, BEYOND = 16, 1500  # 0.3 to 1.5 MB an image
+LIMITS_MIB = {"mxnet": 700}  # it needs more itself
+SMALL, BEYOND = 16, 1500  # 0.3 to 1.5 MB per image
 
 
 @pytest.mark.parametrize("framework", [name for name in FRAMEWORKS if name != REFEREE])
 def test_a_batch_beyond_the_limit_does_not_fit_and_its_end_is_told(framework: str, tmp_path: Path) -> None:
-    """Where it crashes without a word, as TensorFlow and MXNet may, the same trial with more memory tells."""
+    """It may crash without a word, as TensorFlow and MXNet do: then the same trial with more memory shows the cause."""
     bound, trials = step_trials(tmp_path, LIMITS_MIB.get(framework, 520), framework)
     attempt, lifted = attempts(trials, framework, bound)
     search = Search(attempt, bound, {}, lifted)

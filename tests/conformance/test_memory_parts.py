@@ -1,4 +1,4 @@
-"""What every real framework says its memory holds, against what is known of the network without it."""
+"""Memory accounts of every real framework, compared with what is known of the network without it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PARAMETERS = 4 * OSU_CNN.parameter_count
 IMAGE = 32 * 32 * 3 + 4  # uint8, and an int32 label
 
 
-# Each has its own way of counting, which the tests below know.
+# Each counts in another way; the tests below know these.
 KNOWN_WAYS = ("mxnet", "pytorch", "tensorflow")
 
 
@@ -34,7 +34,7 @@ KNOWN_WAYS = ("mxnet", "pytorch", "tensorflow")
 def told(
     request: pytest.FixtureRequest, quick_run: QuickRun, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, dict[int, MemoryAccount]]:
-    """(framework, {batch size: what was told}) with Adam."""
+    """(framework, {batch size: its account}) with Adam."""
     results, cells, _ = quick_run
     folder = tmp_path_factory.mktemp("memory")
     (folder / INPUTS).symlink_to(results / INPUTS)
@@ -83,7 +83,7 @@ def test_what_is_in_use_between_steps_is_what_was_counted_piece_by_piece(
 
 @pytest.mark.parametrize("told", ["pytorch"], indirect=True)
 def test_pytorchs_own_tracker_of_memory_tells_the_same_peak(told: tuple[str, dict[int, MemoryAccount]]) -> None:
-    """torch.distributed._tools.mem_tracker follows every tensor by itself; it is not what the adapter asks."""
+    """torch.distributed._tools.mem_tracker follows every tensor independently; the adapter does not ask it."""
     _, found = told
     environment = read(PROJECT, "pytorch", "cpu")
     script = [str(environment.interpreter), str(Path(__file__).parent / "tracked_by_pytorch.py"), "128"]
@@ -96,7 +96,7 @@ def test_pytorchs_own_tracker_of_memory_tells_the_same_peak(told: tuple[str, dic
 def test_activations_are_the_exact_count_and_what_the_framework_is_known_to_keep(
     told: tuple[str, dict[int, MemoryAccount]],
 ) -> None:
-    """PyTorch's to the byte: the places of maxima, labels as int64, the loss and the sum of its weights."""
+    """PyTorch's are exact to the byte: the places of maxima, labels as int64, the loss and the sum of its weights."""
     framework, found = told
     for batch_size in SIZES:
         activations, exact = found[batch_size]["parts"]["activations"], activation_bytes(OSU_CNN, batch_size)
@@ -116,7 +116,7 @@ def test_how_the_framework_counts_is_told_with_its_counts(told: tuple[str, dict[
 
 
 def test_parts_add_up_to_the_peak(told: tuple[str, dict[int, MemoryAccount]]) -> None:
-    """MXNet runs several steps at once, so the parts of one are less than the peak: what overlaps, no part tells."""
+    """MXNet runs several steps at once, so the parts of one are less than the peak: no part shows what overlaps."""
     framework, found = told
     for batch_size in SIZES[2:]:
         share = sum(part or 0 for part in found[batch_size]["parts"].values()) / found[batch_size]["peak"]

@@ -20,7 +20,7 @@ STEPS, PARTS = 10, 4
 
 
 def few(images: int, seed: int) -> np.ndarray:
-    """In place of ten times as many."""
+    """Draw fewer points, in place of ten times as many."""
     generator = np.random.Generator(np.random.PCG64(seed))
     return generator.integers(0, images, (len(PROGRESS), STEPS, PARTS, SMALL_BATCH), np.int32)
 

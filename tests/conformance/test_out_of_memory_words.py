@@ -1,6 +1,6 @@
-"""How each framework says that memory ran out: real messages, in the framework's own types of error.
+"""Each framework's words for running out of memory: real messages, in the framework's own types of error.
 
-Provoked here (PyTorch 2, TensorFlow 2, MXNet 1, under RLIMIT_DATA on a CPU), or from the report that is named.
+Provoked here (PyTorch 2, TensorFlow 2, MXNet 1, under RLIMIT_DATA on a CPU), or taken from the report that is named.
 """
 
 from __future__ import annotations

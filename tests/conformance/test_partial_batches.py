@@ -1,4 +1,4 @@
-"""Adapters wrong with partial batches alone: the suite's case with batches of 32, 32, 13, 7, 1 catches them."""
+"""Adapters that are wrong only with partial batches: the suite's case with batches of 32, 32, 13, 7, 1 catches them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from settings import CASES, TRUTH
 from suite import Found, Seen, checks_of
 
-# {name: framework}, of broken/late; the runner's gate catches them, too: tests/pipeline/test_cheats.py.
+# {name: framework}, in broken/late; the runner's gate catches them, too: tests/pipeline/test_cheats.py.
 CASE, FULL = "plain-partial", "plain-momentum"
 WRONG = {"nominal_step": "mxnet", "partial_skipped": "pytorch"}
 

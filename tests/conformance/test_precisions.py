@@ -1,5 +1,6 @@
-"""Every adapter in precisions of fewer digits than float32, by the gate's own evidence, against the referee that rounds
-as they do. It asks what is computed, not how fast: a processor without such instructions converts there and back."""
+"""Every adapter in precisions with fewer digits than float32, by the gate's own evidence, compared with the referee
+that rounds as they do. This tests what is computed, not how fast: a processor without such instructions converts there
+and back."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ MODES = [(framework, Mode(profile, "bfloat16")) for framework in REAL_FRAMEWORKS
     (framework, Mode(TUNED, "float16")) for framework in ("pytorch", "tensorflow")
 ]
 IN_MODES = pytest.mark.parametrize(("framework", "mode"), MODES, ids=[in_mode(*each) for each in MODES])
-# Planted errors of each framework, and those that are smaller than what bfloat16 rounds: docs/evidence/tolerances.md.
+# Planted errors of each framework, except those smaller than the rounding of bfloat16: docs/evidence/tolerances.md has all.
 SEEN = ("adam_epsilon_inside", "batchnorm_unbiased", "attention_unscaled", "sum_of_losses", "nesterov_ignored",
         "softmax_twice")  # fmt: skip
 UNSEEN = ("weight_decay", "gelu_by_tanh")
@@ -57,7 +58,7 @@ def given(
     module: str = "",
     who: str = "",
 ) -> list[Evidence]:
-    """Skips where the framework refuses what the processor has no instructions for."""
+    """Return the evidence; skip where the framework refuses what the processor has no instructions for."""
     if framework == "mxnet" and (reason := processor.lacks(mode.precision, cpu_flags(processor.COMPUTES))):
         pytest.skip(f"MXNet computes {mode.precision} only by the processor's own instructions: {reason}")
     return found.evidence_in(mode, framework, cases, module, who)
@@ -90,7 +91,8 @@ def test_no_adapter_is_suspected_in_a_precision_of_fewer_digits(
 
 @IN_MODES
 def test_what_is_called_a_precision_of_fewer_digits_is_computed_in_it(framework: str, mode: Mode, found: Found) -> None:
-    """Its outputs are off by rounding to it, not by float32's, of which there are a thousand times less and more."""
+    """Its outputs differ by rounding to that precision, not by float32's rounding, which is at least a thousand times
+    smaller."""
     evidence, exact = given(mode, framework, OF_PRECISIONS, found), truths(mode.precision, found)
     for case, mine, truth in zip(OF_PRECISIONS, evidence, exact, strict=True):
         share = share_of_rounding(deviations(mine, truth), deviations(truth.rounded, truth))

@@ -1,4 +1,4 @@
-"""Schedules that are called as a framework calls them give that framework's own rates."""
+"""Schedules with a framework's name give that framework's own rates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Right adapters as another processor would run them, on draws that no tolerance was fitted on: none is suspected."""
+"""Correct adapters as another processor would run them, on draws that no tolerance was fitted on: none is flagged."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from runner.gate.tolerances import Truth, deviations, difference
 from workloads.records.build import Mode
 from workloads.records.evidence import Evidence
 
-UNFITTED = 10_000  # what measure_differences.py draws is below
-NETWORKS, DRAWS = ("osu-cnn", "statistics"), 4  # of each rule one
+UNFITTED = 10_000  # the draws of measure_differences.py have smaller numbers
+NETWORKS, DRAWS = ("osu-cnn", "statistics"), 4  # one per rule
 ELSEWHERE = [
     ("pytorch", "avx2"),
     ("pytorch", "sse41"),
@@ -51,7 +51,7 @@ def test_a_right_adapter_is_not_suspected_with_the_instructions_of_another_proce
 
 
 def test_the_case_that_avx2_was_suspected_in_is_allowed(found: Found, tmp_path: Path) -> None:
-    """MXNet, the gradient of a bias in front of BatchNorm: nothing but rounding, and another sum's rounding."""
+    """MXNet's gradient of a bias in front of BatchNorm is nothing but rounding, here of another sum."""
     case = CASES["statistics-32"]
     for who in (TRUTH, REFEREE):
         found.of(who, case)

@@ -1,4 +1,4 @@
-"""What the suite has of TensorFlow's adapter without tracing every build anew is what tracing it anew gives."""
+"""Results of TensorFlow's adapter without tracing every build anew are the same as with tracing it anew."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from suite import Found, run_probe
 
 from workloads.records.build import DEFAULT, FLOAT16, FLOAT32, TUNED, Mode
 
-# A rule of two slots beside running statistics; one loop of steps, scaled losses, a velocity that knows its rate.
+# A rule of two slots with running statistics; one loop of steps, scaled losses, a velocity that knows its rate.
 ASKED = {"batchnorm-adam": Mode(DEFAULT, FLOAT32), "plain-momentum-changing-tuned": Mode(TUNED, FLOAT16)}
-# Of another module, so that probe.py lets it build.
+# A class of another module, so that probe.py lets it build.
 ANEW = "from adapters.tensorflow.adapter import Adapter as Right\n\n\nclass Adapter(Right):\n    pass\n"
 
 

@@ -1,4 +1,4 @@
-"""Updates in parts: every adapter, with every rule, against the referee's updates of the whole batch, in float64."""
+"""Updates in parts: every adapter and rule, compared with the referee's updates of the whole batch, in float64."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from adapters.numpy.adapter import Adapter
 
 ALIKE = 1e-5  # relative of losses, absolute of weights, which are of size 0.1 to 1; seen: 9e-7 and 2e-7
 SHOWN, MARGIN = ("sgd", "adam"), 10  # of the wrong ones
-APART = 1e-3  # what BatchNorm makes of its statistics' being of each part is more
+APART = 1e-3  # BatchNorm's effect with the statistics of each part is larger
 BROKEN = {path.stem: path for path in sorted((HERE / "broken" / "accumulated").glob("*.py"))}
 
 
 @cache
 def truth(part: int | None) -> Arrays:
-    """In float64."""
+    """Compute every rule in float64."""
     return every(Adapter("float64"), part)
 
 
@@ -34,7 +34,7 @@ def accumulated(found: Found, who: str, framework: str, module: str, rules: Sequ
 
 
 def differences(arrays: Arrays, expected: Arrays, rule: str) -> tuple[float, float]:
-    """(of losses, relative; of weights)."""
+    """(largest relative difference of losses, largest difference of weights)."""
     one, other = (under(each, f"{rule}/") for each in (arrays, expected))
     losses = float(np.abs(one.pop("losses") / other.pop("losses") - 1).max())
     return losses, apart(one, other, scale=1.0)[0]
@@ -44,7 +44,7 @@ def differences(arrays: Arrays, expected: Arrays, rule: str) -> tuple[float, flo
 def test_updates_in_parts_are_those_of_the_whole_batch(
     framework: str, found: Found, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """All rules; the last part of each update is smaller, and so is the last update."""
+    """All rules are compared; the last part of each update is smaller, and so is the last update."""
     arrays = accumulated(found, framework, framework, f"adapters.{framework}.adapter")
     told = {rule: differences(arrays, truth(None), rule) for rule in RULES if rule != NORMALISED}
     losses, weights = (max(each) for each in zip(*told.values(), strict=True))
@@ -75,7 +75,7 @@ def test_a_wrong_accumulation_is_caught_where_it_shows(name: str, found: Found) 
 
 
 def errors_of(name: str) -> tuple[str, str]:
-    """(framework, the rules that show it): read, not imported, for its framework is not here."""
+    """(framework, the rules that show it): read, not imported, as its framework is not here."""
     for node in ast.parse(BROKEN[name].read_text()).body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple):
             framework, wrong = ast.literal_eval(node.value)

@@ -33,14 +33,14 @@ def told(folder: Path) -> Events:
     events = read_events(folder / EVENTS_FILE)
     aside = ("t_ns", "copied_s", "counts", "facts", "resident_bytes", "proportional_bytes")
     computed = [{k: v for k, v in event.items() if k not in aside} for event in events]
-    # How many steps the window has is a matter of time, and so are the weights behind it.
+    # How many steps the window has depends on time, and so do the weights after it.
     timed = (Event.WINDOW_STARTED, Event.WINDOW_ENDED, Event.WINDOW_SETTLED, Event.END_PROBED)
     return [event for event in computed if event["event"] not in timed]
 
 
 @pytest.fixture
 def asked(quick_run: QuickRun, tmp_path: Path) -> Callable[..., tuple[Path, Path, TrialSpec]]:
-    """A trial of the quick run in a folder of its own, with some fields changed: (first folder, new folder, spec)."""
+    """A trial of the quick run in a separate folder, with some fields changed: (first folder, new folder, spec)."""
     results, cells, _ = quick_run
 
     def ask(framework: str, **changes: Any) -> tuple[Path, Path, TrialSpec]:
@@ -55,7 +55,7 @@ def asked(quick_run: QuickRun, tmp_path: Path) -> Callable[..., tuple[Path, Path
     return ask
 
 
-FINISHED = (Status.OK, Status.CONTENDED)  # neighbours change no loss, and tests run beside others
+FINISHED = (Status.OK, Status.CONTENDED)  # neighbours change no loss, and other tests run at the same time
 
 
 @pytest.mark.parametrize("framework", [name for name in FRAMEWORKS if name != REFEREE])
@@ -84,7 +84,7 @@ def test_data_kept_on_the_device_does_not_change_the_numbers(
 def test_a_device_that_cannot_be_had_is_a_row_with_its_reason(
     framework: str, asked: Callable[..., tuple[Path, Path, TrialSpec]]
 ) -> None:
-    """Without the sampler, which needs the driver that a GPU's trial has."""
+    """The sampler is left out: it needs the driver that a GPU's trial has."""
     _, folder, spec = asked(framework, device=NO_SUCH_GPU)
     (folder / SAMPLES_FILE).write_text(",".join(COLUMNS) + "\n")
     with (folder / LOG_FILE).open("w") as log:

@@ -1,7 +1,7 @@
-"""TensorFlow's adapter, told to build what it has just built: its variables as they were then, in place of new ones.
+"""TensorFlow's adapter when it is to build what it has just built: its variables as they were then replace new ones.
 
 A step of new variables is traced anew, which takes seconds; the suite builds each case again for every probe of the
-gate. What is computed is the same to the bit: `test_traced_once.py`.
+gate. The result is the same to the bit: `test_traced_once.py`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ Task = tuple[Workload, OptimizerSpec, int]
 
 
 def trace_once(adapter: Any) -> None:
-    """Of an opened adapter: from here on, `build` of the same task and weights as the time before puts back all that
-    was there when that build ended. A workload that draws masks is always built, for its generators' sake.
-    """
+    """Change an opened adapter: `build` of the same task and weights as before restores all that was there when that
+    build ended. A workload that draws masks is always built, for its generators' sake."""
     build: Callable[..., None] = adapter.build
     built: tuple[Task, Weights, list[tuple[Any, np.ndarray]]] | None = None
 
@@ -31,7 +30,7 @@ def trace_once(adapter: Any) -> None:
             for variable, value in built[2]:
                 variable.assign(value)
             return
-        built = None  # before what it holds is built anew
+        built = None  # before its contents are built anew
         build(workload, optimizer, weights, seed)
         if not workload.draws:
             built = (task, weights, [(each, np.array(each.numpy())) for each in variables(adapter)])
@@ -40,10 +39,10 @@ def trace_once(adapter: Any) -> None:
 
 
 def same(one: Weights, other: Weights) -> bool:
-    """To the bit."""
+    """True if both are equal to the bit."""
     return one.keys() == other.keys() and all(np.array_equal(one[key], other[key]) for key in one)
 
 
 def variables(adapter: Any) -> list[Any]:
-    """The model's, and all that the optimizer keeps; the loss scaler's, too."""
+    """List the model's variables, the optimizer's and the loss scaler's."""
     return [*adapter.model.variables, *adapter.optimizer.variables, *adapter.inner.variables]

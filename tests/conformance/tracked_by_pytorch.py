@@ -1,4 +1,5 @@
-"""tracked_by_pytorch.py BATCH_SIZE: bytes at the peak of a step of osu-cnn with Adam, by PyTorch's own tracker."""
+"""Print bytes at the peak of a step of osu-cnn with Adam, by PyTorch's own tracker: tracked_by_pytorch.py
+BATCH_SIZE."""
 
 from __future__ import annotations
 

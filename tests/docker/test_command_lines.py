@@ -1,4 +1,4 @@
-"""What an engine is told to do for a trial, and what its errors are in words; the engine itself is in tests/images."""
+"""Command lines that an engine gets for a trial, and its errors in words; the engine itself is in tests/images."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_an_error_of_the_engine_is_put_into_words(said: str, meant: str) -> None
 
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
-    """write(name, script): the only programs on PATH beside the shell's."""
+    """write(name, script) adds a program; PATH has no others except the shell's."""
     monkeypatch.setenv("PATH", str(tmp_path))
 
     def write(name: str, script: str) -> None:
@@ -241,7 +241,7 @@ def test_a_run_without_an_engine_is_one_line_and_starts_nothing(tmp_path: Path) 
 def test_in_an_image_a_study_looks_for_the_frameworks_of_its_python_alone(
     tmp_path: Path,
 ) -> None:
-    """As in an image of none of them: this Python has no framework."""
+    """This Python has no framework, like an image without any."""
     words = [sys.executable, "-m", "runner", "--results", str(tmp_path), "--device", "cpu"]
     told = subprocess.run(
         words, cwd=ROOT, env=os.environ | {"BATCHWISE_IMAGE": "numpy-cpu 0.1.0 abc"}, capture_output=True, text=True
@@ -295,7 +295,7 @@ esac"""
 def test_a_container_that_comes_into_being_after_it_was_ended_does_not_go_on(
     programs: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """An engine that is slow to start it; the runner is interrupted before that."""
+    """The engine is slow to start it, and the runner is interrupted before that."""
     there = tmp_path / "there"
     for name in ("rm", "touch"):
         (tmp_path / name).symlink_to(f"/bin/{name}")

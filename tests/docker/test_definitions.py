@@ -1,4 +1,4 @@
-"""What images are built from: the Dockerfile, the definitions of the environments, the compose file."""
+"""Files from which images are built: the Dockerfile, the definitions of the environments, the compose file."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_every_argument_of_the_dockerfile_is_given_and_none_that_it_does_not_kno
 
 @pytest.mark.parametrize("image", defined(), ids=lambda image: image.reference)
 def test_a_base_is_pinned_by_its_digest(image: Image) -> None:
-    """NVIDIA's is named by its release, which is not published again."""
+    """NVIDIA's base is named by its release, which is not published again."""
     if image.environment.in_base:
         assert re.fullmatch(r"nvcr\.io/nvidia/\w+:\d\d\.\d\d-py3", image.environment.base)
     else:
@@ -77,7 +77,8 @@ def test_the_runners_own_environment_has_the_same_light_packages_as_an_image() -
 
 
 def test_an_image_has_every_package_that_the_runner_imports() -> None:
-    """All but numpy, and scipy, Pillow and Ray where they are asked for: all are told before a run starts."""
+    """All imported packages are checked but numpy, and scipy, Pillow and Ray, which are imported where they are needed.
+    A missing one is reported before a run starts."""
     names = {"pynvml": "nvidia-ml-py"}
     imported = set()
     late = {
@@ -95,7 +96,7 @@ def test_an_image_has_every_package_that_the_runner_imports() -> None:
 
 
 def test_what_makes_an_environment_in_an_image_imports_no_file_that_is_not_there_yet(tmp_path: Path) -> None:
-    """With the files that the Dockerfile copies before that step, which are the recipe's, and no packages."""
+    """The step runs with the files that the Dockerfile copies before it, which are the recipe's, and no packages."""
     stage = (ROOT / "docker" / "Dockerfile").read_text().split(" AS environment\n")[1].split("\nRUN ")[0]
     copied = [line.split()[1:-1] for line in stage.splitlines() if line.startswith("COPY ")]
     names = {name.replace("${FRAMEWORK}", "numpy") for line in copied for name in line}
@@ -194,7 +195,7 @@ def test_the_context_of_a_build_holds_no_more_than_it_needs() -> None:
 
 
 def test_a_secret_is_no_more_than_mounted() -> None:
-    """Neither copied nor an argument: both stay in an image."""
+    """A secret is neither copied nor an argument: both stay in an image."""
     text = DOCKERFILE.read_text()
     assert text.count("--mount=type=secret") == 3
     for name in ("pip.conf", "apt.conf", "certificates"):

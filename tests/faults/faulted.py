@@ -1,7 +1,8 @@
 """Faults of the real command line: one run with a fault at one point, what it left, and the same command once more.
 
-A point is a writing system call of a run, which fails (ENOSPC, EIO) or kills its process (strace's inject), or a signal
-to a process of a run at some moment. The run has a results folder in which one trial is finished, or an empty one.
+A point is a writing system call of a run, which fails (ENOSPC, EIO) or kills its process (strace's inject). Or it is a
+signal to a process of a run at some moment. The run has a results folder in which one trial is finished, or an empty
+one.
 """
 
 from __future__ import annotations
@@ -44,15 +45,15 @@ WRITING = ("write", "pwrite64", "openat", "rename", "mkdir", "fsync", "unlink", 
 CALL = re.compile(r"^\d+ +(?P<name>\w+)\((?P<arguments>.*)")
 OPEN_FOR_WRITING = re.compile(r"O_WRONLY|O_RDWR|O_CREAT")
 QUOTED, OF_DESCRIPTOR = re.compile(r'"(/[^"]*)"'), re.compile(r"^\d+<(/[^>]*)>")
-MOVING = re.compile(r"/\.(report|probe)-|tmp\w{8}")  # names that are others in every run
+MOVING = re.compile(r"/\.(report|probe)-|tmp\w{8}")  # names that differ in every run
 ENDS = {0, 1, 2, 130, *(-s for s in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)), 128 + 9, 128 + 15}
-PYTHON_S = 0.1  # to its first own line; Ctrl-C before is Python's
+PYTHON_S = 0.1  # until our first line of code; Ctrl-C before it is handled by Python
 ENDED_WITHIN_S, PATIENCE_S, TRIES = 20.0, 120.0, 4
-MET = re.compile(r"\(INJECTED\)|killed by SIGKILL|--- SIGKILL")  # in what strace writes of the fault that came about
+MET = re.compile(r"\(INJECTED\)|killed by SIGKILL|--- SIGKILL")  # in strace's output: the fault happened
 OF_TRIALS = ("trials/", f"{ATTEMPTS}/")
 FAULTS = ("error=ENOSPC", "error=EIO", "signal=KILL")
-PUBLISHED = "published"  # beside the results folder
-OF_REPORTS = {  # commands on finished trials, and the file that each is there for
+PUBLISHED = "published"  # next to the results folder
+OF_REPORTS = {  # commands on finished trials, and the file that each writes
     "report": (("-m", "reports"), "results/report/report.html"),
     "publish": (
         ("-m", "reports", "publish", "--anyway", "--author", "A", "--name", "name", "--into"),
@@ -79,13 +80,12 @@ class Kept:
 
     @staticmethod
     def of(folder: Path) -> Kept:
-        """Of a trial's folder."""
+        """Read the files of a trial's folder."""
         return Kept({str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()})
 
     def is_in(self, after: Kept, judged_again: bool) -> bool:
-        """Byte for byte; but for its checks where it was judged again, and, where it still waited for what its memory
-        holds, with figures that nobody knew before.
-        """
+        """True if the files are the same byte for byte. Checks may differ where it was judged again. Figures may be new
+        where it still waited for its account of memory."""
         if self.files == after.files:
             return True
         waits = ATTEMPT_FILE in self.files and json.loads(self.files[ATTEMPT_FILE])["memory"] is None
@@ -109,7 +109,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Point:
-    """One fault: `fault` at a call; or a signal of this name to a process, `delay_s` behind its birth."""
+    """One fault: `fault` at a call; or a signal of this name to a process, `delay_s` after its birth."""
 
     finished: int  # trials, before
     fault: str
@@ -124,7 +124,7 @@ class Point:
 
 
 class Faults:
-    """Templates and points, in a folder of their own. The runs have no reports, which take longer than the trials."""
+    """Templates and points, in a separate folder. The runs have no reports, which take longer than the trials."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.project = folder, copy_project(folder / "project")
@@ -133,17 +133,17 @@ class Faults:
         self.met = 0  # points whose fault came about
 
     def trials_of(self, sizes: tuple[int, ...] = SIZES) -> list[str]:
-        """The command that makes them, of the project's copy."""
+        """Return the command that runs the trials, in the project's copy."""
         return [sys.executable, *RUN, "--batch-size", *map(str, sizes), "--results", str(self.results)]
 
     def report_of(self, role: str) -> list[str]:
-        """The command, of OF_REPORTS."""
+        """Return the command of this role, from OF_REPORTS."""
         words, _ = OF_REPORTS[role]
         into = [str(self.folder / PUBLISHED)] if role == "publish" else []
         return [sys.executable, *words, *into, str(self.results)]
 
     def run(self, command: list[str], project: Path | None = None) -> subprocess.CompletedProcess[str]:
-        """To its end. Raises subprocess.TimeoutExpired."""
+        """Run the command to its end. Raises subprocess.TimeoutExpired."""
         with self.start(command, project) as process:
             try:
                 output, errors = process.communicate(timeout=PATIENCE_S)
@@ -155,7 +155,7 @@ class Faults:
         return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
     def start(self, command: list[str], project: Path | None = None) -> subprocess.Popen[str]:
-        """Of the project's copy, or of another one."""
+        """Start the command of the project's copy, or of another one."""
         return subprocess.Popen(
             command,
             cwd=project or self.project,
@@ -168,7 +168,7 @@ class Faults:
 
     @cached_property
     def templates(self) -> tuple[Path, Path]:
-        """Results folders: in one the first size is finished, in the other all are."""
+        """Make two results folders: in one the first size is finished, in the other all are."""
         self.lay_out(0)
         folders = []
         for sizes in (SIZES[:1], SIZES):
@@ -178,7 +178,7 @@ class Faults:
         return folders[0], folders[1]
 
     def lay_out(self, finished: int) -> None:
-        """The results folder anew, with so many finished trials, and no publication."""
+        """Make the results folder anew, with that many finished trials and no publication."""
         template = self.templates[finished - 1] if finished else None
         for folder in (self.results, self.folder / PUBLISHED):
             shutil.rmtree(folder, ignore_errors=True)
@@ -186,7 +186,7 @@ class Faults:
             shutil.copytree(template, self.results)
 
     def calls(self, finished: int) -> list[Call]:
-        """All that a run writes below its results folder, in order."""
+        """List all calls that write below the results folder in a run, in order."""
         self.lay_out(finished)
         log = self.folder / "strace.log"
         traced = ["strace", "-f", "-qq", "-y", "-s0", "-o", str(log), "-e", f"trace={','.join(WRITING)}"]
@@ -202,7 +202,7 @@ class Faults:
         return calls
 
     def _path(self, name: str, arguments: str) -> str | None:
-        """Below the results folder, of a call that writes there."""
+        """Return a call's path below the results folder; None if it does not write there."""
         if name == "openat" and not OPEN_FOR_WRITING.search(arguments):
             return None
         named = OF_DESCRIPTOR.match(arguments) if name in ("write", "pwrite64", "fsync", "ftruncate") else None
@@ -213,12 +213,12 @@ class Faults:
 
     @cached_property
     def all_calls(self) -> list[tuple[int, Call]]:
-        """Of both folders, with how many trials are finished there: of the empty one what the other has already."""
+        """List (finished trials, call) for both folders; the empty folder adds only what the other already has."""
         new = [(0, call) for call in self.calls(0) if not call.path.startswith(OF_TRIALS)]
         return new + [(1, call) for call in self.calls(1)]
 
     def at_calls(self, fault: str, seed: int) -> list[Point]:
-        """This fault at one drawn call of each of its files: every file of a trial meets one of FAULTS.
+        """Points with this fault at one drawn call of each of its files: every file of a trial meets one of FAULTS.
 
         `make measure-faults` draws from all files and faults.
         """
@@ -229,7 +229,7 @@ class Faults:
         return [Point(finished, fault, call) for finished, call in (draw.choice(calls) for calls in drawn)]
 
     def signalled(self, role: str, seed: int) -> Point:
-        """A signal to a process of this role, most of them close to its birth, where it is one of a run."""
+        """Draw a signal to a process of this role; in a run, most of them come soon after its birth."""
         draw = random.Random(f"{role} {seed}")
         name = draw.choice(("SIGINT", "SIGTERM", "SIGKILL"))
         if role in OF_REPORTS:
@@ -237,7 +237,7 @@ class Faults:
         return Point(draw.choice((0, 1, 1)), name, None, role, draw.uniform(0, draw.choice((0.01, 1.5))))
 
     def points(self, count: int, seed: int) -> list[Point]:
-        """Drawn: two thirds calls, the rest signals."""
+        """Draw points: two thirds are calls, the rest signals."""
         draw = random.Random(seed)
         calls = [Point(finished, fault, call) for finished, call in self.all_calls for fault in FAULTS]
         points = draw.sample(calls, min(len(calls), round(count * 2 / 3)))
@@ -247,9 +247,9 @@ class Faults:
         return points
 
     def violations(self, point: Point) -> list[str]:
-        """What of the promises does not hold with a fault at this point; each as a sentence."""
+        """Return each promise that does not hold with a fault at this point, as a sentence."""
         self.lay_out(point.finished)
-        # A probe that was killed is asked again, and its trials are then held against more than before.
+        # A probe that was killed is asked again, and its trials are then compared with more than before.
         judged_again = bool(point.call and point.call.path.startswith(f"{ROOMS[Kind.PROBE]}/"))
         before = self.finished()
         try:
@@ -274,7 +274,7 @@ class Faults:
         return wrong + ([f"left in the folder: {stray}"] if stray else [])
 
     def with_fault(self, point: Point) -> subprocess.CompletedProcess[str]:
-        """The run, to its end."""
+        """Run to the end with this fault."""
         if point.call:
             log, path, name = self.folder / "injected.log", str(self.results / point.call.path), point.call.name
             inject = f"inject={name}:{point.fault}:when={point.call.number}"
@@ -294,19 +294,19 @@ class Faults:
         return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
     def born(self, role: str, runner: subprocess.Popen[str]) -> psutil.Process:
-        """The first process of this role, as soon as it is there; the command's own where none comes."""
+        """Return the first process of this role, as soon as it exists; the command's own process if none comes."""
         here = psutil.Process(runner.pid)
         while role in ("worker", "sampler") and runner.poll() is None:
             with contextlib.suppress(psutil.NoSuchProcess):
                 for child in here.children():
                     with contextlib.suppress(psutil.NoSuchProcess):
-                        command = child.cmdline()  # once: of one that ends it is empty
+                        command = child.cmdline()  # read once: the command line of an ended process is empty
                         if ROLES[role] in command and "/trials/" in f"{command[-1]} {opened(child)}":
                             return child
         return here
 
     def resume(self, sizes: tuple[int, ...] = SIZES) -> subprocess.CompletedProcess[str]:
-        """The same command; once more where other processes took the core, which is no fault of the run."""
+        """Run the same command; again where other processes took the core, which is no fault of the run."""
         for _ in range(TRIES):
             done = self.run(self.trials_of(sizes))
             ends = {trial.status for trial in self.trials()}
@@ -315,18 +315,18 @@ class Faults:
         return done
 
     def trials(self) -> Iterator[TrialResult]:
-        """Those whose result can be read."""
+        """Yield the trials whose result can be read."""
         for path in sorted(self.results.glob(f"trials/*/{RESULT_FILE}")):
             with contextlib.suppress(ValueError):
                 yield read_result(path)
 
     def finished(self) -> dict[str, Kept]:
-        """{trial: what there is of it} of those whose result counts."""
+        """{trial: its files} of the trials whose result counts."""
         finished = [trial.spec.id for trial in self.trials() if trial.status in FINDINGS]
         return {name: Kept.of(self.results / "trials" / name) for name in finished}
 
     def measured(self) -> set[tuple[str, str]]:
-        """(file, digest) of what workers and samplers wrote of attempts whose events say that they were measured."""
+        """(file, digest) of what workers and samplers wrote, for attempts whose events say that they were measured."""
         stored = set()
         for events in [
             *self.results.glob(f"trials/*/{EVENTS_FILE}"),
@@ -338,7 +338,7 @@ class Faults:
         return stored
 
     def processes(self) -> list[psutil.Process]:
-        """Those that name the results folder, but this one."""
+        """List the processes that name the results folder, except this one."""
         named = []
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
@@ -347,7 +347,7 @@ class Faults:
         return named
 
     def left_over(self) -> list[str]:
-        """Processes that have not ended within ENDED_WITHIN_S; they are ended now."""
+        """End the processes that are still there after ENDED_WITHIN_S, and return their commands."""
         until = time.monotonic() + ENDED_WITHIN_S
         while (left := self.processes()) and time.monotonic() < until:
             time.sleep(0.05)
@@ -360,13 +360,13 @@ class Faults:
 
 
 def ended_badly(done: subprocess.CompletedProcess[str]) -> list[str]:
-    """By its exit code, and by a traceback."""
+    """Return what its exit code or a traceback says is wrong."""
     wrong = [] if done.returncode in ENDS else [f"exit code {done.returncode}"]
     return wrong + [f"on stderr: {done.stderr[-600:]}"] * ("Traceback" in done.stderr)
 
 
 def changed(before: dict[str, Kept], after: dict[str, Kept], judged_again: bool, by: str) -> list[str]:
-    """Finished trials that are not what they were."""
+    """Return a sentence per finished trial that has changed."""
     return [
         f"{name} was changed {by}"
         for name, kept in before.items()
@@ -375,10 +375,10 @@ def changed(before: dict[str, Kept], after: dict[str, Kept], judged_again: bool,
 
 
 def opened(process: psutil.Process) -> str:
-    """The files that it has open: a sampler's command line does not say whose it is."""
+    """List the files that a process has open: a sampler's command line does not name its trial."""
     return " ".join(file.path for file in process.open_files())
 
 
 def is_temporary(name: str) -> bool:
-    """Of a file or folder that belongs to a run that is under way."""
+    """True for the name of a file or folder that belongs to a run in progress."""
     return name.endswith(".part") or name.startswith((".report-", ".probe-", ".writable"))

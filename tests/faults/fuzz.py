@@ -1,7 +1,7 @@
 """python tests/faults/fuzz.py READER CASES [SEED]: mutated files, each read as the runner and the reports read it.
 
-A reader gives a value that can be used, or raises ValueError with one line: nothing else, within MOST_S of processor
-time, which stands a loaded machine, and without keeping memory. The seed decides every case; a case that fails is
+A reader returns a value that can be used, or raises ValueError with one line, and nothing else. It takes at most MOST_S
+of processor time, even on a loaded machine, and keeps no memory. The seed decides every case; a case that fails is
 written to fuzz-READER-SEED-CASE. READER is one of `readers.NAMES`, or all.
 """
 
@@ -25,16 +25,16 @@ from mutations import mutated  # noqa: E402
 from readers import NAMES, Reader, reader  # noqa: E402
 
 MOST_S, MOST_BYTES = 2.0, 300 * 2**20
-MOST_CHARACTERS = 1200  # of a reason
+MOST_CHARACTERS = 1200  # in a reason
 
 
 class Fault(AssertionError):
-    """What a reader did that it must not."""
+    """A reader did what it must not do."""
 
 
 @dataclass
 class Tally:
-    """Of many cases."""
+    """Counts over many cases."""
 
     cases: int = 0
     refused: int = 0
@@ -43,7 +43,7 @@ class Tally:
 
 
 def read(of: Reader, content: bytes) -> bool:
-    """Whether it was refused. Raises Fault."""
+    """Read and use a file; return True if it was refused. Raises Fault."""
     started = time.process_time()
     refused = _refused(of, content)
     if (took_s := time.process_time() - started) > MOST_S:
@@ -52,7 +52,7 @@ def read(of: Reader, content: bytes) -> bool:
 
 
 def _refused(of: Reader, content: bytes) -> bool:
-    """Raises Fault."""
+    """Return True if the file was refused. Raises Fault."""
     try:
         value = of.read(content)
     except ValueError as error:
@@ -74,13 +74,13 @@ def _place(error: Exception) -> str:
 
 
 def case(of: Reader, seed: int, number: int) -> bytes:
-    """A file of the seed's."""
+    """Return the seed's mutated file of this number."""
     random = Random(f"{seed}-{number}")
     return mutated(random.choice(of.texts), random)
 
 
 def run(name: str, cases: int, seed: int, keep: Path | None = None) -> Tally:
-    """All cases; those that fail are written into `keep`, the first of each kind."""
+    """Run all cases; write the first failing case of each kind into `keep`."""
     of, tally = reader(name), Tally()
     for number in range(cases):
         content = case(of, seed, number)
@@ -98,12 +98,12 @@ def run(name: str, cases: int, seed: int, keep: Path | None = None) -> Tally:
 
 
 def main(words: list[str]) -> int:
-    """Exit code: 1 where a case failed."""
+    """Run the readers that the command line names; return exit code 1 if a case failed."""
     name, cases, seed = words[0], int(words[1]), int(words[2]) if len(words) > 2 else 1
-    warnings.simplefilter("ignore")  # numpy's, of sums that are no number: such a figure is refused
+    warnings.simplefilter("ignore")  # numpy warns of sums that are not numbers; such a figure is refused
     failed = False
     for each in NAMES if name == "all" else [name]:
-        run(each, 10, 0)  # what is loaded once is no part of it
+        run(each, 10, 0)  # what is loaded only once is not counted as growth
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         started = time.perf_counter()
         tally = run(each, cases, seed, Path.cwd())

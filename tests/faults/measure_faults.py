@@ -14,7 +14,7 @@ from faulted import Faults
 
 
 def main(count: int, seed: int, folder: Path) -> int:
-    """Exit code: 1 where a promise does not hold at some point."""
+    """Test so many points; return exit code 1 where a promise does not hold at some point."""
     faults = Faults(folder)
     began_s, broken = time.monotonic(), 0
     points = faults.points(count, seed)

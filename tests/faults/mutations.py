@@ -1,6 +1,6 @@
-"""Files mutated by their structure: JSON's values and members, lines, cells; and by their bytes.
+"""Files mutated by their structure (JSON values and members, lines, cells) and by their bytes.
 
-A mutation is cut and put in the text itself, so that a million of them take minutes.
+A mutation is cut and pasted in the text itself, so that a million of them take minutes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from random import Random
 
 Span = tuple[int, int]
 
-DEEP = 3_000  # more than Python calls itself
+DEEP = 3_000  # more than Python's limit of recursion
 ODD = (
     b"null", b"true", b"false", b"0", b"-1", b"1", b"2", b"0.5", b"-0.0", b"1e-320", b"1e30", b"1e308", b"-1e308",
     b"1e400", b"NaN", b"-Infinity", b"4294967296", b"9223372036854775807", b"9223372036854775808", b"1" + b"0" * 30,
@@ -43,7 +43,7 @@ TOKEN = re.compile(rb'\s+|[,:]|[{}\[\]]|"(?:[^"\\]|\\.)*"|[^\s,:{}\[\]"]+')
 
 @dataclass(frozen=True)
 class Text:
-    """A file, and where its values stand; a member is a value with its key."""
+    """A file and the positions of its values; a member is a value with its key."""
 
     content: bytes
     values: tuple[Span, ...]
@@ -52,10 +52,10 @@ class Text:
 
 
 def json_text(content: bytes) -> Text:
-    """Of JSON, or of lines of it."""
+    """Find the values and members of JSON, or of lines of JSON."""
     values: list[Span] = []
     members: list[Span] = []
-    opened: list[tuple[int, int | None]] = []  # where each bracket stands that is not closed, and its member's key
+    opened: list[tuple[int, int | None]] = []  # position of each open bracket, and of its member's key
     key: int | None = None
     last: Span | None = None
     for token in TOKEN.finditer(content):
@@ -66,7 +66,7 @@ def json_text(content: bytes) -> Text:
             continue
         if first == b":" and last:
             key = last[0]
-            values.pop()  # a key is no value
+            values.pop()  # a key is not a value
         elif first in b"}]":
             start, key = opened.pop()
         elif token.group().isspace() or first == b",":
@@ -81,19 +81,19 @@ def json_text(content: bytes) -> Text:
 
 
 def cell_text(content: bytes) -> Text:
-    """Of a table of cells."""
+    """Find the cells of a table."""
     cells = tuple(match.span() for match in re.finditer(rb"[^,\r\n]+", content))
     return Text(content, cells, (), ODD_CELLS)
 
 
 def toml_text(content: bytes) -> Text:
-    """Of lines `key = value`."""
+    """Find the values of lines `key = value`."""
     values = tuple(match.span(1) for match in re.finditer(rb"= *([^\n]+)", content))
     return Text(content, values, tuple(match.span() for match in re.finditer(rb"[^\n]+\n", content)))
 
 
 def mutated(text: Text, random: Random) -> bytes:
-    """Once, or a few times one after another: a value in place of another, a key gone, lines, bytes."""
+    """Mutate once or a few times in a row: replace a value, drop a key, change lines or bytes."""
     content = _structurally(text, random) if text.values and random.random() < 0.8 else _bytewise(text.content, random)
     while random.random() < 0.25:
         content = _bytewise(content, random)

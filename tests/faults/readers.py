@@ -1,7 +1,7 @@
-"""What is read from a results folder and from a user: real files to mutate, and what is done with what was read.
+"""Readers of files from a results folder or from a user: real files to mutate, and the code that uses what was read.
 
-A reader gives a value or raises ValueError with one line. What it gives is used as the runner and the reports use it,
-and nothing of that may raise.
+A reader returns a value or raises ValueError with one line. The value is used as the runner and the reports use it;
+that code may raise nothing.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Reader:
 
 
 def use_result(result: TrialResult) -> None:
-    """As judged, shown and checked again."""
+    """Check and show a result as the gate and the reports do, then store and read it again."""
     workload = WORKLOADS.get(result.spec.task.workload)
     figure_checks(result.spec, workload, result.figures, result.epochs)
     if workload is not None:
@@ -95,19 +95,19 @@ def use_result(result: TrialResult) -> None:
 
 
 def stored_again(result: TrialResult) -> None:
-    """What was read or assembled can be stored, and read again."""
+    """Store and read again what was read or assembled."""
     text = json.dumps(without_nan(result.to_json()), allow_nan=False)
     assert result_of(text.encode("utf-8", "replace")).spec.id == result.spec.id
 
 
 @cache
 def sampled_events() -> list[dict[str, Any]]:
-    """Of `worked`."""
+    """Return the events of `worked`."""
     return events_of(worked())
 
 
 def assembled(events: bytes, samples: bytes, driver: bytes, meter: bytes) -> TrialResult | None:
-    """As the runner assembles a trial; None where its files are no trial's."""
+    """Assemble a trial as the runner does; None where the files are not those of a trial."""
     spec = replace(probed().spec, passes=replace(probed().spec.passes, epochs=1))
     spec = replace(spec, placement=replace(spec.placement, device=GPU))
     told = events_of(events)
@@ -123,13 +123,13 @@ def assembled(events: bytes, samples: bytes, driver: bytes, meter: bytes) -> Tri
 
 
 def use_assembled(result: TrialResult | None) -> None:
-    """Stored, and read again."""
+    """Check what was assembled as a stored result is checked."""
     if result is not None:
         use_result(result)
 
 
 def use_events(events: list[dict[str, Any]]) -> None:
-    """What is asked of a worker's events beside a trial."""
+    """Use a worker's events in every way other than assembling a trial."""
     read_epochs(events)
     recompute.from_events(events, 1)
     if events:
@@ -140,46 +140,46 @@ def use_events(events: list[dict[str, Any]]) -> None:
 
 
 def read_network(content: bytes) -> Any:
-    """Raises ValueError for what is no network."""
+    """Read a network; raises ValueError where the content is none."""
     if (workload := of_stored(content)) is None:
         raise ValueError("no network")
     return workload
 
 
 def use_network(workload: Any) -> None:
-    """Its sizes, as tables and the gate ask for them."""
+    """Compute a network's sizes as the tables and the gate do."""
     float(workload.multiply_adds * 10**9), activation_bytes(workload, 4), workload.draws, workload.parameter_shapes()
     trial_end.checks(probed(), workload)
 
 
 def read_written_blocks(content: bytes) -> list[Block]:
-    """Raises ValueError for what is no such file."""
+    """Read a file of blocks; raises ValueError where the content is none."""
     (folder() / BLOCKS_FILE).write_bytes(content)
     return read_blocks(folder() / BLOCKS_FILE)
 
 
 def use_blocks(blocks: list[Block]) -> None:
-    """As the report does; rounds that are not whole it leaves out."""
+    """Compute speeds as the report does; rounds that are not whole are left out."""
     with suppress(ValueError):
         for of_round in whole_rounds(blocks, Phase.TRAINING):
             [block.image_s for block in of_round.values()]
 
 
 def read_stable(content: bytes) -> bytes:
-    """Raises ValueError for what is no such file."""
+    """Read a stable file; raises ValueError where the content is none."""
     validation.decoded(content, StableFile)
     return content
 
 
 def use_stable(content: bytes) -> None:
-    """Its table."""
+    """Build the table of a stable file."""
     (folder() / stable.FILE).write_bytes(content)
     stable.table(folder())
 
 
 @cache
 def folder() -> Path:
-    """In memory where there is such a disk; of this process."""
+    """Return this process's temporary folder, in memory where /dev/shm can be written."""
     shared = Path("/dev/shm")
     made = tempfile.TemporaryDirectory(prefix="batchwise-fuzz-", dir=shared if os.access(shared, os.W_OK) else None)
     atexit.register(made.cleanup)
@@ -187,7 +187,7 @@ def folder() -> Path:
 
 
 def read_job(content: bytes) -> Job:
-    """As a result is made again. Raises ValueError."""
+    """Read a job as making a result again does; raises ValueError."""
     try:
         return validation.record(json.loads(content), Job, "job.json")
     except RecursionError as error:
@@ -195,14 +195,14 @@ def read_job(content: bytes) -> Job:
 
 
 def use_answers(stored: BatchAnswers) -> None:
-    """What a page reads out of it."""
+    """Read from stored answers what a page shows."""
     for each in stored.frameworks:
         advised(each), noise_bound(each.noise)
     tables.of(stored)
 
 
 def decoder(kind: Any) -> Callable[[bytes], Any]:
-    """Of a file that is read whole by its types."""
+    """Make a decoder that checks a whole file by its types."""
     return lambda content: validation.decoded(content, kind)
 
 
@@ -216,7 +216,7 @@ def _dumped(data: Any) -> bytes:
 
 @cache
 def reader(name: str) -> Reader:
-    """One of NAMES, with its files."""
+    """Return one of NAMES, with its files."""
     match name:
         case "result":
             return Reader(_json(*results()), result_of, use_result)
@@ -248,7 +248,7 @@ def reader(name: str) -> Reader:
 
 
 def _whole(name: str) -> Reader:
-    """Of a file that is read whole by its types, and of a study."""
+    """Return a reader of a file that is read whole by its types, or of a study."""
     match name:
         case "study":
             studies = [path.read_bytes() for path in study.studies().values()]

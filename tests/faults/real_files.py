@@ -1,4 +1,4 @@
-"""Files as a run leaves them, real ones and such that have everything in them, to be mutated."""
+"""Files as a run leaves them, to be mutated: real ones, and some that have everything in them."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ ROOT = Path(__file__).parents[2]
 CORPUS = ROOT / "tests" / "reports" / "corpus"
 PUBLISHED = ROOT / "published"
 SECOND = 10**9
-ROWS = 30  # of a table that is mutated: what is wrong in one row is wrong in any
+ROWS = 30  # in a table that is mutated: an error in one row is an error in any
 sys.path.append(str(ROOT / "tests" / "reports"))
 GPU = "GPU-8e0f2d6c-0000-1111-2222-333344445555"
 
 
 def of_corpus(name: str) -> list[bytes]:
-    """The real files of this name, of one small trial."""
+    """Read the real files of this name, of one small trial."""
     return [path.read_bytes() for path in sorted(CORPUS.glob(f"trials/*/{name}"))]
 
 
 @cache
 def published(room: str, name: str, most: int = 3) -> tuple[bytes, ...]:
-    """The first files of this name in the last publication's archive."""
+    """Read the first files of this name in the last publication's archive."""
     packed = sorted(PUBLISHED.glob("*/results.tar.xz"))[-1]
     files: list[bytes] = []
     with lzma.open(packed) as opened, tarfile.open(fileobj=opened, mode="r|") as archive:
@@ -49,19 +49,19 @@ def published(room: str, name: str, most: int = 3) -> tuple[bytes, ...]:
 
 @cache
 def probed() -> TrialResult:
-    """A real result with evidence."""
+    """Return a real result with evidence."""
     return next(result for result in map(result_of, results()) if result.evidence)
 
 
 @cache
 def results() -> tuple[bytes, ...]:
-    """Real results."""
+    """Return real results."""
     return (*of_corpus(RESULT_FILE), *published("trials", RESULT_FILE, 1))
 
 
 @cache
 def sampled() -> bytes:
-    """samples.csv of a trial on a GPU, ten times a second from 0 to 13 s, all columns."""
+    """samples.csv of a trial on a GPU, ten times per second from 0 to 13 s, all columns."""
     rows = []
     for tick in range(1, 130):
         sums = {"cpu_s": tick / 10, "cores_cpu_s": tick / 5, "energy_mj": 7 * tick, "package_energy_uj": 5 * tick}
@@ -72,14 +72,14 @@ def sampled() -> bytes:
 
 @cache
 def drivers() -> bytes:
-    """driver_samples.csv of the same."""
+    """driver_samples.csv of the same trial."""
     rows = [f"{tick * SECOND // 6},{tick * 166_667},{tick % 100}" for tick in range(80)]
     return "\r\n".join([",".join(DRIVER_COLUMNS), *rows, ""]).encode()
 
 
 @cache
 def metered() -> bytes:
-    """meter.json of the same: everything answered but one, which failed once."""
+    """meter.json of the same trial: everything was answered except one call, which failed once."""
     names = ("gpu_percent", "power_mw", "energy_mj", "gpm", "driver_samples", "processes", "device_memory_bytes")
     metric: dict[str, Any] = {"source": "NVML call", "reason": None, "period_s": 0.2, "every_s": 0.1, "calls": 9}
     metric |= {"failures": 0, "first_failure": None, "missing": {}}
@@ -92,7 +92,7 @@ def metered() -> bytes:
 
 
 def lines(*events: tuple[Event, float, dict[str, Any]]) -> bytes:
-    """events.jsonl of (event, s, what it says)."""
+    """events.jsonl of (event, s, its data)."""
     return b"".join(
         json.dumps({"event": event, "t_ns": int(t_s * SECOND), **data}).encode() + b"\n" for event, t_s, data in events
     )
@@ -100,7 +100,7 @@ def lines(*events: tuple[Event, float, dict[str, Any]]) -> bytes:
 
 @cache
 def worked() -> bytes:
-    """events.jsonl of a trial with everything that any says, its window from 7 to 12 s."""
+    """events.jsonl of a trial with all data that any trial has, its window from 7 to 12 s."""
     counted = {"proportional_bytes": 300, "data_bytes": 10, "resident_bytes": 10, "peak_resident_bytes": 20}
     settled = dict.fromkeys(("first_s", "second_s", "first_cpu_s", "second_cpu_s"), 0.1)
     trained = {
@@ -155,7 +155,7 @@ def noisy() -> bytes:
 
 def answers() -> bytes:
     """batch-size.json, made up."""
-    import answered  # beside the tests of the reports
+    import answered  # next to the tests of the reports
 
     frameworks = tuple(answered.answers(name, 64, 1000.0) for name in ("pytorch", "mxnet"))
     stored = BatchAnswers(SCHEMA_VERSION, answered.CONDITIONS, 64, frameworks)

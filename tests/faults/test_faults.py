@@ -1,4 +1,4 @@
-"""A seeded few of the points of `make measure-faults`, through the real command line."""
+"""A few points of `make measure-faults`, chosen by a seed, through the real command line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SEED = 16
 
 
 def can_trace() -> bool:
-    """Whether strace is installed and may trace: a container may forbid it."""
+    """True if strace is installed and may trace: a container may forbid it."""
     return bool(shutil.which("strace")) and not subprocess.run(["strace", "-qq", "-o", os.devnull, "true"]).returncode
 
 
@@ -45,7 +45,7 @@ def test_a_signal_leaves_no_process_and_loses_nothing_that_was_measured(role: st
 
 
 def test_the_faults_find_something_where_there_is_something(faults: Faults) -> None:
-    """What is looked for behind each fault is seen where it is."""
+    """The checks after each fault find what is wrong where something is."""
     faults.lay_out(1)
     before, measured = faults.finished(), faults.measured()
     assert len(before) == 1 and len(measured) >= 2

@@ -1,4 +1,4 @@
-"""A seeded selection of `fuzz.py`, and what it found, each as a test."""
+"""A seeded selection of `fuzz.py`, and each fault that it found, as a test."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_any_bytes_give_what_can_be_used_or_one_line(name: str) -> None:
     @given(st.sampled_from(of.texts), st.integers(0, 2**32))
     def holds(text: Any, seed: int) -> None:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # numpy's, of sums that are no number: such a figure is refused
+            warnings.simplefilter("ignore")  # numpy warns of sums that are not numbers; such a figure is refused
             read(of, mutated(text, Random(seed)))
 
     holds()
@@ -136,7 +136,7 @@ def test_events_that_a_kill_cut_short_are_left_out() -> None:
     whole = b'{"event": "started", "t_ns": 1}\n'
     torn = whole + b'{"event": "memory_told", "ba'
     assert len(reader("events").read(torn)) == 1
-    assert len(reader("events").read(torn + whole)) == 2  # another worker wrote behind it
+    assert len(reader("events").read(torn + whole)) == 2  # another worker wrote after it
 
 
 def test_a_reader_that_raises_anything_else_is_a_fault() -> None:

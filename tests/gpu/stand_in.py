@@ -26,8 +26,8 @@ from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.records.stored_events import read_events
 
-Trace = list[tuple[float, dict[str, float]]]  # (ms, what changes then)
-Moments = dict[int, list[Callable[[], object]]]  # ms: what happens then
+Trace = list[tuple[float, dict[str, float]]]  # (ms, what changes at that time)
+Moments = dict[int, list[Callable[[], object]]]  # ms: calls made at that time
 
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
 UUID_B = "GPU-99999999-8888-7777-6666-555555555555"
@@ -41,7 +41,7 @@ COLUMNS = ("gpu", "memory", "used", "process", "power", "sm", "mem", "degrees", 
 IDLE: dict[str, float] = {"gpu": 0, "memory": 0, "used": 500, "process": 0, "power": 60,
         "sm": 345, "mem": 2619, "degrees": 40, "throttle": 1}  # fmt: skip
 
-BATCH = {"images": 320}  # ten steps of the spec's batch size: the trial counts right
+BATCH = {"images": 320}  # ten steps of the spec's batch size: the trial counts correctly
 
 # Idle, 3 s at 90 %, 1 s at 30 %, idle. Between 1.95 s and 8.05 s.
 STEPS: Trace = [
@@ -59,7 +59,7 @@ WINDOW_S = 6.1
 
 
 def build(folder: Path, *flags: str) -> Path:
-    """The compiled library's folder, for LD_LIBRARY_PATH."""
+    """Compile the library; return its folder, for LD_LIBRARY_PATH."""
     if shutil.which("cc") is None:
         pytest.skip("no C compiler: the stand-in for the driver's library cannot be built")
     source = ROOT / "tests" / "gpu" / "nvml_stand_in.c"
@@ -69,7 +69,7 @@ def build(folder: Path, *flags: str) -> Path:
 
 
 def write_trace(path: Path, steps: Trace) -> Path:
-    """(ms, what changes then); energy is the integral of the power, in mJ."""
+    """Write a trace of (ms, what changes then); energy is the integral of the power, in mJ."""
     state: dict[str, float] = dict(IDLE)
     energy_mj, lines, before_ms = 0.0, [], steps[0][0]
     for t_ms, changes in [*steps, (FOREVER_MS, {})]:
@@ -92,7 +92,7 @@ class Replay:
         trace = write_trace(folder / "trace.csv", steps)
         told = {"NVML_TRACE": str(trace), "NVML_T0": str(ZERO_NS), "NVML_PID_FILE": str(self.pid_file)}
         for name in ("NVML_NOW_MS", "NVML_CLOCK_MS"):
-            monkeypatch.setenv(name, "0")  # so that it ends with the test
+            monkeypatch.setenv(name, "0")  # so that it is restored when the test ends
         for name, value in (told | variables).items():
             monkeypatch.setenv(name, value)
         time = SimpleNamespace(
@@ -114,7 +114,7 @@ class Replay:
         os.environ["NVML_NOW_MS"] = str(now_ms)
 
     def set_clock(self, ahead_ms: int) -> None:
-        """As a time service does, for the machine and its driver."""
+        """Set the clock of the machine and its driver forward, as a time service does."""
         self.clock_set_ms = ahead_ms
         os.environ["NVML_CLOCK_MS"] = str(ahead_ms)
 
@@ -126,7 +126,7 @@ class Replay:
         stalled: Collection[int] = (),
         seed: int | None = None,
     ) -> dict[str, Any]:
-        """A row every 100 ms, the last one after the worker's end; `at` maps a time in ms to what happens then.
+        """Write a row every 100 ms, the last one after the worker's end; `at` maps a time in ms to the calls made then.
 
         At the times in `stalled`, also in ms, the sampler does nothing. With a seed its own schedule sets the times.
         Returns meter.json. The worker is this process.
@@ -154,7 +154,7 @@ class Replay:
         return account
 
     def result(self, spec: TrialSpec, start_s: float, end_s: float, images: int = 1000) -> TrialResult:
-        """Of a trial with its steady window there."""
+        """Assemble the result of a trial whose steady window is from `start_s` to `end_s`."""
         start_ns, end_ns = (ZERO_NS + round(edge_s * SECOND) for edge_s in (start_s, end_s))
         counted = {"steps": 10, "images": images, "segments": [[start_ns, end_ns]]}
         events = [
@@ -168,19 +168,19 @@ class Replay:
 
 
 def ended_process() -> int:
-    """An id that nobody has any more."""
+    """Return an id that no process has any more."""
     with subprocess.Popen(["true"]) as ended:
         pass
     return ended.pid
 
 
 def load(folder: Path) -> None:
-    """Into this process: nvidia-ml-py then finds it by the name that it carries."""
+    """Load the library into this process: nvidia-ml-py then finds it by its soname."""
     ctypes.CDLL(str(folder / "libnvidia-ml.so.1"))
 
 
 def switched(folder: Path, from_ms: int, to_ms: int | None = None) -> Moments:
-    """What makes the calls of NVML_FAIL fail between two times: the `at` of a run. Needs NVML_FAIL_FROM."""
+    """Make the calls of NVML_FAIL fail between two times: the `at` of a run. Needs NVML_FAIL_FROM."""
     lost = folder / "lost"
     moments: Moments = {from_ms: [lost.touch]}
     return moments | ({to_ms: [lost.unlink]} if to_ms else {})

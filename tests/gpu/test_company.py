@@ -1,4 +1,4 @@
-"""Who else was on the card: counted, not taken for the worker, and never said to be nobody where nobody could tell."""
+"""Other processes on the card: counted, not taken for the worker, and never denied where nobody could know."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_company_of_a_container_is_told_from_the_worker(
 def test_a_driver_slow_to_forget_the_worker_makes_no_company(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
-    """It lists the worker, by a container's id, for a moment after its end."""
+    """The driver lists the worker, by a container's id, for a moment after its end."""
     replay = Replay(monkeypatch, tmp_path, STEPS, NVML_FOREIGN="after")
     forget = replay.set
     monkeypatch.setattr(
@@ -93,7 +93,7 @@ def test_lists_that_leave_a_time_out_leave_open_who_was_there(
     tmp_path: Path,
     gpu_spec: TrialSpec,
 ) -> None:
-    """The last one leaves no more than 3 s out."""
+    """In the last case no more than 3 s are left out."""
     replay = Replay(
         monkeypatch, tmp_path, STEPS, NVML_FAIL_FROM=str(tmp_path / "lost"),
         NVML_FAIL="nvmlDeviceGetComputeRunningProcesses_v3=999",
@@ -146,7 +146,7 @@ FROM_MS, TO_MS = 4250, 4550  # between two lists, of 4 s and of 5 s: seen by thr
 
 
 def visited(more_mib: int, own_too: bool = False) -> Trace:
-    """Memory that comes and goes again, the worker's own or not, in a trial that is busy from 1 s to 7 s."""
+    """Memory that comes and goes again, the worker's or not, in a trial that is busy from 1 s to 7 s."""
     process = 1500 + (more_mib if own_too else 0)
     return [
         (0, {}),
@@ -158,7 +158,7 @@ def visited(more_mib: int, own_too: bool = False) -> Trace:
 
 
 def there_between(from_ms: int, to_ms: int) -> Moments:
-    """The `at` of a run: another process is on the card then."""
+    """The `at` of a run in which another process is on the card between these times."""
     return {
         from_ms: [lambda: os.environ.update(NVML_FOREIGN="during")],
         to_ms: [lambda: os.environ.pop("NVML_FOREIGN")],
@@ -190,7 +190,7 @@ def test_memory_that_comes_and_goes_without_anybody_listed_leaves_open_who_was_t
 def test_memory_that_comes_and_goes_while_no_list_is_to_be_had_leaves_open_who_was_there(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
-    """As in trials sampled before lists were asked for out of turn."""
+    """Trials sampled before lists were asked for out of turn are such a case."""
     replay = Replay(
         monkeypatch, tmp_path, visited(400), NVML_FAIL_FROM=str(tmp_path / "lost"),
         NVML_FAIL="nvmlDeviceGetComputeRunningProcesses_v3=999",
@@ -205,7 +205,7 @@ def test_memory_that_comes_and_goes_while_no_list_is_to_be_had_leaves_open_who_w
 def test_memory_that_the_worker_takes_and_keeps_is_nobody_elses(
     variables: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
-    """Also where no id that is listed is the worker's."""
+    """This also holds where no listed id is the worker's."""
     replay = Replay(monkeypatch, tmp_path, STEPS, **variables)
     replay.run(9)
     assert alone(replay.result(gpu_spec, *WINDOW, **BATCH))[0]
@@ -242,7 +242,7 @@ def test_a_list_out_of_turn_puts_no_other_off(monkeypatch: pytest.MonkeyPatch, t
 def test_a_worker_that_grows_while_a_row_is_read_is_not_taken_for_company(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
-    """The list comes milliseconds behind the device's memory: at 2 s and at 4 s it tells 300 MiB more than that."""
+    """The list is read milliseconds after the device's memory: at 2 s and at 4 s it shows 300 MiB more."""
     replay = Replay(monkeypatch, tmp_path, visited(0))
     replay.run(9)
     path = tmp_path / "samples.csv"

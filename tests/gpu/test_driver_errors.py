@@ -1,4 +1,4 @@
-"""What the driver refuses, from the start or in mid-run: the sampler lives, and the figure is null with its reason."""
+"""Refusals of the driver, from the start or in mid-run: the sampler lives, and the figure is null with its reason."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CALLS: dict[str, tuple[Any, list[str] | tuple[str, ...], dict[str, str]]] = {
         ["energy_resolution_percent"],
         {"energy_j": "integrated", "power_w": "NVML_FI_DEV_POWER_INSTANT"},
     ),
-    # Each mean is one of whole seconds then: the window has too few of them.
+    # Each mean is then one of whole seconds: the window has too few of them.
     "nvmlDeviceGetFieldValues": (
         [],
         ["energy_integrated_error_j"],

@@ -1,4 +1,4 @@
-"""Figures of a GPU against what the trace says: mean, busy mean, peak, energy, to the last digit."""
+"""Figures of a GPU compared with what the trace says: mean, busy mean, peak, energy, to the last digit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def loaded(library: Path) -> None:
 
 
 def without_counter(samples: str) -> str:
-    """The same file, from a device that does not count its energy."""
+    """Remove the energy counter from the samples, as for a device that has none."""
     head, *rows = [line.split(",") for line in samples.splitlines()]
     column = head.index("energy_mj")
     emptied = [[*row[:column], "", *row[column + 1 :]] for row in rows]
@@ -67,7 +67,7 @@ def test_every_figure_is_what_the_trace_says(
     assert found["sm_clock_mhz"] == pytest.approx((3 * 345 + 2 * 1980 + 2 * 1380) / 7)
     assert found["memory_clock_mhz"] == 2619
     assert found["temperature_c"] == 71
-    assert found["throttled_percent"] == pytest.approx(100 / 7)  # at 5 s, of the readings at 2, 3, ... 8 s
+    assert found["throttled_percent"] == pytest.approx(100 / 7)  # at 5 s, one of the readings at 2, 3, ... 8 s
     assert "software power cap, software thermal slowdown" in result.figures["throttled_percent"].source
     assert found["power_limit_w"] == 300
     assert found["process_gpu_memory_bytes"] == 4000 * MIB
@@ -83,7 +83,7 @@ def test_idle_gpu_time_before_the_window_stays_out_of_the_polled_mean(
     replay = Replay(monkeypatch, tmp_path, STEPS, NVML_FAIL="nvmlDeviceGetSamples=3")
     replay.run(9)
     figures = replay.result(gpu_spec, *WINDOW, **BATCH).figures
-    # A rate read at t may describe the second before: 3.0, 3.1, ... 8.0 s are the window's alone.
+    # A rate read at t may describe the second before. Only 3.0, 3.1, ... 8.0 s describe nothing but the window.
     assert figures["gpu_percent"].value == pytest.approx((30 * 90 + 10 * 30) / 51)
     assert figures["gpu_busy_percent"].value == pytest.approx((30 * 90 + 10 * 30) / 40)
     assert figures["gpu_percent"].samples == 51
@@ -109,7 +109,7 @@ def test_a_handful_of_driver_samples_does_not_pass_for_a_mean(
     replay = Replay(monkeypatch, tmp_path, STEPS)
     replay.run(9)
     figure = replay.result(gpu_spec, 3.05, 3.95, **BATCH).figures["gpu_percent"]
-    assert "8 in the window" in figure.source and figure.value is None  # nor is any polled reading the window's alone
+    assert "8 in the window" in figure.source and figure.value is None  # polled readings reach outside the window
 
 
 def test_energy_without_a_counter_is_marked_as_integrated(
@@ -121,7 +121,7 @@ def test_energy_without_a_counter_is_marked_as_integrated(
     figure = result.figures["energy_j"]
     assert figure.value == pytest.approx(ENERGY_J)
     assert "integrated" in figure.source and "no counter: nvmlDeviceGetTotalEnergyConsumption" in figure.source
-    assert "energy by counter = integrated power" not in [check.name for check in result.checks]  # it would be itself
+    assert "energy by counter = integrated power" not in [check.name for check in result.checks]  # the same figure
 
 
 def test_average_power_of_the_second_before_the_window_stays_out_of_its_mean(
@@ -185,7 +185,8 @@ def test_every_metric_has_an_account_of_its_cost(monkeypatch: pytest.MonkeyPatch
 def test_a_hole_in_the_middle_of_the_window_enters_no_mean(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
-    """Power, usage and GPM from 2.9 to 6.0 s only: the trace is at its highest then. The counter bridges it."""
+    """Power, usage and GPM are missing from 2.9 to 6.0 s only, where the trace is highest. The counter bridges the
+    gap."""
     refused = (
         "nvmlDeviceGetFieldValues",
         "nvmlDeviceGetUtilizationRates",
@@ -203,7 +204,7 @@ def test_a_hole_in_the_middle_of_the_window_enters_no_mean(
         assert "(NVML error 999); 35 of" in (figures[name].reason or ""), name
     assert figures["sm_clock_mhz"].value is None and "no reading for 5.0 s" in (figures["sm_clock_mhz"].reason or "")
     assert figures["energy_j"].value == pytest.approx(ENERGY_J) and "Energy" in figures["energy_j"].source
-    # The driver keeps its samples until it answers again, and GPM the counters of the pair's first half.
+    # The driver keeps its samples until it answers again, and GPM keeps the counters of the pair's first half.
     assert figures["gpu_percent"].value == pytest.approx(50) and "GetSamples" in figures["gpu_percent"].source
     assert figures["sm_active_percent"].value == pytest.approx(50)
 
@@ -220,7 +221,7 @@ def test_polled_usage_with_a_hole_does_not_pass_for_the_windows(
 
 
 def cut_driver_samples(replay: Replay, folder: Path, from_ms: float, to_ms: float) -> None:
-    """As a driver that did not keep them."""
+    """Drop the driver's samples between two times, as a driver that did not keep them."""
     path = folder / "driver_samples.csv"
     head, *rows = path.read_text().splitlines()
     zero_ns = replay.now_ns() - replay.now_ms * 1e6
@@ -243,7 +244,7 @@ def test_driver_samples_with_a_hole_do_not_pass_for_the_windows(
 def test_a_sample_that_the_driver_tells_more_than_once_counts_once(
     how: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
-    """Twice in one answer, in every later answer, or twice with two values, of which the mean is taken."""
+    """Cases: twice in one answer, in every later answer, or twice with two values, whose mean is taken."""
     replay = Replay(monkeypatch, tmp_path, STEPS, NVML_SAMPLES=how)
     replay.run(9)
     figures = replay.result(gpu_spec, *WINDOW, **BATCH).figures
@@ -257,7 +258,7 @@ def test_a_sample_that_the_driver_tells_more_than_once_counts_once(
 def test_stored_samples_that_a_driver_told_twice_count_once(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
-    """As earlier code stored them, the second time from another answer: microseconds apart on the monotonic clock."""
+    """Earlier code stored them so: the second time from another answer, microseconds apart on the monotonic clock."""
     replay = Replay(monkeypatch, tmp_path, STEPS)
     replay.run(9)
     path = tmp_path / "driver_samples.csv"
@@ -303,7 +304,7 @@ def test_a_clock_set_in_mid_run_does_not_shift_the_drivers_samples_unseen(
 def test_a_counter_that_stands_still_does_not_pass(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
-    """Without any power to hold it against."""
+    """Here the power is zero as well, so the energy cannot be compared with it."""
     replay = Replay(monkeypatch, tmp_path, [(0, {"gpu": 90, "power": 0, "used": 2000, "process": 1500})])
     replay.run(9)
     result = replay.result(gpu_spec, *WINDOW, **BATCH)

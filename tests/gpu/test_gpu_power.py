@@ -33,7 +33,7 @@ def loaded(library: Path) -> None:
 
 
 def swing(step_ms: float, at_ms: float = 0.0) -> Trace:
-    """Half of each step at 400 W, half at 80 W."""
+    """A trace with half of each step at 400 W, half at 80 W."""
     steps: Trace = [(0, {"gpu": 90, "used": 2000, "process": 1500, "power": LOW_W, "throttle": 0})]
     for number in range(int(9000 / step_ms)):
         steps.append((at_ms + number * step_ms + 1, {"power": HIGH_W}))
@@ -64,7 +64,7 @@ def test_the_mean_of_a_power_that_swings_with_the_steps_is_right_and_no_check_bl
         power, error = (result.figures[name].value for name in ("power_w", "power_error_w"))
         assert power is not None and error is not None and result.figures["power_w"].method is Method.COUNTER
         assert power == pytest.approx(MEAN_W, rel=0.025) and error < 0.06 * MEAN_W
-        assert abs(power - MEAN_W) <= 1.5 * error  # a step at one edge, and where in its swing the power is at both
+        assert abs(power - MEAN_W) <= 1.5 * error  # a step at one edge, and the phase of the power at both
         assert not failed(result, CheckName.ENERGY, CheckName.BUSY_ABOVE_ALL)
         found.append(power)
     assert fmean(found) == pytest.approx(MEAN_W, rel=0.02)
@@ -74,7 +74,7 @@ def test_the_mean_of_a_power_that_swings_with_the_steps_is_right_and_no_check_bl
 def test_without_a_counter_the_mean_lies_within_the_error_that_is_given_with_it(
     step_ms: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
-    """Of ten 95 % intervals one may miss, by chance; readings at equal intervals missed by up to 160 W."""
+    """One of ten 95 % intervals may miss, by chance; readings at equal intervals missed by up to 160 W."""
     found, within = [], 0
     for seed in range(10):
         result = measured(monkeypatch, tmp_path / str(seed), gpu_spec, swing(step_ms), seed, **NO_COUNTER)
@@ -90,7 +90,7 @@ def test_without_a_counter_the_mean_lies_within_the_error_that_is_given_with_it(
 def test_readings_at_equal_intervals_would_all_see_the_same_point_of_a_step(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
-    """What the schedule is for; with a counter not even they mislead the mean."""
+    """The schedule prevents this; with a counter even equal intervals do not mislead the mean."""
     equal = measured(monkeypatch, tmp_path / "equal", gpu_spec, swing(100, at_ms=-20), None, **COUNTER)
     assert equal.figures["power_w"].value == pytest.approx(MEAN_W, rel=0.02)
     equal_readings = equal.figures["energy_integrated_j"].value
@@ -116,7 +116,7 @@ def test_a_counter_that_is_wrong_is_still_blamed(
 def test_the_counters_step_is_part_of_the_figure(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
-    """Steps of half a second hide up to a tenth of a window of five."""
+    """Steps of half a second hide up to a tenth of a window of five seconds."""
     steady: Trace = [(0, {"gpu": 90, "used": 2000, "process": 1500, "power": 300, "throttle": 0})]
     share = {}
     for step_ms in (20, 100, 500):
@@ -160,7 +160,7 @@ def test_two_cards_power_is_their_sum_and_so_is_what_it_may_be_off_by(
 
 
 def moments(seed: int, late_s: Sequence[float] = ()) -> list[float]:
-    """When a sampler takes its rows whose work takes that long each time."""
+    """Times of the rows of a sampler whose work takes that long each time."""
     schedule, now_s, found = Schedule(seed, 100.0), 100.0, []
     for took_s in [*late_s, *[0.001] * 200]:
         now_s = schedule.next_s(now_s)

@@ -1,6 +1,6 @@
 """The sampler and the device choice, driven by unmodified nvidia-ml-py over a stand-in for the driver's library.
 
-No test here needs a GPU. What a real one shows: docs/measuring.md, "On a GPU".
+No test here needs a GPU. Measurements on a real one: docs/measuring.md, "On a GPU".
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def driver(library: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
 
 @pytest.fixture(scope="session")
 def sampled(driver: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> tuple[Samples, int, dict[str, Any]]:
-    """A sleeping child, metered for a while: the samples, the time zero, and meter.json."""
+    """(samples, time zero in ns, meter.json) of a sleeping child, metered for a while."""
     samples = tmp_path_factory.mktemp("trial") / "samples.csv"
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as sleeper:
         zero_ns = time.monotonic_ns()
@@ -90,7 +90,8 @@ def test_sampler_neither_misses_nor_shifts_what_the_driver_says(sampled: tuple[S
 def ended_under(
     driver: dict[str, str], monkeypatch: pytest.MonkeyPatch, folder: Path, spec: TrialSpec, fail: str
 ) -> tuple[float, Samples, dict[str, Any]]:
-    """(seconds, samples, meter.json) of the sampler's end, when the calls of `fail` are such behind the worker's."""
+    """(seconds, samples, meter.json) of the sampler's end, when the calls of `fail` are slow or fail after the worker's
+    end."""
     slow = folder / "slow"
     told = driver | {"NVML_T0": str(time.monotonic_ns()), "NVML_FAIL": fail, "NVML_FAIL_FROM": str(slow)}
     for name, value in told.items():
@@ -129,7 +130,7 @@ def test_a_driver_that_hangs_at_the_end_leaves_the_account_and_does_not_stop_the
     )
     assert 1 <= took_s < 5
     assert meter["sampler"]["samples"] >= 2 and len(meter["clocks"]) == 2
-    assert samples["t_ns"][-1] < meter["clocks"][1]["monotonic_ns"]  # nobody told who was left
+    assert samples["t_ns"][-1] < meter["clocks"][1]["monotonic_ns"]  # nobody said who was left
 
 
 def test_sampler_says_how_much_of_a_core_it_takes(sampled: tuple[Samples, int, dict[str, Any]]) -> None:

@@ -1,6 +1,5 @@
-"""Whole trials on the stand-in card, through the real runner: what a sampler that dies or stalls costs them, and the
-three real frameworks, which compute on the CPU while the card is metered.
-"""
+"""Whole trials on the stand-in card, through the real runner: the cost of a sampler that dies or stalls, and the three
+real frameworks. These compute on the CPU while the card is metered."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ from workloads.records.check_name import CheckName
 from workloads.records.events import Event
 from workloads.records.samples import Samples, read_samples
 
-# Appended to an adapter: it takes the CPU where the trial says the card, and tells the stand-in who it is.
+# Appended to an adapter: it takes the CPU where the trial says the card, and gives the stand-in its process id.
 ON_THE_HOST = """
 
 class OnTheHost({name}):
@@ -43,7 +42,7 @@ class OnTheHost({name}):
 
 
 def put_on_the_host(project: Path, framework: str, pid_file: Path) -> None:
-    """In the copy, the framework's environment for the card is the one for the CPU, which is there already."""
+    """Make the framework's environment for the card, in the copy, the one for the CPU, which is there already."""
     folder = project / "adapters" / framework
     text = (folder / "environment.toml").read_text()
     everything, _, cpu = text.partition("[cuda]")[0].partition("[cpu]")
@@ -71,9 +70,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def start(
     project: Path, library: Path, trace: Path, *arguments: str, **variables: str
 ) -> tuple[subprocess.Popen[str], int]:
-    """The runner on the stand-in card; the workers do not see the trace, so that to them there is no driver.
+    """Start the runner on the stand-in card without stored trials; what the probes reported is kept.
 
-    What the probes told is kept from one run to the next, the trials are not.
+    The workers do not see the trace, so that to them there is no driver.
     """
     shutil.rmtree(project / "results" / "trials", ignore_errors=True)
     return begin(project, library, trace, *arguments, **variables)
@@ -82,7 +81,7 @@ def start(
 def begin(
     project: Path, library: Path, trace: Path, *arguments: str, **variables: str
 ) -> tuple[subprocess.Popen[str], int]:
-    """The same, and the trials are kept."""
+    """Start the runner on the stand-in card; stored trials are kept."""
     told = {
         "LD_LIBRARY_PATH": str(library),
         "NVML_TRACE": str(trace),
@@ -104,7 +103,7 @@ def failed_checks(result: dict[str, Any]) -> set[str]:
 
 
 def saw(period_ms: int = 2500) -> Trace:
-    """Half of each period at 80 % and 250 W, half idle at 50 W; memory rises from step to step."""
+    """A trace with half of each period at 80 % and 250 W, half idle at 50 W; memory rises from step to step."""
     steps: Trace = []
     for number, t_ms in enumerate(range(0, 600_000, period_ms)):
         used = 2000 + 4 * number
@@ -114,7 +113,7 @@ def saw(period_ms: int = 2500) -> Trace:
 
 
 def integral(steps: Trace, name: str, start_ms: float, end_ms: float) -> float:
-    """Of what a trace says between two times, in its unit x ms."""
+    """Integral of what a trace says between two times, in its unit x ms."""
     state, total = 0.0, 0.0
     for (t_ms, changes), (next_ms, _) in pairwise([*steps, (FOREVER_MS, {})]):
         state = changes.get(name, state)
@@ -163,7 +162,8 @@ def test_one_model_on_two_cards_has_the_energy_of_both(project: Path, library: P
 
 
 def compare(figures: dict[str, dict[str, Any]], at_ms: dict[str, float], steps: Trace, holes: bool) -> None:
-    """`holes`: the sampler, on a busy machine, missed more than three of its samples in a row."""
+    """Compare the figures with the trace. `holes`: the sampler, on a busy machine, missed more than three of its
+    samples in a row."""
     start_ms, end_ms = at_ms[Event.WINDOW_STARTED], at_ms[Event.WINDOW_ENDED]
     value = {name: figure["value"] for name, figure in figures.items()}
     # The driver's samples of the stand-in cover 100 ms each, from one multiple of 100 ms to the next.
@@ -184,7 +184,7 @@ def compare(figures: dict[str, dict[str, Any]], at_ms: dict[str, float], steps: 
     assert value["import_s"] > 0 and value["first_step_s"] > 0 and value["cpu_busy_percent"] >= value["cpu_percent"]
 
 
-ONE = ("--framework", "numpy", "--batch-size", "64", "--window", "3")  # any framework: it is the sampler that is tried
+ONE = ("--framework", "numpy", "--batch-size", "64", "--window", "3")  # any framework: the sampler is tested
 BUSY: Trace = [(0, {"gpu": 60, "used": 3000, "process": 2500, "power": 150, "throttle": 0})]
 
 
@@ -241,7 +241,7 @@ def test_a_stalled_sampler_is_said(project: Path, library: Path, tmp_path: Path)
 
 
 def test_a_driver_that_never_answers_does_not_hold_the_runner_up(project: Path, library: Path, tmp_path: Path) -> None:
-    """And what the sampler had seen by then still counts: here, company."""
+    """Readings of the sampler until then still count: here, other processes on the card."""
     hangs = tmp_path / "hangs"
     result, _, meter = interrupted(
         project, library, tmp_path, lambda _: hangs.touch(),

@@ -1,4 +1,5 @@
-"""Figures of a trial on two cards: of both traces together, each card's readings kept, none where one is mute."""
+"""Figures of a trial on two cards: from both traces together, with each card's readings kept; none if one card is
+mute."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ from workloads.records.job import TrialSpec
 from workloads.records.samples import read_samples
 from workloads.records.status import Status
 
-# As STEPS, but 30 % and 10 % in place of 90 % and 30 %, half of the power above 60 W, and other memory.
+# Like STEPS, but 30 % and 10 % in place of 90 % and 30 %, half of the power above 60 W, and other memory.
 STEPS_B: Trace = [
     (0, {}),
     (950, {"used": 700, "process": 200}),
@@ -87,7 +88,7 @@ def test_energy_power_and_memory_are_sums_usage_and_clocks_means_and_each_card_i
     window = [(ZERO_NS + start_s * SECOND, ZERO_NS + end_s * SECOND)]
     polled = [recompute.gpu_usage([samples], window)["gpu_percent"] for samples in each]
     assert recompute.gpu_usage(each, window)["gpu_percent"] == pytest.approx(sum(polled) / 2)
-    again = f"recomputed: {sum(polled) / 2:.9g}"  # the driver's own samples are others than those that are polled
+    again = f"recomputed: {sum(polled) / 2:.9g}"  # the driver's own samples differ from the polled ones
     assert [line for line in recheck.trial(result, folder) if "gpu_percent" in line] == [
         f"gpu_percent: stored: {found['gpu_percent']:.9g}; {again}"
     ]
@@ -128,7 +129,7 @@ def test_somebody_else_on_either_card_makes_the_trial_contended(
 def test_a_trial_on_several_cards_without_the_other_ones_files_has_no_sum(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, on_two: TrialSpec
 ) -> None:
-    """As of a sampler that knew of one card alone."""
+    """A sampler that knew of one card only leaves such files."""
     replay = replayed(monkeypatch, tmp_path, UUID)
     result = replay.result(on_two, *WINDOW, **BATCH)
     assert result.figures["energy_j"].value is None

@@ -1,6 +1,4 @@
-"""A sweep's trials on GPUs: tasks of a Ray node with one stand-in card, with adapters that compute on the
-CPU.
-"""
+"""Trials of a sweep on GPUs: tasks of a Ray node with one stand-in card, with adapters that compute on the CPU."""
 
 from __future__ import annotations
 

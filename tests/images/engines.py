@@ -1,7 +1,7 @@
 """A real engine for the tests of the images: this machine's, or a Docker daemon started for them.
 
-Where no registry can be reached (BATCHWISE_BASE=debootstrap, or no daemon of the machine's own answers), the base is
-made by debootstrap and given the name that the Dockerfile asks for.
+Where no registry can be reached (BATCHWISE_BASE=debootstrap, or no daemon of the machine answers), debootstrap makes
+the base. It gets the name that the Dockerfile asks for.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ STUDY = ("--batch-size", *SIZES, "--epochs", "2", "--window", "1", "--device", "
 
 
 def can_build(program: str | Path) -> bool:
-    """Docker's own builder knows no secrets: it takes buildx, or a client older than 23, which has BuildKit in it."""
+    """True if the program can build with secrets: Docker's own builder knows none. It takes buildx, or a client older
+    than 23, which has BuildKit in it."""
     has_buildx = subprocess.run([program, "buildx", "version"], capture_output=True).returncode == 0
     told = subprocess.run([program, "--version"], capture_output=True, text=True).stdout
     return has_buildx or int(told.split("version ")[1].split(".")[0]) < 23
@@ -44,7 +45,7 @@ def can_build(program: str | Path) -> bool:
 
 @contextmanager
 def an_engine(home: Path) -> Iterator[Engine]:
-    """An engine that answers, to which os.environ leads: this machine's, or a daemon for as long as the tests run."""
+    """An engine that answers and that os.environ leads to: this machine's, or a daemon for as long as the tests run."""
     clients = [Path(folder) / "docker" for folder in os.environ["PATH"].split(os.pathsep)]
     client = next((path for path in clients if path.is_file() and can_build(path)), None)
     if client is None:
@@ -98,7 +99,7 @@ def start_daemon(home: Path) -> subprocess.Popen[bytes]:
 
 
 def base_options(engine: Engine) -> list[str]:
-    """The option that names the base, where it is one of our own."""
+    """Return the option that names the base, where we have made it."""
     if os.environ.get("BATCHWISE_BASE") != "debootstrap":
         return []
     if subprocess.run([engine.program, "image", "inspect", BASE], capture_output=True).returncode != 0:
@@ -109,7 +110,7 @@ def base_options(engine: Engine) -> list[str]:
 
 
 def debootstrap(archive: Path) -> None:
-    """Minutes, and once a machine; removed from there by hand."""
+    """Make the base image's archive. It takes minutes, once per machine; the archive is removed by hand."""
     if not shutil.which("debootstrap"):
         pytest.fail("no debootstrap, which makes the base image where no registry is reached")
     archive.parent.mkdir(parents=True, exist_ok=True)
@@ -120,7 +121,7 @@ def debootstrap(archive: Path) -> None:
         if sources.exists() else []  # fmt: skip
     command: list[str | Path] = ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", root, *mirror]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    for cached in ("var/lib/apt/lists", "var/cache/apt"):  # which a published base has not
+    for cached in ("var/lib/apt/lists", "var/cache/apt"):  # a published base has none of these
         shutil.rmtree(root / cached)
         (root / cached).mkdir()
     subprocess.run(["tar", "-C", root, "-cf", archive, "."], check=True)
@@ -128,7 +129,8 @@ def debootstrap(archive: Path) -> None:
 
 
 def secret_options(folder: Path) -> list[str]:
-    """This machine's own package settings and certificates as build secrets, each with the marker in it.
+    """Write this machine's package settings and certificates as build secrets, each with the marker in it; return the
+    options.
 
     pip's folders of this machine are served to the build on loopback.
     """
@@ -146,7 +148,7 @@ def secret_options(folder: Path) -> list[str]:
 
 
 def pip_settings() -> dict[str, str]:
-    """{option: value} of all that pip is told here, by files and by environment."""
+    """{option: value} of all pip settings here, from files and environment."""
     told = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True).stdout
     pairs = [line.split("=", 1) for line in told.splitlines() if "=" in line]
     return {name.split(".")[-1]: value.strip("'") for name, value in pairs}
@@ -165,7 +167,8 @@ class Quiet(SimpleHTTPRequestHandler):
 
 
 def serve(folder: Path) -> str:
-    """Its address on loopback, for as long as the tests run; an index lies beside the files that it names."""
+    """Serve a folder for as long as the tests run; return its address on loopback. An index lies next to the files that
+    it names."""
     root, rest = (folder.parent, "/simple") if folder.name == "simple" else (folder, "/")
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(root)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -173,7 +176,7 @@ def serve(folder: Path) -> str:
 
 
 def build_all(engine: Engine, folder: Path) -> None:
-    """Prints how long each took and how large it is."""
+    """Build every image; print how long each took and how large it is."""
     options = [*base_options(engine), *secret_options(folder)]
     for framework in FRAMEWORKS:
         started = time.monotonic()
@@ -204,7 +207,7 @@ def reference(framework: str) -> str:
 
 
 def in_image(framework: str, *command: str, options: Iterable[str] = ()) -> subprocess.CompletedProcess[str]:
-    """The output of a program in the image, as a trial sees it: no network, a root that cannot be written."""
+    """Run a program in the image as a trial sees it: no network, a root that cannot be written. Return its output."""
     line = ["docker", "run", "--rm", "--network", "none", "--read-only", "--tmpfs", "/tmp", *options]
     line += ["--entrypoint", command[0], reference(framework), *command[1:]]
     return subprocess.run(line, capture_output=True, text=True, timeout=600)
@@ -213,7 +216,7 @@ def in_image(framework: str, *command: str, options: Iterable[str] = ()) -> subp
 def alone(
     framework: str, results: Path, *arguments: object, user: str = "1000:1000", options: Iterable[str] = ()
 ) -> subprocess.CompletedProcess[str]:
-    """`docker run IMAGE`, as somebody types it; the study's results are in `results`/quick."""
+    """Run `docker run IMAGE` as somebody types it; the study's results are in `results`/quick."""
     results.mkdir(exist_ok=True)
     os.chown(results, *map(int, user.split(":")))
     line = ["docker", "run", "--rm", "--network", "none", "--read-only", "--tmpfs", "/tmp", "--user", user]
@@ -222,13 +225,13 @@ def alone(
 
 
 def containers() -> list[str]:
-    """Names of ours that are there, running or not."""
+    """Names of our containers, running or not."""
     command = ["docker", "ps", "--all", "--filter", "name=batchwise", "--format", "{{.Names}}"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
 
 
 def wait_for(found: Callable[[], T | None], seconds: float = 120) -> T:
-    """What `found` gives once it gives something."""
+    """Wait until `found` returns something; return that."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         with suppress(OSError):

@@ -1,6 +1,8 @@
-"""One trial in a virtual environment, in a container of the runner and in the image alone, in turn: losses and speeds.
+"""Measure one trial in a virtual environment, in a container of the runner and in the image alone, in turn.
 
 python tests/images/measure_images.py [ROUNDS]
+
+Prints losses and speeds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An image run by itself, as somebody types `docker run`."""
+"""An image run without the runner, as somebody types `docker run`."""
 
 from __future__ import annotations
 
@@ -78,7 +78,8 @@ Adapter = OnTheHost
 
 
 def test_a_card_metered_in_a_container_makes_the_worker_no_stranger_to_itself(built: None, tmp_path: Path) -> None:
-    """The driver's stand-in is mounted; it lists the worker by an id of the host, which the container does not know."""
+    """A stand-in for the driver is mounted. It lists the worker by an id of the host, which the container does not
+    know."""
     tmp_path.chmod(0o755)  # read by another user there
     library = build_stand_in(tmp_path) / "libnvidia-ml.so.1"
     busy: dict[str, float] = {"gpu": 80, "process": 2000, "power": 200}

@@ -90,7 +90,7 @@ def long_run(results: Path, *sizes: str) -> subprocess.Popen[str]:
 
 
 def killable(results: Path) -> list[str] | None:
-    """The name of a trial's container, once that trains."""
+    """Return the names of a trial's containers once it trains; None before."""
     for events in (results / "trials").glob("*/events.jsonl"):
         if '"first_step"' in events.read_text():
             return [name for name in containers() if events.parent.name in name]
@@ -130,7 +130,7 @@ def test_a_container_beyond_its_memory_limit_is_a_finding(built: None, tmp_path:
 def test_a_container_reaches_no_network_and_no_engine_and_writes_nowhere_else(
     built: None, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Asked from within, where a worker runs."""
+    """The attempts are made inside the container, where a worker runs."""
     script = (
         "import json, os, pathlib, socket\n"
         "def refused(attempt):\n"
@@ -153,7 +153,7 @@ def test_a_container_reaches_no_network_and_no_engine_and_writes_nowhere_else(
 
     monkeypatch.setattr("runner.environments.containers.subprocess.run", run)
     launcher = find(engine, Image(read(PROJECT, "numpy", "cpu")))
-    with pytest.raises((EngineError, ValueError)):  # it does not tell what the runner's own probe tells
+    with pytest.raises((EngineError, ValueError)):  # it does not report what the runner's own probe reports
         launcher.tried(tmp_path, make_spec(threads=1).placement)
     links, local, inputs, root, sockets, status = json.loads(asked[-1].stdout)
     assert links == ["lo"] and local and inputs and root and sockets == []

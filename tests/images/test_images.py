@@ -1,4 +1,4 @@
-"""Images of all frameworks, built for real: what is in them, and what is not."""
+"""Images of all frameworks, really built: what they contain, and what they do not."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ def test_another_user_can_import_the_framework_on_a_root_that_is_read_only(built
 
 @pytest.mark.parametrize("framework", ["numpy", "mxnet"])
 def test_no_secret_of_the_build_stays_in_the_image(built: None, framework: str, tmp_path: Path) -> None:
-    """In any layer or in the configuration; each file of pip, apt and certificates held it, and pip's addresses."""
+    """Layers and configuration are searched. Each file of pip, apt and certificates held the secret, and so did pip's
+    addresses."""
     archive = tmp_path / "image.tar"
     subprocess.run(["docker", "save", "--output", archive, reference(framework)], check=True)
     assert archive_holds(archive, "What is equalised"), "a layer cannot be searched: RULES.md is in one"
@@ -74,7 +75,7 @@ def test_no_secret_of_the_build_stays_in_the_image(built: None, framework: str, 
 
 
 def archive_holds(archive: Path, text: str) -> bool:
-    """In any file of it, unpacked where that is compressed."""
+    """True if any file of the archive contains the text, unpacked where it is compressed."""
     with tarfile.open(archive) as opened:
         for member in filter(tarfile.TarInfo.isfile, opened.getmembers()):
             file = opened.extractfile(member)
@@ -88,7 +89,7 @@ def archive_holds(archive: Path, text: str) -> bool:
 
 
 def test_the_same_inputs_give_the_same_files(built: None, engine: Engine, tmp_path: Path) -> None:
-    """Contents, owners and modes of everything of ours; a layer's times are the engine's own."""
+    """Contents, owners and modes of all our files are compared; a layer's times are the engine's."""
     script = (
         "find /opt/batchwise ! -name '*.pyc' -printf '%M %U %G %s %p\\n' | sort; "
         "find /opt/batchwise -type f | sort | xargs sha256sum"
@@ -102,7 +103,7 @@ def test_the_same_inputs_give_the_same_files(built: None, engine: Engine, tmp_pa
 
 
 def test_an_image_on_a_base_that_has_the_framework_can_be_built(built: None, engine: Engine, tmp_path: Path) -> None:
-    """NVIDIA's MXNet cannot be had here: a base with a module of that name stands for it."""
+    """NVIDIA's MXNet is not available here: a base with a module of that name replaces it."""
     labels = json.loads(engine.ask("image", "inspect", reference("mxnet")))[0]["Config"]["Labels"]
     base, folder = labels["org.opencontainers.image.base.name"], "/usr/local/lib/python3.11/dist-packages/mxnet"
     recipe = f"FROM {base}\nRUN mkdir -p {folder} && echo told=42 > {folder}/__init__.py\n"

@@ -54,7 +54,7 @@ def image_id(name: str) -> str:
 def test_podman_gives_the_same_losses_as_docker(
     podman: Callable[..., dict[str, Any]], in_venvs: Cells, tmp_path: Path
 ) -> None:
-    """The same image, given from one engine to the other."""
+    """Docker's image is given to Podman."""
     words = ("--framework", "mxnet", "--isolation", "docker", *STUDY, "--results", tmp_path / "results")
     done = run_runner(*words, **podman(reference("mxnet")))
     assert done.returncode == 0, done.stdout + done.stderr
@@ -68,7 +68,7 @@ def test_podman_gives_the_same_losses_as_docker(
 def test_the_same_inputs_give_the_same_image(
     podman: Callable[..., dict[str, Any]], engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To the last bit, where the engine sets the times of layers: Podman does."""
+    """They are equal to the last bit, where the engine sets the times of layers: Podman does."""
     base = base_options(engine)
     name = base[1].removeprefix("BASE=") if base else None
     for key, value in podman(*([name] if name else [])).items():

@@ -1,4 +1,4 @@
-"""Holds the import table of docs/architecture.md: which room may import what."""
+"""Check the import table of docs/architecture.md: which package may import what."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from each import for_each
 ROOT = Path(__file__).parents[2]
 ROOMS = ("workloads", "adapters", "runner", "reports")
 FILES = sorted(path.relative_to(ROOT) for room in ROOMS for path in (ROOT / room).rglob("*.py"))
-OF_RUNNER_AND_REPORTS = {  # modules of the neutral room that no worker imports, and the package of each
+OF_RUNNER_AND_REPORTS = {  # modules of the neutral package that no worker imports, and what each needs
     "workloads/study.py": "msgspec",
     "workloads/records/stored_events.py": "msgspec",
     "workloads/records/stored_meter.py": "msgspec",
@@ -58,7 +58,7 @@ def targets(source: str, file: Path) -> Iterator[tuple[int, str]]:
 
 
 def violations(source: str, file: Path, own: Mapping[str, frozenset[str]]) -> list[str]:
-    """The imports of `file` (its path below the repository) that the table forbids, one line each."""
+    """List the imports of `file` (its path below the repository) that the table forbids, one line each."""
     room = file.parts[0]
     adapter = file.parts[1] if room == "adapters" and len(file.parts) > 2 and file.parts[1] != "worker" else None
     frameworks = frozenset().union(*own.values()) - {"numpy"}
@@ -86,7 +86,7 @@ def test_every_file_imports_only_what_its_room_may() -> None:
 
 
 def imported(files: Iterable[Path]) -> set[Path]:
-    """These files and all of the repository that they import, directly or not."""
+    """Return these files and all of the repository that they import, directly or not."""
     seen: set[Path] = set()
     left = list(files)
     while left:

@@ -1,6 +1,6 @@
-"""What is decided in code travels as data: nothing is decided by the words of a sentence.
+"""Decisions in code rest on data: nothing is decided by the words of a sentence.
 
-Walks the product's syntax trees for comparisons, searches and splits by a text with a blank between words, which is
+Walks the product's syntax trees for comparisons, searches and splits by a text with a blank between words. The text is
 written there or held by a constant.
 """
 
@@ -21,7 +21,7 @@ SEARCHES = {
     "rpartition", "rsplit", "search", "split", "startswith",
 }  # fmt: skip
 SENTENCE = re.compile(r"\w,? \w")
-# Texts of others, which have no other form; and ours, of results stored before they travelled as data.
+# Texts of other programs, which have no other form; and ours, in results stored before these facts became data.
 REVIEWED = {
     ("runner/environments/engine.py", "no such image|image not known|not found"),  # docker's and podman's
     ("runner/machine/description.py", "model name"),  # /proc/cpuinfo's
@@ -30,7 +30,7 @@ REVIEWED = {
 
 @cache
 def constants(path: Path) -> dict[str, set[str]]:
-    """{name: its texts} of what the module assigns at its top or imports from another of the product by name."""
+    """{name: its texts} of what the module assigns at its top or imports by name from another module of the product."""
     texts: dict[str, set[str]] = {}
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ImportFrom):
@@ -52,7 +52,7 @@ def imported(path: Path, node: ast.ImportFrom) -> dict[str, set[str]]:
 
 
 def module(path: Path, node: ast.ImportFrom, *name: str) -> Path | None:
-    """The file that is imported from, or of the module of this name in it, if it is the product's and another one."""
+    """The file that is imported from, or its module of this name; None unless it is another file of the product."""
     folder = path.parents[node.level - 1] if node.level else ROOT
     parts = [*(node.module.split(".") if node.module else ()), *name]
     source = folder.joinpath(*parts[:-1], f"{parts[-1]}.py") if parts else path
@@ -71,7 +71,7 @@ def assigned(node: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
 
 
 def texts_in(node: ast.expr, known: dict[str, set[str]]) -> set[str]:
-    """Of a constant, a name or module's name that is `known`, an f-string, or a collection of these."""
+    """Texts of a constant, a name or module's name that is `known`, an f-string, or a collection of these."""
     if isinstance(node, ast.Constant):
         return {node.value} if isinstance(node.value, str) else set()
     if isinstance(node, ast.Name | ast.Attribute):

@@ -1,8 +1,7 @@
-"""Other machines within this one: what a processor, a home, a path, a locale, a Python or a neighbour may be elsewhere.
+"""Other machines simulated on this one: another processor, home, path, locale or Python, or busy neighbours.
 
-Each is a small study by the runner itself, whole: probes, memory workers, trials, report. All but the one beside
-busy neighbours have all three frameworks.
-`python -m pytest tests/matrix` prints what came of them as a table.
+Each is a small study by the runner itself, whole: probes, memory workers, trials, report. All but the one with busy
+neighbours have all three frameworks. `python -m pytest tests/matrix` prints the results as a table.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ from workloads.records.check_name import CheckName
 SMALL = (*TINY, "--device", "cpu", "--batch-size", "16", "--epochs", "1", "--window", "0.3")
 AVX2, SSE41 = "Intel AVX2", "Intel SSE4.1"  # as oneDNN calls them
 
-# In the folder that every process of a project has on its search path, Python imports it by itself: each of them says
-# where it found itself.
+# Python imports this file unasked from the folder that every process of a project has on its search path: each process
+# reports its environment.
 SITE = """
 import json, os, sys, tempfile
 seen = {
@@ -48,8 +47,8 @@ with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "seen.jsonl")
 
 @dataclass(frozen=True)
 class Machine:
-    """`kernels` are the facts that each framework's trial must have recorded there, because of the variables `forced`;
-    `prefix` goes before the runner."""
+    """A machine to simulate. `kernels` are the facts that each framework's trial must have recorded there, because of
+    the variables `forced`. `prefix` goes before the runner."""
 
     name: str
     forced: dict[str, str] = field(default_factory=dict)
@@ -59,12 +58,12 @@ class Machine:
     python: str = sys.executable
     one_core: bool = False
     variables: dict[str, str] = field(default_factory=dict)
-    flags: tuple[str, ...] = ()  # of the processor, in place of this one's, as the project reads them
+    flags: tuple[str, ...] = ()  # the processor's, in place of this one's, as the project reads them
 
 
 @dataclass(frozen=True)
 class Run:
-    """What came of one: the exit code, all that was printed, {(framework, batch size): result.json}."""
+    """Results of one: the exit code, all that was printed, {(framework, batch size): result.json}."""
 
     machine: Machine
     code: int
@@ -73,11 +72,11 @@ class Run:
     seen: list[dict[str, Any]]
 
     def of(self, module: str) -> list[dict[str, Any]]:
-        """What the processes `python -m module` saw."""
+        """Return what the processes `python -m module` saw."""
         return [seen for seen in self.seen if module in seen["arguments"]]
 
 
-# MXNet's oneDNN (2.4) obeys the older name of the variable alone.
+# MXNet's oneDNN (2.4) obeys only the older name of the variable.
 PROCESSORS = (
     Machine(
         "AVX2, TensorFlow's oneDNN off, OpenBLAS for Haswell",
@@ -123,7 +122,7 @@ def has_avx2() -> bool:
 
 
 def narrow_place(folder: Path, processor: Machine) -> Machine:
-    """One core, a home that cannot be written (below a file: so for root, too), the locale C."""
+    """A machine with one core, a home that cannot be written (below a file: so for root, too), and the locale C."""
     (folder / "file").write_text("")
     variables = {"HOME": str(folder / "file" / "home"), "LC_ALL": "C", "LANG": "C"}
     name = f"{processor.name}; one core, no home, locale C, a path with spaces and umlauts"
@@ -131,7 +130,7 @@ def narrow_place(folder: Path, processor: Machine) -> Machine:
 
 
 def bare_place(folder: Path, processor: Machine, python: str, prefix: tuple[str, ...]) -> Machine:
-    """TMPDIR elsewhere; another Python, and no /dev/shm to speak of, as far as they can be had."""
+    """A machine with TMPDIR elsewhere; another Python and a tiny /dev/shm, as far as they are available."""
     temporary = folder / "tmp elsewhere"
     temporary.mkdir()
     name = f"{processor.name}; Python 3.12, TMPDIR elsewhere, 64 KiB of /dev/shm"
@@ -139,7 +138,7 @@ def bare_place(folder: Path, processor: Machine, python: str, prefix: tuple[str,
 
 
 def without_shm() -> tuple[tuple[str, ...], str]:
-    """(what goes before a command that shall see a /dev/shm of 64 KiB in a namespace of its own, why there is none)."""
+    """(prefix of a command that is to see a /dev/shm of 64 KiB in a separate namespace, why there is none)."""
     prefix = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=64k tmpfs /dev/shm && exec "$@"', "sh")
     try:
         tried = subprocess.run([*prefix, "true"], capture_output=True, text=True, timeout=30)
@@ -163,7 +162,7 @@ def other_python(folder: Path, version: str = "3.12") -> tuple[str, str]:
 
 
 def run(place: Machine, folder: Path) -> Run:
-    """A small study there, in a copy of the project below `folder`; its environments are this checkout's."""
+    """Run a small study there, in a copy of the project below `folder`; its environments are this checkout's."""
     project = folder / "Größe mit Leerzeichen" / "batchwise"
     project.parent.mkdir()
     copy_project(project)
@@ -199,7 +198,7 @@ def run(place: Machine, folder: Path) -> Run:
     return Run(place, done.returncode, printed, by_cell(results), seen)
 
 
-# On the core of its argument, until it is ended; not for ever where nobody is left to end it.
+# Computes on the core of its argument until it is ended, and not for ever if nobody is left to end it.
 BUSY = """
 import os, sys, time
 os.sched_setaffinity(0, {int(sys.argv[1])})
@@ -211,7 +210,7 @@ while time.monotonic() < until_s:
 
 @contextmanager
 def busy_neighbours() -> Iterator[None]:
-    """A process that computes on each core that this one may use."""
+    """Start a process that computes on each core that this one may use."""
     cores = sorted(os.sched_getaffinity(0))
     started = [subprocess.Popen([sys.executable, "-c", BUSY, str(core)]) for core in cores]
     try:
@@ -226,7 +225,7 @@ HEAD = ("machine", "framework", "status", "gate", "images/s", "what its librarie
 
 
 def rows(made: Run) -> list[tuple[str, ...]]:
-    """As HEAD says, one for each framework."""
+    """One row per framework, with the columns of HEAD."""
     found: list[tuple[str, ...]] = []
     for (framework, _), result in sorted(made.cells.items()):
         gate = next((check["detail"] for check in result["checks"] if check["name"] == CheckName.GATE), "not judged")

@@ -1,4 +1,4 @@
-"""A small study of each framework is whole, right and says its conditions on other machines than this one."""
+"""A small study of each framework is whole, correct and reports its conditions on other machines than this one."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from tabulate import tabulate
 from workloads.records.check_name import CheckName
 from workloads.records.status import Status
 
-BARE, NARROW = 0, 2  # of PROCESSORS
+BARE, NARROW = 0, 2  # indices in PROCESSORS
 
 
 @pytest.fixture(scope="module")
 def run(request: pytest.FixtureRequest) -> Iterator[Callable[[Machine, Path], machines.Run]]:
-    """`machines.run`; at the end, the table of all that was made by it."""
+    """`machines.run`; at the end, the table of all its runs is printed."""
     made = []
 
     def run(place: Machine, folder: Path) -> machines.Run:
@@ -63,8 +63,8 @@ def on(
     tmp_path_factory: pytest.TempPathFactory,
     request: pytest.FixtureRequest,
 ) -> Callable[[int], machines.Run]:
-    """The run on one of PROCESSORS, or on this one where it cannot be had, made when it is first asked for. Two of them
-    differ from this machine in more than the processor."""
+    """The run on one of PROCESSORS, or on this one where that is not available, made when it is first asked for. Two of
+    them differ from this machine in more than the processor."""
 
     @cache
     def made(place: int) -> machines.Run:

@@ -133,7 +133,7 @@ def test_damaged_data_is_not_trained_on(damage: str, real_data: Path, tmp_path: 
 
 @pytest.mark.parametrize("module", ["runner", "reports"])
 def test_a_package_that_is_not_installed_is_a_line_that_says_what_to_do(module: str) -> None:
-    """Without the environment's packages, as by a Python that is not .venv's."""
+    """The environment's packages are missing, as in a Python that is not .venv's."""
     done = subprocess.run([sys.executable, "-S", "-m", module], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1), done.stderr
     assert "is not installed for" in done.stderr and "make setup" in done.stderr

@@ -23,13 +23,14 @@ NUMPY = ("--framework", "numpy", "--isolation", "here", *CPU)
 
 
 def results_of(folder: Path) -> dict[str, Any]:
-    """{id: result.json} of what counts."""
+    """{id: result.json} of the results that count."""
     found = {path.parent.name: json.loads(path.read_text()) for path in folder.glob("blocks/*/result.json")}
     return {name: result for name, result in found.items() if len(name.rpartition("-")[2]) == 8}
 
 
 def sides(results: Path) -> list[dict[str, Any]]:
-    """Measured or, where others were on the machine all the time, contended: what it left is the same."""
+    """Return the results: measured or, where others were on the machine all the time, contended, with the same
+    files."""
     found = list(results_of(results).values())
     assert {result["status"] for result in found} <= {"ok", "contended"}, found
     return found
@@ -76,7 +77,7 @@ def test_what_is_finished_is_not_measured_again_and_an_attempt_is_never_written_
 
 
 def test_a_framework_that_computes_something_else_is_in_no_table(tmp_path: Path, forgetful: Path) -> None:
-    """The gate is that of trials."""
+    """The gate is the same as for trials."""
     adapters = tmp_path / "adapters"
     folder = adapters / "twin"
     folder.mkdir(parents=True)

@@ -1,6 +1,6 @@
-"""Adapters that are right at first and wrong later, each run by the runner beside the right ones: the gate sees each.
+"""Adapters that are correct at first and wrong later, each run together with the correct ones: the gate sees each.
 
-Run with -s, the table of what caught which is printed: docs/evidence/cheats.md has it.
+Run with -s to print the table of errors and the checks that caught them: docs/evidence/cheats.md has it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def announced(path: Path) -> tuple[str, set[str]]:
 
 
 def add_cheat(project: Path, name: str) -> None:
-    """A folder of its own, in the environment of its real framework."""
+    """Make an adapter's folder, with the environment of its real framework."""
     framework, _ = announced(CHEATS[name])
     folder = project / "adapters" / name
     folder.mkdir()
@@ -61,13 +61,13 @@ def add_cheat(project: Path, name: str) -> None:
 
 
 def share_environment(project: Path, name: str, framework: str) -> None:
-    """Ready, or the runner would make it where the link leads."""
+    """Link the framework's environment, which must be ready, or the runner would make it where the link leads."""
     assert read(PROJECT, framework, "cpu").state == "ready", f"the environment of {framework} is not ready: make setup"
     (project / ".envs" / f"{name}-cpu").symlink_to(read(PROJECT, framework, "cpu").folder.resolve())
 
 
 def cut_epochs_however_fast_they_are(project: Path) -> None:
-    """One step a call, and no segment is too short."""
+    """Let the copy take one step per call, and no segment for too short."""
     worker = project / "adapters" / "worker"
     replace_in(worker / "trainer.py", "CALL_S = 0.1 ", "CALL_S = 0.0 ")
     replace_in(worker / "steady.py", "SHORTEST_S, FEWEST_CALLS = 0.3, 3", "SHORTEST_S, FEWEST_CALLS = 0.0, 3")
@@ -75,7 +75,7 @@ def cut_epochs_however_fast_they_are(project: Path) -> None:
 
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, TrialResult], Path, str]:
-    """({framework: its result}, results folder, what was printed)"""
+    """({framework: its result}, results folder, what was printed)."""
     project, results = copy_project(tmp_path_factory.mktemp("project")), tmp_path_factory.mktemp("results")
     (project / ".envs").mkdir()
     for framework in REAL_FRAMEWORKS:
@@ -93,7 +93,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, TrialRes
 
 
 def failed(result: TrialResult) -> dict[str, str]:
-    """{check: what it says}, of the gate's and of those that leave no number."""
+    """{check: its detail}, for the gate's failed checks and those that leave no number."""
     return {
         check.name: check.detail
         for check in result.checks

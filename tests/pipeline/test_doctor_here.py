@@ -19,7 +19,7 @@ CHECKS = (
 
 
 def states(printed: str) -> dict[str, str]:
-    """{check: its state} of those that are shown."""
+    """{check: its state} of the checks that are shown."""
     found = {}
     for name in CHECKS:
         (line,) = (line for line in printed.splitlines() if line[1:].startswith(f"{name}  "))

@@ -1,4 +1,4 @@
-"""Environments made for real, of frameworks beside the project: found by their place, whole or not at all."""
+"""Environments really made, of frameworks outside the project: found by their place, whole or not at all."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from runner.project import Project
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """With no environment, and a folder for frameworks that are not the checkout's."""
+    """A project with no environment, and a folder for frameworks that are not the checkout's."""
     environments, adapters = tmp_path_factory.mktemp("environments"), tmp_path_factory.mktemp("adapters")
     return Project(PROJECT.root, environments, adapters)
 
@@ -30,7 +30,7 @@ SMALL = (*TINY, *PATIENT, "--device", "cpu", "--batch-size", "512", "--epochs", 
 
 
 def test_a_new_folder_is_found_and_one_that_cannot_be_installed_does_not_stop_the_others(tmp_path: Path) -> None:
-    """In a copy of the project, whose command makes the environment of the other."""
+    """A copy of the project is used; its command makes the environment of the other framework."""
     project = copy_project(tmp_path / "project")
     add_framework(project / "adapters", "impossible", python='"3.4"')
     done = run_in(project, "--framework", "impossible", "numpy", *SMALL, "--results", tmp_path / "results")
@@ -113,11 +113,11 @@ def test_pins_that_lack_what_another_package_needs_are_no_environment(project: P
 
 WITH_UV = {
     "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-}  # that of the tests' own environment
+}  # settings of the tests' own environment
 
 
 def without_uv(folder: Path, script: str) -> str:
-    """A PATH whose uv does this instead."""
+    """Return a PATH whose uv does this instead."""
     (folder / "uv").write_text(f"#!/bin/sh\n{script}\n")
     (folder / "uv").chmod(0o755)
     return f"{folder}{os.pathsep}{os.environ['PATH']}"
@@ -230,7 +230,8 @@ def test_missing_system_library_is_told_with_the_package_to_install(project: Pro
 
 
 def test_trial_costs_less_than_three_seconds_beside_training(tmp_path: Path) -> None:
-    """Twice the bar of 1.5 s, for a machine with busy neighbours. The probe at the end is training, too."""
+    """The limit is twice the bar of 1.5 s, for a machine with busy neighbours. The probe at the end is training,
+    too."""
     started = time.monotonic()
     done = run_runner("--framework", "numpy", *SMALL, "--results", tmp_path)
     assert done.returncode == 0, done.stdout

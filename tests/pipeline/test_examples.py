@@ -27,7 +27,7 @@ pytestmark = pytest.mark.real
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """480 and 120 JPEGs of several modes and sizes."""
+    """A folder of 480 and 120 JPEGs of several modes and sizes."""
     folder = tmp_path_factory.mktemp("data") / "photos"
     photographs.write(folder, 480, 120)
     return folder
@@ -35,12 +35,12 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def on_photos(photos: Path, forgetful: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """The command, with the data set of `photos`."""
+    """Return the command, with the data set of `photos`."""
     return partial(run_in, forgetful, "--dataset", photos)
 
 
 def trusted_of(frameworks: tuple[str, ...], done: subprocess.CompletedProcess[str], results: Path) -> Cells:
-    """The cells of a run that ended well, each trusted."""
+    """Return the cells of a run that ended well, each trusted."""
     assert done.returncode == 0, done.stdout + done.stderr
     cells = by_cell(results)
     assert {framework for framework, _ in cells} == set(frameworks)
@@ -50,13 +50,13 @@ def trusted_of(frameworks: tuple[str, ...], done: subprocess.CompletedProcess[st
 
 
 def assert_trusted(result: dict[str, Any]) -> None:
-    """It ended well and the gate looked at it and had nothing to say."""
+    """Check that it ended well and passed the gate without remarks."""
     assert (result["status"], result["reason"]) == ("ok", None)
     assert names_of_passed(result) >= CHECKED
 
 
 def names_of_passed(result: dict[str, Any]) -> set[str]:
-    """Checks of a result that passed."""
+    """Names of the checks of a result that passed."""
     return {check["name"] for check in result["checks"] if check["passed"]}
 
 
@@ -69,7 +69,7 @@ def names_of_passed(result: dict[str, Any]) -> set[str]:
             ("--epochs", 5, "--optimizer", "adamw", "--learning-rate", 0.003),
             0.9,
         ),
-        # One is enough: that all compute its layers alike is the conformance suite's to show.
+        # One is enough: the conformance suite shows that all compute its layers alike.
         ("vit-tiny", ("mxnet",), ("--epochs", 3, "--optimizer", "adam", "--learning-rate", 0.0005), 0.8),
     ],
     ids=["a narrow ResNet-18 by every framework", "the vision transformer"],
@@ -84,7 +84,7 @@ def test_a_folder_of_jpegs_is_learnt_and_the_gate_stays_on(
     )  # fmt: skip
     for result in trusted_of(frameworks, done, tmp_path).values():
         assert result["epochs"][-1]["images"] == 480
-        assert result["epochs"][-1]["test_accuracy"] >= accuracy  # of three kinds: guessing gives 0.33
+        assert result["epochs"][-1]["test_accuracy"] >= accuracy  # three kinds: guessing gives 0.33
     report = (tmp_path / "report" / "report.md").read_text()
     assert f"{Path(workload).stem.replace('_', '-')} on photos" in report
     assert "images 480 to train on and 120 to test with" in report and "fit stretch" in report
@@ -133,7 +133,7 @@ def test_two_builds_of_one_framework_are_two_rows_of_one_report_each_checked(tmp
 
 
 def assert_checked_as_build_of(result: dict[str, Any], python: str) -> None:
-    """It ran by this interpreter, was held against the referee, and says what the build is."""
+    """Check that it ran with this interpreter, was compared with the referee, and says what the build is."""
     assert result["spec"]["installation"]["isolation"] == OF_THE_CALLER
     gate = [check for check in result["checks"] if check["name"] == CheckName.GATE]
     assert gate[0]["passed"] and gate[0]["detail"].startswith("held against the referee")

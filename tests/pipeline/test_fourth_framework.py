@@ -34,7 +34,7 @@ def adapters(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def rungs(adapters: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[check_adapter.Rung]:
-    """Of "fourth", in the referee's environment."""
+    """Rungs of "fourth", in the referee's environment."""
     for folder in ("conformance", "imports"):
         monkeypatch.syspath_prepend(ROOT / "tests" / folder)
     suite = import_module("suite")
@@ -49,7 +49,7 @@ def rungs(adapters: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
 
 
 def add_to(adapters: Path, body: str) -> None:
-    """Lines of a class that is the adapter but for them."""
+    """Append a class with these lines that is otherwise the adapter."""
     with (adapters / "fourth" / "adapter.py").open("a") as file:
         file.write(f"\n\nclass Changed(Adapter):\n{body}\n\nAdapter = Changed\n")
 

@@ -1,4 +1,4 @@
-"""Nothing of pip's and Python's settings of the caller reaches an environment, but where packages come from."""
+"""The caller's settings of pip and Python do not reach an environment, except the sources of packages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ POISON = "raise SystemExit('a file of the caller was imported')\n"
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    """With no environment, and "mine", which needs the one package of a folder of wheels."""
+    """A project with no environment, and "mine", which needs the one package of a folder of wheels."""
     (tmp_path / "environments").mkdir()
     (tmp_path / "wheels").mkdir()
     project = Project(PROJECT.root, tmp_path / "environments", tmp_path / "adapters")
@@ -34,7 +34,7 @@ def project(tmp_path: Path) -> Project:
 
 @pytest.fixture
 def hostile(tmp_path: Path) -> dict[str, str]:
-    """Settings of a caller each of which broke an installation, or the Python that it makes, for itself."""
+    """Settings of a caller; each broke an installation, or the Python that it makes, when set alone."""
     poisoned = tmp_path / "poisoned"
     poisoned.mkdir()
     for name in ("numpy", "asked", "pip", "venv", "sitecustomize", "usercustomize"):
@@ -53,7 +53,7 @@ def hostile(tmp_path: Path) -> dict[str, str]:
 
 
 def without_uv(folder: Path) -> str:
-    """A PATH on which uv fails: what is tried here is pip."""
+    """Return a PATH on which uv fails: pip is tested here."""
     (folder / "uv").write_text("#!/bin/sh\nexit 2\n")
     (folder / "uv").chmod(0o755)
     return f"{folder}{os.pathsep}{os.environ['PATH']}"
@@ -141,7 +141,7 @@ def test_of_pips_features_only_the_systems_certificates_are_kept(
 def test_a_run_under_the_callers_python_settings_imports_nothing_of_the_callers(
     hostile: dict[str, str], tmp_path: Path
 ) -> None:
-    """Runner, sampler, worker and report: the poisoned numpy would end each of them."""
+    """Runner, sampler, worker and report run: the poisoned numpy would end each of them."""
     python = {name: value for name, value in hostile.items() if name.startswith("PYTHON")}
     (tmp_path / "poisoned" / "sitecustomize.py").write_text("")  # it is run before the first line of any program
     python["PYTHONPATH"] = f"{python['PYTHONPATH']}{os.pathsep}{ROOT}"
@@ -212,7 +212,7 @@ def test_the_command_keeps_of_pythons_variables_those_that_change_nothing(
 
 
 def test_a_program_starts_again_once_where_its_interpreter_sets_a_variable_of_python_each_time(tmp_path: Path) -> None:
-    """As with python3.withPackages of nixpkgs, whose interpreter is a script."""
+    """The interpreter of nixpkgs' python3.withPackages is such a script."""
     script = tmp_path / "python"
     script.write_text(f'#!/bin/sh\nexport PYTHONNOUSERSITE=true\necho start\nexec "{sys.executable}" "$@"\n')
     script.chmod(0o755)
@@ -220,7 +220,7 @@ def test_a_program_starts_again_once_where_its_interpreter_sets_a_variable_of_py
         f"import os, sys\nsys.executable = {str(script)!r}\nfrom workloads import isolation\nisolation.start_again()\n"
         f"print({{name for name in os.environ if name.startswith(('PYTHON', {AGAIN!r}))}} - {set(HARMLESS)})\n"
     )
-    for left in ({}, {AGAIN: "1"}):  # the second: of another process
+    for left in ({}, {AGAIN: "1"}):  # the second: set by another process
         done = subprocess.run(
             [script, "-c", program], cwd=ROOT, env=os.environ | left, capture_output=True, text=True, timeout=20
         )

@@ -1,4 +1,4 @@
-"""`--memory-limit` without a container, by the real command line, as this machine lets it be held."""
+"""`--memory-limit` without a container, by the real command line, with the limits that this machine allows."""
 
 from __future__ import annotations
 

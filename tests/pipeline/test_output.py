@@ -1,4 +1,4 @@
-"""The reader of a run's output may go at any time: the run goes on; a terminal that is gone ends it as Ctrl-C does."""
+"""The reader of a run's output may go at any time: the run goes on. A terminal that is gone ends it as Ctrl-C does."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def command(results: Path, *more: str) -> list[str]:
 
 
 def exit_code(results: Path) -> int:
-    """That of a run to its end, whose two trials are all there: a neighbour may have been on the cores."""
+    """Exit code of a finished run whose two trials are both there: another process may have been on the cores."""
     statuses = [result["status"] for result in by_cell(results).values()]
     assert len(statuses) == 2 and {*statuses} <= {"ok", "contended"}
     return 0
 
 
 def test_a_reader_that_has_seen_enough_changes_neither_the_run_nor_its_report(tmp_path: Path) -> None:
-    """As `| head -1`, of both streams; the report's process has the same output."""
+    """Closes the pipe of both streams as `| head -1` does; the report's process has the same output."""
     with subprocess.Popen(
         command(tmp_path), cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as run:

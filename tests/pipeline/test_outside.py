@@ -1,4 +1,4 @@
-"""What workers leave of the machine outside of their own folders: everything, as it was."""
+"""Everything on the machine outside of the workers' folders stays as it was."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import pytest
 from conftest import REAL_FRAMEWORKS, ROOT, TINY, by_cell
 
 DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
-OURS = {".venv", ".envs", "results", "data"}  # of the project: environments, and what runs make
+OURS = {".venv", ".envs", "results", "data"}  # in the project: environments, and files that runs make
 NOT_WATCHED = {".git", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
 STUDY = ("--device", "cpu", "--batch-size", "32", "--threads", "1")
 USERS_KERAS = {"floatx": "float16", "epsilon": 0.1, "backend": "torch", "image_data_format": "channels_first"}
 
 
 def watched(folder: Path) -> dict[str, tuple[int, int, tuple[int, int] | int]]:
-    """{path: what it is} of all below a folder; of devices the numbers, of files size and time."""
+    """{path: what it is} of everything below a folder: for devices the numbers, for files size and time."""
     seen = {}
     for where, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if name not in NOT_WATCHED and not (where == str(ROOT) and name in OURS)]
@@ -36,7 +36,7 @@ def watched(folder: Path) -> dict[str, tuple[int, int, tuple[int, int] | int]]:
 
 @cache
 def own_mounts() -> bool:
-    """Whether this process may give a command a /dev of its own."""
+    """True if this process may give a command a separate /dev."""
     return os.geteuid() == 0 and subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode == 0
 
 

@@ -1,4 +1,4 @@
-"""Builds of the caller's, by the real command line and real interpreters; two of one framework: test_examples.py."""
+"""Custom builds, by the real command line and real interpreters; two of one framework: test_examples.py."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHORT = (*TINY, *PATIENT, "--device", "cpu", "--batch-size", 256, "--epochs", 1,
 
 
 def test_a_build_under_its_frameworks_name_needs_no_environment_and_is_another_trial(tmp_path: Path) -> None:
-    """In a copy of the project without environments; the interpreter is that of these tests."""
+    """A copy of the project without environments is used; the interpreter is that of these tests."""
     project = copy_project(tmp_path / "project")
     results = tmp_path / "results"
     asked = ("--framework", "numpy", *SHORT, "--results", results)

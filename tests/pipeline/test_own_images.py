@@ -1,4 +1,4 @@
-"""Images of one's own, by the real command line."""
+"""Custom images, by the real command line."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CLASSES = ("cat", "dog")
 
 
 def save(path: Path, label: int, size: tuple[int, int], mode: str = "RGB") -> None:
-    """A noisy picture of this (height, width) in which one channel tells the class; each path's is its own."""
+    """Save a noisy picture of this (height, width) in which one channel encodes the class; each path has another."""
     pixels = np.random.default_rng([label, *size, *str(path).encode()]).integers(0, 80, (*size, 3), np.uint8)
     pixels[..., label] += 150
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -49,7 +49,7 @@ def save(path: Path, label: int, size: tuple[int, int], mode: str = "RGB") -> No
 
 
 def a_folder(root: Path, size: Callable[[int], tuple[int, int]], modes: tuple[str, ...] = ("RGB",)) -> Path:
-    """40 images to train on and 10 for the test."""
+    """Write 40 images to train on and 10 for the test."""
     for split, count in (("train", 20), ("test", 5)):
         for label, name in enumerate(CLASSES):
             for number in range(count):
@@ -150,7 +150,7 @@ def test_the_users_own_cats_and_dogs_are_trained_on_twice_an_epoch_and_tested_wi
     source = result["spec"]["task"]["source"]
     assert (source["train"], source["test"], source["rows"], source["skipped"]) == (2400, 404, 24, 0), done.stderr
     assert [(epoch["images"], epoch["steps"]) for epoch in result["epochs"]] == [(2400, 38)] * 2
-    assert result["epochs"][-1]["test_accuracy"] > 0.9  # one channel tells the class
+    assert result["epochs"][-1]["test_accuracy"] > 0.9  # one channel encodes the class
     report = (tmp_path / "results" / "report" / "report.md").read_text()
     assert "mine on cats-dogs (zoom-copy)" in report and "2400 to train on and 404 to test with" in report
     assert "zoom-copy: each training image, and once more at five quarters of its size" in report
@@ -264,7 +264,7 @@ def test_bad_images_are_one_line_and_nothing_is_started(name: str, photos: Path,
 def test_doubtful_images_are_data_of_the_trial_and_stand_in_the_report(
     photos: Path, tmp_path: Path, forgetful: Path
 ) -> None:
-    """Every test image is a training image; all are of 12 bits in 16."""
+    """Every test image is a training image; all have 12 bits in 16."""
     for split, count in (("train", 8), ("val", 3)):
         for label, name in enumerate(CLASSES):
             for number in range(count):
@@ -288,7 +288,7 @@ def test_doubtful_images_are_data_of_the_trial_and_stand_in_the_report(
 
 
 def in_a_file_system_of_its_own(root: Path, command: list[str], **environment: str) -> subprocess.CompletedProcess[str]:
-    """The command where `root` cannot be written: to the superuser permissions say nothing."""
+    """Run the command where `root` cannot be written: permissions mean nothing to the superuser."""
     read_only = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && cd "$0" && exec "$@"'
     return subprocess.run(
         ["unshare", "--mount", "--map-root-user", "sh", "-c", read_only, str(root), *command],
@@ -320,7 +320,7 @@ def test_a_folder_named_without_a_slash_is_told_how_to_name_it(tmp_path: Path) -
 
 
 def test_a_full_disk_is_one_line_and_leaves_nothing_half_written(photos: Path, tmp_path: Path) -> None:
-    """A file may be no larger than the limit: writing fails as on a full disk."""
+    """No file may be larger than the limit: writing fails as on a full disk."""
     a_folder(photos, lambda number: (24, 24))
 
     def small_files() -> None:
@@ -339,7 +339,7 @@ LIMIT_BYTES, COUNT = 500 * 2**20, 5000  # of 224 x 224 x 3 bytes: 718 MiB
 def test_a_set_larger_than_memory_is_stored_and_trained_on_where_it_stays_with_the_host(
     photos: Path, tmp_path: Path, forgetful: Path
 ) -> None:
-    """RLIMIT_DATA counts what a process has of its own, and no map of a file that it shares with the kernel's cache."""
+    """RLIMIT_DATA counts a process's private memory, and no map of a file that it shares with the kernel's cache."""
     labels = np.arange(COUNT) % 2
     with zipfile.ZipFile(f"{photos}.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file:
         for name, values in (("y_train", labels), ("y_test", labels[:20])):

@@ -1,4 +1,4 @@
-"""Model code of one framework, as it is, by the real command line: trained, measured, compared with nothing."""
+"""Model code of one framework, unchanged, by the real command line: trained, measured, compared with nothing."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def without_charts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def write(folder: Path, framework: str, source: str = "") -> str:
-    """What --model is given."""
+    """Write a model's code; return the argument of --model."""
     (folder / f"{framework}_net.py").write_text(source or MODELS[framework])
     return f"{framework}={folder / framework}_net.py:make_model"
 

@@ -1,4 +1,4 @@
-"""A network in a file of one's own, by the real command line."""
+"""A network in a custom file, by the real command line."""
 
 from __future__ import annotations
 

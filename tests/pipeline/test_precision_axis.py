@@ -1,5 +1,5 @@
-"""`--precision float32 bfloat16 tf32`, by the real command line: columns beside each other, each held against the
-referee in its own precision; or the reason why this processor has it not."""
+"""`--precision float32 bfloat16 tf32`, by the real command line: columns, each compared with the referee in the same
+precision; or the reason why this processor does not have it."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def run_precisions(flags: tuple[str, ...], folder: Path) -> Columns:
 
 @pytest.fixture(scope="module")
 def reduced(tmp_path_factory: pytest.TempPathFactory) -> Columns:
-    """On a processor that says it computes in bfloat16."""
+    """Columns of a processor that says it computes in bfloat16."""
     return run_precisions((*AVX2, *processor.COMPUTING["bfloat16"]), tmp_path_factory.mktemp("with"))
 
 
 @pytest.fixture(scope="module")
 def refused(tmp_path_factory: pytest.TempPathFactory) -> Columns:
-    """On one that does not."""
+    """Columns of a processor that does not."""
     return run_precisions(AVX2, tmp_path_factory.mktemp("without"))
 
 

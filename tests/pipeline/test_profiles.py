@@ -1,4 +1,4 @@
-"""`--profile default tuned`, by the real command line: the same numbers, in columns beside each other."""
+"""`--profile default tuned`, by the real command line: the same numbers, in adjacent columns."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_report_has_a_column_for_each_and_says_what_the_tuned_one_had_set(
     assert "| PyTorch @tuned" in page and "profile default and tuned (@tuned)" in page
     variables = columns["pytorch@tuned"]["machine"]["profile_variables"]
     assert variables and not columns["pytorch"]["machine"]["profile_variables"]
-    plain = page.replace("\\", "")  # Markdown's own of an underscore
+    plain = page.replace("\\", "")  # Markdown escapes an underscore
     assert all(f"{name}={value}" in plain for name, value in variables.items())
 
 

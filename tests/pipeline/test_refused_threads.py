@@ -1,4 +1,4 @@
-"""A library that is refused a thread raises SIGINT, as Ctrl-C does: what becomes of it, from worker to tables."""
+"""A library that is refused a thread raises SIGINT, as Ctrl-C does: the consequences, from worker to tables."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def one_process() -> Iterator[Path]:
 
 @pytest.mark.parametrize(("program", "code"), [(["runner", "--list"], 0), (["reports", "nowhere"], 2)])
 def test_our_own_programs_start_where_no_thread_is_to_be_had(one_process: Path, program: list[str], code: int) -> None:
-    """They ended with exit code 130: numpy's OpenBLAS wants a thread for each core."""
+    """They used to end with exit code 130: numpy's OpenBLAS wants a thread for each core."""
     enter = "import os, sys; open(sys.argv[1], 'w').write('0'); os.execv(sys.argv[2], sys.argv[2:])"
     environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
     done = subprocess.run(

@@ -59,7 +59,7 @@ def test_results_that_are_torn_or_gone_are_made_again_and_no_worker_is_started_f
 
 
 def dying(adapters: Path) -> Path:
-    """The referee under another name, whose probe is killed as long as the file that is returned is there."""
+    """Add the referee under another name, whose probe is killed as long as the returned file exists."""
     add_framework(adapters, "dying", label='"dying"')
     (flag := adapters / "dies").touch()
     (adapters / "dying" / "adapter.py").write_text(

@@ -1,4 +1,4 @@
-"""The main job from the command line to the pictures, with all three real frameworks; and what may befall it."""
+"""The main job from the command line to the pictures, with all three real frameworks; and interruptions of it."""
 
 from __future__ import annotations
 
@@ -115,7 +115,8 @@ def test_raw_samples_are_kept(quick_run: QuickRun) -> None:
 
 
 def test_frameworks_of_one_batch_size_follow_each_other(quick_run: QuickRun) -> None:
-    """Side by side, or a change of the machine's state becomes a difference between frameworks."""
+    """They run one after the other; otherwise a change of the machine would look like a difference between
+    frameworks."""
     _, cells, _ = quick_run
     in_time = sorted(cells.values(), key=lambda result: result["started_at"])
     sizes = [result["spec"]["cell"]["batch_size"] for result in in_time]
@@ -195,7 +196,7 @@ def start_runner(*arguments: object, project: Path = ROOT) -> subprocess.Popen[s
 def worker_of(
     runner: subprocess.Popen[str], framework: str, after: Event = Event.BUILT, within_s: float = 60
 ) -> psutil.Process:
-    """The runner's measured worker for this framework, not the gate's, once it has passed an event."""
+    """Return the runner's measured worker for this framework, not the gate's, once it has passed an event."""
     until = time.monotonic() + within_s
     while time.monotonic() < until:
         for process in psutil.Process(runner.pid).children():
@@ -271,7 +272,7 @@ def test_no_worker_outlives_its_time_limit(tmp_path: Path, lean: Path) -> None:
 
 
 def test_results_folder_is_not_taken_for_one_of_the_checkout(tmp_path: Path) -> None:
-    """A relative folder belongs to where the person stands; brackets and letters beyond ASCII are only a name."""
+    """A relative folder belongs to the person's working folder; brackets and letters beyond ASCII are only a name."""
     name = "r\N{LATIN SMALL LETTER E WITH ACUTE}sultats [b]x[/i]"
     done = run_runner(*NUMPY, "--epochs", 1, "--results", name, cwd=tmp_path, PYTHONIOENCODING="ascii")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -296,14 +297,14 @@ def test_all_keeps_the_referee_named_beside_it(tmp_path: Path) -> None:
 
 
 def busy_neighbour() -> subprocess.Popen[bytes]:
-    """A process that takes what it can of the core that a worker with one thread gets."""
+    """Start a process that takes what it can of the core that a worker with one thread gets."""
     core = min(os.sched_getaffinity(0))
     code = f"import os\nos.sched_setaffinity(0, [{core}])\nwhile True: pass"
     return subprocess.Popen([sys.executable, "-c", code])
 
 
 def test_a_contended_trial_is_run_again_at_once_and_the_first_attempt_is_kept(tmp_path: Path, lean: Path) -> None:
-    """The neighbour goes when the first attempt has been told contended."""
+    """The neighbour goes when the first attempt has been reported as contended."""
     neighbour = busy_neighbour()
     try:
         asked = (*NUMPY, "--epochs", 1, "--threads", 1, "--window", 1, "--retry", "contended", "--results", tmp_path)
@@ -361,7 +362,7 @@ def test_two_runs_do_not_write_into_one_results_folder(tmp_path: Path) -> None:
 
 
 def test_terminal_shows_the_time_left(tmp_path: Path, lean: Path) -> None:
-    """On a real pseudo-terminal: the live line says how long it will take, and rows stand above it."""
+    """On a real pseudo-terminal the live line says how long it will take, and rows are shown above it."""
     primary, secondary = pty.openpty()
     command = [sys.executable, "-m", "runner", *map(str, (*NUMPY, "--epochs", 1, "--results", tmp_path))]
     with subprocess.Popen(

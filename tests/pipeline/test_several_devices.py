@@ -25,7 +25,7 @@ ENDLESS = ("--window", 100)
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the project for which no neighbour takes too much: what is asked is not the speed."""
+    """A copy of the project for which no neighbour takes too much: speed is not tested."""
     return copy_undisturbed(tmp_path_factory.mktemp("project"))
 
 
@@ -39,7 +39,7 @@ def copy_undisturbed(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def with_bfloat16(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same for a processor that computes in bfloat16: one that does not is refused for that, before its devices."""
+    """A copy for a processor that computes in bfloat16: one that does not is refused for that, before its devices."""
     project = copy_undisturbed(tmp_path_factory.mktemp("project"))
     with_cpu_flags(project, *processor.FLAGS)
     return project
@@ -57,7 +57,7 @@ def test_one_model_on_two_devices_is_held_equal_by_the_gate_and_stands_in_a_tabl
     assert {framework for framework, _ in cells} == set(REAL_FRAMEWORKS)
     for result in cells.values():
         assert result["status"] == "ok", result["reason"]
-        assert [epoch["steps"] for epoch in result["epochs"]] == [4, 4]  # of 64 images: 16 an update
+        assert [epoch["steps"] for epoch in result["epochs"]] == [4, 4]  # 64 images, 16 per update
         assert all(check["passed"] for check in result["checks"] if check["name"] in (CheckName.GATE, *LATE_NAMES))
         assert result["facts"]["devices"] == 2
         (meter,) = results.glob(f"trials/{framework_of(result)}-*/meter.json")
@@ -96,7 +96,7 @@ def framework_of(result: dict[str, Any]) -> str:
 
 
 def ranks_of(runner: psutil.Process, count: int, within_s: float) -> list[psutil.Process]:
-    """Of the worker that is measured, once there are so many."""
+    """List the ranks of the worker that is measured, once there are `count`."""
     until = time.monotonic() + within_s
     while time.monotonic() < until:
         every = runner.children(recursive=True)

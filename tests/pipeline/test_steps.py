@@ -29,7 +29,7 @@ WORDS = (*NUMPY, "--workload", "tiny", "--dataset", "digits-64", "--window", 0.1
 
 
 def step_trials(results: Path, *words: object) -> StepTrials:
-    """As a command makes them, in a results folder."""
+    """Make the trials of steps as a command does, in a results folder."""
     options = parser.run_parser().parse_args([str(word) for word in (*WORDS, *words, "--results", results)])
     request = own_data.prepared(cli.request(options, PROJECT), Console())
     request = bounded(request, *limit_of(request))
@@ -38,7 +38,7 @@ def step_trials(results: Path, *words: object) -> StepTrials:
 
 
 def test_a_batch_larger_than_the_split_has_a_trial_without_an_accuracy(tmp_path: Path) -> None:
-    """64 images; 200 are trained on and evaluated at once."""
+    """There are 64 images; 200 are trained on and evaluated at once."""
     trials = step_trials(tmp_path, "--memory-limit", 900)
     result, folder = trials.run("numpy", 200, ANSWERS)
     assert result.status in (Status.OK, Status.CONTENDED), result.reason
@@ -59,7 +59,7 @@ def test_a_second_run_measures_nothing_that_is_finished_and_loses_no_attempt(tmp
     assert first[1] != second[1]
     interrupted = first[1].with_name(f"{first[0].spec.id}-3")
     shutil.copytree(first[1], interrupted)
-    for name in (RESULT_FILE, ATTEMPT_FILE):  # in the middle, or the result would be made of what is there
+    for name in (RESULT_FILE, ATTEMPT_FILE):  # in the middle, or the result would be made from the remaining files
         (interrupted / name).unlink()
     events = (interrupted / EVENTS_FILE).read_text().splitlines(keepends=True)
     (interrupted / EVENTS_FILE).write_text("".join(events[:4]))
@@ -80,9 +80,9 @@ def test_a_search_by_real_processes_is_exact(tmp_path: Path, limit_mib: int) -> 
     results = [json.loads((tmp_path / name / RESULT_FILE).read_text()) for name in (*answer.fits, *answer.fails)]
     ends = {(each["spec"]["cell"]["batch_size"], each["status"] == Status.OUT_OF_MEMORY) for each in results}
     assert (answer.batch_size, False) in ends and (answer.batch_size, True) not in ends
-    if answer.reason is None:  # else a size fits only sometimes, as the allocator has it
+    if answer.reason is None:  # else a size fits only sometimes, as the allocator decides
         assert len(answer.fails) == 2 and (answer.batch_size + 1, True) in ends
-    # How good the first guess is, the processor and its libraries decide: 24 were seen on Zen 3, fewer elsewhere.
+    # The processor and its libraries decide how good the first guess is: 24 were seen on Zen 3, fewer elsewhere.
     assert len(answer.tried) <= 30 and not any(each.fit is Fit.UNKNOWN for each in answer.tried)
     same = largest_of(step_trials(tmp_path, "--memory-limit", limit_mib), "numpy", bound, look_around=False)
     assert same == answer, "nothing is measured again"

@@ -1,4 +1,4 @@
-"""A disk that is full, a results folder that goes: the real run ends with one line, and says what is so."""
+"""A disk that is full, a results folder that goes: the real run ends with one line that says what happened."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NUMPY = (*TINY, "--framework", "numpy", "--device", "cpu", "--isolation", "here"
 
 
 def test_a_disk_without_room_for_the_next_trial_ends_the_run_before_it(tmp_path: Path) -> None:
-    """A small disk of its own, on which the inputs find room."""
+    """On a separate small disk there is space for the inputs."""
     look = f'find "{tmp_path}" -name result.json'
     inside = f'mount -t tmpfs -o size=8m none "{tmp_path}" && shift && "$@"; code=$?; {look}; exit $code'
     asked = ("--batch-size", "512", "--epochs", "1", "--results", str(tmp_path))

@@ -1,4 +1,4 @@
-"""--until-stable from the command line: where repeats stop, what is said, and that a second run goes on from there."""
+"""--until-stable from the command line: the end of repeats, the messages, and a second run that goes on from there."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ COMMAND = (
 
 
 def repeats(results: Path) -> dict[int, str]:
-    """{repeat: checksum of its initial weights}"""
+    """{repeat: checksum of its initial weights}."""
     specs = [json.loads(path.read_text())["spec"] for path in results.glob("trials/*/result.json")]
     return {spec["draw"]["repeat"]: spec["inputs"]["weights"]["sha256"] for spec in specs}
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> tuple[Path, Callable[[float], None]]:
-    """A copy that never takes a cell for stable, until it is told how wide an interval may be; no cell of it drifts."""
+    """A copy that never finds a cell stable, until the returned function sets how wide an interval may be. No cell
+    drifts."""
     project = copy_project(tmp_path / "project")
     module = project / "runner" / "command" / "stable.py"
     original = module.read_text()

@@ -1,4 +1,4 @@
-"""The gate from the command line to the tables: frameworks with a mistake in them beside one without."""
+"""The gate from the command line to the tables: frameworks with a mistake in them together with one without."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def gated(adapters: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pat
 
 
 def results_of(folder: Path) -> dict[str, TrialResult]:
-    """{framework: its result}"""
+    """{framework: its result}."""
     stored = [TrialResult.from_json(json.loads(path.read_text())) for path in folder.glob("trials/*/result.json")]
     return {result.spec.cell.framework: result for result in stored}
 
@@ -170,7 +170,7 @@ def test_the_named_folder_has_what_became_of_each_probe_and_each_was_tried_once(
 
 
 def test_two_commands_into_one_folder_are_told_what_one_command_is(tmp_path: Path) -> None:
-    """Without the referee: one against one, both are in doubt, the one that was finished too."""
+    """There is no referee: one against one, both are in doubt, the one that was finished too."""
     project = copy_project(tmp_path / "project")
     without_reports(project)
     add_mistaken(project / "adapters", *DOUBLED)
@@ -180,7 +180,7 @@ def test_two_commands_into_one_folder_are_told_what_one_command_is(tmp_path: Pat
     gate.write_text(text)
 
     def run(results: Path, *frameworks: str) -> tuple[int, dict[str, tuple[Status, str | None, Check]]]:
-        """(exit code, {framework: what the gate says of its result})"""
+        """(exit code, {framework: what the gate says of its result})."""
         done = run_in(project, "--framework", *frameworks, *CONDITIONS, "--results", results)
         found = results_of(results)
         return done.returncode, {name: (one.status, one.reason, one.checks[-1]) for name, one in found.items()}

@@ -121,13 +121,13 @@ def test_the_same_question_again_measures_nothing_that_is_finished(answered: tup
     assert again.returncode == 0, again.stdout + again.stderr
     after = {path: json.loads(path.read_text()) for path in results.glob("*/*/result.json")}
     assert all(after[path]["started_at"] == result["started_at"] for path, result in before.items())
-    # What neighbours disturbed does not count as finished, and what it would have said decides what is tried next.
+    # Disturbed trials do not count as finished, and their results would decide what is tried next.
     disturbed = any(result["status"] == "contended" for result in before.values())
     assert disturbed or after.keys() == before.keys()
 
 
 def test_an_adapter_that_trains_nothing_is_judged_by_an_ordinary_trial_and_not_recommended(tmp_path: Path) -> None:
-    """Its search is made up here: trials of steps alone are judged by nobody, so it would find what it likes."""
+    """Its search is made up here: nobody judges trials of steps alone, so it would find what it likes."""
     adapters, results = tmp_path / "adapters", tmp_path / "results"
     add_framework(adapters, "idle", label='"idle"')
     (adapters / "idle" / "adapter.py").write_text(

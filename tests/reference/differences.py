@@ -1,4 +1,4 @@
-"""What the referee's tests share: finite differences, and a network with a layer of every kind."""
+"""Shared by the referee's tests: finite differences, and a network with a layer of every kind."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ EVERYTHING = Workload(
         MaxPool2D("max", 2),  # (4, 3)
         BLOCK,
         DepthwiseConv2D("wide", (1, 2)),  # (4, 2)
-        HardSwish("wide_swish"),  # or BatchNorm would take the bias away, and its gradient
+        HardSwish("wide_swish"),  # or BatchNorm would remove the bias, and its gradient
         AveragePool2D("average", 2),  # (2, 1)
         Resize("resize", 3, 2),
         Flatten("flatten"),

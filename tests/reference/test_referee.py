@@ -1,4 +1,4 @@
-"""The numpy referee as a whole: its losses, and what it promises as an adapter."""
+"""The numpy referee as a whole: its losses, and its promises as an adapter."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_precision_float64_computes_in_float64_and_no_other_does() -> None:
 
 @pytest.mark.parametrize(("precision", "digits"), [("bfloat16", 8), ("float16", 11), ("tf32", 11)])
 def test_a_precision_rounds_each_number_to_its_digits_and_halfway_to_the_even_one(precision: str, digits: int) -> None:
-    rounded, last = rounding_to(precision), 2.0 ** (1 - digits)  # what the last digit of a number from 1 to 2 is
+    rounded, last = rounding_to(precision), 2.0 ** (1 - digits)  # the value of the last digit of a number from 1 to 2
     numbers = np.array([1, 1 + last / 2, 1 + last * 0.51, 1 + last * 1.5, -3 - last, 2 - last / 4, 0], np.float32)
     expected = np.array([1, 1, 1 + last, 1 + 2 * last, -3, 2, 0], np.float32)
     assert np.array_equal(rounded(numbers), expected)
@@ -159,7 +159,7 @@ def test_float32_is_the_rounding_of_float64() -> None:
     assert single.loss == pytest.approx(double.loss, rel=1e-5)
     for key, gradient in double.gradients.items():
         assert np.linalg.norm(single.gradients[key] - gradient) <= 1e-4 * np.linalg.norm(gradient), key
-    # Not to the last digit: it is a precision of its own.
+    # Not to the last digit: it is a separate precision.
     assert any(not np.array_equal(single.outputs[name], output) for name, output in double.outputs.items())
 
 
@@ -227,7 +227,8 @@ NORMED = Workload("normed", "", (2,), (BatchNorm("n", momentum=0.75, epsilon=1.0
 
 
 def normed(steps: int) -> Adapter:
-    """After that many steps over two batches of feature means (4, 10), (6, 1) and biased variances (4, 0), (1, 1)."""
+    """Return a referee after that many steps over two batches of feature means (4, 10), (6, 1) and biased variances (4,
+    0), (1, 1)."""
     adapter = Adapter("float64")
     adapter.load(np.array([[4, 20], [12, 20], [10, 0], [14, 4]], np.uint8), np.array([0, 1, 0, 1], np.int32))
     adapter.build(NORMED, OptimizerSpec("sgd"), draw(NORMED, 1), seed=0)

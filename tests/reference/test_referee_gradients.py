@@ -1,4 +1,4 @@
-"""The numpy referee's gradients against finite differences: each layer alone, and whole networks."""
+"""The numpy referee's gradients compared with finite differences: each layer alone, and whole networks."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_a_bias_before_a_batch_norm_has_no_gradient_in_training() -> None:
 
 @pytest.mark.parametrize("heads", [1, 2, 6])
 def test_attentions_gradients_are_its_finite_differences_and_its_keys_bias_has_none(heads: int) -> None:
-    """What a key's bias adds to a query's scores is the same for all keys: the softmax takes no notice."""
+    """A key's bias adds the same to a query's scores for all keys: the softmax does not change."""
     generator = np.random.Generator(np.random.PCG64(13))
     layer, x = MultiHeadAttention("a", heads), generator.normal(size=(3, 5, 6))
     trained = {f"a/{role}": generator.normal(size=size) for role, size in layer.parameter_shapes((5, 6)).items()}

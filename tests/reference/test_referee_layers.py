@@ -1,4 +1,4 @@
-"""Each layer of the numpy referee against hand-computed cases."""
+"""Each layer of the numpy referee compared with hand-computed cases."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def forward(layer: Layer, x: Array, training: bool = True, **roles: Any) -> Arra
 
 
 def kinds(layer: type[Layer]) -> Iterator[type[Layer]]:
-    """Those that can stand in a workload."""
+    """Yield the kinds of layers that a workload may have."""
     for kind in layer.__subclasses__():
         yield from kinds(kind)
     if not layer.__subclasses__():
@@ -150,7 +150,7 @@ def test_average_pooling_takes_each_windows_mean_and_drops_the_remainder() -> No
 
 
 def test_groups_of_channels_make_groups_of_filters() -> None:
-    x = np.array([1, 2, 10, 20]).reshape(1, 1, 1, 4)  # two channels a group
+    x = np.array([1, 2, 10, 20]).reshape(1, 1, 1, 4)  # two channels per group
     kernel = np.array([[10, 30, 50, 70], [1, 2, 3, 4]]).reshape(1, 1, 2, 4)
     y = forward(Conv2D("c", 4, (1, 1), bias=False, groups=2), x, kernel=kernel)
     assert y.reshape(1, 4).tolist() == [[12, 34, 560, 780]]
@@ -182,7 +182,7 @@ def test_a_pools_margins_are_no_pixels() -> None:
     assert y[0, ..., 0].tolist() == [[-1, -3], [-5, -7]]
     assert backward(np.ones((1, 2, 2, 1)))[0, ..., 0].tolist() == [[1, 0, 1, 0], [1, 0, 1, 0], [0, 0, 0, 0]]
     (y, backward), _ = applied(AveragePool2D("p", 3, 2, "same"), x)
-    assert y[0, ..., 0].tolist() == [[-4, -5.5], [-8, -9.5]]  # of six and of four pixels
+    assert y[0, ..., 0].tolist() == [[-4, -5.5], [-8, -9.5]]  # means of six and of four pixels
     dx = backward(np.array([[6.0, 4], [60, 40]]).reshape(1, 2, 2, 1))
     assert dx[0, ..., 0].tolist() == [[1, 1, 2, 1], [11, 11, 22, 11], [10, 10, 20, 10]]
 

@@ -1,4 +1,4 @@
-"""The numpy referee's updates against the closed forms of the numeric contract."""
+"""The numpy referee's updates compared with the closed forms of the numeric contract."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_the_closed_forms_first_update_by_hand() -> None:
 
 @pytest.mark.parametrize("name", ["sgd", "momentum", "nesterov"])
 def test_weight_decay_is_a_gradient_of_its_own_and_each_step_has_its_rate(name: OptimizerName) -> None:
-    """By numbers: with d = 0.5 and m = 0.5, from weights w the gradient is g + w / 2."""
+    """Example in numbers: with d = 0.5 and m = 0.5, from weights w the gradient is g + w / 2."""
     spec = OptimizerSpec(name, 0.25, momentum=0.5, weight_decay=0.5)
     adapter, _, _ = trained(spec, np.float64, steps=0)
     order, rates = np.array([[0, 1], [0, 1], [0, 1]], np.int32), np.array([0.25, 0.5, 0.125], np.float32)

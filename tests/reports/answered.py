@@ -43,7 +43,7 @@ def speed(batch_size: int, most: float) -> float:
 
 
 def fastest(batch_size: int, most: float) -> Best:
-    """With intervals of 2 %."""
+    """A fastest batch size, whose points have intervals of 2 %."""
     points = tuple(
         Point(size, speed(size, most), 0.98 * speed(size, most), 1.02 * speed(size, most), 5) for size in SIZES
     )
@@ -55,7 +55,7 @@ def fastest(batch_size: int, most: float) -> Best:
 
 
 def largest(batch_size: int) -> Largest:
-    """Both proofs."""
+    """A largest batch size with both proofs."""
     tried = tuple(
         Tried(size, fit, f"steps/a-b{size:05d}-{attempt}", 2**30)
         for attempt in (1, 2)
@@ -66,7 +66,7 @@ def largest(batch_size: int) -> Largest:
 
 
 def noise(scale: float) -> Noise:
-    """At one point, with 20 % beside."""
+    """A noise scale measured at one point, with an interval of 20 % on either side."""
     point = NoisePoint(0.0, 1.0, scale, scale, 0.8 * scale, 1.2 * scale, None, 20, 32, 640)
     return Noise((point,), scale, 0.8 * scale, 1.2 * scale)
 
@@ -77,7 +77,7 @@ def judged(framework: str, size: int, status: Status = Status.OK, reason: str | 
 
 
 def answers(framework: str, size: int, most: float, scale: float = 900) -> Answers:
-    """Of a framework whose fastest size and speed these are; its ordinary trial passed."""
+    """Answers of a framework with this fastest size and speed; its ordinary trial passed."""
     memory = tuple(Point(each, 2e8 + 8e5 * each, None, None, 1) for each in SIZES)
     energy = Best(None, "no energy counter: /sys/class/powercap is not there")
     trials = judged(framework, size)
@@ -85,7 +85,7 @@ def answers(framework: str, size: int, most: float, scale: float = 900) -> Answe
 
 
 def stored(results: Path, *frameworks: Answers) -> Path:
-    """The results folder with the file of these answers."""
+    """Store these answers; return the results folder."""
     results.mkdir(parents=True, exist_ok=True)
     write_json(results / ANSWERS_FILE, asdict(BatchAnswers(SCHEMA_VERSION, CONDITIONS, 64, frameworks)))
     return results

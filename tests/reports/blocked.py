@@ -30,10 +30,9 @@ def simulated(
     process_spread: float = 0.003,
     drift: float = 0.0,
 ) -> list[Block]:
-    """Of one process. `effects`: logarithm of how many times as fast a size is; a process has that otherwise by
-    `process_spread`. `drift`: logarithm by which all becomes slower from the first block to the last. One block in
-    thirty takes half as long again.
-    """
+    """Simulate the blocks of one process. `effects`: logarithm of how many times as fast a size is; a process varies
+    from it by `process_spread`. `drift`: logarithm by which everything slows down from the first block to the last. One
+    block in thirty takes half as long again."""
     blocks = []
     own = {size: effects.get(size, 0.0) + generator.normal(0, process_spread) for size in group}
     for phase in Phase:
@@ -41,13 +40,13 @@ def simulated(
             for place, size in enumerate(generator.permutation(group).tolist()):
                 late = (number + place / len(group)) / rounds
                 log = generator.normal(0, BLOCK_SPREAD) - own[size] + drift * late + 0.4 * (generator.random() < 1 / 30)
-                wall_s = IMAGE_S * (1 + 20 / size) * STEPS * size * float(np.exp(log))  # a step costs something, too
+                wall_s = IMAGE_S * (1 + 20 / size) * STEPS * size * float(np.exp(log))  # a step has a fixed cost
                 blocks.append(Block(phase, number, size, STEPS, wall_s, 1.0))
     return blocks
 
 
 def spec_of(framework: str, group: Sequence[int], process: int, **changes: object) -> TrialSpec:
-    """Of a process of the group."""
+    """The spec of one process of the group."""
     usual = {"framework": framework, "batch_size": max(group, key=lambda size: size & -size), "epochs": 0}
     spec = make_spec(**usual | {"dataset": "cifar10", "repeat": process} | changes)
     turns = InputFile(f"inputs/{framework}-{process}.npy", f"{process:064x}")
@@ -55,7 +54,7 @@ def spec_of(framework: str, group: Sequence[int], process: int, **changes: objec
 
 
 def store(results: Path, spec: TrialSpec, blocks: Sequence[Block], status: Status = Status.OK, **facts: object) -> Path:
-    """As the runner does; the folder."""
+    """Store a trial's result and blocks as the runner does; return the folder."""
     folder = results / "blocks" / spec.id
     folder.mkdir(parents=True)
     reason = None if status is Status.OK else "made up"
@@ -73,7 +72,7 @@ def study(
     processes: int = 6,
     **settings: float,
 ) -> Path:
-    """Stored processes of all of them; `results`."""
+    """Store processes of all groups and frameworks; return `results`."""
     generator = np.random.default_rng(7)
     for framework in frameworks:
         for group in groups:

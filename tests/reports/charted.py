@@ -18,9 +18,8 @@ MEMORY = {"tensorflow": 600.0, "pytorch": 500.0, "mxnet": 700.0}
 
 
 def published() -> tuple[Publication, ...]:
-    """The thesis with other figures: chart and table of TensorFlow's usage and of MXNet's memory contradict each other
-    at 1024 images; all other cells differ by what digitising a chart costs.
-    """
+    """The thesis with other figures. Chart and table of TensorFlow's usage and of MXNet's memory contradict each other
+    at 1024 images; all other cells differ by the error of digitising a chart."""
     usage = {(name, size): value for name, value in USAGE.items() for size in SIZES}
     memory = {(name, size): value for name, value in MEMORY.items() for size in SIZES}
     values = {
@@ -55,7 +54,7 @@ def labels(chart: Chart, kind: Kind) -> list[str]:
 
 
 def trained(result: TrialResult, *epochs: tuple[float | None, float | None, float]) -> TrialResult:
-    """With epochs of (training loss, test loss, test accuracy)."""
+    """Give a result epochs of (training loss, test loss, test accuracy)."""
     told = [Epoch(1.0, 45, 1437, train, 0.1, test, accuracy) for train, test, accuracy in epochs]
     return replace(result, epochs=told)
 
@@ -67,7 +66,7 @@ def line(
 
 
 def chart(*panels: Sequence[Series], titles: Sequence[str] = (), **more: Any) -> Chart:
-    """One panel for each sequence of series."""
+    """A chart with one panel for each sequence of series."""
     told: dict[str, Any] = {
         "name": "a-chart",
         "title": "Training speed, images/s",

@@ -1,8 +1,8 @@
-"""The tables of docs/evidence/batch-size.md: how often the answers to "which batch size?" err.
+"""Make the tables of docs/evidence/batch-size.md: how often the answers to "which batch size?" err.
 
     python tests/reports/simulate_batch_size.py [--runs 200] [--seed 1] [--write docs/evidence/batch-size.md]
 
-Made-up trials with a known truth through the functions of the command. Some five minutes of one core.
+Made-up trials with a known truth go through the functions of the command. It takes some five minutes of one core.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ CURVES: dict[str, Curve] = {
 
 @dataclass(frozen=True)
 class Trouble:
-    """What a machine does beside its noise: outliers are slower by 10 to 30 %; all slows down by `drift` a trial."""
+    """Disturbances of a machine other than noise: outliers are slower by 10 to 30 %; everything slows down by `drift`
+    per trial."""
 
     name: str
     small_times: float = 1.0  # the noise of batch sizes up to 64
@@ -71,10 +72,9 @@ TROUBLES = (
 
 @dataclass(frozen=True)
 class BestRates:
-    """Percent of the searches, and numbers of trials. `stated`: without a doubt in the reason; `wrong`: stated, and
-    slower than the tolerance allows, or larger than it need be; `false_worse`: any size within the tolerance is called
-    worse; `right`: the answer is the right one, stated or not.
-    """
+    """Percent of the searches, and numbers of trials. `stated`: without a doubt in the reason. `wrong`: stated, and
+    slower than the tolerance allows, or larger than needed. `false_worse`: any size within the tolerance is called
+    worse. `right`: the answer is the correct one, stated or not."""
 
     stated: float
     wrong: float
@@ -122,7 +122,7 @@ class ClaimRates:
 
 
 def claim_rates(speed_up: float, loss: float, repeats: int, noise: float, runs: int, seed: int) -> ClaimRates:
-    """Epochs' times spread by `noise`, the change of accuracy from repeat to repeat by one point."""
+    """Simulate claims. Times of epochs spread by `noise`, the change of accuracy from repeat to repeat by one point."""
     drawn = np.random.default_rng((seed, repeats, round(100 * speed_up), round(1000 * loss), round(1e4 * noise)))
     specs = {size: [make_spec(batch_size=size, repeat=r, seed=r) for r in range(repeats)] for size in (64, 512)}
     verdicts = []
@@ -141,9 +141,8 @@ def claim_rates(speed_up: float, loss: float, repeats: int, noise: float, runs: 
 
 
 def target_rates(lead: float, repeats: int, noise: float, runs: int, seed: int) -> tuple[float, float]:
-    """Percent of the answers that state a wrong batch size as soonest, and the right one: five sizes, one of them
-    sooner by that share, none where it is 0. What a repeat's sizes share is as large as the noise.
-    """
+    """Percent of the answers that state a wrong batch size as soonest, and the correct one. One of five sizes is sooner
+    by that share, none where it is 0. The part shared by a repeat's sizes is as large as the noise."""
     drawn = np.random.default_rng((seed, repeats, round(1000 * noise), round(100 * lead)))
     wrong = right = 0
     for _ in range(runs):

@@ -1,8 +1,8 @@
-"""How often `python -m reports compare --fail-on-regression 5%` errs, and what it finds: repeats are made up.
+"""Simulate how often `python -m reports compare --fail-on-regression 5%` errs, and what it finds.
 
-The draws go through the functions that the command uses: `estimates.of_runs`, `of_ratio` and `of_points`,
-`cell_tests.tested`, `gate.rule`. A value is that of one run, unless `Replicate` says otherwise.
-By hand: `python tests/reports/simulate_verdicts.py`.
+Repeats are made up. The draws go through the functions that the command uses: `estimates.of_runs`, `of_ratio` and
+`of_points`, `cell_tests.tested`, `gate.rule`. A value is that of one run, unless `Replicate` says otherwise. By hand:
+`python tests/reports/simulate_verdicts.py`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ MEMORY_SPREAD, ACCURACY_SPREAD_POINTS, TEST_IMAGES = 0.01, 1.0, 360
 
 @dataclass(frozen=True)
 class Truth:
-    """`speed_loss` and `memory_change` by place, as shares of A; `noise` multiplies the spread of a batch size, and
-    `noise_b` that of side B. `drift`: how far whole runs lie apart, the standard deviation of a run's logarithm."""
+    """The true difference between two sides. `speed_loss` and `memory_change` per cell are shares of A. `noise`
+    multiplies the spread of a batch size, `noise_b` that of side B. `drift`: how far whole runs lie apart, the standard
+    deviation of a run's logarithm."""
 
     name: str
     speed_loss: Mapping[tuple[str, int], float] = field(default_factory=dict)
@@ -69,9 +70,9 @@ UNLIKE = (
 def draw(
     truth: Truth, repeats: int, spread: float, drawn: np.random.Generator, replicate: Replicate = Replicate.RUNS
 ) -> Draws:
-    """Speed, memory and accuracy of every framework and batch size, on both sides.
+    """Draw speed, memory and accuracy of every framework and batch size, on both sides.
 
-    The drift is that of each run, of one run the same in all repeats, and of pairs in turn the same in both sides.
+    Each run has a drift. It is the same in all repeats of one run, and the same on both sides for pairs in turn.
     """
     made: Draws = {}
     drift_a, drift_b = drawn.normal(0, truth.drift, (2, 1 if replicate is Replicate.ONE_RUN else repeats))
@@ -86,13 +87,13 @@ def draw(
         a = (500 * np.exp(drawn.normal(0, MEMORY_SPREAD, repeats))).tolist()
         b = (500 * (1 + truth.memory_change) * np.exp(drawn.normal(0, MEMORY_SPREAD, repeats))).tolist()
         made[framework, size, MEMORY] = a, b
-        base = drawn.normal(90, 2, repeats)  # what a seed does to both sides
+        base = drawn.normal(90, 2, repeats)  # the seed's effect on both sides
         made[framework, size, ACCURACY] = accuracies(base, drawn), accuracies(base, drawn)
     return made
 
 
 def cell(place: tuple[str, int, Quantity], a: list[float], b: list[float], replicate: Replicate) -> CellTest:
-    """Compared as the command compares several runs, two columns of one run in turn (REPEATS), or one run."""
+    """Compare a cell as the command does: several runs, two columns of one run in turn (REPEATS), or one run."""
     framework, size, quantity = place
     if quantity is ACCURACY:
         spread = estimates.of_points(a, b, True, accuracy_step("digits"))
@@ -110,7 +111,7 @@ def judged(draws: Draws, replicate: Replicate = Replicate.RUNS) -> list[AnyTest]
 
 
 def accuracies(base: NDArray[np.float64], drawn: np.random.Generator) -> list[float]:
-    """Percent of TEST_IMAGES; two such sides differ by ACCURACY_SPREAD_POINTS."""
+    """Accuracies in percent of TEST_IMAGES; two such sides differ by ACCURACY_SPREAD_POINTS."""
     step = 100 / TEST_IMAGES
     noisy = base + drawn.normal(0, ACCURACY_SPREAD_POINTS / math.sqrt(2), base.shape)
     percents: list[float] = (step * np.round(noisy / step)).tolist()
@@ -119,8 +120,8 @@ def accuracies(base: NDArray[np.float64], drawn: np.random.Generator) -> list[fl
 
 @dataclass(frozen=True)
 class Rates:
-    """Of the runs, percent: each exit code, exit 0 with --every-cell (of a truth without a loss; else 0), and a speed
-    called worse that is not."""
+    """Percent of the runs with each exit code, with exit 0 under --every-cell (for a truth without a loss; else 0), and
+    with a speed that is falsely called worse."""
 
     passed: float
     regression: float
@@ -151,7 +152,7 @@ def rates(
 
 
 def falsely_worse(tests: Sequence[AnyTest], truth: Truth) -> bool:
-    """Whether a speed that did not change is called worse, in a cell or in a mean."""
+    """True if a speed that did not change is called worse, in a cell or in a mean."""
     changed = {framework for framework, _ in truth.speed_loss}
 
     def is_changed(test: AnyTest) -> bool:
@@ -164,8 +165,8 @@ def falsely_worse(tests: Sequence[AnyTest], truth: Truth) -> bool:
 
 
 def smallest_losses(repeats: int, spread: float, runs: int, seed: int) -> tuple[float, float]:
-    """The smallest loss of speed that is said to be found in 80 % of comparisons, percent, mean over the runs: in a
-    framework's mean over its batch sizes, and in a single cell."""
+    """The smallest loss of speed that is said to be found in 80 % of comparisons, in percent, as a mean over the runs.
+    Returns that of a framework's mean over its batch sizes, and that of a single cell."""
     drawn = np.random.default_rng((seed, repeats, round(1000 * spread)))
     of_means: list[float] = []
     of_cells: list[float] = []
@@ -177,7 +178,7 @@ def smallest_losses(repeats: int, spread: float, runs: int, seed: int) -> tuple[
 
 
 def found_percent(loss: float, repeats: int, spread: float, runs: int, seed: int) -> float:
-    """How often a loss of speed in the cell of PyTorch at 64 alone is called worse."""
+    """How often, in percent, a loss of speed in the cell of PyTorch at 64 alone is called worse."""
     truth = Truth("one cell", {("pytorch", 64): loss})
     drawn = np.random.default_rng((seed, repeats, round(1000 * spread)))
     detected = 0

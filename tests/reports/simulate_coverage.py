@@ -1,4 +1,4 @@
-"""How often the 95 % interval of a cell's mean holds the true mean, where noise is even and where it is skewed."""
+"""Simulate how often the 95 % interval of a cell's mean holds the true mean, with even and with skewed noise."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workloads.records.intervals import mean_interval
 
 
 class Noise(NamedTuple):
-    """`deviation` is that of the logarithm where values are skewed to the right, else part of the mean."""
+    """Noise. `deviation` is that of the logarithm where values are skewed to the right, else a share of the mean."""
 
     name: str
     deviation: float
@@ -28,7 +28,7 @@ NOISES = (
 
 
 def coverage_percent(noise: Noise, repeats: int, cells: int, seed: int) -> float:
-    """Percent of so many cells."""
+    """Percent of so many cells whose interval holds the true mean."""
     generator = np.random.Generator(np.random.PCG64([seed, repeats]))
     drawn = generator.normal(0.0, noise.deviation, (cells, repeats))
     values, mean = (np.exp(drawn), math.exp(noise.deviation**2 / 2)) if noise.is_skewed else (1 + drawn, 1.0)

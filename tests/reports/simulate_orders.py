@@ -1,4 +1,4 @@
-"""How often parity, an order and a stable cell are stated in error: made-up repeats, real verdicts.
+"""Simulate how often parity, an order and a stable cell are stated in error: made-up repeats, real verdicts.
 
 By hand: `python tests/reports/simulate_verdicts.py`.
 """
@@ -27,13 +27,13 @@ from workloads.records.job import Draw, TrialSpec
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
-LAST = tuple(VERSIONS)[-1]  # the framework that is apart where any is
+LAST = tuple(VERSIONS)[-1]  # the framework that differs where any does
 
 
 @dataclass(frozen=True)
 class Parity:
-    """Percent: of the reports, those that call any pair not comparable that does not differ; of the pairs that differ
-    and of those that do not, how many are called so; of all pairs, how many agree."""
+    """Percent of the reports that call any pair not comparable that does not differ. Percent of the pairs that differ,
+    and of those that do not, that are called so. Percent of all pairs that agree."""
 
     false_reports: float
     false_pairs: float
@@ -42,7 +42,7 @@ class Parity:
 
 
 def parity_rates(points_apart: float, repeats: int, runs: int, seed: int) -> Parity:
-    """Reports of three frameworks at nine batch sizes; one of them so many points below the others."""
+    """Simulate reports of three frameworks at nine batch sizes; one of them is so many points below the others."""
     drawn = np.random.default_rng((seed, repeats, round(10 * points_apart)))
     frameworks, step = tuple(VERSIONS), accuracy_step("digits")
     assert step == 100 / TEST_IMAGES
@@ -70,8 +70,8 @@ def parity_rates(points_apart: float, repeats: int, runs: int, seed: int) -> Par
 
 @dataclass(frozen=True)
 class Orders:
-    """Percent: of the reports, those that name a wrong framework as the fastest at any batch size, as a statement or as
-    that of this run; of the batch sizes, those at which the right one is named, in either way."""
+    """Percent of the reports that name a wrong framework as the fastest at any batch size, as a statement or as that of
+    this run. Percent of the batch sizes at which the correct one is named, in either way."""
 
     wrong_stated: float
     wrong_seen: float
@@ -79,7 +79,7 @@ class Orders:
 
 
 def order_rates(lead: float, repeats: int, noise: float, runs: int, seed: int, known: int = 0) -> Orders:
-    """Reports of three frameworks at nine batch sizes; one of them faster by that share, none where it is 0.
+    """Simulate reports of three frameworks at nine batch sizes; one is faster by that share, none where it is 0.
 
     `known` further cells with three repeats each give the spread that single repeats are compared with.
     """
@@ -103,15 +103,15 @@ def order_rates(lead: float, repeats: int, noise: float, runs: int, seed: int, k
 
 
 def _cell(mean: float, noise: float, repeats: int, drawn: np.random.Generator) -> dict[str, float]:
-    """The numbers of a cell that an order needs."""
+    """Numbers of a cell that an order needs."""
     interval = spread((mean * np.exp(drawn.normal(0, noise, repeats))).tolist())
     return {"n": interval.n, "mean": interval.mean, "high": interval.high, "cv_percent": interval.cv_percent}
 
 
 @dataclass(frozen=True)
 class Stable:
-    """Percent of cells that end as stable; of these, percent whose interval holds the true mean, NaN where fewer than
-    FEWEST_STABLE are; and how many they are."""
+    """Percent of cells that end as stable. Percent of these whose interval holds the true mean, NaN if fewer than
+    FEWEST_STABLE are stable. Number of stable cells."""
 
     stable: float
     covered: float
@@ -123,18 +123,18 @@ FEWEST_STABLE = 20
 
 @dataclass(frozen=True)
 class Shared:
-    """What the cells of a run share."""
+    """Conditions that the cells of a run share."""
 
     cells: int = 1
-    correlation: float = 0.0  # of what the machine adds to a trial and to the next one, whichever cell it is of
-    before: bool = False  # as the runner did it without rounds and tests for drift
+    correlation: float = 0.0  # between the machine's effects on a trial and on the next one, whatever their cells
+    before: bool = False  # True: as the runner did it without rounds and tests for drift
 
 
 ALONE = Shared()
 
 
 def stable_rates(noise: float, limit: int, runs: int, seed: int, shared: Shared = ALONE) -> Stable:
-    """Cells with a true mean of 1000 images/s, repeated by `stable.follow`."""
+    """Simulate cells with a true mean of 1000 images/s, repeated by `stable.follow`."""
     count, before = shared.cells, shared.before
     drawn = np.random.default_rng((seed, round(1000 * noise), limit, round(100 * shared.correlation), count))
     specs = [make_spec(framework="pytorch", batch_size=32 * (number + 1)) for number in range(count)]
@@ -156,7 +156,7 @@ def stable_rates(noise: float, limit: int, runs: int, seed: int, shared: Shared 
 
 
 class _Machine:
-    """One run's: what it adds to a trial depends on what it added to the trial before."""
+    """A machine in one run: its effect on a trial depends on its effect on the trial before."""
 
     def __init__(
         self, specs: Sequence[TrialSpec], noise: float, correlation: float, drawn: np.random.Generator
@@ -165,7 +165,7 @@ class _Machine:
         self.state, self.trials = float(drawn.normal()), 0
 
     def run(self, repeats: range, keys: Collection[stable.Key]) -> list[TrialResult]:
-        """One round, or several that are shuffled together."""
+        """Run one round, or several that are shuffled together."""
         cells = [(repeat, spec) for repeat in repeats for spec in self.specs]
         results = []
         for place in self.drawn.permutation(len(cells)):
@@ -180,7 +180,7 @@ class _Machine:
 
 
 class _Repeat:
-    """A spec of which the id and the draw alone are new: to make and hash a whole one takes longer than a run."""
+    """A spec with a new id and draw only: to make and hash a whole one takes longer than a run."""
 
     def __init__(self, spec: TrialSpec, repeat: int) -> None:
         self._spec, self.cell, self.draw = spec, spec.cell, Draw(repeat, 0)

@@ -1,8 +1,8 @@
-"""The tables of docs/evidence/verdicts.md: how often each verdict errs, and what it finds.
+"""Make the tables of docs/evidence/verdicts.md: how often each verdict errs, and what it finds.
 
     python tests/reports/simulate_verdicts.py [--runs 200] [--seed 1] [--write docs/evidence/verdicts.md]
 
-Prints the tables as Markdown, or puts each between its two marks in that page. Some ten minutes of one core.
+Prints the tables as Markdown, or puts each between its two marks in that page. Takes some ten minutes of one core.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def compare(runs: int, seed: int) -> str:
-    """Passed / regression / cannot be told, percent of the runs, at --fail-on-regression 5%."""
+    """Tabulate passed / regression / cannot be told, in percent of the runs, at --fail-on-regression 5%."""
     truths = simulate_compare.TRUTHS
     head = [
         "runs per side, spread",
@@ -54,7 +54,8 @@ def compare(runs: int, seed: int) -> str:
 
 
 def drift(runs: int, seed: int) -> str:
-    """Whole runs lie apart, and nothing changed, or one cell lost 15 %; spread 7 % within a run."""
+    """Tabulate the case that whole runs lie apart, and nothing changed, or one cell lost 15 %; spread 7 % within a
+    run."""
     kinds = (
         ("one run of {} repeats per side", Replicate.ONE_RUN, (3,)),
         ("{} runs per side", Replicate.RUNS, (3, 5)),
@@ -71,7 +72,7 @@ def drift(runs: int, seed: int) -> str:
 
 
 def smallest(runs: int, seed: int) -> str:
-    """In the mean / in one cell. What is said needs few runs to be known."""
+    """Tabulate the smallest loss in the mean / in one cell. A few runs are enough for it."""
     rows = []
     for repeats in (2, *REPEATS):
         rates = [
@@ -82,7 +83,7 @@ def smallest(runs: int, seed: int) -> str:
 
 
 def unlike(runs: int, seed: int) -> str:
-    """Where cells are not equally noisy, and nothing changed; spread 7 %."""
+    """Tabulate the case that cells are not equally noisy, and nothing changed; spread 7 %."""
     rows = []
     for truth in simulate_compare.UNLIKE:
         rates = [simulate_compare.rates(truth, repeats, 0.07, runs, seed) for repeats in (2, *REPEATS)]
@@ -116,7 +117,7 @@ def orders(runs: int, seed: int) -> str:
 
 
 def stable(runs: int, seed: int) -> str:
-    """Of independent repeats, without the tests for drift. More runs where few cells end as stable."""
+    """Tabulate independent repeats, without the tests for drift. It takes more runs where few cells end as stable."""
     rows = []
     for spread in STABLE_SPREADS_PERCENT:
         row = [f"{spread} %"]
@@ -131,7 +132,7 @@ def stable(runs: int, seed: int) -> str:
 
 
 def correlated(runs: int, seed: int) -> str:
-    """Before / now, at a limit of 10. As many cells in each row."""
+    """Tabulate before / now, at a limit of 10. Each row has the same number of cells."""
     rows = []
     for correlation in CORRELATIONS:
         for count in CELLS:
@@ -149,7 +150,7 @@ def correlated(runs: int, seed: int) -> str:
 
 
 def coverage(runs: int, seed: int) -> str:
-    """100 cells a run."""
+    """Tabulate coverage, with 100 cells per run."""
     rows = []
     for noise in simulate_coverage.NOISES:
         rates = [simulate_coverage.coverage_percent(noise, repeats, 100 * runs, seed) for repeats in REPEATS]

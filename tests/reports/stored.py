@@ -41,7 +41,7 @@ SPEC = make_spec(
 
 
 def measured(framework: str, batch_size: int, repeat: int = 0) -> dict[str, Figure]:
-    """A plausible shape, told apart by framework, and one unit more per repeat."""
+    """Plausible figures that differ by framework, with one unit more per repeat."""
     rank = ("tensorflow", "pytorch", "mxnet", "numpy").index(adapter_of(framework))
     step_s = 0.002 + 0.0002 * batch_size * (1 + 0.2 * rank)
     parts = memory_parts(batch_size, rank)
@@ -69,7 +69,7 @@ def measured(framework: str, batch_size: int, repeat: int = 0) -> dict[str, Figu
 
 
 def memory_parts(batch_size: int, rank: int = 0) -> dict[str, float]:
-    """Bytes: 1 MiB of parameters, activations and workspace by the image, more for a higher rank."""
+    """Bytes: 1 MiB of parameters, activations and workspace per image, more for a higher rank."""
     return {
         "parameters": 2.0**20,
         "statistics": 0.0,
@@ -83,7 +83,7 @@ def memory_parts(batch_size: int, rank: int = 0) -> dict[str, float]:
 
 
 def gpu_figures(batch_size: int, rank: int = 0, repeat: int = 0) -> dict[str, Figure]:
-    """What a GPU adds."""
+    """Figures that a GPU adds."""
     device = 600.0 + 150 * rank + batch_size + repeat
     return {
         "gpu_busy_percent": Figure(21.0 + 6 * batch_size.bit_length() - 5 * rank + repeat, "NVML", 29),
@@ -142,7 +142,7 @@ def on_gpu(result: TrialResult) -> TrialResult:
 
 
 def store(results: Path, *trials: TrialResult) -> Path:
-    """Write them as the runner does; returns `results`."""
+    """Write them as the runner does; return `results`."""
     for result in trials:
         folder = results / "trials" / result.spec.id
         folder.mkdir(parents=True)

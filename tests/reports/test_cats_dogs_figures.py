@@ -1,4 +1,4 @@
-"""What the published figures of cats and dogs come to by themselves, by the rule of claims: nothing is trained."""
+"""Claims on the published figures of cats and dogs alone: nothing is trained."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LARGER = "at equal updates, twice the batch size, augmented images gain nothing 
 
 
 def updates(images: int, batch_size: int) -> int:
-    """Of all epochs, each without its last, smaller batch."""
+    """Number of updates in all epochs, each without its last, smaller batch."""
     return images // batch_size * EPOCHS
 
 
@@ -31,7 +31,7 @@ def figures(metric: Metric) -> Points:
 
 
 def outcome(claim: Claim, more: float = 0.0) -> Outcome:
-    """On the published figures, the first side's with so many points more."""
+    """Return the claim's outcome on the published figures, with so many points added to the first side's."""
     a = {
         place: replace(p, value=p.value + more, low=p.low + more, high=p.high + more)
         for place, p in figures(claim.metric).items()

@@ -1,4 +1,4 @@
-"""The reports published in this repository are what their archives make them."""
+"""The reports published in this repository are what their archives produce."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What accumulation is called above a table, and what each split of the same update is said to cost."""
+"""Names of accumulation above a table, and the stated cost of each split of the same update."""
 
 from __future__ import annotations
 

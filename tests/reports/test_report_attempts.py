@@ -27,7 +27,7 @@ trial, ended = partial(stored.trial, study="own"), partial(stored.ended, study="
 
 
 def attempted(results: Path, result: TrialResult, number: int = 1) -> Path:
-    """The folder of an earlier attempt."""
+    """Store an earlier attempt; return its folder."""
     folder = results / "attempts" / f"{result.spec.id}-{number}"
     folder.mkdir(parents=True)
     write_json(folder / "result.json", result.to_json())
@@ -35,7 +35,7 @@ def attempted(results: Path, result: TrialResult, number: int = 1) -> Path:
 
 
 def failed_then_ok(results: Path) -> TrialResult:
-    """Of two trials the one that failed first."""
+    """Store two trials; return the one that failed first."""
     run_trial(results, trial("mxnet", 32), start_s=9.01)
     run_trial(results, trial())
     attempted(results, ended(Status.FAILED, FELL))

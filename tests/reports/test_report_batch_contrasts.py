@@ -1,4 +1,4 @@
-"""Batch sizes of a framework beside each other: 127, 128, 129, or any against a baseline."""
+"""Adjacent batch sizes of a framework: 127, 128, 129, or any compared with a baseline."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def texts(table: Table) -> list[list[str]]:
 def test_each_batch_size_stands_beside_the_baseline_paired_by_repeat_so_that_a_slow_repeat_falls_out(
     tmp_path: Path,
 ) -> None:
-    """Every repeat is of another speed; at 64 each is 0.9 times that at 128, give or take a percent."""
+    """Every repeat has another speed; at 64 each is 0.9 times that at 128, give or take a percent."""
     base = [1000, 700, 1300]
     half = [900, 0.89 * 700, 0.91 * 1300]
     (table,) = contrasts(store(tmp_path, *speeds(128, base), *speeds(64, half), *speeds(256, base)), 128)

@@ -1,4 +1,4 @@
-"""What a reader gets of the answers to "which batch size?": table, recommendation, picture, page."""
+"""Pages that answer "which batch size?": table, recommendation, picture, page."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_where_no_fastest_size_was_asked_for_nothing_is_recommended(
 def test_the_largest_says_its_limit_and_what_fitted_and_failed_around_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """646 in 600 MiB, while 647 trained twice of three times: one number alone hid both."""
+    """646 fits in 600 MiB, while 647 trained twice of three times: one number alone hid both."""
     trials = [(646, Fit.FITS)] * 3 + [(647, Fit.FITS), (647, Fit.TOO_LARGE), (647, Fit.FITS)]
     tried = [Tried(size, fit, f"steps/a-{place}", None) for place, (size, fit) in enumerate(trials)]
     tried.append(Tried(1, Fit.UNKNOWN, "steps/a-9", None, reason="ValueError: Expected more than 1 value"))

@@ -1,4 +1,4 @@
-"""What the report says of blocks of steps whose true effect is known."""
+"""The report's sentences on blocks of steps whose true effect is known."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from workloads.records.status import Status
 
 
 def contrast_of(processes: int, effect: float, generator: np.random.Generator, **settings: float) -> Contrast:
-    """128 against 127 and 129, training, as the only test."""
+    """Contrast of 128 with 127 and 129, training, as the only test."""
     every = [blocked.simulated(generator, effects={128: effect}, **settings) for _ in range(processes)]  # type: ignore[arg-type]
     values = [
         contrasts.trimmed([contrasts.above_line(r, 128, (127, 129)) for r in whole_rounds(blocks, Phase.TRAINING)])
@@ -63,7 +63,7 @@ def test_the_smallest_effect_that_could_have_been_found_is_found_four_times_in_f
 
 @pytest.mark.slow
 def test_rounds_of_one_process_are_no_independent_repeats() -> None:
-    """What a process has of its own does not go away by more rounds in it."""
+    """A deviation that belongs to a process does not go away with more rounds in it."""
     few, lots = (many(0.0, rounds=rounds, process_spread=0.01) for rounds in (20, 80))
     assert np.mean([each.detectable for each in lots]) > 0.8 * np.mean([each.detectable for each in few])
     assert np.mean([each.verdict in ("faster", "slower") for each in lots]) < 0.08
@@ -127,7 +127,7 @@ def test_a_claim_without_a_size_or_a_gpu_has_no_verdict_and_a_reason(tmp_path: P
 
 
 def test_coulom_s_rule_names_the_sizes_that_fill_a_gpu() -> None:
-    # 2^14 * 80 / (32 * 32 * 64) = 20 a step: V100, a map of 32 x 32 x 64
+    # 2^14 * 80 / (32 * 32 * 64) = 20 per step: V100, a map of 32 x 32 x 64
     assert claims.coulom_sizes(80, (32, 32, 64), 100) == {20, 40, 60, 80, 100}
     assert claims.coulom_sizes(80, (224, 224, 3), 30) == {8, 17, 26}
 

@@ -29,7 +29,7 @@ HEADLINE = "Is a round batch size faster an image than its neighbours? Of 4 comp
 
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
-    """Two frameworks, of which 128 is 5 % faster than its neighbours, of a commit that is known."""
+    """Two frameworks of a known commit, where 128 is 5 % faster than its neighbours."""
     folder = blocked.study(tmp_path / "results", {128: 0.05}, frameworks=("pytorch", "mxnet"), process_spread=0.001)
     for process in (folder / "blocks").iterdir():
         (process / EVENTS_FILE).touch()

@@ -1,4 +1,4 @@
-"""Builds of one framework: rows beside each other, each told apart; what stood under the same name is never mixed."""
+"""Builds of one framework in adjacent, distinct rows. Earlier results of the same name are never mixed in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What charts hold: values, intervals, trials, published series, words."""
+"""Contents of charts: values, intervals, trials, published series, words."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def test_the_parts_of_the_memory_are_stacked_in_mib_and_as_shares_of_their_sum()
     names = ["Parameters", "Gradients", "Optimizer state", "Inputs", "Activations", "Workspace"]
     assert labels(found["memory-split"], Kind.PART) == labels(found["memory-shares"], Kind.PART) == names
     assert [panel.title for panel in found["memory-split"].panels] == ["MXNet"]
-    # 4 images: 3 MiB, then 128 KiB, 3 x 256 KiB and 64 KiB an image
+    # 4 images: 3 MiB, then 128 KiB, 3 x 256 KiB and 64 KiB per image
     assert [part.y[0] for part in found["memory-split"].panels[0].series[:6]] == [1, 1, 1, 0.5, 3, 0.25]
     assert series(found["memory-split"], "Peak of the steps").y[0] == 3 + 835 / 256
     shares = found["memory-shares"].panels[0].series
@@ -207,7 +207,7 @@ def test_the_parts_of_the_memory_are_stacked_in_mib_and_as_shares_of_their_sum()
 
 
 def test_parts_that_a_stack_would_hide_are_lines_on_a_logarithmic_axis_and_shares_stay_stacked() -> None:
-    """Inputs of 3 KiB an image beside activations of 768."""
+    """Inputs have 3 KiB per image, activations 768."""
     found = charts(trial("mxnet", 64), trial("mxnet", 128))
     split, shares = found["memory-split"], found["memory-shares"]
     names = ["Parameters", "Gradients", "Optimizer state", "Inputs", "Activations", "Workspace"]
@@ -244,7 +244,7 @@ def test_a_framework_that_tells_no_parts_has_no_panel() -> None:
 
 
 def test_the_line_of_the_memory_starts_at_its_fixed_cost() -> None:
-    """3 MiB of parts and (3 + 64 + 768) KiB an image; resident 600 MiB and 256 KiB an image."""
+    """3 MiB of parts and (3 + 64 + 768) KiB per image; resident 600 MiB and 256 KiB per image."""
     chart = charts(*(result for result in study() if result.spec.cell.framework == "mxnet"))["memory-line"]
     assert [panel.title for panel in chart.panels] == ["Peak resident in the window", "Allocator peak in use"]
     resident, allocator = (series(chart, "MXNet, fitted line", panel) for panel in (0, 1))

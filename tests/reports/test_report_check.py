@@ -24,7 +24,7 @@ from workloads.records.samples import COLUMNS, read_samples
 ROOT = Path(__file__).parents[2]
 SECOND = 10**9
 WINDOW = (10.0, 16.0)
-trial = partial(stored.trial, study="own")  # what it asks for nobody knows
+trial = partial(stored.trial, study="own")  # a study that nobody has defined
 
 
 def found(capsys: pytest.CaptureFixture[str], *paths: Path) -> tuple[int, list[str]]:
@@ -54,10 +54,11 @@ def run_trial(
     fault: str = "",
     polled: float | None = None,
 ) -> Path:
-    """A trial as the runner leaves it: result with its checks, events, samples that tell its figures; its folder.
+    """Write a trial as the runner leaves it: result with its checks, events, samples that give its figures. Returns its
+    folder.
 
     The GPU's usage is `polled` in the steady window, and 0 up to its start. `fault`: a "gap" in the samples, two that
-    stand "back" to front, or a processor time of "zero".
+    are swapped ("back"), or a processor time of "zero".
     """
     value = {name: figure.value or 0.0 for name, figure in result.figures.items()}
     more = {"cpu_busy_percent": value["cpu_percent"], "foreign_cpu_percent": 3.0, "open_s": 0.5, "load_s": 1.0,
@@ -95,7 +96,7 @@ def run_trial(
 
 
 def events_of(value: dict[str, float], epochs: int) -> list[dict[str, Any]]:
-    """What a worker wrote from whose events these figures come."""
+    """Make the events of a worker from which these figures follow."""
     spans = [value[f"{name}_s"] for name in ("import", "open", "load", "build", "first_step", "warm_up")]
     names = ("started", "imported", "opened", "loaded", "built", "first_step", "warmed_up")
     events: list[dict[str, Any]] = [
@@ -163,7 +164,7 @@ def test_a_figure_changed_by_hand_is_caught(
     folder = tampered(run_trial(tmp_path, trial()), **values)
     code, lines = found(capsys, tmp_path)
     assert code == 1
-    assert len(lines) == 2  # the figure, and the check that it fails
+    assert len(lines) == 2  # the figure, and its check that fails
     assert any(line.startswith(f"{folder}: {told}") and line.endswith("(stored: passed)") for line in lines)
 
 
@@ -388,11 +389,11 @@ def test_a_trial_that_timed_out_before_its_window_has_no_finding_but_that(
     assert found(capsys, tmp_path) == (1, [f"{folder}: timeout: slow"])
 
 
-# Others' logs
+# Logs of other programs
 
 
 def nvidia_smi(usage: Sequence[float], period_s: float = 1.0, form: str = "{} %") -> str:
-    """As nvidia-smi --query-gpu=timestamp,index,... --format=csv writes it."""
+    """A log as nvidia-smi --query-gpu=timestamp,index,... --format=csv writes it."""
     lines = ["timestamp, index, utilization.gpu [%], utilization.memory [%], memory.used [MiB], power.draw [W]"]
     for row, value in enumerate(usage):
         minutes, seconds = divmod(row * period_s, 60)
@@ -439,7 +440,7 @@ def test_a_good_log_of_any_kind_has_no_finding(tmp_path: Path, capsys: pytest.Ca
 def test_a_comma_at_the_end_of_every_row_shifts_no_column(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], ends: str
 ) -> None:
-    """A usage of 0 must not be looked for in the column beside it, nor memory be read as usage."""
+    """A usage of 0 must not be looked for in the next column, nor memory be read as usage."""
     rows = [f"{row / 10},{usage},{500 + row},60.5" for row, usage in enumerate([0] * 15 + GOOD[:45])]
     logged = log(tmp_path, "\n".join(["t,gpu_util,mem_used,power", *(row + ends for row in rows)]) + "\n")
     code, (line,) = found(capsys, logged)

@@ -37,7 +37,7 @@ def one(results: Path) -> TrialResult:
 
 
 def moved(value: Any, factor: float) -> Any:
-    """The same evidence with every number multiplied."""
+    """Return the same evidence with every number multiplied."""
     if isinstance(value, dict):
         return {key: moved(item, factor) for key, item in value.items()}
     return [moved(item, factor) for item in value] if isinstance(value, list) else value * factor
@@ -80,7 +80,7 @@ def test_a_verdict_that_its_evidence_does_not_allow_is_found(results: Path, prob
 def test_a_verdict_on_its_end_that_the_stored_differences_do_not_allow_is_found(
     results: Path, probes: evidence_check.Probes, change: Callable[[dict[str, Any]], object], name: str
 ) -> None:
-    trial = one(results)  # stored before there was a middle: here it is another end
+    trial = one(results)  # stored before there was a middle: another end replaces it here
     moment = {key: trial.end[key] for key in ("images", "evaluation", "steps", "asked_steps", "idle_steps")}
     trial.end["middle"] = copy.deepcopy(moment) | {"epoch": 1, "updates": 60}
     trial.checks.append(Check(CheckName.MIDDLE, True, "-"))

@@ -206,7 +206,7 @@ DMON = """\
 
 
 def dmon(stamp: str = "", head: str = DMON) -> str:
-    """As nvidia-smi dmon writes it: its header again every 20 rows."""
+    """A log as nvidia-smi dmon writes it: with its header again every 20 rows."""
     text = ""
     for row, usage in enumerate(GOOD):
         text += head if row % 20 == 0 else ""
@@ -408,7 +408,7 @@ def test_of_a_cell_with_two_lines_the_first_is_read_and_that_is_told(
 def test_a_mean_that_uneven_periods_move_is_told_with_the_mean_over_time(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Readings once a second while busy, once in three seconds while not: 75 % of the samples, 50 % of the time."""
+    """One reading per second while busy, one in three seconds while not: 75 % of the samples, 50 % of the time."""
     moments, usage, t = [], [], 0.0
     for row in range(80):
         moments.append(t)

@@ -1,4 +1,4 @@
-"""python -m reports check LOGS: files without a header, in the forms that others' loggers write."""
+"""python -m reports check LOGS: files without a header, in the forms that other loggers write."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NUMBER_AND_TIMELESS = "no column of times but a running number: its length and g
 
 
 def of_gpu(usage: list[int], memory_mb: int = 7397) -> str:
-    """As DLBench's logger of the GPU writes it."""
+    """A log as DLBench's logger of the GPU writes it."""
     rows = enumerate(usage, start=1)
     return "".join(f"{row}, gpu_percent:  {value:3}% | {memory_mb if value else 163:3}MB\n" for row, value in rows)
 
@@ -22,7 +22,7 @@ def of_cpu(usage: list[float]) -> str:
 
 
 def profiled(times: list[float], first: int = 1539876706) -> str:
-    """As memory_profiler streams it."""
+    """A log as memory_profiler streams it."""
     return "".join(f"MEM {1109 + time % 7:.6f} {first + time:.4f}\n" for time in times)
 
 

@@ -1,4 +1,4 @@
-"""`reports check` on logs that others published, against values that plain Python found in their cells.
+"""`reports check` on logs that others published, compared with values that plain Python found in their cells.
 
 The logs are not ours to hand on. $BATCHWISE_TRACES names the folder that holds them; `.ci/run` sets it where it exists.
 """

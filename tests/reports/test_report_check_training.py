@@ -1,4 +1,4 @@
-"""Epochs, losses, memory, starts and counts of a stored trial are recomputed: what was changed is named."""
+"""Epochs, losses, memory, starts and counts of a stored trial are recomputed: every change is named."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Change = Callable[[dict[str, Any]], object]
 
 
 def written(results: Path, result: TrialResult | None = None, images: int = 1437) -> Path:
-    """A trial with two epochs, an account of its memory and what the runner knew of it; its folder."""
+    """Store a trial with two epochs, an account of its memory and the runner's records of it; return its folder."""
     result = trial() if result is None else result
     steps = -(-images // result.spec.global_batch)
     epochs = [Epoch(2.0, steps, images, 0.5, 0.25, 0.4, 0.8), Epoch(1.5, steps, images, 0.3, 0.25, 0.3, 0.9)]

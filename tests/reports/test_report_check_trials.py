@@ -22,7 +22,7 @@ SIZES = (4, 32, 128)
 
 
 def with_tensorflow_failed(folder: Path) -> Path:
-    """Nine trials, as the runner left them where every one of a framework failed."""
+    """Store nine trials, as the runner leaves them where every one of a framework failed."""
     reason = "ValueError: Allocator stats not available for device 'CPU:0'\nat the end"
     for place, size in enumerate(SIZES):
         stored.store(folder, ended(Status.FAILED, reason, "tensorflow", size))
@@ -108,7 +108,7 @@ def test_results_that_cannot_be_read_and_trials_without_one_are_named(
 
 
 def test_what_is_refused_to_be_published_is_found_by_the_check(tmp_path: Path) -> None:
-    """One home: whatever the gaps hold is an obstacle, and without them and in whole files there is none."""
+    """Both use one definition: every gap is an obstacle, and without gaps and in whole files there is none."""
     folder = with_tensorflow_failed(tmp_path)
     shutil.rmtree(next((folder / "trials").glob("mxnet-*b00032*")))
     (folder / "trials" / "mxnet-cpu-b00032-r0-00000000").mkdir()

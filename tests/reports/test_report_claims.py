@@ -1,4 +1,4 @@
-"""Each claim of the published prose on its own figures and on ours: holds, does not hold, cannot be told."""
+"""Each claim of the published prose on its own figures and on ours: holds, does not hold, or is uncertain."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SEEN, UNSEEN = "seen in this run", "not seen in this run"
 
 
 def once(**values: float) -> dict[int, Point]:
-    """{size: point of one repeat}; keys s4, s8, ..."""
+    """{size: point of one repeat}; keys s4, s8 and so on."""
     return {int(name[1:]): Point(value, math.nan, math.nan, 1) for name, value in values.items()}
 
 
@@ -172,7 +172,7 @@ def test_memory_of_a_gpu_is_tested() -> None:
     results = [card("mxnet", size, 30, mib=500 + size) for size in (4, 8, 16, 32, 64, 128)]
     table = table_of(*results)
     assert row(table, "MXNet: GPU memory rises with the batch size")[2] == HOLDS
-    # 628 / 564 = 1.11, of one repeat
+    # 628 / 564 = 1.11, in one repeat
     found = row(table, "MXNet: GPU memory jumps at batch size 128")
     assert found[2:] == [UNSEEN, found[3]]
     assert found[3].endswith("one repeat; 1.11 times the value at 64")

@@ -1,4 +1,4 @@
-"""Claims that hold two series of a study against each other: upheld, violated, and what cannot be told."""
+"""Claims that compare two series of a study: upheld, violated, and uncertain."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TWICE = "at equal updates, each image twice, augmented images gain nothing (1 po
 def series(
     name: str, percents: Sequence[float], framework: str = "pytorch", repeats: int = 5, **changes: Any
 ) -> list[TrialResult]:
-    """Of each batch size so many percent; a repeat is half a point above the one before, in every series."""
+    """Trials of so many percent at each batch size; a repeat is half a point above the one before, in every series."""
     return [
         trial(
             framework, size, repeat, figures={"test_accuracy": Figure((percent + repeat / 2) / 100, "worker")},
@@ -72,7 +72,7 @@ def test_claims_that_the_measured_series_uphold_hold() -> None:
     table = table_of(
         *series("sgd", [percent - 5 for percent in FALLING]),
         *series("adam", FALLING),
-        *series("augmented", [percent + 4 for percent in FALLING]),  # at twice the batch size what plain images give
+        *series("augmented", [percent + 4 for percent in FALLING]),  # as plain images give at half the batch size
         *series("copied", [percent + 4 for percent in FALLING]),
     )
     assert {claim: of(table, claim)[2] for claim in (ABOVE, GAIN, LARGER, TWICE)} == dict.fromkeys(
@@ -220,7 +220,8 @@ def test_a_definition_that_fits_no_test_is_refused_by_file(tmp_path: Path, old: 
 
 
 def memories(optimizer: OptimizerName, factor: float, repeats: int = 2, accumulate: int = 1) -> list[TrialResult]:
-    """Of 1 MiB of parameters, and activations that are linear in the batch size."""
+    """Trials with 1 MiB of parameters, `factor` times that as optimizer state, and activations linear in the batch
+    size."""
     return [
         trial(
             "pytorch", size, repeat, study="memory-cpu", optimizer=OptimizerSpec.named(optimizer),
@@ -276,7 +277,7 @@ def test_a_report_of_series_begins_with_what_its_claims_come_to(tmp_path: Path) 
 
 
 def devices(speed: float, percent: float, gpu: bool, study: str = "devices") -> list[TrialResult]:
-    """Of each batch size so many images a second; a repeat is one faster."""
+    """Trials of so many images/s at each batch size; each repeat is one image/s faster."""
     results = []
     for size in (4, 16, 64, 256, 1024):
         for repeat in range(3):

@@ -48,7 +48,7 @@ def with_figures(result: TrialResult, **values: float | None) -> TrialResult:
 def repeats(
     speeds: Sequence[float], framework: str = "pytorch", batch_size: int = 32, **changes: Any
 ) -> list[TrialResult]:
-    """A trial for each speed, images/s; memory and accuracy the same in all."""
+    """One trial per speed in images/s; memory and accuracy are the same in all."""
     return [
         with_figures(
             trial(framework, batch_size, repeat, **changes),
@@ -65,7 +65,7 @@ def folders(tmp_path: Path, a: Sequence[TrialResult], b: Sequence[TrialResult]) 
 
 
 def in_runs(folder: Path, results: Sequence[TrialResult]) -> Path:
-    """A folder of runs, in each the trials of one repeat."""
+    """A folder of runs, each with the trials of one repeat."""
     for repeat in sorted({result.spec.draw.repeat for result in results}):
         store(folder / str(repeat), *(result for result in results if result.spec.draw.repeat == repeat))
     return folder
@@ -88,7 +88,7 @@ def cell(found: Comparison, quantity: str, framework: str = "pytorch", batch_siz
 
 
 def losses(found: Comparison, tolerated_percent: float) -> list[str]:
-    """What the gate names as worse."""
+    """Return the lines that the gate names as worse."""
     worse = [ending.line for ending in found.endings if ending.verdict is Verdict.REGRESSION]
     ruling = gate.rule(found.tests, tolerated_percent, False, worse)
     return list(ruling.lines) if ruling.outcome is gate.Outcome.REGRESSION else []
@@ -102,7 +102,7 @@ def alone(shift: Shift) -> tuple[float, float, float, float]:
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """As `python -m reports compare ...`, in this process: the imports take longer than a comparison."""
+    """Run `python -m reports compare ...` in this process: the imports take longer than a comparison."""
     told = list(map(str, arguments))
     with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as errors:
         code = command.main(told)
@@ -124,7 +124,7 @@ def test_the_ratio_is_of_geometric_means_with_the_interval_of_welchs_t_on_logari
     assert value == pytest.approx(e**2)
     assert low == pytest.approx(e ** (2 - 4.302653 * 2**0.5), rel=1e-5)
     assert high == pytest.approx(e ** (2 + 4.302653 * 2**0.5), rel=1e-5)
-    # t = 2 / sqrt 2; of 2 degrees of freedom, P(|T| > t) = 1 - t / sqrt(2 + t^2) = 1 - sqrt(1/2); one-sided half.
+    # t = 2 / sqrt 2; with 2 degrees of freedom, P(|T| > t) = 1 - t / sqrt(2 + t^2) = 1 - sqrt(1/2); one-sided half.
     assert p == pytest.approx((1 - 0.5**0.5) / 2)
 
 
@@ -145,8 +145,8 @@ def test_what_cannot_be_tested_says_why_and_has_no_spread() -> None:
 
 
 def test_repeats_without_any_spread_are_taken_to_spread_by_the_least_and_never_as_exact() -> None:
-    # 600 against 660, twice: ln 1.1 = 0.0953, standard error 0.005 sqrt(1/2 + 1/2), t = 19.06 of 2 degrees of freedom:
-    # P(T > t) = (1 - t / sqrt(2 + t^2)) / 2
+    # 600 against 660, twice: ln 1.1 = 0.0953, standard error 0.005 sqrt(1/2 + 1/2), t = 19.06 with 2 degrees of
+    # freedom: P(T > t) = (1 - t / sqrt(2 + t^2)) / 2
     *_, p = alone(estimates.of_ratio([600, 600], [660, 660]))
     assert p == pytest.approx((1 - 19.062 / (2 + 19.062**2) ** 0.5) / 2, rel=1e-3)
     value, low, high, p = alone(estimates.of_ratio([600, 600, 600], [600, 600, 600]))
@@ -218,7 +218,7 @@ def test_each_quantity_is_worse_in_its_own_direction(
 @pytest.mark.parametrize(("quantity", "percent"), [(SPEED, 5), (MEMORY, 5), (ACCURACY, 2)])
 def test_with_the_repeats_that_are_advised_such_a_loss_is_excluded(quantity: Quantity, percent: float) -> None:
     def bound(repeats: int) -> float:
-        """Of the loss, where the estimate lies as high as in a share POWER of comparisons without one."""
+        """Bound of the loss, where the estimate is as high as in a share POWER of comparisons without one."""
         error = 0.05 * (3 / repeats) ** 0.5 if quantity is not ACCURACY else 2 * (3 / repeats) ** 0.5
         estimate = Estimate(0.0, error, 4)
         loss = estimate.reach(estimates.POWER)
@@ -421,7 +421,7 @@ def test_the_gate_passes_fails_and_says_that_it_cannot_tell(tmp_path: Path) -> N
 
 
 def test_a_pass_of_the_mean_is_not_a_pass_of_every_cell(tmp_path: Path) -> None:
-    """Speeds that spread by 3 %: three repeats exclude 5 % of the mean over nine sizes, and of no single size."""
+    """Speeds that spread by 3 %: three repeats exclude 5 % of the mean over nine sizes, but of no single size."""
     drawn = random.Random(3)
     sizes = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
     a, b = (
@@ -500,7 +500,7 @@ def test_runs_are_compared_by_their_means_so_that_repeats_of_one_run_count_once(
 
 
 def test_a_mean_over_cells_that_drift_together_is_as_uncertain_as_the_runs(tmp_path: Path) -> None:
-    """Three cells that are fast or slow together: the mean's interval is a single cell's, not one of a third of it."""
+    """Three cells that are fast or slow together: the mean's interval is that of a single cell, not a third of it."""
     drifts = [1.0, 1.1, 0.95]
 
     def shift(size: int) -> Shift:

@@ -1,4 +1,4 @@
-"""Published folders and archives as sides of a comparison; those of strangers, too."""
+"""Published folders and archives as sides of a comparison, including those of strangers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from reports.publishing import archive
 
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where archives are unpacked."""
+    """The folder in which archives are unpacked."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -135,7 +135,7 @@ def test_an_archive_that_was_changed_since_it_was_published_is_refused(tmp_path:
 
 
 def test_no_bytes_of_an_archive_do_more_than_be_refused(tmp_path: Path) -> None:
-    """Of the packed and of the unpacked archive: a checksum of xz hides the second."""
+    """Bytes change in the packed or in the unpacked archive: a checksum of xz hides the second."""
     results, _ = folders(tmp_path, repeats([100]), repeats([90]))
     archive.pack(results, tmp_path / "packed")
     packed = (tmp_path / "packed").read_bytes()

@@ -1,4 +1,4 @@
-"""Two columns of one results folder: builds, modes or frameworks beside each other, paired by repeat."""
+"""Two columns of one results folder: builds, modes or frameworks, paired by repeat."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OWN: dict[str, Any] = {
 
 
 def builds(tmp_path: Path) -> Path:
-    """Repeats of very different speeds, of which the old build's are all 0.9 times the other's."""
+    """Store repeats of very different speeds; the old build's are all 0.9 times the other's."""
     new, old = [1000.0, 700.0, 1300.0], [900.0, 0.89 * 700, 0.91 * 1300]
     return store(tmp_path / "results", *repeats(new), *repeats(old, OLD, **OWN), *repeats([500.0, 501, 502], "mxnet"))
 

@@ -22,7 +22,7 @@ EVIL = "<script>alert(1)</script> \x07 ]]> & \ud800"
 
 
 def mixed(tmp_path: Path) -> tuple[Path, Path]:
-    """PyTorch slower by a tenth, MXNet as it was, TensorFlow with one repeat, and a cell of A alone."""
+    """Store PyTorch slower by a tenth, MXNet unchanged, TensorFlow with one repeat, and a cell that only A has."""
     a = [*repeats([100, 101, 102]), *repeats([200, 201, 202], "mxnet"), *repeats([50], "tensorflow")]
     b = [*repeats([90, 91, 92], **LATER), *repeats([200, 201, 202], "mxnet", **LATER)]
     return runs(tmp_path, [*a, *repeats([100, 101], batch_size=64)], [*b, *repeats([50], "tensorflow", **LATER)])
@@ -67,7 +67,7 @@ def test_junit_has_a_case_for_each_cell_and_mean_with_failures_for_losses_and_sk
     assert root.tag == "testsuites"
     (suite,) = root
     cases = {(case.attrib["classname"], case.attrib["name"]): case for case in suite}
-    assert len(cases) == len(suite)  # each by a name of its own
+    assert len(cases) == len(suite)  # each has another name
     kinds = {name: [child.tag for child in case if child.tag != "system-out"] for name, case in cases.items()}
     pytorch, tensorflow = (f"batchwise.compare.{name}" for name in ("pytorch", "tensorflow"))
     assert kinds[pytorch, "speed, batch size 32"] == kinds[pytorch, "speed, mean over its batch sizes"] == ["failure"]

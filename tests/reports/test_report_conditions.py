@@ -163,7 +163,7 @@ def test_one_framework_in_two_softwares_is_never_in_one_table(
     newer = trial("pytorch", 64, started_at="2025-11-22T10:00:00+00:00", **changes)
     out = report(tmp_path, trial("pytorch", 32), newer, trial("mxnet", 32), trial("mxnet", 64))
     new, old = (rows(out / f"usage-{number}.md") for number in (1, 2))
-    assert new["PyTorch"] == ["not run", "75.0"]  # the newest software stands beside the rivals
+    assert new["PyTorch"] == ["not run", "75.0"]  # the newest software is shown next to the rivals
     assert new["MXNet"] == ["63.0", "67.0"]
     assert list(old) == ["Framework / batch size", "PyTorch"]
     assert told in headings(out)[0]
@@ -326,13 +326,13 @@ def test_missing_package_versions_are_said_to_be_missing(tmp_path: Path) -> None
 
 
 def apart(**changes: Any) -> list[TrialResult]:
-    """Two frameworks at 32; PyTorch at 4, too, and a second condition with MXNet alone at 32 and 64."""
+    """Two frameworks at 32; PyTorch at 4, too, and a second condition with only MXNet at 32 and 64."""
     two = [trial("pytorch", 4), trial("pytorch", 32), trial("mxnet", 32)]
     return [*two, trial("mxnet", 32, **changes), trial("mxnet", 64, **changes)]
 
 
 def test_columns_show_differing_conditions_side_by_side_and_never_averaged(tmp_path: Path) -> None:
-    busy = {"cpu_percent": Figure(99.0, "psutil")}  # of one core: less looks like waiting
+    busy = {"cpu_percent": Figure(99.0, "psutil")}  # one core: less looks like waiting
     other = {"threads": 1, "figures": {"images_per_s": Figure(7.0, "worker")} | busy}
     built = make(store(tmp_path, *apart(**other)), tmp_path / "report", columns=True)
     out = tmp_path / "report"

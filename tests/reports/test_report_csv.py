@@ -1,4 +1,4 @@
-"""What a spreadsheet shows of a table whose names somebody else gave."""
+"""Display in a spreadsheet of a table whose names somebody else gave."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The error rates of the verdicts, held to what they promise: made-up repeats through the functions of the commands.
+"""The error rates of the verdicts, compared with what they promise: made-up repeats through the commands' functions.
 
 Small and seeded; the tables of docs/evidence/verdicts.md come from the same simulation, `simulate_verdicts.py`.
 """
@@ -80,13 +80,13 @@ def test_the_smallest_loss_that_is_said_to_be_found_is_found_as_often() -> None:
 
 
 def test_unlike_noise_makes_few_false_losses() -> None:
-    """The spread that cells share is an assumption: the worst of these is held to twice the nominal rate."""
+    """The spread that cells share is an assumption: the worst of these may have twice the nominal rate."""
     rates = [simulate_compare.rates(truth, 3, 0.07, 60, 1) for truth in simulate_compare.UNLIKE]
     assert max(one.false_speed for one in rates) <= at_most(2 * ERROR, 60)
 
 
 def trials(draws: simulate_compare.Draws, side: int, **changes: Any) -> list[TrialResult]:
-    """Those of one side."""
+    """Make the trials of one side."""
     figures: dict[tuple[str, int, int], dict[str, Figure]] = {}
     named = {
         simulate_compare.SPEED: ("images_per_s", 1.0),
@@ -132,7 +132,7 @@ def test_no_framework_is_named_the_fastest_where_none_is() -> None:
 
 
 def test_a_cells_interval_holds_the_true_mean_as_often_as_the_page_says() -> None:
-    """Less often where noise is skewed: docs/evidence/verdicts.md has the rates."""
+    """It does so less often where noise is skewed: docs/evidence/verdicts.md has the rates."""
     covered = {noise.name: simulate_coverage.coverage_percent(noise, 5, 4000, 1) for noise in simulate_coverage.NOISES}
     assert covered["even, 15 %"] == pytest.approx(95, abs=1.2)
     assert covered["skewed, 7 %"] == pytest.approx(95, abs=1.5)

@@ -1,4 +1,4 @@
-"""How a chart is drawn for print: what lies where in the picture, and that nothing lies upon anything else."""
+"""Drawing of a chart for print: the positions in the picture, and that nothing overlaps."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MANY = (*NAMES, "a framework with a name longer than any legend has room for", "
 
 
 def three(x: tuple[float, ...] = SIZES, top: float = 4000.0, names: tuple[str, ...] = NAMES, **more: Any) -> Chart:
-    """A line a framework, below each other."""
+    """A chart with a line per framework, one below the other."""
     lines = [
         line(name, x, [top * (place + 1) / len(x) / (rank + 1) for place in range(len(x))])
         for rank, name in enumerate(names)
@@ -414,7 +414,7 @@ def test_no_text_leaves_the_picture_or_lies_upon_another(name: str, layout: Layo
 
 
 def _last_lines(text: Any) -> Any:
-    """Where the text stands, without the empty lines above it."""
+    """Extent of the text without the empty lines above it."""
     box, lines = text.get_window_extent(), text.get_text().split("\n")
     empty = next((number for number, told in enumerate(lines) if told), 0)
     return Bbox([(box.x0, box.y0), (box.x1, box.y1 - box.height * empty / len(lines))])

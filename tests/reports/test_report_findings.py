@@ -177,7 +177,7 @@ def test_accuracy_of_three_repeats_counts_the_pairs_that_agree() -> None:
 
 
 def test_the_published_row_is_compared_where_it_may_be_and_says_what_the_calibration_found() -> None:
-    # +3 at 8 and -4 at 16: sqrt((9 + 16) / 2) = 3.5; batch size 4 is not in it
+    # +3 at 8 and -4 at 16: sqrt((9 + 16) / 2) = 3.5; batch size 4 is left out
     results = accurate(48.83), accurate(59.06, size=16), accurate(10, size=4), accurate(46.83, "mxnet")
     found = one(told(*results).findings, "The published accuracy row")
     assert "in one repeat TensorFlow 3.5 points over 2 batch sizes and MXNet 1.0 points over 1 batch size." in found

@@ -1,4 +1,4 @@
-"""One table object, five formats: what stands in tests/reports/golden was read by eye, cell for cell."""
+"""One table object, five formats: the contents of tests/reports/golden were read by eye, cell for cell."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_every_table_of_the_report_has_every_format(out: Path) -> None:
 
 
 def test_latex_does_not_break_on_a_special_character(out: Path) -> None:
-    """Outside of what `latex` writes itself, every special character is escaped."""
+    """Except for commands that `latex` writes itself, every special character is escaped."""
     text = (out / "conditions.tex").read_text(encoding="utf-8")
     note = next(line for line in text.splitlines() if "sampler's differ" in line)
     assert note.split("~", 1)[1] == (
@@ -127,7 +127,7 @@ def test_a_table_of_several_chapters_names_its_own_conditions(tmp_path: Path) ->
 
 
 def numbered(head: tuple[str, ...], *rows: tuple[str, ...], **more: Any) -> Table:
-    """Cells behind the first are numbers."""
+    """Make a table whose cells after the first are numbers."""
     cells = tuple((Cell(name), *(Cell(text, 1.0) for text in texts)) for name, *texts in rows)
     return Table("a-table", "A title", head, cells, **more)
 

@@ -1,4 +1,4 @@
-"""By which name a framework is shown that the reports do not know: the label that its results tell."""
+"""Name of a framework that the reports do not know: the label in its results is shown."""
 
 from __future__ import annotations
 

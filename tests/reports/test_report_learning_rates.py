@@ -1,4 +1,4 @@
-"""Accuracy by learning rate and batch size: which sections make a map, and how its cells are shaded."""
+"""Accuracy by learning rate and batch size: the sections that make a map, and the shades of its cells."""
 
 from __future__ import annotations
 

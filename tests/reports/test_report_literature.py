@@ -1,4 +1,4 @@
-"""The published figures that are carried, what of them contradicts itself, and rank correlation."""
+"""The published figures in the repository, contradictions within them, and rank correlation."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ table,pytorch,accuracy_percent,8,75
 
 @pytest.fixture
 def another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The folder of a publication that is there beside ours."""
+    """The folder of another publication, next to ours."""
     shutil.copytree(PUBLICATIONS, tmp_path / "publications")
     folder = tmp_path / "publications" / "another-2024"
     folder.mkdir()

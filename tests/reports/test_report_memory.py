@@ -43,7 +43,8 @@ def parts(
 
 
 def by_default(**changes: Any) -> TrialResult:
-    """TensorFlow with its own policy: it takes nearly the whole card, and would win every table it got into."""
+    """A trial of TensorFlow with its own policy: it takes nearly the whole card, and would win every table it got
+    into."""
     absurd = {
         name: Figure(140_000.0 * MIB, "NVML") for name in ("process_gpu_memory_bytes", "allocator_reserved_bytes")
     }
@@ -146,7 +147,7 @@ def test_parts_that_do_not_add_up_are_marked_with_how_far_they_are_off(
 
 
 def counted(framework: str, batch_size: int, exact: float, indices: float | str, more: float = 0) -> TrialResult:
-    """A trial with the figures beside the parts; steps called together hold `more` bytes than one waited for."""
+    """A trial with the figures that are not parts; steps called together hold `more` bytes than one waited for."""
     told = parts(framework, batch_size)
     waited = sum(memory_parts(batch_size).values())
     beside = {
@@ -168,7 +169,7 @@ def test_the_exact_count_stands_beside_the_activations_and_the_places_of_maxima_
     assert pytorch[at : at + 3] == ["8.00", "7.00", "2.50"]
     assert tensorflow[at : at + 3] == ["8.00", "7.00", DASH + " [1]"]
     found = dict(zip(head, pytorch, strict=True))
-    assert (found["Sum"], found["Sum against the peak, %"]) == ("13.1", "0.0")  # neither is in it
+    assert (found["Sum"], found["Sum against the peak, %"]) == ("13.1", "0.0")  # the sum includes neither
     text = (out / "memory-parts.md").read_text()
     assert "- [1] unknown: it counts too coarsely\n" in text and "The exact count of the activations is" in text
     tidy = {(row["framework"], row["kind"]): row["median"] for row in numbers(out / "memory-parts.csv")}
@@ -270,7 +271,7 @@ def test_a_result_without_a_peak_of_the_steps_says_so(tmp_path: Path) -> None:
 
 
 def test_the_context_of_a_cpu_enters_no_sum(tmp_path: Path) -> None:
-    """There it is what is resident after import."""
+    """On a CPU it is the memory that is resident after import."""
     told = trial("pytorch", 32)
     told = replace(told, figures=told.figures | {"host_context_bytes": Figure(300.0 * 2**20, "worker")})
     out = report(tmp_path, told)

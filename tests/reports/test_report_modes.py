@@ -1,4 +1,4 @@
-"""What is said of columns that train in another profile or precision."""
+"""Sentences about columns that train in another profile or precision."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_of_repeats_the_same_seeds_are_compared_with_the_interval_of_their_mean(
     pairs = ((1000, 2000), (1100, 2310), (900, 1710))
     trials = [column("pytorch", usual, 0.9, repeat) for repeat, (usual, _) in enumerate(pairs)]
     trials += [column("pytorch@tuned", fast, 0.9, repeat, **TUNED) for repeat, (_, fast) in enumerate(pairs)]
-    lonely = column("pytorch@tuned", 9999, 0.9, 3, **TUNED)  # nothing stands beside it
+    lonely = column("pytorch@tuned", 9999, 0.9, 3, **TUNED)  # no column to compare it with
     make(store(tmp_path, *trials, lonely), tmp_path / "report")
     with (tmp_path / "report" / "modes.csv").open(newline="") as file:
         (speed,) = [row for row in csv.DictReader(file) if row["quantity"] == "speed"]

@@ -1,4 +1,4 @@
-"""The example notebook runs as it stands, and shows what it shows."""
+"""The example notebook runs unchanged, and shows the stored results."""
 
 from __future__ import annotations
 

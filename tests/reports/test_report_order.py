@@ -1,4 +1,4 @@
-"""The one rule of what may be said of two values, and of who has the most."""
+"""The one rule for comparing two values, and for naming the one with the most."""
 
 from __future__ import annotations
 

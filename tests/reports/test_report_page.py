@@ -25,7 +25,7 @@ from workloads.records.status import Status
 ROOT = Path(__file__).parents[2]
 
 
-TABLES = ("--format", "md", "csv")  # charts and page have tests of their own
+TABLES = ("--format", "md", "csv")  # charts and page are tested elsewhere
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -39,7 +39,7 @@ def run_program(*arguments: object, **variables: str) -> subprocess.CompletedPro
 
 
 def edited(folder: Path, change: Callable[[dict[str, Any]], object]) -> Path:
-    """A stored result changed by hand; returns its file."""
+    """Store a result that was changed by hand; return its file."""
     result = trial("mxnet", 64)
     path = store(folder, result) / "trials" / result.spec.id / "result.json"
     data = json.loads(path.read_text())

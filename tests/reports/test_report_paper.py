@@ -49,7 +49,7 @@ def test_all_tables_and_a_figure_fit_the_columns_of_a_paper(out: Path, style: st
     ]
     (out / "paper.tex").write_text("\n".join(text))
     asked = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
-    for _ in range(2):  # the second time with what the first one knows of references
+    for _ in range(2):  # the second time with the references that the first one stored
         ran = subprocess.run(asked, cwd=out, capture_output=True, timeout=120)
     log = (out / "paper.log").read_text(encoding="utf-8", errors="replace")
     assert ran.returncode == 0, log[-3000:]

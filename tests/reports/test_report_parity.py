@@ -24,7 +24,7 @@ DATA: dict[str, Any] = {"dataset": "fashion-mnist"}
 def apart(framework: str, points: list[float], batch_size: int = 32, **changes: Any) -> list[TrialResult]:
     """A trial for each repeat, so many points above 50 %, 60 %, 70 %, 50 %, ...: repeats differ, pairs do not.
 
-    Of a data set with 10,000 test images: one is worth 0.01 points.
+    The data set has 10,000 test images: one image is 0.01 points.
     """
     changes = DATA | changes
     return [

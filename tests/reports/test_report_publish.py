@@ -47,7 +47,7 @@ trial, ended = partial(stored.trial, study="own"), partial(stored.ended, study="
 
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
-    """Complete and whole: two frameworks at two batch sizes, with a path that is not ASCII."""
+    """A complete results folder: two frameworks at two batch sizes, with a path that is not ASCII."""
     folder = tmp_path / "Ergebnisse Ω"
     for framework in FRAMEWORKS:
         for size in (32, 64):
@@ -57,7 +57,7 @@ def results(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def _tables_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Charts and the page take most of a report's time and are tested apart."""
+    """Publish only tables: charts and the page take most of a report's time and are tested apart."""
     monkeypatch.setattr(publish, "FORMATS", ("md", "csv"))
 
 
@@ -391,7 +391,7 @@ def test_the_citation_file_has_what_its_format_asks_for() -> None:
     told = yaml.safe_load(citation.cff(facts(), "results.tar.xz", "ab" * 32))
     # https://github.com/citation-file-format, schema 1.2.0: required are authors, cff-version, message, title.
     assert (told["cff-version"], told["type"], told["date-released"]) == ("1.2.0", "dataset", "2025-11-21")
-    assert told["authors"] == [{"name": "Batchwise contributors"}]  # of one that was published before they were stored
+    assert told["authors"] == [{"name": "Batchwise contributors"}]  # published before they were stored
     assert told["title"] == (
         "Batchwise: PyTorch, MXNet: osu-cnn on digits, Intel(R) Xeon(R) Processor, 2 cores, 2025-11-21"
     )
@@ -555,7 +555,7 @@ def test_the_same_published_on_a_later_day_keeps_the_day_of_its_first(
 def test_an_incomplete_publication_without_its_mark_gets_it_when_it_is_published_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As one was left by the code of before the mark."""
+    """Code from before the mark left such a publication."""
     part, into = tmp_path / "part", tmp_path / "published"
     for framework in FRAMEWORKS:
         run_trial(part, trial(framework, 32, study="osu-2020", dataset="cifar10"))

@@ -1,4 +1,4 @@
-"""Published beside measured: every line of the tables, the verdicts below them, and the calibration."""
+"""Published and measured figures: every line of the tables, the verdicts below them, and the calibration."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ def test_a_framework_that_was_published_and_not_run_keeps_its_published_line() -
 
 
 def three(framework: str, size: int, usage: float) -> list[TrialResult]:
-    """Interval: usage -+ 4.302653 x 0.1 / sqrt(3) = 0.25."""
+    """Three trials with the interval: usage -+ 4.302653 x 0.1 / sqrt(3) = 0.25."""
     return [card(framework, size, usage + step, repeat) for repeat, step in enumerate((-0.1, 0, 0.1))]
 
 
@@ -331,7 +331,7 @@ def test_without_that_measurement_the_policy_is_no_cause() -> None:
 
 
 def test_the_calibration_stands_by_its_setting_and_apart_from_what_was_measured() -> None:
-    # +3 at 8 and -4 at 16: sqrt((9 + 16) / 2) = 3.5; batch size 4 is told apart
+    # +3 at 8 and -4 at 16: sqrt((9 + 16) / 2) = 3.5; batch size 4 is kept separate
     results = accurate(48.83), accurate(59.06, size=16), accurate(10, size=4)
     table = made(*results)["calibration"]
     name = "Calibration, SGD with momentum 0.9, learning rate 0.01"

@@ -1,4 +1,4 @@
-"""What several devices give beside one: speed of all together, and efficiency, paired by repeat."""
+"""Several devices compared with one: speed of all together, and efficiency, paired by repeat."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_efficiency_is_the_speed_over_that_of_so_many_single_devices(tmp_path: P
         tmp_path,
         *(scaled("pytorch", count, speed) for count, speed in ((1, 1000), (2, 1500), (4, 2000), (8, 2000))),
         scaled("mxnet", 1, 500), scaled("mxnet", 2, 1100),
-        scaled("tensorflow", 2, 700),  # of which nobody knows one
+        scaled("tensorflow", 2, 700),  # its speed on one device is unknown
     )  # fmt: skip
     (table,) = (table for table in made.report.appendix if table.name == "scaling-64")
     assert [[cell.text for cell in row] for row in table.rows] == [

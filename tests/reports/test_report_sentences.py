@@ -1,4 +1,4 @@
-"""The templates of sentences: each is said somewhere, and none goes wrong in silence."""
+"""The templates of sentences: each is used somewhere, and none fails silently."""
 
 from __future__ import annotations
 

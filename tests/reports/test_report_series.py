@@ -1,4 +1,4 @@
-"""Sections of a study's series are headed by them."""
+"""Sections of a study's series have the series' names as headings."""
 
 from __future__ import annotations
 

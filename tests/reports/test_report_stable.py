@@ -23,7 +23,7 @@ def whole(**changes: Any) -> dict[str, Any]:
 
 
 def built(results: Path, text: str | None) -> Made:
-    """The page with a stable.json of this text."""
+    """Make the report of a results folder with a stable.json of this text."""
     store(results, trial())
     if text is not None:
         (results / "stable.json").write_text(text)

@@ -1,4 +1,4 @@
-"""That frameworks and parts can be told apart with every colour vision, and without colour."""
+"""Frameworks and parts can be distinguished with every colour vision, and without colour."""
 
 from __future__ import annotations
 

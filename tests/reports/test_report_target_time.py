@@ -14,7 +14,7 @@ from workloads.records.status import Status
 
 
 def trained(framework: str, *accuracies: float, repeat: int = 0, batch_size: int = 32) -> TrialResult:
-    """Its epochs took 1.5 s each."""
+    """A trial whose epochs took 1.5 s each."""
     epochs = [Epoch(1.5, 10, 320, 0.5, 0.2, 0.5, accuracy) for accuracy in accuracies]
     return replace(trial(framework, batch_size, repeat), epochs=epochs)
 
@@ -35,7 +35,7 @@ def test_the_time_of_training_up_to_the_target_is_a_table_that_names_it(tmp_path
 
 
 def test_a_cell_of_which_a_repeat_did_not_reach_it_has_no_time_and_says_so(tmp_path: Path) -> None:
-    """Else it would be the time of those that did."""
+    """Otherwise it would be the time of those that did."""
     lucky = [trained("pytorch", 0.9, repeat=0), trained("pytorch", 0.5, 0.625, repeat=1)]
     fallen = ended(Status.FAILED, "it fell", "mxnet", repeat=1)
     results = store(tmp_path, *lucky, trained("mxnet", 0.9), fallen)

@@ -1,4 +1,4 @@
-"""trials.csv and trials.parquet: a row a trial and attempt."""
+"""trials.csv and trials.parquet: a row per trial and attempt."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workloads.records.status import Status
 
 
 def stored(folder: Path) -> Path:
-    """A failed attempt behind an ok trial, one out of memory, one that cannot be read, one that never ended."""
+    """Store a failed attempt before an ok trial, one out of memory, one that cannot be read, one that never ended."""
     ok = trial(checks=[Check(CheckName.GATE, True, "the same")])
     results = store(folder, ok, ended(Status.OUT_OF_MEMORY, "asked 9", "mxnet", 64))
     attempted(results, ended(Status.FAILED, "=it fell"))

@@ -27,7 +27,7 @@ HEADLINE = "MXNet was fastest at 9 of 9 batch sizes"
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A small publication, without pictures, for these take most of its time."""
+    """A small publication without pictures, which would take most of its time."""
     folder = tmp_path_factory.mktemp("publication")
     for place, (framework, size) in enumerate((("tensorflow", 32), ("pytorch", 32), ("pytorch", 64))):
         run_trial(folder / "results", trial(framework, size), start_s=9 + place / 100)
@@ -43,7 +43,7 @@ def copy(published: Path, tmp_path: Path) -> Path:
 
 
 def seal(folder: Path) -> verify.Verified:
-    """What is found once its checksums are those of its files."""
+    """Verify the folder after its checksums are made anew from its files."""
     (folder / CHECKSUMS).write_text(checksums.text(folder))
     return verify.verify(folder)
 

@@ -70,7 +70,7 @@ def quick(tmp_path: Path) -> Path:
 
 
 def packed(html: str, name: str) -> Any:
-    """What the page holds under this name; None where it was left out."""
+    """Return the data of this name in the page; None where they were left out."""
     found = re.search(rf'<script type="application/octet-stream" id="data-{name}">([^<]*)</script>', html)
     assert found
     return json.loads(gzip.decompress(base64.b64decode(found[1]))) if found[1] else None
@@ -204,7 +204,8 @@ def test_a_number_that_is_not_finite_becomes_null() -> None:
 
 
 def write_samples(folder: Path, rows: list[tuple[float, float | None, float | None]]) -> None:
-    """(seconds, running CPU seconds, bytes) a row; an event at 0 s, the steady window from 2 to 4 s."""
+    """Write samples, one row per (seconds, running CPU seconds, bytes); an event at 0 s, the steady window from 2 to 4
+    s."""
     lines = [",".join(COLUMNS)]
     for seconds, cpu_s, memory in rows:
         told = {"t_ns": int(seconds * 1e9), "cpu_s": cpu_s, "host_memory_bytes": memory}

@@ -1,4 +1,4 @@
-"""What a report wrote, read back."""
+"""Reports that are written and read back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workloads.records.result import TrialResult
 
 @dataclass(frozen=True)
 class Made:
-    """A report, its report.md and what the terminal shows."""
+    """A report, its report.md and its text in the terminal."""
 
     report: Report
     markdown: str
@@ -27,20 +27,20 @@ class Made:
 
 
 def make(results: Path, out: Path, columns: bool = False) -> Made:
-    """Tables alone: charts and page take most of a report's time and are tested apart."""
+    """Write only the tables of a report: charts and page take most of its time and are tested apart."""
     report = build.report([results], columns)
     export.write(report, out, ("md", "csv"))
     return Made(report, (out / "report.md").read_text(encoding="utf-8"), markdown.printed(report))
 
 
 def report(tmp_path: Path, *trials: TrialResult) -> Path:
-    """The folder of a report over `trials`."""
+    """Write a report over `trials`; return its folder."""
     make(store(tmp_path, *trials), tmp_path / "report")
     return tmp_path / "report"
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """As `python -m reports ...`, in this process: to start another takes longer than most of what is asked."""
+    """Run `python -m reports ...` in this process: a new process would take longer than most of the work."""
     words = list(map(str, arguments))
     with redirect_stdout(_stream()) as out, redirect_stderr(_stream()) as errors:
         code = program.main(words)

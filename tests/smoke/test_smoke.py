@@ -1,4 +1,4 @@
-"""The main promises once, with the real frameworks: what `make test` asks of them. Nothing here needs a quiet machine.
+"""The main promises once, with the real frameworks: `make test` runs these. Nothing here needs a quiet machine.
 
 Everything else that starts real frameworks is in the other folders: `make test-all`.
 """
@@ -28,13 +28,13 @@ FEW = {
 PLANTED, _ = DOUBLED  # the referee with twice the learning rate
 SIZE, EPOCHS = 16, 2
 RUN = (*TINY, "--device", "cpu", "--batch-size", SIZE, "--epochs", EPOCHS, "--window", 0.3)
-MEASURED = {Status.OK, Status.CONTENDED}  # the latter lacks its speed alone: others computed beside it
+MEASURED = {Status.OK, Status.CONTENDED}  # the latter lacks only its speed: other processes computed at the same time
 SEARCH = ("--framework", "numpy", "--isolation", "here", *TINY, "--device", "cpu", "--window", 0.2, "--epochs", 2)
 
 
 @pytest.fixture(scope="session")
 def few(tmp_path_factory: pytest.TempPathFactory) -> Found:
-    """What each framework makes of FEW, in one process each."""
+    """Answers of each framework to FEW, in one process each."""
     return Found(shared(tmp_path_factory) / "smoke", FEW)
 
 
@@ -51,7 +51,7 @@ def test_an_adapter_agrees_with_the_referee(framework: str, few: Found) -> None:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Cells, str]:
-    """Results folder, its cells and what was printed, of all frameworks and a wrong one."""
+    """(results folder, its cells, what was printed) of all frameworks and a wrong one."""
     adapters, results = tmp_path_factory.mktemp("adapters"), tmp_path_factory.mktemp("run") / "results"
     add_mistaken(adapters, *DOUBLED)
     done = run_runner("--framework", *REAL_FRAMEWORKS, PLANTED, *RUN, "--adapters", adapters, "--results", results)

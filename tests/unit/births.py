@@ -1,8 +1,8 @@
 """python births.py FOLDER SEED COUNT: workers whose runner gets a signal at their birth, one after the other.
 
 Each case is a fork that runs `run_worker` with a worker and a sampler that are shell scripts, so that hundreds cost
-seconds. The worker leaves a child of its own in its group. All processes of a case have MARK in their environments.
-Prints a line of JSON for each: what was done, when, and whether the worker had begun.
+seconds. The worker leaves a child process in its group. All processes of a case have MARK in their environments. Prints
+a line of JSON for each: what was done, when, and whether the worker had begun.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BOTH = "SIGKILL of both"
 
 
 def runner(folder: Path, scripts: Path, born: int) -> None:
-    """In a fork: tells `born` of the worker's birth before anything else can know of it."""
+    """Run in a fork: write to `born` at the worker's birth, before anything else can know of it."""
     real = subprocess._fork_exec  # type: ignore[attr-defined]
 
     def fork_exec(*arguments: Any) -> Any:
@@ -55,7 +55,7 @@ def runner(folder: Path, scripts: Path, born: int) -> None:
 
 
 def case(number: int, name: str, at_s: float, folder: Path) -> dict[str, Any]:
-    """The runner is dead when this returns. Every other four of them begin first."""
+    """Run one case; the runner is dead when this returns. Every other four of them begin first."""
     trial = folder / f"trial-{number}"
     trial.mkdir()
     heard, born = os.pipe()
@@ -88,7 +88,7 @@ def case(number: int, name: str, at_s: float, folder: Path) -> dict[str, Any]:
 
 
 def main(folder: Path, seed: int, count: int) -> None:
-    """Signals in turn, at random times."""
+    """Send signals in turn, at random times."""
     draw = random.Random(seed)
     for name, text in (("worker", WORKER), ("sampler", SAMPLER)):
         (folder / name).write_text(text)

@@ -17,13 +17,13 @@ QUIET = Console(file=io.StringIO())
 
 
 def noise(rows: int, columns: int, seed: int = 0, channels: int = 3) -> Images:
-    """(rows, columns, 3), or (rows, columns) of one channel."""
+    """Noise: (rows, columns, 3), or (rows, columns) for one channel."""
     shape = (rows, columns) if channels == 1 else (rows, columns, channels)
     return np.random.default_rng(seed).integers(0, 256, shape, np.uint8)
 
 
 def save(path: Path, pixels: Any, **options: Any) -> Path:
-    """As its suffix says; folders are made."""
+    """Save pixels in the format of the path's suffix; make the folders."""
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.fromarray(pixels).save(path, **options)
     return path
@@ -36,7 +36,7 @@ def a_folder(
     classes: tuple[str, ...] = ("cat", "dog"),
     size: Callable[[int], tuple[int, int]] = lambda number: (8, 8),
 ) -> Path:
-    """So many PNGs a class and split; no test split where that is None. Each has pixels of its own."""
+    """Write so many PNGs per class and split; no test split where `test` is None. All have different pixels."""
     seed = 0
     for split, count in (("train", train), ("test", test)):
         for name in classes if count is not None else ():

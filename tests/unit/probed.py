@@ -1,4 +1,4 @@
-"""The referee's own evidence of a small workload, as the gate finds it in a probe's events, and ways to disturb it."""
+"""The referee's evidence of a small workload, as the gate finds it in a probe's events, and ways to disturb it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ ORDER = _generator.permutation(len(IMAGES)).astype(np.int32)
 
 
 def opened(adapter: Any = None, precision: str = "float32") -> Any:
-    """Ready for a `build`: the referee, or the adapter that is given."""
+    """Open the referee, or the adapter that is given, ready for a `build`."""
     adapter = adapter or Adapter()
     adapter.open("cpu", 1, "default", precision, "host", "on-demand")
     adapter.load(IMAGES, LABELS)
@@ -57,7 +57,7 @@ def opened(adapter: Any = None, precision: str = "float32") -> Any:
 def gathered(
     adapter: Adapter, workload: Workload = PLAIN, optimizer: OptimizerSpec = OPTIMIZER, order: Any = ORDER
 ) -> Evidence:
-    """From an opened adapter."""
+    """Gather evidence from an opened adapter."""
     task = (workload, optimizer, weights.draw(workload, SEED), SEED)
     return first_probe.gather(adapter, task, IMAGES, LABELS, order)
 
@@ -69,13 +69,13 @@ def truth(workload: Workload = PLAIN, optimizer: OptimizerSpec = OPTIMIZER) -> T
 
 
 def through_json(evidence: Evidence) -> Evidence:
-    """As the runner reads it: lists for tuples, None for what is no number."""
+    """Convert evidence as the runner reads it: lists for tuples, None for what is not a number."""
     return Evidence.from_json(json.loads(json.dumps(without_nan(evidence.to_json()), allow_nan=False)))
 
 
 def moved(evidence: Evidence, where: str, key: str | int | None, by: float) -> Evidence:
-    """`where`, a field, with one value moved by that part of its size, in every probe: of a fingerprint the
-    projections, of a list of losses the one at index `key`; of updates that of `key` after the first step."""
+    """Move one value of the field `where` by that part of its size, in every probe. In a fingerprint the projections
+    move, in a list of losses the one at index `key`, in updates those of `key` after the first step."""
     return everywhere(evidence, lambda probe: _moved(probe, where, key, by))
 
 
@@ -94,11 +94,11 @@ def _moved(evidence: Evidence, where: str, key: Any, by: float) -> Evidence:
 
 
 def everywhere(evidence: Evidence, change: Callable[[Evidence], Evidence]) -> Evidence:
-    """With every probe changed."""
+    """Apply the change to every probe."""
     return replace(change(evidence), again=[change(other) for other in evidence.again])
 
 
 def pushed(fingerprint: Any, by: float) -> Any:
-    """With every projection moved by that part of the norm."""
+    """Move every projection of a fingerprint by that part of its norm."""
     norm, *projections = fingerprint
     return [norm, *(projection + by * norm for projection in projections)]

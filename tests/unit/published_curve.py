@@ -1,4 +1,4 @@
-"""The answers that a published table gives: a row a batch size, single figures."""
+"""Answers that a published table gives: one row per batch size, single figures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from workloads.records.batch_answers import Best, Compared, Point, Ratio, Reache
 
 @dataclass(frozen=True)
 class Row:
-    """Of one batch size; None = the table does not say."""
+    """Figures of one batch size; None = the table does not say."""
 
     batch_size: int
     epoch_s: float
@@ -24,7 +24,7 @@ class Row:
 
 @dataclass(frozen=True)
 class CurveAnswers:
-    """None of them is supported by an interval; `largest` is the largest of the table, nothing is known beyond it."""
+    """Answers without the support of an interval; `largest` is the largest of the table, nothing is known beyond it."""
 
     largest: int
     fastest: Best
@@ -33,7 +33,8 @@ class CurveAnswers:
 
 
 def of_curve(figures: Mapping[int, float], better: Literal[1, -1] = 1) -> Best:
-    """By the same rule from one figure of each batch size, as a publication has them: no interval supports it."""
+    """Find the best size by the same rule from one figure per batch size, as publications have: no interval supports
+    it."""
     if not figures:
         return Best(None, "there are no figures")
     logarithms = {size: better * math.log(figure) for size, figure in figures.items()}
@@ -49,7 +50,8 @@ def of_curve(figures: Mapping[int, float], better: Literal[1, -1] = 1) -> Best:
 
 
 def answers_of_curve(rows: Sequence[Row], images: int, accuracy: float) -> CurveAnswers:
-    """`images` of an epoch; `accuracy` is the target's. Raises ValueError without rows."""
+    """Answer from a table. `images` is the number per epoch; `accuracy` is the target. Raises ValueError without
+    rows."""
     if not rows:
         raise ValueError("a table without rows answers nothing")
     joules = {row.batch_size: row.energy_per_image_j for row in rows if row.energy_per_image_j is not None}

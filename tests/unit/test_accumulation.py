@@ -1,4 +1,4 @@
-"""Updates of several batches: what counts them, and what would see one that is wrong."""
+"""Updates of several batches: their counts, and the checks that see a wrong one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from workloads.spec import OptimizerSpec
 from workloads.study import Study, StudyError
 
 RULE = OptimizerSpec.named("momentum")
-BATCH, K, EPOCHS = 4, 3, 2  # of 30 images: updates of 12, 12 and 6 images, the last in parts of 4 and 2
+BATCH, K, EPOCHS = 4, 3, 2  # with 30 images: updates of 12, 12 and 6 images, the last in parts of 4 and 2
 
 
 @for_each("largest", [1, 2, 7, 16, 300, 1024, 5000])
@@ -119,7 +119,7 @@ def probed(adapter: Adapter) -> Evidence:
 
 
 class PartsCounted(Adapter):
-    """The mean of the parts' means."""
+    """Takes the mean of the parts' means."""
 
     def accumulate(self, images: Any, labels: Any, part: int | None) -> Any:
         count = len(parts(labels, part))
@@ -134,7 +134,7 @@ class PartsCounted(Adapter):
 
 
 class WholeAtOnce(Adapter):
-    """Parts are not cut: BatchNorm sees the whole update."""
+    """Does not cut parts: BatchNorm sees the whole update."""
 
     def accumulate(self, images: Any, labels: Any, part: int | None) -> Any:
         return super().accumulate(images, labels, None)

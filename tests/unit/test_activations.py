@@ -1,4 +1,4 @@
-"""What the mathematics of a network keeps for the backward pass, against counts by hand."""
+"""Activations that the mathematics of a network keeps for the backward pass, compared with counts by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""--adapters DIR: a framework of one's own beside the checkout's, or one line that says why not."""
+"""--adapters DIR: a custom framework next to the checkout's, or one line that says why not."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def eight_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def threads(asked: int | None, folder: Path) -> tuple[int, list[str]]:
-    """(the threads of a trial, the lines that are said)."""
+    """(the threads of a trial, the lines that are printed)."""
     study = study_of(asked)
     return placed(study, [], None, "venv", folder).threads, list(notes(study, []))
 
@@ -40,7 +40,7 @@ def study_of(asked: int | None) -> Study:
         (None, "2", 2, "SLURM_CPUS_PER_TASK=2"),
         ("3", "2", 2, "SLURM_CPUS_PER_TASK=2"),
         ("16", None, 8, None),
-        ("0", "many", 8, None),  # OpenMP takes such for no setting, too
+        ("0", "many", 8, None),  # OpenMP also ignores such a value
     ],
 )
 def test_the_default_is_the_least_of_what_is_left_and_that_is_said(

@@ -1,9 +1,9 @@
-"""Evidence of right frameworks of networks that make much of little, gathered on a CPU and stored: none is suspected,
-however calm the referee's own rounding was, and a mistake in the same networks still is.
+"""Evidence of correct frameworks for networks that amplify rounding, gathered on a CPU and stored. None is flagged,
+however small the referee's own rounding was, and a mistake in the same networks still is.
 
-Of each: the referee in float64, the frameworks and the referee in float32, and the referee in float32 from disturbed
+For each: the referee in float64, the frameworks and the referee in float32, and the referee in float32 from disturbed
 weights. Every fourth layer of MobileNetV3 at 75 x 67 (random images), every other one of VGG-11 (digits). And whole
-trials of VGG-11: 64 digits at batch size 16, two epochs, three seeds, each with what disturbed weights made of them.
+trials of VGG-11: 64 digits at batch size 16, two epochs, three seeds, each with results from disturbed weights.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def stored(name: str) -> dict[str, Any]:
 
 
 def calm(network: str) -> Truth:
-    """As if rounding had met no kink in the referee."""
+    """Truth as if rounding had met no kink in the referee."""
     expected = Evidence.from_json(stored(network)["expected"])
     return Truth(expected, expected)
 
@@ -105,7 +105,8 @@ def epochs(rows: list[tuple[int, float, float, float]]) -> list[Epoch]:
 
 
 def trials(seed: int) -> list[TrialResult]:
-    """In place of the network one of test_gate, which has BatchNorm, too: the evidence is its own."""
+    """Make trials with a network of test_gate, which also has BatchNorm, in place of theirs: the evidence is
+    test_gate's."""
     return [
         replace(trial(name, losses=run["first_losses"]), epochs=epochs(run["epochs"]))
         for name, run in RUNS[seed].items()

@@ -1,4 +1,4 @@
-"""Figures cut from made-up samples and events, where the right answer is known."""
+"""Figures cut from made-up samples and events, where the correct answer is known."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from workloads.records.samples import COLUMNS
 from workloads.records.status import Status
 from workloads.records.stored_events import read_events
 
-Timed = list[tuple[Event, float, dict[str, Any]]]  # event, s, what it says
+Timed = list[tuple[Event, float, dict[str, Any]]]  # event, s, its data
 
 SECOND = 10**9
 OK = Outcome(0, False, 12.0)
@@ -56,7 +56,7 @@ def write_trial(folder: Path, events: Timed, samples: list[dict[str, float]]) ->
 
 
 def trained(steps: int = 125, images: int = 4000) -> Timed:
-    """Built at 2 s, trained to 6 s, evaluated to 6.5 s; window from 7 s to 12 s."""
+    """Events: built at 2 s, trained to 6 s, evaluated to 6.5 s; window from 7 s to 12 s."""
     epoch = {"epoch": 0, "steps": 45, "images": 1437, "train_loss": 1.0, "first_losses": [2.3]}
     return [
         (Event.STARTED, 0, {}),
@@ -74,8 +74,8 @@ def trained(steps: int = 125, images: int = 4000) -> Timed:
 
 
 def busy_window(extra: dict[str, float] | None = None) -> list[dict[str, float]]:
-    """10 Hz for 13 s: idle outside the window; inside, the trial uses 1.5 cores and the machine 1.7; 300 MiB,
-    but 900 MiB for a moment before it."""
+    """Samples at 10 Hz for 13 s. Idle outside the window; inside, the trial uses 1.5 cores and the machine 1.7. 300
+    MiB, but 900 MiB for a moment before it."""
     samples = []
     for i in range(130):
         t = i / 10
@@ -287,7 +287,7 @@ def test_the_times_of_the_calls_in_the_window_are_told_by_their_quantiles(tmp_pa
     ("calls_s", "passed"),
     [
         ([0.1] * 30 + [2.0], False),  # stopped for 2 of 5 s
-        ([0.1] * 45 + [0.5], True),  # five times the usual: still a neighbour's doing
+        ([0.1] * 45 + [0.5], True),  # five times the usual: still caused by a neighbour
         ([0.01] * 480 + [0.2], True),  # twenty times the usual, 4 % of the window
         ([2.5, 2.5], True),  # steps that take long
     ],
@@ -307,7 +307,7 @@ def test_memory_taken_behind_the_end_is_no_peak_of_the_trial(tmp_path: Path) -> 
 
 
 def test_a_copy_of_the_worker_while_it_opens_is_in_no_peak_of_its_memory(tmp_path: Path) -> None:
-    """`adapters.kernels` asks one: for a moment the tree is twice as large as the worker ever is."""
+    """`adapters.kernels` makes one: for a moment the tree is twice as large as the worker ever is."""
     samples = busy_window()
     samples[14]["host_memory_bytes"] = 1800 * 2**20
     assert result_of(tmp_path, trained(), samples).figures["host_memory_peak_bytes"].value == 900 * 2**20
@@ -317,7 +317,7 @@ def test_a_copy_of_the_worker_while_it_opens_is_in_no_peak_of_its_memory(tmp_pat
 
 
 def test_a_peak_between_two_samples_is_not_missed(tmp_path: Path) -> None:
-    """The kernel's own peak, reset at the window's start, stands before the 10 Hz poll."""
+    """The kernel's peak, reset at the window's start, takes precedence over the 10 Hz poll."""
     at_window = {
         Event.WINDOW_STARTED: {"peak_resident_bytes": 1200 * 2**20},
         Event.WINDOW_ENDED: {"peak_resident_bytes": 320 * 2**20},

@@ -1,4 +1,4 @@
-"""What was measured stays: attempts are moved aside whole, results are made again from their files."""
+"""Measurements are kept: attempts are moved aside whole, results are made again from their files."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_new_attempt_leaves_the_one_before_whole_whatever_its_state(tmp_path: 
 
 
 def test_a_number_is_never_given_twice(tmp_path: Path) -> None:
-    """Not the count, which falls where somebody takes one out; names that are no attempt's count for nothing."""
+    """A count would fall where somebody removes a folder. Names that are not those of attempts are ignored."""
     room = tmp_path / "attempts"
     for name in ("one-2", "one-10", "one-x", "one-two-77", "one-0123", "one"):
         (room / name).mkdir(parents=True)
@@ -136,7 +136,7 @@ def test_a_probe_that_did_not_finish_is_kept_when_it_is_asked_again(
 def test_what_a_killed_process_had_half_written_goes_when_its_job_has_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before_the_worker: bool
 ) -> None:
-    """A sampler killed in the probe of a run that goes on."""
+    """A sampler is killed in the probe of a run that goes on."""
 
     def run(folder: Path, job: Job, launcher: object) -> Outcome:
         (folder / f"{METER_FILE}.part").write_text("{")
@@ -173,12 +173,12 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def changed(folder: Path, **values: Any) -> None:
-    """What the runner wrote down of the trial, with these in place of what it says."""
+    """Replace values in what the runner wrote down of the trial."""
     write_json(folder / ATTEMPT_FILE, json.loads((folder / ATTEMPT_FILE).read_text()) | values)
 
 
 def killed_before(folder: Path, *names: str) -> None:
-    """As a runner leaves the folder that was killed before it could write these down."""
+    """Clear values, as if the runner had been killed before it could write them down."""
     changed(folder, **dict.fromkeys(names))
 
 
@@ -276,14 +276,14 @@ def test_files_of_another_trial_give_no_result(measured: Path) -> None:
 
 @pytest.fixture
 def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is probed, and every trial passes the gate."""
+    """No probe is asked, and every trial passes the gate."""
     monkeypatch.setattr(Gate, "gather", lambda *_: {})
     monkeypatch.setattr(Gate, "judge", lambda _, judged: list(judged))
     monkeypatch.setattr(definition, "label", lambda project, framework: framework)
 
 
 def session_of(results: Path, specs: Sequence[TrialSpec], **changes: Any) -> tuple[Session, StringIO]:
-    """(the session, what it prints)."""
+    """(the session, the text that it prints to)."""
     asked = {"project": PROJECT, "results": results, "placement": SPEC.placement, "gpus": (), "retry": frozenset()}
     request: Any = SimpleNamespace(**asked | {"try_all": False, "shard": None} | changes)
     printed = StringIO()
@@ -298,7 +298,7 @@ def plan(*specs: TrialSpec) -> Plan:
 
 
 def runs(monkeypatch: pytest.MonkeyPatch, *ends: tuple[Status, str | None]) -> list[TrialSpec]:
-    """The trials that are run, which end so one after the other."""
+    """The trials that are run; they end with `ends`, one after the other."""
     ran: list[TrialSpec] = []
 
     def run(folder: Path, spec: TrialSpec, *_: object) -> TrialResult:
@@ -393,7 +393,7 @@ def test_the_next_run_keeps_the_failed_attempt_beside_its_own(tmp_path: Path, mo
 
 @pytest.mark.usefixtures("quiet")
 def test_trials_of_further_repeats_that_are_stored_are_not_measured_again(tmp_path: Path) -> None:
-    """As --until-stable asks for them: one repeat after the other, each a group of its own to the gate."""
+    """--until-stable asks for them so: one repeat after the other, each a separate group to the gate."""
     further = result_of(inputs={"order": InputFile("inputs/order", "of another seed")}, repeat=1, seed=1)
     stored(tmp_path, further)
     opened, _ = session_of(tmp_path, [SPEC])
@@ -401,7 +401,7 @@ def test_trials_of_further_repeats_that_are_stored_are_not_measured_again(tmp_pa
     assert plan(further.spec).with_stored(opened.known.values()).to_run == []
 
 
-# Disturbed trials, tried once more behind the others
+# Disturbed trials, tried once more after the others
 
 
 @pytest.mark.usefixtures("quiet")
@@ -524,7 +524,7 @@ def test_trials_that_are_tried_once_more_are_counted_as_still_to_be_run() -> Non
     assert (task.completed, task.total, task.fields["left"]) == (2, 3, "about 1 min 00 s left")
 
 
-# What the memory holds, asked behind the trials
+# Accounts of memory, asked after the trials
 
 OF_MEMORY_COUNTS = {CheckName.PARAMETERS, CheckName.SLOTS, CheckName.ACTIVATIONS}
 TOLD = {"event": Event.MEMORY_TOLD, "t_ns": 1, "batch_size": 32, "parts": dict.fromkeys(PARTS, 8), "step_peak": 64}
@@ -532,7 +532,7 @@ TOLD |= {"peak": 70, "steps": 6}
 
 
 def written_trial(job: Job, folder: Path, launcher: Local) -> Ended:
-    """A worker's files, without one."""
+    """Write a worker's files without a worker."""
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / JOB_FILE, job.to_json())
     write_trial(folder, trained(), busy_window())
@@ -541,7 +541,7 @@ def written_trial(job: Job, folder: Path, launcher: Local) -> Ended:
 
 @pytest.fixture
 def asked_for_memory(monkeypatch: pytest.MonkeyPatch) -> list[TrialSpec]:
-    """The trials of which it was asked."""
+    """The trials whose memory was asked for."""
     asked: list[TrialSpec] = []
 
     def gather(worker: MemoryWorker, spec: TrialSpec, launcher: Local) -> dict[str, Any]:
@@ -578,7 +578,7 @@ def test_a_run_that_ended_before_it_asked_what_memory_holds_is_made_whole_by_the
 def test_what_was_told_of_memory_before_the_run_was_ended_is_kept_and_the_rest_is_asked_by_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ctrl-C while the second of two is asked."""
+    """Ctrl-C comes while the second of two is asked."""
     specs, asked = sizes(32, 16), []
 
     def gather(worker: MemoryWorker, spec: TrialSpec, launcher: Local) -> dict[str, Any]:

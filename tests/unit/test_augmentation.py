@@ -13,7 +13,7 @@ from workloads.layers import Shape
 
 
 def one(image: np.ndarray, flip: int, down: int, right: int) -> np.ndarray:
-    """The definition, pixel by pixel."""
+    """Flip and crop an image pixel by pixel, as the definition says."""
     height, width, _ = image.shape
     answer = np.zeros_like(image)
     for row in range(height):

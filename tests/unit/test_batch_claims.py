@@ -1,4 +1,4 @@
-"""The claim "3 to 4 times faster at equal quality" held against trials at two batch sizes."""
+"""The claim "3 to 4 times faster at equal quality" checked with trials at two batch sizes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def trial(batch_size: int, repeat: int, seconds: float, accuracy: float, **chang
 
 
 def both(faster: float, lower: float = 0.0, count: int = 5, noise: Sequence[float] = HALF_POINT) -> list[TrialResult]:
-    """64 and 512; each repeat's accuracy and time have a noise of their own beside what both sizes share."""
+    """Trials at 64 and 512. Each repeat's accuracy and time have noise in addition to what both sizes share."""
     results = []
     for repeat in range(count):
         results.append(trial(64, repeat, 10.0 + repeat, 0.70 + 0.01 * repeat))

@@ -1,4 +1,4 @@
-"""One framework's searches over trials of steps alone that are made up: what becomes an answer, and what is shown."""
+"""One framework's searches over made-up trials of steps alone: which results become an answer, and what is shown."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
 IMAGES = 50_000
-BOUND = Bound(Limit.CONTAINER, 2**30)  # which counts what is resident
+BOUND = Bound(Limit.CONTAINER, 2**30)  # which counts resident memory
 
 
 @dataclass
 class MadeUp:
-    """StepTrials with figures by batch size; None: it crashed. Trials of `contended` sizes are, once each."""
+    """StepTrials with figures by batch size; None: it crashed. Trials of `contended` sizes are contended, once each."""
 
     figures: Callable[[int], dict[str, float] | None]
     contended: list[int] = field(default_factory=list)

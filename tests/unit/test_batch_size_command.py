@@ -1,4 +1,4 @@
-"""What `python -m runner batch-size` trains behind its searches, and the limit that it searches under."""
+"""Training of `python -m runner batch-size` after its searches, and the limit that it searches under."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_every_kind_of_limit_has_a_name() -> None:
 
 
 def trained_sizes(tmp_path: Path, answers: Answers, words: Sequence[str]) -> tuple[set[int], str]:
-    """(batch sizes of the training behind these answers, what is printed)."""
+    """(batch sizes of the training after these answers, what is printed)."""
     given, printed, _ = trained(tmp_path, answers, words)
     return set(given.study.batch_sizes), printed
 

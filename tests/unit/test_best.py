@@ -1,4 +1,4 @@
-"""The search for the best batch size, against curves whose best is known."""
+"""The search for the best batch size, on curves whose best is known."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ CURVES: dict[str, Curve] = {
 
 
 def right(curve: Curve, better: int = 1) -> int:
-    """The smallest power of two within 2 % of the best."""
+    """Return the smallest power of two within 2 % of the best."""
     top = max(better * math.log(curve(size)) for size in SIZES)
     return next(size for size in SIZES if better * math.log(curve(size)) >= top + math.log(0.98))
 
 
 def noisy(curve: Curve, noise: float, seed: int, drift: float = 0.0) -> Curve:
-    """Each trial is slower than the one before by `drift`."""
+    """Add noise to a curve; each trial is also slower than the one before by `drift`."""
     drawn, count = np.random.default_rng(seed), Counter[str]()
 
     def measure(size: int) -> float:
@@ -89,7 +89,7 @@ def test_the_bound_is_tried_and_nothing_beyond_it(largest: int) -> None:
 
 
 def random_curve(drawn: np.random.Generator) -> Curve:
-    """Peaked anywhere and of any width, cut off to a plateau or not, jagged at powers of four or not."""
+    """A curve peaked anywhere and of any width, cut off to a plateau or not, jagged at powers of four or not."""
     bell, cut = peaked(drawn.uniform(-2, 14), drawn.uniform(3, 15)), drawn.uniform(0.7, 1.5)
     teeth = drawn.uniform(0, 0.1) * drawn.integers(0, 2)
     return lambda size: min(cut * 1000, bell(size)) * (1.0 if size.bit_length() % 2 else 1 - teeth)

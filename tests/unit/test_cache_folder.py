@@ -1,4 +1,4 @@
-"""Where decoded images are kept: the caller's cache, else the results folder; never the checkout."""
+"""Folder of decoded images: in the caller's cache, else the results folder; never the checkout."""
 
 from __future__ import annotations
 

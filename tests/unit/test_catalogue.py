@@ -126,7 +126,7 @@ def test_cats_dogs_cnn_parameters_and_multiply_adds_equal_the_hand_count() -> No
     assert CATS_DOGS_CNN.multiply_adds == 200 * 200 * 32 * 27 + 320_000 * 128 + 128 == 75_520_128
 
 
-# Howard et al. 2019, table 1, with what follows from it written out: pixels a side entering and leaving, channels
+# Howard et al. 2019, table 1, with its consequences written out: pixels per side entering and leaving, channels
 # entering, expanded and leaving, kernel, width of the squeeze (0: none), activation, whether the input is added.
 BLOCKS = [
     (112, 112, 16, 16, 16, 3, 0, Relu, True),
@@ -148,7 +148,7 @@ BLOCKS = [
 
 
 def parts(block: int) -> dict[str, tuple[Layer, Shape]]:
-    """{what follows "blockN_": (layer, the shape that enters it)} in the order of computation."""
+    """{name after "blockN_": (layer, the shape that enters it)} in the order of computation."""
     prefix = f"block{block}_"
     walk = MOBILENET_V3_LARGE.walk()
     return {layer.name.removeprefix(prefix): (layer, shape) for layer, shape in walk if layer.name.startswith(prefix)}
@@ -192,7 +192,7 @@ def test_a_mobilenet_block_has_the_papers_shapes_and_layers(block: int) -> None:
 def test_mobilenet_normalises_every_convolution_as_torchvision_does_and_biases_none() -> None:
     layers = [layer for layer, _ in MOBILENET_V3_LARGE.walk()]
     convolutions = [layer for layer in layers if isinstance(layer, Conv2D | DepthwiseConv2D)]
-    assert len(convolutions) == 1 + 14 + 15 + 15 + 1  # stem, expand but in block 1, depthwise, project, last
+    assert len(convolutions) == 1 + 14 + 15 + 15 + 1  # stem, expand except in block 1, depthwise, project, last
     assert {(layer.bias, layer.initializer) for layer in convolutions} == {(False, "he-normal")}
     for convolution in convolutions:
         behind = layers[layers.index(convolution) + 1]

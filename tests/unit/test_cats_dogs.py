@@ -1,4 +1,4 @@
-"""Which images the user's own copy of Microsoft's cats and dogs holds, read in place; and CIFAR-10's in its stead."""
+"""Images of the user's copy of Microsoft's cats and dogs, read in place; and CIFAR-10's in its stead."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SHAPE = (8, 8, 3)
 
 
 def png(width: int, height: int) -> bytes:
-    """Black and white, of any size: a few bytes that promise many pixels."""
+    """A black and white picture of any size: a few bytes that promise many pixels."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

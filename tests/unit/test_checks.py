@@ -92,7 +92,7 @@ def failed(made: list[Check]) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("name", ["cpu_percent", "gpu_percent", "power_w", "energy_j"])
 def test_a_published_figure_of_exactly_zero_does_not_pass(name: str) -> None:
-    """As of a driver's buffer that holds nothing but zeros, whatever was polled beside it."""
+    """A driver's buffer may hold nothing but zeros, whatever was polled at the same time."""
     spec = make_spec(device="GPU-0")
     ((check, detail),) = failed(figure_checks(spec, OSU, {name: Figure(0.0, "NVML", 60)}, []))
     assert check == CheckName.NOT_ALL_ZERO and detail.startswith(f"{name} is exactly 0")
@@ -100,7 +100,7 @@ def test_a_published_figure_of_exactly_zero_does_not_pass(name: str) -> None:
 
 
 def polled(**columns: float) -> Samples:
-    """10 Hz for 6 s, each column at one value."""
+    """Samples at 10 Hz for 6 s, each column at one value."""
     t_ns = np.arange(61) * SECOND / 10
     rows = {name: np.full(61, np.nan) for name in COLUMNS}
     return rows | {"t_ns": t_ns} | {name: np.full(61, value) for name, value in columns.items()}
@@ -170,7 +170,7 @@ def test_an_epoch_with_another_number_of_steps_than_its_images_need_fails_a_chec
     [
         ([trained(9.0), trained(1.0), trained(1.1)], True),  # the first compiles
         ([trained(1.0), trained(1.8), trained(2.1)], True),
-        ([trained(1.0), trained(4.0), trained(4.5)], False),  # the neighbour's: a calm moment was the window's
+        ([trained(1.0), trained(4.0), trained(4.5)], False),  # another process: only the window was undisturbed
         ([trained(1.0), trained(0.3), trained(0.8)], True),
         ([trained(1.0), trained(0.2), trained(0.3), trained(0.6)], False),  # faster than the window by more
         ([trained(1.0), trained(0.4), trained(0.5)], None),  # too short in all: fixed costs decide
@@ -188,11 +188,12 @@ def test_epochs_several_times_off_the_windows_speed_fail_a_check(epochs: list[Ep
 def window_speed(
     speed: float, taken: tuple[float | None, ...] = (1.0, 2.0), seconds: float = 1.1, **changes: Any
 ) -> bool | None:
-    """Whether a window passes behind epochs of 1000 images in 32 steps of 32; None where they are not compared."""
+    """Return the result of the window's check after epochs of 1000 images in 32 steps of 32; None where they are not
+    compared."""
     shares = zip(("foreign_cpu_percent", "foreign_cpu_epochs_percent"), taken, strict=True)
     figures = {name: Figure(share, "sampler", reason=None if share else "-") for name, share in shares}
     figures |= {"images_per_s": Figure(speed, "worker")}
-    epochs = [trained(0.1), trained(2 * seconds), trained(seconds), trained(3 * seconds)]  # the first counts in nothing
+    epochs = [trained(0.1), trained(2 * seconds), trained(seconds), trained(3 * seconds)]  # the first is ignored
     made = figure_checks(make_spec(batch_size=32, **changes), OSU, figures, epochs)
     return next((check.passed for check in made if check.name == CheckName.WINDOW_SPEED), None)
 

@@ -1,4 +1,4 @@
-"""What stands for our code in a trial's id: what it means, for one framework, and not how it is written."""
+"""Our code in a trial's id: the id depends on what the code means, for one framework, and not on how it is written."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,9 @@ from runner.project import Project
 
 FRAMEWORK = "numpy"
 MODULES = worker_modules(PROJECT, FRAMEWORK)
+DESCRIBED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+FOLDERS = ("adapters", "docker", "examples", "reports", "runner", "tests", "tools", "workloads")
+NEITHER_VERB_NOR_NOUN = re.compile(r"(Of|As|By|With|What|Whom|Those|Where|Whether|Without|Which|Who|That)\b")
 STATEMENTS = [name for name, path in MODULES.items() if ast.parse(path.read_text()).body[1:]]
 
 
@@ -83,7 +87,7 @@ def test_no_worker_imports_what_needs_scipy() -> None:
 
 
 def test_no_worker_reads_its_docstrings() -> None:
-    """They are in no id."""
+    """Docstrings are in no id."""
     for framework in PROJECT.frameworks:
         for name, path in worker_modules(PROJECT, framework).items():
             assert "__doc__" not in path.read_text(), name
@@ -101,3 +105,22 @@ def test_ids_are_the_same_under_every_python(version: str) -> None:
     if not answers:
         pytest.skip(f"there is no Python {version} here")
     assert answers[0] == [code_digest(PROJECT, name) for name in PROJECT.frameworks]
+
+
+def docstrings() -> Iterator[tuple[str, str]]:
+    """(file:line, text) of every docstring of the project's Python files."""
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, DESCRIBED) and (text := ast.get_docstring(node)):
+                    yield f"{path.relative_to(ROOT)}:{node.body[0].lineno}", text
+
+
+def badly_begun() -> list[str]:
+    """List the docstrings that begin with neither a verb nor a noun, as file:line and their first line."""
+    return [f"{where}: {text.splitlines()[0]}" for where, text in docstrings() if NEITHER_VERB_NOR_NOUN.match(text)]
+
+
+@pytest.mark.slow
+def test_every_docstring_begins_with_a_verb_or_a_noun() -> None:
+    assert badly_begun() == []

@@ -1,4 +1,4 @@
-"""python -m runner compare: what it refuses before anything starts, and whom it measures."""
+"""python -m runner compare: what it refuses before anything starts, and which commits it measures."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The default folder of results is made where the command runs."""
+    """Run where the default folder of results is made in a temporary folder."""
     monkeypatch.chdir(tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""CPU usage over busy intervals, and the times before training in earnest, from made-up events and samples."""
+"""CPU usage over busy intervals, and the times before training itself, from made-up events and samples."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ FOUND: dict[str, Any] = {
 
 
 def polled(cpu_s: Callable[[Any], Any], until_s: float = 8.0) -> Samples:
-    """10 Hz from 0 s; the running sum at each time."""
+    """Samples at 10 Hz from 0 s, with the running sum at each time."""
     t_s = np.arange(0, until_s + 0.05, 0.1)
     samples = {name: np.full(len(t_s), np.nan) for name in COLUMNS}
     return samples | {"t_ns": t_s * SECOND, "cpu_s": cpu_s(t_s), "cores_cpu_s": 2 * cpu_s(t_s)}
 
 
 def test_intervals_without_work_stay_out_of_the_busy_mean() -> None:
-    """On two cores: one core from 4 s on, nothing before."""
+    """Two cores: one core busy from 4 s on, nothing before."""
     figures = usage(FOUND, polled(lambda t: np.clip(t - 4, 0, None)), make_spec(threads=2))
     assert figures["cpu_percent"].value == pytest.approx(100 * 3 / 5 / 2)
     assert figures["cpu_busy_percent"].value == pytest.approx(50)
@@ -64,7 +64,7 @@ def test_waiting_for_the_sampler_does_not_count_as_loading() -> None:
 
 @pytest.mark.parametrize(("first_s", "last_s"), [(0.0, 6.75), (2.2, 8.0)])
 def test_time_of_which_the_sum_is_unknown_does_not_count_as_idle(first_s: float, last_s: float) -> None:
-    """One core throughout, last seen 0.25 s before the window's end, or first 0.2 s behind its start."""
+    """One core is busy throughout, last seen 0.25 s before the window's end, or first 0.2 s after its start."""
     samples = polled(lambda t: t)
     unseen = (samples["t_ns"] < first_s * SECOND) | (samples["t_ns"] > last_s * SECOND)
     samples["cpu_s"] = np.where(unseen, np.nan, samples["cpu_s"])

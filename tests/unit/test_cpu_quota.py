@@ -1,4 +1,4 @@
-"""What a CPU quota withholds, from planted control groups of both versions, and from this kernel's own, to a report."""
+"""Time withheld by a CPU quota, from planted control groups of both versions, and from this kernel's, to a report."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ ACCOUNT = {
 }  # fmt: skip
 
 Tree = dict[str, str]
-OLD_CONTAINER = "4:memory:/docker/abc\n3:cpu,cpuacct:/docker/abc\n0::/\n"  # what its folder is called outside of it
+OLD_CONTAINER = "4:memory:/docker/abc\n3:cpu,cpuacct:/docker/abc\n0::/\n"  # the folder's name outside of the container
 
 
 def old(quota_us: int, throttled_ns: int, periods: int, throttled: int) -> Tree:
-    """Version 1, as a container without a name space of its own sees it: at the root of what is mounted."""
+    """Version 1, as a container without a separate name space sees it: at the root of what is mounted."""
     return {
         "cpu,cpuacct/cpu.cfs_quota_us": f"{quota_us}\n",
         "cpu,cpuacct/cpu.cfs_period_us": "100000\n",
@@ -53,7 +53,7 @@ def old(quota_us: int, throttled_ns: int, periods: int, throttled: int) -> Tree:
 
 
 def new(quota_us: int, throttled_ns: int, periods: int, throttled: int) -> Tree:
-    """Version 2: the quota is the slice's, the worker's own group has none."""
+    """Version 2: the quota is the slice's, the worker's group has none."""
     counts = f"nr_periods {periods}\nnr_throttled {throttled}\nthrottled_usec {throttled_ns // 1000}\n"
     return {
         "system.slice/cpu.max": f"{quota_us} 100000\n",
@@ -65,7 +65,7 @@ def new(quota_us: int, throttled_ns: int, periods: int, throttled: int) -> Tree:
 
 @pytest.fixture
 def plant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Tree, str], Path]:
-    """plant({file: content}, lines of the worker's /proc/PID/cgroup); the /proc."""
+    """plant({file: content}, lines of the worker's /proc/PID/cgroup) returns the /proc."""
     monkeypatch.setattr(control_groups, "CGROUPS", tmp_path / "cgroup")
 
     def write(files: Tree, groups: str) -> Path:
@@ -120,7 +120,7 @@ def test_without_a_quota_nothing_is_read_and_nothing_is_made_up(plant: Callable[
 
 
 def polled(used_cores: float = 0.09, throttled_per_s: float = 0.62) -> Samples:
-    """10 Hz from 0 s to 8 s."""
+    """Samples at 10 Hz from 0 s to 8 s."""
     t_s = np.arange(0, 8.05, 0.1)
     samples = {name: np.full(len(t_s), np.nan) for name in COLUMNS}
     sums = {"cpu_s": used_cores * t_s, "cores_cpu_s": used_cores * t_s, "throttled_s": throttled_per_s * t_s}

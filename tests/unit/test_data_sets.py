@@ -1,4 +1,4 @@
-"""Which images a command asks for: twice, or with those that are left over."""
+"""Images that a command asks for: twice, or with those that are left over."""
 
 from __future__ import annotations
 

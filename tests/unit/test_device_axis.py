@@ -1,4 +1,4 @@
-"""Several devices as an axis: what a trial of them is, where it runs, and whom it is held against."""
+"""Several devices as an axis: the trial of several, where it runs, and what it is compared with."""
 
 from __future__ import annotations
 

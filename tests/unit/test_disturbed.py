@@ -1,4 +1,5 @@
-"""What rounding can do to a suspect, asked of the frameworks: when, of whom, and what verdicts follow."""
+"""Effects of rounding on a flagged trial, asked of the frameworks: when, which frameworks, and the verdicts that
+follow."""
 
 from __future__ import annotations
 
@@ -34,9 +35,8 @@ LAUNCHER = Local("python", {}, PROJECT)
 
 
 def answer(folder: Path, *losses: float, finished: bool = True) -> None:
-    """What a worker leaves that trained one epoch three times; each time with these first losses but the first, which
-    is the number of the training.
-    """
+    """Write what a worker leaves that trained one epoch three times. The first of the first losses is the number of the
+    training; the others are `losses`."""
     folder.mkdir(parents=True, exist_ok=True)
     events: list[dict[str, Any]] = []
     for number in range(DISTURBANCES):
@@ -51,7 +51,7 @@ def answer(folder: Path, *losses: float, finished: bool = True) -> None:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Job]:
-    """The jobs that workers were asked for; each answers."""
+    """The jobs that workers were asked for; each worker answers."""
     jobs: list[Job] = []
 
     def ask(job: Job, folder: Path, launcher: object) -> None:
@@ -138,7 +138,7 @@ def test_disturbed_weights_are_another_input_beside_the_others_under_a_name_of_i
 
 
 def with_weights(folder: Path) -> TrialSpec:
-    """A trial whose weights are there."""
+    """Return a trial whose weights are stored in its folder."""
     (folder / "inputs").mkdir(exist_ok=True)
     weights.save(folder / "inputs" / "weights.npz", weights.draw(PLAIN, SEED))
     inputs = {**INPUTS, "weights": InputFile("inputs/weights.npz", "weights")}
@@ -147,7 +147,7 @@ def with_weights(folder: Path) -> TrialSpec:
 
 @pytest.fixture
 def by_the_referee(monkeypatch: pytest.MonkeyPatch) -> list[TrialSpec]:
-    """It answers from this process, each time from disturbed weights with evidence that is further off."""
+    """Let the referee answer from this process, each time from disturbed weights with evidence that differs more."""
     calls: list[TrialSpec] = []
 
     def reply(_: Gate, spec: TrialSpec, precision: str) -> Evidence:
@@ -219,7 +219,7 @@ def test_without_a_referee_frameworks_are_asked_and_the_calmer_of_two_decides(
 
 
 def trainings_of(monkeypatch: pytest.MonkeyPatch, **trainings: Training) -> list[str]:
-    """What each framework makes of disturbed weights; returns whom it was asked of."""
+    """Set each framework's training from disturbed weights; return the frameworks asked, in order."""
     calls: list[str] = []
 
     def answer(_: Disturbed, result: TrialResult, epochs: int) -> list[Training]:
@@ -259,7 +259,7 @@ def test_epochs_that_agree_ask_nobody(gate: Gate, monkeypatch: pytest.MonkeyPatc
         ((1.004, 1.005, 1.003), Status.OK, None),
         ((1.004, 1.005, 1.00001), Status.OK, "tensorflow"),  # the middle one decides
         ((1.00001, 1.2, 1.00001), Status.UNVERIFIED, "pytorch"),  # one that is unstable widens no bound
-        ((1.00001, 1.00001, 1.2), Status.UNVERIFIED, "tensorflow"),  # nor the suspect its own
+        ((1.00001, 1.00001, 1.2), Status.UNVERIFIED, "tensorflow"),  # nor does the flagged trial widen its own
     ],
 )
 def test_an_epoch_may_differ_by_five_times_what_disturbed_weights_do_to_the_middle_framework(
@@ -315,6 +315,6 @@ def test_first_losses_may_differ_by_three_times_what_disturbed_weights_do_to_the
     for part, status in ((2e-4, Status.UNVERIFIED), (4e-4, Status.OK)):
         losses = {each.spec.cell.framework: list(each.first_losses) for each in (one, two)}
         for each in losses.values():
-            each[3] = (each[3] or 0.0) * (1 + part)  # a step behind that which differs
+            each[3] = (each[3] or 0.0) * (1 + part)  # a step after the one that differs
         trainings_of(monkeypatch, **{name: Training(each, []) for name, each in losses.items()})
         assert set(verdicts(gate.judge([one, two])).values()) == {status}

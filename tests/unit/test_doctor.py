@@ -39,7 +39,7 @@ def fine(finding: Finding, *words: str) -> None:
 
 
 def bad(finding: Finding, state: State, *words: str) -> None:
-    """It says what is so, and what to do."""
+    """Check that a finding says what is wrong, and what to do."""
     assert finding.state is state and finding.advice, finding
     assert all(word in finding.text for word in words), finding
 

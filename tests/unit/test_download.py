@@ -27,7 +27,7 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Serves `server.files`, with ranges; `server.cut` bytes are all that a first request gets."""
+    """Serves `server.files`, with ranges; a first request gets only `server.cut` bytes."""
 
     server: Server
 

@@ -1,4 +1,4 @@
-"""How far two runs' epochs may be apart, and what is not compared."""
+"""Limits of how far two runs' epochs may differ, and what is not compared."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_what_differs_first_is_named_with_its_epoch(other: list[Epoch], quantity
 
 
 def test_what_rounding_does_to_right_frameworks_is_no_difference() -> None:
-    # Seen of osu-cnn on the digits at batch size 128: the most of three frameworks after 12 and 24 updates.
+    # Seen for osu-cnn on the digits at batch size 128: the most of three frameworks after 12 and 24 updates.
     assert drifted(epochs(2.0, 1.9), epochs(2.0 * (1 + 1e-6), 1.9 * (1 + 1e-4)), MOMENTUM, False) is None
 
 

@@ -1,4 +1,4 @@
-"""What the gate makes of a trial's end, of its speed and of what was left behind its window."""
+"""Checks of a trial's end, of its speed, and of work left after its window."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_rounding_widens_what_is_allowed_and_an_update_too_small_to_tell_is_not_
 
 
 def test_a_loss_whose_rounding_cancels_in_one_batch_is_held_against_the_largest_of_all_steps() -> None:
-    by_chance = with_step(0, loss=Difference(2.8e-3, rounding=1.2e-4))  # seen of a right trial in bfloat16
+    by_chance = with_step(0, loss=Difference(2.8e-3, rounding=1.2e-4))  # seen in a correct trial in bfloat16
     assert CheckName.END_LOSSES in failed(trial(by_chance))
     other = replace(by_chance.steps[1], loss=Difference(1e-3, rounding=1e-3))
     assert not failed(trial(replace(by_chance, steps=(by_chance.steps[0], other, by_chance.steps[2]))))
@@ -260,7 +260,7 @@ def test_work_that_the_window_left_behind_is_told_from_a_slow_copy(copies: Outst
 
 
 # Seconds of copies of cats-dogs-cnn's weights, 41 million, on a busy machine, where nothing was left: (wall, processor
-# time in user mode). By all of their processor time the first ones took 0.3 to 0.5 s longer than those behind them.
+# time in user mode). By all of their processor time the first copies took 0.3 to 0.5 s longer than the later ones.
 COLD = [
     ((1.604, 0.947), (0.320, 0.386), (0.998, 1.261, 0.652, 0.737, 0.956), (0.323, 0.390, 0.344, 0.371, 0.331)),
     ((2.731, 1.193), (0.431, 0.404), (1.248, 1.112, 1.338, 1.521, 0.956), (0.395, 0.376, 0.349, 0.427, 0.331)),
@@ -319,7 +319,7 @@ def test_what_the_worker_left_unanswered_is_its_own_and_what_the_referee_did_is_
 
 
 def test_weights_that_could_not_be_copied_behind_the_window_are_evidence_that_is_missing(tmp_path: Path) -> None:
-    """Whatever it answers later: what was left to do behind its window nobody saw."""
+    """Whatever it answers later: nobody saw what was left to do after its window."""
     folder = tmp_path / "trials" / "one"
     events_of(folder, finished={}, window_settled={"reason": "RuntimeError: no copy"}, end_probed={})
     np.savez(folder / END_FILE, steps=np.array(3))

@@ -1,4 +1,4 @@
-"""The probe at a trial's end and its referee, over adapters that are right and some that are wrong by then."""
+"""The probe at a trial's end and its referee, over adapters that are correct and some that are incorrect by then."""
 
 from __future__ import annotations
 
@@ -66,10 +66,10 @@ def ended(
     more: dict[str, Array] | None = None,
     **others: Any,
 ) -> TrialEnd:
-    """What the referee makes of an adapter's end, 3 steps after its beginning.
+    """Return the referee's account of an adapter's end, 3 steps after its beginning.
 
-    `more` are inputs that not every trial has. Others: `workload`; `accumulate`; `change`, which befalls the adapter
-    before the end.
+    `more` are inputs that not every trial has. Others: `workload`; `accumulate`; `change`, which is applied to the
+    adapter before the end.
     """
     more, workload, change = more or {}, others.get("workload", "plain"), others.get("change")
     folder = tmp_path / "trials" / "one"
@@ -170,7 +170,7 @@ def test_a_right_adapter_agrees_in_logits_losses_and_updates_whatever_its_optimi
     assert [(step.batch_size, step.partial) for step in end.steps] == [*[(8, False)] * 3, (6, True)]
     assert all(apart(step.loss) < 1e-5 for step in end.steps)
     assert [step.update is not None for step in end.steps] == [rule in ("sgd", "rmsprop"), True, True, True]
-    # Adam's second moment is taken as the same in two steps, which after three is far from true.
+    # Adam's second moment is taken as the same in two steps, which is inaccurate after three.
     allowed = 0.03 if rule in ("adam", "adamw") else 1e-4
     assert max(excess(step.update) for step in end.steps if step.update) < allowed
     assert (end.asked_steps, end.idle_steps) == (IDLE_STEPS, 0)
@@ -197,7 +197,7 @@ def test_a_call_of_several_steps_is_followed_where_the_optimizers_state_can_be_t
 
 
 class Called(Adapter):
-    """The referee, with a mistake in calls of several steps alone."""
+    """The referee, with a mistake only in calls of several steps."""
 
     def __init__(self, mistake: str) -> None:
         super().__init__()
@@ -236,7 +236,7 @@ def test_a_mistake_in_calls_of_several_steps_alone_is_unverified_at_the_end(
 
 
 class Wrong(Adapter):
-    """The referee, with something else in a step than the numeric contract."""
+    """The referee, with a step that differs from the numeric contract."""
 
     late = False
 
@@ -379,7 +379,7 @@ def test_evaluations_of_a_short_last_batch_or_of_all_but_the_first_that_are_wron
         def predict(self, images: Images) -> Floats:
             return super().predict(images if np.array_equal(images, IMAGES[:BATCH]) else images[::-1])
 
-    monkeypatch.setattr(bounds, "MOST_EVALUATED", BATCH)  # so many were seen, and no others
+    monkeypatch.setattr(bounds, "MOST_EVALUATED", BATCH)  # that many were seen, and no others
     right, *wrong = (ended(tmp_path, capsys, each) for each in (Adapter(), Short(), Beyond()))
     assert right.images == BATCH and apart(right.evaluation) < 1e-5
     assert min(apart(end.evaluation) for end in wrong) > 0.01
@@ -419,7 +419,7 @@ def test_a_large_batch_is_followed_to_the_last_layer_and_a_larger_one_not_at_all
 
 @pytest.mark.parametrize("rule", ["adam", "adamw", "rmsprop"])
 def test_an_update_of_which_no_gradient_is_followed_tells_nothing(rule: OptimizerName) -> None:
-    """Of a large batch the last layer is followed alone, and pooling has no parameters."""
+    """In a large batch only the last layer is followed, and pooling has no parameters."""
     rules, steps = [OptimizerSpec.named(rule)] * 2, [Step(1.0, {}, {})] * 2
     weights = [{"conv/kernel": np.full(3, number, np.float32)} for number in range(3)]
     assert update_differences(rules, weights, steps, steps, number=1, taken=5) == {}
@@ -439,7 +439,7 @@ def test_of_many_parameters_weights_are_saved_once_and_of_masks_no_step_is_follo
 
 
 def test_a_run_asks_one_referee_about_all_its_trials(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The answer is that of a process that knows of no other."""
+    """The answer is that of a process that knows of no other trial."""
     expected = ended(tmp_path, capsys)
     folder, referee = tmp_path / "trials" / "one", EndReferee()
     alone = referee.ask(PROJECT, folder, 60)
@@ -491,5 +491,5 @@ def test_a_referee_that_waits_ends_with_a_runner_that_was_killed(
 
 
 def processes() -> list[psutil.Process]:
-    """The referees of this process."""
+    """List the referees of this process."""
     return [each for each in living_children() if "adapters.numpy.end_referee" in each.cmdline()]

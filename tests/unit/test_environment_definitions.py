@@ -1,6 +1,6 @@
 """Every adapters/*/environment.toml: exact pins, each with a hash, and nothing asked for that is not pinned.
 
-One that cannot be used is one line, whatever was asked for.
+A definition that cannot be used is one line, whatever was asked for.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A worker's word about time, compared with the runner's own looks at what it wrote."""
+"""A worker's times, compared with when the runner saw what it wrote."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EMPTY = {column: np.empty(0) for column in COLUMNS}
 
 
 class Worker:
-    """Writes events whose times are those of a clock that may be slow, and is looked at each second."""
+    """Writes events with the times of a clock that may be slow. The runner looks at them each second."""
 
     def __init__(
         self, folder: Path, monkeypatch: pytest.MonkeyPatch, slowness: float = 1.0, late_s: float = 0.0
@@ -49,7 +49,7 @@ class Worker:
             file.write("".join([json.dumps({"event": "-", "t_ns": t_ns}) + "\n", *rest]))
 
     def work(self, seconds: float) -> None:
-        """An event each 0.7 s."""
+        """Write an event each 0.7 s."""
         for tenth in range(round(10 * seconds)):
             self.now_ns += SECOND // 10
             if tenth % 10 == 9:
@@ -58,7 +58,7 @@ class Worker:
                 self.write()
 
     def pass_s(self, seconds: float, cores: float = 1.0, look_each_s: float = 0.05) -> None:
-        """Time in which so many cores are used; the sampler reads each 0.1 s."""
+        """Let time pass in which so many cores are used; the sampler reads each 0.1 s."""
         for tick in range(1, round(100 * seconds) + 1):
             self.now_ns += SECOND // 100
             self.used_s += cores / 100
@@ -72,7 +72,7 @@ class Worker:
             file.write(json.dumps({"event": event, "t_ns": t_ns, **data}) + "\n")
 
     def verdict(self, spec: TrialSpec | None = None) -> Check:
-        """That of its times, as the runner makes it of what it saw."""
+        """Return the check of its times, as the runner makes it from what it saw."""
         self.times.look()
         outcome = Outcome(0, False, 1.0, times_apart_s=self.times.apart_s(), doubtful_events=self.times.doubtful())
         times, sums = np.array(self.sampled, float).reshape(-1, 2).T
@@ -92,7 +92,7 @@ def test_a_true_clock_is_nowhere_off_however_seldom_it_was_looked(
     worker = Worker(tmp_path, monkeypatch)
     assert worker.apart_s() is None, "nothing was written"
     worker.work(30)
-    worker.now_ns += 60 * SECOND  # nobody looked, as where the runner stood still
+    worker.now_ns += 60 * SECOND  # nobody looked, as if the runner had stopped for a while
     worker.write()
     assert worker.apart_s() == 0.0
 
@@ -120,7 +120,7 @@ def test_what_another_worker_wrote_before_and_lines_that_are_no_events_count_for
 
 
 def window_of(worker: Worker, claimed_s: float, cores: float = 1.0, look_each_s: float = 0.05) -> int:
-    """A window of 5 s that is claimed to be as long; the claimed time of its end."""
+    """Run a window of 5 s that claims to have lasted `claimed_s`; return the claimed time of its end."""
     began_ns = worker.now_ns
     worker.write_at(Event.WINDOW_STARTED, began_ns)
     worker.pass_s(5.0, cores, look_each_s)
@@ -194,7 +194,7 @@ def test_a_worker_that_was_seldom_looked_at_or_sampled_is_not_accused(
         if number == 0:  # it goes on, and the runner does not look
             worker.write_at(Event.WINDOW_ENDED, ended_ns)
             worker.pass_s(2.0, look_each_s=5.0)
-        else:  # it is held up, and the sampler stands still, so that nobody knows what it used
+        else:  # it is held up, and the sampler pauses, so that nobody knows what it used
             worker.now_ns += 2 * SECOND
             worker.times.look()
             worker.used_s += 1.0
@@ -215,7 +215,7 @@ def test_processor_time_of_other_processes_or_of_the_kernel_accuses_nobody(
 
 
 def checked(apart_s: float | None = 0.0, **ended: Any) -> dict[str, Check]:
-    """By name, of a window of 2 s in two segments."""
+    """{name: check} of a window of 2 s in two segments."""
     window = {"event": Event.WINDOW_ENDED, "t_ns": 5, "segments": [[0, SECOND], [2 * SECOND, 3 * SECOND]], **ended}
     events = [{"event": Event.WINDOW_STARTED, "t_ns": 0}, window]
     seen = Ended(events, Outcome(0, False, 1.0, times_apart_s=apart_s), Status.OK, None)

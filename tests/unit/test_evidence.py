@@ -1,4 +1,4 @@
-"""What the gate calls a difference, by how much, and where it says it begins."""
+"""Differences that the gate finds: whether there is one, how large it is, and where it begins."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_float32_does_not_differ_from_float64_with_any_optimizer(workload: Workl
 
 
 class Mistaken(Adapter):
-    """The referee, asked for something else than the trial says."""
+    """The referee, asked for something other than what the trial says."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class SummedLoss(Adapter):
 
 
 class BiasLeftAlone(Adapter):
-    """Biases start at zero: in the first pass nothing else tells that one is not trained."""
+    """A bias that is not trained. Biases start at zero, so in the first pass only its gradient shows it."""
 
     def differentiate(self, images: Any, labels: Any) -> Any:
         loss, run = super().differentiate(images, labels)
@@ -80,7 +80,7 @@ class BiasLeftAlone(Adapter):
 
 
 class MomentumForgotten(Adapter):
-    """As one that makes its optimizer anew for every step."""
+    """An adapter that makes its optimizer anew for every step."""
 
     def train(self, order: Any, rates: Any = None, part: Any = None) -> Any:
         losses: list[float] = []
@@ -102,7 +102,7 @@ class PartialBatchSkipped(Adapter):
 
 
 class PartialBatchAsIfFull(Adapter):
-    """As MXNet's Trainer does where it is told the nominal batch size."""
+    """Gradients divided by the nominal batch size, as MXNet's Trainer does when it is given that."""
 
     def differentiate(self, images: Any, labels: Any) -> Any:
         loss, run = super().differentiate(images, labels)
@@ -233,7 +233,7 @@ def test_the_tolerance_grows_with_the_referees_own_rounding_and_no_further(
     where: str, key: Any, allowed: float, sentence: str
 ) -> None:
     expected, rounding = truth().expected, 1e-2
-    # what the loss of the first step may be is read off the losses of training: it is the same loss
+    # the allowance for the loss of the first step is read off the losses of training: it is the same loss
     rounded = moved(expected, "losses", 0, rounding) if where == "loss" else moved(expected, where, key, rounding)
     widened = Truth(expected, rounded)
     assert difference(moved(expected, where, key, 0.98 * ROUNDINGS * rounding), widened) is None
@@ -264,7 +264,7 @@ def test_rounding_of_one_layer_or_step_is_allowed_to_that_alone() -> None:
 def test_what_differs_in_some_probes_and_not_in_all_is_no_difference(
     where: str, key: Any, allowed: float, sentence: str
 ) -> None:
-    """A value on the other side of a kink: other images have none."""
+    """A value lies on the other side of a kink: with other images it does not."""
     expected = truth().expected
     alone = Truth(expected, expected)
     everywhere_wrong = moved(expected, where, key, 0.25)
@@ -292,7 +292,7 @@ def test_what_is_no_number_in_one_probe_differs() -> None:
 
 
 def test_rounding_is_the_middle_one_of_the_probes() -> None:
-    """The referee's own rounding, too, makes much of little where a value lies on a kink: in one probe alone."""
+    """The referee's own rounding also grows where a value lies on a kink, but in one probe only."""
     expected = truth().expected
     kinked = moved(expected, "gradients", "conv2/kernel", 0.05)
     once = Truth(expected, replace(expected, gradients=kinked.gradients))
@@ -350,7 +350,7 @@ def test_the_gradient_named_is_the_one_nearest_to_the_loss() -> None:
 
 
 def test_what_is_computed_earlier_is_told_first() -> None:
-    """From the input to the loss, back to the input, and on to the steps and the evaluation after them."""
+    """The order: from the input to the loss, back to the input, then the steps and the evaluation after them."""
     expected = truth().expected
     evidence, left = expected, list(KINDS)
     for where, key, *_ in KINDS:
@@ -404,7 +404,7 @@ def test_the_order_of_gradients_is_free() -> None:
 
 
 def test_a_gradient_that_is_only_rounding_is_held_against_all_gradients() -> None:
-    """Of a bias in front of BatchNorm: in float64 1e-15, in float32 1e-6."""
+    """A bias in front of BatchNorm has such a gradient: in float64 1e-15, in float32 1e-6."""
     expected = truth().expected
     assert expected.gradients["conv1/bias"][0] < 1e-12 < 1e-8 < truth().rounded.gradients["conv1/bias"][0]
     size = expected.gradient_norm
@@ -566,7 +566,7 @@ def test_all_ten_first_losses_are_compared_as_far_as_rounding_cannot_have_grown_
 
     for step in range(PROBE_STEPS + 1, 11):
         assert f"step {step} " in str(said(gentle, step, 0.03)) and said(gentle, step, 0.005) is None
-        assert said(rough, step, 0.5) is None  # seen between right frameworks: 9e-3
+        assert said(rough, step, 0.5) is None  # seen between correct frameworks: 9e-3
 
 
 def test_rounding_grows_with_each_updates_own_rate() -> None:
@@ -588,7 +588,7 @@ def test_rounding_is_relative_and_read_step_by_step() -> None:
 
 
 def amplified(where: str, key: Any, *parts: float) -> Truth:
-    """The truth without any rounding, and what disturbances do to one quantity."""
+    """The truth without any rounding, and the effect of disturbances on one quantity."""
     expected = truth().expected
     if where == "loss":  # read off the losses of training: it is the same loss
         where, key = "losses", 0

@@ -1,4 +1,4 @@
-"""Whether a plan says what will not fit, from made-up peaks on a known line."""
+"""A plan's forecast of what will not fit, from made-up peaks on a known line."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def measured(batch_size: int, peak_bytes: float | None, **changes: Any) -> Trial
 
 
 def on_a_line(**changes: Any) -> list[TrialResult]:
-    """100 MiB and 2 MiB an image."""
+    """Trials with 100 MiB plus 2 MiB per image."""
     return [measured(size, (100 + 2 * size) * MIB, **changes) for size in (4, 16, 64, 256)]
 
 
 def lines(results: list[TrialResult]) -> dict[str, Line]:
-    """What the runner makes of stored results."""
+    """Return the lines that the runner derives from stored results."""
     stored = ((each.spec.memory_id, each.spec.cell.batch_size, memory_forecast.peak(each)) for each in results)
     return memory_forecast.lines(stored)
 

@@ -1,4 +1,4 @@
-"""The gate's verdicts over the trials of a run: who is held against whom, and what becomes of it."""
+"""Verdicts of the gate over the trials of a run: who is compared with whom, and what follows."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ def wrong(layer: str = "conv2", by: float = 0.25) -> Evidence:
 
 
 def verdict(result: TrialResult) -> Check:
-    """The gate's; it is the last of the checks, and the others are as they were."""
+    """Return the gate's check: it is the last one, and the others are unchanged."""
     assert result.checks[:-1] == [COUNTED] and result.checks[-1].name == CheckName.GATE
     return result.checks[-1]
 
 
 def is_ok(result: TrialResult, detail: str) -> bool:
-    """Held against whom its words say, in data too."""
+    """True if the trial is ok, and the check names as data those that its text names."""
     asked = detail.removeprefix("held against ").partition(";")[0].split(", ")
     against = tuple(JUDGE if name == "the referee" else name for name in asked)
     check = Check(CheckName.GATE, True, detail, against)
@@ -77,7 +77,7 @@ def is_ok(result: TrialResult, detail: str) -> bool:
 
 
 def is_unverified(result: TrialResult, reason: str) -> bool:
-    """Whether it is, with a reason that begins so."""
+    """True if the trial is unverified, with a reason that begins so."""
     assert result.reason is not None
     same = replace(verdict(result), against=()) == Check(CheckName.GATE, False, result.reason)
     return result.status == Status.UNVERIFIED and same and result.reason.startswith(reason)
@@ -91,7 +91,7 @@ def workloads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[TrialSpec, str]]:
-    """What the referee was asked; it answers from this process."""
+    """The calls to the referee, which answers from this process."""
     calls = []
 
     def answer(_: Gate, spec: TrialSpec, precision: str) -> Evidence:
@@ -105,7 +105,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[TrialSpec, str]]:
 
 @pytest.fixture
 def no_referee(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every workload is too large for it."""
+    """Make every workload too large for the referee."""
     monkeypatch.setattr(gate, "REFEREE_MULTIPLY_ADDS", 0)
 
     def refuse(_: Gate, spec: TrialSpec, precision: str) -> Evidence:
@@ -132,7 +132,7 @@ def test_a_trial_that_agrees_with_the_referee_stays_ok_and_says_whom_it_was_held
 
 @pytest.mark.usefixtures("asked")
 def test_a_trial_that_differs_from_the_referee_is_unverified_and_takes_no_other_with_it() -> None:
-    """Its losses would speak against the right one too, where there is no third."""
+    """Its losses would count against the correct one too, as there is no third."""
     right, odd = judge(trial("right"), trial("odd", wrong(), [9.0, *FIRST_LOSSES[1:]]))
     assert is_unverified(odd, "differs from the referee: first layer that differs: conv2, its output by 2.5e-01 (allow")
     assert is_ok(right, "held against the referee")
@@ -260,7 +260,7 @@ def test_a_trial_that_diverged_stays_so_where_it_agrees_and_is_unverified_where_
 
 @pytest.mark.usefixtures("asked")
 def test_a_trial_that_others_disturbed_is_judged_and_stays_contended_where_it_agrees() -> None:
-    """What a neighbour took of the cores is in the figures: the verdict may change back and forth."""
+    """The neighbour's share of the cores is in the figures, so the verdict may change back and forth."""
     figures, reason = {FOREIGN_CPU.name: Figure(40.0, "sampler")}, "other processes took 40 % of the cores"
     disturbed = replace(trial("one"), status=Status.CONTENDED, reason=reason, figures=figures)
     (agrees,) = judge(disturbed)
@@ -346,14 +346,14 @@ HALF: dict[str, Any] = {"precision": "bfloat16"}
 
 
 def in_bfloat16() -> Truth:
-    """Of PLAIN; what the referee makes of it in bfloat16 stands for a framework's evidence, too."""
+    """The truth of PLAIN. The referee in bfloat16 also stands in for a framework's evidence."""
     rounded = through_json(gathered(opened(precision="bfloat16"), PLAIN, OPTIMIZER))
     return Truth(truth().expected, rounded, precision="bfloat16")
 
 
 @pytest.fixture
 def referee_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It answers in the precision that it is asked in."""
+    """Let the referee answer in the precision that it is asked in."""
 
     def answer(_: Gate, spec: TrialSpec, precision: str) -> Evidence:
         known = in_bfloat16() if precision == "bfloat16" else truth()
@@ -478,7 +478,7 @@ def test_without_the_referee_too_first_losses_are_compared_at_the_same_batch_siz
 @pytest.mark.usefixtures("asked")
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_trials_that_diverge_alike_are_ok() -> None:
-    """That a learning rate is too large is nobody's mistake."""
+    """Nobody is at fault when a learning rate is too large."""
     wild = OptimizerSpec("sgd", 1e30)
     losses = [1.5, None, None]
     one, two = judge(*(trial(name, optimizer=wild, losses=losses) for name in ("one", "two")))
@@ -489,7 +489,7 @@ LAUNCHER = Local("python", {}, PROJECT)
 
 
 class Worker:
-    """Stands for `run_worker`: gathers the evidence in this process, or does what `instead` does."""
+    """Replaces `run_worker`: gathers the evidence in this process, or does what `instead` does."""
 
     def __init__(self, instead: Callable[[], Any] | None = None, last: Event = Event.FINISHED) -> None:
         self.instead, self.last, self.ran = instead, last, list[TrialSpec]()
@@ -640,7 +640,7 @@ def session_of(results: Path, specs: list[TrialSpec]) -> Session:
 def run_plan(
     results: Path, specs: list[TrialSpec], measured: Callable[[TrialSpec], TrialResult], monkeypatch: pytest.MonkeyPatch
 ) -> tuple[list[TrialResult], list[TrialResult]]:
-    """(what a run of these returns, what it stored); `measured` stands for the measured worker."""
+    """(what a run of these returns, what it stored); `measured` replaces the measured worker."""
     monkeypatch.setattr(running, "run_trial", lambda folder, spec, *_: measured(spec))
     monkeypatch.setattr(definition, "label", lambda project, framework: framework)
     session = session_of(results, specs)
@@ -707,7 +707,7 @@ def test_every_result_of_the_folder_is_judged_and_only_the_requests_are_returned
 def test_a_trial_that_is_run_again_is_no_longer_judged_beside_its_earlier_self(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where the earlier one belonged to another study: its id is the same."""
+    """This also holds where the earlier one belonged to another study: its id is the same."""
     monkeypatch.setattr(asking, "run_worker", Worker())
     earlier = replace(trial("one", wrong(), study="earlier"), status=Status.UNVERIFIED, reason="it miscounts")
     path = tmp_path / "trials" / earlier.spec.id / RESULT_FILE
@@ -789,7 +789,7 @@ def test_a_trial_on_another_device_may_be_another_runs_and_is_not_stored_again(t
 def test_trials_in_doubt_for_want_of_the_referee_are_judged_again_and_not_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The plan counts what is finished behind the verdicts of today."""
+    """The plan counts finished trials after today's verdicts."""
     one, odd = trial("one"), trial("odd", wrong())
     for result in (one, odd):
         path = tmp_path / "trials" / result.spec.id / RESULT_FILE

@@ -1,4 +1,4 @@
-"""What a worker asks of Linux about itself, and the state in which it leaves the heap."""
+"""Questions of a worker to Linux about itself, and the state in which it leaves the heap."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from conftest import ROOT
 
 from adapters.worker import host
 
-# Whether a block of so many bytes is a map of its own (the second bit of the size in front of it, glibc's malloc.c).
+# True if a block of so many bytes is a separate map (the second bit of the size in front of it, glibc's malloc.c).
 MAPPED = """
 import ctypes, json, os, sys
 from workloads.heap import settle_heap

@@ -1,4 +1,4 @@
-"""Which .npz files hold images, and which are refused."""
+""".npz files that hold images, and those that are refused."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ GOOD: dict[str, Any] = {
 
 
 def written(folder: Path, compressed: bool = False, **changes: Any) -> Path:
-    """None leaves a key out."""
+    """Write an archive with changed arrays; None leaves a key out."""
     arrays = {key: array for key, array in (GOOD | changes).items() if array is not None}
     (np.savez_compressed if compressed else np.savez)(folder / "mine.npz", **arrays)
     return folder / "mine.npz"
@@ -41,7 +41,7 @@ def written(folder: Path, compressed: bool = False, **changes: Any) -> Path:
 @pytest.mark.parametrize("kind", ["<i8", ">i4", "|u1", "<u8"])
 def test_images_and_labels_are_those_of_the_file(compressed: bool, kind: str, tmp_path: Path) -> None:
     labels = {key: GOOD[key].astype(kind) for key in ("y_train", "y_test")}
-    labels["y_train"] = labels["y_train"][:, None]  # as Keras has CIFAR's
+    labels["y_train"] = labels["y_train"][:, None]  # as in Keras' CIFAR
     images = of_archive("mine", written(tmp_path, compressed, **labels, extra=np.arange(3)))
     assert images.classes == 3 and images.labels["train"].dtype == np.int32
     for split in ("train", "test"):
@@ -93,7 +93,8 @@ def test_a_file_that_holds_something_else_is_refused_in_one_line(name: str, tmp_
 
 
 def refusal(folder: Path, first: int, last: int, outputs: int) -> str:
-    """What is said of labels from `first` to `last` for a network of so many outputs; "" where they are taken."""
+    """Return the message on labels from `first` to `last` for a network of so many outputs; "" where they are
+    accepted."""
     labels = np.arange(first, last + 1)
     x = np.stack([noise(8, 8, seed) for seed in range(len(labels))])
     images = find(written(folder, x_train=x, y_train=labels, x_test=x[:1], y_test=labels[:1]))
@@ -114,7 +115,7 @@ def test_labels_that_begin_at_1_are_told_what_to_subtract(tmp_path: Path) -> Non
     )
     assert refusal(tmp_path, 0, 9, outputs=10) == "" == refusal(tmp_path, 1, 10, outputs=11)
     assert "subtract 5 so that they are 0 to 9" in refusal(tmp_path, 5, 14, outputs=10)
-    assert refusal(tmp_path, 1, 11, outputs=10).endswith("tells apart")  # nothing that is subtracted would help
+    assert refusal(tmp_path, 1, 11, outputs=10).endswith("tells apart")  # no subtraction would help
 
 
 def header(shape: str, kind: str = "|u1") -> bytes:
@@ -135,7 +136,7 @@ def replaced(path: Path, key: str, content: bytes, method: int = zipfile.ZIP_DEF
 @pytest.mark.parametrize(
     ("content", "telling"),
     [
-        (header("(10**9, 8, 6, 3)"), "x_train cannot be read"),  # no literal
+        (header("(10**9, 8, 6, 3)"), "x_train cannot be read"),  # not a literal
         (header("(1000000000, 8, 6, 3)"), "not as large as its header says"),
         (header("(2, 8, 6, 3)") + bytes(864), "not as large as its header says"),
         (header("(-6, 8, 6, 3)") + bytes(864), "not as large as its header says"),
@@ -159,7 +160,7 @@ def test_a_member_that_lies_about_its_size_is_refused(tmp_path: Path) -> None:
     replaced(path, "x_train", content)
     data = bytearray(path.read_bytes())
     size = struct.pack("<I", len(content))
-    at = data.rindex(b"x_train.npy") - 46 + 24  # of the directory's entry: the size of what comes out
+    at = data.rindex(b"x_train.npy") - 46 + 24  # in the directory's entry: the size of what comes out
     assert data[at : at + 4] == size
     data[at : at + 4] = struct.pack("<I", len(content) + claimed * 144)
     path.write_bytes(data)

@@ -1,4 +1,4 @@
-"""Images of one's own are decoded once, and again when anything that they are made of has changed."""
+"""Custom images are decoded once, and again when any of their inputs has changed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def made(asked: Wanted, tmp_path: Path) -> Cached:
 
 @pytest.fixture
 def decodings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many pictures each chunk had that was decoded."""
+    """How many pictures each decoded chunk had."""
     counts: list[int] = []
     before = folder_images._decode
 
@@ -124,7 +124,7 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
 
 
 def broken(tmp_path: Path, count: int = 1) -> Path:
-    """A folder with `count` pictures that look well and end too early, and a file that is none."""
+    """A folder with `count` pictures that look well and end too early, and a file that is not a picture."""
     folder = a_folder(tmp_path / "photos", train=3 + count)
     for number in range(count):
         path = save(folder / f"train/cat/{number}.png", noise(60, 60, number))

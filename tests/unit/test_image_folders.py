@@ -1,4 +1,4 @@
-"""Which images a folder holds, and which folders are refused."""
+"""Images that a folder holds, and folders that are refused."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def test_copies_that_were_asked_for_are_no_repeats(copies: twice.Copies, tmp_pat
 
 
 def repeated(root: Path) -> Path:
-    """Two classes of 20 files, of which each two are identical; no test split."""
+    """Two classes of 20 files, identical two by two; no test split."""
     a_folder(root, train=20, test=None)
     for name in ("cat", "dog"):
         for number in range(0, 20, 2):
@@ -163,7 +163,7 @@ def test_what_was_found_stands_in_a_reports_conditions() -> None:
 
 
 def find_in_train(tmp_path: Path, named: list[int]) -> Repeats:
-    """The repeats of a training split of identical images with these labels."""
+    """Return the repeats of a training split of identical images with these labels."""
     arrays: dict[SplitName, Path] = {split: tmp_path / f"{split}.npy" for split in SPLITS}
     for split, path in arrays.items():
         np.save(path, np.zeros((len(named) if split == "train" else 0, 1, 1, 1), np.uint8))

@@ -1,4 +1,4 @@
-"""Which folders are the splits of a data set; every folder is named with its number of images."""
+"""Folders that are the splits of a data set; every folder is named with its number of images."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workloads.study import Study
 
 
 def with_folders(root: Path, *names: str) -> Path:
-    """train/ with 8 images, and these with 4 each, in folders of the same classes."""
+    """Write train/ with 8 images, and these folders with 4 each, with the same classes."""
     a_folder(root)
     for name in names:
         if name != "test":
@@ -126,7 +126,7 @@ def test_a_test_folder_that_is_not_there_is_refused_with_those_that_are(tmp_path
 
 
 def test_a_test_folder_without_classes_names_another_one(tmp_path: Path) -> None:
-    """Many published sets have an unlabelled test split beside a labelled val/."""
+    """Many published sets have an unlabelled test split next to a labelled val/."""
     folder = with_folders(tmp_path / "photos", "val")
     save(folder / "test" / "0.png", noise(8, 8))
     assert "put some in test/CLASS/ (1 image of it in no class folder), or say --test-folder val" in refused(folder)

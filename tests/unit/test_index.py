@@ -1,4 +1,4 @@
-"""A table of what is stored, so that a plan need not read it all: never believed against the files."""
+"""A table of stored results, so that a plan need not read them all: the files always count, not the table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PEAK = {"host_memory_peak_bytes": Figure(2.0**28, "the kernel")}
 
 
 def store(results: Path, **changes: Any) -> Path:
-    """The result's path."""
+    """Store a result; return its path."""
     result = TrialResult(make_spec(**changes), Status.OK, None, "2026-01-01T00:00:00+00:00", 1.0, figures=PEAK)
     path = results / "trials" / result.spec.id / RESULT_FILE
     path.parent.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Where a framework's Python is looked for: PATH, pyenv, uv; stand-ins are scripts that answer as a Python would."""
+"""Search for a framework's Python: PATH, pyenv, uv; stand-ins are scripts that answer as a Python would."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WANTED = "3.99"
 
 @pytest.fixture
 def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Environment:
-    """One that asks for a Python that no machine has, on a machine with empty PATH and pyenv."""
+    """An environment that asks for a Python that no machine has, on a machine with empty PATH and pyenv."""
     from dataclasses import replace
 
     for name in ("bin", "pyenv"):

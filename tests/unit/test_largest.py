@@ -1,4 +1,4 @@
-"""The search for the largest batch size that fits, against simulated allocators: the real code, no processes."""
+"""The search for the largest batch size that fits, with simulated allocators: the real code, no processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workloads.records.batch_answers import Fit, Largest, Limit, Tried
 MIB = 2**20
 WHY = "ValueError: Expected more than 1 value per channel"
 SAME_EVERYWHERE = settings(derandomize=True, database=None, deadline=None)
-# Bytes an image of osu-cnn's tensors: images, labels, activations of its layers.
+# Bytes per image of osu-cnn's tensors: images, labels, activations of its layers.
 OSU_CNN = (3136, 4, 86528, 86528, 21632, 30976, 30976, 6400, 2304, 40)
 
 
@@ -29,8 +29,8 @@ class Machine:
 
     use: Callable[[int], float]
     limit_bytes: int
-    counting_error: float = 0.0  # of the counting process: it takes so much more, as a share
-    ends: Callable[[int, int], Fit | None] = lambda size, number: None  # of the trial of this number, instead
+    counting_error: float = 0.0  # share by which the counting process overestimates the bytes
+    ends: Callable[[int, int], Fit | None] = lambda size, number: None  # end of the trial of this number, if other
     trials: Counter[int] = field(default_factory=Counter)
 
     def fits(self, size: int) -> bool:
@@ -53,7 +53,8 @@ class Machine:
 
 
 def osu_cnn(fixed_bytes: float, block: int, times: float = 1.0, kink: int | None = None) -> Callable[[int], float]:
-    """Every tensor in blocks of its own; from batch size `kink` on, a workspace of 30 MB less."""
+    """Make an allocator's use: every tensor in separate blocks; from batch size `kink` on, a workspace of 30 MB
+    less."""
 
     def use(size: int) -> float:
         tensors = sum(math.ceil(each * times * size / block) * block for each in OSU_CNN)
@@ -63,12 +64,12 @@ def osu_cnn(fixed_bytes: float, block: int, times: float = 1.0, kink: int | None
 
 
 def limit_for(use: Callable[[int], float], size: int, share: float) -> int:
-    """A limit of which this size, or one of the same use above it, is the largest that fits."""
+    """Return a limit where this size, or one of the same use above it, is the largest that fits."""
     return int(use(size) + share * (use(size + 1) - use(size)))
 
 
 def proven(answer: Largest, machine: Machine) -> int:
-    """The answer, once all that it claims was looked at in the simulated truth."""
+    """Return the answer after checking all its claims against the simulated truth."""
     size = answer.batch_size
     assert size is not None and answer.reason is None, answer.reason
     assert not size or machine.fits(size)
@@ -79,7 +80,7 @@ def proven(answer: Largest, machine: Machine) -> int:
 
 
 def bar(size: int) -> float:
-    """Trials at most, with both proofs."""
+    """Return the largest number of trials allowed, with both proofs."""
     return max(4, 2 * math.log2(max(size, 1)) + 2)
 
 
@@ -115,7 +116,7 @@ ALLOCATORS = st.builds(
 def test_every_allocator_has_an_exact_answer(
     use: Callable[[int], float], size: int, share: float, error: float
 ) -> None:
-    """Also where memory falls at some size: then n fits and n + 1 does not, which may hold of several."""
+    """This also holds where memory falls at some size: then n fits and n + 1 does not, which several n may satisfy."""
     assume(use(size) < use(size + 1))
     machine = Machine(use, limit_for(use, size, share), error)
     found = machine.answer()
@@ -126,7 +127,7 @@ def test_every_allocator_has_an_exact_answer(
 @settings(SAME_EVERYWHERE, max_examples=60)
 @given(ALLOCATORS, st.integers(1, 20_000), st.sets(st.integers(1, 40)))
 def test_foreign_crashes_do_not_change_the_answer(use: Callable[[int], float], size: int, crashes: set[int]) -> None:
-    """Of single trials, by their number: none right behind another."""
+    """Crashes hit single trials, given by number: never two in a row."""
     assume(use(size) < use(size + 1) and not any(number + 1 in crashes for number in crashes))
     undisturbed = Machine(use, limit_for(use, size, 0.5))
     machine = replace(undisturbed, ends=lambda _, number: Fit.UNKNOWN if number in crashes else None, trials=Counter())
@@ -141,7 +142,7 @@ def test_foreign_crashes_do_not_change_the_answer(use: Callable[[int], float], s
 def test_a_crash_or_a_hang_at_every_trial_from_some_size_on_does_not_count_as_too_large(
     use: Callable[[int], float], size: int, crashing: int
 ) -> None:
-    """Without memory at fault, which a trial with more of it shows: it ends the same way."""
+    """Memory is not at fault, and a trial with more of it shows that: it ends the same way."""
     assume(use(size) < use(size + 1))
     machine = Machine(use, limit_for(use, size, 0.5), ends=lambda s, _: Fit.UNKNOWN if s >= crashing else None)
     answer = machine.answer(lifted=lambda s: Tried(s, Fit.UNKNOWN if s >= crashing else Fit.FITS, "lifted", None))
@@ -184,7 +185,7 @@ def test_a_size_that_fails_otherwise_right_above_one_that_fits_is_passed_and_nam
 
 
 def test_an_answer_has_the_counts_of_the_sizes_around_it() -> None:
-    """646 fitted 3 of 3 times, 647 failed once of 3, 648 fitted once: all of it is told."""
+    """646 fitted 3 of 3 times, 647 failed once of 3, 648 fitted once: all of it is reported."""
     fits = [(646, Fit.FITS)] * 3 + [(647, Fit.FITS), (647, Fit.TOO_LARGE), (647, Fit.FITS), (300, Fit.FITS)]
     tried = tuple(Tried(size, fit, "", None) for size, fit in fits)
     around = (Tried(648, Fit.FITS, "", None), Tried(704, Fit.TOO_LARGE, "", None))
@@ -194,9 +195,8 @@ def test_an_answer_has_the_counts_of_the_sizes_around_it() -> None:
 
 
 def test_one_size_far_beyond_of_which_nothing_can_be_said_does_not_end_the_search() -> None:
-    """TensorFlow under 340 MiB: two trials of sizes that lie close say little of an image, and a first guess of 55,100
-    crashed whatever the memory. The answer is far below, and is looked for there.
-    """
+    """TensorFlow under 340 MiB: two trials of close sizes say little about the memory per image. A first guess of
+    55,100 crashed whatever the memory. The answer is far below, and is looked for there."""
     machine = Machine(lambda size: 1e9 + (1e6 if size > 32 else 1e4) * size, 1_400_000_000)
     machine.ends = lambda size, _: Fit.UNKNOWN if size > 450 else None
     bound, counted = Bound(Limit.ASKED, machine.limit_bytes), {size: machine.use(size) for size in (8, 16)}
@@ -216,7 +216,7 @@ def test_a_crash_that_fits_or_runs_out_of_memory_with_more_of_it_counts_as_too_l
 @settings(SAME_EVERYWHERE, max_examples=60)
 @given(ALLOCATORS, st.integers(1, 20_000))
 def test_a_limit_that_ends_trials_in_any_way_has_an_exact_answer(use: Callable[[int], float], size: int) -> None:
-    """MXNet may crash or hang where memory ends: the same trial with more memory says that this was it."""
+    """MXNet may crash or hang where memory ends: the same trial with more memory shows that memory was the cause."""
     assume(use(size) < use(size + 1))
     machine = Machine(use, limit_for(use, size, 0.5))
     machine.ends = lambda s, _: None if machine.fits(s) else Fit.UNKNOWN
@@ -227,14 +227,14 @@ def test_a_limit_that_ends_trials_in_any_way_has_an_exact_answer(use: Callable[[
     assert answer.batch_size + 1 in {each.batch_size for each in answer.tried if each.lifted}
 
 
-# Anonymous MiB by batch size, as PyTorch's counting process told them of `tiny`: nearly all of it is noise.
+# Anonymous MiB by batch size, as PyTorch's counting process reported them for `tiny`: nearly all of it is noise.
 FLAT = {1: 214.98, 2: 223.79, 3: 223.83, 4: 223.85, 6: 223.87, 8: 223.9, 16: 223.93, 32: 223.97, 64: 226.47,
         128: 226.5, 256: 226.78}  # fmt: skip
 
 
 @pytest.mark.parametrize(("image_bytes", "most"), [(1000, 12), (1787, 12), (3000, 12), (4700, 13), (10_000, 15)])
 def test_a_guess_far_beyond_what_was_counted_is_not_trusted_more_than_its_slope(image_bytes: int, most: int) -> None:
-    """The line of FLAT leads to 114,154 under 420 MiB, whatever an image takes; each trial beyond is in vain."""
+    """The line of FLAT leads to 114,154 under 420 MiB, whatever an image takes; each trial beyond is wasted."""
     machine = Machine(lambda size: 215 * MIB + image_bytes * size, 420 * MIB)
     counted = {size: told * MIB for size, told in FLAT.items()}
     answer = largest(machine.attempt, Bound(Limit.ASKED, machine.limit_bytes), counted, look_around=False)
@@ -243,7 +243,7 @@ def test_a_guess_far_beyond_what_was_counted_is_not_trusted_more_than_its_slope(
 
 @pytest.mark.parametrize("limit", [300, 4096, 5000, 6001, 8191])
 def test_a_limit_at_which_a_published_finder_errs_has_a_proven_answer(limit: int) -> None:
-    """Lightning's returned 285 for 300, and for 4096 to 8191 a size that it had not tried."""
+    """Lightning's finder returned 285 for 300, and for 4096 to 8191 a size that it had not tried."""
     machine = Machine(lambda size: 1000 + size, 1000 + limit)
     answer = machine.answer()
     assert proven(answer, machine) == limit
@@ -266,7 +266,7 @@ def test_a_search_without_a_counting_process_is_right() -> None:
 
 
 def test_a_size_that_fits_only_sometimes_is_neither_the_answer_nor_called_too_large() -> None:
-    """It is neither: the answer is a smaller one that fits twice, and says why it may not be the largest."""
+    """The answer is a smaller size that fits twice, and says why it may not be the largest."""
     machine = Machine(lambda size: 1000 + size, 1000 + 400)
     machine.ends = lambda size, _: Fit.TOO_LARGE if size in (399, 400) and machine.trials[size] > 1 else None
     answer = machine.answer()
@@ -284,7 +284,7 @@ def test_one_more_that_fits_at_last_leaves_the_answer_unproven() -> None:
 
 
 def test_memory_that_falls_beyond_the_answer_is_seen_and_not_taken() -> None:
-    """dlib's 4 fails, 16 runs: a larger size that fits is a finding beside the answer, and none of its trials."""
+    """dlib's 4 fails, 16 runs: a larger size that fits is reported next to the answer, and is none of its trials."""
     machine = Machine(lambda size: 1000 + size - (500 if size >= 408 else 0), 1000 + 403)
     answer = largest(machine.attempt, Bound(Limit.ASKED, 1403), {1: 1001.0, 256: 1256.0}, 404)
     assert answer.batch_size == 403 and answer.reason is None

@@ -75,7 +75,7 @@ def test_a_worker_that_said_nothing_is_put_no_words_into_its_mouth(tmp_path: Pat
 
 @pytest.fixture
 def limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, int], None]:
-    """limited(pids.max, RLIMIT_NPROC)."""
+    """limited(pids.max, RLIMIT_NPROC) sets both limits."""
     monkeypatch.setattr(control_groups, "CGROUPS", tmp_path / "cgroup")
     monkeypatch.setattr(control_groups, "OWN", tmp_path / "own")
     (tmp_path / "own").write_text("0::/job\n")

@@ -1,4 +1,4 @@
-"""The gate's verdicts beyond the first steps: whose epochs outvote whose, what a suspect end makes of a trial."""
+"""The gate's verdicts beyond the first steps: votes by epochs, and the result of a trial whose end is flagged."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def test_the_odd_row_or_column_of_same_padding_goes_below_and_right(
 def test_same_padding_is_tensorflows_for_every_size_and_kernel(stride: int) -> None:
     for size in range(1, 14):
         for window in range(1, 8):
-            # As TensorFlow's page on convolution padding has it: by whether the stride divides the size.
+            # TensorFlow's page on convolution padding has it so: by whether the stride divides the size.
             total = max(window - (stride if size % stride == 0 else size % stride), 0)
             expected = (total // 2, total - total // 2)
             assert same_margins((size, size, 1), (window, window), stride) == (expected, expected)

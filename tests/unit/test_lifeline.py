@@ -1,4 +1,4 @@
-"""No process outlives the one that started it, at whatever moment and by whatever signal that ends."""
+"""No process outlives the one that started it, whenever and by whatever signal that one ends."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FINISHED: Events = [*BUILT, {"event": Event.FINISHED, "t_ns": 1}]
 
 
 def marked(mark: str) -> list[str]:
-    """Living processes with this in their environments: a dead one that nobody reaped has none."""
+    """List the living processes with this mark in their environments: a dead one that nobody reaped has none."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -48,7 +48,7 @@ def marked(mark: str) -> list[str]:
 
 
 def all_gone(mark: str) -> list[str]:
-    """What is left of them after a while."""
+    """Return the processes with this mark that are still there after a while."""
     until_s = time.monotonic() + DEAD_WITHIN_S
     while (left := marked(mark)) and time.monotonic() < until_s:
         time.sleep(0.02)
@@ -57,7 +57,7 @@ def all_gone(mark: str) -> list[str]:
 
 @pytest.mark.slow
 def test_of_100_signals_at_a_workers_birth_none_leaves_a_process(tmp_path: Path) -> None:
-    """SIGINT, SIGTERM and SIGKILL of the runner, SIGKILL of runner and sampler, 0 to 10 ms after the birth."""
+    """Signals: SIGINT, SIGTERM and SIGKILL of the runner, SIGKILL of runner and sampler, 0 to 10 ms after the birth."""
     command = [sys.executable, str(Path(__file__).with_name("births.py")), str(tmp_path), "16", str(SIGNALS)]
     environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
@@ -65,14 +65,14 @@ def test_of_100_signals_at_a_workers_birth_none_leaves_a_process(tmp_path: Path)
     cases = [json.loads(line) for line in done.stdout.splitlines()]
     codes = {"SIGINT": 130, "SIGTERM": 130, "SIGKILL": -9, "SIGKILL of both": -9}
     assert Counter((case["name"], case["code"]) for case in cases) == dict.fromkeys(codes.items(), SIGNALS // 4)
-    assert {case["begun"] for case in cases} == {True, False}  # before the go-ahead, and behind it
+    assert {case["begun"] for case in cases} == {True, False}  # before the go-ahead, and after it
     assert all_gone(str(tmp_path)) == []
 
 
 def light(
     folder: Path, monkeypatch: pytest.MonkeyPatch, code: str, timeout_s: float = 30, kind: Kind = Kind.TRIAL
 ) -> Outcome:
-    """A worker that is this piece of Python, in the trial's folder."""
+    """Run a worker that is this piece of Python, in the trial's folder."""
     (folder / "light.py").write_text(code)
     (folder / "trial").mkdir()
     monkeypatch.setattr(launch, "WORKER", "light")
@@ -186,7 +186,7 @@ def test_a_worker_whose_time_is_up_says_where_it_was(tmp_path: Path, monkeypatch
 
 
 def test_a_worker_that_goes_on_without_events_is_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the touches of its loop: twice the silence that would end it."""
+    """The touches of its loop show it, for twice the silence that would end it."""
     monkeypatch.setattr(attendance, "SILENCE_S", 2.0)
     code = (
         "import pathlib, sys, time\nfrom adapters.worker import attended\n"

@@ -1,4 +1,4 @@
-"""What a container or a service is allowed, read as both versions of control groups write it."""
+"""Limits of a container or a service, read as both versions of control groups write them."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_half_a_core_counts_as_one(groups: Callable[[dict[str, str], str], None]
 
 
 def test_a_real_limit_of_this_kernel_is_seen() -> None:
-    """A group of our own, where this user may make one."""
+    """The test makes a separate group, where this user may."""
     root = next((path for path in (CGROUPS / "memory", CGROUPS) if os.access(path, os.W_OK)), None)
     group = root and root / f"batchwise-test-{os.getpid()}"
     name = "memory.limit_in_bytes" if root and root.name == "memory" else "memory.max"
@@ -127,7 +127,7 @@ def test_a_real_limit_of_this_kernel_is_seen() -> None:
 
 @pytest.fixture
 def group() -> Iterator[MemoryGroup]:
-    """Of 200 MiB, of this kernel."""
+    """A real memory group of 200 MiB."""
     if not memory_group.possible():
         pytest.skip("this user may make no control group with a memory limit")
     group = MemoryGroup.made(200 * MIB)
@@ -174,6 +174,6 @@ def test_what_a_dead_runner_left_is_cleared_by_the_next_group(group: MemoryGroup
 def test_where_no_group_can_be_made_the_data_segment_is_limited(
     groups: Callable[[dict[str, str], str], None], tmp_path: Path
 ) -> None:
-    groups({"system.slice/job/memory.max": "max\n"}, NEW)  # a folder in it gets no files of its own
+    groups({"system.slice/job/memory.max": "max\n"}, NEW)  # a folder in it gets no files
     assert memory_group.possible() is False
     assert [path.name for path in (tmp_path / "cgroup/system.slice/job").iterdir()] == ["memory.max"]

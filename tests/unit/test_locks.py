@@ -95,7 +95,7 @@ def test_a_removed_lock_file_lets_nobody_in(tmp_path: Path) -> None:
 
 
 def test_a_run_that_only_the_shared_disk_shows_is_refused_by_its_lock_file(tmp_path: Path) -> None:
-    """As another machine's or container's: its names are not seen here, as those of another space are not."""
+    """Such a run is on another machine or in another container: its names are not seen here."""
     with (
         another_run(f"locks.folder(Path('{tmp_path}'), 'cpu')", **{SPACE_VARIABLE: "another machine"}),
         pytest.raises(InUse, match=re.escape(f"{tmp_path}, for cpu, is in use by another run, out of")),

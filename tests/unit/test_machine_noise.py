@@ -1,4 +1,4 @@
-"""What a run says of the machine before it begins."""
+"""Sentences about the machine before a run begins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the memory holds: the worker that tells it around the referee, and the runner that asks it once."""
+"""Accounts of what fills the memory: the worker that reports them around the referee, and the runner that asks once."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ MIB = 2**20
 
 
 def told_of(more_bytes: int, **changes: Any) -> dict[str, Any]:
-    """Of steps whose activations and inputs are 20 MiB and whose peak, called together, is so much higher."""
+    """Account of steps with 20 MiB of activations and inputs, whose peak, called together, is `more_bytes` higher."""
     parts = dict.fromkeys(MEMORY_PARTS, 0) | {"activations": 18 * MIB, "inputs": 2 * MIB}
     peaks = {"step_peak": 100 * MIB, "peak": 100 * MIB + more_bytes, "steps": 6, "pool_indices": 3 * MIB}
     return {"parts": parts, **peaks, "in_chunks": False, "runs_ahead": True} | changes
@@ -76,7 +76,7 @@ def test_a_peak_that_is_not_higher_by_whole_steps_is_not_explained(more_mib: flo
 
 
 def test_peaks_without_the_parts_that_belong_to_them_are_not_taken() -> None:
-    """As a stranger's file may have them."""
+    """A file from a stranger may have them."""
     figures = memory_figures({"peak": 70, "step_peak": 64, "steps": 6, "runs_ahead": True}, {})
     assert all(figure.value is None for figure in figures.values())
 
@@ -127,7 +127,7 @@ WAY = Local("python", {}, PROJECT)
 
 
 class Asked:
-    """Stands for run_worker: notes what is asked, and writes what a worker would, up to a size at which it dies."""
+    """Replaces run_worker: notes what is asked, and writes what a worker would, up to a size at which it dies."""
 
     def __init__(self, dies_at: int | None = None) -> None:
         self.calls: list[tuple[int, ...]] = []

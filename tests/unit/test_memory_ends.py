@@ -1,4 +1,4 @@
-"""Running out of memory is told apart from every other end of a worker."""
+"""Running out of memory is distinguished from every other end of a worker."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_hang_behind_what_was_told_does_not_hide_it(tmp_path: Path) -> None:
 
 
 class Silent:
-    """An adapter that knows no signs of its own."""
+    """An adapter that takes none of its framework's errors for a lack of memory."""
 
     def out_of_memory(self, error: BaseException) -> bool:
         return False
@@ -103,7 +103,7 @@ def test_every_status_is_taken_for_its_own_answer(tmp_path: Path) -> None:
     }
     assert fits == {
         Status.OK: Fit.FITS,
-        Status.CONTENDED: Fit.FITS,  # it came to its end: its speed is not its own, its memory is
+        Status.CONTENDED: Fit.FITS,  # it came to its end: others disturbed its speed, not its memory
         Status.UNVERIFIED: Fit.FITS,
         Status.DIVERGED: Fit.FITS,
         Status.OUT_OF_MEMORY: Fit.TOO_LARGE,
@@ -136,7 +136,7 @@ def test_the_peak_keeps_what_was_resident_before_it_was_counted_anew() -> None:
 
 
 def test_a_second_search_has_the_same_limit_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Or its trials would be others; where there is no room for it any more, it has."""
+    """Otherwise its trials would differ. Where there is no longer enough memory for it, the limit is a new one."""
     room = 16 * 2**30
     monkeypatch.setattr("runner.batch_size.memory_limit.available_bytes", lambda: room)
     first = host_limit_bytes(tmp_path)

@@ -1,4 +1,5 @@
-"""Updates followed in a trial's middle: right adapters agree with the referee, those wrong only there do not."""
+"""Updates followed in a trial's middle: correct adapters agree with the referee; those that are wrong only there do
+not."""
 
 from __future__ import annotations
 
@@ -42,13 +43,13 @@ SGD = OptimizerSpec.named("sgd")
 
 @pytest.fixture(autouse=True)
 def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not the epochs before EPOCH."""
+    """Always draw EPOCH, and none of the epochs before it."""
     monkeypatch.setitem(WORKLOADS, "plain", PLAIN)
     monkeypatch.setattr(secrets, "randbelow", lambda most: int(most > EPOCHS - EPOCH))
 
 
 def middle(folder: Path, adapter: Adapter, rule: OptimizerSpec = SGD, augment: bool = False) -> TrialMiddle:
-    """What the referee makes of the middle of a trial."""
+    """Return the referee's account of the middle of a trial."""
     given: dict[str, Any] = {"train_images": IMAGES, "train_labels": LABELS, "test_images": IMAGES}
     if rule.schedule != "constant":
         given[RATES] = schedules.rates(rule, EPOCHS * STEPS)
@@ -100,7 +101,7 @@ def test_a_right_adapter_agrees_in_its_middle_whatever_its_optimizer_remembers(
 
 
 class WrongOnlyThere(Adapter):
-    """The referee, which trains well in its first and its last epoch, and between them as its mistake says."""
+    """The referee, which trains well in its first and its last epoch, and with its mistake in between."""
 
     def __init__(self, mistake: str) -> None:
         super().__init__()

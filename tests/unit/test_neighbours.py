@@ -1,4 +1,4 @@
-"""What a run says of trials that other processes disturbed."""
+"""Sentences of a run about trials that other processes disturbed."""
 
 from __future__ import annotations
 

@@ -162,9 +162,9 @@ def test_a_file_that_is_no_network_is_one_line_that_says_where_and_what(text: st
 @pytest.mark.parametrize(
     "end",
     [
-        'Conv2D("a", 3, (6, 6)), Flatten("end")',  # of one pixel
+        'Conv2D("a", 3, (6, 6)), Flatten("end")',  # one pixel
         'Conv2D("a", 1, (6, 6)), Flatten("flat"), Dense("d", 3), Flatten("end")',
-        'Conv2D("a", 1, (3, 3)), Flatten("end")',  # of one channel
+        'Conv2D("a", 1, (3, 3)), Flatten("end")',  # one channel
     ],
 )
 def test_a_flatten_at_the_end_that_has_one_order_alone_is_a_network(end: str, tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_layers_of_ones_own_that_no_adapter_knows_are_refused(tmp_path: Path) ->
 
 
 def of_folder(results: Path, text: str | None, name: str = "inputs/tiny-network.json", digest: str = "") -> Any:
-    """What is found of a trial whose folder holds this network."""
+    """Return what is found for a trial whose folder holds this network."""
     (results / "inputs").mkdir(parents=True, exist_ok=True)
     if text is not None:
         (results / "inputs" / "tiny-network.json").write_text(text)

@@ -1,4 +1,4 @@
-"""`noise`: who is asked for what, what is read back, and what an answer says where something went wrong."""
+"""`noise`: who is asked for what, what is read back, and the answer where something went wrong."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def specs_of(results: Path, *frameworks: str, workload: Workload = TINY) -> list
 
 
 def norms_at(number: int) -> dict[str, Any]:
-    """Of a point with |G|^2 = 1 and S = 16 (number + 1)."""
+    """Norms at a point with |G|^2 = 1 and S = 16 (number + 1)."""
     generator = np.random.Generator(np.random.PCG64(number))
     gradients = generator.standard_normal((STEPS, PARTS, 20)) * np.sqrt((number + 1) / 20) + 20**-0.5
     return {"small": (gradients**2).sum(-1).tolist(), "large": (gradients.mean(1) ** 2).sum(-1).tolist()}
 
 
 class Workers:
-    """Stands for `runner.ask.ask`: answers as the worker of this kind does, but for those who cannot."""
+    """Replaces `runner.ask.ask`: answers as the worker of this kind does, except for those that cannot."""
 
     def __init__(self) -> None:
         self.jobs: list[Job] = []
@@ -167,7 +167,7 @@ def test_norms_that_are_further_apart_than_rounding_can_be_are_said_not_to_agree
         norms["large"] = (np.array(norms["large"]) * (1 + 3 * SAME * (number == 2))).tolist()
 
     def strange(number: int, norms: dict[str, Any]) -> None:
-        norms["large"][0] *= 1 + 2 * STEPS * SAME_MEAN  # of one step alone
+        norms["large"][0] *= 1 + 2 * STEPS * SAME_MEAN  # in one step only
 
     def rounded(number: int, norms: dict[str, Any]) -> None:
         norms["small"] = (np.array(norms["small"]) * (1 + SAME / 3)).tolist()

@@ -1,4 +1,4 @@
-"""The estimators of the gradient noise scale: against gradients with known noise, and against the referee's."""
+"""The estimators of the gradient noise scale, on gradients with known noise and on the referee's."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from workloads.spec import OptimizerSpec
 Array = NDArray[np.float64]
 LARGE_BATCH = PARTS * SMALL_BATCH
 DIMENSIONS = 30
-SPECTRUM = 1 / np.arange(1, DIMENSIONS + 1)  # of the noise, which is no sphere in a network either
+SPECTRUM = 1 / np.arange(1, DIMENSIONS + 1)  # the noise's, which is no sphere in a network either
 
 
 def generator(seed: int = 0) -> np.random.Generator:
@@ -85,7 +85,8 @@ def test_norms_that_are_streamed_are_those_of_the_gradients_and_of_their_mean() 
 
 
 def test_what_is_drawn_of_a_split_tells_its_own_gradient_and_noise(tmp_path: Path) -> None:
-    """Truth: the referee's gradient of every single image, in float64; with replacement it is that of any split."""
+    """The truth is the referee's gradient of every single image, in float64; with replacement it is that of any
+    split."""
     train, _ = load(DATASETS["digits-64"], tmp_path, TINY.input_shape)
     adapter = Adapter("float64")
     adapter.build(TINY, OptimizerSpec.named("sgd"), weights.draw(TINY, 0), 0)
@@ -125,7 +126,7 @@ def test_a_noise_scale_is_the_ratio_of_means_within_its_interval_and_the_same_wh
 
 
 def test_a_gradient_that_is_lost_in_the_noise_gives_no_number_but_more_than_one_that_holds() -> None:
-    """A true noise scale of 300 large batches."""
+    """The true noise scale is 300 large batches."""
     truth = 300.0 * LARGE_BATCH
     points = [point(measured(truth, seed)) for seed in range(40)]
     lost = [each for each in points if each.noise_scale is None]
@@ -137,7 +138,7 @@ def test_a_gradient_that_is_lost_in_the_noise_gives_no_number_but_more_than_one_
 
 def test_a_gradient_that_is_surely_negative_says_more_than_the_large_batch() -> None:
     small = 1 + 0.01 * generator().standard_normal((STEPS, PARTS))
-    answer = point(stated(small, small.mean(axis=1) / 10))  # the mean of eight that are apart is an eighth of them
+    answer = point(stated(small, small.mean(axis=1) / 10))  # the mean of eight independent ones is an eighth
     assert answer.squared_gradient < 0
     assert (answer.noise_scale, answer.at_least) == (None, LARGE_BATCH)
 
@@ -182,9 +183,9 @@ def test_apart_is_that_of_the_typical_batch_and_of_the_mean_where_they_are_most(
 
 
 def published_finder(gradients: Array, batch_size: int) -> list[float]:
-    """The noise scale behind each window as fastai_bs_finder computes it, from (batches, parameters): with its means
-    over parameters in place of sums, its averages counted in batches, and the last batch of a window for the small one.
-    """
+    """The noise scale after each window as fastai_bs_finder computes it, from (batches, parameters). It takes means
+    over parameters in place of sums, counts averages in batches, and uses the last batch of a window for the small
+    one."""
     big, curve, averages = batch_size * WINDOW, [], {"scale": 0.0, "noise": 0.0}
     for iteration in range(len(gradients)):
         if iteration % WINDOW == WINDOW - 1:

@@ -29,7 +29,7 @@ from workloads.schedules import rates
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
 
-BATCH, EPOCHS, IMAGES = 3, 2, 64  # 21 full batches an epoch, and one image more
+BATCH, EPOCHS, IMAGES = 3, 2, 64  # 21 full batches per epoch, and one image more
 UPDATES = 22 * EPOCHS
 STEPS, PARTS, SMALL = 3, 2, 4
 NORMED = Workload(
@@ -49,7 +49,7 @@ class Asked:
     batches: np.ndarray
 
     def run(self, **inputs: InputFile) -> tuple[Path, list[dict[str, Any]]]:
-        """(the job's folder, its events)."""
+        """Run the job; return (its folder, its events)."""
         job = Job(Kind.NOISE, replace(self.spec, inputs={**self.spec.inputs, **inputs}))
         folder = job.folder(self.folder)
         folder.mkdir(parents=True)
@@ -90,7 +90,7 @@ def built(each: Asked, workload: Workload, given: Weights) -> Adapter:
 
 
 def trained(each: Asked, workload: Workload, every: np.ndarray | None) -> tuple[list[Weights], list[Weights]]:
-    """(weights before each update and behind the last, gradients of each), by an ordinary training."""
+    """(weights before each update and after the last, gradients of each), by an ordinary training."""
     adapter = built(each, workload, weights.draw(workload, 0))
     states, gradients = [adapter.weights()], []
     batches = [batch for order in each.order[:EPOCHS] for batch in np.split(order, range(BATCH, IMAGES, BATCH))]
@@ -162,7 +162,7 @@ def test_the_finder_looks_at_full_batches_that_follow_each_other_before_their_up
     _, events = each.run()
     looks = of_kind(events, Event.FINDER_LOOKED)
     _, gradients = trained(each, TINY, None)
-    full = [number for number in range(UPDATES) if number not in (21, 43)]  # each epoch's last has one image
+    full = [number for number in range(UPDATES) if number not in (21, 43)]  # the last batch of each epoch has one image
     assert len(looks) == len(full) // WINDOW == 2
     for look, start in zip(looks, (0, WINDOW), strict=True):
         window = [gradients[number] for number in full[start : start + WINDOW]]
@@ -175,7 +175,7 @@ def test_the_finder_looks_at_full_batches_that_follow_each_other_before_their_up
 
 
 def test_where_an_update_has_parts_the_finder_and_the_training_have_them_too(tmp_path: Path) -> None:
-    """2 x 3 images are as 6 at once in a network without batch statistics, up to rounding."""
+    """In a network without batch statistics 2 x 3 images give the same as 6 at once, up to rounding."""
     each = asked(tmp_path)
     ends = []
     for changes in ({"batch_size": 3, "accumulate": 2}, {"batch_size": 6}):

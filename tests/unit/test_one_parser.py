@@ -14,7 +14,7 @@ from conftest import ROOT
 ROOMS = ("adapters", "workloads", "runner", "reports", "tools")
 HOME = "workloads/command_line.py"
 RUNNER, REPORTS = "runner.__main__", "reports.__main__"
-# By the file that makes the parser: the module with its `main`, words with a slip, and what is meant.
+# {file that makes the parser: (the module with its `main`, words with a slip, what is meant)}
 MEANT = {
     "runner/command/parser.py": (RUNNER, "--framwork all", "--framework"),
     "runner/batch_size/command.py": (RUNNER, "batch-size --anwser largest", "--answer"),
@@ -32,7 +32,7 @@ MEANT = {
 
 
 def made_in(kind: str) -> set[str]:
-    """The product's files that call a name which ends so."""
+    """List the product's files that call a name which ends so."""
     return {
         str(path.relative_to(ROOT))
         for room in ROOMS

@@ -1,4 +1,4 @@
-"""--model: what is no function that makes a model is one line; what worker and trial know of one that is."""
+"""--model: what is not a function that makes a model is one line; worker and trial record the function."""
 
 from __future__ import annotations
 

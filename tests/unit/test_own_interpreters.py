@@ -1,4 +1,4 @@
-"""--python: a build of the caller's is checked before anything is started, and what is no such thing is one line."""
+"""--python: a custom build is checked before anything is started, and what is not one is one line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def script(path: Path, text: str) -> Path:
 
 
 def answers(path: Path, **told: object) -> Path:
-    """Stands in for a Python that is not on this machine."""
+    """Write a script that answers as a Python that is not on this machine."""
     return script(path, f"echo '{json.dumps(OF_ANOTHER | told)}'")
 
 
@@ -90,7 +90,7 @@ def test_an_interpreter_of_this_machine_is_no_image(capsys: pytest.CaptureFixtur
         ({"missing": ["torch", "numpy"]}, "has no torch and no numpy"),
         ({"version": "3.11"}, "is no Python"),
         ({"packages": 7}, "is no Python"),
-        ({}, "is no Python"),  # to the second question it has the same answer
+        ({}, "is no Python"),  # it gives the same answer to the second question
     ],
 )
 def test_a_python_that_cannot_run_workers_says_what_it_lacks(

@@ -1,4 +1,4 @@
-"""Time of an epoch, speed of evaluation, work of the layers: what they are made of, and why they are unknown."""
+"""Time of an epoch, speed of evaluation, work of the layers: how they are computed, and why they are unknown."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_chain_of_products_is_nearly_nothing_but_products() -> None:
 def test_the_fastest_of_several_calls_is_told_of_matrices_that_take_long_enough(
     monkeypatch: pytest.MonkeyPatch, long_enough_s: float, width: int
 ) -> None:
-    """The referee's, on matrices that are small enough for a test."""
+    """Measured for the referee, on matrices that are small enough for a test."""
     for name, value in {"WIDTHS": (32, 64), "LENGTH_S": 0.01, "LONG_ENOUGH_S": long_enough_s}.items():
         monkeypatch.setattr(product, name, value)
     told = product.measure(Adapter())

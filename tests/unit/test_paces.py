@@ -1,4 +1,4 @@
-"""What was measured on this machine corrects every estimate, whatever the results folder; little is read for it."""
+"""Measurements on this machine correct every estimate, whatever the results folder; little is read for it."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def asked(*words: str) -> Request:
 
 
 def planned(request: Request) -> tuple[TrialSpec, float]:
-    """Its only trial, and the seconds that it may take."""
+    """(the request's only trial, the seconds that it may take)."""
     plan = plan_of(request, installations(request), range(1), {})
     (spec,) = plan.trials
     return spec, plan.estimates_s[spec.id]
 
 
 def store(folder: str, spec: TrialSpec, wall_s: float, computer: str | None, changed_s: float = 0.0) -> None:
-    """A trial that was trained to its end, its result written so many seconds from now."""
+    """Store a trial that was trained to its end, its result written so many seconds from now."""
     epoch = Epoch(train_s=1.0, steps=4, images=IMAGES, train_loss=1.0, evaluate_s=1.0, test_loss=1.0, test_accuracy=0.5)
     machine: dict[str, object] = {"cpu_model": computer, "gpus": []}
     result = TrialResult(spec, Status.OK, None, "2026-01-01T00:00:00+00:00", wall_s, machine=machine, epochs=[epoch])

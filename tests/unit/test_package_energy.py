@@ -37,7 +37,7 @@ def plant(powercap: Path, folder: str, name: str, energy_uj: int, range_uj: int 
 
 @pytest.fixture
 def powercap(tmp_path: Path) -> Path:
-    """Two packages, and what must not be counted beside them."""
+    """A powercap tree with two packages, and counters that must not be added to them."""
     folder = tmp_path / "powercap"
     plant(folder, "intel-rapl:0", "package-0", 1000)
     plant(folder, "intel-rapl:1", "package-1", RANGE_UJ - 100)
@@ -96,7 +96,7 @@ def test_what_cannot_be_read_has_a_reason_and_no_value(
 
 
 def test_a_counter_that_only_root_may_read_says_so(powercap: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests run as root in places, whom no mode keeps out."""
+    """Tests run as root in places, and no mode keeps root out."""
     read_text = Path.read_text
 
     def refused(path: Path, *arguments: Any, **named: Any) -> str:
@@ -141,7 +141,7 @@ def test_the_sampler_writes_the_sum_and_the_account(powercap: Path, tmp_path: Pa
 
 
 def polled(watts: float, first_s: float = 0.0, last_s: float = 8.0) -> Samples:
-    """10 Hz; the running sum of so much power."""
+    """Samples at 10 Hz with the running sum of so much power."""
     t_s = np.arange(0, 8.05, 0.1)
     samples = {name: np.full(len(t_s), np.nan) for name in COLUMNS}
     known = (t_s >= first_s - 1e-9) & (t_s <= last_s + 1e-9)

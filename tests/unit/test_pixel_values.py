@@ -1,4 +1,4 @@
-"""Values of other ranges than 8 bits: mapped as the caller says, and lost contrast is counted."""
+"""Values in other ranges than 8 bits: mapped as the caller says, and lost contrast is counted."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def seen(path: Path, pixel_range: PixelRange | None = None, channels: int = 3) -
 
 
 def write_deep(path: Path, values: NDArray[Any], exif: bytes = b"") -> Path:
-    """A PNG of 16 bits a value, (rows, columns, channels), which Pillow writes of grey alone."""
+    """Write a PNG of 16 bits per value, (rows, columns, channels); Pillow writes these only for grey."""
     rows, columns, channels = values.shape
     colour = {1: 0, 2: 4, 3: 2, 4: 6}[channels]
     lines = b"".join(b"\0" + line.astype(">u2").tobytes() for line in values)

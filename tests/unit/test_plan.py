@@ -1,4 +1,4 @@
-"""Which trials a study becomes, and in which order."""
+"""Trials that a study becomes, and their order."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from workloads.records.status import Status
 from workloads.spec import OptimizerSpec
 from workloads.study import LIMIT_S, Study, read, studies
 
-CATS_DOGS, IMAGES = WORKLOADS["cats-dogs-cnn"], 1200  # of which Adam at batch size 16 took 350 s for five epochs
+CATS_DOGS, IMAGES = WORKLOADS["cats-dogs-cnn"], 1200  # Adam at batch size 16 took 350 s for five epochs of these
 
 
 def cats_dogs(**changes: Any) -> TrialSpec:

@@ -25,7 +25,7 @@ def rows() -> dict[str, set[str]]:
 
 
 def announced(path: Path) -> set[str]:
-    """The checks that a late error says must fail: read, not imported, for its framework is not here."""
+    """The checks that a late error says must fail: read, not imported, as its framework is not here."""
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "(FRAMEWORK, CAUGHT_BY)":
             checks: set[str] = ast.literal_eval(node.value)[1]

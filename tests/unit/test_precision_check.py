@@ -1,4 +1,4 @@
-"""Whether a framework says that it computes in the precision that it was asked for."""
+"""Check that a framework reports computing in the precision that it was asked for."""
 
 from __future__ import annotations
 

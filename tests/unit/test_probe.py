@@ -1,4 +1,4 @@
-"""What a framework computes for the gate, and the few numbers that stand for an array."""
+"""Computations of a framework for the gate, and the few numbers that represent an array."""
 
 from __future__ import annotations
 

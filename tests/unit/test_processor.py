@@ -1,4 +1,4 @@
-"""What a processor decides: its flags, and what a worker finds out of its libraries without harm to itself."""
+"""Facts of a processor: its flags, and what a worker finds out from its libraries without harm to itself."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_asking_leaves_no_process_and_no_open_file_behind(monkeypatch: pytest.Mo
         patched.setattr(os, "fork", lambda: os.open("/of no file", os.O_RDONLY))  # raises OSError
         assert kernels.of_onednn(True, lambda: 0)["onednn_isa"] is None
     assert set(os.listdir("/proc/self/fd")) == before
-    assert psutil.Process().children() == children  # of other tests
+    assert psutil.Process().children() == children  # those of other tests
 
 
 def test_the_referees_blas_says_for_which_processor_it_computes() -> None:

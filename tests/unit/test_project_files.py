@@ -22,7 +22,7 @@ VENDOR = ROOT / "reports" / "web" / "templates" / "vendor"
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("reports/reproduction/publications/*.md")])
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
-# Of the Citation File Format 1.2.0, at the top: https://github.com/citation-file-format/citation-file-format
+# Top level of the Citation File Format 1.2.0: https://github.com/citation-file-format/citation-file-format
 CITATION_KEYS = {
     "abstract", "authors", "cff-version", "commit", "contact", "date-released", "doi", "identifiers", "keywords",
     "license", "license-url", "message", "preferred-citation", "references", "repository", "repository-artifact",
@@ -36,7 +36,7 @@ def project() -> dict[str, Any]:
 
 
 def anchors(page: Path) -> set[str]:
-    """Of its headings, as GitHub makes them."""
+    """Anchors of the page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.*)$", FENCED.sub("", page.read_text()), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

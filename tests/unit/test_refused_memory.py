@@ -1,4 +1,4 @@
-"""Of a worker that ran out of memory: what it asked for, by its framework's words, and what there was."""
+"""Reasons of a worker that ran out of memory: what it asked for, by its framework's words, and what there was."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker reports of itself: a lie about bytes, cores or processor time is caught, what was measured is not."""
+"""Reports of a worker about itself: a lie about bytes, cores or processor time is caught, a true report is not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the words of the command line to a checked request: what a run is called, and what is no network."""
+"""The way from the command line to a checked request: what a run is called, and what is no network."""
 
 from __future__ import annotations
 

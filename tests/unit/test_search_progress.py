@@ -1,4 +1,4 @@
-"""The live line of a `batch-size` command, and what is expected of its searches before they start."""
+"""The live line of a `batch-size` command, and the expected time of its searches before they start."""
 
 from __future__ import annotations
 

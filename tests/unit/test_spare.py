@@ -21,7 +21,7 @@ SPEC = make_spec()
 
 
 def sampled(folder: Path) -> int:
-    """A sampler's process id; its worker was this process."""
+    """Run a sampler for this process as its worker; return its process id."""
     folder.mkdir()
     with sampler(PROJECT, folder, SPEC.placement) as sampling:
         watch(sampling, os.getpid())

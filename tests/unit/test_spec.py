@@ -26,7 +26,8 @@ from workloads.spec import OptimizerName, OptimizerSpec, Workload
 
 
 def branched(inner_rate: float, outer_rate: float) -> Workload:
-    """Every kind of parameter and statistic, a branch in a branch, a dropout in the innermost and one outside."""
+    """A network with every kind of parameter and statistic, a branch in a branch, and a dropout in the innermost and
+    one outside."""
     gate = (
         GlobalAveragePool2D("squeeze"),
         Dense("excite", 4),

@@ -1,4 +1,4 @@
-"""Which cells ask for another repeat, and what is said of each in the end; speeds are made up."""
+"""Cells that ask for another repeat, and each cell's sentence in the end; speeds are made up."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_a_cell_that_drifts_is_not_stable_however_narrow_its_interval() -> None:
 
 
 def test_drift_is_looked_for_in_the_order_of_starts_not_of_repeats() -> None:
-    """As where a repeat was measured again at the end."""
+    """A repeat that is measured again at the end is such a case."""
     minutes = (3, 0, 5, 1, 4, 2)
     trials = [
         replace(trial("a", 4, repeat, RISING[minute]), started_at=f"2026-01-01T00:0{minute}:00+00:00")

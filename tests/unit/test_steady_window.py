@@ -1,4 +1,4 @@
-"""The steady window: cut from epochs that are long enough, else trained behind them; figures of its segments alone."""
+"""The steady window: cut from epochs that are long enough, else trained after them; figures of its segments alone."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from workloads.weights import Weights
 
 SECOND = 10**9
 COUNT, STEPS, BATCH, REST = 30, 7, 4, 2  # an epoch of 30 images
-STEP_S = 0.06  # one a call; six of them, behind an epoch's first, are longer than the shortest segment
+STEP_S = 0.06  # one per call; six of them, after an epoch's first, are longer than the shortest segment
 SPEC = make_spec(optimizer=OptimizerSpec.named("momentum"), batch_size=BATCH, epochs=6)
 
 
@@ -70,7 +70,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 class Slow(Adapter):
-    """The referee, whose steps take a while; a copy of its weights waits for what `left_s` says is left of a call."""
+    """The referee, whose steps take a while; a copy of its weights waits until the `left_s` of a call are over."""
 
     def __init__(self, clock: Clock, left_s: float = 0.0, step_s: float = STEP_S) -> None:
         super().__init__()
@@ -189,7 +189,7 @@ class Idle(Slow):
 
 
 def window_check(events: Events) -> bool | None:
-    """Whether the window's speed passes; None where it is not compared."""
+    """Return the result of the check of the window's speed; None where it is not compared."""
     calm = {each.name: Figure(0.0, "sampler") for each in (FOREIGN_CPU, FOREIGN_CPU_EPOCHS)}
     measured = speed({event["event"]: event for event in events})
     made = figure_checks(SPEC, PLAIN, measured | calm, read_epochs(events))
@@ -211,14 +211,14 @@ def test_a_batch_size_that_divides_the_split_gives_nothing_to_remember(tmp_path:
 def test_a_window_that_trains_nothing_behind_right_epochs_is_too_fast(
     adapter: type[Slow], passed: bool, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(steady, "can_be_cut", lambda *_: False)  # a window behind the epochs
+    monkeypatch.setattr(steady, "can_be_cut", lambda *_: False)  # a window after the epochs
     assert window_check(trained(tmp_path, adapter(clock), SPEC, STEPS * BATCH)) is passed
 
 
 @pytest.mark.parametrize(
     ("changes", "steps", "step_s"),
     [
-        ({}, STEPS, 0.049),  # two a call: two calls behind the first
+        ({}, STEPS, 0.049),  # two per call: two calls after the first
         ({}, STEPS, 0.01),
         ({}, steady.FEWEST_CALLS, 1.0),
         ({"epochs": steady.FIRST_EPOCH}, STEPS, STEP_S),
@@ -243,8 +243,8 @@ def test_a_copy_of_many_parameters_is_not_made_beside_the_training(monkeypatch: 
 def test_a_segment_is_of_calls_of_one_length_and_the_rest_of_its_epoch_is_trained_outside(
     tmp_path: Path, clock: Clock
 ) -> None:
-    adapter = Slow(clock, step_s=0.04)  # two a call
-    count = 4 * STEPS + 3  # of batches: 31, of which the last of an epoch makes no call of two
+    adapter = Slow(clock, step_s=0.04)  # two per call
+    count = 4 * STEPS + 3  # number of batches: 31, and the last of an epoch makes no call of two
     events = trained(tmp_path, adapter, varied(SPEC, epochs=3, window_s=0.3), count * BATCH)
     ended = named(events, Event.WINDOW_ENDED)
     assert (ended["steps"], len(ended["segments"])) == (count - 3, 1)
@@ -273,7 +273,7 @@ def test_work_that_is_left_behind_each_segment_is_summed(tmp_path: Path, clock: 
 
 
 class SlowCopies(Slow):
-    """Copies of its weights take long, the first behind a training longest, with nothing left to be done."""
+    """Copies of its weights take long, the first after a training longest, with nothing left to be done."""
 
     def __init__(self, clock: Clock, left_s: float = 0.0) -> None:
         super().__init__(clock, left_s)
@@ -327,7 +327,8 @@ CUT: dict[str, Any] = {
 
 
 def polled(per_s: float, besides: float, until_s: float = 9.0) -> Samples:
-    """10 Hz from 0.03 s on, at no edge: sums that grow by `per_s` in the segments, and by `besides` at other times."""
+    """Samples at 10 Hz from 0.03 s on, at no edge. Sums grow by `per_s` in the segments, and by `besides` at other
+    times."""
     t_s = np.arange(0.03, until_s, 0.1)
     inside = np.clip(t_s - 1, 0, 1) + np.clip(t_s - 3, 0, 2)
     sums = per_s * inside + besides * (t_s - inside)

@@ -1,4 +1,4 @@
-"""Before each trial: is there room for it, and is all still there that the run stands on?"""
+"""Checks before each trial: free space for it, and that everything that the run needs is still there."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_what_has_gone_in_mid_run_is_named(results: Path, tmp_path: Path) -> Non
     shutil.rmtree(results)
     with pytest.raises(CannotGoOn, match=rf"^{results}: removed or moved in mid-run"):
         storage.need(SPEC, UNAVAILABLE)
-    results.mkdir()  # another one of its name, as a trial that was at work may make it
+    results.mkdir()  # another one of its name, as a trial at work may make it
     with pytest.raises(CannotGoOn, match="removed"):
         storage.need(SPEC, UNAVAILABLE)
 

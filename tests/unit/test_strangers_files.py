@@ -1,4 +1,5 @@
-"""What a framework's process, or anybody, may write into a trial's folder: the trial has failed, and says where."""
+"""Files that a framework's process, or anybody, may write into a trial's folder: the trial has failed, and says
+where."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ REFUSED = "OpenBLAS error: Memory allocation still failed after 10 retries\n"
 
 
 def ran(folder: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str]) -> Any:
-    """What came of a trial whose processes left these files."""
+    """Run a trial whose processes leave these files; return its result."""
 
     def run_worker(folder: Path, job: Job, launcher: Launcher) -> Outcome:
         for name, text in files.items():
@@ -69,7 +70,7 @@ def test_a_trial_of_files_that_are_none_has_failed_with_file_and_line(
         (Outcome(-9, False, 1.0), 0, "", None, False),
         (Outcome(-11, False, 1.0), 1, "", None, False),
         (Outcome(1, False, 1.0), 0, REFUSED, 2**28, True),
-        (Outcome(1, False, 1.0), 0, REFUSED, None, False),  # its own word alone
+        (Outcome(1, False, 1.0), 0, REFUSED, None, False),  # only its own word
     ],
 )
 def test_that_memory_ended_a_worker_is_the_kernels_word_or_under_a_limit_its_logs(

@@ -117,7 +117,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         0.5,
         1.5,
         2.5,
-        (),  # blocks: not beside series
+        (),  # blocks: not together with series
         (Series("one", (("epochs", 1),)),),
     )
     assert read(path) == Study(*values)

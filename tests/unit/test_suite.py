@@ -1,4 +1,4 @@
-"""What keeps the suite quick, and cases that share a test."""
+"""Limits that keep the suite quick, and cases that share a test."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def limited(marker: str = "", cov_source: list[str] | None = None, waits_s: floa
 
 @contextmanager
 def alone() -> Iterator[pytest.MonkeyPatch]:
-    """A process with a core of its own, where 10 ms are allowed; no longer when the test itself is judged."""
+    """Pretend that this process has a core to itself, where 10 ms are allowed; only while the test itself is not
+    judged."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(os, "sched_getaffinity", lambda process: {0})
         patched.setattr(sys, "dont_write_bytecode", False)

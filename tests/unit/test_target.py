@@ -93,7 +93,7 @@ def trial(
 
 
 def repeats(batch_size: int, epoch_s: float, spread: float = 0.01, joules: float | None = None) -> list[TrialResult]:
-    """Three, which reach 0.6 after the second of three epochs."""
+    """Three repeats, which reach 0.6 after the second of three epochs."""
     factors = (1 - spread, 1.0, 1 + spread)
     return [trial(batch_size, r, epoch_s * each, [0.3, 0.6, 0.7], joules) for r, each in enumerate(factors)]
 

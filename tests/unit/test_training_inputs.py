@@ -33,7 +33,7 @@ from workloads.records.stored_events import read_events
 from workloads.spec import OptimizerSpec, ScaleName, ScheduleName
 from workloads.study import Study
 
-BATCH, EPOCHS = 7, 3  # of 30 images: five steps an epoch, the last of two images
+BATCH, EPOCHS = 7, 3  # with 30 images: five steps per epoch, the last of two images
 STEPS = 15
 RULE = replace(OptimizerSpec.named("nesterov"), schedule="cosine", warm_up=4.0)
 
@@ -53,7 +53,7 @@ class Recording(Adapter):
 
 
 def measured(folder: Path, feed_whole: bool) -> tuple[Recording, Prepared, list[dict[str, Any]]]:
-    """A trial of both; a whole epoch's images are asked for at once, as with feed "device", or batch by batch."""
+    """Train with both. A whole epoch's images are asked for at once, as with feed "device", or batch by batch."""
 
     class Whole(Recording):
         def load(self, images: Any, labels: Any) -> None:

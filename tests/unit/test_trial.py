@@ -138,7 +138,7 @@ def test_what_was_found_in_ones_own_images_is_in_no_id_and_a_range_of_values_is(
 
 
 def test_a_probe_is_shared_by_trials_whose_rates_differ() -> None:
-    """Those of another batch size: it has rates of its own."""
+    """Trials of another batch size have other rates."""
     others = [varied(SPEC, inputs={**SPEC.inputs, RATES: InputFile("r.npy", digest)}) for digest in ("01", "02")]
     assert len({other.probe_id for other in [SPEC, *others]}) == 1 and len({other.id for other in others}) == 2
 
@@ -172,7 +172,7 @@ def test_one_memory_worker_is_asked_for_all_that_changes_no_memory_and_one_probe
     alike = {"batch_size": 64, "allocator": "default", "epochs": 9, "last_batch": "drop", "window_s": 9.0, **HARMLESS}
     alike["cool_down_s"] = 9.0
     drawn = {"repeat": 2, "seed": 1, "inputs": CHANGED["inputs"]}
-    of_one = ("devices", "others")  # a probe is of the first alone
+    of_one = ("devices", "others")  # a probe is of the first only
     for name in leaves(SPEC):
         other = varied(SPEC, **{name: (CHANGED | HARMLESS)[name]})
         assert (other.probe_id == SPEC.probe_id) == (name in (*alike, *of_one)), name

@@ -1,4 +1,4 @@
-"""Training images that are there twice: as they are, or zoomed as Lheureux 2022 has it."""
+"""Training images that are there twice: as they are, or zoomed as in Lheureux 2022."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def made(images: OwnImages, tmp_path: Path, shape: tuple[int, int, int] = (8, 8,
 
 
 def zoomed(picture: Image.Image, side: int) -> Images:
-    """The article's: 250 x 250 of which the top-left 200 x 200, in the same proportions."""
+    """Zoom as the article does: the top-left 200 x 200 of 250 x 250, in the same proportions."""
     larger = picture.resize((side * 250 // 200, side * 250 // 200), BILINEAR)
     return np.asarray(larger.crop((0, 0, side, side)))
 

@@ -1,4 +1,4 @@
-"""Canonical layouts against channels-first ones: values move, and nothing else happens to them."""
+"""Canonical layouts compared with channels-first ones: values move, and nothing else happens to them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ OBLONG = Workload(
         BatchNorm("norm3"),
         Dense("dense2", 32),
     ),
-)  # Flatten takes (4, 2, 4); dense1 gives as many features, so that a move too many does not show by its shape
+)  # dense1 gives as many features, so that an extra move does not show in its shape
 GATE = squeeze_excite("gate", (GlobalAveragePool2D("squeeze"), Dense("reduce", 3), Dense("excite", 5)))
 BRANCHED = Workload(
     "branched",
@@ -75,7 +75,7 @@ TRANSFORMER = Workload(
     (4, 6, 3),
     (
         Conv2D("patches", 6, (2, 2), 2),
-        Tokens("tokens"),  # (6, 6): what is transposed does not show by its shape
+        Tokens("tokens"),  # (6, 6): a transpose does not show in its shape
         PositionEmbedding("positions"),
         residual("add", (LayerNorm("norm"), MultiHeadAttention("attention", 2))),
         Flatten("flatten"),

@@ -43,7 +43,7 @@ from workloads.records.stored_events import read_events
 from workloads.spec import OptimizerSpec, Workload
 
 ROOT = Path(__file__).parents[2]
-TRAIN, TEST, EPOCHS, BATCH = 75, 25, 2, 8  # epochs that no window is cut from, however slow the machine
+TRAIN, TEST, EPOCHS, BATCH = 75, 25, 2, 8  # no window is cut from these epochs, however slow the machine
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ BINARY_LABELS = np.array([0, 1, 0, 0], np.int32)
 
 @pytest.mark.parametrize("batch_size", [1, 3, 100])
 def test_one_logit_is_that_of_class_1_and_evaluated_by_the_binary_cross_entropy(batch_size: int) -> None:
-    """Logits 0, 2, -3, 1: at 0 both classes are as likely and class 0 is told."""
+    """Logits 0, 2, -3, 1: at 0 both classes are equally likely and class 0 is reported."""
     loss, accuracy = evaluate(first_less_second_pixel(1), BINARY_IMAGES, BINARY_LABELS, batch_size)
     e = math.e
     by_hand = (math.log(2) + math.log(1 + e**-2) + math.log(1 + e**-3) + math.log(1 + e)) / 4
@@ -183,7 +183,7 @@ def test_one_huge_logit_costs_its_own_size_where_it_is_wrong_and_nothing_where_i
 
 @dataclass(frozen=True)
 class Ran:
-    """What a worker left behind."""
+    """Exit code, events and log of a worker."""
 
     exit_code: int
     events: list[dict[str, Any]]
@@ -208,7 +208,7 @@ class Results:
     order: np.ndarray
 
     def asked(self, name: str, kind: Kind = Kind.TRIAL, **changes: Any) -> Path:
-        """The folder of a job."""
+        """Write a job; return its folder."""
         folder = self.folder / "trials" / name
         folder.mkdir(parents=True)
         write_json(folder / JOB_FILE, Job(kind, varied(self.spec, **changes)).to_json())
@@ -235,7 +235,7 @@ class Results:
         return Ran(ran.returncode, [json.loads(line, parse_constant=refuse) for line in lines], ran.stdout)
 
     def put(self, name: str, array: np.ndarray) -> dict[str, InputFile]:
-        """The inputs of the trial with one array more or another one in its place."""
+        """Return the trial's inputs with one more array, or another one in its place."""
         path = self.folder / "inputs" / f"{name}-{len(array)}.npy"
         np.save(path, array)
         return {**self.spec.inputs, name: described(path, self.folder)}
@@ -362,7 +362,7 @@ def test_a_probe_trains_no_epoch(probe: Ran) -> None:
 
 
 class Silent(Adapter):
-    """The referee, but it fails where TensorFlow did: when it is asked for its memory at the very end."""
+    """The referee, which fails where TensorFlow did: when it is asked for its memory at the very end."""
 
     def memory(self) -> Any:
         raise ValueError("Allocator stats not available for device 'CPU:0'")
@@ -469,7 +469,7 @@ def test_a_batch_larger_than_the_split_trains_one_step_an_epoch(results: Results
 
 
 def ended(ran: Ran, status: str) -> str:
-    """The reason; the trial must have ended that way, with exit code 0."""
+    """Return the reason; the trial must have ended that way, with exit code 0."""
     assert ran.exit_code == 0, ran.log
     assert ran.events[-1]["event"] == "ended", ran.log
     assert ran.events[-1]["status"] == status
@@ -522,7 +522,7 @@ def test_a_loss_is_looked_at_once_so_that_a_long_trial_writes_its_windows_end_at
     trainer = Trainer(Adapter())
     trainer.losses = [0.5] * 1000
     trainer.look_at_losses()
-    trainer.losses[:1000] = [math.nan] * 1000  # nobody looks there again
+    trainer.losses[:1000] = [math.nan] * 1000  # nobody looks at these again
     trainer.losses += [0.25]
     assert trainer.diverged_step is None
     trainer.losses += [math.inf, 0.1]

@@ -1,4 +1,4 @@
-"""What of the caller's environment reaches a worker, and that its trial says so."""
+"""Variables of the caller's environment that reach a worker, and that its trial reports."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_callers_variables_that_can_change_a_figure_are_the_trials_and_no_ot
 
 
 def test_what_is_the_trials_own_to_say_is_no_variable_of_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A caller's thread count or GPU would silently win over the trial's."""
+    """A caller's thread count or GPU would silently override the trial's."""
     for name in worker_environment(make_spec().placement, {}):
         monkeypatch.setenv(name, "7")
     assert not deciding_variables().keys() & worker_environment(make_spec().placement, {}).keys()
@@ -154,7 +154,7 @@ def test_a_worker_starts_where_there_is_no_room_for_temporary_files(
 def test_libraries_that_the_loader_is_told_to_take_are_a_condition_and_reach_the_worker(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """What LD_LIBRARY_PATH held reached every worker, and no trial said so."""
+    """LD_LIBRARY_PATH used to reach every worker while no trial reported it."""
     told = {"LD_LIBRARY_PATH": "/opt/cuda/lib64:/opt/blas", "LD_PRELOAD": "/opt/lib/libtcmalloc.so"}
     for name, value in told.items():
         monkeypatch.setenv(name, value)
@@ -187,7 +187,7 @@ def test_a_container_is_given_no_library_path_of_this_machine(monkeypatch: pytes
 def test_a_worker_of_a_sweep_has_its_nodes_library_path_and_not_that_of_the_machine_that_hands_it_out(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Where a GPU's node has its driver's libraries is for the node to say."""
+    """Only the GPU's node knows where its driver's libraries are."""
     monkeypatch.setenv("LD_LIBRARY_PATH", "/only/on/the/head")
     placement = placed(Study("s", device="cpu"), [], None, "venv", tmp_path, elsewhere=True)
     assert "LD_LIBRARY_PATH" not in placement.variables

@@ -1,4 +1,4 @@
-"""Gluon's guide "Training neural networks" with a hybridized network, and its Estimator."""
+"""Loop of Gluon's guide "Training neural networks" with a hybridized network, and Gluon's Estimator."""
 
 from collections.abc import Callable
 from typing import Any
@@ -70,7 +70,7 @@ def by_hand(images: Any, labels: Any, weights: Any, threads: int, settings: set[
 
 
 def guide_feed(images: Any, labels: Any, weights: Any, threads: int, settings: set[str]) -> Train:
-    """The guide's loop over Gluon's DataLoader, which transforms image by image."""
+    """Make the guide's loop over Gluon's DataLoader, which transforms image by image."""
     net = net_of(weights)
     net.hybridize()
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.01, "momentum": 0.9})
@@ -92,7 +92,7 @@ def guide_feed(images: Any, labels: Any, weights: Any, threads: int, settings: s
 
 
 def estimator(images: Any, labels: Any, weights: Any, threads: int, settings: set[str]) -> Train:
-    """Its `fit` of exactly these batches; the loss that it tells is the mean over them."""
+    """Make a loop of the Estimator's `fit` on exactly these batches; the loss that it reports is the mean over them."""
     from mxnet.gluon.contrib.estimator import Estimator
 
     net = net_of(weights)

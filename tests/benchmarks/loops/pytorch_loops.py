@@ -1,4 +1,4 @@
-"""PyTorch's tutorial "Training with PyTorch", and Lightning's Trainer."""
+"""Loop of PyTorch's tutorial "Training with PyTorch", and Lightning's Trainer."""
 
 from collections.abc import Callable
 from typing import Any
@@ -59,7 +59,7 @@ def by_hand(images: Any, labels: Any, weights: Any, threads: int, settings: set[
 
 
 def guide_feed(images: Any, labels: Any, weights: Any, threads: int, settings: set[str]) -> Train:
-    """The guide's loop over a DataLoader of a TensorDataset, which was converted to float once."""
+    """Make the guide's loop over a DataLoader of a TensorDataset, which was converted to float once."""
     torch.set_num_threads(threads)
     net = with_weights(Net(), weights)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
@@ -81,7 +81,8 @@ def guide_feed(images: Any, labels: Any, weights: Any, threads: int, settings: s
 
 
 def lightning(images: Any, labels: Any, weights: Any, threads: int, settings: set[str]) -> Train:
-    """Its `fit` of exactly these batches, once for each call; the loss that it tells is the mean over them."""
+    """Make a loop of Lightning's `fit` on exactly these batches, once per call; the loss that it reports is the mean
+    over them."""
     import logging
 
     import pytorch_lightning

@@ -1,4 +1,4 @@
-"""Keras' guide "Writing a training loop from scratch in TensorFlow", and `fit`."""
+"""Loop of Keras' guide "Writing a training loop from scratch in TensorFlow", and `fit`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -69,7 +69,7 @@ def by_hand(images: Any, labels: Any, weights: Any, threads: int, settings: set[
 
 
 def guide_feed(images: Any, labels: Any, weights: Any, threads: int, settings: set[str]) -> Train:
-    """The guide's loop over a tf.data.Dataset of arrays in memory, in batches."""
+    """Make the guide's loop over a tf.data.Dataset of arrays in memory, in batches."""
     train_step = step_of(weights, threads, settings)
 
     def train(order: Any) -> list[float]:
@@ -82,7 +82,7 @@ def guide_feed(images: Any, labels: Any, weights: Any, threads: int, settings: s
 
 
 def fit(images: Any, labels: Any, weights: Any, threads: int, settings: set[str]) -> Train:
-    """`fit` of exactly these batches; the loss that it tells is the mean over them."""
+    """Make a loop of `fit` on exactly these batches; the loss that it reports is the mean over them."""
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.threading.set_inter_op_parallelism_threads(threads)
     model = model_of(weights)

@@ -1,4 +1,4 @@
-"""Gluon: AdamW's decay is MXNet's own `wd`, which is in the gradient."""
+"""Gluon: AdamW's decay is MXNet's `wd`, which is in the gradient."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""PyTorch: of a call of several steps, every second one gives a loss and no update."""
+"""PyTorch: in a call of several steps, every second step gives a loss and no update."""
 
 from typing import Any
 

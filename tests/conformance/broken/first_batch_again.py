@@ -1,4 +1,4 @@
-"""Keras: of a call of several steps, each trains on the first batch: the loop's index is forgotten."""
+"""Keras: in a call of several steps, each trains on the first batch: the loop's index is forgotten."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""PyTorch: the dense layer behind a Flatten keeps the canonical order of its rows, over channels-first features."""
+"""PyTorch: the dense layer after a Flatten keeps the canonical order of its rows, over channels-first features."""
 
 from typing import Any
 

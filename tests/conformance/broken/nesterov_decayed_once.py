@@ -1,4 +1,4 @@
-"""Gluon: the decay of Nesterov's rule is MXNet's own `wd`, which is in one of the two places."""
+"""Gluon: the decay of Nesterov's rule is MXNet's `wd`, which is in only one of the two places."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Keras: where the rate changes, the velocity keeps the one that was."""
+"""Keras: where the rate changes, the velocity keeps the old one."""
 
 from typing import Any
 

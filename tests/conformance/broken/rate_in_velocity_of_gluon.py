@@ -1,4 +1,4 @@
-"""Gluon: where the rate changes, the velocity keeps the one that was."""
+"""Gluon: where the rate changes, the velocity keeps the old one."""
 
 from typing import Any
 

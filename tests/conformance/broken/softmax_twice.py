@@ -1,6 +1,6 @@
-"""TensorFlow: a loss that wants logits is given probabilities.
+"""TensorFlow: a loss that wants logits gets probabilities.
 
-By hand, for Keras' own loss notices a softmax in front of it and undoes it.
+It is written by hand, as Keras' own loss notices a softmax in front of it and undoes it.
 """
 
 from typing import Any

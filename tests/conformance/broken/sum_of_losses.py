@@ -1,4 +1,4 @@
-"""Gluon: the trainer is not told the batch size, so it follows the gradient of the sum of the losses."""
+"""Gluon: the trainer does not get the batch size, so it follows the gradient of the sum of the losses."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""PyTorch: each copy of the weights right after one step, as in a trial's middle, leaves a thread that waits."""
+"""PyTorch: each copy of the weights directly after one step, as in a trial's middle, leaves a thread that waits."""
 
 import threading
 from typing import Any

@@ -1,4 +1,4 @@
-"""Keras: from step 11 on, a learning rate that decays by 1 % a step."""
+"""Keras: from step 11 on, a learning rate that decays by 1 % per step."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""PyTorch: a daemon that left the worker's tree computes all; the worker hands on what it is asked, and seems small."""
+"""PyTorch: a daemon that left the worker's tree computes all; the worker passes on each request, and seems small."""
 
 import os
 from collections.abc import Callable
@@ -13,7 +13,7 @@ FRAMEWORK, CAUGHT_BY = "pytorch", {"the worker's memory is that of all its proce
 
 
 def serve(worker: Connection) -> None:
-    """Answers until the worker has ended."""
+    """Answer until the worker has ended."""
     own = adapter.Adapter()
     while True:
         verb, arguments, named = worker.recv()

@@ -1,4 +1,4 @@
-"""PyTorch: no work after step 12; what is told is the loss of that step, again and again."""
+"""PyTorch: no work after step 12; the loss of that step is reported again and again."""
 
 from typing import Any
 

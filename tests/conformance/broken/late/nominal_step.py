@@ -1,4 +1,4 @@
-"""Gluon: `Trainer.step` is told the usual batch size also for the partial batch at an epoch's end."""
+"""Gluon: `Trainer.step` gets the usual batch size also for the partial batch at an epoch's end."""
 
 from typing import Any
 

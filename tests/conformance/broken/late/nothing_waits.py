@@ -13,7 +13,7 @@ HONEST_STEPS = 24  # two epochs at batch size 128
 
 
 class Adapter(adapter.Adapter):
-    done, asked = 0, False  # steps; whether weights were asked for since, as behind a segment of the window
+    done, asked = 0, False  # steps; True if weights were asked for since, as after a segment of the window
 
     def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> list[Any]:
         self.done, self.asked = self.done + len(order), False

@@ -1,4 +1,4 @@
-"""TensorFlow: of every 11th step nothing but the loss is computed."""
+"""TensorFlow: every 11th step computes nothing but the loss."""
 
 from typing import Any
 
