@@ -44,7 +44,7 @@ MODES = [(framework, Mode(profile, "bfloat16")) for framework in REAL_FRAMEWORKS
     (framework, Mode(TUNED, "float16")) for framework in ("pytorch", "tensorflow")
 ]
 IN_MODES = pytest.mark.parametrize(("framework", "mode"), MODES, ids=[in_mode(*each) for each in MODES])
-# Planted errors of each framework, except those smaller than the rounding of bfloat16: docs/evidence/tolerances.md has all.
+# Planted errors of each framework, except those below the rounding of bfloat16: docs/evidence/tolerances.md.
 SEEN = ("adam_epsilon_inside", "batchnorm_unbiased", "attention_unscaled", "sum_of_losses", "nesterov_ignored",
         "softmax_twice")  # fmt: skip
 UNSEEN = ("weight_decay", "gelu_by_tanh")
