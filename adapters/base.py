@@ -56,9 +56,7 @@ class MemoryUse:
     pool_indices: Count  # part of `held` that records which element of each pool's window was the largest
     in_chunks: bool = False  # counts are of the allocator's chunks, each up to twice what was asked for
     runs_ahead: bool = False  # a step takes its memory when it is called, even while earlier ones still run
-    planned: bool = (
-        False  # the compiler plans a whole step: the memory that forward leaves is unknown, `held` is not read
-    )
+    planned: bool = False  # the compiler plans a whole step: what forward leaves is unknown, `held` is not read
 
 
 def parts(batch: Order, part: int | None) -> list[Order]:

@@ -56,8 +56,8 @@ class Ended:
 
 
 def ask(job: Job, folder: Path, launcher: Launcher) -> Ended:
-    """Run the worker until it has ended. Events of an earlier worker stay in the folder, and are not returned.
-    Raises LaunchFailed.
+    """Run the worker until it has ended, and return its own events, not those of an earlier one. Raises
+    LaunchFailed.
     """
     folder.mkdir(parents=True, exist_ok=True)
     earlier = len(_read(folder))
@@ -85,9 +85,7 @@ def ask(job: Job, folder: Path, launcher: Launcher) -> Ended:
 
 
 def with_refused_thread(reason: str, log: Path, trial: TrialSpec) -> str:
-    """Return the reason; if a library was refused a thread, add its message and the limits. A container has other
-    limits.
-    """
+    """Return the reason; if a library was refused a thread, add its message and the limits (a container has others)."""
     line = last_words.refused_thread([reason]) or last_words.refused_thread(last_lines(log))
     if line is None:
         return reason
@@ -165,10 +163,8 @@ def ending(
     """Return the worker's ending, by its events first, then by its exit code or signal and its log."""
     last = events[-1] if events else {}
     lost = outcome.sampler_lost
-    if lost is None and any(
-        event["event"] == Event.FINISHED for event in events
-    ):  # after this event nothing is lost that was
-        return Status.OK, None  # measured
+    if lost is None and any(event["event"] == Event.FINISHED for event in events):  # a later failure loses no
+        return Status.OK, None  # measurement
     if last.get("event") == Event.ENDED:  # also if it then hangs, as frameworks do that ran out of memory
         return Status(last["status"]), refusal(last.get("memory")) + last["reason"]
     if lost is not None:

@@ -76,9 +76,7 @@ class Attendance:
         self._stalled: str | None = None
 
     def wait(self, worker: Waited) -> None:
-        """Block until the wait is over; the worker's timeout starts now, and the sampler samples it. It may still run
-        after this.
-        """
+        """Block until the wait is over; the worker's timeout starts now. The worker may still run after this."""
         self.samples = Silence(self.samples.state)
         self._follow(worker)
         self.over_s = time.monotonic()
@@ -117,9 +115,7 @@ class Attendance:
         return self._stalled
 
     def _show_stacks(self, pid: int) -> None:
-        """Write the worker's stacks to its log; a process that cannot be signalled, or does not know the signal yet,
-        has none.
-        """
+        """Write the worker's stacks to its log, unless it cannot be signalled or does not know the signal yet."""
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, STACKS)
             time.sleep(STACKS_S)

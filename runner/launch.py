@@ -57,7 +57,7 @@ class Outcome:
 
 
 def worker_environment(placement: Placement, variables: dict[str, str]) -> dict[str, str]:
-    """Return a small environment, the same for every framework: thread counts, device UUIDs, the definition's
+    """Return the same small environment for every framework: thread counts, device UUIDs, the definition's
     variables.
     """
     threads = str(placement.device_threads)
@@ -107,9 +107,7 @@ class Worker(Protocol):
         """Let it begin."""
 
     def wait(self, timeout: float) -> int:
-        """Return its exit code, negative if a signal killed it. Raises subprocess.TimeoutExpired after `timeout`
-        seconds.
-        """
+        """Return its exit code, negative if a signal killed it. Raises subprocess.TimeoutExpired after `timeout` s."""
 
     def end(self) -> int:
         """Kill what is left of it and reap it; return its exit code."""

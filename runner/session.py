@@ -179,9 +179,7 @@ class Session:
 
     @contextmanager
     def once_more(self, spec: TrialSpec) -> Iterator[None]:
-        """Guard the automatic second attempt at a disturbed trial: one that measures nothing is kept, and does not
-        replace the first.
-        """
+        """Guard the automatic second attempt at a disturbed trial: if it measures nothing, the first result stays."""
         first, folder = self.known[spec.id], Job(Kind.TRIAL, spec).folder(self.request.results)
         aside = next_aside(folder)
         yield

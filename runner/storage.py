@@ -65,9 +65,7 @@ class Storage:
             self._expect(Path(launcher.interpreter), "its environment was removed or moved in mid-run", advice)
 
     def _expect(self, path: Path, gone: str, advice: str) -> None:
-        """Raise CannotGoOn if this path existed before and is gone; a path that never existed is reported by the
-        worker.
-        """
+        """Raise CannotGoOn if this path existed before and is gone; the worker reports one that never existed."""
         if path.exists():
             self.seen.add(path)
         elif path in self.seen:
@@ -81,18 +79,14 @@ class Storage:
         raise CannotGoOn(f"{self.results}: removed or moved in mid-run, with all that was in it; no more is measured")
 
     def filled(self, error: OSError) -> None:
-        """Raise CannotGoOn if this error says that the disk or a quota is full; a write error does not name the
-        file.
-        """
+        """Raise CannotGoOn if this error says that the disk or a quota is full; it does not always name the file."""
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             advice = "free some space; the files of the trial at work stay, what was finished is kept"
             raise CannotGoOn(f"{error.filename or self.results}: {error.strerror}: {advice}") from error
 
 
 def needed_bytes(results: Path, spec: TrialSpec) -> int:
-    """Return the bytes that a trial needs: by the largest finished trial in its folder; without any, a floor by its
-    time limit.
-    """
+    """Return the bytes a trial needs: by the largest finished one in its folder, or a floor by its time limit."""
     passing = 0
     with suppress(KeyError, OSError):  # custom code has none
         passing = KEPT_WEIGHTS * (results / spec.inputs["weights"].path).stat().st_size

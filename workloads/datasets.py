@@ -88,9 +88,7 @@ def verify(path: Path, md5: str) -> None:
 
 
 def file_digest(path: Path, algorithm: str) -> str:
-    """Return the digest in hex, read piece by piece; hashlib's version is not in the Python 3.10 of NVIDIA's MXNet
-    image.
-    """
+    """Return the hex digest, read in pieces; hashlib's version is not in the Python 3.10 of NVIDIA's MXNet image."""
     digest = hashlib.new(algorithm)
     with path.open("rb") as file:
         while piece := file.read(2**20):
@@ -116,9 +114,7 @@ def fit(images: Images, shape: Shape) -> Images:
 
 
 def batch_order(count: int, epochs: int, seed: int) -> NDArray[np.int32]:
-    """Return (epochs + 1, count): a permutation of the training split per epoch; the last row feeds the steady
-    window.
-    """
+    """Return (epochs + 1, count): a permutation of the training split per epoch; the last feeds the steady window."""
     generator = np.random.Generator(np.random.PCG64(seed))
     return np.stack([generator.permutation(count).astype(np.int32) for _ in range(epochs + 1)])
 

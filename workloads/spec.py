@@ -6,7 +6,7 @@ Numeric contract
 * Layers compute what their records in `layers/` say. Convolution kernels are HWIO (depthwise ones have I = 1),
   dense kernels (in, out); weights are keyed "layer/role".
 * Loss, a mean over the batch, from logits z:
-    softmax-cross-entropy   log(sum_k exp(z_k)) - z_label, one logit a class
+    softmax-cross-entropy   log(sum_k exp(z_k)) - z_label, one logit per class
     binary-cross-entropy    log(1 + exp(z)) - label z, one logit: that of a sigmoid output for class 1
 * float32 throughout, TF32 off, unless the trial says otherwise.
 * With g the gradient of the mean loss, w the weights before the step, m the momentum, d the weight decay, lr the
@@ -17,15 +17,15 @@ Numeric contract
     rmsprop    s = rho s + (1 - rho) g^2;  w -= lr g / (sqrt(s) + epsilon)
     adam       m1 = beta1 m1 + (1 - beta1) g;  m2 = beta2 m2 + (1 - beta2) g^2
                w -= lr sqrt(1 - beta2^t) / (1 - beta1^t) * m1 / (sqrt(m2) + epsilon)
-    adamw      adam's, and lr d w beside it: decoupled (Loshchilov & Hutter 2019)
-  Everything that is trained decays, biases and norms too; d is 0 unless the trial says otherwise. Keras' decay is
-  always decoupled, PyTorch's and MXNet's always in the gradient but for PyTorch's AdamW.
+    adamw      adam's, and also w -= lr d w: decoupled (Loshchilov & Hutter 2019)
+  Everything trained decays, biases and norms too; d is 0 unless the trial says otherwise. Keras' decay is
+  always decoupled, PyTorch's and MXNet's always in the gradient except in PyTorch's AdamW.
   Epsilon is outside the root. Adam's is outside the bias correction, too (Keras, MXNet); PyTorch keeps it inside and
   is translated by epsilon / sqrt(1 - beta2^t). RMSprop's is inside the root in Keras and MXNet.
-  The learning rate is outside of v (PyTorch); Keras and MXNet keep it inside, so where it changes from a to b, what
-  they keep is scaled by b / a before the step.
-* Nothing random is drawn by an adapter but Dropout's masks, from the trial's seed: initial weights and batch
-  order arrive as data. Masks differ between frameworks, so what must agree is computed `without_dropout`.
+  The learning rate is outside of v (PyTorch); Keras and MXNet keep it inside, so if it changes from a to b, their
+  stored values are scaled by b / a before the step.
+* An adapter draws nothing random except Dropout's masks, from the trial's seed: initial weights and batch order
+  arrive as data. Masks differ between frameworks, so values that must agree are computed `without_dropout`.
 """
 
 from __future__ import annotations
@@ -62,9 +62,7 @@ class Workload:
             raise ValueError(f"workload {self.name}: ends in layer {last.name}, a {type(last).__name__}; leave it out")
 
     def walk(self) -> Iterator[tuple[Layer, Shape]]:
-        """Yield each layer, also those of branches, with the shape that enters it. Raises ValueError if one does not
-        fit.
-        """
+        """Yield each layer, also those of branches, with its input shape. Raises ValueError if one does not fit."""
         return walk(self.layers, self.input_shape)
 
     @property

@@ -205,9 +205,7 @@ class Study:
 
     @property
     def images(self) -> tuple[Any, ...]:
-        """Everything that decides which images are trained and tested with; series that are alike in it share their
-        images.
-        """
+        """Everything that decides which images are trained and tested with; series alike in it share their images."""
         alone = self.test_folder, self.pixel_range
         return self.dataset, self.fit, self.skip_unreadable, self.test_all, self.augment, *alone
 

@@ -18,9 +18,7 @@ PadWidth = tuple[int, int, int, int, int, int, int, int]
 
 
 def split_margins(margins: layers.Margins) -> tuple[tuple[int, int], PadWidth | None]:
-    """Return (margins that Gluon adds itself, equal on both sides; margins that are padded separately, None for
-    none).
-    """
+    """Return (margins that Gluon adds itself, equal on both sides; margins padded separately, None for none)."""
     (above, below), (left, right) = margins
     even = (above, left) == (below, right)
     return ((above, left), None) if even else ((0, 0), (0, 0, 0, 0, above, below, left, right))

@@ -102,9 +102,7 @@ def _built(asked: Asked, number: int, precision: str) -> Adapter:
 
 
 def _chunk(workload: Workload) -> int:
-    """Number of images that pass at once: patches of more would not fit in a processor's cache, or in a small
-    memory.
-    """
+    """Number of images that pass at once: patches of more would not fit in a cache, or in a small memory."""
     return max(1, BACKWARD_MULTIPLY_ADDS // max(1, workload.multiply_adds))
 
 
@@ -137,9 +135,7 @@ def _step(asked: Asked, number: int, precision: str) -> Step:
 
 
 def _at_once(asked: Asked, images: int) -> list[Order]:
-    """Return the pieces of an update of this many images. BatchNorm needs the images that went through at once, a
-    device's share.
-    """
+    """Return the pieces of an update: BatchNorm needs the images that went through at once, a device's share."""
     every = np.arange(images, dtype=np.int32)
     if not asked.workload.statistic_shapes():
         return parts(every, _chunk(asked.workload))
@@ -156,9 +152,7 @@ def evaluation_apart(logits: Array, expected: Array) -> float:
 
 
 def differences(asked: Asked, exact: Answers, quick: Answers) -> tuple[Difference | None, list[EndStep]]:
-    """Return (difference of the logits, differences of each step) from the more exact answers; the quick ones give
-    the rounding.
-    """
+    """Return (difference of the logits, of each step) from the more exact answers; the quick ones give the rounding."""
     (true_logits, true_steps), (quick_logits, quick_steps) = exact, quick
     evaluation = None
     if true_logits is not None and quick_logits is not None:
@@ -198,9 +192,7 @@ def read(folder: Path, file: str = END_FILE) -> Asked:
     if AUGMENTATION in spec.inputs:
         draws = np.load(root / spec.inputs[AUGMENTATION].path, mmap_mode="r")
         images = cast(Images, Augmented(images, draws[int(saved.get("epoch", np.array(-1)))], Cost()))
-    evaluated = saved.get(
-        "evaluated", slice(evaluated_images(workload))
-    )  # the first ones, in a file of an earlier version
+    evaluated = saved.get("evaluated", slice(evaluated_images(workload)))  # older files: the first ones
     return Asked(spec, workload, saved, images, labels, test_images[evaluated], rule)
 
 
@@ -258,9 +250,7 @@ def _idle(asked: Asked) -> dict[str, int]:
 
 
 def main(folder: Path) -> None:
-    """Print one line of JSON: everything in `TrialEnd` that the referee computes; null for values that are not
-    numbers.
-    """
+    """Print one line of JSON: everything in `TrialEnd` that the referee computes; null if not a number."""
     asked = read(folder)
     called = _called(asked)
     answer = _judged(asked) | {"call": asdict(called) if called else None, "middle": judge_middle(folder)}

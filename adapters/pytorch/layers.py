@@ -13,9 +13,7 @@ from workloads import layers
 
 
 def split_margins(margins: layers.Margins) -> tuple[tuple[int, int], tuple[int, int, int, int] | None]:
-    """Return (margins that PyTorch adds itself, equal on both sides; margins that are padded separately, None for
-    none).
-    """
+    """Return (margins that PyTorch adds itself, equal on both sides; margins padded separately, None for none)."""
     (above, below), (left, right) = margins
     even = (above, left) == (below, right)
     return ((above, left), None) if even else ((0, 0), (left, right, above, below))
@@ -98,8 +96,8 @@ class VectorBatchNorm(NormOfOneValue, nn.BatchNorm1d):
 
 
 def batch_norm(layer: layers.BatchNorm, shape: layers.Shape) -> nn.Module:
-    """Return the layer for (n, c, h, w) or (n, c). PyTorch's momentum is the new batch's share, the layer's that of
-    the old mean.
+    """Return the layer for (n, c, h, w) or (n, c). PyTorch's momentum is the new batch's share, the layer's the
+    old's.
     """
     kind = ImageBatchNorm if len(shape) == 3 else VectorBatchNorm
     return kind(shape[-1], layer.epsilon, momentum=1 - layer.momentum)

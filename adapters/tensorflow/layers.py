@@ -41,9 +41,7 @@ class Masks(keras.random.SeedGenerator):
     """Seeds of a Dropout: Keras has one seed for all replicas of a strategy, which would give each the same masks."""
 
     def next(self, ordered: bool = True) -> tf.Tensor:
-        """Return (2,): the seed, and the number of the draw, far from those of other replicas. Without a strategy it
-        is Keras's.
-        """
+        """Return (2,): the seed, and a draw number far from other replicas'; without a strategy it is Keras's."""
         number = tf.distribute.get_replica_context().replica_id_in_sync_group
         drawn = super().next(ordered)
         return drawn + tf.cast(tf.stack([0, number * DRAWS_APART]), drawn.dtype)

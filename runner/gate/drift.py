@@ -61,9 +61,7 @@ class Moved:
 
 
 def moved(epochs: Sequence[Epoch], disturbed: Sequence[Sequence[Epoch]]) -> list[Moved]:
-    """Return the movement for each epoch that every disturbed training has, from the first on; unbounded from where
-    one diverges.
-    """
+    """Return the movement for each epoch that every disturbed training has; unbounded from where one diverges."""
     most, known = Moved(0.0, 0.0), []
     for number, parts in enumerate(zip(epochs, *disturbed, strict=False) if disturbed else ()):
         trial, *others = parts
@@ -78,8 +76,8 @@ def moved(epochs: Sequence[Epoch], disturbed: Sequence[Sequence[Epoch]]) -> list
 
 
 def middle_moved(by_framework: Sequence[Sequence[Moved]]) -> list[Moved]:
-    """Return the middle movement of the frameworks for each epoch, so that none widens its own bound; empty for
-    fewer than two.
+    """Return the frameworks' middle movement for each epoch, so that none widens its own bound; empty for fewer than
+    two.
     """
     if len(by_framework) < 2:
         return []

@@ -123,9 +123,7 @@ class Gate:
         same = [rival for rival in rivals if batches(rival.spec) == batches(trial.spec)]
         late = trial_end.checks(trial, workload)
         suspect = bool(differing) or not all(check.passed or trial_end.is_ours(trial, check) for check in late)
-        if (
-            trial.spec.task.precision not in REDUCED
-        ):  # later losses of reduced precision are chaos of the first updates' rounding
+        if trial.spec.task.precision not in REDUCED:  # else rounding soon grows to chaos
             late += epochs.check(trial, workload, same, None if suspect else self.disturbed)
         if not differing and not workload.draws:
             differing += self._outvoted_in_losses(trial, same, rounding)
@@ -175,9 +173,7 @@ class Gate:
         return differing(pairs) if len(pairs) > 1 else before
 
     def _pair(self, trial: TrialResult) -> Pair | None:
-        """Return the trial's evidence from its weights and from disturbed ones; None if its framework cannot be
-        asked.
-        """
+        """Return the trial's evidence from its weights and from disturbed ones; None without a launcher's answer."""
         name = trial.spec.probe_id
         if name not in self.pairs:
             try:
@@ -191,9 +187,7 @@ class Gate:
     def _outvoted_in_losses(
         self, trial: TrialResult, same: list[TrialResult], rounding: list[float]
     ) -> list[Disagreement]:
-        """Compare the first losses of trials that got the same batches: all of them if the probe's rounding is
-        known.
-        """
+        """Compare the first losses of trials that got the same batches: all if the probe's rounding is known."""
         growth: Sequence[float] = ()
         if len(rounding) == PROBE_STEPS and trial.spec.task.precision not in REDUCED:
             growth = growth_of_losses(trial.epochs, trial.spec.rule, PROBE_STEPS, len(trial.first_losses))

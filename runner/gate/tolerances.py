@@ -176,9 +176,7 @@ def _closest(quantity: _Quantity, gaps: list[_Gap], precision: str) -> Deviation
     by_ratio = sorted(
         (Deviation(*quantity, gap.apart, max(gap.allowed, rounding)) for gap in gaps), key=attrgetter("ratio")
     )
-    return (
-        by_ratio[-1] if math.isinf(by_ratio[-1].ratio) else by_ratio[0]
-    )  # a value that is not a number is not rounding
+    return by_ratio[-1] if math.isinf(by_ratio[-1].ratio) else by_ratio[0]  # not a number is not rounding
 
 
 _Pairs = Sequence[tuple[Evidence, Evidence]]
@@ -229,9 +227,7 @@ def _losses_moved(given: Evidence, moved: Evidence) -> list[float]:
 def _compared_updates(
     evidence: Evidence, expected: Evidence, rounded: Evidence, pairs: _Pairs, precision: str
 ) -> Iterator[tuple[_Quantity, _Gap]]:
-    """Yield the changes that steps made in everything trained and in running statistics, if there is something to
-    compare.
-    """
+    """Yield the changes that steps made in everything trained and in running statistics, if comparable."""
     most = REDUCED_UNDETERMINED if precision in REDUCED else UNDETERMINED
     unknown = {key for key in expected.gradients if _undetermined(key, expected, rounded, most)}
     for steps in expected.updates:

@@ -46,9 +46,7 @@ from workloads.spec import Workload
 
 @dataclass(frozen=True)
 class Records:
-    """Records that a trial left: the ending of its worker with its events, and the sampler's files, empty if there are
-    none.
-    """
+    """Records that a trial left: the ending of its worker, its events, and the sampler's files, empty if missing."""
 
     spec: TrialSpec
     workload: Workload | None
@@ -128,9 +126,7 @@ def measured(result: TrialResult, records: Records, parts: MemoryAccount | None)
 
 
 def first_losses_of(events: Events) -> list[list[float | None]]:
-    """First losses of each training that reports them. An event of another kind may use the same name, so it is not
-    read.
-    """
+    """First losses of each training that reports them. Other kinds of event may use the same name, and are not read."""
     return [event["first_losses"] for event in events
             if event["event"] == Event.EPOCH_TRAINED and "first_losses" in event]  # fmt: skip
 
@@ -248,9 +244,7 @@ def phases(events: Events) -> dict[str, float]:
 
 
 def read_epochs(events: Events) -> list[Epoch]:
-    """Return one record per evaluated epoch. The first one's training time starts at `built`: first step and warm-up
-    count.
-    """
+    """Return one record per evaluated epoch. The first one's training time starts at `built` and includes warm-up."""
     epochs, started_ns, trained = [], 0, None
     for event in events:
         if event["event"] == Event.BUILT:

@@ -38,7 +38,7 @@ class WorkerEnd:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt at a trial, stored before the worker starts, when it has ended, and when the gate has examined the
+    """One attempt at a trial, stored before the worker starts, when it has ended, and when the gate examined the
     end.
     """
 
@@ -64,8 +64,8 @@ class Attempt:
         return replace(self, machine=self.machine | conditions, worker=worker)
 
     def with_events(self, events: Events) -> Ended | None:
-        """Return the worker's ending. If the runner was killed before it knew, use only the events; None if they do
-        not show it either.
+        """Return the worker's ending; from the events alone if the runner was killed early, None if they do not show
+        it.
         """
         if self.worker is not None:
             worker = self.worker
@@ -100,9 +100,7 @@ def read(folder: Path) -> Attempt:
 
 
 def _refuse_account(account: MemoryAccount) -> None:
-    """Raise ValueError for an account that is neither an event of the memory worker nor the reason why there is
-    none.
-    """
+    """Raise ValueError for an account that is neither an event of the memory worker nor the reason for its absence."""
     if account.get("event") == Event.MEMORY_TOLD:
         events_of(json.dumps(account).encode() + b"\n", f"{ATTEMPT_FILE}: memory")
     elif set(account) != {"reason"} or not isinstance(account["reason"], str):

@@ -63,9 +63,7 @@ def alone(samples: Samples, meter: dict[str, Any], events: Events) -> Check:
 
 
 def _unseen(samples: Samples, meter: dict[str, Any], events: Events) -> dict[str, str]:
-    """Return {when: why} there is no list: before the worker, from its first event until it was measured, and after
-    it.
-    """
+    """Return {when: why} there is no list: before the worker, between its first event and its finish, and after it."""
     times, known = samples["t_ns"], ~np.isnan(samples["foreign_processes"])
     phases = _phases(samples, meter)
     unseen = {}

@@ -27,9 +27,7 @@ KERNELS = {
 
 
 def flags(cpuinfo: str, wanted: Iterable[str] = FLAGS) -> list[str] | None:
-    """Return the wanted flags that every core has, from the text of /proc/cpuinfo; None if it has no line of x86's
-    flags.
-    """
+    """Return the wanted flags that every core has, from the text of /proc/cpuinfo; None if it has no x86 flags."""
     cores = [set(line.partition(":")[2].split()) for line in cpuinfo.splitlines() if line.startswith("flags")]
     return [flag for flag in wanted if all(flag in core for core in cores)] if cores else None
 
@@ -64,9 +62,7 @@ def listed(present: Iterable[str]) -> str:
 
 
 def kernels(facts: Mapping[str, Any]) -> str | None:
-    """Return the kernels as text, e.g. "oneDNN on, oneDNN's instruction set Intel AVX2"; None if a worker reported
-    none.
-    """
+    """Return the kernels as text, e.g. "oneDNN on, oneDNN's instruction set Intel AVX2"; None if unknown."""
     words = {True: "on", False: "off"}
     known = {name: facts[key] for key, name in KERNELS.items() if facts.get(key) is not None}
     return ", ".join(f"{name} {words.get(value, value)}" for name, value in known.items()) or None
