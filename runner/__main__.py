@@ -61,9 +61,7 @@ EXIT_FAILED, EXIT_BAD_INPUT = 1, 2
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Return the exit code: 0; 1 if a trial did not end well; 2 for bad input, with one line on stderr; 130 after
-    Ctrl-C.
-    """
+    """Return the exit code: 0; 1 if a trial failed; 2 for bad input, with one line on stderr; 130 after Ctrl-C."""
     output.keep_on()
     interruption.in_order()
     arguments = sys.argv[1:] if arguments is None else arguments
@@ -148,9 +146,7 @@ def alone(request: cli.Request, *files: str, elsewhere: bool = False) -> Iterato
 
 
 def run(request: cli.Request, console: Console, engine: Engine | None) -> int:
-    """Run everything between a checked request and the exit code; trials run on the engine's machines, if there is
-    one.
-    """
+    """Run everything between a checked request and the exit code; trials run on the engine's machines, if any."""
     results = blocks.measure(request, console) if request.study.blocks else train(request, console, engine)
     reported = report(request, console)  # whatever the outcome of the trials
     show.went_wrong(results, console)

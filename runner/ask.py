@@ -56,9 +56,7 @@ class Ended:
 
 
 def ask(job: Job, folder: Path, launcher: Launcher) -> Ended:
-    """Run the worker until it has ended, and return its own events, not those of an earlier one. Raises
-    LaunchFailed.
-    """
+    """Run the worker until it has ended, and return its own events, not earlier ones. Raises LaunchFailed."""
     folder.mkdir(parents=True, exist_ok=True)
     earlier = len(_read(folder))
     write_json(folder / JOB_FILE, job.to_json())

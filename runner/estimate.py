@@ -45,9 +45,7 @@ class Paces:
         self.paces = tuple(paces)
 
     def times(self, spec: TrialSpec) -> float:
-        """Return the geometric mean of the trials that are most like this one; 1 if there are none on this kind of
-        device.
-        """
+        """Return the geometric mean of the most similar trials; 1 if there are none on this kind of device."""
         usual = [each for each in self.paces if each.device_kind == spec.placement.device_kind]
         column = [each for each in usual if each.framework == spec.cell.framework]
         alike = (
@@ -81,8 +79,8 @@ def estimate_s(
     measured: Sequence[TrialResult],
     paces: Paces | None = None,
 ) -> float:
-    """Return the seconds that the trial may take: as the same cell took before, else a guess, corrected by trials
-    like it.
+    """Return the seconds the trial may take: those of the same cell before, else a guess corrected by similar
+    trials.
     """
     for result in measured:
         if result.spec.setting == spec.setting:

@@ -57,9 +57,7 @@ class Outcome:
 
 
 def worker_environment(placement: Placement, variables: dict[str, str]) -> dict[str, str]:
-    """Return the same small environment for every framework: thread counts, device UUIDs, the definition's
-    variables.
-    """
+    """Return the same small environment for all frameworks: thread counts, device UUIDs, the definition's variables."""
     threads = str(placement.device_threads)
     gpus = ",".join([device_here(placement.device), *placement.others])
     environment = {

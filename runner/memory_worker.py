@@ -41,9 +41,7 @@ class MemoryWorker:
             return {"reason": f"the memory worker: {error} (in {ROOMS[Kind.MEMORY]}/{spec.memory_id})"}
 
     def _told(self, spec: TrialSpec, launcher: Launcher) -> MemoryAccount:
-        """Return the stored report, or run the worker for the missing sizes. Raises ValueError for unreadable
-        events.
-        """
+        """Return the stored report, or run the worker for missing sizes. Raises ValueError for unreadable events."""
         batch_size, name = spec.cell.batch_size, spec.memory_id
         job = self._job(spec)
         folder = job.folder(self.results)
@@ -69,9 +67,7 @@ class MemoryWorker:
 
 
 def read_accounts(folder: Path) -> dict[int, MemoryAccount]:
-    """Return {batch size: the event} of the framework's memory report, with its worker's timing of matrix products.
-    Raises ValueError.
-    """
+    """Return {batch size: its memory event}, with the worker's timing of matrix products. Raises ValueError."""
     events = read_events(folder / EVENTS_FILE)
     timed = [event for event in events if event["event"] == Event.PRODUCT_TIMED]
     product = {"product": timed[-1]} if timed else {}

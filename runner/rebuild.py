@@ -85,9 +85,7 @@ def end_of(project: Project, folder: Path, spec: TrialSpec, most_multiply_adds: 
 
 
 def with_our_faults(folder: Path, end: dict[str, Any]) -> dict[str, Any]:
-    """Return the evidence of a trial's end, without blaming a worker that we left no time or no memory for an
-    answer.
-    """
+    """Return the evidence of a trial's end, without blaming a worker that we left no time or memory to answer."""
     written = attempt.read(folder)
     told = any(event["event"] == Event.END_PROBED for event in read_events(folder / EVENTS_FILE))
     if end.get("missing") != Missing.WORKER or told:

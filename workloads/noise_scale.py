@@ -67,9 +67,7 @@ class Norms:
 
 
 def estimates(small: Any, large: Any, small_batch: int, large_batch: int) -> tuple[Any, Any]:
-    """Return (|G|^2, S) from squared norms at two batch sizes, numbers or arrays; both unbiased, the first may be
-    negative.
-    """
+    """Return (|G|^2, S) from squared norms at two batch sizes, unbiased; the first may be negative."""
     squared_gradient = (large_batch * large - small_batch * small) / (large_batch - small_batch)
     trace = (small - large) / (1 / small_batch - 1 / large_batch)
     return squared_gradient, trace

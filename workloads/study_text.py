@@ -17,9 +17,7 @@ def choices(kind: Any) -> tuple[str, ...]:
 
 
 def offer(value: Any, known: tuple[str, ...]) -> str:
-    """Suggest a known value for a wrong one, and list the known ones, if any; for a list, judge its first wrong
-    item.
-    """
+    """Suggest a known value for a wrong one, and list the known ones, if any; judges a list's first wrong item."""
     if not known:
         return ""
     value = next((each for each in value if each not in known), "") if isinstance(value, list | tuple) else value

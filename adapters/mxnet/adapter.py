@@ -259,9 +259,7 @@ class Adapter:
         )
 
     def _in_use(self) -> int:
-        """Return the bytes in use: the profiler reports only a maximum, here of a moment in which one number is
-        made.
-        """
+        """Return the bytes in use: the profiler reports only a maximum, here while only one number is made."""
         self._profiled()
         self._array(np.zeros(1, np.float32))
         return self._most_in_use()

@@ -96,9 +96,7 @@ class VectorBatchNorm(NormOfOneValue, nn.BatchNorm1d):
 
 
 def batch_norm(layer: layers.BatchNorm, shape: layers.Shape) -> nn.Module:
-    """Return the layer for (n, c, h, w) or (n, c). PyTorch's momentum is the new batch's share, the layer's the
-    old's.
-    """
+    """Return the layer for (n, c, h, w) or (n, c). PyTorch's momentum is the new batch's share, the layer's the old."""
     kind = ImageBatchNorm if len(shape) == 3 else VectorBatchNorm
     return kind(shape[-1], layer.epsilon, momentum=1 - layer.momentum)
 

@@ -76,9 +76,7 @@ def moved(epochs: Sequence[Epoch], disturbed: Sequence[Sequence[Epoch]]) -> list
 
 
 def middle_moved(by_framework: Sequence[Sequence[Moved]]) -> list[Moved]:
-    """Return the frameworks' middle movement for each epoch, so that none widens its own bound; empty for fewer than
-    two.
-    """
+    """Return the frameworks' middle movement for each epoch, so that none widens its own bound; empty for one."""
     if len(by_framework) < 2:
         return []
     return [

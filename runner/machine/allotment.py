@@ -76,9 +76,7 @@ def _named(entry: str, every: Sequence[Gpu]) -> Gpu | None:
 
 
 def given_gpu() -> Gpu | None:
-    """Return the first GPU that Slurm or Ray assigned to this process; of all if none is assigned, None if there is
-    none.
-    """
+    """Return the first GPU that Slurm or Ray assigned to this process, or of the machine; None if there is none."""
     try:
         return next(iter(visible_gpus(description.gpus(), numbers_of_the_driver=True).gpus), None)
     except UnclearGpus:
@@ -94,8 +92,8 @@ def device_here(device: str) -> str:
 
 
 def thread_limits() -> dict[str, int]:
-    """Return {variable: threads} of the two that are set to a number of 1 or more. Of a list, as OpenMP allows, the
-    first.
+    """Return {variable: threads} of the two that are set to 1 or more. Of a list, as OpenMP allows, the first
+    counts.
     """
     said = {name: os.environ.get(name, "").split(",")[0].strip() for name in (WISHED_THREADS, ALLOTTED_THREADS)}
     return {name: int(value) for name, value in said.items() if value.isdecimal() and int(value) > 0}

@@ -38,9 +38,7 @@ class WorkerEnd:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt at a trial, stored before the worker starts, when it has ended, and when the gate examined the
-    end.
-    """
+    """One attempt at a trial, stored before the worker starts, when it has ended, and after the gate's second probe."""
 
     started_at: str
     machine: dict[str, Any]
@@ -64,9 +62,7 @@ class Attempt:
         return replace(self, machine=self.machine | conditions, worker=worker)
 
     def with_events(self, events: Events) -> Ended | None:
-        """Return the worker's ending; from the events alone if the runner was killed early, None if they do not show
-        it.
-        """
+        """Return the worker's ending; from the events alone if the runner was killed early, None if unknown."""
         if self.worker is not None:
             worker = self.worker
             outcome = Outcome(

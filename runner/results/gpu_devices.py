@@ -40,9 +40,7 @@ class OfGpu:
 
 
 def of_others(trial_dir: Path, spec: TrialSpec, meter: dict[str, Any]) -> tuple[OfGpu, ...]:
-    """Read the readings of the GPUs after the trial's first. Raises ValueError with file and reason for a file that
-    no sampler wrote.
-    """
+    """Read the readings of the GPUs after the first. Raises ValueError with file and reason for an invalid file."""
     accounts = [*meter.get("other_gpus", []), *[None] * len(spec.placement.others)]
     return tuple(
         OfGpu(

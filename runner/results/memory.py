@@ -117,9 +117,7 @@ def no_split(account: MemoryAccount) -> str:
 def memory(
     events: dict[str, Any], samples: Samples, spec: TrialSpec, workload: Workload | None, account: MemoryAccount | None
 ) -> dict[str, Figure]:
-    """Return bytes, as counted by the kernel and the framework's allocator. `account` is None before it was
-    measured.
-    """
+    """Return bytes, as counted by the kernel and the framework's allocator. `account` is None before it is measured."""
     counts = counts_of(events)
     figures = parts(NOT_ASKED if account is None else account, counts) | host(events, samples, spec.placement.devices)
     figures |= allocator(counts, figures[registry.STEPS_PEAK.name])
@@ -127,9 +125,7 @@ def memory(
 
 
 def counts_of(events: dict[str, Any]) -> dict[str, Count]:
-    """Return the framework's counts at the end of the measurement, by kind; a reason for each that it could not
-    count.
-    """
+    """Return the framework's counts at the end of the measurement, by kind; a reason for each that is unknown."""
     event = events.get(Event.ALLOCATOR_COUNTED, {"reason": "the trial did not get that far"})
     return event["counts"] if "counts" in event else dict.fromkeys(ALLOCATOR_KINDS, event["reason"])
 

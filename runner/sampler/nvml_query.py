@@ -84,9 +84,7 @@ class Metric:
         return self.query is not None and waited
 
     def ask(self, handle: Any, out_of_turn: bool = False) -> Row:
-        """Return the answer; empty if there is none, which is counted. `out_of_turn` does not change when one is
-        due.
-        """
+        """Return the answer; a failure is counted, and empty. `out_of_turn` does not change when one is due."""
         assert self.query
         if not out_of_turn:
             self.asked_at = time.monotonic()

@@ -74,9 +74,7 @@ class Largest:
 
     @property
     def failed_otherwise(self) -> dict[int, str]:
-        """Return {batch size: the last reason} of sizes below the answer that no trial fitted, and that no limit
-        ended.
-        """
+        """Return {batch size: the last reason} of sizes below the answer that neither fitted nor met a limit."""
         below = [each for each in self.tried if each.batch_size < (self.batch_size or 0)]
         ended = {each.batch_size: each.reason or "" for each in below if each.fit is Fit.UNKNOWN}
         told = {each.batch_size for each in below if each.fit is not Fit.UNKNOWN}
@@ -84,9 +82,7 @@ class Largest:
 
     @property
     def counts_around(self) -> dict[int, tuple[int, int]]:
-        """Return {batch size: (trials that fitted, trials under the limit)} of the answer and of sizes tried within
-        NEAR of it.
-        """
+        """Return {batch size: (trials that fitted, trials under the limit)} of sizes within NEAR of the answer."""
         size = self.batch_size
         if size is None:
             return {}
@@ -137,9 +133,7 @@ class Compared(Word):
 
 @dataclass(frozen=True)
 class Ratio:
-    """A batch size's figure over the best one's, by pairs of trials; below 1 is worse. The best one's is over the
-    next.
-    """
+    """A batch size's figure over the best one's, by pairs of trials; below 1 is worse. The best's is over the next."""
 
     batch_size: int
     verdict: Compared
