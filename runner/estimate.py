@@ -79,9 +79,7 @@ def estimate_s(
     measured: Sequence[TrialResult],
     paces: Paces | None = None,
 ) -> float:
-    """Return the seconds the trial may take: those of the same cell before, else a guess corrected by similar
-    trials.
-    """
+    """Return the seconds the trial may take: those of the same cell before, else a guess corrected by similar ones."""
     for result in measured:
         if result.spec.setting == spec.setting:
             return result.wall_s + spec.cool_down_s

@@ -30,7 +30,7 @@ class Family:
         self.known = {child.pid for child in psutil.Process().children()}
 
     def end(self, starting_with: Sequence[psutil.Process]) -> None:
-        """Kill these and every orphan, reap those, and adopt no more. Call it only if nothing else is running."""
+        """Kill these and every orphan, reap those, and adopt no more. Children started meanwhile would be killed."""
         left = list(starting_with)
         for _ in range(ROUNDS):
             left += [child for child in psutil.Process().children() if child.pid not in self.known]

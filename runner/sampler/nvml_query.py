@@ -84,7 +84,7 @@ class Metric:
         return self.query is not None and waited
 
     def ask(self, handle: Any, out_of_turn: bool = False) -> Row:
-        """Return the answer; a failure is counted, and empty. `out_of_turn` does not change when one is due."""
+        """Return the answer, empty after a failure, which is counted. `out_of_turn` leaves the schedule unchanged."""
         assert self.query
         if not out_of_turn:
             self.asked_at = time.monotonic()

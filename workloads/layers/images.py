@@ -28,7 +28,7 @@ class Conv2D(Layer):
 
     @property
     def window(self) -> tuple[int, int]:
-        """Rows and columns that a kernel reaches over."""
+        """Rows and columns that a kernel covers."""
         rows, columns = ((size - 1) * self.dilation + 1 for size in self.kernel)
         return rows, columns
 
@@ -51,7 +51,7 @@ class Conv2D(Layer):
 
 @dataclass(frozen=True)
 class DepthwiseConv2D(Layer):
-    """A convolution of each channel by a filter of its own: (h, w, c) -> (rows, columns, c). Else as Conv2D."""
+    """A convolution of each channel by its own filter: (h, w, c) -> (rows, columns, c). Otherwise like Conv2D."""
 
     kernel: tuple[int, int]
     stride: int = 1
@@ -78,7 +78,7 @@ def _margins(padding: Padding, shape: Shape, window: tuple[int, int], stride: in
 
 
 def _windows(layer: str, shape: Shape, window: tuple[int, int], stride: int, padding: Padding) -> tuple[int, int]:
-    """(rows, columns) of windows."""
+    """Return (rows, columns) of windows."""
     height, width, _ = image_shape(layer, shape)
     ((above, below), (left, right)), (rows, columns) = _margins(padding, shape, window, stride), window
     if above + height + below < rows or left + width + right < columns:
