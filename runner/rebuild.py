@@ -1,6 +1,4 @@
-"""Results rebuilt from a trial's files, if its worker had ended and the result was not written, or was lost: nothing
-is measured again.
-"""
+"""Results rebuilt from a trial's files, if its worker ended but the result is missing: nothing is measured again."""
 
 from __future__ import annotations
 

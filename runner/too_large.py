@@ -13,9 +13,7 @@ Way = tuple[str, str]  # everything that decides which sizes fit: TrialSpec.memo
 
 
 class TooLarge:
-    """Batch sizes that fit or do not, learned from trials of the same task, placement, memory limit and
-    installation.
-    """
+    """Batch sizes that fit or do not, learned from trials of one task, placement, memory limit and installation."""
 
     def __init__(self, results: Iterable[TrialResult]) -> None:
         self.ran_out: dict[Way, TrialResult] = {}  # of each the smallest
@@ -34,9 +32,7 @@ class TooLarge:
             self.fits[way] = max(size, self.fits.get(way, 0))
 
     def reason(self, spec: TrialSpec) -> str | None:
-        """Return why this trial need not be run; None if nothing smaller ran out of memory, or something as large
-        fits.
-        """
+        """Return why this trial need not be run; None if nothing smaller ran out, or something as large fits."""
         way, size = _way(spec), spec.cell.batch_size
         smaller = self.ran_out.get(way)
         if smaller is None or not smaller.spec.cell.batch_size < size or self.fits.get(way, 0) >= size:

@@ -30,9 +30,7 @@ class NetworkError(ValueError):
 
 
 def find(name_or_path: str) -> Workload:
-    """Return the catalogue's workload of this name, or the one that a file (its path ends in .py) defines. Raises
-    NetworkError.
-    """
+    """Return the catalogue's workload of this name, or the one a .py file defines. Raises NetworkError."""
     if name_or_path.endswith(".py"):
         return read(Path(name_or_path))
     if name_or_path not in WORKLOADS:

@@ -20,9 +20,7 @@ from .lifeline import start_time
 
 @contextmanager
 def temporary_folder(prefix: str, parent: Path | None = None) -> Iterator[Path]:
-    """Yield a folder in `parent`, by default the system's temporary folder; it is removed after the block. Raises
-    OSError.
-    """
+    """Yield a folder in `parent`, by default the system's temporary one; removed after the block. Raises OSError."""
     folder = new_folder(prefix, parent)
     try:
         yield folder
@@ -38,9 +36,7 @@ def new_folder(prefix: str, parent: Path | None = None) -> Path:
 
 
 def clear_parts(folder: Path) -> None:
-    """Remove the folder's half-written JSON files that a killed process left; call it only while nobody writes
-    there.
-    """
+    """Remove the folder's half-written JSON files of a killed process; call it only while nobody writes there."""
     for path in folder.glob("*.json.part"):
         path.unlink(missing_ok=True)
 

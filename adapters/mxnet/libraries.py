@@ -42,9 +42,7 @@ def copy_by_one_thread() -> None:
 
 
 def version(library: str, call: str) -> str | None:
-    """Return the version reported by the library that MXNet has loaded, e.g. "11020" for CUDA 11.2; MXNet itself
-    does not report it.
-    """
+    """Return the version that MXNet's loaded library reports, e.g. "11020" for CUDA 11.2; MXNet itself does not."""
     try:
         asked = getattr(ctypes.CDLL(library), call)
     except (OSError, AttributeError):

@@ -88,9 +88,7 @@ class DataParallel(adapter.Adapter):
         return list(losses)
 
     def _differentiated(self, piece: np.ndarray, update: int) -> torch.Tensor:
-        """Return this rank's share of the update's mean loss; leaves the whole update's gradient, since ranks' are
-        averaged.
-        """
+        """Return this rank's share of the update's mean loss; leaves its share of the gradient, times `devices`."""
         share = shares(piece, self.devices)[self.rank]
         for norm in self.norms:
             norm.expect(len(share.rows))

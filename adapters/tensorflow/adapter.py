@@ -121,9 +121,7 @@ class Adapter:
     def differentiated(
         self, images: tf.Tensor, labels: tf.Tensor, share: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, list[tf.Tensor]]:
-        """Return (mean loss, its gradients as the optimizer takes them); with `share`, both are this part's share of
-        an update.
-        """
+        """Return (mean loss, its gradients for the optimizer); both are multiplied by `share`, if given."""
         with tf.GradientTape() as tape:
             loss = self.cross_entropy(labels[:, None], self.model(self._rescaled(images), training=True))
             if share is not None:

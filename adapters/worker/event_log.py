@@ -42,9 +42,7 @@ class EventLog:
 
 
 def in_a_line(error: BaseException) -> str:
-    """Return its type and one line of its message: the one with the refused size, a traceback's last, else the
-    first.
-    """
+    """Return its type and one line of its message: the one with a refused size, a traceback's last, else the first."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
     last = lines[0].startswith("Traceback")
     line = next(filter(refused_memory.says_size, lines), lines[-1 if last else 0])

@@ -68,8 +68,8 @@ class Disturbed:
         return self.launchers.get((spec.cell.framework, spec.installation))
 
     def trainings(self, trial: TrialResult, epochs: int) -> list[Training]:
-        """Return trainings of this many epochs; with 0, only the first steps. Empty if the framework cannot be asked
-        or does not answer.
+        """Return trainings of this many epochs; with 0, only the first steps. Empty if the framework gives no
+        answer.
         """
         spec = replace(trial.spec, passes=replace(trial.spec.passes, epochs=epochs))
         job = Job(Kind.DISTURBED, spec)

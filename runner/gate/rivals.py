@@ -43,7 +43,7 @@ def rivals_of(trial: TrialResult, judged: list[TrialResult]) -> list[TrialResult
 
 
 def outvoted(rivals: list[TrialResult], differs: Callable[[TrialResult], str | None]) -> list[Disagreement]:
-    """Return the rivals that differ, unless more than half agree with it; one against one, both are in doubt.
+    """Return the rivals that differ, if they are more than half of all; one against one, both are in doubt.
 
     Builds of one framework have one vote: they differ if none of them agrees.
     """

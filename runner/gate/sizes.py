@@ -44,9 +44,7 @@ def apart(fingerprint: Fingerprint, expected: Fingerprint, floor: float) -> floa
 
 
 def other_names(names: Sequence[str], expected: Sequence[str]) -> str:
-    """Return how the names, or else their order, differ from those expected; empty if they do not. Values are not
-    compared.
-    """
+    """Return how the names, or else their order, differ from those expected; empty if they do not."""
     if missing := [name for name in expected if name not in names]:
         return f"named otherwise: {missing[0]} is missing ({len(missing)} of {len(expected)})"
     if unknown := [name for name in names if name not in expected]:

@@ -92,7 +92,7 @@ def device_here(device: str) -> str:
 
 
 def thread_limits() -> dict[str, int]:
-    """Return {variable: threads} of the two that are set to 1 or more. Of a list, as OpenMP allows, the first."""
+    """Return {variable: threads} of the two, if set to 1 or more. Of a list, as OpenMP allows, the first."""
     said = {name: os.environ.get(name, "").split(",")[0].strip() for name in (WISHED_THREADS, ALLOTTED_THREADS)}
     return {name: int(value) for name, value in said.items() if value.isdecimal() and int(value) > 0}
 

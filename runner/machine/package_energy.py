@@ -19,9 +19,7 @@ FOLDER = re.compile(r"intel-rapl:\d+")
 
 
 class PackageEnergy:
-    """Sum of the packages' energy since the start. Nothing here raises: an unreadable value is an empty cell, and
-    the report says why.
-    """
+    """The packages' energy since the start. Nothing here raises: an unreadable value is an empty cell."""
 
     def __init__(self, powercap: Path = POWERCAP) -> None:
         self.packages: list[_Package] = []

@@ -31,9 +31,7 @@ def unknown(source: str, reason: str) -> Figure:
 
 
 def uncounted(spec: TrialSpec) -> str:
-    """Return why nothing is counted from the layers of a trial without a workload to count, or with custom code in
-    its place.
-    """
+    """Return why nothing is counted from the layers of a trial: no workload to count, or custom code in its place."""
     if spec.task.own_code:
         return "own code: nobody knows its layers"
     return f"there is no workload {spec.task.workload} to count"
@@ -66,9 +64,7 @@ def speed(events: dict[str, Any]) -> dict[str, Figure]:
 
 
 def calls(events: dict[str, Any]) -> dict[str, Figure]:
-    """Return quantiles, in s, of the window's call times; each call trains for 0.05 to 0.1 s, or for one longer
-    step.
-    """
+    """Return quantiles, in s, of the window's call times; a call trains for 0.05 to 0.1 s, or for one longer step."""
     source = "worker: time between the losses of one call and of the next, steady window"
     times = events.get(Event.WINDOW_ENDED, {}).get("calls_s")
     if not times:

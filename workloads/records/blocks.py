@@ -67,9 +67,7 @@ def _possible(block: Block) -> bool:
 
 
 def whole_rounds(blocks: list[Block], phase: Phase) -> list[dict[int, Block]]:
-    """Return {batch size: its block} of each round of the phase. Raises ValueError if one lacks a size or has it
-    twice.
-    """
+    """Return {batch size: its block} of each round of the phase. Raises ValueError for missing or repeated sizes."""
     rounds: dict[int, dict[int, Block]] = {}
     for block in (each for each in blocks if each.phase is phase):
         of_round = rounds.setdefault(block.round, {})

@@ -106,9 +106,7 @@ def _steps(spec: TrialSpec, epochs: list[Epoch]) -> Iterator[Check]:
 
 
 def _copies_each_epoch(spec: TrialSpec) -> bool:
-    """True if an epoch's time includes work that no window does: its images augmented and copied to the device at
-    once.
-    """
+    """True if an epoch's time includes work that no window does: images augmented and copied to the device at once."""
     return spec.task.augment in ANEW and spec.task.feed == "device"
 
 
@@ -151,9 +149,7 @@ def _window_speed(spec: TrialSpec, figures: dict[str, Figure], epochs: list[Epoc
 
 
 def as_asked(spec: TrialSpec, check: Check) -> bool:
-    """True if a window is short because no longer one was asked for: its figures have their footnote, and nothing
-    went wrong.
-    """
+    """True if a window is as short as requested: its figures have their footnote, and nothing went wrong."""
     return check.name == CheckName.LONG_ENOUGH and spec.window_s < SHORTEST_S
 
 

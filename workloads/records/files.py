@@ -62,9 +62,7 @@ def read_bytes(path: Path) -> bytes | None:
 
 
 def set_aside(path: Path, name: str) -> Path:
-    """Rename the file to the first free of `name`, whose {number} counts from 1; return its new path. Raises
-    OSError.
-    """
+    """Rename the file to the first free of `name`, whose {number} counts from 1; return the path. Raises OSError."""
     numbered = (path.with_name(name.format(number=number)) for number in itertools.count(1))
     return path.rename(next(free for free in numbered if not free.exists()))
 

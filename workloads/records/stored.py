@@ -117,9 +117,7 @@ def refuse_paths(spec: TrialSpec) -> None:
 
 
 def started(result: TrialResult) -> datetime:
-    """Return the start as a datetime. Raises ValueError for a `started_at` that is not ISO 8601; without a zone it
-    is UTC.
-    """
+    """Return the start time, in UTC if it has no zone. Raises ValueError for a `started_at` that is not ISO 8601."""
     try:
         moment = datetime.fromisoformat(result.started_at)
     except ValueError as error:

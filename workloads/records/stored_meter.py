@@ -64,9 +64,7 @@ class Meter(TypedDict, total=False):
 
 
 def read_meter(path: Path) -> dict[str, Any]:
-    """Read the report; empty without a file. Raises ValueError, one line, for a file that cannot be read or is no
-    report.
-    """
+    """Read the report; empty without a file. Raises ValueError, one line, for a file that is no readable report."""
     content = read_bytes(path)
     return {} if content is None else meter_of(content, path.name)
 

@@ -1,6 +1,4 @@
-"""Validate the content of a file against the types of its record. No worker imports this: msgspec is not in their
-packages.
-"""
+"""Validate a file's content against the types of its record. No worker imports this, since it lacks msgspec."""
 
 from __future__ import annotations
 
