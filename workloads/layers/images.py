@@ -88,13 +88,13 @@ def _windows(layer: str, shape: Shape, window: tuple[int, int], stride: int, pad
 
 @dataclass(frozen=True)
 class Pool2D(Layer):
-    """One number a channel of each size x size window: (h, w, c) -> (rows, columns, c).
+    """One number per channel of each size x size window: (h, w, c) -> (rows, columns, c).
 
-    Rows, columns and margins as Conv2D has them; the margins of "same" are no pixels and enter no result.
+    Rows, columns and margins as in Conv2D; the margins of "same" are no pixels and enter no result.
     """
 
     size: int
-    stride: int | None = None  # None: `size`, windows side by side
+    stride: int | None = None  # None: `size`, adjacent windows
     padding: Padding = "valid"
 
     @property
@@ -133,11 +133,11 @@ class GlobalAveragePool2D(Layer):
 
 @dataclass(frozen=True)
 class Resize(Layer):
-    """Enlarged by bilinear interpolation with half-pixel centres, both axes alike: (h, w, c) -> (height, width, c).
+    """Enlarges by bilinear interpolation with half-pixel centres, both axes alike: (h, w, c) -> (height, width, c).
 
-    Row i is at s = (i + 1/2) h / height - 1/2 of the rows that enter, within 0..h - 1, and is
-    (1 - f) row[floor(s)] + f row[floor(s) + 1], f = s - floor(s). No antialiasing, which is for shrinking. Like a
-    pool's, its sums are no multiply-adds.
+    Row i is at s = (i + 1/2) h / height - 1/2 of the input rows, within 0..h - 1, and is (1 - f) row[floor(s)] + f
+    row[floor(s) + 1], f = s - floor(s). There is no antialiasing, which is for shrinking. As for a pool, its sums are
+    no multiply-adds.
     """
 
     height: int
