@@ -1,6 +1,4 @@
-"""python -m adapters new NAME [--into DIR]: a new framework's folder, every method in it with its promise and
-failing.
-"""
+"""python -m adapters new NAME [--into DIR]: a new framework's folder, every verb in it with its promise and failing."""
 
 from __future__ import annotations
 

@@ -14,8 +14,6 @@ Item = TypeVar("Item")
 
 
 def divided(members: Sequence[Item], test_all: bool) -> tuple[list[Item], list[Item]]:
-    """Return (train, test) of a class, in its order; with `test_all` those beyond the first 1,000 are tested with,
-    too.
-    """
+    """Return (train, test) of a class, in its order; `test_all` also tests with those beyond the first 1,000."""
     end = len(members) if test_all else OF_CLASS
     return list(members[:TRAIN]), list(members[TRAIN + VALIDATION : end])

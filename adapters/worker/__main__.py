@@ -77,9 +77,7 @@ def main(folder: Path) -> bool:
 
 
 def adapter_for(framework: str, devices: int) -> Adapter:
-    """Return the adapter of one device, or of several that train one model. Raises Unsupported, and what its import
-    raises.
-    """
+    """Return the adapter of one device, or of several that train one model. Raises Unsupported, and import errors."""
     if devices == 1:
         module = importlib.import_module(f"adapters.{framework}.adapter")
         return cast(Adapter, module.Adapter())

@@ -39,9 +39,7 @@ def peak_resident_bytes() -> int | None:
 
 
 def proportional_bytes() -> int | None:
-    """Return the bytes resident now, shared pages divided among the processes that share them (PSS); takes
-    milliseconds.
-    """
+    """Return the bytes resident now, shared pages divided among their processes (PSS); takes milliseconds."""
     return _read("smaps_rollup", "Pss")
 
 

@@ -56,9 +56,7 @@ def culprit_of(error: BaseException, adapter: Adapter | None, spec: TrialSpec) -
 
 
 def out_of_memory(error: BaseException, adapter: Adapter | None) -> BaseException | None:
-    """Return this error or its cause, if one says so; without an adapter, for an error in its import. None if none
-    does.
-    """
+    """Return this error or its cause, if one says so, else None; without an adapter, for an error in its import."""
     for each in chain(error):
         if isinstance(each, MemoryError) or (adapter is not None and adapter.out_of_memory(each)):
             return each

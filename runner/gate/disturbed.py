@@ -68,7 +68,7 @@ class Disturbed:
         return self.launchers.get((spec.cell.framework, spec.installation))
 
     def trainings(self, trial: TrialResult, epochs: int) -> list[Training]:
-        """Return trainings of this many epochs; with 0, only the first steps. Empty if the framework does not
+        """Return trainings of this many epochs; 0 gives only the first steps. Empty if the framework does not
         answer.
         """
         spec = replace(trial.spec, passes=replace(trial.spec.passes, epochs=epochs))

@@ -85,9 +85,7 @@ def _sampled_power(readings: Readings) -> tuple[Figure, Figure]:
 
 
 def _sampled_error(readings: Readings) -> Figure:
-    """Return half of the 95 % interval of the mean power by its readings, W: Student's t over the means of time
-    blocks.
-    """
+    """Return half of the 95 % interval of the mean power by its readings, W: Student's t over means of time blocks."""
     source = f"{readings.source('power_mw')}, half of the {CONFIDENCE_PERCENT} % interval of the mean, by means of"
     powers = readings.inside("power_mw")
     if powers.gap is not None:

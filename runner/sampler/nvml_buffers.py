@@ -42,9 +42,7 @@ class DriverBuffer:
             csv.writer(file).writerow(DRIVER_COLUMNS)
 
     def _newer(self, handle: Any) -> list[tuple[int, float]]:
-        """Return (epoch microseconds, percent), oldest first, each pair once: some answers hold a sample more than
-        once.
-        """
+        """Return (epoch microseconds, percent), oldest first, each pair once: some answers repeat a sample."""
         kind = pynvml.NVML_GPU_UTILIZATION_SAMPLES
         try:
             value_type, samples = pynvml.nvmlDeviceGetSamples(handle, kind, self.seen_us)

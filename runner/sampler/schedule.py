@@ -27,8 +27,6 @@ class Schedule:
         self._number = -1
 
     def next_s(self, now_s: float) -> float:
-        """Return the moment of the next row, `now_s` if it has passed; periods that were missed as a whole are left
-        out.
-        """
+        """Return the moment of the next row, `now_s` if it has passed; fully missed periods are left out."""
         self._number = max(self._number + 1, int((now_s - self.started_s) // PERIOD_S))
         return max(now_s, self.started_s + (self._number + self._random.random()) * PERIOD_S)

@@ -21,9 +21,7 @@ class Record:
 
     @classmethod
     def from_json(cls: type[R], data: dict[str, Any]) -> R:
-        """Read a record. Raises TypeError, AttributeError, ValueError for invalid data; a field with a default may
-        be missing.
-        """
+        """Read a record; fields with a default may be missing. Raises TypeError, AttributeError, ValueError."""
         record: R = _read(cls, data)
         return record
 
