@@ -10,7 +10,8 @@ OWN = Path("/proc/self/cgroup")
 
 
 def folders(controller: str, groups: Path | None = None) -> Iterator[Path]:
-    """Folders of a process's group and of all above it; the root of the tree is what a container sees as its own.
+    """Yield the folders of a process's group and of all above it; the root of the tree is the group a container sees as
+    its own.
 
     `groups` is /proc/PID/cgroup of another process; None: this one's.
     """

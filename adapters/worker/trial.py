@@ -137,7 +137,7 @@ def train_epoch(
 
 
 def warm_up(trainer: Trainer, batches: list[Order], events: EventLog) -> list[Order]:
-    """The first steps of the first epoch, timed apart: the first alone (it compiles), then a few more.
+    """Train the first steps of the first epoch, timed separately: the first alone (it compiles), then a few more.
 
     They are ordinary updates. Returns the epoch's remaining batches.
     """
@@ -150,13 +150,13 @@ def warm_up(trainer: Trainer, batches: list[Order], events: EventLog) -> list[Or
 
 
 def evaluate(adapter: Adapter, images: Any, labels: NDArray[np.int32], batch_size: int) -> tuple[float, float]:
-    """(mean loss, accuracy 0..1) from logits, in batches of the trial's size, in float64.
+    """Return (mean loss, accuracy 0..1) from logits, in batches of the trial's size, in float64.
 
-    One logit an image is that of class 1: the loss is the binary cross-entropy.
+    A single logit per image is that of class 1: the loss is the binary cross-entropy.
     """
     parts = []
     for first in range(0, len(images), batch_size):
-        # A copy: a view of the file is read-only, which PyTorch warns of.
+        # A copy: a view of the file is read-only, about which PyTorch warns.
         parts.append(adapter.predict(np.array(images[first : first + batch_size])))
         PULSE.beat(time.monotonic())
     logits = np.concatenate(parts).astype(np.float64)

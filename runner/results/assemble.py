@@ -1,4 +1,4 @@
-"""From a trial's folder to its result: its ending, its phases and epochs, its figures and checks."""
+"""Build a trial's result from its folder: its ending, its phases and epochs, its figures and checks."""
 
 from __future__ import annotations
 
