@@ -86,9 +86,7 @@ def _evidence(
 def _trained(
     adapter: Adapter, task: BuildArguments, evaluated: Images, order: Order, part: int | None
 ) -> tuple[list[float], dict[str, dict[str, Fingerprint]], Fingerprint]:
-    """Return `losses`, `updates` and `evaluation` of the evidence; the last steps are rows of one call, as in a
-    trial.
-    """
+    """Return `losses`, `updates` and `evaluation` of the evidence; the last steps are rows of one call."""
     workload, optimizer, weights, _ = task
     sizes, train = BATCHES if part is None else ACCUMULATED, train_of(adapter, part)
     batches = np.split(order, np.cumsum(sizes)[:-1])

@@ -58,9 +58,7 @@ class Prepared:
     cost: Cost = field(default_factory=Cost)  # of augmenting images
 
     def build(self, adapter: Adapter) -> int:
-        """Build the model by the adapter; return bytes of its running statistics. Raises what the adapter and custom
-        code raise.
-        """
+        """Build the model and return bytes of its running statistics. Raises what the adapter and custom code raise."""
         workload, optimizer, _, seed = self.task
         if self.own is None:
             adapter.build(*self.task)

@@ -1,6 +1,4 @@
-"""Speed at which the framework multiplies matrices here, in the trial's precision; its training speed is a share of
-it.
-"""
+"""Speed at which the framework multiplies matrices here, in the trial's precision. Its training speed is a share."""
 
 from __future__ import annotations
 

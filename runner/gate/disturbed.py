@@ -68,9 +68,7 @@ class Disturbed:
         return self.launchers.get((spec.cell.framework, spec.installation))
 
     def trainings(self, trial: TrialResult, epochs: int) -> list[Training]:
-        """Return trainings of this many epochs; 0 gives only the first steps. Empty if the framework does not
-        answer.
-        """
+        """Return trainings of this many epochs; 0 gives only the first steps. Empty if the framework gives none."""
         spec = replace(trial.spec, passes=replace(trial.spec.passes, epochs=epochs))
         job = Job(Kind.DISTURBED, spec)
         if job.id not in self.known:

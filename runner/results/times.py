@@ -28,9 +28,7 @@ SETTLE_S, WORKING_CORES, LEAST_S = 0.2, 0.2, 0.03  # processor time is counted i
 
 
 def times_checks(spec: TrialSpec, ended: Ended, samples: Samples) -> Iterator[Check]:
-    """Compare the worker's times with the runner's clock, and its calls with its window; unobserved times are left
-    out.
-    """
+    """Compare the worker's times with the runner's clock, and its calls with its window, if they were observed."""
     if ended.outcome is not None and (apart_s := ended.outcome.times_apart_s) is not None:
         begun_s = _begun_s(ended)
         if begun_s <= LATE_S:

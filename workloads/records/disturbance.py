@@ -34,9 +34,7 @@ def disturbance(spec: TrialSpec, figures: Mapping[str, Figure], checks: Iterable
 
 
 def taken_above(percent: float, figures: Mapping[str, Figure]) -> str:
-    """Return "30 % of the cores in the steady window, 28 % in the epochs": the shares above `percent`; "" without
-    any.
-    """
+    """Return "30 % of the cores in the steady window, 28 % in the epochs": the shares above `percent`, or ""."""
     shares = [(value_of(figures, share) or 0.0, span) for share, span in SPANS.items()]
     taken = [f"{share:.0f} % in the {span}" for share, span in shares if share > percent]
     return ", ".join(taken).replace("%", "% of the cores", 1)

@@ -35,7 +35,7 @@ class Outstanding:
         """Return (seconds of work that were left, seconds allowed).
 
         Another process makes a copy slow, but does not change its processor time: on a CPU both must be longer, and the
-        one closer to its bound is returned.
+        one with the smaller excess is returned.
         """
         kinds = [(self.first_s, self.second_s, self.again_s), (self.first_cpu_s, self.second_cpu_s, self.again_cpu_s)]
         base_s, compared = max(LEFT_S, LEFT_SHARE * window_s), []
