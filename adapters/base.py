@@ -137,7 +137,8 @@ class Adapter(Protocol):
         """Return bytes for every one of MEMORY_KINDS, or the reason why the framework does not report them."""
 
     def count_memory(self, folder: Path) -> None:
-        """Start whatever must count from the beginning; called before open, and only if `memory_use` will be called.
+        """Start the counters that must run from the beginning; called before open, and only if `memory_use` will be
+        called.
 
         Files that the framework writes meanwhile go into `folder`. Raises Unsupported(reason) if the framework does not
         report memory in use.

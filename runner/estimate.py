@@ -59,7 +59,7 @@ class Paces:
 
 
 def is_whole(result: TrialResult) -> bool:
-    """True if the trial was trained to its end, so that its time says something about others."""
+    """True if the trial was trained to its end, so that its time helps to estimate others."""
     return result.status == Status.OK or 0 < result.spec.passes.epochs == len(result.epochs)
 
 

@@ -69,7 +69,7 @@ class EventTimes:
         return max((looks.apart_s for looks in self._looks()), key=abs, default=None)
 
     def doubtful(self) -> tuple[EventLooks, ...]:
-        """Return the events whose time is later than the runner saw them, or earlier by more than EARLY_S."""
+        """Return the events with times later than the runner saw them, or earlier by more than EARLY_S."""
         return tuple(looks for looks in self._looks() if looks.apart_s > 0 or looks.apart_s < -EARLY_S)
 
     def _looks(self) -> Iterator[EventLooks]:

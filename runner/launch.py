@@ -80,7 +80,7 @@ class LaunchFailed(Exception):
 class Unavailable:
     """The reason why no worker of a framework can be started, and the status of its trials.
 
-    UNSUPPORTED is for what the framework cannot do here, FAILED for something that should exist and is missing.
+    UNSUPPORTED means that the framework cannot run here, FAILED that something is missing which should exist.
     """
 
     reason: str

@@ -100,7 +100,7 @@ class CappedLog:
             del self._tail[:-TAIL_BYTES]
 
     def _write(self, content: bytes) -> None:
-        """Write to the file; what a full disk does not take is lost, but the worker goes on, and its trial counts."""
+        """Write to the file. Bytes that a full disk does not take are lost, but the worker and its trial go on."""
         with suppress(OSError):
             while content:
                 content = content[self._file.write(content) or 0 :]

@@ -1,4 +1,4 @@
-"""Commands that end with this process, whatever ends it: at no moment are they without an owner."""
+"""Commands that end with this process, however it ends: at no moment are they without an owner."""
 
 from __future__ import annotations
 

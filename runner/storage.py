@@ -1,6 +1,6 @@
 """Conditions of a run, checked before and after each trial: free space on the disk, its results folder, an environment.
 
-A run that has lost one of them ends: whatever it measured from then on would be a failure without meaning.
+A run that has lost one of them ends, because all later measurements would fail without meaning.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@ The rule: a value is kept if the derivative of some layer needs it, once, howeve
 computed a second time to save memory, and nothing is kept that can be computed from kept values. KEPT lists this for
 each layer; the loss keeps the logits.
 
-So a ReLU's output that a convolution takes in is one tensor, a Flatten's output is its input, a Concatenate's output is
-its parts, and a BatchNorm's output under a ReLU is not kept. The images are counted as the first layer takes them in:
-rescaled, float32. A framework may keep more: the indices of a pool's maxima, labels of another type, both the logits
-and their softmax. It may keep less if its attention recomputes the softmax.
+So a ReLU's output that a convolution takes in is one tensor. A Flatten's output is its input, and a Concatenate's
+output is its parts. A BatchNorm's output under a ReLU is not kept. The images are counted as the first layer takes them
+in: rescaled, float32. A framework may keep more: the indices of a pool's maxima, labels of another type, both the
+logits and their softmax. It may keep less if its attention recomputes the softmax.
 """
 
 from __future__ import annotations

@@ -31,9 +31,9 @@ class _Help(argparse.HelpFormatter):
 
 
 class CommandLine(argparse.ArgumentParser):
-    """Ends the process with one line and exit code 2 for what it does not understand; no option is abbreviated.
+    """Ends the process with one line and exit code 2 if it cannot parse the arguments; no option is abbreviated.
 
-    `others` are words that other parsers know: they are offered, too.
+    `others` are words that other parsers know: they are suggested, too.
     """
 
     def __init__(self, others: Iterable[str] = (), **words: Any) -> None:

@@ -1,8 +1,8 @@
 """Children that cannot outlive the process that started them, by the Linux kernel: prctl(2), fcntl(2).
 
 python -I -S lifeline.py OWNER DESCRIPTOR COMMAND...: becomes COMMAND once its owner, the process that started it, sends
-a byte through a pipe. When the other end of the pipe is closed, as it is when the owner dies in whatever way, the
-kernel kills the whole process group that this process leads. Without a byte, it ends. COMMAND inherits the open pipe.
+a byte through a pipe. The other end of the pipe closes at the latest when the owner dies. The kernel then kills the
+whole process group that this process leads. Without a byte, it ends. COMMAND inherits the open pipe.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """The learning rate of every step, computed once and given to every framework as data.
 
-With T steps behind the warm-up and t = 0 ... T - 1 among them, as parts of the learning rate:
+The schedules, as parts of the learning rate, with T steps after the warm-up, numbered t = 0 ... T - 1:
     constant    1
     cosine      LEAST + (1 - LEAST) (1 + cos(pi t / (T - 1))) / 2
-    one-cycle   PyTorch's OneCycleLR of T steps as it is by default, with cycle_momentum=False: half a cosine up from
+    one-cycle   PyTorch's default OneCycleLR of T steps, with cycle_momentum=False: half a cosine up from
                 1/RISE_FACTOR at t = 0 to 1 at RISE T - 1, half a cosine down to 1/(RISE_FACTOR FALL_FACTOR) at T - 1
     step        1, 1/10 from half of all steps on, 1/100 from three quarters on; the warm-up's steps count
-Warm-up of W steps comes before: (t + 1) / W, for t = 0 ... W - 1. One-cycle has a rise of its own, and no warm-up.
+Warm-up of W steps comes before: (t + 1) / W, for t = 0 ... W - 1. One-cycle has its own rise, and no warm-up.
 No rate is 0. After the last step the last rate holds.
 """
 

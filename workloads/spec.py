@@ -175,8 +175,8 @@ class OptimizerSpec:
     def named(
         name: OptimizerName, learning_rate: float | None = None, weight_decay: float | None = None
     ) -> OptimizerSpec:
-        """Return the rule with its customary learning rate (0.001 if it divides by the gradient's size, else 0.01)
-        and weight decay (0.01 for AdamW, else none) unless others are given.
+        """Return the rule with its customary learning rate and weight decay unless others are given. The rate is
+        0.001 if it divides by the gradient's size, else 0.01. The decay is 0.01 for AdamW, else none.
         """
         if learning_rate is None:
             learning_rate = 0.001 if name in ("rmsprop", "adam", "adamw") else 0.01

@@ -160,7 +160,7 @@ class Study:
                 raise StudyError(f"trains what {twin} trains: give one of them its batch sizes, too", "name", place)
 
     def _refuse_endless(self) -> None:
-        """Raise StudyError for what no machine can finish, however fast it is."""
+        """Raise StudyError for a study that no machine can finish, however fast it is."""
         if self.window_s >= self.limit_s:
             raise StudyError(f"{self.window_s:g} s do not fit into the {self.limit_s:g} s of timeout_s", "window_s")
         least_s = self.epochs * EPOCH_S
@@ -187,7 +187,7 @@ class Study:
 
     @property
     def task(self) -> Task:
-        """The task: what is trained on what."""
+        """The model, the data and the optimizer of the study."""
         return Task(
             self.workload,
             self.dataset,
@@ -210,7 +210,7 @@ class Study:
         return self.dataset, self.fit, self.skip_unreadable, self.test_all, self.augment, *alone
 
     def part(self, series: Series) -> Study:
-        """Return the study without series that this series stands for."""
+        """Return the series as a study without series."""
         return replace(self, series=()).changed(**dict(series.changes))
 
     @property
@@ -291,7 +291,7 @@ def _frozen(value: Any) -> Any:
 
 
 def _placed(table: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Resolve paths: what is named by its path is relative to the study that names it."""
+    """Resolve paths of files named in the study, which are relative to the study's folder."""
     named = {"workload": lambda name: name.endswith(".py"), "dataset": is_path}
     paths = {key for key, is_named in named.items() if isinstance(table.get(key), str) and is_named(table[key])}
     return table | {key: os.path.join(folder, table[key]) for key in paths}

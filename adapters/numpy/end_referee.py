@@ -2,9 +2,9 @@
 
 Each line of its standard input names a folder, as JSON. It reads job.json, END_FILE and the trial's inputs there. It
 prints one line of JSON: the difference between the framework's results and those of the same weights here. It computes
-in float32, which is quick and whose rounding is far below what is allowed. If a doubt remains, it computes in float64,
-and the difference between the two counts as rounding. For a trial in reduced precision, float32 is the truth, and
-rounding is the difference between that and the referee in the trial's precision.
+in float32, which is quick, with rounding far below the tolerances. If a doubt remains, it computes in float64, and the
+difference between the two counts as rounding. For a trial in reduced precision, float32 is the truth. Rounding is then
+the difference between that and the referee in the trial's precision.
 """
 
 from __future__ import annotations

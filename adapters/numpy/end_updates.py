@@ -1,12 +1,13 @@
-"""What a step of the probe at a trial's end should change, and what it did, where the optimizer's state is unknown.
+"""Expected and actual change of a step of the probe at a trial's end, without knowing the optimizer's state.
 
-Of plain SGD one step tells it. Momentum's state before two steps, v, falls out of them: with W the weights, g the
-gradients of two steps, r the rate, m the momentum,
+For plain SGD one step is enough. For momentum, two steps eliminate its state v before them. With W the weights, g the
+gradients of two steps, r the rate, m the momentum:
     momentum  W1 = W0 - r (m v + g0),  W2 = W1 - r (m (m v + g0) + g1)  =>  W2 - W1 - m (W1 - W0) = -r g1
     nesterov  with a = m v + g0:  W1 = W0 - r (g0 + m a),  W2 = W1 - r (g1 + m (m a + g1))
                                                    =>  W2 - W1 - m (W1 - W0) = -r ((1 + m) g1 - m g0)
 Weight decay in the gradient is part of g. Adam's second moment, unknown, scales the change of each weight but cannot
-turn it; the first falls out as above, and AdamW's decay is known. RMSprop has the second alone: one step tells it.
+reverse it. The first is eliminated as above, and AdamW's decay is known. RMSprop has only the second: one step is
+enough.
 """
 
 from __future__ import annotations

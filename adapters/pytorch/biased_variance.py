@@ -13,8 +13,8 @@ from workloads.layers import Shape
 class BiasedVariance:
     """Keeps a BatchNorm's running variance to the contract: PyTorch adds the unbiased variance of each batch.
 
-    Over t steps of n values per channel, running = m^t start + (the sum of what was added), and the sum is n / (n - 1)
-    times that of the biased variance. So it is corrected between steps, when n changes or it is read, and costs a step
+    Over t steps of n values per channel, running = m^t start + (the sum of the added variances). The sum is n / (n - 1)
+    times that of the biased variances. So it is corrected between steps, when n changes or it is read, and costs a step
     nothing.
     """
 

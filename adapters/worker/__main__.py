@@ -52,8 +52,8 @@ KINDS: dict[Kind, Callable[[Adapter, Job, Path, EventLog], None]] = {
 
 
 def main(folder: Path) -> bool:
-    """Do the work of one process, whatever the framework raises in it; return True if it may end at once. Custom
-    code may have something to do at its end, unless it ran out of memory.
+    """Do the work of one process and record any error that the framework raises; return True if it may end at once.
+    Custom code may have something to do at its end, unless it ran out of memory.
     """
     job = Job.from_json(json.loads((folder / JOB_FILE).read_text(encoding="utf-8")))
     events = EventLog(folder / EVENTS_FILE)

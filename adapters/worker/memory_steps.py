@@ -75,11 +75,11 @@ def known(count: Count) -> int:
 
 
 def divided(use: MemoryUse, counted: dict[str, int]) -> dict[str, int | None]:
-    """Return bytes of every part of PARTS, from those counted one by one and from what was in use.
+    """Return bytes of every part of PARTS, from those counted one by one and from the memory in use.
 
     Activations are the memory in use between forward and backward, less the memory before it and the inputs. The
-    workspace is the rest of a step's peak: temporaries, and what the framework keeps between steps for them; None if a
-    step never holds all the other parts at once. Both are None if the compiler plans a whole step.
+    workspace is the rest of a step's peak: temporaries, and memory kept between steps for them. It is None if a step
+    never holds all the other parts at once. Both are None if the compiler plans a whole step.
     """
     parts = counted | {"gradients": use.gradients, "inputs": use.inputs}
     if not use.planned:

@@ -130,7 +130,7 @@ def measured(adapter: Adapter, phase: Phase, number: int, size: int, work: Work)
 
 
 def rounds(adapter: Adapter, phase: Phase, turns: NDArray[np.int32], length_s: float, work: Work) -> list[Block]:
-    """Return as many whole rounds as `length_s` allows: what was measured does not decide when it ends."""
+    """Return as many whole rounds as `length_s` allows, so that the measurements do not decide when it ends."""
     blocks: list[Block] = []
     until_s = time.monotonic() + length_s
     for number, sizes in enumerate(turns.tolist()):

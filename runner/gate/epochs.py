@@ -18,7 +18,7 @@ FAR = 30  # factor above or below the frameworks' middle movement that is report
 def check(
     trial: TrialResult, workload: Workload, same: list[TrialResult], disturbed: Disturbed | None = None
 ) -> list[Check]:
-    """Compare with the epochs of `same`, trials fed the same batches, that are not suspect at their own end; no
+    """Compare with the epochs of `same`, trials fed the same batches, that are not flagged at their own end. No
     check if no epoch can be compared. If it differs, the frameworks are asked by `disturbed` how much rounding can
     change.
     """
@@ -46,7 +46,7 @@ def check(
 
 
 def untold(check: Check) -> bool:
-    """True if it fails because rounding leaves nothing to compare, which makes no trial suspect."""
+    """True if it fails because rounding leaves nothing to compare, which does not flag the trial."""
     return check.name == CheckName.EPOCHS_AGREE and not check.against
 
 

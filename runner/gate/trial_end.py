@@ -1,4 +1,4 @@
-"""The gate's check of a trial's end: the referee's answer to what the worker saved there, and its verdict.
+"""The gate's check of a trial's end: the referee's answer to the worker's file, and its verdict.
 
 All of it happens after `finished`, when everything timed or sampled is done.
 """
@@ -73,8 +73,8 @@ GPU_FLOP_S, REDUCED_GPU_FLOP_S = 2e15, 5e16  # ten times and more what any card 
 
 
 def gather(project: Project, folder: Path, spec: TrialSpec, referee_multiply_adds: int) -> dict[str, Any]:
-    """Return `TrialEnd` as JSON from what the worker left in its folder; empty if the trial has no end, and for
-    custom code. END_FILE stays, for the caller that stores the result to remove.
+    """Return `TrialEnd` as JSON from the worker's files; empty if the trial has no end, and for custom code.
+    END_FILE stays, for the caller that stores the result to remove.
     """
     try:
         events = {event["event"]: event for event in read_events(folder / EVENTS_FILE)}
@@ -107,7 +107,7 @@ def checks(trial: TrialResult, workload: Workload) -> list[Check]:
 
 
 def is_ours(trial: TrialResult, check: Check) -> bool:
-    """True for a check that fails because our own probe ran out of memory, which makes no trial suspect."""
+    """True for a check that fails because our own probe ran out of memory, which does not flag the trial."""
     return check.name == CheckName.END_ANSWERED and trial.end.get("missing") == Missing.MEMORY
 
 

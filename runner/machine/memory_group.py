@@ -2,8 +2,8 @@
 
 It is made below this process's group, so all limits of this process also hold for the worker, and it is removed with
 the worker. Version 1 of control groups lets a user make one who may write there. Version 2 also demands that the group
-passes on the control of memory, as the topmost does on most machines (cgroups(7), memory.txt and cgroup-v2.rst of the
-kernel's documentation).
+passes on the control of memory, as the topmost does on most machines. See cgroups(7), memory.txt and cgroup-v2.rst of
+the kernel's documentation.
 """
 
 from __future__ import annotations

@@ -84,9 +84,8 @@ def assemble(
     started_at: str,
     parts: MemoryAccount | None,
 ) -> TrialResult:
-    """Return the trial's result from its files, whatever is missing in them and whatever they contain. Files that no
-    worker or sampler wrote make it `failed`, with file and reason. `parts` is what its memory holds, None before that
-    was measured.
+    """Return the trial's result from its files, even if some are missing or invalid. Files that no worker or sampler
+    wrote make it `failed`, with file and reason. `parts` is what its memory holds, None before that was measured.
     """
     facts = ended.last.get(Event.OPENED, {}).get("facts", {})
     wall_s = ended.outcome.wall_s if ended.outcome else seen_s(ended.events)

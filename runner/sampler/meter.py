@@ -1,10 +1,11 @@
 """The sampler, a separate process: python -m runner.sampler.
 
-A line of JSON on its standard input starts it. It samples the idle device, prints "ready", reads the worker's process
-id, and samples at 10 Hz (runner.sampler.schedule) until standard input says that it is over, or closes. Times are those
-of the monotonic clock. CPU times are sums since the start, so a mean over any window is a difference. An empty cell is
-a value the machine did not give. meter.json says why the GPU's, the packages' and the quota's are empty, and what the
-sampling itself cost. It also has, for each process of the worker's tree, its processor time and highest resident size.
+A line of JSON on its standard input starts it. It samples the idle device, prints "ready" and reads the worker's
+process id. It then samples at 10 Hz (runner.sampler.schedule) until standard input says that it is over, or closes.
+Times are those of the monotonic clock. CPU times are sums since the start, so a mean over any window is a difference.
+An empty cell is a value the machine did not give. The report, meter.json, says why the GPU's, the packages' and the
+quota's are empty, and what the sampling itself cost. It also has, for each process of the worker's tree, its processor
+time and highest resident size.
 """
 
 from __future__ import annotations

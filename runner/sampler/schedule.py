@@ -1,7 +1,7 @@
 """Times at which the sampler takes its rows: ten per second, each at a random moment of its tenth.
 
-Otherwise a power that swings with the worker's steps, at about the sampler's own rate, would be read at nearly the same
-point of each step, and the mean of the readings would be that point's.
+A power may swing with the worker's steps, at about the sampler's rate. Regular readings would then all fall at nearly
+the same point of a step, and their mean would be that point's.
 """
 
 from __future__ import annotations

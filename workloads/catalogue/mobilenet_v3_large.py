@@ -77,8 +77,8 @@ _BLOCKS = (
 
 
 def _mobilenet_v3_large(classes: int) -> tuple[layers.Layer, ...]:
-    """Build the layers like torchvision (its dropout, its BatchNorm settings, biases only in the classifier and in
-    the squeeze), except for "same" padding as in this suite and in the paper's code.
+    """Build the layers like torchvision: its dropout, its BatchNorm settings, biases only in the classifier and in
+    the squeeze. The exception is "same" padding, as in this suite and in the paper's code.
     """
     stem = layers.Conv2D("stem", 16, (3, 3), 2, "same", bias=False, initializer="he-normal")
     chain, channels = _normalised(stem, "stem", layers.HardSwish), 16

@@ -174,7 +174,7 @@ class TrialSpec(Record):
 
     @cached_property
     def id(self) -> str:
-        """Name of the trial's folder; its digest covers everything that may change what is measured."""
+        """Name of the trial's folder; its digest covers everything that may change a measurement."""
         *parts, window_s, cool_down_s = self.setting
         others = {"window_s": window_s} | ({"cool_down_s": cool_down_s} if cool_down_s else {})
         digest = _digest(*parts, self.draw, **others, inputs=_hashes(self.inputs))
@@ -192,7 +192,7 @@ class TrialSpec(Record):
 
     @property
     def probe_id(self) -> str:
-        """Id that all trials share whose frameworks are probed alike: in parts or not, however many, on one device."""
+        """Id shared by trials whose frameworks are probed alike: in parts or not, however many, on one device."""
         task = replace(self.task, accumulate=min(self.task.accumulate, 2))
         parts = (task, self.placement.first, self.installation, self.draw)
         probed = {name: file for name, file in self.inputs.items() if name != RATES}  # `evidence.probe_rates`
@@ -200,7 +200,7 @@ class TrialSpec(Record):
 
     @property
     def memory_id(self) -> str:
-        """Id that all trials share that differ only in batch size and in what does not change the memory it takes."""
+        """Id shared by trials that differ only in batch size and in settings that do not change the memory it takes."""
         return f"{self._prefix}-{_digest(self.task, self.placement, self.installation)}"
 
     @property

@@ -31,7 +31,7 @@ class Line:
 def fit_line(points: dict[int, float]) -> Line | None:
     """Return the line of least squares through {batch size: bytes, more than 0}; None below two sizes.
 
-    r_squared is 1 - (sum of squared residuals) / (sum of squared distances from the mean), and 1 if all bytes are
+    r_squared is 1 - (sum of squared residuals) / (sum of squared distances from the mean). It is 1 if all bytes are
     equal, because the line then meets every one of them. Raises ValueError for a value that is not more than 0.
     """
     if not all(value > 0 for value in points.values()):

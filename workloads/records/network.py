@@ -24,7 +24,7 @@ HINTS = {name: get_type_hints(kind) for name, kind in {"Workload": Workload, **K
 
 
 def to_json(workload: Workload) -> dict[str, Any]:
-    """Return everything that decides what it computes; its descriptions do not."""
+    """Return everything that decides the network's computations; its descriptions do not."""
     return {f.name: _plain(getattr(workload, f.name)) for f in fields(workload) if f.name not in WORDS}
 
 

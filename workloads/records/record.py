@@ -13,7 +13,7 @@ _hints = cache(get_type_hints)
 
 
 class Record:
-    """A dataclass whose fields are what JSON has, enumerations, dataclasses, or tuples, lists and objects of these."""
+    """A dataclass of JSON's values, enumerations, dataclasses, or tuples, lists and objects of these."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the record in the form that `from_json` takes."""

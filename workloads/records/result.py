@@ -109,7 +109,7 @@ class TrialResult:
 
 
 def _refuse_other_schema(data: Any) -> None:
-    """Raise OtherSchema with the commit whose program reads the result, or ValueError for what is no result."""
+    """Raise OtherSchema with the commit whose program reads the result, or ValueError if it is no result."""
     if not isinstance(data, dict):
         raise ValueError("not a trial result: no JSON object")
     version = data.get("schema_version")

@@ -1,4 +1,4 @@
-"""A trial's result as it is stored: read by the runner and by the reports, whoever wrote the file."""
+"""A trial's result as it is stored; the runner and the reports read it, and anybody may have written the file."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Unreadable:
 
 
 def read_result(path: Path) -> TrialResult:
-    """Read the result in a file. Raises ValueError with the reason for a file that cannot be read, is not JSON, has
-    a field of the wrong kind, or contains what cannot have been measured; OtherSchema for one of another version.
+    """Read the result in a file. Raises ValueError with the reason for a file that cannot be read, is not JSON, or
+    has wrong fields or impossible values. Raises OtherSchema for one of another version.
     """
     return result_of(read_bytes(path))
 

@@ -1,4 +1,4 @@
-"""A worker's events as they are stored, whoever wrote the file: each line is validated against its event's type."""
+"""A worker's stored events, from any file: each line is validated against its event's type."""
 
 from __future__ import annotations
 

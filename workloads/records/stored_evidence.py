@@ -1,4 +1,4 @@
-"""The gate's evidence as it is stored, in a probe's events and in results, whoever wrote the file."""
+"""The gate's evidence as it is stored in a probe's events and in results; validates any file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sampler's report on itself, meter.json, as it is stored, whoever wrote the file."""
+"""The sampler's report on itself, meter.json, as it is stored; validates any file."""
 
 from __future__ import annotations
 
