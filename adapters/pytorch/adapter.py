@@ -275,9 +275,7 @@ class Adapter:
         return MemoryUse(before, inputs, before + outside + held, gradients, step_peak, peak, indices)
 
     def _watched(self, work: Callable[[], Any]) -> tuple[Any, int, int]:
-        """Return (the work's result, bytes it leaves in use, the most it had in use), both above the bytes in use
-        before.
-        """
+        """Return (the work's result, bytes it leaves in use, the most it used), both above the bytes in use before."""
         if self.device.type == "cuda":
             self.synchronize()
             before = torch.cuda.memory_allocated()
