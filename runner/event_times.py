@@ -63,8 +63,8 @@ class EventTimes:
         self.seen_ns = began_ns
 
     def apart_s(self) -> float | None:
-        """Return the seconds by which one event's time lies outside of the looks around it, for the event with the
-        largest deviation: negative before them, 0.0 if none deviates. None without an event.
+        """Return the largest deviation, in s, of an event's time from the looks around it. It is negative before
+        them, 0.0 if no event deviates, None without an event.
         """
         return max((looks.apart_s for looks in self._looks()), key=abs, default=None)
 

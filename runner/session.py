@@ -85,8 +85,8 @@ class Session:
         return self.request.shard is None or folder.name in self.ids
 
     def rebuilt(self, folder: Path) -> TrialResult | None:
-        """Return the result of this trial, rebuilt from its files and stored; None if it was not measured to its end,
-        or is of another device, which another run may be measuring now. Raises ValueError.
+        """Return the result of this trial, rebuilt from its files and stored. None if it was not measured to its
+        end, or is of another device, on which another run may be measuring it. Raises ValueError.
         """
         result = rebuild.rebuilt(folder)
         if result is None or result.spec.placement.device != self.request.placement.device:

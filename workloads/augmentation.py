@@ -1,7 +1,7 @@
 """Flips and crops of the training images, drawn once for every image and epoch, the same for every framework.
 
-"flip-crop" pads the image with zeros, an eighth of each side wide, and cuts out a piece as large as the image, whose
-corner is (down, right). It mirrors the piece left to right if `flip` is 1. Each is drawn evenly, from the trial's seed.
+"flip-crop" pads the image with zeros, an eighth of each side wide. It cuts out a piece as large as the image, whose
+corner is (down, right), and mirrors it left to right if `flip` is 1. Each is drawn evenly, from the trial's seed.
 """
 
 from __future__ import annotations

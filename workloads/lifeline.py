@@ -39,7 +39,7 @@ def adopt(orphans: bool) -> None:
 
 def bind_group(descriptor: int) -> None:
     """Let the kernel kill this process's group when the other end of the pipe is closed, or something comes through
-    it; for as long as any process has this end open.
+    it. This holds for as long as any process has this end open.
     """
     fcntl.fcntl(descriptor, fcntl.F_SETOWN, -os.getpgrp())
     fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGKILL)

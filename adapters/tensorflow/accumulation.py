@@ -10,7 +10,7 @@ from adapters.tensorflow import optimizers
 
 
 class Accumulation:
-    """Two compiled functions around an adapter's model and optimizer, each traced once for all sizes of a part:
+    """Compiled functions around an adapter's model and optimizer, each traced once for all sizes of a part.
     `add(share, *inputs)` returns the part's loss, and `apply()` makes the update; `apply_at(rate)` makes it at that
     rate.
     """

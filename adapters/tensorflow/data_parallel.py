@@ -92,7 +92,7 @@ class DataParallel(adapter.Adapter):
 
     def _inputs(self, batch: np.ndarray) -> tuple[Any, ...]:
         """Return each device's images, then each one's labels, then their weights (devices,) times the number of
-        devices: in a replica Keras' loss divides by their number.
+        devices. In a replica Keras' loss divides by that number.
         """
         divided = shares(batch, self.devices)
         images = [tf.constant(self.images[share.rows]) for share in divided]

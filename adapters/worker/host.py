@@ -64,8 +64,8 @@ def anonymous_bytes() -> int | None:
 
 
 def counts() -> dict[str, int | None]:
-    """Return the bytes that a limit of the data segment (RLIMIT_DATA, getrlimit(2)) counts, that a control group
-    counts, and those that are resident, now and at most.
+    """Return the bytes that limits count: of the data segment (RLIMIT_DATA, getrlimit(2)) and of a control group. Also
+    return those that are resident, now and at most.
 
     The kernel keeps no peak of the first two: it is about that of the resident size, more by the difference.
     """

@@ -1,6 +1,6 @@
 """The kind `noise`: squared norms of gradients at fixed weights, for the gradient noise scale.
 
-A worker without given weights trains the task first, as a trial does, and saves its weights along the way; one with
+A worker without given weights trains the task first, as a trial does, and saves its weights along the way. One with
 given weights does not train. Both measure on the same batches, which are an input, without dropout: its masks are the
 framework's own, and their noise is not the data's.
 """

@@ -133,7 +133,7 @@ class WindowTrainer:
 
 def evened(calls_s: list[float]) -> list[float]:
     """Return times of calls of one length, each from the losses of the one before to its own. A call is read when
-    the next one was submitted: if that blocks, the first holds two calls and the last none, so these two share their
+    the next one was submitted. If that blocks, the first holds two calls and the last none, so these two share their
     time.
     """
     if len(calls_s) < 2:

@@ -2,9 +2,8 @@
 
 Separate processes differ by more than that, so one process runs blocks of steps of all batch sizes in turn. In a round
 every size comes once, in an order that was drawn beforehand. A block has the same number of steps and calls for each
-size, so that the cost of a call falls on all of them alike. Rounds of training come first, then rounds of evaluation;
-as many of each as `window_s` allows, at least FEWEST_ROUNDS. There is one model: its weights keep changing, which
-affects no timing.
+size, so the cost of calls is shared equally. Rounds of training come first, then rounds of evaluation; as many of each
+as `window_s` allows, at least FEWEST_ROUNDS. There is one model: its weights keep changing, which affects no timing.
 
 Writes blocks.json after the last block.
 """

@@ -14,8 +14,8 @@ def middle(values: Sequence[float]) -> float:
 
 
 def lower_middle(values: Sequence[float]) -> float:
-    """Return the median; the lower of two for an even number, so that one of two frameworks cannot widen its own
-    bound. 0 for no values.
+    """Return the median; the lower of two for an even number, 0 for no values. So one of two frameworks cannot widen
+    its own bound.
     """
     return sorted(values)[(len(values) - 1) // 2] if values else 0.0
 

@@ -285,7 +285,7 @@ def _compared_losses(
     growth: Sequence[float] = (),
 ) -> Iterator[tuple[int, _Gap]]:
     """Yield the losses to compare. A run that diverges amplifies rounding without bound. It is compared until a loss
-    is not a number or above twice the first, and for at least two steps (the second shows one update). Steps of
+    is not a number or above twice the first, but for at least two steps: the second shows one update. Steps of
     unknown rounding are left out.
     """
     grown = [*[1.0] * len(rounding), *growth]

@@ -3,7 +3,7 @@
 Each is a name that the kernel holds for a living process and drops with it: an abstract unix socket (unix(7)). It is no
 file, so nothing can remove it and nothing is left of it. Such names belong to one network namespace: a container with
 its own and another machine do not see them. So a results folder also has lock files, which a shared disk shows to all
-of them: one for each device, since runs on two devices may share a folder.
+of them. There is one for each device, since runs on two devices may share a folder.
 """
 
 from __future__ import annotations

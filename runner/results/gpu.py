@@ -34,7 +34,7 @@ SLOWING = {
 
 def gpu_figures(events: dict[str, Any], samples: Samples, driver: Samples, meter: dict[str, Any]) -> dict[str, Figure]:
     """Return every one of NAMES; null if the trial did not reach the end of its window, or that has several
-    segments: readings look back up to a second, and the driver does not say since when.
+    segments. Readings look back up to a second, and the driver does not say since when.
     """
     if (window := SteadyWindow.of(events)) is None:
         return dict.fromkeys(NAMES, unknown("NVML", NO_WINDOW))

@@ -6,9 +6,10 @@ between two lists takes a context, so the memory rises and falls. If the list of
 trial is contended. If no list of that moment explains the rise, by another process or by more memory of the worker, its
 owner is unknown. The frameworks' pools only grow, but a library may take memory and release it at once.
 
-Not detected: a process that comes and goes within the 0.1 s between two rows, or holds no more than RISE_BYTES;
-unexplained memory that stays through two lists (a driver keeps some in addition to the worker's); memory below what the
-device held before the worker; and work that takes no memory, since the usage does not name its owner.
+Some processes are not detected. One comes and goes within the 0.1 s between two rows, or holds no more than RISE_BYTES.
+One takes memory that no list explains and that stays through two lists: a driver keeps some in addition to the
+worker's. One takes memory below what the device held before the worker. One takes no memory, and the usage does not
+name its owner.
 """
 
 from __future__ import annotations
@@ -86,10 +87,10 @@ def _unseen(samples: Samples, meter: dict[str, Any], events: Events) -> dict[str
 def _unlisted(samples: Samples, phases: dict[str, NDArray[np.bool_]]) -> str | None:
     """Return how much memory came and went between two lists without an owner in either; None if none did.
 
-    Foreign memory is the device's memory less the worker's: that of the list in this row, else the larger of the lists
-    before and after it. It cannot be less than the device held before the worker; if it seems so, the worker grew while
-    the row was read. A row is reported if its foreign memory is more than RISE_BYTES above both the list before it and
-    the list after it.
+    Foreign memory is the device's memory less the worker's. The worker's is in the list of this row, else the larger of
+    the lists before and after it. Foreign memory cannot be less than the device held before the worker; if it seems so,
+    the worker grew while the row was read. A row is reported if its foreign memory is more than RISE_BYTES above both
+    the list before it and the list after it.
     """
     there = ~np.isnan(samples["device_memory_bytes"])
     used, others = samples["device_memory_bytes"][there], samples["foreign_processes"][there]

@@ -1,6 +1,6 @@
 """Power and energy of a GPU over the steady window, each with its error.
 
-The mean power is energy over time if the device counts its energy: readings of a power that swings with the steps may
+If the device counts its energy, the mean power is energy over time: readings of a power that swings with the steps may
 all lie at its top. Without a counter it is the mean of the readings. Its interval comes from the spread of their
 blocks, and also holds if successive readings are alike.
 """

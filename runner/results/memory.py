@@ -75,8 +75,8 @@ def queued_steps(account: MemoryAccount) -> Figure:
     """Return activations and inputs of the steps that were queued while another held its most: whole steps of them.
 
     A framework that runs ahead takes a step's memory when the step is called. So the peak of steps called together is
-    above that of one that is waited for, by whole steps if the peaks of their parts coincide. The difference is
-    reported if it is within WHOLE_STEP_TOLERANCE of a whole number of steps, at least one; else it is unexplained.
+    above that of a waited step, by whole steps if the peaks of their parts coincide. The difference is reported if it
+    is within WHOLE_STEP_TOLERANCE of a whole number of steps, at least one; else it is unexplained.
     """
     source = "memory worker: the peak of steps called together less that of one that is waited for, in whole steps"
     if not account.get("runs_ahead"):

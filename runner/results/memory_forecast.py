@@ -34,8 +34,8 @@ def peak(result: TrialResult) -> float | None:
 
 
 def lines(stored: Iterable[tuple[str, int, float | None]]) -> dict[str, Line]:
-    """Return {`TrialSpec.memory_id`: line of the peak over batch size}, through the highest of the repeats at each
-    size, from (that id, batch size, peak in bytes).
+    """Return {`TrialSpec.memory_id`: line of the peak over batch size}, through the highest of the repeats. `stored`
+    has (that id, batch size, peak in bytes).
     """
     peaks: dict[str, dict[int, float]] = {}
     for name, batch_size, highest in stored:

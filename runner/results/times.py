@@ -81,8 +81,8 @@ def _worked_on(spec: TrialSpec, outcome: Outcome, samples: Samples) -> str | Non
 
 
 def used_s(looks: EventLooks, samples: Samples) -> tuple[float, float]:
-    """Return (processor seconds, seconds) from the first sample SETTLE_S after an event's time to the last before
-    the look that did not see it; zeros without two samples.
+    """Return (processor seconds, seconds) between two samples; zeros if there are none. They run from the first one
+    SETTLE_S after an event's time to the last before the look that did not see it.
     """
     inside = (samples["t_ns"] >= looks.t_ns + SETTLE_S * 1e9) & (samples["t_ns"] <= looks.after_ns)
     inside &= ~np.isnan(samples["cpu_s"])

@@ -160,8 +160,8 @@ def growth(samples: Samples, column: str, window: SteadyWindow) -> tuple[NDArray
 def usage(
     events: dict[str, Any], samples: Samples, spec: TrialSpec, quota_cores: float | None = None
 ) -> dict[str, Figure]:
-    """Return CPU %: of the cores allotted (`threads`), or of a quota below that; foreign CPU %: the part of the same
-    cores that others used, including the sampler.
+    """Return CPU %, the share of the cores allotted (`threads`), or of a quota below that. Return foreign CPU %, the
+    share of the same cores that others used, including the sampler.
     """
     specs = (registry.CPU_USAGE, registry.CPU_BUSY, registry.FOREIGN_CPU)
     source = "sampler at 10 Hz: user and system time of the process tree over the steady window"

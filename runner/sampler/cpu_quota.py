@@ -1,6 +1,6 @@
 """Processor time that a quota withholds from the worker, by cpu.stat of its control groups.
 
-A group with a quota may run for a fixed time in each period; demand beyond that waits for the next one, which is called
+A group with a quota may run for a fixed time in each period. Demand beyond that waits for the next one, which is called
 throttled. Version 2 of control groups counts it in microseconds (throttled_usec), version 1 in nanoseconds
 (throttled_time). Both sum it over the cores on which the group waited (sched-bwc.rst of the kernel's documentation).
 """

@@ -27,8 +27,8 @@ def token_shape(layer: str, shape: Shape) -> tuple[int, int]:
 
 
 def same_margins(shape: Shape, window: tuple[int, int], stride: int) -> Margins:
-    """Return rows and columns that "same" padding adds around an image: as few as give ceil(size / stride) outputs,
-    half of them on either side, the odd one below and on the right.
+    """Return rows and columns that "same" padding adds around an image: as few as give ceil(size / stride) outputs.
+    Half of them are on either side, the odd one below and on the right.
     """
     before_after = []
     for size, seen in zip(shape[:2], window, strict=True):

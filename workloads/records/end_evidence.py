@@ -93,8 +93,8 @@ class EndCall:
 
 @dataclass(frozen=True)
 class DropoutMasks:
-    """One Dropout's output in training mode, where its input is not zero: the number of `values`, the share of
-    zeros, and the median of output over input of the others; None if all are zero.
+    """One Dropout's output in training mode, at nonzero inputs: the number of `values` and the share of zeros.
+    `scale` is the median of output over input of the others; None if all are zero.
     """
 
     layer: str

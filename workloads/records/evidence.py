@@ -1,7 +1,7 @@
 """The gate's probe: a framework's computations, in a separate process, before its first trial, so that frameworks can
 be compared. It adds nothing to what a trial measures.
 
-Its evidence is small enough to store: an array is represented by a few numbers that react to a changed value as well as
+Its evidence is small enough to store. An array is represented by a few numbers that react to a changed value as well as
 to a moved one.
 """
 

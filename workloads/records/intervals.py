@@ -1,7 +1,8 @@
-"""The interval of a mean by Student's t, mean +- t(n-1) s / sqrt(n) with n-1 in s, for runner and reports; the
-correlation of values in their order; and the least spread of accuracies.
+"""Statistics for runner and reports: the interval of a mean, the correlation of values in their order, and the least
+spread of accuracies.
 
-NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.5.2. No worker has scipy.
+The interval is Student's, mean +- t(n-1) s / sqrt(n) with n-1 in s: NIST/SEMATECH e-Handbook of Statistical Methods,
+1.3.5.2. No worker has scipy.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ FIRST_TWO = ("first_s", "second_s", "first_cpu_s", "second_cpu_s")  # fields tha
 
 @dataclass(frozen=True)
 class Outstanding:
-    """Two copies of the weights, one after the other, as soon as a segment of the window had ended; seconds of each,
-    summed over the segments.
+    """Seconds of two copies of the weights, one after the other, made right after a segment of the window and summed
+    over the segments.
 
     `cpu` is the process's own processor time. The time by which the first takes longer than the second was remaining
     work. `again` are the copies that were made again, each right after a forward pass; none if nothing seemed to be
@@ -34,8 +34,8 @@ class Outstanding:
     def compare_with_allowed(self, window_s: float, on_cpu: bool) -> tuple[float, float]:
         """Return (seconds of work that were left, seconds allowed).
 
-        Another process makes a copy slow, but does not change its processor time: on a CPU both must be longer, and the
-        one with the smaller excess is returned.
+        Another process makes a copy slow, but does not change its processor time. So on a CPU both must be longer, and
+        the one with the smaller excess is returned.
         """
         kinds = [(self.first_s, self.second_s, self.again_s), (self.first_cpu_s, self.second_cpu_s, self.again_cpu_s)]
         base_s, compared = max(LEFT_S, LEFT_SHARE * window_s), []

@@ -1,5 +1,5 @@
-"""Checks of what a worker reports about itself, each with a margin: memory against the needs of its workload, processor
-time and cores against those allotted and those that its speed needs.
+"""Checks of a worker's own figures, each with a margin. Memory is compared with the needs of its workload, processor
+time and cores with those allotted and with the needs of its speed.
 
 A check with an unknown figure is left out. The margins are measured: docs/evidence/margins.md.
 """

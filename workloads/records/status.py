@@ -8,7 +8,7 @@ from .word import Word
 class Status(Word):
     """The ending of a trial. `ok` enters the tables; every other status carries a reason.
 
-    A trial that `diverged` was measured whole, but a loss was not a number: its speed and memory are shown with a mark,
+    A trial that `diverged` was measured whole, but a loss was not a number. Its speed and memory are shown with a mark,
     its accuracy is not. For a `contended` trial, tables show what other processes cannot change (`disturbance`).
     """
 

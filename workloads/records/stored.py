@@ -102,8 +102,8 @@ def refuse_counts(result: TrialResult) -> None:
 
 
 def refuse_paths(spec: TrialSpec) -> None:
-    """Raise ValueError for a trial that would lead out of its results folder: its id and the names of its workload
-    and data set are parts of names there, its inputs are files there.
+    """Raise ValueError for a trial that would lead out of its results folder. Its id and the names of its workload
+    and data set are parts of names there; its inputs are files there.
     """
     if not ID.fullmatch(spec.id):
         raise ValueError(f"not a trial result: its id would be {spec.id[:SHOWN]!r}")
