@@ -22,7 +22,7 @@ Numeric contract
   always decoupled, PyTorch's and MXNet's always in the gradient except in PyTorch's AdamW.
   Epsilon is outside the root. Adam's is outside the bias correction, too (Keras, MXNet); PyTorch keeps it inside and
   is translated by epsilon / sqrt(1 - beta2^t). RMSprop's is inside the root in Keras and MXNet.
-  The learning rate is outside of v (PyTorch); Keras and MXNet keep it inside, so if it changes from a to b, their
+  The learning rate is outside of v (PyTorch); Keras and MXNet keep it inside. So if it changes from a to b, their
   stored values are scaled by b / a before the step.
 * An adapter draws nothing random except Dropout's masks, from the trial's seed: initial weights and batch order
   arrive as data. Masks differ between frameworks, so values that must agree are computed `without_dropout`.

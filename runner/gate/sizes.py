@@ -14,9 +14,7 @@ def middle(values: Sequence[float]) -> float:
 
 
 def lower_middle(values: Sequence[float]) -> float:
-    """Return the median; the lower of two for an even number, 0 for no values. So one of two frameworks cannot widen
-    its own bound.
-    """
+    """Return the median; the lower of two for an even number, so none of two widens its bound; 0 for no values."""
     return sorted(values)[(len(values) - 1) // 2] if values else 0.0
 
 
