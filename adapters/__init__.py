@@ -1,4 +1,4 @@
-"""Frameworks: a folder for each, found by its place, holding adapter.py and environment.toml."""
+"""Frameworks: a folder for each, found by its name, holding adapter.py and environment.toml."""
 
 import os
 

@@ -41,7 +41,7 @@ class Spare:
                 self._waiting = started(command, folder, subprocess.DEVNULL)
 
     def take(self) -> Sampling | None:
-        """Take the spare out of the wait; None if there was none, or it has died."""
+        """Take the waiting spare; None if there was none, or it has died."""
         spare, self._waiting = self._waiting, None
         if spare is None or spare.poll() is None:
             return spare

@@ -62,7 +62,7 @@ class DataParallel(adapter.Adapter):
         return facts | {"devices": self.devices, "data_parallel": f"DistributedDataParallel, {backend}"}
 
     def load(self, images: Images, labels: Labels) -> None:
-        """Every rank has the whole split."""
+        """Load the whole split on every rank."""
         if not isinstance(images, np.ndarray):
             raise Unsupported("PyTorch on several devices: images augmented anew in each epoch stay in one process")
         self._tell("load", images, labels)
@@ -88,7 +88,9 @@ class DataParallel(adapter.Adapter):
         return list(losses)
 
     def _differentiated(self, piece: np.ndarray, update: int) -> torch.Tensor:
-        """Return this rank's share of the update's mean loss; leaves its share of the gradient, times `devices`."""
+        """Return this rank's share of the update's mean loss; leaves the whole update's gradient, as ranks' are
+        averaged.
+        """
         share = shares(piece, self.devices)[self.rank]
         for norm in self.norms:
             norm.expect(len(share.rows))

@@ -67,7 +67,7 @@ class Prepared:
         return adapter.build_model(function_of(path, own.function), own, optimizer, seed)
 
     def images(self, epoch: int) -> Images:
-        """Return the training split as this epoch sees it; -1: as steps after the epochs and the probe see it."""
+        """Return the training split as this epoch sees it; -1: as the probe and the steps after the epochs see it."""
         if self.draws is None:
             return self.train.images
         return cast(Images, Augmented(self.train.images, self.draws[epoch], self.cost))

@@ -1,4 +1,4 @@
-"""Speed at which the framework multiplies matrices here, in the trial's precision. Its training speed is a share."""
+"""Speed of the framework's matrix products here, in the trial's precision; its training speed is a share of it."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ class Rounds:
 def endless_batches(
     rounds: Rounds, batch_size: int, trainer: Trainer, until_s: float, fewest_calls: int = 0
 ) -> Iterator[Order]:
-    """Full batches until the monotonic clock passes `until_s`; `fewest_calls` calls at least."""
+    """Yield full batches until the monotonic clock passes `until_s`; `fewest_calls` calls at least."""
     calls = 0
     while calls < fewest_calls or time.monotonic() < until_s:
         calls += 1

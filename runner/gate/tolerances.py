@@ -39,8 +39,8 @@ OUTPUTS = 1e-4
 LOSSES = 1e-4
 # From the fourth loss on.
 LATE, LATE_LOSSES = 4, 5e-3
-# After the probe's steps, a trial's first losses may differ further by the factor rounding may have grown by since
-# (`drift.growth_of_losses`). Once that exceeds this, losses are not compared.
+# After the probe's steps, the tolerance of a trial's first losses grows as rounding may have since
+# (`drift.growth_of_losses`). Once it exceeds this, losses are not compared.
 MOST_LOSSES = 0.03
 GRADIENTS = 1e-4
 UPDATES = 3e-4
@@ -68,7 +68,7 @@ REDUCED_UNDETERMINED = 0.5  # the same in a precision of fewer digits, which rou
 # Weights after a step are rounded to float32, so a small change of a large weight is known only to this many times
 # their half unit in the last place.
 UNITS, HALF_UNIT = 4, 2.0**-24
-SMALL = 1e-6  # differences below this norm are ignored
+SMALL = 1e-6  # a floor of norms: smaller arrays cannot be separated
 
 
 @dataclass(frozen=True)

@@ -117,7 +117,7 @@ def _answer(call: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def cores() -> int:
-    """Number of cores this process may run on; of a share of processor time, the whole ones."""
+    """Number of cores this process may run on; a share of processor time counts as whole cores, at least one."""
     allowed = len(os.sched_getaffinity(0))
     limit = cgroups.cpu_limit()
     return allowed if limit is None else max(1, min(allowed, int(limit)))

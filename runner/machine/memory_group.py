@@ -65,7 +65,7 @@ class MemoryGroup:
             (self.folder / PROCESSES).write_text(str(pid))
 
     def remove(self) -> None:
-        """Remove the group after the end of its processes. If it cannot be removed, the next one's start clears it."""
+        """Remove the group after the end of its processes. If it cannot be removed, making the next one clears it."""
         over_s = time.monotonic() + GONE_S
         while True:
             try:

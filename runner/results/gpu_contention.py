@@ -6,10 +6,11 @@ between two lists takes a context, so the memory rises and falls. If the list of
 trial is contended. If no list of that moment explains the rise, by another process or by more memory of the worker, its
 owner is unknown. The frameworks' pools only grow, but a library may take memory and release it at once.
 
-Some processes are not detected. One comes and goes within the 0.1 s between two rows, or holds no more than RISE_BYTES.
-One takes memory that no list explains and that stays through two lists: a driver keeps some in addition to the
-worker's. One takes memory below what the device held before the worker. One takes no memory, and the usage does not
-name its owner.
+Not detected:
+- a process that comes and goes within the 0.1 s between two rows, or holds no more than RISE_BYTES;
+- memory that no list explains and that stays through two lists: a driver keeps some in addition to the worker's;
+- memory below what the device held before the worker;
+- work that takes no memory: the usage does not name its owner.
 """
 
 from __future__ import annotations
