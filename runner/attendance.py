@@ -76,8 +76,8 @@ class Attendance:
         self._stalled: str | None = None
 
     def wait(self, worker: Waited) -> None:
-        """Block until the wait is over; the worker's timeout and the watch of the sampler start now. The worker may
-        still run after this.
+        """Block until the wait is over; the worker's timeout and the sampler's watch start now. The worker may run
+        on.
         """
         self.samples = Silence(self.samples.state)
         self._follow(worker)

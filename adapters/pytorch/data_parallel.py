@@ -88,8 +88,8 @@ class DataParallel(adapter.Adapter):
         return list(losses)
 
     def _differentiated(self, piece: np.ndarray, update: int) -> torch.Tensor:
-        """Return this rank's share of the update's mean loss; leaves the whole update's gradient, as ranks' are
-        averaged.
+        """Return this rank's share of the update's mean loss; the gradient is the whole update's, averaged over
+        ranks.
         """
         share = shares(piece, self.devices)[self.rank]
         for norm in self.norms:
