@@ -76,8 +76,8 @@ class Attendance:
         self._stalled: str | None = None
 
     def wait(self, worker: Waited) -> None:
-        """Block until the wait is over; the worker's timeout and the sampler's watch start now. The worker may run
-        on.
+        """Block until the wait is over; the worker's timeout and the sampler's watch start now. It may still run
+        then.
         """
         self.samples = Silence(self.samples.state)
         self._follow(worker)

@@ -93,7 +93,7 @@ class PositionEmbedding(gluon.HybridBlock):
             self.embedding = self.params.get("embedding", shape=shape)
 
     def hybrid_forward(self, F: Any, x: Any, embedding: Any) -> Any:
-        """Return (n, t, d), the shape of `x`."""
+        """Return (n, t, d), the same shape as `x`."""
         return F.broadcast_add(x, F.expand_dims(embedding, 0))
 
 
@@ -108,7 +108,7 @@ class MultiHeadAttention(gluon.HybridBlock):
                 setattr(self, part, gluon.nn.Dense(shape[1], in_units=shape[1], flatten=False))
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
-        """Return (n, t, d), the shape of `x`."""
+        """Return (n, t, d), the same shape as `x`."""
         query, key, value = (
             # (n, t, d) -> (n, t, heads, d / heads) -> (n, heads, t, d / heads) -> (n * heads, t, d / heads)
             F.reshape(F.transpose(F.reshape(part(x), (0, 0, self.heads, -1)), (0, 2, 1, 3)), (-3, 0, 0))
@@ -135,7 +135,7 @@ class Add(Join):
     """The branches' sum."""
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
-        """Return the shape of every branch."""
+        """Return the sum, in the shape of every branch."""
         return reduce(lambda a, b: a + b, self.branches(x))
 
 
@@ -151,7 +151,7 @@ class Multiply(Join):
     """The branches' product; a vector's value applies to every pixel of images."""
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
-        """Return the shape of the largest branch: (n, c) combined with (n, c, h, w) is one factor per channel."""
+        """Return the product: (n, c) combined with (n, c, h, w) is one factor per channel."""
         axes = max(map(len, self.shapes))
         factors = (
             y if len(shape) == axes else F.expand_dims(F.expand_dims(y, 2), 3)

@@ -30,7 +30,7 @@ def compute_in(precision: str, device: str) -> bool:
 
 
 def copy_by_one_thread() -> None:
-    """Let the calling thread, Python's, copy arrays alone; MXNet's own threads compute with as many as before.
+    """Let the calling thread, Python's, copy arrays without others; MXNet's own threads compute with as many as before.
 
     In 1.9.1 `nd.array` and `asnumpy` copy 200,000 or more elements in the calling thread, by a separate OpenMP team.
     That team stays. The process then has more OpenMP threads than cores, so all of them sleep instead of spinning, and

@@ -1,4 +1,4 @@
-"""The referee: forward and backward in plain numpy, checked by finite differences. It is no competitor in tables."""
+"""The referee: forward and backward in plain numpy, checked by finite differences. It does not compete in tables."""
 
 from __future__ import annotations
 

@@ -88,9 +88,7 @@ class DataParallel(adapter.Adapter):
         return list(losses)
 
     def _differentiated(self, piece: np.ndarray, update: int) -> torch.Tensor:
-        """Return this rank's share of the update's mean loss; the gradient is the whole update's, averaged over
-        ranks.
-        """
+        """Return this rank's share of the update's mean loss; the gradient is the whole update's, averaged by DDP."""
         share = shares(piece, self.devices)[self.rank]
         for norm in self.norms:
             norm.expect(len(share.rows))

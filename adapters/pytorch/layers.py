@@ -76,7 +76,7 @@ class NormOfOneValue(nn.modules.batchnorm._BatchNorm):
     """
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return (n, c, h, w) or (n, c), the shape of `x`."""
+        """Return (n, c, h, w) or (n, c), the same shape as `x`."""
         if not self.training or x.numel() > self.num_features:
             return super().forward(x)
         with torch.no_grad():
@@ -105,7 +105,7 @@ class LayerNorm(nn.LayerNorm):
     """LayerNorm over channels, also those of images, which are not PyTorch's last axis."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return (n, c, h, w), (n, t, d) or (n, d), the shape of `x`."""
+        """Return (n, c, h, w), (n, t, d) or (n, d), the same shape as `x`."""
         if x.dim() == 4:
             return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
         return super().forward(x)
@@ -127,7 +127,7 @@ class PositionEmbedding(nn.Module):
         self.embedding = nn.Parameter(torch.zeros(shape))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return (n, t, d), the shape of `x`."""
+        """Return (n, t, d), the same shape as `x`."""
         return x + self.embedding
 
 
@@ -141,7 +141,7 @@ class MultiHeadAttention(nn.Module):
             self.add_module(part, nn.Linear(shape[1], shape[1]))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return (n, t, d), the shape of `x`."""
+        """Return (n, t, d), the same shape as `x`."""
         query, key, value = (
             part(x).unflatten(2, (self.heads, -1)).transpose(1, 2) for part in (self.query, self.key, self.value)
         )
@@ -182,7 +182,7 @@ class Add(Join):
     """The branches' sum."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the shape of every branch."""
+        """Return the sum, in the shape of every branch."""
         first, *others = self.branches
         y = first(x)
         for branch in others:
@@ -202,7 +202,7 @@ class Multiply(Join):
     """The branches' product; a vector's value applies to every pixel of images."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the shape of the largest branch: (n, c) combined with (n, c, h, w) is one factor per channel."""
+        """Return the product: (n, c) combined with (n, c, h, w) is one factor per channel."""
         axes = max(map(len, self.shapes))
         product = None
         for branch, shape in zip(self.branches, self.shapes, strict=True):

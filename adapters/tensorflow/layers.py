@@ -33,7 +33,7 @@ class PositionEmbedding(keras.layers.Layer):
         self.embedding = self.add_weight(name="embedding", shape=shape[1:], initializer="zeros")
 
     def call(self, x: Any) -> Any:
-        """Return (n, t, d), the shape of `x`."""
+        """Return x + embedding, (n, t, d) like `x`."""
         return x + self.embedding
 
 
@@ -55,7 +55,7 @@ class Dropout(keras.layers.Layer):
         self.rate, self.masks = rate, Masks(seed)
 
     def call(self, x: Any, training: bool = False) -> Any:
-        """Return the shape of `x`."""
+        """Return `x` with dropped values, in its shape."""
         return keras.random.dropout(x, self.rate, seed=self.masks) if training and self.rate else x
 
 
