@@ -76,9 +76,7 @@ class Attendance:
         self._stalled: str | None = None
 
     def wait(self, worker: Waited) -> None:
-        """Block until the wait is over; the worker's timeout and the sampler's watch start now. It may still run
-        then.
-        """
+        """Block until the wait is over; the worker's timeout and the sampler's watch start now. It may run on then."""
         self.samples = Silence(self.samples.state)
         self._follow(worker)
         self.over_s = time.monotonic()
