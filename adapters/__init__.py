@@ -1,6 +1,6 @@
-"""HOW one framework does it: a folder per framework, found by its place, holding adapter.py and environment.toml."""
+"""Frameworks: a folder for each, found by its name, holding adapter.py and environment.toml."""
 
 import os
 
-# A worker looks for `adapters.NAME` in the folder of `--adapters`, too.
+# A worker also looks for `adapters.NAME` in the folder of `--adapters`.
 __path__ += filter(None, [os.environ.get("BATCHWISE_ADAPTERS")])

@@ -63,7 +63,7 @@ def make_$function(layer: layers.$record, shape: layers.Shape) -> Any:
     raise NotImplementedError("$record")
 ''')
 
-# docs/adding-a-framework.md says what each key means.
+# docs/adding-a-framework.md explains each key.
 ENVIRONMENT = Template("""\
 label = "$name"
 python = "3.11"
@@ -81,11 +81,11 @@ pins = \"\"\"
 
 
 class BadName(ValueError):
-    """What is wrong with the name or the folder, and what to do: one line."""
+    """The name or the folder cannot be used; the message is one line: why, and what to do."""
 
 
 def new(name: str, into: Path) -> Path:
-    """Write the folder NAME below `into`; returns it. Raises BadName before anything is written."""
+    """Write the folder NAME below `into` and return it. Raises BadName before anything is written."""
     if not name.isidentifier() or keyword.iskeyword(name) or name != name.lower():
         raise BadName(f"{name!r}: a framework's name is a lower-case Python identifier; choose another")
     folder = into / name
@@ -95,14 +95,14 @@ def new(name: str, into: Path) -> Path:
     (folder / "__init__.py").write_text("")
     (folder / "adapter.py").write_text(adapter(name))
     (folder / "layers.py").write_text(layer_functions(name))
-    # The image that the referee's is built on is that of every framework which is installed by its pins.
+    # The base image of the referee is that of every framework which is installed by its pins.
     image = tomllib.loads((HERE / "numpy" / "environment.toml").read_text(encoding="utf-8"))["base"]
     (folder / "environment.toml").write_text(ENVIRONMENT.substitute(name=name, base=image))
     return folder
 
 
 def adapter(name: str) -> str:
-    """The module: the verbs of `base.Adapter` as they stand there, with bodies that fail."""
+    """Return the module: the methods of `base.Adapter`, with bodies that fail."""
     _, _, verbs = inspect.getsource(base.Adapter).partition('"""\n\n')
     verb = re.compile(r' +def (\w+)\(.*?""".*?"""\n', re.DOTALL)
     failing = verb.sub(r'\g<0>        raise NotImplementedError("\1")\n', verbs)
@@ -110,7 +110,7 @@ def adapter(name: str) -> str:
 
 
 def layer_functions(name: str) -> str:
-    """The module: a failing function for each layer record, and the table of them."""
+    """Return the module: a failing function for each layer record, and the table of them."""
     # Every layer record has its entry in KEPT.
     names = {record.__name__: inspect.cleandoc(record.__doc__ or "").splitlines()[0] for record in KEPT}
     functions = (LAYER.substitute(function=r.lower(), record=r, promise=line) for r, line in names.items())
@@ -119,7 +119,7 @@ def layer_functions(name: str) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit code: 0, or 2 with one line where nothing was written."""
+    """Return the exit code: 0, or 2 with one line if nothing was written."""
     parser = CommandLine(prog="python -m adapters", description=__doc__)
     command = parser.add_subparsers(required=True).add_parser("new", help="write the folder of a new framework")
     command.add_argument("name", metavar="NAME", help="what --framework is given: a lower-case Python identifier")

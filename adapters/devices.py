@@ -1,4 +1,4 @@
-"""How the images of one update are divided between devices that train one model, the same for every framework."""
+"""Divide the images of one update between devices that train one model, the same way for every framework."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 from adapters.base import Order, Unsupported
 from workloads.records.build import FLOAT32, TF32, TUNED
 
-# A device that gets no image of an update computes these many all the same, for all devices must take part; BatchNorm
-# wants two values of a channel.
+# A device that gets no image of an update computes this many all the same, because all devices must take part;
+# BatchNorm needs two values of a channel.
 FILLED = 2
 
 
 @dataclass(frozen=True)
 class Share:
-    """What one device does of an update: `weight` is its part of the mean over all images, 0 where `rows` (n,), indices
-    into the split, are none of its own.
+    """One device's part of an update. `weight` is its part of the mean over all images, 0 if `rows` (n,), indices
+    into the split, only fill in.
     """
 
     rows: Order
@@ -25,8 +25,8 @@ class Share:
 
 
 def shares(batch: Order, devices: int) -> list[Share]:
-    """Of `batch` (n,), for each device, as even as can be: the first ones have one more. The gradient of the mean over
-    all of them is the sum of the devices' own means, each by its weight.
+    """Divide `batch` (n,) between the devices as evenly as possible: the first ones get one more. The gradient of
+    the mean over all of them is the sum of the devices' means, each times its weight.
     """
     pieces = np.array_split(batch, devices)
     return [
@@ -36,7 +36,7 @@ def shares(batch: Order, devices: int) -> list[Share]:
 
 
 def refuse(profile: str, precision: str, feed: str, name: str) -> None:
-    """Raises Unsupported for what this framework's data parallel has not been held against one device in."""
+    """Raise Unsupported for settings in which this framework's data parallel was not compared with one device."""
     unheld = [
         *([f"profile {profile}"] if profile == TUNED else []),
         *([precision] if precision not in (FLOAT32, TF32) else []),
@@ -47,7 +47,7 @@ def refuse(profile: str, precision: str, feed: str, name: str) -> None:
 
 
 def refuse_parts(part: int | None, name: str) -> None:
-    """Raises Unsupported where each device would have to go through its share in parts."""
+    """Raise Unsupported if each device would have to go through its share in parts."""
     if part is not None:
         raise Unsupported(
             f"{name} on several devices accumulates no gradients here: leave --accumulate or --devices out"

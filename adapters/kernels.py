@@ -1,8 +1,8 @@
-"""Which code a framework's CPU libraries chose for this processor, as they tell it themselves.
+"""The code that a framework's CPU libraries chose for this processor, as they report it.
 
-oneDNN tells it in no call that the frameworks export, but writes it before its first primitive where ONEDNN_VERBOSE is
-set. So a copy of the process (a fork: 20 to 120 ms) computes one small thing under that variable and is read; the
-process that is measured never has it.
+oneDNN reports it in no call that the frameworks export, but writes it before its first primitive if ONEDNN_VERBOSE is
+set. So a copy of the process (a fork: 20 to 120 ms) computes something small under that variable, and its output is
+read. The process that is measured never has the variable.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-ANSWER_S = 30.0  # it takes 0.1 s; on a machine that is far too busy, more
-VERBOSE = ("ONEDNN_VERBOSE", "DNNL_VERBOSE")  # the second is that of versions before 2.5
+ANSWER_S = 30.0  # it takes 0.1 s; on a very busy machine, more
+VERBOSE = ("ONEDNN_VERBOSE", "DNNL_VERBOSE")  # the second is for versions before 2.5
 ISA = re.compile(r"^(?:onednn|dnnl)_verbose,(?:v1,)?info,cpu,isa:(.+)$", re.MULTILINE)
 OPENBLAS_CALLS = tuple(
     prefix + "openblas_get_corename" + suffix for prefix in ("", "scipy_") for suffix in ("", "64_", "_64_")
@@ -28,11 +28,11 @@ OPENBLAS_CALLS = tuple(
 
 @functools.cache
 def of_onednn(on: bool | None, compute: Callable[[], object]) -> dict[str, Any]:
-    """{"onednn", "onednn_isa"}, and "onednn_isa_reason" where the instruction set is not known. Never raises.
+    """Return {"onednn", "onednn_isa"}, and "onednn_isa_reason" if the instruction set is unknown. Never raises.
 
-    `on` says whether the framework uses oneDNN (None: it does not tell); `compute` is something small that it computes
-    with oneDNN. To be asked before anything else is computed: a copy has none of the threads of its original. What was
-    answered stays true of the process, and is not asked again.
+    `on` says whether the framework uses oneDNN (None: unknown); `compute` is something small that it computes with
+    oneDNN. Call it before anything else is computed: a copy has none of the threads of its original. An answer stays
+    true for the process, and is cached.
     """
     facts: dict[str, Any] = {"onednn": on, "onednn_isa": None}
     if on is False:
@@ -50,9 +50,9 @@ def of_onednn(on: bool | None, compute: Callable[[], object]) -> dict[str, Any]:
 
 
 def written_by_copy(compute: Callable[[], object]) -> str | None:
-    """What a copy of this process writes to its standard output in `compute`; None where it takes too long.
+    """Return what a copy of this process writes to its standard output in `compute`; None if it takes too long.
 
-    Raises OSError where no process can be made. What goes wrong in the copy ends the copy.
+    Raises OSError if no process can be made. An error in the copy ends the copy.
     """
     with tempfile.TemporaryFile() as written:
         if (copy := os.fork()) == 0:
@@ -63,7 +63,7 @@ def written_by_copy(compute: Callable[[], object]) -> str | None:
                 compute()
                 ctypes.CDLL(None).fflush(None)
             finally:
-                os._exit(0)  # none of the original's endings: neither its buffers nor its handlers are the copy's
+                os._exit(0)  # none of the original's endings: its buffers and handlers do not belong to the copy
         until_s = time.monotonic() + ANSWER_S
         while os.waitpid(copy, os.WNOHANG)[0] == 0:
             if time.monotonic() > until_s:
@@ -76,7 +76,7 @@ def written_by_copy(compute: Callable[[], object]) -> str | None:
 
 
 def of_openblas(folder: Path) -> dict[str, Any]:
-    """{"openblas_core": the processor whose code it uses} of the OpenBLAS that is loaded from below `folder`."""
+    """Return {"openblas_core": the processor whose code it uses} of the OpenBLAS that is loaded from below `folder`."""
     for library in _loaded(folder):
         for call in OPENBLAS_CALLS:
             try:
@@ -89,7 +89,7 @@ def of_openblas(folder: Path) -> dict[str, Any]:
 
 
 def _loaded(folder: Path) -> list[str]:
-    """Paths of this process's libraries of OpenBLAS."""
+    """Return paths of this process's OpenBLAS libraries."""
     try:
         lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:

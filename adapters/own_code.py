@@ -1,4 +1,4 @@
-"""A model that the caller's own code makes: how a worker gets it, the same for every framework."""
+"""A model that the caller's code makes: how a worker gets it, the same for every framework."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 from workloads.records.own_code import OwnCode
 from workloads.spec import Workload
 
-MODULE = "own_code"  # what the file is to Python: classes in it are looked up there
-PROBED = 2  # images, for the shape of what it gives
+MODULE = "own_code"  # the file's module name in Python: classes in it are looked up there
+PROBED = 2  # images, for the shape of the output
 
 
 def function_of(path: Path, name: str) -> Callable[[int], Any]:
-    """What the file calls `name`. Raises what the file raises; no byte code is written beside it."""
+    """Return the function `name` of the file. Raises what the file raises; no byte code is written next to it."""
     module = ModuleType(MODULE)
     module.__file__ = str(path)
     sys.modules[MODULE] = module
@@ -29,11 +29,11 @@ def function_of(path: Path, name: str) -> Callable[[int], Any]:
 
 
 def without_layers(own: OwnCode) -> Workload:
-    """The input, the scale and the loss of the trial; what lies between nobody but the code knows."""
+    """Return the input, the scale and the loss of the trial; only the code knows the layers between."""
     return Workload(MODULE, "", own.input_shape, ())
 
 
 def refuse_other_shape(shape: Sequence[int], classes: int) -> None:
-    """Of the logits of PROBED images. Raises ValueError."""
+    """Check the shape of the logits of PROBED images. Raises ValueError."""
     if tuple(shape) != (PROBED, classes):
         raise ValueError(f"the model returns {tuple(shape)} for {PROBED} images, the data have {classes} classes")

@@ -1,1 +1,1 @@
-"""WHO starts it, when, and measures it from outside. Imports no adapter and no framework."""
+"""Starts trials and measures them from outside. Imports no adapter and no framework."""

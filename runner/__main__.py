@@ -1,4 +1,4 @@
-"""python -m runner: plan the trials of a study, run each in a fresh process, store and show what came of it."""
+"""python -m runner: plan the trials of a study, run each in a fresh process, store and show the results."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ EXIT_FAILED, EXIT_BAD_INPUT = 1, 2
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit code: 0; 1 where a trial did not end well; 2 for bad input, with one line on stderr; 130 after Ctrl-C."""
+    """Return the exit code: 0; 1 if a trial failed; 2 for bad input, with one line on stderr; 130 after Ctrl-C."""
     output.keep_on()
     interruption.in_order()
     arguments = sys.argv[1:] if arguments is None else arguments
@@ -83,7 +83,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def command(arguments: list[str], project: Project, console: Console) -> int:
-    """The exit code. Raises BadInput, BadDefinition, DataError, InUse, OSError, KeyboardInterrupt."""
+    """Return the exit code. Raises BadInput, BadDefinition, DataError, InUse, OSError, KeyboardInterrupt."""
     if arguments[:1] and arguments[0] in parser.COMMANDS:
         return named_command(arguments[0], arguments[1:], project, console)
     options = parser.run_parser().parse_args(arguments)
@@ -109,7 +109,7 @@ def command(arguments: list[str], project: Project, console: Console) -> int:
 
 
 def named_command(name: str, arguments: list[str], project: Project, console: Console) -> int:
-    """The exit code of one of `parser.COMMANDS`; raises what `command` does."""
+    """Return the exit code of one of `parser.COMMANDS`; raises what `command` does."""
     if name == "doctor":
         return doctor.run(arguments, project, console)
     if name == "compare":
@@ -125,8 +125,8 @@ def named_command(name: str, arguments: list[str], project: Project, console: Co
 
 @contextmanager
 def alone(request: cli.Request, *files: str, elsewhere: bool = False) -> Iterator[None]:
-    """On the device, unless trials run elsewhere, and in the results folder for it and for these files. Raises InUse,
-    and CannotGoOn in place of an OSError where that folder has gone.
+    """Hold the device, unless trials run elsewhere, and the results folder for it and for these files. Raises InUse,
+    and CannotGoOn in place of an OSError if that folder has gone.
     """
     placement, shard = request.placement, request.shard
     others = sorted({uuid for part in request.parts.values() for uuid in part.placement.others})
@@ -146,9 +146,9 @@ def alone(request: cli.Request, *files: str, elsewhere: bool = False) -> Iterato
 
 
 def run(request: cli.Request, console: Console, engine: Engine | None) -> int:
-    """Everything between a checked request and the exit code; trials run on the engine's machines, if there is one."""
+    """Run everything between a checked request and the exit code; trials run on the engine's machines, if any."""
     results = blocks.measure(request, console) if request.study.blocks else train(request, console, engine)
-    reported = report(request, console)  # whatever became of the trials
+    reported = report(request, console)  # whatever the outcome of the trials
     show.went_wrong(results, console)
     if request.until_stable is not None:
         show.stability(stable.cells(results), console)
@@ -161,13 +161,13 @@ def train(
     engine: Engine | None = None,
     cells: Collection[stable.Key] | None = None,
 ) -> list[TrialResult]:
-    """Every trial of the request, those of earlier runs among them; of these cells alone, where some are named."""
+    """Return every trial of the request, including those of earlier runs; only those of `cells`, if given."""
     clear_parts(request.results)
     data = inputs.write_all_data(request, console)
     launchers = make_environments(request, console)
     installed = installations(request)
 
-    noise: dict[str, Any] = {}  # of this machine, looked at once
+    noise: dict[str, Any] = {}  # of this machine, measured once
 
     def planned(repeats: range) -> Plan:
         plan = plan_of_series(request, installed, repeats, inputs.write_all_repeats(request, data, repeats))
@@ -201,13 +201,13 @@ def train(
 
 
 def train_cells(request: cli.Request, console: Console, cells: Collection[stable.Key]) -> list[TrialResult]:
-    """Every trial of these cells, as `train`."""
+    """Return every trial of these cells, as `train` does."""
     return train(request, console, cells=cells)
 
 
 def report(request: cli.Request, console: Console) -> int:
-    """Its exit code. An image has no reports, and a shard makes none, for others may be at work: they are made from the
-    stored files.
+    """Make the report and return its exit code. An image has no reports, and a shard makes none, since others may be
+    running: they are made from the stored files.
     """
     command = [sys.executable, "-m", "reports", str(request.results.resolve())]
     if request.shard:

@@ -1,4 +1,4 @@
-"""One worker asked for one job: its folder, its process, and how that ended."""
+"""Ask one worker for one job: its folder, its process, and its ending."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from workloads.records.status import Status
 from workloads.records.stored_events import read_events
 from workloads.temporary import clear_parts
 
-# How a process ends that is refused memory where nothing can catch it: exit code, and what stands in its last lines.
+# The ends of a process that is refused memory where nothing can catch it: exit code, and text in its last lines.
 OUT_OF_MEMORY_ENDS = (
     (-signal.SIGABRT, "terminate called after throwing an instance of 'std::bad_alloc'"),
     (1, "OpenBLAS error: Memory allocation still failed after"),
@@ -42,7 +42,7 @@ BOUNDS: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Ended:
-    """What came of it; `reason` is None where it is ok."""
+    """Result of a job; `reason` is None if it is ok."""
 
     events: Events
     outcome: Outcome | None  # None: the runner was killed before it knew
@@ -56,9 +56,7 @@ class Ended:
 
 
 def ask(job: Job, folder: Path, launcher: Launcher) -> Ended:
-    """Blocks until the worker has ended. An earlier one in the folder keeps its events, which are not among those that
-    are returned. Raises LaunchFailed.
-    """
+    """Run the worker until it has ended, and return its own events, not earlier ones. Raises LaunchFailed."""
     folder.mkdir(parents=True, exist_ok=True)
     earlier = len(_read(folder))
     write_json(folder / JOB_FILE, job.to_json())
@@ -69,14 +67,14 @@ def ask(job: Job, folder: Path, launcher: Launcher) -> Ended:
         clear_parts(folder)  # of a sampler or worker that was killed
     killed_for_memory = description.out_of_memory_kills() != kills_before
     limit_bytes, log = job.trial.placement.memory_limit_bytes, folder / LOG_FILE
-    # Without a limit only the kernel's own count is believed: a framework can write anything into its log.
+    # Without a limit only the kernel's count is believed: a framework can write anything into its log.
     killed = outcome.exit_code == -signal.SIGKILL and killed_for_memory
     refused = limit_bytes is not None and refused_line(outcome, log) is not None
     outcome = replace(outcome, out_of_memory=killed or refused)
     settle(folder)
     try:
         events = read_events(folder / EVENTS_FILE)[earlier:]
-    except ValueError as error:  # what a framework's process wrote is a stranger's file, too
+    except ValueError as error:  # a framework's process wrote this file, so it is not trusted
         return Ended([], outcome, Status.FAILED, str(error))
     status, reason = ending(events, outcome, log, killed_for_memory, limit_bytes)
     if status is Status.FAILED and outcome.sampler_lost is None:
@@ -85,7 +83,7 @@ def ask(job: Job, folder: Path, launcher: Launcher) -> Ended:
 
 
 def with_refused_thread(reason: str, log: Path, trial: TrialSpec) -> str:
-    """The reason and, where a library was refused a thread, its words and the limits. A container has others."""
+    """Return the reason; if a library was refused a thread, add its message and the limits (a container has others)."""
     line = last_words.refused_thread([reason]) or last_words.refused_thread(last_lines(log))
     if line is None:
         return reason
@@ -98,8 +96,8 @@ def with_refused_thread(reason: str, log: Path, trial: TrialSpec) -> str:
 
 
 def refusal(memory: object) -> str:
-    """Of the `ended` event of a worker that ran out of memory: what it asked for and what there was, before the
-    framework's own words; empty where the event says nothing of it.
+    """Describe the `ended` event of a worker that ran out of memory, to precede the framework's message: bytes asked
+    for and bytes available. Empty if the event does not report them.
     """
     if not isinstance(memory, dict):
         return ""
@@ -118,15 +116,15 @@ def _mib(size_bytes: int) -> str:
 
 @contextmanager
 def asked_once(folder: Path) -> Iterator[None]:
-    """Hold the folder of an answer that several runs may want: one asks, and the next finds what it was told."""
+    """Hold the folder of an answer that several runs may want: one asks, and the next finds the answer."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.parent.with_name(LOCK_FILE.format(f"{folder.parent.name}-{folder.name}"))):
         yield
 
 
 def answered(job: Job, folder: Path, launcher: Launcher | None) -> Events:
-    """The events of a worker that finished: of the one before, where the folder has its answer, else of one that is
-    asked now. Raises LaunchFailed where it does not finish, or there is nobody to ask.
+    """Return the events of a worker that finished: the stored ones, if the folder has its answer, else those of a
+    new worker. Raises LaunchFailed if it does not finish, or there is no launcher.
     """
     if launcher is None and not folder.exists():
         raise LaunchFailed("its framework cannot be asked")
@@ -144,7 +142,7 @@ def answered(job: Job, folder: Path, launcher: Launcher | None) -> Events:
 
 
 def _read(folder: Path) -> Events:
-    """Raises LaunchFailed with the reason."""
+    """Read the events of the folder. Raises LaunchFailed with the reason."""
     try:
         return read_events(folder / EVENTS_FILE)
     except ValueError as error:
@@ -152,7 +150,7 @@ def _read(folder: Path) -> Events:
 
 
 def _finished(folder: Path) -> Events:
-    """Raises LaunchFailed for events that cannot be read."""
+    """Return the events if the worker finished, else none. Raises LaunchFailed for events that cannot be read."""
     events = _read(folder)
     return events if any(event["event"] == Event.FINISHED for event in events) else []
 
@@ -160,12 +158,12 @@ def _finished(folder: Path) -> Events:
 def ending(
     events: Events, outcome: Outcome, log: Path, killed_for_memory: bool, limit_bytes: int | None = None
 ) -> tuple[Status, str | None]:
-    """How the worker ended, by its events first, then by its exit code or signal and what its log says of it."""
+    """Return the worker's ending, by its events first, then by its exit code or signal and its log."""
     last = events[-1] if events else {}
     lost = outcome.sampler_lost
-    if lost is None and any(event["event"] == Event.FINISHED for event in events):  # nothing behind it loses what was
-        return Status.OK, None  # measured
-    if last.get("event") == Event.ENDED:  # also where it then hangs, as frameworks do that ran out of memory
+    if lost is None and any(event["event"] == Event.FINISHED for event in events):  # a later failure loses no
+        return Status.OK, None  # measurement
+    if last.get("event") == Event.ENDED:  # also if it then hangs, as frameworks do that ran out of memory
         return Status(last["status"]), refusal(last.get("memory")) + last["reason"]
     if lost is not None:
         return Status.FAILED, f"{lost}; last event: {last.get('event', 'none')}"
@@ -189,14 +187,14 @@ def ending(
 
 
 def refused_line(outcome: Outcome, log: Path) -> str | None:
-    """The line of its log by which a process ended that was refused memory where nothing can catch it."""
+    """Return the log line with which a process ended that was refused memory where nothing can catch it."""
     codes = [sign for code, sign in OUT_OF_MEMORY_ENDS if outcome.exit_code == code]
     lines = [line for line in last_lines(log) if line.strip()] if codes else []
     return next((line for line in lines[-LAST_LINES:] if any(sign in line for sign in codes)), None)
 
 
 def signal_name(number: int) -> str:
-    """As signal(7) has it; a real-time signal has only its number."""
+    """Return the signal's name as in signal(7); a real-time signal has only its number."""
     try:
         return signal.Signals(number).name
     except ValueError:

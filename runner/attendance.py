@@ -1,4 +1,4 @@
-"""How long a worker goes on: until it ends, its time is up, it gives no sign of life, or nobody samples it any more."""
+"""Wait for a worker until it ends, its timeout is over, it gives no sign of life, or the sampler stops sampling it."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ from workloads.lifeline import STACKS
 from workloads.records.files import EVENTS_FILE, SAMPLER_LOG_FILE, SAMPLES_FILE
 from workloads.records.job import Job
 
-LOOK_S = 0.05  # as often as waiting for a process with a bound of time looks whether it has ended
-STOOD_STILL_S = 2.0  # between two looks: more than that, this process stood still, too
+LOOK_S = 0.05  # the interval at which a wait with a timeout checks whether the process has ended
+STOOD_STILL_S = 2.0  # between two looks: after more than that, this process was stopped as well
 SILENCE_S = 1800.0  # of a worker: a first step compiles for minutes, and a call may be one step of a large network
 SAMPLES_S = 20.0  # of the sampler: two hundred rows
 STACKS_S = 0.5  # to write the stacks
-WORDS = 500  # characters of what a process said, in a reason
+WORDS = 500  # characters of a process's message, in a reason
 
 
 class Waited(Protocol):
-    """Of a worker."""
+    """A worker that can be waited for."""
 
     @property
     def pid(self) -> int:
-        """As the machine counts it."""
+        """Process id as the machine counts it."""
 
     def wait(self, timeout: float) -> int:
-        """Raises subprocess.TimeoutExpired."""
+        """Wait for the worker to end. Raises subprocess.TimeoutExpired."""
 
 
 class Silence:
-    """For how long something has not changed, as far as it was looked at: what stood still while this process did, too,
-    as a machine that was halted, is not counted.
+    """Seconds for which something has not changed, as far as it was observed. Time in which this process was stopped as
+    well, as on a halted machine, is not counted.
     """
 
     def __init__(self, state: Callable[[], object]) -> None:
-        """Counted from here on."""
+        """Start counting now."""
         self.state = state
         self.seen, self.looked_s, self.silent_s = state(), time.monotonic(), 0.0
 
     def seconds(self) -> float:
-        """By now."""
+        """Return the seconds of silence up to now."""
         before_s, self.looked_s = self.looked_s, time.monotonic()
         self.silent_s += min(self.looked_s - before_s, STOOD_STILL_S)
         if (now := self.state()) != self.seen:
@@ -56,7 +56,7 @@ class Silence:
 
 
 def touched(path: Path) -> tuple[int, int] | None:
-    """What changes when the file grows or is touched."""
+    """Return a value that changes when the file grows or is touched."""
     with suppress(OSError):
         status = path.stat()
         return status.st_size, status.st_mtime_ns
@@ -64,10 +64,10 @@ def touched(path: Path) -> tuple[int, int] | None:
 
 
 class Attendance:
-    """Of one worker; behind `wait` it says why that was not to be waited for any longer."""
+    """The wait for one worker; after `wait` it says why the worker could not be waited for any longer."""
 
     def __init__(self, folder: Path, job: Job, sampling: subprocess.Popen[Any], log: CappedLog) -> None:
-        """`sampling`: the sampler, which has taken its first row."""
+        """Start with `sampling`, the sampler, which has taken its first row."""
         self.folder, self.job, self.sampling, self.log = folder, job, sampling, log
         self.samples = Silence(partial(touched, folder / SAMPLES_FILE))
         self.times = EventTimes(folder / EVENTS_FILE)
@@ -76,7 +76,7 @@ class Attendance:
         self._stalled: str | None = None
 
     def wait(self, worker: Waited) -> None:
-        """Blocks; the worker's time runs from here on, and the sampler samples it. It may run on behind this."""
+        """Block until the wait is over; the worker's timeout and the sampler's watch start now. It may run on then."""
         self.samples = Silence(self.samples.state)
         self._follow(worker)
         self.over_s = time.monotonic()
@@ -85,7 +85,7 @@ class Attendance:
 
     def _follow(self, worker: Waited) -> None:
         until_s = time.monotonic() + self.job.trial.timeout_s
-        # No event, no step, no word.
+        # No event, no step, no output.
         worker_silent = Silence(lambda: (touched(self.folder / EVENTS_FILE), self.log.total))
         while True:
             try:
@@ -104,7 +104,7 @@ class Attendance:
                 return
 
     def sampler_lost(self) -> str | None:
-        """Why the worker is not sampled any more, before the sampler was told to end; None where it is."""
+        """Return why the worker is no longer sampled, before the sampler was told to end; None if it still is."""
         if self._stalled is not None:
             return self._stalled
         name = "the sampler, python -m runner.sampler,"
@@ -115,14 +115,14 @@ class Attendance:
         return self._stalled
 
     def _show_stacks(self, pid: int) -> None:
-        """In its log; a process that cannot be asked, or does not know the signal yet, has none."""
+        """Write the worker's stacks to its log, unless it cannot be signalled or does not know the signal yet."""
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, STACKS)
             time.sleep(STACKS_S)
 
 
 def said(path: Path) -> str:
-    """The last line of a process's words, shortened."""
+    """Return the last line of a process's output, shortened."""
     with suppress(OSError):
         lines = [line.strip() for line in last_lines(path) if line.strip()]
         return lines[-1][-WORDS:] if lines else "it said nothing"

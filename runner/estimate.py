@@ -1,4 +1,4 @@
-"""How long a trial may take: a guess from its work, corrected by the trials that `runner.paces` finds."""
+"""Estimate the duration of a trial: a guess from its work, corrected by the trials that `runner.paces` finds."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.spec import SLOTS, Workload
 
-# Guesses where nothing has been measured. On two cores osu-cnn's 27 MFLOP per image run at 2,000 to 5,000 images/s. The
-# 41 million parameters of cats-dogs-cnn under Adam move 1.6 GB per step, which took 0.3 to 0.8 s.
+# Guesses before anything is measured. On two cores osu-cnn's 27 MFLOP per image run at 2,000 to 5,000 images/s. The 41
+# million parameters of cats-dogs-cnn under Adam move 1.6 GB per step, which took 0.3 to 0.8 s.
 FLOPS_PER_CORE, GPU_FLOPS = 40e9, 5e12
 CPU_BYTES_PER_S, GPU_BYTES_PER_S = 6e9, 400e9
 STEP_S, START_S = 0.001, 5.0
 FLOAT_BYTES = 4
 # Per trained value: read forward and backward, its gradient written; then gradient and value read, the value written;
-# and each value that the optimizer keeps is read and written.
+# and each value of optimizer state is read and written.
 BATCH_PASSES, UPDATE_PASSES, SLOT_PASSES = 3, 3, 2
-KEPT_PASSES = 5  # of what is kept between forward and backward: written, read twice; its gradient written and read
-LIMIT_TIMES = 5.0  # the estimate: the guess is good to a factor of 2 or 3
+KEPT_PASSES = 5  # for values kept between forward and backward: written, read twice; gradient written and read
+LIMIT_TIMES = 5.0  # times the estimate: the guess is good to a factor of 2 or 3
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How many times its guess a stored trial took."""
+    """Ratio of a stored trial's time to its guess."""
 
-    memory_id: str  # the same for all that differ in the batch size alone
+    memory_id: str  # the same for all that differ only in the batch size
     framework: str
     device_kind: str
     workload: str
@@ -45,7 +45,7 @@ class Paces:
         self.paces = tuple(paces)
 
     def times(self, spec: TrialSpec) -> float:
-        """Geometric mean of the trials that are most like this one; 1 where there are none on this kind of device."""
+        """Return the geometric mean of the most similar trials; 1 if there are none on this kind of device."""
         usual = [each for each in self.paces if each.device_kind == spec.placement.device_kind]
         column = [each for each in usual if each.framework == spec.cell.framework]
         alike = (
@@ -59,12 +59,12 @@ class Paces:
 
 
 def is_whole(result: TrialResult) -> bool:
-    """True if the trial was trained to its end, so that its time says something about others."""
+    """True if the trial was trained to its end, so that its time helps to estimate others."""
     return result.status == Status.OK or 0 < result.spec.passes.epochs == len(result.epochs)
 
 
 def pace_of(result: TrialResult, results: Path) -> float | None:
-    """How many times its guess a stored trial took; None where it did not come to its end, or its network is gone."""
+    """Return a stored trial's time over its guess; None if it did not come to its end, or its network is gone."""
     workload = networks.of_trial(result.spec, results)
     images = sum(epoch.images for epoch in result.epochs)
     if workload is None or not images or result.wall_s <= 0 or not is_whole(result):
@@ -79,7 +79,7 @@ def estimate_s(
     measured: Sequence[TrialResult],
     paces: Paces | None = None,
 ) -> float:
-    """Seconds that the trial may take: as the same cell took before, else a guess, corrected by trials like it."""
+    """Return the seconds the trial may take: those of the same cell before, else a guess corrected by similar ones."""
     for result in measured:
         if result.spec.setting == spec.setting:
             return result.wall_s + spec.cool_down_s
@@ -88,7 +88,7 @@ def estimate_s(
 
 
 def guess_s(spec: TrialSpec, workload: Workload, images: int) -> float:
-    """Seconds for training on so many images in all: arithmetic or memory, whichever takes longer."""
+    """Return seconds for training on this many images in all: arithmetic or memory, whichever takes longer."""
     batches = images / spec.cell.batch_size
     updates = batches / (spec.task.accumulate * spec.placement.devices)
     update_passes = UPDATE_PASSES + SLOT_PASSES * SLOTS[spec.task.optimizer.name]
@@ -103,7 +103,7 @@ def guess_s(spec: TrialSpec, workload: Workload, images: int) -> float:
 
 
 def limit_s(spec: TrialSpec, workload: Workload, train_count: int, least_s: float, paces: Paces | None = None) -> float:
-    """The time limit of a trial that was given none: LIMIT_TIMES its estimate, and `least_s` at the least.
+    """Return the time limit of a trial without one: LIMIT_TIMES its estimate, at least `least_s`.
 
     Slower paces raise it; faster ones do not lower it.
     """

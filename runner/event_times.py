@@ -1,4 +1,4 @@
-"""The times that a worker gives its events, compared with when the runner saw them in the file."""
+"""Compare the times that a worker gives its events with the times when the runner saw them in the file."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-EARLY_S = 0.3  # a time so much before the look that saw nothing yet is compared with the worker's processor time
+EARLY_S = 0.3  # a time this much before the look that saw nothing yet is compared with the worker's processor time
 
 
 @dataclass(frozen=True)
 class Growth:
-    """A look at which the file was larger than at the one before; ns of the monotonic clock."""
+    """A look at which the file was larger than at the previous one; ns of the monotonic clock."""
 
     size_bytes: int
     after_ns: int  # just before the look that saw nothing of it
@@ -39,11 +39,11 @@ class EventLooks:
 class EventTimes:
     """Looks at the size of an events file now and then: each event was written between two looks.
 
-    A worker's clock is the kernel's own, so an event that says another time was given a false one.
+    A worker's clock is the kernel's, so an event with another time was given a false one.
     """
 
     def __init__(self, path: Path) -> None:
-        """What is there already is another worker's."""
+        """Start to watch; existing content belongs to another worker."""
         self.path, self.growths = path, list[Growth]()
         self.seen_ns = time.monotonic_ns()
         self.size_bytes = self.before_bytes = self._size()
@@ -54,7 +54,7 @@ class EventTimes:
         return 0
 
     def look(self) -> None:
-        """At any time, as often as you like."""
+        """Look at the file; call it at any time, as often as you like."""
         began_ns = time.monotonic_ns()
         size_bytes = self._size()
         if size_bytes != self.size_bytes:
@@ -63,18 +63,18 @@ class EventTimes:
         self.seen_ns = began_ns
 
     def apart_s(self) -> float | None:
-        """Seconds by which the time of one event lies outside of the looks around it, of the one that is off most:
-        negative before them, 0.0 where none is off. None without an event.
+        """Return the largest deviation, in s, of an event's time from the looks around it. It is negative before
+        them, 0.0 if no event deviates, None without an event.
         """
         return max((looks.apart_s for looks in self._looks()), key=abs, default=None)
 
     def doubtful(self) -> tuple[EventLooks, ...]:
-        """Return the events whose time is later than the runner saw them, or earlier by more than EARLY_S."""
+        """Return the events with times later than the runner saw them, or earlier by more than EARLY_S."""
         return tuple(looks for looks in self._looks() if looks.apart_s > 0 or looks.apart_s < -EARLY_S)
 
     def _looks(self) -> Iterator[EventLooks]:
         sizes, end_bytes, before_ns = [growth.size_bytes for growth in self.growths], 0, 0
-        for line in self._content().split(b"\n")[:-1]:  # what is behind the last end of a line was cut short
+        for line in self._content().split(b"\n")[:-1]:  # text after the last line end was cut short
             end_bytes += len(line) + 1
             index, t_ns = bisect_left(sizes, end_bytes), time_of(line, before_ns)
             if end_bytes > self.before_bytes and index < len(sizes) and t_ns is not None:
@@ -89,7 +89,7 @@ class EventTimes:
 
 
 def time_of(line: bytes, before_ns: int = 0) -> int | None:
-    """Return the time that an event's line claims; None without one, which whoever reads the file says.
+    """Return the time that an event's line claims; None without one, which the reader of the file reports.
 
     The end of a window's last segment counts, if that began after the event before, at `before_ns`: the line is written
     at once after it.

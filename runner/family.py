@@ -1,4 +1,4 @@
-"""A local worker's processes: its group, and what its code started and has left that group."""
+"""A local worker's processes: its group, and descendants that have left that group."""
 
 from __future__ import annotations
 
@@ -18,28 +18,26 @@ from workloads.records.job import Placement
 from workloads.temporary import new_folder
 
 SCRATCH = "batchwise-worker-"
-ROUNDS = 20  # of looking for processes that were left: one that forks meanwhile has children at the next
+ROUNDS = 20  # passes over the remaining processes: one that forks meanwhile has children at the next
 
 
 class Family:
-    """Of this process: children that it did not start, but got because their parents ended."""
+    """Children of this process that it did not start, but adopted because their parents ended."""
 
     def __init__(self) -> None:
-        """From here on orphans are this process's own."""
+        """Adopt orphans from now on."""
         lifeline.adopt(True)
         self.known = {child.pid for child in psutil.Process().children()}
 
     def end(self, starting_with: Sequence[psutil.Process]) -> None:
-        """Kill these and every orphan, reap those, and adopt no more. Only where nothing was started meanwhile that
-        goes on.
-        """
+        """Kill these and every orphan, reap those, and adopt no more. Children started meanwhile would be killed."""
         left = list(starting_with)
         for _ in range(ROUNDS):
             left += [child for child in psutil.Process().children() if child.pid not in self.known]
             if not left:
                 break
             for process in left:
-                with suppress(psutil.Error):  # it is gone, or its id is another's by now
+                with suppress(psutil.Error):  # it is gone, or its id belongs to another by now
                     process.kill()
                 with suppress(psutil.Error, ChildProcessError):
                     process.wait(1)
@@ -48,7 +46,7 @@ class Family:
 
 
 def descendants(pid: int) -> list[psutil.Process]:
-    """Of a process, as far as the chain of parents is whole."""
+    """Return the descendants of a process, as far as the chain of parents is complete."""
     try:
         return psutil.Process(pid).children(recursive=True)
     except psutil.Error:
@@ -56,8 +54,8 @@ def descendants(pid: int) -> list[psutil.Process]:
 
 
 class Child(Owned):
-    """The group of processes of a local worker, of which this one is the leader, and the folder of its temporary files,
-    which ends with it.
+    """The process group of a local worker, of which this process is the leader, and its folder of temporary files,
+    which is removed with it.
     """
 
     def __init__(self, command: list[str], env: dict[str, str], **options: Any) -> None:
@@ -70,7 +68,7 @@ class Child(Owned):
     def limit(self, placement: Placement) -> None:
         """Limit its memory before it is let go.
 
-        Raises OSError where the machine now lets no control group be made, though it did before.
+        Raises OSError if the machine allows no control group now, though it did before.
         """
         if placement.memory_limit_bytes is None:
             return
@@ -81,7 +79,7 @@ class Child(Owned):
             limit_data(self.pid, placement.memory_limit_bytes)
 
     def end(self) -> int:
-        """Kill all of it, and what has left the group of processes, too; its exit code."""
+        """Kill all of it, also what has left the process group; return its exit code."""
         scattered = descendants(self.pid)
         try:
             return super().end()
@@ -94,9 +92,9 @@ class Child(Owned):
 
 
 def make_scratch_folder() -> Path | None:
-    """Make a folder for what a framework that ends at once would leave.
+    """Make a folder for the files that a framework that ends at once would leave.
 
-    None where there is no room, for not every framework writes there.
+    Return None if there is no space, since not every framework writes there.
     """
     with suppress(OSError):
         return new_folder(SCRATCH)
@@ -104,9 +102,9 @@ def make_scratch_folder() -> Path | None:
 
 
 def limit_data(pid: int, limit_bytes: int) -> None:
-    """Limit what a local worker and its children may each take of private memory that can be written (RLIMIT_DATA).
+    """Limit how much private writable memory a local worker and its children may each take (RLIMIT_DATA).
 
-    All that the worker has by then counts, so a limit that is set just after its start loosens nothing.
+    Everything that the worker has by then counts, so a limit that is set just after its start allows no more.
     """
     with suppress(ProcessLookupError):  # it has ended already
         _, most = resource.prlimit(pid, resource.RLIMIT_DATA)

@@ -1,8 +1,8 @@
-"""What a plan needs of stored results without reading them all: a table beside the trials' folders.
+"""Index of stored results, so that a plan need not read them all: a table next to the trials' folders.
 
-It is made again from them wherever it is missing, broken or of other code, and a row counts only for the very file that
-it was made from, by inode, size and time of change. So it may be removed at any time, and where it cannot be written
-everything goes on without it.
+It is rebuilt from them whenever it is missing, broken or written by other code. A row counts only for the file that it
+was made from, identified by inode, size and time of change. So it may be removed at any time, and everything works
+without it if it cannot be written.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Stamp = tuple[int, int, int]  # of a file: inode, size, ns of its last change
 
 
 class Entry(NamedTuple):
-    """Of one result. A hundred thousand of them are made in a tenth of a second, unlike dataclasses."""
+    """Index row of one result. A hundred thousand of them are made in a tenth of a second, unlike dataclasses."""
 
     id: str
     inode: int
@@ -38,10 +38,10 @@ class Entry(NamedTuple):
     changed_ns: int
     status: str
     group: str  # digest of judge.group
-    bare_id: str  # the id that it had without inputs
+    bare_id: str  # the id without inputs
     memory_id: str
     batch_size: int
-    peak_bytes: float | None  # what memory_forecast.peak says of it
+    peak_bytes: float | None  # memory_forecast.peak of the trial
     framework: str
     device_kind: str
     workload: str
@@ -50,12 +50,12 @@ class Entry(NamedTuple):
 
     @property
     def stamp(self) -> Stamp:
-        """Of the file that it was made from."""
+        """Stamp of the file that the row was made from."""
         return self.inode, self.size, self.changed_ns
 
     @staticmethod
     def of(result: TrialResult, stamp: Stamp, results: Path) -> Entry:
-        """Of a result that lies where its id says, in this results folder."""
+        """Make the row of a result that is stored under its id in this results folder."""
         spec = result.spec
         return Entry(
             spec.id,
@@ -78,17 +78,17 @@ COLUMNS = ", ".join(f'"{each}"' for each in Entry._fields)
 
 
 def group_digest(spec: TrialSpec) -> str:
-    """The same for trials that are held against each other."""
+    """Digest shared by trials that are compared with each other."""
     return hashlib.sha256(repr(group(spec)).encode()).hexdigest()[:16]
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
-    """Of a file."""
+    """Return the stamp of a file."""
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def read(results: Path, code: str) -> dict[str, Entry]:
-    """By id; empty where there is no table, or none that `code` made."""
+    """Return the rows by id; empty if there is no table, or none that `code` made."""
     path = results / INDEX_FILE
     if not path.is_file():
         return {}
@@ -103,7 +103,7 @@ def read(results: Path, code: str) -> dict[str, Entry]:
 
 
 def write(results: Path, code: str, entries: Iterable[Entry], gone: Iterable[str], anew: bool) -> None:
-    """Put these rows in, take those of trials that are gone out; `anew`: in place of whatever there is."""
+    """Insert these rows and remove those of trials that are gone; `anew` replaces the whole table."""
     path = results / INDEX_FILE
     with suppress(sqlite3.Error, OSError):
         if anew:

@@ -1,5 +1,5 @@
-"""Files that workers read, in a results folder: named by their content, so that nothing that an earlier trial used is
-ever overwritten, and written under another name until they are whole.
+"""Files that workers read, in a results folder. They are named by their content, so nothing that an earlier trial
+used is ever overwritten, and written under another name until they are whole.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ INPUTS = "inputs"
 
 
 def write_array(results: Path, stem: str, array: NDArray[Any]) -> InputFile:
-    """As .npy."""
+    """Write the array as .npy."""
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
     return write(results, stem, ".npy", buffer.getbuffer())
 
 
 def write(results: Path, stem: str, suffix: str, content: memoryview) -> InputFile:
-    """These bytes."""
+    """Write these bytes."""
     sha256 = hashlib.sha256(content).hexdigest()
     return placed(results, f"{stem}-{sha256[:12]}{suffix}", sha256, lambda path: path.write_bytes(content))
 
 
 def link(results: Path, stem: str, source: Path, sha256: str) -> InputFile:
-    """The .npy file itself, or a copy where the results folder is on another file system."""
+    """Link the .npy file, or copy it if the results folder is on another file system."""
 
     def make(path: Path) -> None:
         try:
@@ -47,11 +47,11 @@ def link(results: Path, stem: str, source: Path, sha256: str) -> InputFile:
 
 
 def placed(results: Path, name: str, sha256: str, make: Callable[[Path], object]) -> InputFile:
-    """The file of this name, by `make` under another one; what is there already, and whole, is left alone. On a full
-    disk nothing half-written is left.
+    """Make the file of this name under another one, by `make`; an existing whole file is left alone. On a full disk
+    no half-written file is left.
     """
     path = results / INPUTS / name
-    with FileLock(path.with_name(".lock")):  # of runs on two devices, which may share a folder
+    with FileLock(path.with_name(".lock")):  # for runs on two devices, which may share a folder
         if not path.exists() or file_digest(path, "sha256") != sha256:
             temporary = path.with_name(f"{name}.part")
             temporary.unlink(missing_ok=True)

@@ -31,18 +31,18 @@ from workloads.records.status import Status
 WORKER = "adapters.worker"
 SAMPLER = (sys.executable, "-m", "runner.sampler")
 SAMPLER_START_S = 20.0
-GPU_GRACE_S = 10.0  # a driver is asked once more who is on the card, and may be slow to answer or to forget
+GPU_GRACE_S = 10.0  # the driver is asked once more who uses the GPU, and may be slow to answer or to forget
 FIRST_TO_BE_KILLED = 1000  # of /proc/PID/oom_score_adj, see proc(5)
 
-# What a worker inherits; everything else it gets is said here or in environment.toml.
+# Variables that a worker inherits; everything else it gets is set here or in environment.toml.
 INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "SSL_CERT_FILE")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the worker's process ended; a negative exit code is the signal that killed it.
+    """Ending of the worker's process; a negative exit code is the signal that killed it.
 
-    `sampler_lost` and `hung` are clauses: why it was not measured to its end, why it was ended before its time was up.
+    `sampler_lost` and `hung` are clauses: why it was not measured to its end, and why it was ended before its timeout.
     """
 
     exit_code: int
@@ -50,14 +50,14 @@ class Outcome:
     wall_s: float
     sampler_lost: str | None = None
     hung: str | None = None
-    killed_first: bool = False  # whether the kernel, out of memory, would have taken it before all others
-    times_apart_s: float | None = None  # of its events, see EventTimes.apart_s; None where nobody looked
-    out_of_memory: bool = False  # whether the kernel killed it for want of memory
+    killed_first: bool = False  # True if the kernel, out of memory, would have killed it before all others
+    times_apart_s: float | None = None  # of its events, see EventTimes.apart_s; None if they were not observed
+    out_of_memory: bool = False  # True if the kernel killed it because memory ran out
     doubtful_events: tuple[EventLooks, ...] = ()  # see EventTimes.doubtful
 
 
 def worker_environment(placement: Placement, variables: dict[str, str]) -> dict[str, str]:
-    """Small and the same for every framework: thread counts, the device by UUID, the definition's variables."""
+    """Return the same small environment for all frameworks: thread counts, device UUIDs, the definition's variables."""
     threads = str(placement.device_threads)
     gpus = ",".join([device_here(placement.device), *placement.others])
     environment = {
@@ -78,9 +78,9 @@ class LaunchFailed(Exception):
 
 @dataclass(frozen=True)
 class Unavailable:
-    """Why no worker of a framework can be started, and how its trials end for that.
+    """The reason why no worker of a framework can be started, and the status of its trials.
 
-    UNSUPPORTED is for what the framework cannot do here, FAILED for what should have been there and is not.
+    UNSUPPORTED means that the framework cannot run here, FAILED that something is missing which should exist.
     """
 
     reason: str
@@ -88,10 +88,10 @@ class Unavailable:
 
 
 class Output(Protocol):
-    """Where a worker's output goes: a file's, or a pipe's descriptor."""
+    """Destination of a worker's output: a file, or a pipe's descriptor."""
 
     def fileno(self) -> int:
-        """For subprocess."""
+        """Return the descriptor for subprocess."""
 
 
 class Worker(Protocol):
@@ -99,41 +99,41 @@ class Worker(Protocol):
 
     @property
     def pid(self) -> int:
-        """Of the process that the sampler follows with all its children."""
+        """Id of the process that the sampler follows with all its children."""
 
     def go(self) -> None:
         """Let it begin."""
 
     def wait(self, timeout: float) -> int:
-        """Its exit code, negative where a signal killed it. Raises subprocess.TimeoutExpired after so many seconds."""
+        """Return its exit code, negative if a signal killed it. Raises subprocess.TimeoutExpired after `timeout` s."""
 
     def end(self) -> int:
-        """Kill whatever is left of it, and reap it; its exit code."""
+        """Kill what is left of it and reap it; return its exit code."""
 
 
 class Launcher(Protocol):
-    """How a framework's workers are started: `Local`, or `containers.InContainer`."""
+    """The way to start a framework's workers: `Local`, or `containers.InContainer`."""
 
     @property
     def project(self) -> Project:
-        """Where the worker's code and its environment lie."""
+        """The project that holds the worker's code and its environment."""
 
     @property
     def conditions(self) -> dict[str, Any]:
-        """What the machine's conditions are for such a worker where they differ from the runner's own."""
+        """The machine's conditions for such a worker, where they differ from the runner's."""
 
     @property
     def profile_variables(self) -> dict[str, dict[str, str]]:
-        """By profile: what its workers find in their environment beside what all do."""
+        """Environment variables that only the workers of a profile get, by profile."""
 
     def start(self, folder: Path, job: Job, log: Output) -> Worker:
-        """`python -m adapters.worker FOLDER`, on the first `threads` cores; it does nothing yet. Raises LaunchFailed,
-        OSError.
+        """Start `python -m adapters.worker FOLDER` on the first `threads` cores; it waits for `go`. Raises
+        LaunchFailed, OSError.
         """
 
 
 def run_worker(folder: Path, job: Job, launcher: Launcher) -> Outcome:
-    """Blocks until the worker has ended, its time is up, or it cannot be measured on. Raises LaunchFailed."""
+    """Run a worker until it has ended, its timeout is over, or it can no longer be measured. Raises LaunchFailed."""
     with (
         sampler(launcher.project, folder, job.trial.placement) as sampling,
         CappedLog(folder / LOG_FILE) as log,
@@ -161,7 +161,7 @@ def run_worker(folder: Path, job: Job, launcher: Launcher) -> Outcome:
 
 
 def expose(pid: int) -> bool:
-    """Make it the first that the kernel ends where the machine's memory does; whether that may be said."""
+    """Make this process the first that the kernel kills when memory runs out; return True if this was permitted."""
     try:
         Path(f"/proc/{pid}/oom_score_adj").write_text(str(FIRST_TO_BE_KILLED))
     except OSError:  # another user's in a container, or it has ended already
@@ -170,28 +170,28 @@ def expose(pid: int) -> bool:
 
 
 def cores(placement: Placement) -> list[int]:
-    """The worker's: the first `threads` of those that this process may use."""
+    """The worker's cores: the first `threads` of those that this process may use."""
     return sorted(os.sched_getaffinity(0))[: placement.threads]
 
 
 @dataclass(frozen=True)
 class Local:
-    """By an interpreter of this machine, as a child of this process."""
+    """Start workers with an interpreter of this machine, as children of this process."""
 
     interpreter: str
     variables: dict[str, str]
     project: Project
-    conditions: dict[str, Any] = field(default_factory=dict)  # beside the runner's own
+    conditions: dict[str, Any] = field(default_factory=dict)  # in addition to the runner's
     profile_variables: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def environment(self, placement: Placement, profile: str = DEFAULT) -> dict[str, str]:
-        """All the variables that a worker has."""
+        """Return all the variables that a worker has."""
         inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
         variables = self.variables | self.profile_variables.get(profile, {})
         return inherited | self.project.import_variables | worker_environment(placement, variables)
 
     def start(self, folder: Path, job: Job, log: Output) -> Worker:
-        """Its affinity is set before it starts: thread pools of any kind inherit it."""
+        """Start the worker with its affinity already set: thread pools of any kind inherit it."""
         allowed = os.sched_getaffinity(0)
         os.sched_setaffinity(0, cores(job.trial.placement))
         try:
@@ -215,8 +215,8 @@ class Local:
 
 @contextmanager
 def sampler(project: Project, folder: Path, placement: Placement) -> Iterator[Sampling]:
-    """One that has taken its first row, to be told the worker's process id by `watch`; it ends behind the block, and
-    one for the next worker begins. Raises LaunchFailed, OSError.
+    """Yield a sampler that has taken its first row and waits for the worker's process id (`watch`). It ends after the
+    block, and one for the next worker starts. Raises LaunchFailed, OSError.
     """
     errors = folder / SAMPLER_LOG_FILE
     with errors.open("wb") as log:
@@ -225,7 +225,7 @@ def sampler(project: Project, folder: Path, placement: Placement) -> Iterator[Sa
         ask_sampler(process, folder, placement)
         yield process
     finally:
-        process.send_signal(signal.SIGCONT)  # a worker that measures its cost may have died while it stood still
+        process.send_signal(signal.SIGCONT)  # a worker that measures its cost may have died while it was stopped
         with suppress(BrokenPipeError):
             print("over", file=process.stdin, flush=True)
         SPARE.make(SAMPLER, project.root)
@@ -235,7 +235,7 @@ def sampler(project: Project, folder: Path, placement: Placement) -> Iterator[Sa
 
 
 def ask_sampler(process: Sampling, folder: Path, placement: Placement) -> None:
-    """Returns when it has taken its first row into this folder. Raises LaunchFailed."""
+    """Return once the sampler has taken its first row into this folder. Raises LaunchFailed."""
     assert process.stdout
     asked = {
         "samples": str((folder / SAMPLES_FILE).absolute()),
@@ -250,5 +250,5 @@ def ask_sampler(process: Sampling, folder: Path, placement: Placement) -> None:
 
 
 def watch(sampling: Sampling, pid: int) -> None:
-    """Tell the sampler which process the worker is. Raises BrokenPipeError where the sampler has ended."""
+    """Tell the sampler which process the worker is. Raises BrokenPipeError if the sampler has ended."""
     print(pid, file=sampling.stdin, flush=True)

@@ -1,4 +1,4 @@
-"""A worker's log: what it prints, with a bound to what that may cost of disk and memory."""
+"""A worker's log: its output, with a limit on disk and memory."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ SETTLED_S = 1.0
 
 
 class CappedLog:
-    """A file of its first and its last bytes, with a line between that says how many are left out.
+    """A file of the first and the last bytes of an output, with a line between that says how many are left out.
 
-    What is written to `fileno()` goes through a pipe. The first bytes are in the file at once, the last when this is
-    left: a runner that is killed leaves the first. It ends when it is left, whoever still holds the pipe.
+    What is written to `fileno()` goes through a pipe. The first bytes are in the file at once, the last ones after the
+    block: a runner that is killed leaves the first. The log ends with the block, even if a process still holds the
+    pipe.
     """
 
     def __init__(self, path: Path) -> None:
-        """Raises OSError."""
+        """Open the file and the pipe. Raises OSError."""
         self.name = str(path)
         self.total = 0  # bytes
         self._tail = bytearray()
@@ -37,11 +38,11 @@ class CappedLog:
         self._thread = threading.Thread(target=self._follow, name="log", daemon=True)
 
     def fileno(self) -> int:
-        """Where a process writes."""
+        """Return the descriptor that a process writes to."""
         return self._input
 
     def __enter__(self) -> CappedLog:
-        """Follow it."""
+        """Start to follow the output."""
         self._thread.start()
         return self
 
@@ -56,7 +57,7 @@ class CappedLog:
             self._write(self.end())
 
     def settle(self) -> None:
-        """Returns when all that was written so far has been read, or after SETTLED_S."""
+        """Return when everything written so far has been read, or after SETTLED_S."""
         until_s = time.monotonic() + SETTLED_S
         while time.monotonic() < until_s:
             with self._lock:
@@ -65,19 +66,19 @@ class CappedLog:
             time.sleep(0.005)
 
     def end(self) -> bytes:
-        """What stands behind the head."""
+        """Return what follows the head."""
         left_out = self.total - HEAD_BYTES - len(self._tail)
         line = b"\n[%d bytes are left out here]\n" % left_out if left_out > 0 else b""
         return line + bytes(self._tail)
 
     def last(self) -> str:
-        """What was printed last."""
+        """Return the last output."""
         self.settle()
         with self._lock:
             return bytes(self._tail).decode(errors="replace") or Path(self.name).read_text("utf-8", "replace")
 
     def _waiting(self) -> int:
-        """Bytes that are in the pipe."""
+        """Number of bytes in the pipe."""
         return int(struct.unpack("i", fcntl.ioctl(self._output, termios.FIONREAD, b"\0" * 4))[0])
 
     def _follow(self) -> None:
@@ -86,7 +87,7 @@ class CappedLog:
             ready, _, _ = select.select([self._output, self._stopped], [], [])
             stopped = self._stopped in ready
             with self._lock:
-                # At the end no more than there is by then: a process that nobody ended may write on.
+                # At the end, read only what the pipe holds by then: a process that was not ended may go on writing.
                 for _ in range(-(-self._waiting() // READ_BYTES)):
                     self._take(os.read(self._output, READ_BYTES))
 
@@ -99,14 +100,14 @@ class CappedLog:
             del self._tail[:-TAIL_BYTES]
 
     def _write(self, content: bytes) -> None:
-        """What a full disk does not take is lost, and nothing but that: the worker prints on, and its trial counts."""
+        """Write to the file. Bytes that a full disk does not take are lost, but the worker and its trial go on."""
         with suppress(OSError):
             while content:
                 content = content[self._file.write(content) or 0 :]
 
 
 def last_lines(path: Path, most_bytes: int = 2**16) -> list[str]:
-    """Of a text file; its first may be half a line. Raises OSError."""
+    """Return the last lines of a text file; the first of them may be half a line. Raises OSError."""
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - most_bytes))
         return file.read(most_bytes).decode(errors="replace").splitlines()

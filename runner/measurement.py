@@ -1,4 +1,4 @@
-"""Which way of measuring a result comes from: results of different versions stand in tables of their own."""
+"""The version of the measurement: results of different versions are shown in separate tables."""
 
 MEASUREMENT_VERSION = 5
 """Raise it by one when the same worker on the same machine would get other figures, or the same under another meaning:

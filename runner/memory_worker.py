@@ -1,4 +1,4 @@
-"""What the memory of each framework holds per batch size, told by a worker of its own, once for all sizes of a plan."""
+"""Memory contents of each framework per batch size, reported by a separate worker, once for all sizes of a plan."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from workloads.records.stored_events import read_events
 
 
 class MemoryWorker:
-    """What it told is kept below the results folder."""
+    """Runs the memory worker and keeps its report below the results folder."""
 
     def __init__(self, results: Path, trials: list[TrialSpec]) -> None:
-        """`trials`: all of the plan, the finished ones too."""
+        """Prepare for `trials`: all of the plan, including the finished ones."""
         self.results = results
-        self.ended: dict[str, str] = {}  # why it told no more; it is asked once a run, also where it dies
+        self.ended: dict[str, str] = {}  # why it reported no more; it is asked once per run, also if it dies
         self.sizes: dict[str, set[int]] = {}
         for spec in trials:
             self.sizes.setdefault(spec.memory_id, set()).add(spec.cell.batch_size)
 
     def known(self, spec: TrialSpec) -> MemoryAccount | None:
-        """What it told in this run or an earlier one; None where it is still to be asked."""
+        """Return its report from this run or an earlier one; None if it is still missing."""
         try:
             return read_accounts(self._job(spec).folder(self.results)).get(spec.cell.batch_size)
         except ValueError:
             return None
 
     def gather(self, spec: TrialSpec, launcher: Launcher) -> MemoryAccount:
-        """What the memory holds at the trial's batch size, or the reason why that is not known."""
+        """Return the memory contents at the trial's batch size, or the reason why they are unknown."""
         try:
             with asked_once(self._job(spec).folder(self.results)):
                 return self._told(spec, launcher)
@@ -41,7 +41,7 @@ class MemoryWorker:
             return {"reason": f"the memory worker: {error} (in {ROOMS[Kind.MEMORY]}/{spec.memory_id})"}
 
     def _told(self, spec: TrialSpec, launcher: Launcher) -> MemoryAccount:
-        """Raises ValueError for events that cannot be read."""
+        """Return the stored report, or run the worker for missing sizes. Raises ValueError for unreadable events."""
         batch_size, name = spec.cell.batch_size, spec.memory_id
         job = self._job(spec)
         folder = job.folder(self.results)
@@ -67,9 +67,7 @@ class MemoryWorker:
 
 
 def read_accounts(folder: Path) -> dict[int, MemoryAccount]:
-    """{batch size: the event} of what the framework told of its memory, with what its worker told of products of
-    matrices. Raises ValueError.
-    """
+    """Return {batch size: its memory event}, with the worker's timing of matrix products. Raises ValueError."""
     events = read_events(folder / EVENTS_FILE)
     timed = [event for event in events if event["event"] == Event.PRODUCT_TIMED]
     product = {"product": timed[-1]} if timed else {}

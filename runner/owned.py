@@ -1,4 +1,4 @@
-"""Commands that end with this process, whatever ends it: no moment of their lives is without an owner."""
+"""Commands that end with this process, however it ends: at no moment are they without an owner."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from typing import Any
 
 from workloads import lifeline
 
-KILLED = 1  # the exit code of ours that stands for a signal
-ENDING_S = 60.0  # for a study that is interrupted to end by itself
-GRACE_S = 2.0  # for a process to end by itself, once it is to
+KILLED = 1  # our exit code after a signal
+ENDING_S = 60.0  # time for an interrupted study to end
+GRACE_S = 2.0  # time for a process to end after it was told to
 SHIM = (sys.executable, "-I", "-S", str(Path(lifeline.__file__).resolve()))
 
 
 class Owned(subprocess.Popen[Any]):
-    """A command that leads a session and a group of processes of its own, out of reach of the terminal's Ctrl-C.
+    """A command that leads its own session and process group, out of reach of the terminal's Ctrl-C.
 
-    It waits for `go`. Its group is killed by the kernel when this object, or this process, is gone.
+    It waits for `go`. The kernel kills its group when this object, or this process, is gone.
     """
 
     def __init__(self, command: Sequence[str], **options: Any) -> None:
-        """Options are those of Popen. Raises OSError."""
+        """Start the command, with the options of Popen. Raises OSError."""
         descriptor, held = os.pipe()
         self.lifeline = os.fdopen(held, "wb", buffering=0)
         line = [*SHIM, str(os.getpid()), str(descriptor), *command]
@@ -41,7 +41,7 @@ class Owned(subprocess.Popen[Any]):
             self.lifeline.write(b"\n")
 
     def end(self) -> int:
-        """Kill what is left of its group, and reap it; its exit code."""
+        """Kill what is left of its group, and reap it; return its exit code."""
         end_group(self)
         self.lifeline.close()
         return int(self.returncode)
@@ -55,7 +55,7 @@ def end_group(process: subprocess.Popen[Any]) -> None:
 
 
 def run(command: Sequence[str], timeout_s: float | None = None, **options: Any) -> subprocess.CompletedProcess[Any]:
-    """As subprocess.run, with the options of Popen. Raises OSError, TimeoutExpired."""
+    """Run a command like subprocess.run, with the options of Popen. Raises OSError, TimeoutExpired."""
     process = Owned(command, **options)
     with process:
         try:

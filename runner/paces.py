@@ -1,4 +1,4 @@
-"""How many times their guess trials took on this machine, whatever their results folder."""
+"""Ratios of time to guess for trials on this machine, in any results folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from runner.index import Entry
 from runner.machine.description import runner_digest
 from runner.project import Project
 
-# Of other results folders: together at most 0.2 s, 2 ms for a folder and 12 to 20 ms for a result that its index lacks.
+# Reading other results folders takes at most 0.2 s in total: 2 ms per folder and 12 to 20 ms for a result that its
+# index lacks.
 MOST_FOLDERS, MOST_RESULTS, MOST_OF_FOLDER = 10, 9, 3
 
 
@@ -21,16 +22,17 @@ def results_folders(below: Path) -> list[Path]:
 
 
 def read_paces(results: Path, others: Iterable[Path], computers: Collection[str | None], project: Project) -> Paces:
-    """The paces of all trials in `results`, and of those in the newest other folders that ran on these computers.
+    """Return the paces of all trials in `results`, and of those in the newest other folders that ran on these
+    computers.
 
-    The other folders' indexes are used as far as they go. Of what these lack, only the newest results are read.
+    The other folders' indexes are used as far as they go. Of results that they lack, only the newest are read.
     """
     code, left = runner_digest(project), MOST_RESULTS
     entries = list(stored.read_by(code, results).entries.values())
     for folder in _newest(others, results):
         try:
             found = stored.read_by(code, folder, min(left, MOST_OF_FOLDER))
-        except OSError:  # somebody else's, or gone by now
+        except OSError:  # not readable, or gone by now
             continue
         left -= found.fresh
         entries += [each for each in found.entries.values() if _is_of(each, computers)]
@@ -42,7 +44,7 @@ def read_paces(results: Path, others: Iterable[Path], computers: Collection[str 
 
 
 def _newest(folders: Iterable[Path], results: Path) -> list[Path]:
-    """Of these folders without `results`, those in which a trial was begun last."""
+    """Return those of these folders, without `results`, in which a trial was started last."""
     begun = {}
     for folder in folders:
         try:

@@ -1,6 +1,4 @@
-"""Results made again from a trial's files, where its worker had come to its end and the result did not come to be, or
-was lost: nothing is measured again.
-"""
+"""Results rebuilt from a trial's files, if its worker ended but the result is missing: nothing is measured again."""
 
 from __future__ import annotations
 
@@ -34,8 +32,8 @@ from workloads.temporary import clear_parts
 
 
 def rebuilt(folder: Path, name: str | None = None) -> TrialResult | None:
-    """Of the folder of the trial `name`, else of the one that the folder is called by; None where its worker had not
-    come to its end. `evidence`, the gate's of its framework, is empty. Raises ValueError where files of it are missing
+    """Rebuild the result of the folder's trial: `name`, else the one that the folder is named after. None if its
+    worker had not ended. `evidence`, the gate's of its framework, is empty. Raises ValueError if files are missing
     or cannot be read.
     """
     events = read_events(folder / EVENTS_FILE)
@@ -51,17 +49,17 @@ def rebuilt(folder: Path, name: str | None = None) -> TrialResult | None:
 
 
 def made_of(folder: Path, spec: TrialSpec, written: Attempt, ended: Ended) -> TrialResult:
-    """The result of this trial from how its worker ended, its sampler's files and what the runner knew of it. Raises
-    ValueError for what nobody could read again.
+    """Return the result of this trial from its worker's ending, its sampler's files and the runner's own records.
+    Raises ValueError for a result that could not be read again.
     """
     result = assemble(folder, spec, ended, written.machine, written.started_at, written.memory)
     made = replace(result, end=written.end or {})
-    stored.result_of(json.dumps(without_nan(made.to_json())).encode())  # no file is made that nobody could read
+    stored.result_of(json.dumps(without_nan(made.to_json())).encode())  # no unreadable file is made
     return made
 
 
 def trial_of(folder: Path, expected: str) -> TrialSpec:
-    """What was asked there. Raises ValueError where that cannot be read, or belongs elsewhere."""
+    """Return the trial that was asked for there. Raises ValueError if it cannot be read, or belongs elsewhere."""
     try:
         data = json.loads((folder / JOB_FILE).read_text(encoding="utf-8"))
         spec = validation.record(data, Job, JOB_FILE).trial
@@ -77,7 +75,7 @@ def trial_of(folder: Path, expected: str) -> TrialSpec:
 
 
 def end_of(project: Project, folder: Path, spec: TrialSpec, most_multiply_adds: int) -> dict[str, Any]:
-    """The gate's evidence of the trial's end: that gathered before, else of what the worker left."""
+    """Return the gate's evidence of the trial's end: gathered before, else made from the worker's files."""
     written = attempt.read(folder)
     if written.end is not None:
         return written.end
@@ -85,7 +83,7 @@ def end_of(project: Project, folder: Path, spec: TrialSpec, most_multiply_adds: 
 
 
 def with_our_faults(folder: Path, end: dict[str, Any]) -> dict[str, Any]:
-    """The evidence of a trial's end, which blames no worker that we left no time or no memory for an answer."""
+    """Return the evidence of a trial's end, without blaming a worker that we left no time or memory to answer."""
     written = attempt.read(folder)
     told = any(event["event"] == Event.END_PROBED for event in read_events(folder / EVENTS_FILE))
     if end.get("missing") != Missing.WORKER or told:
@@ -98,8 +96,8 @@ def with_our_faults(folder: Path, end: dict[str, Any]) -> dict[str, Any]:
 
 
 def store(folder: Path, result: TrialResult) -> None:
-    """As the folder's result. One that cannot be read stays beside it, under another name; the worker's END_FILE goes,
-    for what came of it is in the result.
+    """Write the folder's result. One that cannot be read is kept under another name. The worker's END_FILE is
+    removed, since the result holds what was learned from it.
     """
     path = folder / RESULT_FILE
     if path.exists():
@@ -111,5 +109,5 @@ def store(folder: Path, result: TrialResult) -> None:
 
 
 def keep_end(folder: Path, end: dict[str, Any]) -> None:
-    """Beside what else the runner alone knows of the trial, for END_FILE goes once the result is stored."""
+    """Store the end with the runner's own records of the trial, since END_FILE is removed once the result is stored."""
     replace(attempt.read(folder), end=end).store(folder)

@@ -1,4 +1,4 @@
-"""A run and its results folder: what is stored there as the gate sees it now, and the trials that are added."""
+"""A run and its results folder: the stored trials as the gate judges them now, and the trials that are added."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from workloads.records.result import TrialResult
 from workloads.records.status import UNMEASURED, Status
 from workloads.records.stored_events import read_events
 
-Launchers = Mapping[str, Launcher | Unavailable]  # by framework: how its workers are started, or why they cannot be
+Launchers = Mapping[str, Launcher | Unavailable]  # by framework: its launcher, or why it has none
 
 
 class Session:
-    """`known` is {id: trial as the gate sees it now} of all in the folder that trials of this run are held against."""
+    """One run. `known` is {id: trial as judged now} of all trials in the folder that this run's are compared with."""
 
     def __init__(self, request: Request, launchers: Launchers, specs: Sequence[TrialSpec], console: Console) -> None:
-        """`specs`: of all that is run, or some of each framework."""
+        """Open a session. `specs` are all trials of the run, or some of each framework."""
         self.request = request
         self.launchers = launchers
         self.console = console
@@ -58,8 +58,8 @@ class Session:
         self.advice = neighbours.Advice(console, request.retry)
 
     def open(self, stored: StoredTrials) -> None:
-        """Take over what is there: results that did not come to be, or were lost, are made from their trials' files
-        where these tell them; what this run is held against is judged; what cannot be read is named.
+        """Take over the stored trials. Missing or lost results are rebuilt from their trials' files where possible.
+        Trials that this run is compared with are judged; files that cannot be read are named.
         """
         self.stored = stored
         made: dict[str, TrialResult] = {}
@@ -81,12 +81,12 @@ class Session:
         self.judge(self.known.values())
 
     def is_ours(self, folder: Path) -> bool:
-        """True if no other shard can be at work on the trial of this folder."""
+        """True if no other shard can be working on the trial of this folder."""
         return self.request.shard is None or folder.name in self.ids
 
     def rebuilt(self, folder: Path) -> TrialResult | None:
-        """The result of this trial, made from its files and stored; None where it was not measured to its end, or on
-        another device, on which a run of its own may measure it now. Raises ValueError.
+        """Return the result of this trial, rebuilt from its files and stored. None if it was not measured to its
+        end, or is of another device, on which another run may be measuring it. Raises ValueError.
         """
         result = rebuild.rebuilt(folder)
         if result is None or result.spec.placement.device != self.request.placement.device:
@@ -97,8 +97,8 @@ class Session:
         return result
 
     def complete(self, specs: Iterable[TrialSpec]) -> None:
-        """Before these are run: those of them that are stored are taken over, too; and evidence that their frameworks
-        did not give before is asked for again, for it is all that stored trials lack.
+        """Prepare these trials before they run. Stored ones among them are taken over, too. Evidence that their
+        frameworks failed to give is asked for again, since stored trials lack nothing else.
         """
         specs = list(specs)
         further = self.stored.of_groups(specs, self.known)
@@ -109,17 +109,17 @@ class Session:
         self.judge_anew(asked)
 
     def evidence(self, spec: TrialSpec) -> dict[str, Any]:
-        """Of a stored trial's framework."""
+        """Return the evidence of a stored trial's framework."""
         return self.gate.gather(spec, self.gate.disturbed.launcher(spec))
 
     def judge_anew(self, changed: Mapping[str, TrialResult]) -> None:
-        """These, by id, in place of those that are known, with all that is held against them."""
+        """Replace known trials by these, by id, and judge them again with all that are compared with them."""
         for key in dict.fromkeys(group(trial.spec) for trial in changed.values()):
             self.judge([changed.get(name, trial) for name, trial in self.known.items() if group(trial.spec) == key])
 
     def judge(self, trials: Iterable[TrialResult]) -> None:
-        """Those that the gate sees otherwise than they are stored are stored again, but for those of another device:
-        they may be another run's, which may have measured them again since they were read. So may another shard's.
+        """Judge trials and store again those whose judgement changed, except those of another device or another shard.
+        Those may belong to another run, which may have measured them again since they were read.
         """
         for result in self.gate.judge(trials):
             if result != self.known.get(result.spec.id):
@@ -129,11 +129,11 @@ class Session:
                 self.known[result.spec.id] = result
 
     def run(self, plan: Plan, noise: Mapping[str, Any] | None = None) -> list[TrialResult]:
-        """One after another, each stored as soon as it is known; a failed one never stops the run. Behind them those
-        that others disturbed are tried once more, and it is asked what their memory holds.
+        """Run the trials one after another and store each as soon as it is known; a failed one never stops the run.
+        Afterwards disturbed trials are tried once more, and memory contents are measured.
 
-        After each, the gate looks again at all in the folder that it may be held against. `noise` is a condition of all
-        (`machine_noise.before`). Returns the plan's trials.
+        After each trial, the gate judges again all trials in the folder that may be compared with it. `noise` is a
+        condition of all (`machine_noise.before`). Returns the plan's trials.
         """
         memory = MemoryWorker(self.request.results, plan.trials)
         if plan.to_run:
@@ -156,7 +156,7 @@ class Session:
     def next(
         self, spec: TrialSpec, machine: dict[str, Any], memory: MemoryWorker, too_large: TooLarge, display: Display
     ) -> None:
-        """Measure this trial, or say why not, and show what came of it."""
+        """Measure this trial, or say why not, and show its result."""
         display.begin(spec)
         conditions = machine | {"framework_label": definition.label(self.request.project, spec.cell.framework)}
         launcher = self.launchers[spec.cell.framework]
@@ -172,16 +172,14 @@ class Session:
         self.advice.give(self.known[spec.id])
 
     def disturbed(self, specs: Iterable[TrialSpec]) -> list[TrialSpec]:
-        """Those to be tried once more when the others are done; none where `--retry contended` tried them at once."""
+        """Trials to be tried once more after the others; none if `--retry contended` already retried them at once."""
         if Status.CONTENDED in self.request.retry:
             return []
         return [spec for spec in specs if self.known[spec.id].status is Status.CONTENDED]
 
     @contextmanager
     def once_more(self, spec: TrialSpec) -> Iterator[None]:
-        """Around a second attempt at a disturbed trial, which nobody asked for: one that measures nothing is kept, and
-        does not take the place of the first.
-        """
+        """Guard the automatic second attempt at a disturbed trial: if it measures nothing, the first result stays."""
         first, folder = self.known[spec.id], Job(Kind.TRIAL, spec).folder(self.request.results)
         aside = next_aside(folder)
         yield
@@ -190,8 +188,8 @@ class Session:
             self.judge_anew({spec.id: first})
 
     def ask_memory(self, plan: Plan, memory: MemoryWorker) -> None:
-        """What the trials' memory holds, where that was not known when they were measured, in this run or in one that
-        ended too early: their results are made again from their files.
+        """Measure what the trials' memory holds if that was not known when they ran, in this run or in one that ended
+        too early. Their results are then rebuilt from their files.
         """
         asked: set[str] = set()
         for spec in plan.trials:
@@ -215,18 +213,18 @@ class Session:
                 self.console.print(f"{spec.id}: nothing is added of its memory: {error}")
                 continue
             self.judge_anew({spec.id: replace(result, evidence=before.evidence, end=before.end)})
-            written.store(folder)  # last: as long as this is missing, it is done again
+            written.store(folder)  # last: while this is missing, it is done again
 
     def waits_for_memory(self, spec: TrialSpec, folder: Path) -> bool:
-        """Whether the trial was measured, and nobody has been asked what its memory holds."""
+        """True if the trial was measured but its memory contents were not."""
         peak = self.known[spec.id].figures.get(STEPS_PEAK.name)
         try:
             return peak is not None and peak.value is None and attempt.read(folder).memory is None
-        except ValueError:  # of a trial stored before there were such files
+        except ValueError:  # a trial stored before such files existed
             return False
 
     def leave_out(self, spec: TrialSpec, status: Status, reason: str, conditions: dict[str, Any]) -> None:
-        """Say why it is not run, where it has not been said before."""
+        """Record why a trial is not run, if it has not been recorded before."""
         before = self.known.get(spec.id)
         if before is None or (before.status, before.reason) != (status, reason):
             folder = fresh_folder(self.request.results, Job(Kind.TRIAL, spec))
@@ -242,8 +240,8 @@ class Session:
         memory: MemoryWorker,
         doing: Callable[[str], None],
     ) -> None:
-        """Measure and judge the trial; where it ends as one that is to be run again, again, each attempt kept. `doing`
-        is told what runs.
+        """Measure and judge the trial; repeat it while its status is one to retry, and keep each attempt. `doing` is
+        called with what runs now.
         """
         for retries_left in reversed(range(RETRIES + 1)):
             self.storage.need(spec, launcher)
@@ -259,7 +257,7 @@ class Session:
                 return
 
     def runs_again(self, folder: Path, result: TrialResult, retries_left: int) -> bool:
-        """Whether it ended as one that is to be run again; then it is shown, and this attempt put aside."""
+        """True if its status is one to retry; then it is shown, and this attempt is put aside."""
         if result.status not in self.request.retry or not retries_left or lacks_evidence(result):
             return False
         shown = row(result, self.attempts(result.spec))
@@ -268,33 +266,33 @@ class Session:
         return True
 
     def conclude(self, spec: TrialSpec, folder: Path, result: TrialResult, evidence: dict[str, Any]) -> TrialResult:
-        """Judge and store what was measured in the trial's folder, with all that is held against it."""
+        """Judge and store what was measured in the trial's folder, with all that is compared with it."""
         end = trial_end.gather(self.request.project, folder, spec, REFEREE_MULTIPLY_ADDS)
         if end:
             end = rebuild.with_our_faults(folder, end)
             rebuild.keep_end(folder, end)
         result = replace(result, evidence=evidence, end=end)
-        self.known.pop(spec.id, None)  # an earlier attempt; the new one is stored as the gate sees it, or not yet
+        self.known.pop(spec.id, None)  # an earlier attempt; the new one is stored once it is judged
         key = self.group(spec)
         self.judge([*(trial for trial in self.known.values() if self.group(trial.spec) == key), result])
         for name in (END_FILE, MIDDLE_FILE):
-            (folder / name).unlink(missing_ok=True)  # what came of it is in the result
+            (folder / name).unlink(missing_ok=True)  # the result holds what was learned from it
         return self.known[spec.id]
 
     def group(self, spec: TrialSpec) -> Group:
-        """As `judge.group`, reckoned once a trial: it is asked of all for each that ends."""
+        """Return `judge.group`, computed once per trial: it is needed for all trials whenever one ends."""
         if spec.id not in self.groups:
             self.groups[spec.id] = group(spec)
         return self.groups[spec.id]
 
     def attempts(self, spec: TrialSpec) -> int:
-        """How many there are at the trial; one that was left out is none."""
+        """Count the attempts at the trial; one that was left out does not count."""
         earlier = attempts.of(self.request.results / ATTEMPTS, spec.id)
         results = (read_result(folder / RESULT_FILE) for folder in earlier)
         return 1 + sum(result is None or result.status is not Status.SKIPPED for result in results)
 
 
 def lost(before: TrialResult, after: TrialResult) -> bool:
-    """Whether a figure that was known is not any more."""
+    """True if a figure that was known is unknown now."""
     known = (name for name, figure in before.figures.items() if figure.value is not None)
     return any(name not in after.figures or after.figures[name].value is None for name in known)

@@ -1,4 +1,4 @@
-"""A sampler that waits to be asked: a worker that is started next need not wait for the sampler's imports."""
+"""A sampler that waits to be asked: the next worker need not wait for the sampler's imports."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Sampling = subprocess.Popen[str]
 
 
 class Spare:
-    """At most one, while `keep` is entered. It is made when a worker has ended: its imports run beside what the gate
-    does then, never beside a worker. Like any sampler it ends when this process does.
+    """Keeps at most one spare sampler, while `keep` is entered. It is made when a worker has ended: its imports run
+    during the gate's work, never during a worker's. Like any sampler it ends when this process does.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class Spare:
 
     @contextmanager
     def keep(self) -> Iterator[None]:
-        """In here there is one behind each worker."""
+        """Keep a spare after each worker, inside this block."""
         self._kept = True
         try:
             yield
@@ -35,13 +35,13 @@ class Spare:
                 end(spare, GRACE_S)
 
     def make(self, command: Sequence[str], folder: Path) -> None:
-        """Unless one waits. Where it cannot be started, the start of the next worker says why."""
+        """Start a spare unless one waits. If it cannot be started, the start of the next worker says why."""
         if self._kept and self._waiting is None:
             with suppress(OSError):
                 self._waiting = started(command, folder, subprocess.DEVNULL)
 
     def take(self) -> Sampling | None:
-        """It waits no more; None where none did, or it has died."""
+        """Take the waiting spare; None if there was none, or it has died."""
         spare, self._waiting = self._waiting, None
         if spare is None or spare.poll() is None:
             return spare
@@ -53,8 +53,8 @@ SPARE = Spare()
 
 
 def started(command: Sequence[str], folder: Path, errors: int) -> Sampling:
-    """By this command, in this folder, which is a project's root, without the caller's settings of Python; it waits on
-    its standard input. Raises OSError.
+    """Start a sampler by this command in this folder, a project's root, without the caller's Python settings. It
+    waits on its standard input. Raises OSError.
     """
     return subprocess.Popen(
         command, cwd=folder, env=of_ours(os.environ, folder), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -63,7 +63,7 @@ def started(command: Sequence[str], folder: Path, errors: int) -> Sampling:
 
 
 def end(sampling: Sampling, grace_s: float) -> None:
-    """It ends by itself when it hears no more; after so many seconds it is killed."""
+    """Close the sampler's input, at which it ends; after `grace_s` seconds it is killed."""
     assert sampling.stdin and sampling.stdout
     with suppress(BrokenPipeError):
         sampling.stdin.close()

@@ -1,6 +1,6 @@
-"""What a run stands on, looked at before and behind each trial: room on the disk, its results folder, an environment.
+"""Conditions of a run, checked before and after each trial: free space on the disk, its results folder, an environment.
 
-A run that has lost one of them ends: whatever it measured from there on would be a failure that says nothing.
+A run that has lost one of them ends, because all later measurements would fail without meaning.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from workloads.records.files import RESULT_FILE
 from workloads.records.job import ROOMS, Kind, TrialSpec
 from workloads.words import counted
 
-LOOKED_AT = 100  # finished trials whose folders are added up
+LOOKED_AT = 100  # the number of finished trials whose folders are added up
 MARGIN = 1.5  # times the largest of them
 SAMPLE_BYTES_S = 10 * 200 + 60 * 40  # rows at 10 Hz, and a driver's own samples at up to 60 Hz
-OTHER_BYTES = 4 * 2**20  # result, events and meter; the gate's and the memory worker's folders
-KEPT_WEIGHTS = 4  # copies of the weights in the file of a trial's end, until that has been looked at
+OTHER_BYTES = 4 * 2**20  # result, events and meter; the folders of the gate and of the memory worker
+KEPT_WEIGHTS = 4  # copies of the weights in the file of a trial's end, until the referee has read it
 SECTOR_BYTES = 512  # of st_blocks (stat(2))
-FILES = 64  # of a trial, and of those beside it
+FILES = 64  # number of files of a trial and of its other folders
 
 
 class CannotGoOn(Exception):
-    """The run ends; the message is one line: what is missing, where, what to do."""
+    """The run cannot go on; the message is one line: what is missing, where, what to do."""
 
 
 class Storage:
-    """Of one run: the results folder that it found when it began."""
+    """The storage of one run: the results folder that it found at its start."""
 
     def __init__(self, results: Path) -> None:
-        """Raises OSError."""
+        """Record the identity of the results folder. Raises OSError."""
         self.results = results.resolve()
         self.identity = _identity(self.results)
         self.seen: set[Path] = set()
 
     def need(self, spec: TrialSpec, launcher: Launcher | Unavailable | None) -> None:
-        """Before a trial. Raises CannotGoOn where something is gone or the disk has no room for it."""
+        """Check before a trial. Raises CannotGoOn if something is gone or the disk has too little space."""
         self.whole(spec, launcher)
         status = os.statvfs(self.results)
         free, needed = status.f_bavail * status.f_frsize, needed_bytes(self.results, spec)
@@ -55,7 +55,7 @@ class Storage:
             )
 
     def whole(self, spec: TrialSpec, launcher: Launcher | Unavailable | None) -> None:
-        """Behind a trial, before what came of it is stored. Raises CannotGoOn where something is gone."""
+        """Check after a trial, before its result is stored. Raises CannotGoOn if something is gone."""
         self.present()
         advice = "what was finished is kept; the same command writes it again and goes on from here"
         for file in spec.inputs.values():
@@ -65,30 +65,30 @@ class Storage:
             self._expect(Path(launcher.interpreter), "its environment was removed or moved in mid-run", advice)
 
     def _expect(self, path: Path, gone: str, advice: str) -> None:
-        """What was never there is for the worker to say."""
+        """Raise CannotGoOn if this path existed before and is gone; the worker reports one that never existed."""
         if path.exists():
             self.seen.add(path)
         elif path in self.seen:
             raise CannotGoOn(f"{path}: {gone}; {advice}")
 
     def present(self) -> None:
-        """Raises CannotGoOn where the results folder is not the one that it was."""
+        """Raise CannotGoOn if the results folder is not the one found at the start."""
         with suppress(OSError):
             if _identity(self.results) == self.identity:
                 return
         raise CannotGoOn(f"{self.results}: removed or moved in mid-run, with all that was in it; no more is measured")
 
     def filled(self, error: OSError) -> None:
-        """Raises CannotGoOn where this error says that the disk is full, or a quota; a write does not say where."""
+        """Raise CannotGoOn if this error says that the disk or a quota is full; it does not always name the file."""
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             advice = "free some space; the files of the trial at work stay, what was finished is kept"
             raise CannotGoOn(f"{error.filename or self.results}: {error.strerror}: {advice}") from error
 
 
 def needed_bytes(results: Path, spec: TrialSpec) -> int:
-    """For a trial: by the largest of what finished ones of its folder took; without any, a floor by its time limit."""
+    """Return the bytes a trial needs: by the largest finished one in its folder, or a floor by its time limit."""
     passing = 0
-    with suppress(KeyError, OSError):  # own code has none
+    with suppress(KeyError, OSError):  # custom code has none
         passing = KEPT_WEIGHTS * (results / spec.inputs["weights"].path).stat().st_size
     largest = max(itertools.islice(_finished_bytes(results), LOOKED_AT), default=None)
     if largest is None:
@@ -102,7 +102,7 @@ def needed_bytes(results: Path, spec: TrialSpec) -> int:
 
 
 def _finished_bytes(results: Path) -> Iterator[int]:
-    """On the disk, of each trial that has a result."""
+    """Yield the bytes on disk of each trial that has a result."""
     for kind in (Kind.TRIAL, Kind.STEPS):
         for folder in (results / ROOMS[kind]).glob("*"):
             with suppress(OSError):  # another run's, which it moves

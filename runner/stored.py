@@ -1,4 +1,4 @@
-"""The trials that a results folder holds, as a run, a plan and a list find them."""
+"""The trials that a results folder holds, as a run, a plan and a list read them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ NO_STAMP = (0, 0, 0)
 
 @dataclass(frozen=True)
 class StoredTrials:
-    """`entries` are by id, of what can be read; `unfinished` are trials' folders without a result; `fresh` is how many
-    results were read, for the index lacked them.
+    """Stored trials. `entries` are by id, of those that can be read; `unfinished` are trials' folders without a
+    result. `fresh` counts the results that were read because the index lacked them.
     """
 
     room: Path
@@ -34,36 +34,36 @@ class StoredTrials:
     fresh: int
 
     def of_groups(self, specs: Iterable[TrialSpec], besides: Container[str] = ()) -> dict[str, TrialResult]:
-        """By id, these and those that are held against them; without those of the ids `besides`."""
+        """Return these trials and those that are compared with them, by id, without the ids in `besides`."""
         groups = {index.group_digest(spec) for spec in specs}
         names = (name for name, entry in self.entries.items() if entry.group in groups)
         return self.load(name for name in names if name not in besides)
 
     def planned(self, specs: Collection[TrialSpec]) -> dict[str, TrialResult]:
-        """By id, those of these trials, which may have no inputs, as in a plan that runs nothing: then known by all
-        else.
+        """Return the stored ones of these trials, by id. Trials of a plan that runs nothing may have no inputs; they
+        are then found by everything else.
         """
         ids = {spec.id for spec in specs}
         return self.load(name for name, entry in self.entries.items() if name in ids or entry.bare_id in ids)
 
     def load(self, names: Iterable[str]) -> dict[str, TrialResult]:
-        """By id; without those that went meanwhile, or can be read no more."""
+        """Return these trials by id, without those that were removed meanwhile, or can no longer be read."""
         read = ((name, _read(self.room / name)) for name in names)
         return {name: result for name, result in read if isinstance(result, TrialResult)}
 
 
 def read(results: Path, project: Project, shared: bool = False) -> StoredTrials:
-    """Every trial of the folder, in the order of their ids.
+    """Read every trial of the folder, in the order of their ids.
 
-    `shared`: runs on other machines may be at work there. SQLite cannot lock a file on every shared disk, so the index
-    then stays as it is.
+    `shared`: runs on other machines may be active there. SQLite cannot lock a file on every shared disk, so the index
+    then stays unchanged.
     """
     return read_by(runner_digest(project), results, shared=shared)
 
 
 def read_by(code: str, results: Path, most: int | None = None, shared: bool = False) -> StoredTrials:
-    """The same by the digest of the runner's code. With `most`, only so many of the results that the index lacks are
-    read, the newest, and nothing is written.
+    """Read the trials by the digest of the runner's code. With `most`, read at most this many of the results that
+    the index lacks, the newest ones, and write nothing.
     """
     room = results / TRIALS
     known = index.read(results, code)
@@ -87,7 +87,7 @@ def read_by(code: str, results: Path, most: int | None = None, shared: bool = Fa
 
 
 def _stamps(room: Path) -> list[tuple[str, Stamp | None]]:
-    """(name, what its result's file is known by) of each trial's folder, sorted; None where there is no result."""
+    """Return (name, stamp of its result's file) of each trial's folder, sorted; None if there is no result."""
     if not room.is_dir():
         return []
     stamps: list[tuple[str, Stamp | None]] = []
@@ -108,7 +108,7 @@ def _stamps(room: Path) -> list[tuple[str, Stamp | None]]:
 
 
 def _read(folder: Path) -> TrialResult | ValueError | None:
-    """The result of a trial's folder, or why there is none; None for one of an old id."""
+    """Return the result of a trial's folder, or why there is none; None for one of an old id."""
     try:
         result = stored.read_result(folder / RESULT_FILE)
         name = result.spec.id

@@ -1,4 +1,4 @@
-"""Batch sizes that need not be tried, for a smaller one of the same framework ran out of memory."""
+"""Batch sizes that need not be tried, because a smaller one of the same framework ran out of memory."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
 FITS = (Status.OK, Status.DIVERGED, Status.CONTENDED, Status.UNVERIFIED)  # it came to its end
-Way = tuple[str, str]  # all that decides which sizes fit: TrialSpec.memory_id, the allocator's policy
+Way = tuple[str, str]  # everything that decides which sizes fit: TrialSpec.memory_id, the allocator's policy
 
 
 class TooLarge:
-    """By what trials of the same task, placement, memory limit and installation came to."""
+    """Batch sizes that fit or do not, learned from trials of one task, placement, memory limit and installation."""
 
     def __init__(self, results: Iterable[TrialResult]) -> None:
         self.ran_out: dict[Way, TrialResult] = {}  # of each the smallest
@@ -22,7 +22,7 @@ class TooLarge:
             self.learn(result)
 
     def learn(self, result: TrialResult) -> None:
-        """What this trial says of sizes."""
+        """Learn from this trial which sizes fit."""
         way, size = _way(result.spec), result.spec.cell.batch_size
         if result.status is Status.OUT_OF_MEMORY:
             smallest = self.ran_out.setdefault(way, result)
@@ -32,7 +32,7 @@ class TooLarge:
             self.fits[way] = max(size, self.fits.get(way, 0))
 
     def reason(self, spec: TrialSpec) -> str | None:
-        """Why this trial need not be run; None where nothing smaller ran out of memory, or something as large fits."""
+        """Return why this trial need not be run; None if nothing smaller ran out, or something as large fits."""
         way, size = _way(spec), spec.cell.batch_size
         smaller = self.ran_out.get(way)
         if smaller is None or not smaller.spec.cell.batch_size < size or self.fits.get(way, 0) >= size:

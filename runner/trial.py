@@ -1,4 +1,4 @@
-"""One trial: its worker in a process of its own, measured, and what came of it."""
+"""One trial: its worker in a separate process, measured, and its result."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def run_trial(
     account: MemoryAccount | None,
     kind: Kind = Kind.TRIAL,
 ) -> TrialResult:
-    """Its result, whatever became of the worker; `kind` TRIAL, or STEPS for steps alone. `account` is what its memory
-    holds, None before that was asked. Writes no result, but what one can be made of (`rebuild`), should this process be
-    killed before there is one.
+    """Run the trial and return its result, whatever the worker's ending; `kind` is TRIAL, or STEPS for steps alone.
+    `account` is what its memory holds, None before it was measured. Writes no result, but the files from which one
+    can be rebuilt (`rebuild`), in case this process is killed before.
     """
     folder.mkdir(parents=True, exist_ok=True)
     time.sleep(spec.cool_down_s)
@@ -55,5 +55,5 @@ def run_trial(
 
 
 def now() -> str:
-    """ISO 8601, UTC, to the second."""
+    """Return the time in ISO 8601, UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,1 +1,1 @@
-"""WHAT is run: models, optimizers, data, weights, studies and trials. Imports no framework."""
+"""Models, optimizers, data, weights, studies and trials. Imports no framework."""

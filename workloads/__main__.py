@@ -15,7 +15,7 @@ HEAD = ("layer", "kind", "output shape", "parameters", "multiply-adds", "output 
 
 
 def rows(workload: Workload) -> Iterator[tuple[str, ...]]:
-    """As HEAD says, of one image: each layer in the order of computation, then the sums."""
+    """Yield the columns of HEAD for one image: each layer in the order of computation, then the sums."""
     bytes_in_all = 0
     for layer, shape in workload.walk():
         output = layer.output_shape(shape)
@@ -29,7 +29,7 @@ def rows(workload: Workload) -> Iterator[tuple[str, ...]]:
 
 
 def describe(workload: Workload) -> str:
-    """Lines for a terminal."""
+    """Return the lines for a terminal."""
     table = [HEAD, *rows(workload)]
     widths = [max(len(row[column]) for row in table) for column in range(len(HEAD))]
     shape = " x ".join(map(str, workload.input_shape))
@@ -44,7 +44,7 @@ def describe(workload: Workload) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """The exit code: 2 for a network that cannot be had."""
+    """Return the exit code: 2 for a network that is not available."""
     parser = CommandLine(prog="python -m workloads")
     commands = parser.add_subparsers(required=True, metavar="describe")
     command = commands.add_parser("describe", help="print a network layer by layer; trains nothing")

@@ -1,13 +1,13 @@
-"""How many bytes the mathematics of a network keeps between forward and backward, counted from its layer records.
+"""The bytes that the mathematics of a network keeps between forward and backward, counted from its layer records.
 
-The rule: a value is kept where the derivative of some layer cannot be had without it, once, however many layers need
-it. Nothing is computed a second time to save memory, nothing is kept that could be had from what is kept. KEPT says
-what that is for each layer; the loss keeps the logits.
+The rule: a value is kept if the derivative of some layer needs it, once, however many layers need it. Nothing is
+computed a second time to save memory, and nothing is kept that can be computed from kept values. KEPT lists this for
+each layer; the loss keeps the logits.
 
-So a ReLU's output that a convolution takes in is one tensor, a Flatten's output is its input, a Concatenate's output is
-its parts, and a BatchNorm's output under a ReLU is not kept. The images are counted as the first layer takes them in:
-rescaled, float32. A framework may keep more: the places of a pool's maxima, labels of another type, both the logits and
-their softmax; or less, where its attention computes the softmax again.
+So a ReLU's output that a convolution takes in is one tensor. A Flatten's output is its input, and a Concatenate's
+output is its parts. A BatchNorm's output under a ReLU is not kept. The images are counted as the first layer takes them
+in: rescaled, float32. A framework may keep more: the indices of a pool's maxima, labels of another type, both the
+logits and their softmax. It may keep less if its attention recomputes the softmax.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ KEPT: dict[type[layers.Layer], Literal["input", "output", "mask", "factors"] | N
     layers.Conv2D: "input",
     layers.DepthwiseConv2D: "input",
     layers.Dense: "input",
-    # The output alone tells where the derivative is not 0; but two inputs of a hard swish have one output.
+    # The output alone shows where the derivative is not 0; but two inputs of a hard swish have one output.
     layers.Relu: "output",
     layers.Relu6: "output",
     layers.HardSigmoid: "output",
@@ -36,7 +36,7 @@ KEPT: dict[type[layers.Layer], Literal["input", "output", "mask", "factors"] | N
     layers.Sigmoid: "output",
     layers.Tanh: "output",
     layers.Softmax: "output",
-    # It tells again which element of a window was the largest.
+    # The input shows which element of a window was the largest.
     layers.MaxPool2D: "input",
     # The derivative is a constant.
     layers.AveragePool2D: None,
@@ -49,29 +49,29 @@ KEPT: dict[type[layers.Layer], Literal["input", "output", "mask", "factors"] | N
     layers.Add: None,
     layers.Concatenate: None,
     layers.Multiply: "factors",
-    layers.BatchNorm: "input",  # and once a batch the mean and the deviation of each channel
+    layers.BatchNorm: "input",  # and once per batch the mean and the deviation of each channel
     layers.LayerNorm: "input",  # and the mean and the deviation of each row
-    layers.MultiHeadAttention: "input",  # and what its softmax and its products take in
-    layers.Dropout: "mask",  # which values it dropped, a byte each
+    layers.MultiHeadAttention: "input",  # and the inputs of its softmax and its products
+    layers.Dropout: "mask",  # which values it dropped, one byte each
 }
-VIEWS = (layers.Flatten, layers.Tokens)  # what leaves is what entered, in another shape
+VIEWS = (layers.Flatten, layers.Tokens)  # the output is the input in another shape
 
-Tensor = dict[str, int]  # {part: its floats an image}; a part is called by the layer that made it, "" are the images
+Tensor = dict[str, int]  # {part: its floats per image}; a part is named by the layer that made it, "" are the images
 
 
 @dataclass
 class Count:
-    """`kept` holds the parts of all tensors that are kept."""
+    """Counts of a network; `kept` holds the parts of all tensors that are kept."""
 
     kept: Tensor
-    masks: int = 0  # bytes an image
-    moments: int = 0  # floats a batch
+    masks: int = 0  # bytes per image
+    moments: int = 0  # floats per batch
 
 
 def activation_bytes(workload: Workload, batch_size: int, value_bytes: int = FLOAT32_BYTES) -> int:
-    """Bytes that one step on `batch_size` images keeps from forward to backward, by the rule above.
+    """Return the bytes that one step on `batch_size` images keeps from forward to backward, by the rule above.
 
-    Parameters, running statistics and the uint8 batch are no part of it. Raises KeyError for a layer without a rule.
+    Parameters, running statistics and the uint8 batch are not included. Raises KeyError for a layer without a rule.
     """
     count = Count({})
     logits, _ = _walk(workload.layers, {"": math.prod(workload.input_shape)}, workload.input_shape, count)
@@ -83,7 +83,7 @@ def activation_bytes(workload: Workload, batch_size: int, value_bytes: int = FLO
 def _walk(
     chain: tuple[layers.Layer, ...], tensor: Tensor, shape: layers.Shape, count: Count
 ) -> tuple[Tensor, layers.Shape]:
-    """Counts what the layers keep; (tensor that leaves them, its shape)."""
+    """Count what the layers keep; return (output tensor, its shape)."""
     for layer in chain:
         kept, leaving = KEPT[type(layer)], layer.output_shape(shape)
         made = {layer.name: math.prod(leaving)}
@@ -109,7 +109,7 @@ def _walk(
 
 
 def _beside(layer: layers.Layer, shape: layers.Shape) -> Tensor:
-    """What a layer keeps that is neither its input nor its output."""
+    """Return what a layer keeps besides its input and its output."""
     if isinstance(layer, layers.LayerNorm):
         return {f"{layer.name}/moments": 2 * math.prod(shape[:-1])}
     if isinstance(layer, layers.MultiHeadAttention):
@@ -120,7 +120,7 @@ def _beside(layer: layers.Layer, shape: layers.Shape) -> Tensor:
 
 
 def pooled_values(workload: Workload) -> int:
-    """Outputs of all max-pools, an image: a framework that keeps the places of the maxima keeps so many."""
+    """Return the outputs of all max-pools, per image: a framework that keeps the maxima's indices keeps this many."""
     return sum(
         math.prod(layer.output_shape(shape)) for layer, shape in workload.walk() if isinstance(layer, layers.MaxPool2D)
     )

@@ -1,7 +1,7 @@
 """Flips and crops of the training images, drawn once for every image and epoch, the same for every framework.
 
-"flip-crop": zeros around the image, an eighth of each side wide; of that a piece as large as the image, whose corner is
-(down, right); turned left for right where `flip` is 1. Each is drawn evenly, from the trial's seed.
+"flip-crop" pads the image with zeros, an eighth of each side wide. It cuts out a piece as large as the image, whose
+corner is (down, right), and mirrors it left to right if `flip` is 1. Each is drawn evenly, from the trial's seed.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from .layers import Shape
 
 Draws = NDArray[Any]  # (epochs + 1, n, 3): flip, down, right; unsigned
 CHUNK = 1024  # images that are augmented at once, at most: their margins take memory
-STREAM = 14  # of the seed's random numbers: the order's are others
+STREAM = 14  # part of the seed: the order's draws use another
 
 
 def margins(shape: Shape) -> tuple[int, int]:
-    """(rows, columns) of zeros on each side of an image (h, w, c)."""
+    """Return (rows, columns) of zeros on each side of an image (h, w, c)."""
     return shape[0] // 8, shape[1] // 8
 
 
 def draw(epochs: int, count: int, shape: Shape, seed: int) -> Draws:
-    """(epochs, count, 3) for images of (h, w, c)."""
+    """Draw (epochs, count, 3) for images of (h, w, c)."""
     generator = np.random.Generator(np.random.PCG64([seed, STREAM]))
     rows, columns = margins(shape)
     drawn = [generator.integers(0, most + 1, (epochs, count)) for most in (1, 2 * rows, 2 * columns)]
@@ -35,7 +35,7 @@ def draw(epochs: int, count: int, shape: Shape, seed: int) -> Draws:
 
 
 def augmented(images: Images, draws: Draws) -> Images:
-    """(n, h, w, c) as `draws` (n, 3) say; a copy."""
+    """Return (n, h, w, c) augmented by `draws` (n, 3); a copy."""
     count, height, width, channels = images.shape
     rows, columns = margins(images.shape[1:])
     padded = np.zeros((count, height + 2 * rows, width + 2 * columns, channels), images.dtype)
@@ -55,21 +55,21 @@ def augmented(images: Images, draws: Draws) -> Images:
 
 @dataclass
 class Cost:
-    """Seconds that augmenting took since they were taken last."""
+    """Seconds that augmenting took since the last call of `taken`."""
 
     seconds: float = 0.0
 
     def taken(self) -> float:
-        """These; from here on they are counted anew."""
+        """Return the seconds and start counting again from 0."""
         seconds, self.seconds = self.seconds, 0.0
         return seconds
 
 
 class Augmented:
-    """The training images as one epoch sees them: those that are asked for are augmented then.
+    """The training images as one epoch sees them: images are augmented when they are read.
 
-    In place of an array of (n, h, w, c), as far as an adapter goes: `images[batch]`, or all of them at once as
-    `np.asarray(images)`. The images may be larger than the memory.
+    For adapters it replaces an array of (n, h, w, c): `images[batch]`, or all of them at once as `np.asarray(images)`.
+    The images may be larger than the memory.
     """
 
     def __init__(self, images: Images, draws: Draws, cost: Cost) -> None:

@@ -1,4 +1,4 @@
-"""The one parser of the product's command lines: a word that it does not know is offered the one that was meant."""
+"""The only parser of the product's command lines: for an unknown word it suggests the closest known one."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ EXIT_BAD_INPUT = 2
 
 
 def close_to(word: str, names: Iterable[str]) -> str:
-    """Return the end of a sentence that offers the closest name; empty where none is close."""
+    """Return the end of a sentence that offers the closest name; empty if none is close."""
     close = difflib.get_close_matches(word, list(names), n=1, cutoff=ALIKE)
     return f": did you mean {close[0]}?" if close else ""
 
 
 class _Help(argparse.HelpFormatter):
-    """Names with a hyphen stay whole, to be found and copied. Texts of several lines stay as they are."""
+    """Help in which names with a hyphen stay whole, to be found and copied. Texts of several lines stay unchanged."""
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
@@ -31,9 +31,9 @@ class _Help(argparse.HelpFormatter):
 
 
 class CommandLine(argparse.ArgumentParser):
-    """Ends the process with one line and exit code 2 for what it does not understand; no option is abbreviated.
+    """Ends the process with one line and exit code 2 if it cannot parse the arguments; no option is abbreviated.
 
-    `others` are words that other parsers know: they are offered, too.
+    `others` are words that other parsers know: they are suggested, too.
     """
 
     def __init__(self, others: Iterable[str] = (), **words: Any) -> None:

@@ -10,7 +10,7 @@ OWN = Path("/proc/self/cgroup")
 
 
 def folders(controller: str, groups: Path | None = None) -> Iterator[Path]:
-    """Folders of a process's group and of all above it; the root of the tree is what a container sees as its own.
+    """Yield the folders of a process's group and of all above it; a container sees its group as the root of the tree.
 
     `groups` is /proc/PID/cgroup of another process; None: this one's.
     """

@@ -38,7 +38,7 @@ class DataFile:
 
 @dataclass(frozen=True)
 class Split:
-    """images (n, h, w, c) uint8, labels (n,) int32."""
+    """One split: images (n, h, w, c) uint8, labels (n,) int32."""
 
     images: Images
     labels: Labels
@@ -46,9 +46,9 @@ class Split:
 
 @dataclass(frozen=True)
 class Dataset:
-    """What a data set is and where it comes from. `download` lists what is fetched where files are absent:
-    the files themselves, or one archive that holds them. `own_archive`: files of this pattern, the user's own copy,
-    are read by the runner in place of `read`. `test_all`: with all images that are left over in its test split.
+    """A data set and its source. `download` lists what is fetched if files are absent: the files themselves, or one
+    archive that holds them. `own_archive`: files of this pattern, the user's copy, are read by the runner in place
+    of `read`. `test_all`: the same data set with all left-over images in its test split.
     """
 
     name: str
@@ -60,13 +60,13 @@ class Dataset:
     files: tuple[DataFile, ...] = ()
     download: tuple[DataFile, ...] = ()
     base_url: str = ""
-    image_shape: Shape = ()  # as published; () where images differ in size
+    image_shape: Shape = ()  # as published; () if images differ in size
     own_archive: str = ""
     test_all: Dataset | None = None
 
 
 def load(dataset: Dataset, folder: Path, input_shape: Shape) -> tuple[Split, Split]:
-    """(train, test) at `input_shape`, every file verified first. Raises DataError."""
+    """Return (train, test) at `input_shape`, after checking every file. Raises DataError."""
     for file in dataset.files:
         verify(folder / file.path, file.md5)
     train, test = dataset.read(folder)
@@ -80,7 +80,7 @@ def load(dataset: Dataset, folder: Path, input_shape: Shape) -> tuple[Split, Spl
 
 
 def verify(path: Path, md5: str) -> None:
-    """Raises DataError unless the file exists and has this md5."""
+    """Raise DataError unless the file exists and has this md5."""
     if not path.is_file():
         raise DataError(f"data file {path} is missing: put it there, or leave out --data-dir to download it")
     if (digest := file_digest(path, "md5")) != md5:
@@ -88,7 +88,7 @@ def verify(path: Path, md5: str) -> None:
 
 
 def file_digest(path: Path, algorithm: str) -> str:
-    """In hex, read piece by piece; hashlib's own is not in the Python 3.10 of NVIDIA's MXNet image."""
+    """Return the hex digest, read in pieces; hashlib's version is not in the Python 3.10 of NVIDIA's MXNet image."""
     digest = hashlib.new(algorithm)
     with path.open("rb") as file:
         while piece := file.read(2**20):
@@ -97,8 +97,8 @@ def file_digest(path: Path, algorithm: str) -> str:
 
 
 def fit(images: Images, shape: Shape) -> Images:
-    """Bring (n, h, w, c) to (n, *shape) without interpolation: enlarged by the largest whole factor,
-    centred on zeros, grey repeated over the channels. Raises DataError where that cannot be done.
+    """Bring (n, h, w, c) to (n, *shape) without interpolation: enlarged by the largest whole factor, centred on
+    zeros, grey repeated over the channels. Raises DataError if that cannot be done.
     """
     _, height, width, channels = images.shape
     if (height, width, channels) == shape:
@@ -114,13 +114,13 @@ def fit(images: Images, shape: Shape) -> Images:
 
 
 def batch_order(count: int, epochs: int, seed: int) -> NDArray[np.int32]:
-    """(epochs + 1, count): a permutation of the training split per epoch; the last row feeds the steady window."""
+    """Return (epochs + 1, count): a permutation of the training split per epoch; the last feeds the steady window."""
     generator = np.random.Generator(np.random.PCG64(seed))
     return np.stack([generator.permutation(count).astype(np.int32) for _ in range(epochs + 1)])
 
 
 def _read_digits(_: Path) -> tuple[Split, Split]:
-    """1,437 and 360 images, stratified; the split is part of the file (workloads/data/README.md)."""
+    """Read 1,437 and 360 images, stratified; the split is part of the file (workloads/data/README.md)."""
     with np.load(BUILT_IN / "digits.npz", allow_pickle=False) as archive:
         levels, labels, test = archive["images"], archive["labels"].astype(np.int32), archive["test"]
     images = np.round(levels[..., None] * (255 / 16)).astype(np.uint8)
@@ -129,7 +129,7 @@ def _read_digits(_: Path) -> tuple[Split, Split]:
 
 
 def _read_few_digits(folder: Path) -> tuple[Split, Split]:
-    """The first of both splits of the digits."""
+    """Read the first of both splits of the digits."""
     train, test = _read_digits(folder)
     return Split(train.images[:64], train.labels[:64]), Split(test.images[:16], test.labels[:16])
 
@@ -150,7 +150,7 @@ CIFAR10_MD5 = {
 
 
 def _cifar10_split(folder: Path, paths: list[str]) -> Split:
-    """Records of 1 label byte and 3,072 pixel bytes: red, green, blue planes of 32 x 32, row by row."""
+    """Read records of 1 label byte and 3,072 pixel bytes: red, green, blue planes of 32 x 32, row by row."""
     records = np.concatenate([np.fromfile(folder / path, np.uint8).reshape(-1, 3073) for path in paths])
     images = records[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
     return Split(np.ascontiguousarray(images), records[:, 0].astype(np.int32))
@@ -161,7 +161,7 @@ def _read_cifar10(folder: Path) -> tuple[Split, Split]:
 
 
 def _cifar10_pets(test_all: bool) -> Dataset:
-    """Of the training split alone, each class divided in the order of the files, as `pets.divided` says."""
+    """Return the cats and dogs of the training split only, each class divided in file order, as `pets.divided` says."""
 
     def read(folder: Path) -> tuple[Split, Split]:
         whole = _cifar10_split(folder, CIFAR10_TRAIN)
@@ -188,14 +188,14 @@ def _of_the_user(folder: Path) -> tuple[Split, Split]:
 
 
 def _pets(test_all: Dataset | None) -> Dataset:
-    """How many images an archive holds beyond those of the article is not known before it is read."""
+    """Return the data set; an archive's image count beyond the article's is not known before it is read."""
     summary = "cats and dogs of your own copy of Microsoft's archive (--data-dir), decoded to the network's size"
     counts = 2 * pets.TRAIN, 2 * pets.TEST
     return Dataset("cats-dogs", summary, *counts, 2, _of_the_user, own_archive=pets.ARCHIVE, test_all=test_all)
 
 
 def _read_idx(path: Path) -> NDArray[np.uint8]:
-    """IDX: two zero bytes, type 8 (uint8), the number of axes, each axis as a big-endian int32, the bytes."""
+    """Read IDX: two zero bytes, type 8 (uint8), the number of axes, each axis as a big-endian int32, the bytes."""
     data = gzip.decompress(path.read_bytes())
     if data[:3] != b"\0\0\x08":
         raise DataError(f"data file {path} is no IDX file of bytes")
@@ -207,7 +207,7 @@ IDX_FILES = [f"{split}-{kind}-ubyte.gz" for split in ("train", "t10k") for kind 
 
 
 def _mnist(name: str, summary: str, base_url: str, md5s: tuple[str, ...]) -> Dataset:
-    """A data set in MNIST's form; `md5s` are those of IDX_FILES."""
+    """Return a data set in MNIST's form; `md5s` are those of IDX_FILES."""
     files = tuple(DataFile(f"{name}/{file}", md5) for file, md5 in zip(IDX_FILES, md5s, strict=True))
 
     def read(folder: Path) -> tuple[Split, Split]:
@@ -225,7 +225,7 @@ SYNTHETIC_SEED = 20200415
 
 
 def _read_synthetic(_: Path) -> tuple[Split, Split]:
-    """Ten fixed random patterns under noise: learnable, and the same on every machine."""
+    """Make ten fixed random patterns under noise: learnable, and the same on every machine."""
     generator = np.random.Generator(np.random.PCG64(SYNTHETIC_SEED))
     patterns = generator.integers(64, 192, (10, 32, 32, 3))
 

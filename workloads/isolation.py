@@ -1,4 +1,4 @@
-"""Programs of ours run without the settings of Python that the caller's environment has."""
+"""Run our programs without the Python settings of the caller's environment."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-# How text reaches a terminal, and where byte code goes: nothing that is computed or installed depends on them.
+# Settings for text on a terminal, and for the place of byte code: nothing that is computed or installed depends on
+# them.
 HARMLESS = ("PYTHONUNBUFFERED", "PYTHONIOENCODING", "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX")
 AGAIN = "BATCHWISE_STARTED_AGAIN"  # set to the id of the process that starts again: it keeps that id
 
@@ -25,10 +26,10 @@ def of_ours(environment: Mapping[str, str], root: Path = ROOT) -> dict[str, str]
 
 
 def start_again() -> None:
-    """Start this program again, by the same command line, where the caller's variables may have changed Python.
+    """Start this program again, by the same command line, if the caller's variables may have changed Python.
 
-    Returns where they have not, and where the interpreter was told to ignore them: then its children shall, too. Starts
-    again once at most: an interpreter that is a script, or a module of its site, may set such a variable each time.
+    Returns if they have not, and if the interpreter was told to ignore them: then its children ignore them, too. Starts
+    again at most once: an interpreter that is a script, or a module of its site, may set such a variable each time.
     """
     again = os.environ.pop(AGAIN, "") == str(os.getpid())
     changing = {name for name in os.environ if name.startswith("PYTHON")} - set(HARMLESS)
@@ -42,5 +43,5 @@ def start_again() -> None:
 
 
 def _is_ours(path: str) -> bool:
-    """True where PYTHONPATH is empty or names this project alone."""
+    """True if PYTHONPATH is empty or names only this project."""
     return not path or Path(path).resolve() == ROOT

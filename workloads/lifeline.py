@@ -1,9 +1,8 @@
-"""Children that cannot outlive the process that started them, by the kernel of Linux: prctl(2), fcntl(2).
+"""Children that cannot outlive the process that started them, by the Linux kernel: prctl(2), fcntl(2).
 
-python -I -S lifeline.py OWNER DESCRIPTOR COMMAND...: becomes COMMAND once its owner, the process that started it, has
-told it to go by a byte through a pipe; when the other end of that is closed, as it is when the owner dies in whatever
-manner, the kernel kills the whole group of processes that this one leads. Without a byte, it ends. COMMAND has the pipe
-open, too.
+python -I -S lifeline.py OWNER DESCRIPTOR COMMAND...: becomes COMMAND once its owner, the process that started it, sends
+a byte through a pipe. The other end of the pipe closes at the latest when the owner dies. The kernel then kills the
+whole process group that this process leads. Without a byte, it ends. COMMAND inherits the open pipe.
 """
 
 from __future__ import annotations
@@ -19,33 +18,33 @@ from pathlib import Path
 
 SET_SIGNAL_AT_PARENTS_DEATH = 1  # PR_SET_PDEATHSIG
 SET_CHILD_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
-CANNOT_START = 127  # exit code, as of a shell that cannot start a command
-ATTENDED = "--attended"  # of a worker in a container: its standard input is the pipe
-# At this a worker writes the stack of every thread; no framework uses it.
+CANNOT_START = 127  # exit code, like that of a shell that cannot start a command
+ATTENDED = "--attended"  # for a worker in a container: its standard input is the pipe
+# On this signal a worker writes the stack of every thread; no framework uses it.
 STACKS = getattr(signal, "SIGRTMAX", signal.SIGTERM)
 
 
 def die_with_parent(parent: int, deadly: int = signal.SIGKILL) -> None:
-    """From here on this process gets the signal when the thread that started it ends; at once where `parent`, a process
-    id, is not its parent any more. Other systems than Linux have no such thing: then nothing happens.
+    """Signal this process when the thread that started it ends; at once if `parent`, a process id, is no longer its
+    parent. Systems other than Linux do not support this: then nothing happens.
     """
     if _prctl(SET_SIGNAL_AT_PARENTS_DEATH, deadly) and os.getppid() != parent:
         os.kill(os.getpid(), deadly)
 
 
 def adopt(orphans: bool) -> None:
-    """Whether processes below this one whose parents have ended become its children, or those of the system."""
+    """Choose whether descendants whose parents have ended become children of this process, or of the system."""
     _prctl(SET_CHILD_SUBREAPER, int(orphans))
 
 
 def bind_group(descriptor: int) -> None:
-    """The kernel kills this process's group when the other end of the pipe is closed, or something comes through it;
-    for as long as any process has this end open.
+    """Let the kernel kill this process's group when the other end of the pipe is closed, or something comes through
+    it. This holds for as long as any process has this end open.
     """
     fcntl.fcntl(descriptor, fcntl.F_SETOWN, -os.getpgrp())
     fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGKILL)
     fcntl.fcntl(descriptor, fcntl.F_SETFL, fcntl.fcntl(descriptor, fcntl.F_GETFL) | os.O_ASYNC)
-    if select.select([descriptor], [], [], 0)[0]:  # it was closed before the kernel had been told to look
+    if select.select([descriptor], [], [], 0)[0]:  # it was closed before the kernel was told to watch it
         os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
@@ -58,7 +57,7 @@ def _prctl(option: int, value: int) -> bool:
 
 
 def start_time(pid: int) -> int | None:
-    """Of a living process, in ticks since the machine was started: with its id it stands for this process alone."""
+    """Return the start time of a living process, in ticks since boot: with its id it identifies this process."""
     with suppress(OSError, ValueError, IndexError):
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
         return int(fields[19]) if fields[0] not in "ZX" else None
@@ -66,7 +65,7 @@ def start_time(pid: int) -> int | None:
 
 
 def main(owner: int, descriptor: int, command: list[str]) -> None:
-    """Returns where it is not to go."""
+    """Run the command once the owner sends a byte; return if it never does."""
     die_with_parent(owner)
     if not os.read(descriptor, 1):
         return

@@ -1,4 +1,4 @@
-"""Where a network is found: a file of the catalogue, anybody's own file, or the inputs of a stored trial."""
+"""Find a network: in a file of the catalogue, in a custom file, or in the inputs of a stored trial."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from .spec import Workload
 from .weights import refuse_unordered
 
 CATALOGUE = Path(__file__).parent / "catalogue"
-NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,40}")  # of a workload: it stands in names of files
+NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,40}")  # of a workload: it is part of file names
 # Part of a weight's key, "layer/role", and a name in Keras, too, which has rules for it.
 LAYER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
 
-# What a file that is none of ours may raise where it is taken for a network, and where its sizes are asked for.
+# Errors that a foreign file may raise when it is read as a network, and when its sizes are computed.
 UNUSABLE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError)
 MOST, SHOWN = 2**47, 40  # bytes that a process of x86-64 can have; characters of a number that is above
 
 
 class NetworkError(ValueError):
-    """A network that cannot be had; the message is one line that says what to do."""
+    """A network that is not available; the message is one line that says what to do."""
 
 
 def find(name_or_path: str) -> Workload:
-    """The catalogue's of this name, or what a file (its path ends in .py) defines. Raises NetworkError."""
+    """Return the catalogue's workload of this name, or the one a .py file defines. Raises NetworkError."""
     if name_or_path.endswith(".py"):
         return read(Path(name_or_path))
     if name_or_path not in WORKLOADS:
@@ -40,7 +40,7 @@ def find(name_or_path: str) -> Workload:
 
 
 def read(path: Path) -> Workload:
-    """The one Workload that a file defines. Raises NetworkError."""
+    """Return the one Workload that a file defines. Raises NetworkError."""
     workload = _defined(path)
     _check(workload, path)
     return workload
@@ -51,7 +51,7 @@ def _defined(path: Path) -> Workload:
         values = runpy.run_path(str(path)).values()
     except OSError as error:
         raise NetworkError(f"workload {path}: {error.strerror or error}") from error
-    except (Exception, SystemExit) as error:  # a stranger's file may raise anything
+    except (Exception, SystemExit) as error:  # a foreign file may raise anything
         reason = " ".join(str(error).split())
         raise NetworkError(f"workload {path}: {type(error).__name__}: {reason}") from error
     workloads = {id(value): value for value in values if isinstance(value, Workload)}.values()
@@ -63,8 +63,8 @@ def _defined(path: Path) -> Workload:
 
 
 def _check(workload: Workload, path: Path) -> None:
-    """Raises NetworkError for what no trial could be made of. Networks of trials that are stored may be older than
-    some of these rules, and are read without them.
+    """Raise NetworkError for a workload that no trial can use. Networks of stored trials may be older than some of
+    these rules, and are read without them.
     """
     if not isinstance(workload.name, str) or not NAME.fullmatch(workload.name):
         raise NetworkError(f"workload {path}: its name must be of a-z, 0-9, . and -, got {workload.name!r}")
@@ -91,8 +91,8 @@ def _check(workload: Workload, path: Path) -> None:
 
 
 def of_trial(spec: TrialSpec, results: Path) -> Workload | None:
-    """What a stored trial trained: as its inputs have it, before networks were inputs as the catalogue has it. None
-    where that is no more, or is not what the trial says, and of own code.
+    """Return the workload a stored trial trained: from its inputs, or from the catalogue for trials before networks
+    were inputs. None if it no longer exists, or is not what the trial says, and for custom code.
     """
     if spec.task.own_code:
         return None
@@ -101,9 +101,9 @@ def of_trial(spec: TrialSpec, results: Path) -> Workload | None:
     return _stored(results, spec.inputs["network"].path, spec.task.network)
 
 
-@cache  # an input's name has its checksum: what it holds does not change
+@cache  # an input's name has its checksum: its content does not change
 def _stored(results: Path, name: str, digest: str) -> Workload | None:
-    """A results folder may be a stranger's: no file outside of it is read, nothing that is no plain file."""
+    """Read the network of a results folder that may be foreign: only plain files inside it are read."""
     path = (results / name).resolve()
     if not path.is_relative_to(results.resolve()) or not path.is_file():
         return None
@@ -115,7 +115,7 @@ def _stored(results: Path, name: str, digest: str) -> Workload | None:
 
 
 def of_stored(content: bytes, digest: str | None = None) -> Workload | None:
-    """The network of an input file's content, if it is one; `digest`: that it must have."""
+    """Return the network of an input file's content, if it is one; it must have the `digest`, if given."""
     try:
         workload = network.from_json(json.loads(content))
         refuse_impossible(workload)
@@ -126,7 +126,7 @@ def of_stored(content: bytes, digest: str | None = None) -> Workload | None:
 
 
 def refuse_impossible(workload: Workload) -> None:
-    """Raises one of UNUSABLE for what no machine can train, or nobody can write down for the workers."""
+    """Raise one of UNUSABLE for a network that no machine can train, or that cannot be written for the workers."""
     sizes = {
         "multiply-adds of an image": workload.multiply_adds,
         "parameters": workload.parameter_count,

@@ -1,4 +1,4 @@
-"""The output of a command: a reader that has gone (`| head -1`, a closed terminal) does not end the work."""
+"""The output of a command: a closed pipe (`| head -1`, a closed terminal) does not end the work."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NAMES = {1: "stdout", 2: "stderr"}
 
 
 class _Lasting(io.FileIO):
-    """What cannot be written is dropped, and so is all that follows, from this process and those that it starts."""
+    """Drops what cannot be written, and everything that follows, from this process and those that it starts."""
 
     def write(self, content: object) -> int:
         try:
@@ -21,9 +21,9 @@ class _Lasting(io.FileIO):
 
 
 def keep_on() -> None:
-    """Of this process: standard output and error outlast their readers. Not of one that has them elsewhere, as a test.
+    """Let this process's standard output and error outlast their readers, unless they are redirected, as in a test.
 
-    What an encoding cannot say is written with backslashes.
+    Characters that the encoding lacks are written with backslashes.
     """
     for number, name in NAMES.items():
         stream = getattr(sys, name)

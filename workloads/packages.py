@@ -1,4 +1,4 @@
-"""A package that is not installed ends a command with one line."""
+"""Ends a command with one line if a package is not installed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ EXIT_MISSING = 2
 
 
 def missing_in_a_line() -> None:
-    """From here on, of this process."""
+    """Report missing packages in one line from now on, in this process."""
     sys.excepthook = _told
 
 
@@ -22,4 +22,4 @@ def _told(kind: type[BaseException], error: BaseException, trace: TracebackType 
         return
     advice = "make setup makes .venv with it; then .venv/bin/python -m ... (or: pip install -r requirements.txt)"
     print(f"{name} is not installed for {sys.executable}: {advice}", file=sys.stderr, flush=True)
-    os._exit(EXIT_MISSING)  # no hook can say another way which exit code it is to be
+    os._exit(EXIT_MISSING)  # a hook cannot set the exit code in another way

@@ -1,12 +1,12 @@
 """The learning rate of every step, computed once and given to every framework as data.
 
-With T steps behind the warm-up and t = 0 ... T - 1 among them, as parts of the learning rate:
+The schedules, as parts of the learning rate, with T steps after the warm-up, numbered t = 0 ... T - 1:
     constant    1
     cosine      LEAST + (1 - LEAST) (1 + cos(pi t / (T - 1))) / 2
-    one-cycle   PyTorch's OneCycleLR of T steps as it is by default, with cycle_momentum=False: half a cosine up from
+    one-cycle   PyTorch's default OneCycleLR of T steps, with cycle_momentum=False: half a cosine up from
                 1/RISE_FACTOR at t = 0 to 1 at RISE T - 1, half a cosine down to 1/(RISE_FACTOR FALL_FACTOR) at T - 1
     step        1, 1/10 from half of all steps on, 1/100 from three quarters on; the warm-up's steps count
-Warm-up of W steps comes before: (t + 1) / W, for t = 0 ... W - 1. One-cycle has a rise of its own, and no warm-up.
+Warm-up of W steps comes before: (t + 1) / W, for t = 0 ... W - 1. One-cycle has its own rise, and no warm-up.
 No rate is 0. After the last step the last rate holds.
 """
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from .spec import OptimizerSpec
 
-LEAST = 0.01  # not 0: what is measured behind the epochs still has to train
+LEAST = 0.01  # not 0: steps after the epochs must still train
 # Smith & Topin 2018; OneCycleLR's pct_start, div_factor and final_div_factor.
 RISE, RISE_FACTOR, FALL_FACTOR = 0.3, 25.0, 1e4
 
@@ -25,18 +25,18 @@ Rates = NDArray[np.float32]
 
 
 def steps_of(images: int, batch_size: int, last_batch: str) -> int:
-    """Updates of an epoch; `last_batch` is "keep" or "drop"."""
+    """Return the updates of an epoch; `last_batch` is "keep" or "drop"."""
     return images // batch_size + (last_batch == "keep" and images % batch_size > 0)
 
 
 def warm_up_steps(optimizer: OptimizerSpec, steps: int) -> int:
-    """Of `steps` in all; a part of them is rounded down."""
+    """Return the number of warm-up steps out of `steps`; a part of them is rounded down."""
     return int(optimizer.warm_up * steps) if optimizer.warm_up < 1 else int(optimizer.warm_up)
 
 
 def rates(optimizer: OptimizerSpec, steps: int) -> Rates:
-    """(steps,), all above 0; a rule whose rate is scaled is taken `at` a batch size first. Raises ValueError for a
-    warm-up that leaves none of the steps.
+    """Return (steps,), all above 0; a rule whose rate is scaled is taken `at` a batch size first. Raises ValueError
+    for a warm-up that leaves none of the steps.
     """
     warm_up = warm_up_steps(optimizer, steps)
     if warm_up >= steps:
@@ -46,7 +46,7 @@ def rates(optimizer: OptimizerSpec, steps: int) -> Rates:
 
 
 def _parts(schedule: str, steps: int, warm_up: int) -> NDArray[np.float64]:
-    """(steps - warm_up,) in float64: those behind the warm-up."""
+    """Return (steps - warm_up,) in float64: the steps after the warm-up."""
     if schedule == "cosine":
         return _cosine(steps - warm_up)
     if schedule == "one-cycle":
@@ -57,7 +57,7 @@ def _parts(schedule: str, steps: int, warm_up: int) -> NDArray[np.float64]:
 
 
 def _one_cycle(steps: int) -> NDArray[np.float64]:
-    """The highest is at a step only where RISE of the steps is a whole number."""
+    """Return OneCycleLR's parts; a step has the highest rate only if RISE of the steps is a whole number."""
     first, last, peak, t = 1 / RISE_FACTOR, 1 / RISE_FACTOR / FALL_FACTOR, RISE * steps - 1, np.arange(steps)
     up = 1 + (first - 1) * (1 + np.cos(np.pi * t / peak)) / 2
     down = last + (1 - last) * (1 + np.cos(np.pi * (t - peak) / (steps - 1 - peak))) / 2
@@ -66,5 +66,5 @@ def _one_cycle(steps: int) -> NDArray[np.float64]:
 
 
 def _cosine(steps: int) -> NDArray[np.float64]:
-    """From 1 to LEAST."""
+    """Return parts from 1 to LEAST."""
     return LEAST + (1 - LEAST) * (1 + np.cos(np.pi * np.arange(steps) / max(1, steps - 1))) / 2

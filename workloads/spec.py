@@ -6,7 +6,7 @@ Numeric contract
 * Layers compute what their records in `layers/` say. Convolution kernels are HWIO (depthwise ones have I = 1),
   dense kernels (in, out); weights are keyed "layer/role".
 * Loss, a mean over the batch, from logits z:
-    softmax-cross-entropy   log(sum_k exp(z_k)) - z_label, one logit a class
+    softmax-cross-entropy   log(sum_k exp(z_k)) - z_label, one logit per class
     binary-cross-entropy    log(1 + exp(z)) - label z, one logit: that of a sigmoid output for class 1
 * float32 throughout, TF32 off, unless the trial says otherwise.
 * With g the gradient of the mean loss, w the weights before the step, m the momentum, d the weight decay, lr the
@@ -17,15 +17,15 @@ Numeric contract
     rmsprop    s = rho s + (1 - rho) g^2;  w -= lr g / (sqrt(s) + epsilon)
     adam       m1 = beta1 m1 + (1 - beta1) g;  m2 = beta2 m2 + (1 - beta2) g^2
                w -= lr sqrt(1 - beta2^t) / (1 - beta1^t) * m1 / (sqrt(m2) + epsilon)
-    adamw      adam's, and lr d w beside it: decoupled (Loshchilov & Hutter 2019)
-  Everything that is trained decays, biases and norms too; d is 0 unless the trial says otherwise. Keras' decay is
-  always decoupled, PyTorch's and MXNet's always in the gradient but for PyTorch's AdamW.
+    adamw      adam's, and also w -= lr d w: decoupled (Loshchilov & Hutter 2019)
+  Everything trained decays, biases and norms too; d is 0 unless the trial says otherwise. Keras' decay is
+  always decoupled, PyTorch's and MXNet's always in the gradient except in PyTorch's AdamW.
   Epsilon is outside the root. Adam's is outside the bias correction, too (Keras, MXNet); PyTorch keeps it inside and
   is translated by epsilon / sqrt(1 - beta2^t). RMSprop's is inside the root in Keras and MXNet.
-  The learning rate is outside of v (PyTorch); Keras and MXNet keep it inside, so where it changes from a to b, what
-  they keep is scaled by b / a before the step.
-* Nothing random is drawn by an adapter but Dropout's masks, from the trial's seed: initial weights and batch
-  order arrive as data. Masks differ between frameworks, so what must agree is computed `without_dropout`.
+  The learning rate is outside of v (PyTorch); Keras and MXNet keep it inside. So if it changes from a to b, their
+  stored values are scaled by b / a before the step.
+* An adapter draws nothing random except Dropout's masks, from the trial's seed: initial weights and batch order
+  arrive as data. Masks differ between frameworks, so values that must agree are computed `without_dropout`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Workload:
     layers: tuple[Layer, ...]
     scale: float = 1 / 255
     loss: Loss = "softmax-cross-entropy"
-    differs: str = ""  # from what its summary names, in words
+    differs: str = ""  # differences from what the summary names
 
     def __post_init__(self) -> None:
         names = [layer.name for layer in _every(self.layers)]
@@ -62,22 +62,22 @@ class Workload:
             raise ValueError(f"workload {self.name}: ends in layer {last.name}, a {type(last).__name__}; leave it out")
 
     def walk(self) -> Iterator[tuple[Layer, Shape]]:
-        """Each layer, branches' own ones too, with the shape that enters it; ValueError where one does not fit."""
+        """Yield each layer, also those of branches, with its input shape. Raises ValueError if one does not fit."""
         return walk(self.layers, self.input_shape)
 
     @property
     def output_shape(self) -> Shape:
-        """The logits' of one image: (classes,), of a binary task (1,)."""
+        """Shape of the logits of one image: (classes,), or (1,) for a binary task."""
         layer, shape = list(self.walk())[-1]
         return layer.output_shape(shape)
 
     @property
     def classes(self) -> int:
-        """How many the labels tell apart."""
+        """Number of classes that the labels distinguish."""
         return 2 if self.loss == "binary-cross-entropy" else self.output_shape[0]
 
     def parameter_shapes(self) -> dict[str, Shape]:
-        """{"layer/role": shape} of everything trained, in the order of the layers."""
+        """Return {"layer/role": shape} of everything trained, in the order of the layers."""
         return {
             f"{layer.name}/{role}": parameter
             for layer, shape in self.walk()
@@ -85,7 +85,7 @@ class Workload:
         }
 
     def statistic_shapes(self) -> dict[str, Shape]:
-        """The same of BatchNorm's running statistics."""
+        """Return {"layer/role": shape} of BatchNorm's running statistics."""
         return {
             f"{layer.name}/{role}": statistic
             for layer, shape in self.walk()
@@ -93,12 +93,12 @@ class Workload:
         }
 
     def weight_shapes(self) -> dict[str, Shape]:
-        """Both: all that a trained model consists of."""
+        """Return both: all weights of a trained model."""
         return self.parameter_shapes() | self.statistic_shapes()
 
     @property
     def parameter_count(self) -> int:
-        """Of what is trained."""
+        """Number of trained parameters."""
         return sum(math.prod(shape) for shape in self.parameter_shapes().values())
 
     @property
@@ -108,18 +108,18 @@ class Workload:
 
     @property
     def step_flop(self) -> int:
-        """Floating-point operations of a training step, an image: a multiply-add is two, and the backward pass, which
-        makes a gradient of what came in and one of the weights, is twice the forward pass.
+        """Floating-point operations of a training step, per image. A multiply-add is two. The backward pass, which
+        makes a gradient of the input and one of the weights, is twice the forward pass.
         """
         return 3 * 2 * self.multiply_adds
 
     @property
     def draws(self) -> bool:
-        """Whether training is random beyond its inputs."""
+        """True if training is random beyond its inputs."""
         return any(isinstance(layer, Dropout) and layer.rate > 0 for layer in _every(self.layers))
 
     def without_dropout(self) -> Workload:
-        """The same with every dropout rate at zero."""
+        """Return the workload with every dropout rate at zero."""
 
         def off(layer: Layer) -> Layer:
             return replace(layer, rate=0.0) if isinstance(layer, Dropout) else layer
@@ -137,24 +137,25 @@ def _every(layers: tuple[Layer, ...]) -> Iterator[Layer]:
 
 OptimizerName = Literal["sgd", "momentum", "nesterov", "adam", "adamw", "rmsprop"]
 OPTIMIZER_NAMES: tuple[OptimizerName, ...] = get_args(OptimizerName)
-# Of each rule: the values it keeps of everything trained.
+# For each rule: the number of values it keeps per trained value.
 SLOTS: dict[OptimizerName, int] = {"sgd": 0, "momentum": 1, "nesterov": 1, "adam": 2, "adamw": 2, "rmsprop": 1}
 DECAYING: tuple[OptimizerName, ...] = ("sgd", "momentum", "nesterov", "adamw")  # take a weight decay
 
 ScheduleName = Literal["constant", "cosine", "one-cycle", "step"]
 SCHEDULE_NAMES: tuple[ScheduleName, ...] = get_args(ScheduleName)
-ScaleName = Literal["none", "linear", "sqrt"]  # of the learning rate, by the batch size
+ScaleName = Literal["none", "linear", "sqrt"]  # scaling of the learning rate, by the batch size
 SCALE_NAMES: tuple[ScaleName, ...] = get_args(ScaleName)
-BASE_BATCH_SIZE = 64  # at which a scaled learning rate is the one that is given
+BASE_BATCH_SIZE = 64  # the batch size at which the given learning rate applies, if it is scaled
 
 
 @dataclass(frozen=True)
 class OptimizerSpec:
     """An update rule of the numeric contract; fields a rule does not use are ignored by it.
 
-    `learning_rate` is that of every step, or the highest of a schedule (`schedules.rates`), which `warm_up` precedes:
-    so many steps or, below 1, that part of all steps. Where there is a `scale`, it is that at `base_batch_size` images
-    an update: `at` another number it is so many times the one, or the root of that.
+    `learning_rate` is that of every step, or the highest of a schedule (`schedules.rates`). `warm_up` precedes the
+    schedule: this many steps or, below 1, this part of all steps. If there is a `scale`, the rate applies at
+    `base_batch_size` images per update. `at` another number, it is multiplied by the ratio of the two numbers, or by
+    the root of that.
     """
 
     name: OptimizerName
@@ -174,8 +175,8 @@ class OptimizerSpec:
     def named(
         name: OptimizerName, learning_rate: float | None = None, weight_decay: float | None = None
     ) -> OptimizerSpec:
-        """The rule with its customary learning rate (0.001 where it divides by the gradient's size, else 0.01) and
-        weight decay (0.01 for AdamW, else none) unless others are given.
+        """Return the rule with its customary learning rate and weight decay unless others are given. The rate is
+        0.001 if it divides by the gradient's size, else 0.01. The decay is 0.01 for AdamW, else none.
         """
         if learning_rate is None:
             learning_rate = 0.001 if name in ("rmsprop", "adam", "adamw") else 0.01
@@ -185,10 +186,10 @@ class OptimizerSpec:
 
     @property
     def changes_rate(self) -> bool:
-        """Whether steps differ in their learning rate, or batch sizes do: the rates are then data."""
+        """True if steps or batch sizes differ in their learning rate: the rates are then data."""
         return self.schedule != "constant" or self.warm_up > 0 or self.scale != "none"
 
     def at(self, images: int) -> OptimizerSpec:
-        """The rule for updates of so many images (the batch size, times the parts that are accumulated)."""
+        """Return the rule for updates of this many images (the batch size times the accumulated parts)."""
         times = {"none": 1.0, "linear": images / self.base_batch_size, "sqrt": math.sqrt(images / self.base_batch_size)}
         return replace(self, learning_rate=self.learning_rate * times[self.scale], scale="none")

@@ -21,10 +21,10 @@ from .study_text import choices, line_of, offer
 
 STUDIES = Path(__file__).parent / "studies"
 
-MOST_TRIALS = 100_000  # in a results folder: so many it is tried with
-# Of an epoch, at the least: a call of the framework, and two lines written and flushed, each a call of the system.
+MOST_TRIALS = 100_000  # in a results folder: the largest number that was tested
+# Least time of an epoch: a call of the framework, and two lines written and flushed, each a system call.
 EPOCH_S = 10e-6
-LIMIT_S = 600.0  # of a trial, at the least, where the study gives none
+LIMIT_S = 600.0  # least time limit of a trial if the study gives none
 SHOWN = 60  # characters of a key
 NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,39}")  # of a series
 MOST_DEVICES = 16  # of one machine; on a CPU each is a thread or more
@@ -38,7 +38,7 @@ Positive = Annotated[float, Meta(gt=0, le=1e9)]  # neither infinite nor no numbe
 class StudyError(ValueError):
     """A study that cannot be run as written; the message is one line naming file, key and line.
 
-    `key`: the one that is wrong, where that is known; `series`: the place of its series, from 1, where it has one.
+    `key` is the wrong key, if known; `series` is the number of its series, from 1, if it has one.
     """
 
     def __init__(self, reason: str, key: str = "", series: int = 0) -> None:
@@ -46,29 +46,29 @@ class StudyError(ValueError):
         self.key, self.series = key, series
 
     def of(self, key: str) -> StudyError:
-        """The same, of a key that its message names already."""
+        """Set the key on this error, whose message already names it, and return it."""
         self.key = key
         return self
 
 
 @dataclass(frozen=True)
 class Series:
-    """A part of a study: what it has otherwise, as (key, value) of OF_SERIES."""
+    """A part of a study: the settings in which it differs, as (key, value) of OF_SERIES."""
 
     name: str
     changes: tuple[tuple[str, Any], ...]
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Those that it has a value of its own for."""
+        """Keys for which the series has its own value."""
         return tuple(key for key, _ in self.changes)
 
 
 @dataclass(frozen=True)
 class Study:
-    """Defaults are those of the study `quick`. Seconds in names; `learning_rate`, `weight_decay` None = the optimizer's
-    own. `warm_up` is in steps or, below 1, a part of all steps. `scale_learning_rate`: the learning rate is that at
-    `base_batch_size`.
+    """A study; defaults are those of the study `quick`. Times are in seconds, where the name says so. `learning_rate`
+    and `weight_decay` None mean the optimizer's default. `warm_up` is in steps or, below 1, a part of all steps. With
+    `scale_learning_rate`, the learning rate applies at `base_batch_size`.
     """
 
     name: str
@@ -92,10 +92,10 @@ class Study:
     devices: Annotated[int, Meta(ge=1, le=MOST_DEVICES)] = 1  # that train one model in data parallel
     last_batch: Literal["keep", "drop"] = "keep"
     fit: Fit | None = None  # None: a published data set as the catalogue brings it to the network, else "stretch"
-    skip_unreadable: bool = False  # images of one's own that cannot be decoded are left out
-    test_all: bool = False  # of a data set that leaves images over: these are tested with, too
-    test_folder: str | None = None  # of a folder of one's own: which of its folders is the test split
-    pixel_range: PixelRange | None = None  # values of one's own images that become 0 and 255; None: the type's
+    skip_unreadable: bool = False  # custom images that cannot be decoded are left out
+    test_all: bool = False  # if a data set leaves images over: these are tested with, too
+    test_folder: str | None = None  # of a custom folder: which of its folders is the test split
+    pixel_range: PixelRange | None = None  # values of custom images that become 0 and 255; None: the type's
     profiles: Annotated[tuple[Profile, ...], Meta(min_length=1)] = ("default",)
     precisions: Annotated[tuple[Precision, ...], Meta(min_length=1)] = ("float32",)
     feed: Literal["host", "device"] = "host"
@@ -104,12 +104,12 @@ class Study:
     window_s: Positive = 5.0
     timeout_s: Positive | None = None  # None: LIMIT_S, or more where a trial is estimated to need it
     cool_down_s: NotNegative = 0.0  # before each trial
-    # Groups of batch sizes, each measured in blocks of steps in turn, in place of trials of `batch_sizes`.
+    # Groups of batch sizes, each measured in alternating blocks of steps, in place of trials of `batch_sizes`.
     blocks: tuple[Annotated[tuple[Count, ...], Meta(min_length=3)], ...] = ()
     series: tuple[Series, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raises StudyError with its key for a value of another type or outside its range."""
+        """Check every value. Raises StudyError with its key for a value of another type or outside its range."""
         for key, kind in get_type_hints(type(self), include_extras=True).items():
             if key == "series":
                 continue
@@ -136,8 +136,8 @@ class Study:
         self._refuse_series()
 
     def _refuse_series(self) -> None:
-        """Raises StudyError for one that cannot be run as written, or that is another's twin: their trials would be the
-        same.
+        """Check the series. Raises StudyError for one that cannot be run as written, or that equals another: their
+        trials would be the same.
         """
         if self.series and self.blocks:
             raise StudyError("a study of several series has trials alone: leave them out", "blocks")
@@ -160,7 +160,7 @@ class Study:
                 raise StudyError(f"trains what {twin} trains: give one of them its batch sizes, too", "name", place)
 
     def _refuse_endless(self) -> None:
-        """Raises StudyError for what no machine can bring to its end, however fast it is."""
+        """Raise StudyError for a study that no machine can finish, however fast it is."""
         if self.window_s >= self.limit_s:
             raise StudyError(f"{self.window_s:g} s do not fit into the {self.limit_s:g} s of timeout_s", "window_s")
         least_s = self.epochs * EPOCH_S
@@ -175,19 +175,19 @@ class Study:
 
     @property
     def limit_s(self) -> float:
-        """The time limit of a trial; where the study gives none, the least one."""
+        """The time limit of a trial; the least one if the study gives none."""
         return LIMIT_S if self.timeout_s is None else self.timeout_s
 
     @property
     def optimizer_spec(self) -> OptimizerSpec:
-        """The rule with its learning rate and weight decay, its own where the study gives none."""
+        """The rule with its learning rate and weight decay, the rule's defaults if the study gives none."""
         rule = OptimizerSpec.named(self.optimizer, self.learning_rate, self.weight_decay)
         scale, base = self.scale_learning_rate, self.base_batch_size
         return replace(rule, schedule=self.schedule, warm_up=self.warm_up, scale=scale, base_batch_size=base)
 
     @property
     def task(self) -> Task:
-        """What is trained on what."""
+        """The model, the data and the optimizer of the study."""
         return Task(
             self.workload,
             self.dataset,
@@ -200,34 +200,34 @@ class Study:
 
     @property
     def passes(self) -> Passes:
-        """How often the data are gone through."""
+        """The passes through the data."""
         return Passes(self.epochs, self.last_batch)
 
     @property
     def images(self) -> tuple[Any, ...]:
-        """All that decides which images are trained and tested with: two series that are alike in it share them."""
+        """Everything that decides which images are trained and tested with; series alike in it share their images."""
         alone = self.test_folder, self.pixel_range
         return self.dataset, self.fit, self.skip_unreadable, self.test_all, self.augment, *alone
 
     def part(self, series: Series) -> Study:
-        """The study of one series that this series is."""
+        """Return the series as a study without series."""
         return replace(self, series=()).changed(**dict(series.changes))
 
     @property
     def parts(self) -> dict[str, Study]:
-        """{series: the study that it is}; {"": this one} of a study without series."""
+        """{series: its study}; {"": this one} for a study without series."""
         return {each.name: self.part(each) for each in self.series} or {"": self}
 
     def changed(self, **changes: Any) -> Study:
-        """The study with some axes replaced. Another optimizer brings its own learning rate and weight decay unless
-        they are given.
+        """Return the study with some axes replaced. Another optimizer brings its default learning rate and weight decay
+        unless they are given.
         """
         if changes.get("optimizer", self.optimizer) != self.optimizer:
             changes = {"learning_rate": None, "weight_decay": None} | changes
         return replace(self, **changes)
 
 
-# What one trial of a study may have otherwise than the next: its task, passes and placement. All else is one run's.
+# Keys in which the trials of one study may differ: task, passes and placement. All else holds for the whole run.
 OF_SERIES = (
     "workload", "dataset", "batch_sizes", "epochs", "optimizer", "learning_rate", "weight_decay", "schedule", "warm_up",
     "scale_learning_rate", "base_batch_size", "augment", "accumulate", "last_batch", "fit", "skip_unreadable", "feed",
@@ -236,17 +236,17 @@ OF_SERIES = (
 
 
 def is_path(name: str) -> bool:
-    """Whether a data set is named by where it lies: by a path with a / in it, or a .npz file."""
+    """True if a data set is named by its path: one with a / in it, or a .npz file."""
     return "/" in name or name.endswith(".npz")
 
 
 def studies() -> dict[str, Path]:
-    """{name: file} of the studies that come with the project."""
+    """Return {name: file} of the studies that come with the project."""
     return {path.stem: path for path in sorted(STUDIES.glob("*.toml"))}
 
 
 def read(path: Path) -> Study:
-    """Raises StudyError naming file, key and line for what is unknown, of the wrong type or out of range."""
+    """Read a study. Raises StudyError naming file, key and line of an unknown, wrongly typed or out-of-range value."""
     try:
         if path.exists() and not path.is_file():  # a pipe would be waited for
             raise IsADirectoryError(errno.EISDIR, "no file")
@@ -257,7 +257,7 @@ def read(path: Path) -> Study:
 
 
 def of_text(content: bytes, path: Path) -> Study:
-    """Of a file's content. Raises StudyError as `read` does."""
+    """Read a study from a file's content. Raises StudyError as `read` does."""
     try:
         text = content.decode()
         table = tomllib.loads(text)
@@ -277,7 +277,7 @@ def of_text(content: bytes, path: Path) -> Study:
 
 
 def _series(tables: Any, folder: Path) -> tuple[Series, ...]:
-    """Of a file's `[[series]]`. Raises StudyError."""
+    """Read the `[[series]]` of a file. Raises StudyError."""
     if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
         raise StudyError("is no list of tables: begin each with [[series]]", "series")
     return tuple(
@@ -291,7 +291,7 @@ def _frozen(value: Any) -> Any:
 
 
 def _placed(table: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """What is named by its path lies beside the study that names it."""
+    """Resolve paths of files named in the study, which are relative to the study's folder."""
     named = {"workload": lambda name: name.endswith(".py"), "dataset": is_path}
     paths = {key for key, is_named in named.items() if isinstance(table.get(key), str) and is_named(table[key])}
     return table | {key: os.path.join(folder, table[key]) for key in paths}

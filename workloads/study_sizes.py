@@ -1,4 +1,4 @@
-"""Some of the batch sizes that the series of a study have of their own."""
+"""Select some of the batch sizes of a study's series."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .study import Study, StudyError
 
 
 def of_sizes(study: Study, sizes: Collection[int]) -> Study:
-    """The study with these batch sizes alone, and the series that have one of them; all where none is named.
+    """Return the study with only these batch sizes, and the series that have one of them; all if none is named.
 
     Raises StudyError for a size that no series has.
     """

@@ -1,4 +1,4 @@
-"""What is said of a study's text: where in it a key stands, and what a value may have been meant to be."""
+"""The text of a study: the line of a key, and suggestions for a wrong value."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ HEAD = re.compile(r"\s*\[\[\s*series\s*\]\]")  # of each series in a file
 
 
 def choices(kind: Any) -> tuple[str, ...]:
-    """Of a Literal, or of a list of them; none of any other type."""
+    """Return the choices of a Literal, or of a list of them; none for any other type."""
     if get_origin(kind) is Literal:
         return get_args(kind)
     return next(filter(None, map(choices, get_args(kind))), ())
 
 
 def offer(value: Any, known: tuple[str, ...]) -> str:
-    """What it may have been meant to be, and what there is, where that is known; of a list, its first wrong item."""
+    """Suggest a known value for a wrong one, and list the known ones, if any; judges a list's first wrong item."""
     if not known:
         return ""
     value = next((each for each in value if each not in known), "") if isinstance(value, list | tuple) else value
@@ -27,7 +27,7 @@ def offer(value: Any, known: tuple[str, ...]) -> str:
 
 
 def line_of(key: str, text: str, series: int = 0) -> int:
-    """Of the key, from 1; where it is one of a series, that is the place of, below its head."""
+    """Return the line of the key, from 1; for a key of a series, search below the head of series number `series`."""
     start_of_key = re.compile(rf"""\s*\[*\s*["']?{re.escape(key)}["']?\s*[.=\]]""")
     heads, first = 0, 1
     for number, line in enumerate(text.splitlines(), start=1):

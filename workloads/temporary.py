@@ -1,6 +1,6 @@
-"""Folders that are there for as long as one process works in them; what a dead one left is cleared by the next.
+"""Folders that exist while one process works in them; those that a dead process left are cleared by the next.
 
-Their names tell whose they are: the machine, the process and when that was started. Nothing else is ever cleared.
+Their names contain their owner: the machine, the process and its start time. Nothing else is ever cleared.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .lifeline import start_time
 
 @contextmanager
 def temporary_folder(prefix: str, parent: Path | None = None) -> Iterator[Path]:
-    """In `parent`, by default where the system keeps such; removed behind the block. Raises OSError."""
+    """Yield a folder in `parent`, by default the system's temporary one; removed after the block. Raises OSError."""
     folder = new_folder(prefix, parent)
     try:
         yield folder
@@ -29,24 +29,22 @@ def temporary_folder(prefix: str, parent: Path | None = None) -> Iterator[Path]:
 
 
 def new_folder(prefix: str, parent: Path | None = None) -> Path:
-    """One that stays until the next of its prefix is made behind this process's end. Raises OSError."""
+    """Make a folder that stays until the next of its prefix is made after this process has ended. Raises OSError."""
     parent = Path(tempfile.gettempdir()) if parent is None else parent
     clear(prefix, parent)
     return Path(tempfile.mkdtemp(prefix=f"{prefix}{_machine()}-{os.getpid()}-{start_time(os.getpid())}-", dir=parent))
 
 
 def clear_parts(folder: Path) -> None:
-    """Remove what a process that was killed had only half written of the folder's own JSON files; to be called where
-    nobody writes there.
-    """
+    """Remove the folder's half-written JSON files of a killed process; call it only while nobody writes there."""
     for path in folder.glob("*.json.part"):
         path.unlink(missing_ok=True)
 
 
 def clear(prefix: str, parent: Path) -> None:
-    """Remove the folders of this prefix in `parent` whose processes, of this machine, have ended; none is not one.
+    """Remove the folders of this prefix in `parent` whose processes, on this machine, have ended; there may be none.
 
-    What cannot be removed stays.
+    Folders that cannot be removed stay.
     """
     name = re.compile(re.escape(f"{prefix}{_machine()}-") + r"(\d+)-(\d+)-[a-z0-9_]+")
     with os.scandir(parent) as entries:
@@ -58,5 +56,5 @@ def clear(prefix: str, parent: Path) -> None:
 
 
 def _machine() -> str:
-    """Stands for its name: processes of another one, or of another container, cannot be seen from here."""
+    """Return a digest of its name: processes of another machine, or of another container, are not visible here."""
     return hashlib.sha256(platform.node().encode()).hexdigest()[:8]

@@ -1,4 +1,4 @@
-"""Initial weights: drawn once by the runner, handed over as npz, canonical layouts (HWIO, (in, out))."""
+"""Initial weights: drawn once by the runner, passed on as npz, canonical layouts (HWIO, (in, out))."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Order = tuple[Piece, ...]  # of all features of a layer
 Orders = dict[str, Order]  # by layer
 CANONICAL: Order = ()
 
-# 16 half units in the last place of float32: what a sum of some 256 rounded products is off by.
+# 16 half units in the last place of float32: the error of a sum of some 256 rounded products.
 DISTURBANCE = 2.0**-20
 DISTURBANCES = 3  # draws
-CHANNELS_FIRST = {2: (1, 0), 4: (3, 2, 0, 1)}  # a kernel's canonical axes, by how many there are
+CHANNELS_FIRST = {2: (1, 0), 4: (3, 2, 0, 1)}  # a kernel's canonical axes, by their number
 
 
 def draw(workload: Workload, seed: int) -> Weights:
-    """Kernels by their layer's initializer, else glorot-uniform; an embedding is N(0, 0.02^2); gamma and
+    """Draw kernels by their layer's initializer, else glorot-uniform; an embedding is N(0, 0.02^2); gamma and
     running_variance are one, all else is zero.
     """
     generator = np.random.Generator(np.random.PCG64(seed))
@@ -47,9 +47,9 @@ def draw(workload: Workload, seed: int) -> Weights:
 
 
 def _draw_kernel(generator: np.random.Generator, initializer: Initializer, shape: Shape) -> NDArray[np.float32]:
-    """glorot-uniform: U(-a, a), a = sqrt(6 / (fan_in + fan_out)) (Glorot & Bengio 2010); he-uniform: U(-a, a),
-    a = sqrt(6 / fan_in); he-normal: N(0, 2 / fan_in), not truncated (He et al. 2015). A fan is the window's size
-    times the kernel's I or O.
+    """Draw a kernel. glorot-uniform: U(-a, a), a = sqrt(6 / (fan_in + fan_out)) (Glorot & Bengio 2010); he-uniform:
+    U(-a, a), a = sqrt(6 / fan_in); he-normal: N(0, 2 / fan_in), not truncated (He et al. 2015). A fan is the
+    window's size times the kernel's I or O.
     """
     window = math.prod(shape[:-2])
     fan_in, fan_out = window * shape[-2], window * shape[-1]
@@ -60,7 +60,7 @@ def _draw_kernel(generator: np.random.Generator, initializer: Initializer, shape
 
 
 def disturbed(weights: Weights, number: int) -> Weights:
-    """Every weight made larger or smaller by DISTURBANCE of itself; `number` draws which."""
+    """Return weights made larger or smaller by the relative amount DISTURBANCE; `number` seeds the signs."""
     generator = np.random.Generator(np.random.PCG64([2020, number]))
     return {
         key: (array * (1 + generator.choice((-DISTURBANCE, DISTURBANCE), array.shape))).astype(np.float32)
@@ -69,21 +69,22 @@ def disturbed(weights: Weights, number: int) -> Weights:
 
 
 def save(file: BinaryIO | Path, weights: Weights) -> None:
-    """As npz; the same weights give the same bytes."""
+    """Write an npz file; the same weights give the same bytes."""
     np.savez(file, **weights)  # type: ignore[arg-type]
 
 
 def load(path: Path) -> Weights:
-    """{"layer/role": array} of an .npz file. Raises OSError, ValueError."""
+    """Return {"layer/role": array} of an .npz file. Raises OSError, ValueError."""
     with np.load(path, allow_pickle=False) as archive:
         return {key: archive[key] for key in archive.files}
 
 
 def channels_first(workload: Workload, weights: Weights) -> Weights:
-    """Canonical -> the layout of PyTorch and MXNet: kernels OIHW or (out, in), features behind a Flatten reordered.
+    """Convert canonical -> the layout of PyTorch and MXNet: kernels OIHW or (out, in), features after a Flatten
+    reordered.
 
-    Flatten of an NCHW tensor runs channel by channel, the canonical order keeps the channel fastest;
-    so the rows of the dense layer behind a Flatten move, and so do the features of a norm between them.
+    Flatten of an NCHW tensor runs channel by channel, while the canonical order keeps the channel fastest. So the rows
+    of the dense layer after a Flatten move, and so do the features of a norm between them.
     """
     entering, _ = _flattened(workload)
     native: Weights = {}
@@ -98,7 +99,7 @@ def channels_first(workload: Workload, weights: Weights) -> Weights:
 
 
 def channels_last(workload: Workload, native: Weights) -> Weights:
-    """The inverse of `channels_first`."""
+    """Invert `channels_first`."""
     entering, _ = _flattened(workload)
     weights: Weights = {}
     for key, array in native.items():
@@ -112,7 +113,7 @@ def channels_last(workload: Workload, native: Weights) -> Weights:
 
 
 def outputs_channels_last(workload: Workload, native: Weights) -> Weights:
-    """{layer: its output}: (n, c, h, w) -> (n, h, w, c), features behind a Flatten in the canonical order."""
+    """Return {layer: its output}: (n, c, h, w) -> (n, h, w, c), features after a Flatten in the canonical order."""
     _, leaving = _flattened(workload)
     outputs: Weights = {}
     for layer, array in native.items():
@@ -125,7 +126,7 @@ def outputs_channels_last(workload: Workload, native: Weights) -> Weights:
 
 
 def refuse_unordered(workload: Workload) -> None:
-    """Raises ValueError where features would leave the network, or be added, in two orders: channels first runs channel
+    """Raise ValueError if features would leave the network, or be added, in two orders: channels first runs channel
     by channel, channels last pixel by pixel.
     """
     _, leaving = _flattened(workload)
@@ -138,15 +139,16 @@ def refuse_unordered(workload: Workload) -> None:
 
 
 def _flattened(workload: Workload) -> tuple[Orders, Orders]:
-    """({layer: order} whose input, {layer: order} whose output) is an image that a Flatten has flattened.
+    """Return ({layer: order} whose input, {layer: order} whose output) is an image that a Flatten has flattened.
 
-    From the Flatten up to the next dense layer. ValueError where branches add or multiply features in two orders.
+    This holds from the Flatten up to the next dense layer. ValueError if branches add or multiply features in two
+    orders.
     """
     entering: Orders = {}
     leaving: Orders = {}
 
     def follow(chain: tuple[Layer, ...], shape: Shape, order: Order) -> Order:
-        """The order in which features leave the chain."""
+        """Return the order in which features leave the chain."""
         for layer in chain:
             if order:
                 entering[layer.name] = order
@@ -166,7 +168,7 @@ def _flattened(workload: Workload) -> tuple[Orders, Orders]:
 
 
 def _joined(layer: Join, shape: Shape, orders: list[Order]) -> Order:
-    """The order of what the branches make together."""
+    """Return the order of the branches' joined output."""
     if not any(orders):
         return CANONICAL
     if isinstance(layer, Concatenate):
@@ -178,7 +180,7 @@ def _joined(layer: Join, shape: Shape, orders: list[Order]) -> Order:
 
 
 def _tidied(pieces: list[Piece]) -> Order:
-    """The same order, written in one way: of one pixel, or one channel, both orders are the same."""
+    """Return the same order in its unique form: for one pixel, or one channel, both orders are the same."""
     tidied: list[Piece] = []
     for pixels, channels in pieces:
         in_order = pixels == 1 or channels == 1
@@ -190,7 +192,7 @@ def _tidied(pieces: list[Piece]) -> Order:
 
 
 def _places(order: Order) -> NDArray[np.intp]:
-    """The places of the features, as channels first has them, in the canonical order."""
+    """Return the index of each feature of the channels-first order in the canonical order."""
     places, start = [], 0
     for pixels, channels in order:
         places.append(start + np.arange(pixels * channels).reshape(pixels, channels).T.ravel())

@@ -1,5 +1,5 @@
-"""MXNet Gluon. Default profile: a hybridized network, as Gluon's guide teaches it. Tuned: network and loss compiled as
-one, with memory that is planned once for each shape.
+"""MXNet Gluon. Default profile: a hybridized network, as in Gluon's guide. Tuned: network and loss compiled
+together, with memory that is planned once for each shape.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from workloads.weights import Weights, channels_first, channels_last, outputs_ch
 
 
 def turned(images: np.ndarray) -> np.ndarray:
-    """(n, h, w, c) -> (n, c, h, w), contiguous: by numpy in a tenth of the time that the network would take."""
+    """Return (n, h, w, c) as (n, c, h, w), contiguous: numpy takes a tenth of the time that the network would."""
     return np.ascontiguousarray(images.transpose(0, 3, 1, 2))
 
 
 class Adapter:
-    trace: Path | None = None  # where MXNet's own profiler writes to, once it counts memory
+    trace: Path | None = None  # output file of MXNet's profiler, once it counts memory
 
     def open(
         self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str
@@ -77,7 +77,7 @@ class Adapter:
         return mx.nd.array(array, self.context, dtype=array.dtype)
 
     def _taken(self, array: np.ndarray) -> mx.nd.NDArray:
-        """The same memory on a CPU: nobody writes to `array` until it is read. Not where MXNet counts what it takes."""
+        """Share the memory on a CPU, as `array` is not written until it is read; not while MXNet counts memory."""
         if self.trace is not None:
             return self._array(array)
         return mx.nd.from_numpy(array).as_in_context(self.context)
@@ -90,7 +90,7 @@ class Adapter:
         seed: int,
         model: gluon.Block | None = None,
     ) -> None:
-        for earlier in ("net", "blocks", "trainer", "losses"):  # it goes before this one comes
+        for earlier in ("net", "blocks", "trainer", "losses"):  # it is freed before the new one is made
             self.__dict__.pop(earlier, None)
         gc.collect()
         mx.random.seed(seed)
@@ -118,7 +118,7 @@ class Adapter:
         self.trainer = gluon.Trainer(net.collect_params(), optimizers.make_optimizer(optimizer))
 
     def _compile(self) -> None:
-        """From here on the network is run as a graph."""
+        """Run the network as a graph from now on."""
         if isinstance(self.losses, Losses):
             self.losses.hybridize(static_alloc=True, static_shape=True)
         else:
@@ -185,7 +185,7 @@ class Adapter:
         return losses
 
     def _differentiated(self, batch: np.ndarray) -> mx.nd.NDArray:
-        """The loss of each image; the gradient of their sum is written, or added."""
+        """Return the loss of each image; the gradient of their sum is written, or added."""
         images, labels = self._gathered(batch)
         with autograd.record():
             loss = self.losses(images, labels)
@@ -193,7 +193,7 @@ class Adapter:
         return loss
 
     def _gradients(self, request: str) -> None:
-        """What a backward pass does with the gradients that are there: "write" over them or "add" to them."""
+        """Set what a backward pass does with existing gradients: "write" over them or "add" to them."""
         if request != self.request:
             self.request = request
             for parameter in self._trained():
@@ -231,7 +231,7 @@ class Adapter:
         return sum(bytes_of(p.grad()) for p in self._trained())
 
     def count_memory(self, folder: Path) -> None:
-        # MXNet removes a file of this name and writes it anew: it must be one of our own.
+        # MXNet removes a file of this name and writes a new one, so the name must be ours.
         self.trace = folder / "mxnet_profile.json"
         mx.profiler.set_config(profile_memory=True, aggregate_stats=True, filename=str(self.trace))
         mx.profiler.set_state("run")
@@ -259,20 +259,20 @@ class Adapter:
         )
 
     def _in_use(self) -> int:
-        """The profiler tells the most only: here of a moment in which nothing but one number is made."""
+        """Return the bytes in use: the profiler reports only a maximum, here while only one number is made."""
         self._profiled()
         self._array(np.zeros(1, np.float32))
         return self._most_in_use()
 
     def _most_in_use(self) -> int:
-        """Bytes in use at most since this was asked last. As text: its JSON rounds to four digits."""
+        """Return the most bytes in use since the last call. Read as text: its JSON rounds to four digits."""
         most = re.search(rf"Memory: {self.context.device_type}/0\s+\d+\s+[\d.]+\s+([\d.]+)", self._profiled())
         if not most:
             raise Unsupported(f"MXNet {mx.__version__}'s profiler told nothing of {self.context}")
         return round(float(most.group(1)) * 1000)
 
     def _profiled(self) -> str:
-        """What the profiler has counted since it was asked last; its trace, which nobody reads, is removed."""
+        """Return the profiler's counts since the last call; its trace, which is not used, is removed."""
         assert self.trace
         mx.nd.waitall()
         summary: str = mx.profiler.dumps(reset=True)

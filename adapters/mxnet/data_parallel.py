@@ -1,6 +1,6 @@
 """MXNet on several devices: Gluon's parameters on a context for each, gradients summed by the Trainer's kvstore.
 
-GPUs: written as Gluon's guide has it, never run.
+GPUs: written as in Gluon's guide, never run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NAME = "MXNet"
 
 
 class DataParallel(adapter.Adapter):
-    """`devices` contexts in one process, each with its own copy of all parameters and of the optimizer's state.
+    """`devices` contexts in one process, each with its copy of all parameters and of the optimizer's state.
 
     Evaluation, weights and running statistics are the first context's.
     """
@@ -51,7 +51,7 @@ class DataParallel(adapter.Adapter):
         model: gluon.Block | None = None,
     ) -> None:
         super().build(workload, optimizer, weights, seed, model)
-        # The optimizer stays with the Trainer: in the kvstore nobody could put its velocities right where rates change.
+        # The optimizer stays with the Trainer: in the kvstore its velocities could not be rescaled when rates change.
         self.trainer = gluon.Trainer(
             self.net.collect_params(), optimizers.make_optimizer(optimizer), kvstore="device", update_on_kvstore=False
         )
@@ -73,7 +73,7 @@ class DataParallel(adapter.Adapter):
         return losses
 
     def _summed(self, batch: np.ndarray) -> mx.nd.NDArray:
-        """The sum of all images' losses; each context has its images' summed gradient, which `step` adds up."""
+        """Return the sum of all images' losses; each context has its images' summed gradient, which `step` adds up."""
         divided = list(zip(shares(batch, self.devices), self.contexts, strict=True))
         inputs = [tuple(each.as_in_context(place) for each in self._gathered(share.rows)) for share, place in divided]
         with autograd.record():
@@ -84,7 +84,7 @@ class DataParallel(adapter.Adapter):
         return sum(others, start=first)
 
     def memory(self) -> dict[str, Count]:
-        """Of one device, as of an adapter that has no more."""
+        """Return the counts of one device, as an adapter of one device does."""
         state = self.trainer._updaters[0].states.values() if self.trainer._updaters else ()
         return super().memory() | {"optimizer": sum(adapter.bytes_of(each) for each in state)}
 

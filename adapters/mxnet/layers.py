@@ -18,19 +18,19 @@ PadWidth = tuple[int, int, int, int, int, int, int, int]
 
 
 def split_margins(margins: layers.Margins) -> tuple[tuple[int, int], PadWidth | None]:
-    """(margins that Gluon adds itself, alike on both sides; those that are padded apart, None: none)."""
+    """Return (margins that Gluon adds itself, equal on both sides; margins padded separately, None for none)."""
     (above, below), (left, right) = margins
     even = (above, left) == (below, right)
     return ((above, left), None) if even else ((0, 0), (0, 0, 0, 0, above, below, left, right))
 
 
 def padded(F: Any, x: Any, margins: PadWidth, value: float = 0) -> Any:
-    """(n, c, h, w) with margins of that value."""
+    """Return (n, c, h, w) with margins of that value."""
     return F.pad(x, mode="constant", constant_value=value, pad_width=margins)
 
 
 class Convolution(gluon.nn.Conv2D):
-    """Gluon's, with uneven margins too."""
+    """Gluon's convolution, also with uneven margins."""
 
     def __init__(self, layer: layers.Conv2D | layers.DepthwiseConv2D, shape: layers.Shape) -> None:
         filters, groups, dilation = shape[2], shape[2], 1
@@ -46,7 +46,7 @@ class Convolution(gluon.nn.Conv2D):
 
 
 class MaxPool(gluon.nn.MaxPool2D):
-    """Gluon's, with uneven margins too."""
+    """Gluon's max pooling, also with uneven margins."""
 
     def __init__(self, layer: layers.MaxPool2D, shape: layers.Shape) -> None:
         even, self.uneven = split_margins(layer.margins(shape))
@@ -58,7 +58,7 @@ class MaxPool(gluon.nn.MaxPool2D):
 
 
 class UnevenAveragePool(gluon.HybridBlock):
-    """The mean of a window's pixels: its sum over how many of them are no margin."""
+    """The mean of a window's pixels: its sum over the number of pixels that are not margin."""
 
     def __init__(self, layer: layers.AveragePool2D, shape: layers.Shape, margins: PadWidth) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ def average_pool(layer: layers.AveragePool2D, shape: layers.Shape) -> gluon.Hybr
 
 
 class PositionEmbedding(gluon.HybridBlock):
-    """x + embedding."""
+    """Adds an embedding: x + embedding."""
 
     def __init__(self, shape: layers.Shape) -> None:
         super().__init__()
@@ -93,12 +93,12 @@ class PositionEmbedding(gluon.HybridBlock):
             self.embedding = self.params.get("embedding", shape=shape)
 
     def hybrid_forward(self, F: Any, x: Any, embedding: Any) -> Any:
-        """(n, t, d), as `x` is."""
+        """Return (n, t, d), the same shape as `x`."""
         return F.broadcast_add(x, F.expand_dims(embedding, 0))
 
 
 class MultiHeadAttention(gluon.HybridBlock):
-    """Four dense layers around two batched products, as GluonNLP has it: Gluon itself has no attention."""
+    """Four dense layers around two batched products, as in GluonNLP: Gluon itself has no attention."""
 
     def __init__(self, layer: layers.MultiHeadAttention, shape: layers.Shape) -> None:
         super().__init__()
@@ -108,7 +108,7 @@ class MultiHeadAttention(gluon.HybridBlock):
                 setattr(self, part, gluon.nn.Dense(shape[1], in_units=shape[1], flatten=False))
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
-        """(n, t, d), as `x` is."""
+        """Return (n, t, d), the same shape as `x`."""
         query, key, value = (
             # (n, t, d) -> (n, t, heads, d / heads) -> (n, heads, t, d / heads) -> (n * heads, t, d / heads)
             F.reshape(F.transpose(F.reshape(part(x), (0, 0, self.heads, -1)), (0, 2, 1, 3)), (-3, 0, 0))
@@ -120,14 +120,14 @@ class MultiHeadAttention(gluon.HybridBlock):
 
 
 class Join(gluon.nn.HybridSequential):
-    """Its blocks are branches, added by whoever makes it; an empty one gives its input back."""
+    """Joins branches. The caller that makes it adds the branches as blocks; an empty branch returns its input."""
 
     def __init__(self, layer: layers.Join, shape: layers.Shape) -> None:
         super().__init__()
         self.shapes = layer.branch_shapes(shape)
 
     def branches(self, x: Any) -> list[Any]:
-        """What each makes of `x`."""
+        """Return the output of each branch for `x`."""
         return [branch(x) for branch in self._children.values()]
 
 
@@ -135,12 +135,12 @@ class Add(Join):
     """The branches' sum."""
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
-        """As every branch is."""
+        """Return the sum, in the shape of every branch."""
         return reduce(lambda a, b: a + b, self.branches(x))
 
 
 class Concatenate(Join):
-    """The branches side by side, images along their channels."""
+    """The branches concatenated, images along their channels."""
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         """(n, c, h, w) of each branch -> (n, sum of all c, h, w); (n, t, d) and (n, d) along the last axis."""
@@ -148,10 +148,10 @@ class Concatenate(Join):
 
 
 class Multiply(Join):
-    """The branches' product, vectors counting for every pixel of images."""
+    """The branches' product; a vector's value applies to every pixel of images."""
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
-        """As the largest branch is: (n, c) beside (n, c, h, w) is a factor for each channel."""
+        """Return the product: (n, c) combined with (n, c, h, w) is one factor per channel."""
         axes = max(map(len, self.shapes))
         factors = (
             y if len(shape) == axes else F.expand_dims(F.expand_dims(y, 2), 3)
@@ -161,34 +161,34 @@ class Multiply(Join):
 
 
 def resize(layer: layers.Resize, shape: layers.Shape) -> gluon.HybridBlock:
-    """(n, c, h, w) -> (n, c, height, width), bilinear, with half-pixel centres."""
+    """Return the layer (n, c, h, w) -> (n, c, height, width), bilinear, with half-pixel centres."""
     return gluon.nn.HybridLambda(
         lambda F, x: F.contrib.BilinearResize2D(x, height=layer.height, width=layer.width, align_corners=False)
     )
 
 
 def layer_norm(layer: layers.LayerNorm, shape: layers.Shape) -> gluon.HybridBlock:
-    """(n, c, h, w), (n, t, d) or (n, d), as what enters."""
+    """Return the layer for (n, c, h, w), (n, t, d) or (n, d), which keeps the shape."""
     return gluon.nn.LayerNorm(channel_axis(shape), layer.epsilon, in_channels=shape[-1])
 
 
 def channel_axis(shape: layers.Shape) -> int:
-    """Of an array of such images, tokens or vectors, channels first."""
+    """Channel axis of an array of such images, tokens or vectors, channels first."""
     return 1 if len(shape) == 3 else -1
 
 
 def relu6(F: Any, x: Any) -> Any:
-    """`clip` alone passes the gradient at 0 itself."""
+    """Compute clip(relu(x), 0, 6); `clip` alone passes the gradient at 0."""
     return F.clip(F.relu(x), 0, 6)
 
 
 def hard_sigmoid(F: Any, x: Any) -> Any:
-    """clip(x + 3, 0, 6) / 6, by MXNet's own operator."""
+    """Compute clip(x + 3, 0, 6) / 6 with MXNet's operator."""
     return F.hard_sigmoid(x, alpha=1 / 6, beta=0.5)
 
 
 def softmax(shape: layers.Shape) -> gluon.HybridBlock:
-    """(n, c, h, w), (n, t, d) or (n, d), as what enters."""
+    """Return the layer for (n, c, h, w), (n, t, d) or (n, d), which keeps the shape."""
     return gluon.nn.HybridLambda(lambda F, x: F.softmax(x, axis=channel_axis(shape)))
 
 

@@ -1,4 +1,4 @@
-"""MXNet's own settings, and what the libraries that it has loaded tell of themselves."""
+"""MXNet's settings, and what its loaded libraries report about themselves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAIVE = "NaiveEngine"  # MXNet's engine that computes each operation when it is 
 
 
 def compute_in(precision: str, device: str) -> bool:
-    """Every network that is made from here on; whether that is not all in float32. Raises Unsupported."""
+    """Set the precision of every network made from now on; return True unless it is float32. Raises Unsupported."""
     if precision == FLOAT32:
         return False
     if (precision, device) != (BFLOAT16, "cpu"):
@@ -30,19 +30,19 @@ def compute_in(precision: str, device: str) -> bool:
 
 
 def copy_by_one_thread() -> None:
-    """Let the calling thread, Python's, copy arrays alone; MXNet's own threads compute with as many as before.
+    """Let the calling thread, Python's, copy arrays without others; MXNet's own threads compute with as many as before.
 
-    In 1.9.1 `nd.array` and `asnumpy` copy 200,000 or more elements in the calling thread, by an OpenMP team of its own.
-    That team stays. The process then has more OpenMP threads than cores, so all of them sleep where they would spin,
-    and every later training step is slower.
+    In 1.9.1 `nd.array` and `asnumpy` copy 200,000 or more elements in the calling thread, by a separate OpenMP team.
+    That team stays. The process then has more OpenMP threads than cores, so all of them sleep instead of spinning, and
+    every later training step is slower.
     """
-    if os.environ.get("MXNET_ENGINE_TYPE") == NAIVE:  # has no threads of its own: the calling one computes, too
+    if os.environ.get("MXNET_ENGINE_TYPE") == NAIVE:  # it has no own threads: the calling one computes, too
         return
     _LIB.MXSetNumOMPThreads(ctypes.c_int(1))
 
 
 def version(library: str, call: str) -> str | None:
-    """As the library that MXNet has loaded tells it, e.g. "11020" for CUDA 11.2; MXNet itself does not."""
+    """Return the version that MXNet's loaded library reports, e.g. "11020" for CUDA 11.2; MXNet itself does not."""
     try:
         asked = getattr(ctypes.CDLL(library), call)
     except (OSError, AttributeError):
@@ -55,12 +55,12 @@ def version(library: str, call: str) -> str | None:
 
 
 def chosen_kernels() -> dict[str, Any]:
-    """Facts on oneDNN and OpenBLAS, as `kernels` reads them."""
+    """Return facts on oneDNN and OpenBLAS, as `kernels` reads them."""
     on = mx.runtime.Features().is_enabled("MKLDNN") and os.environ.get("MXNET_MKLDNN_ENABLED") != "0"
     return kernels.of_onednn(on, convolve) | kernels.of_openblas(Path(mx.__file__).parent)
 
 
 def convolve() -> None:
-    """A small convolution by oneDNN, (4, 3, 8, 8) -> (4, 16, 6, 6); computed when it returns."""
+    """Compute a small convolution by oneDNN, (4, 3, 8, 8) -> (4, 16, 6, 6), before returning."""
     images, weights = mx.nd.zeros((4, 3, 8, 8)), mx.nd.zeros((16, 3, 3, 3))
     mx.nd.Convolution(images, weights, no_bias=True, kernel=(3, 3), num_filter=16).asnumpy()

@@ -12,7 +12,7 @@ from workloads.spec import Workload
 
 
 def losses_of(workload: Workload) -> Callable[[mx.nd.NDArray, mx.nd.NDArray], mx.nd.NDArray]:
-    """The loss of each image: what Trainer.step divides by the batch size is their sum."""
+    """Return the loss of each image: Trainer.step divides the gradient of their sum by the batch size."""
     if workload.loss == "binary-cross-entropy":
         binary = gluon.loss.SigmoidBinaryCrossEntropyLoss()
         return lambda logits, labels: binary(logits, labels.astype("float32"))
@@ -20,7 +20,7 @@ def losses_of(workload: Workload) -> Callable[[mx.nd.NDArray, mx.nd.NDArray], mx
 
 
 def float32(F: Any, values: Any) -> Any:
-    """The same numbers in float32, of a precision that numpy has not."""
+    """Return the same numbers in float32, from a precision that numpy lacks."""
     return F.amp_cast(values, dtype="float32")
 
 
@@ -34,5 +34,5 @@ class Losses(gluon.HybridBlock):
         self.loss = loss
 
     def hybrid_forward(self, F: Any, images: Any, labels: Any) -> Any:
-        """As Gluon calls it."""
+        """Compute the losses; Gluon calls this."""
         return self.loss(self.net(images), labels)

@@ -1,6 +1,6 @@
 """The update rules of the numeric contract as MXNet's optimizers.
 
-All of them add the gradient of a mean loss: Trainer.step divides the summed one, by `rescale_grad`.
+All of them add the gradient of a mean loss: Trainer.step divides the summed gradient, by `rescale_grad`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ State = tuple[mx.nd.NDArray, ...]
 
 
 class OuterRMSProp(mx.optimizer.RMSProp):
-    """With epsilon outside the root; MXNet's own is inside."""
+    """RMSProp with epsilon outside the root; MXNet's version has it inside."""
 
     def update(self, index: int, weight: mx.nd.NDArray, grad: mx.nd.NDArray, state: State) -> None:
-        """One parameter's, in place."""
+        """Update one parameter in place."""
         self._update_count(index)
         (mean_square,) = state
         gradient = grad * self.rescale_grad
@@ -29,14 +29,14 @@ class OuterRMSProp(mx.optimizer.RMSProp):
 
 
 class DecayingNAG(mx.optimizer.NAG):
-    """With the decay in the gradient, in both places where Nesterov's rule has it; MXNet's `wd` is in one of them."""
+    """NAG with the decay in the gradient, in both places where Nesterov's rule has it; MXNet's `wd` is in one."""
 
     def __init__(self, decay: float, **settings: float) -> None:
         super().__init__(wd=0.0, **settings)
         self.decay = decay
 
     def update_multi_precision(self, index: int, weight: mx.nd.NDArray, grad: mx.nd.NDArray, state: State) -> None:
-        """One parameter's, in place: what a Trainer calls."""
+        """Update one parameter in place; a Trainer calls this."""
         if self.decay:
             grad = grad + (self.decay / self.rescale_grad) * weight
         super().update_multi_precision(index, weight, grad, state)
@@ -50,13 +50,13 @@ class AdamW(mx.optimizer.Adam):
         self.decay = decay
 
     def update(self, index: int, weight: mx.nd.NDArray, grad: mx.nd.NDArray, state: State) -> None:
-        """One parameter's, in place."""
+        """Update one parameter in place."""
         weight *= 1 - self._get_lr(index) * self.decay
         super().update(index, weight, grad, state)
 
 
 def sgd(spec: OptimizerSpec) -> mx.optimizer.Optimizer:
-    """With or without momentum; `wd` is in the gradient, the rate inside of what momentum keeps: `set_rate`."""
+    """Return SGD with or without momentum; `wd` is in the gradient, the rate in the stored velocity: `set_rate`."""
     if spec.name == "nesterov":
         return DecayingNAG(spec.weight_decay, momentum=spec.momentum, learning_rate=spec.learning_rate)
     momentum = 0.0 if spec.name == "sgd" else spec.momentum
@@ -64,17 +64,17 @@ def sgd(spec: OptimizerSpec) -> mx.optimizer.Optimizer:
 
 
 def rmsprop(spec: OptimizerSpec) -> mx.optimizer.Optimizer:
-    """Without momentum."""
+    """Return RMSProp without momentum."""
     return OuterRMSProp(spec.learning_rate, spec.rho, epsilon=spec.epsilon, wd=0.0)
 
 
 def adam(spec: OptimizerSpec) -> mx.optimizer.Optimizer:
-    """Its epsilon is outside the bias correction."""
+    """Return Adam, with its epsilon outside the bias correction."""
     return mx.optimizer.Adam(spec.learning_rate, spec.beta1, spec.beta2, spec.epsilon, wd=0.0)
 
 
 def adamw(spec: OptimizerSpec) -> mx.optimizer.Optimizer:
-    """The same, with a decoupled decay."""
+    """Return Adam with a decoupled decay."""
     return AdamW(spec.weight_decay, spec.learning_rate, spec.beta1, spec.beta2, spec.epsilon)
 
 
@@ -89,14 +89,15 @@ RULES: dict[OptimizerName, Callable[[OptimizerSpec], mx.optimizer.Optimizer]] = 
 
 
 def make_optimizer(spec: OptimizerSpec) -> mx.optimizer.Optimizer:
-    """At the spec's own learning rate."""
+    """Return the optimizer at the spec's learning rate."""
     return RULES[spec.name](spec)
 
 
 def set_rate(trainer: gluon.Trainer, spec: OptimizerSpec, rate: float) -> None:
-    """Of the next step. Velocities hold the rate that was: the step keeps of them the momentum times new over old.
+    """Set the rate of the next step. Velocities contain the old rate, so the step keeps of them the momentum times new
+    over old.
 
-    Nesterov's rule has the momentum in a second place, where it stays: its velocities are scaled.
+    Nesterov's rule has the momentum in a second place, which does not change: its velocities are scaled.
     """
     ratio = rate / trainer.learning_rate
     trainer.set_learning_rate(rate)

@@ -1,4 +1,4 @@
-"""A model of the caller's own code for Gluon: a Block of (n, c, h, w) float32, pixels scaled to 0..1."""
+"""A model of the caller's code for Gluon: a Block of (n, c, h, w) float32, pixels scaled to 0..1."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from workloads.records.own_code import OwnCode
 
 
 def make(make_model: Callable[[int], Any], own: OwnCode, context: mx.Context, seed: int) -> gluon.Block:
-    """With the weights that it draws from the seed; those that it left to be drawn are, as `initialize()` does by
-    itself. Raises TypeError, ValueError.
+    """Make the model with the weights that it draws from the seed. Weights that it left undrawn are drawn as
+    `initialize()` does by default. Raises TypeError, ValueError.
     """
     mx.random.seed(seed)
-    np.random.seed(seed)  # MXNet's initializers draw from it, too
+    np.random.seed(seed)  # MXNet's initializers also draw from it
     model = make_model(own.classes)
     if not isinstance(model, gluon.Block):
         raise TypeError(f"{own.function} returns a {type(model).__name__}, a gluon.Block is needed")
@@ -36,6 +36,6 @@ def make(make_model: Callable[[int], Any], own: OwnCode, context: mx.Context, se
 
 
 def statistics_bytes(model: gluon.Block) -> int:
-    """Of what it keeps and does not train."""
+    """Bytes of the model's non-trainable variables."""
     kept = (parameter.data() for parameter in model.collect_params().values() if parameter.grad_req == "null")
     return sum(array.size * np.dtype(array.dtype).itemsize for array in kept)

@@ -1,4 +1,4 @@
-"""The referee: forward and backward in plain numpy, checked by finite differences. No rival in the tables."""
+"""The referee: forward and backward in plain numpy, checked by finite differences. It does not compete in tables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from workloads.weights import Weights
 
 
 def softmax_cross_entropy(logits: Array, labels: Labels) -> tuple[float, Array]:
-    """The mean over the batch and its gradient with respect to the logits, (n, classes) both."""
+    """Return the mean over the batch and its gradient with respect to the logits, (n, classes) both."""
     shifted = logits - logits.max(axis=1, keepdims=True)
     log_probabilities = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
     rows = np.arange(len(labels))
@@ -34,10 +34,10 @@ def softmax_cross_entropy(logits: Array, labels: Labels) -> tuple[float, Array]:
 
 
 def binary_cross_entropy(logits: Array, labels: Labels) -> tuple[float, Array]:
-    """The same of a sigmoid output, from its logits (n, 1)."""
+    """Return the same for a sigmoid output, from its logits (n, 1)."""
     targets = labels[:, None].astype(logits.dtype)
     loss = np.logaddexp(0, logits) - targets * logits
-    probabilities = 0.5 * (1 + np.tanh(logits / 2))  # of any size without overflow
+    probabilities = 0.5 * (1 + np.tanh(logits / 2))  # for any size without overflow
     return float(loss.mean()), ((probabilities - targets) / len(labels)).astype(logits.dtype)
 
 
@@ -48,8 +48,8 @@ LOSSES: dict[str, Callable[[Array, Labels], tuple[float, Array]]] = {
 
 
 class Adapter:
-    """A precision of its own, "float64", tells the truth that others are rounded from; in those of fewer digits than
-    float32 it rounds what enters and leaves each layer.
+    """The referee's adapter. Precision "float64" gives the truth that others are rounded from. In precisions below
+    float32 it rounds the input and output of each layer.
     """
 
     def __init__(self, precision: str = FLOAT32) -> None:
@@ -84,20 +84,20 @@ class Adapter:
         raise Unsupported("the numpy referee has no models but networks")
 
     def rescaled(self, images: Images) -> Array:
-        """What the first layer takes in."""
+        """Return the input of the first layer."""
         return self.rounded(images.astype(self.dtype) * self.dtype(self.workload.scale))
 
     def new_pass(self, training: bool) -> Pass:
-        """With the weights as they are; fewer digits round kernels, not what is one number a channel."""
+        """Start a pass with the current weights. Reduced precision rounds kernels, but not one number per channel."""
         weights = {key: self.rounded(array) if array.ndim > 1 else array for key, array in self.state.items()}
         return Pass(weights, training, self.generator, rounded=self.rounded)
 
     def differentiate(self, images: Images, labels: Labels) -> tuple[float, Pass]:
-        """The batch's loss, and the pass with its gradients and running statistics."""
+        """Return the batch's loss, and the pass with its gradients and running statistics."""
         return self.differentiate_behind(self.workload.layers, self.rescaled(images), labels)
 
     def differentiate_behind(self, chain: tuple[Layer, ...], x: Array, labels: Labels) -> tuple[float, Pass]:
-        """The same of what these layers, the last of the network's, make of `x`."""
+        """Return loss and pass for these layers, the network's last, applied to `x`."""
         run = self.new_pass(training=True)
         logits, backward = sequence(chain, x, run)
         loss, dy = LOSSES[self.workload.loss](logits, labels)
@@ -110,8 +110,8 @@ class Adapter:
         return Probe(loss, run.outputs, run.gradients)
 
     def accumulate(self, images: Images, labels: Labels, part: int | None) -> tuple[float, Parameters]:
-        """The mean loss of all images, and its gradients, from one part of them after the other. Running statistics
-        move with each part.
+        """Return the mean loss of all images, and its gradients, from one part of them after the other. Running
+        statistics move with each part.
         """
         mean, sums = 0.0, Parameters()
         for piece in parts(np.arange(len(labels), dtype=np.int32), part):
@@ -123,7 +123,7 @@ class Adapter:
         return mean, sums
 
     def divide(self, images: Images, labels: Labels, devices: int) -> tuple[float, Parameters]:
-        """The same of so many devices at once: running statistics are the first one's."""
+        """Return mean loss and gradients of several devices at once; running statistics are the first one's."""
         mean, sums, first = 0.0, Parameters(), Parameters()
         for share in shares(np.arange(len(labels), dtype=np.int32), devices):
             loss, run = self.differentiate(images[share.rows], labels[share.rows])

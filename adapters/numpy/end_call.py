@@ -1,7 +1,7 @@
 """One call of several steps at a trial's end, followed by the referee from the weights before it.
 
-The step before the call, alone in its own, tells what momentum keeps: with W0 and W1 the weights around it, r its rate,
-m the momentum and g its gradient, W1 = W0 - r v (momentum) or W1 = W0 - r (g + m v) (nesterov).
+The step before the call is a call of one step, and reveals what momentum keeps. With W0 and W1 the weights around it, r
+its rate, m the momentum and g its gradient, W1 = W0 - r v (momentum) or W1 = W0 - r (g + m v) (nesterov).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from workloads.spec import OptimizerSpec, Workload
 
 @dataclass(frozen=True)
 class SavedCall:
-    """What the worker saved of it, and what is needed to follow it."""
+    """The worker's record of the call, and what is needed to follow it."""
 
     workload: Workload
     rule: OptimizerSpec  # at the rate of the step before the call
@@ -31,12 +31,12 @@ class SavedCall:
     saved: Mapping[str, Array]
 
     def weights(self, number: int) -> Parameters:
-        """Before the step alone (0), between that and the call (1), after the call (2)."""
+        """Return the weights before the single step (0), between that and the call (1), after the call (2)."""
         prefix = f"{CALL}/weights/{number}/"
         return {key.removeprefix(prefix): array for key, array in self.saved.items() if key.startswith(prefix)}
 
     def built(self, number: int, precision: str) -> Adapter:
-        """The referee with these weights."""
+        """Return the referee with these weights."""
         adapter = Adapter(precision)
         adapter.load(self.images, self.labels)
         adapter.build(self.workload, self.rule, self.weights(number), 0)
@@ -52,7 +52,7 @@ class FollowedCall:
 
 
 def follow(call: SavedCall, precision: str) -> FollowedCall:
-    """The call in this precision."""
+    """Follow the call in this precision."""
     adapter = call.built(1, precision)
     if call.rule.momentum and call.rule.name != "sgd":
         velocity = _velocity(call, precision)
@@ -62,7 +62,7 @@ def follow(call: SavedCall, precision: str) -> FollowedCall:
 
 
 def _velocity(call: SavedCall, precision: str) -> Parameters:
-    """What momentum keeps of the step before the call."""
+    """Return what momentum keeps of the step before the call."""
     rule, before, between = call.rule, call.weights(0), call.weights(1)
     trained = call.workload.parameter_shapes()
     steps = {key: (before[key].astype(np.float64) - between[key]) / rule.learning_rate for key in trained}
@@ -75,7 +75,7 @@ def _velocity(call: SavedCall, precision: str) -> Parameters:
 
 
 def call_difference(call: SavedCall, exact: FollowedCall, quick: FollowedCall) -> EndCall:
-    """How far the framework's call is from the more exact answer; the quick one says what rounding makes."""
+    """Return the framework's difference from the more exact answer; the quick answer gives the rounding."""
     losses, order = call.saved[f"{CALL}/losses"], call.saved[f"{CALL}/order"]
     by_row = [loss_apart(*map(float, pair)) for pair in zip(losses, exact.losses, strict=True)]
     row = int(np.argmax([np.inf if np.isnan(apart) else apart for apart in by_row]))

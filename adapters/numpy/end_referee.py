@@ -1,10 +1,10 @@
 """The referee of trials' ends: python -m adapters.numpy.end_referee, in the runner's Python.
 
-Of each folder that a line of its standard input names, as JSON, it reads job.json, END_FILE and the trial's inputs; it
-prints one line of JSON: how far the framework is from what the same weights give here. In float32, which is quick and
-sees far less than is allowed; where that leaves a doubt, in float64, with the difference between the two as what
-rounding makes. Of a trial in fewer digits, float32 is the truth, and what rounding makes is the difference between that
-and the referee in the trial's precision.
+Each line of its standard input names a folder, as JSON. It reads job.json, END_FILE and the trial's inputs there. It
+prints one line of JSON: the difference between the framework's results and those of the same weights here. It computes
+in float32, which is quick, with rounding far below the tolerances. If a doubt remains, it computes in float64, and the
+difference between the two counts as rounding. For a trial in reduced precision, float32 is the truth. Rounding is then
+the difference between that and the referee in the trial's precision.
 """
 
 from __future__ import annotations
@@ -47,50 +47,50 @@ from workloads.records.files import JOB_FILE, without_nan
 from workloads.records.job import AUGMENTATION, RATES, Job, TrialSpec
 from workloads.spec import OptimizerSpec, Workload
 
-DOUBTFUL = 1e-4  # below, float64 is not asked
+DOUBTFUL = 1e-4  # below this, float64 is not computed
 SMALL_LOGITS = 1e-6
-LEAST_RATE = 0.01  # of the optimizer's: with less, as at a warm-up's beginning, a step may change nothing
+LEAST_RATE = 0.01  # of the optimizer's rate: with less, as at the start of a warm-up, a step may change nothing
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What the worker saved, and the split that its batches index."""
+    """The arrays that the worker saved, and the split that its batches index."""
 
     spec: TrialSpec
     workload: Workload
     saved: dict[str, Array]
     images: Images
     labels: Labels
-    test_images: Images  # those whose logits are recomputed
-    rule: OptimizerSpec  # at the rate that holds
+    test_images: Images  # the images whose logits are recomputed
+    rule: OptimizerSpec  # at the current rate
 
     def weights(self, number: int) -> Parameters:
-        """After so many steps of the probe; empty where they were not saved."""
+        """Weights after this number of steps of the probe; empty if they were not saved."""
         prefix = f"weights/{number}/"
         return {key.removeprefix(prefix): array for key, array in self.saved.items() if key.startswith(prefix)}
 
     def batch(self, number: int) -> Array:
-        """Indices (batch,) into the training split, of this step of the probe."""
+        """Indices (batch,) into the training split, for this step of the probe."""
         return self.saved[f"batch/{number}"][0]
 
     @property
     def steps(self) -> int:
-        """How many the probe made."""
+        """Number of steps that the probe made."""
         return sum(key.startswith("batch/") for key in self.saved)
 
     @property
     def rules(self) -> list[OptimizerSpec]:
-        """The rule at each step's rate; in the middle of a trial they may differ."""
+        """The rule at each step's rate; in the middle of a trial the rates may differ."""
         if "rates" not in self.saved:
             return [self.rule] * self.steps
         return [replace(self.rule, learning_rate=float(rate)) for rate in self.saved["rates"]]
 
 
-Answers = tuple[Array | None, list[Step]]  # (logits if they were asked, of each step), in one precision
+Answers = tuple[Array | None, list[Step]]  # (logits if they were requested, one entry per step), in one precision
 
 
 def answers(asked: Asked, precision: str) -> Answers:
-    """In this precision, from the weights that the worker saved."""
+    """Compute the answers in this precision, from the weights that the worker saved."""
     logits = _logits(asked, precision) if "logits" in asked.saved else None
     return logits, [_step(asked, number, precision) for number in range(asked.steps)]
 
@@ -102,7 +102,7 @@ def _built(asked: Asked, number: int, precision: str) -> Adapter:
 
 
 def _chunk(workload: Workload) -> int:
-    """Images that pass at once: patches of more would not stay in a processor's cache, nor in a small memory."""
+    """Number of images that pass at once: patches of more would not fit in a cache, or in a small memory."""
     return max(1, BACKWARD_MULTIPLY_ADDS // max(1, workload.multiply_adds))
 
 
@@ -112,11 +112,11 @@ def _logits(asked: Asked, precision: str) -> Array:
 
 
 def _step(asked: Asked, number: int, precision: str) -> Step:
-    """From the weights before it; of a large batch the last layer's gradients alone."""
+    """Compute a step from the weights before it; for a large batch only the last layer's gradients."""
     batch = asked.batch(number)
     images, labels = asked.images[batch], asked.labels[batch]
     adapter, rule, devices = _built(asked, number, precision), asked.rule.name, asked.spec.placement.devices
-    # The first step of two is needed for its loss alone where the state of the optimizer hides its update.
+    # The first step of two is needed only for its loss if the optimizer's state hides its update.
     if follows_whole_gradient(asked.workload, len(batch)) and (number or rule in SHOWN_AT_ONCE):
         if devices > 1:
             loss, gradients = adapter.divide(images, labels, devices)
@@ -135,7 +135,7 @@ def _step(asked: Asked, number: int, precision: str) -> Step:
 
 
 def _at_once(asked: Asked, images: int) -> list[Order]:
-    """The pieces of an update of so many images: BatchNorm wants what went through at once, a device's share."""
+    """Return the pieces of an update: BatchNorm needs the images that went through at once, a device's share."""
     every = np.arange(images, dtype=np.int32)
     if not asked.workload.statistic_shapes():
         return parts(every, _chunk(asked.workload))
@@ -145,14 +145,14 @@ def _at_once(asked: Asked, images: int) -> list[Order]:
 
 
 def evaluation_apart(logits: Array, expected: Array) -> float:
-    """The largest difference of one image's logits, relative to the mean size of all."""
+    """Return the largest difference of one image's logits, relative to the mean size of all."""
     expected = expected.astype(np.float64)
     size = math.sqrt(float(np.square(expected).sum(axis=1).mean()))
     return float(np.sqrt(np.square(logits - expected).sum(axis=1)).max()) / max(size, SMALL_LOGITS)
 
 
 def differences(asked: Asked, exact: Answers, quick: Answers) -> tuple[Difference | None, list[EndStep]]:
-    """(of the logits, of each step) from the more exact answers; the quick ones say what rounding makes."""
+    """Return (difference of the logits, of each step) from the more exact answers; the quick ones give the rounding."""
     (true_logits, true_steps), (quick_logits, quick_steps) = exact, quick
     evaluation = None
     if true_logits is not None and quick_logits is not None:
@@ -180,7 +180,7 @@ def differences(asked: Asked, exact: Answers, quick: Answers) -> tuple[Differenc
 
 
 def read(folder: Path, file: str = END_FILE) -> Asked:
-    """What this file and job.json of the folder hold, with the arrays that they name. Raises OSError, KeyError."""
+    """Read this file and job.json of the folder, with the arrays that they name. Raises OSError, KeyError."""
     job = Job.from_json(json.loads((folder / JOB_FILE).read_text(encoding="utf-8")))
     spec, root = job.trial, folder / job.results
     workload, saved = network.read(root / spec.inputs["network"].path), weights.load(folder / file)
@@ -192,12 +192,12 @@ def read(folder: Path, file: str = END_FILE) -> Asked:
     if AUGMENTATION in spec.inputs:
         draws = np.load(root / spec.inputs[AUGMENTATION].path, mmap_mode="r")
         images = cast(Images, Augmented(images, draws[int(saved.get("epoch", np.array(-1)))], Cost()))
-    evaluated = saved.get("evaluated", slice(evaluated_images(workload)))  # the first ones, in a file of before
+    evaluated = saved.get("evaluated", slice(evaluated_images(workload)))  # older files: the first ones
     return Asked(spec, workload, saved, images, labels, test_images[evaluated], rule)
 
 
 def _called(asked: Asked) -> EndCall | None:
-    """How far the call of several steps is off; None where the worker made none, or at a rate that moves nothing."""
+    """Return the error of the call of several steps; None if the worker made none, or at a rate of 0."""
     if f"{CALL}/order" not in asked.saved or asked.rule.learning_rate == 0:
         return None
     spec = asked.spec
@@ -212,7 +212,7 @@ def _called(asked: Asked) -> EndCall | None:
 
 
 def _judged(asked: Asked) -> dict[str, Any]:
-    """How far the framework is off in all that was asked at one moment: `images`, `evaluation`, `steps`."""
+    """Return the framework's errors in everything saved at one moment: `images`, `evaluation`, `steps`."""
     precision, quick = asked.spec.task.precision, answers(asked, FLOAT32)
     evaluation, steps = differences(asked, quick, quick if precision == FLOAT32 else answers(asked, precision))
     found = [evaluation, *(each for step in steps for each in (step.loss, step.update))]
@@ -226,7 +226,7 @@ def _judged(asked: Asked) -> dict[str, Any]:
 
 
 def judge_middle(folder: Path) -> dict[str, Any] | None:
-    """`TrialMiddle`; None where the trial was not asked."""
+    """Return the fields of `TrialMiddle`; None if the trial saved no middle."""
     if not (folder / MIDDLE_FILE).is_file():
         return None
     asked = read(folder, MIDDLE_FILE)
@@ -237,7 +237,7 @@ def judge_middle(folder: Path) -> dict[str, Any] | None:
 
 
 def _idle(asked: Asked) -> dict[str, int]:
-    """How many of the updates had something left to learn, and how many of those left every weight as it was."""
+    """Count the updates that had something left to learn, and those of them that changed no weight."""
     losses = [key for key in asked.saved if key.startswith("loss/")]
     rates, least = asked.saved.get("rates"), LEAST_RATE * asked.spec.task.optimizer.learning_rate
     found = {"asked_steps": 0, "idle_steps": 0}
@@ -250,7 +250,7 @@ def _idle(asked: Asked) -> dict[str, int]:
 
 
 def main(folder: Path) -> None:
-    """Print one line of JSON: all of `TrialEnd` that the referee tells; null for what is no number."""
+    """Print one line of JSON: everything in `TrialEnd` that the referee computes; null if not a number."""
     asked = read(folder)
     called = _called(asked)
     answer = _judged(asked) | {"call": asdict(called) if called else None, "middle": judge_middle(folder)}

@@ -1,12 +1,13 @@
-"""What a step of the probe at a trial's end should change, and what it did, where the optimizer's state is unknown.
+"""Expected and actual change of a step of the probe at a trial's end, without knowing the optimizer's state.
 
-Of plain SGD one step tells it. Momentum's state before two steps, v, falls out of them: with W the weights, g the
-gradients of two steps, r the rate, m the momentum,
+For plain SGD one step is enough. For momentum, two steps eliminate its state v before them. With W the weights, g the
+gradients of two steps, r the rate, m the momentum:
     momentum  W1 = W0 - r (m v + g0),  W2 = W1 - r (m (m v + g0) + g1)  =>  W2 - W1 - m (W1 - W0) = -r g1
     nesterov  with a = m v + g0:  W1 = W0 - r (g0 + m a),  W2 = W1 - r (g1 + m (m a + g1))
                                                    =>  W2 - W1 - m (W1 - W0) = -r ((1 + m) g1 - m g0)
 Weight decay in the gradient is part of g. Adam's second moment, unknown, scales the change of each weight but cannot
-turn it; the first falls out as above, and AdamW's decay is known. RMSprop has the second alone: one step tells it.
+reverse it. The first is eliminated as above, and AdamW's decay is known. RMSprop has only the second: one step is
+enough.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from adapters.numpy.passes import Array, Parameters
 from workloads.records.end_evidence import Difference
 from workloads.spec import OptimizerSpec
 
-SMALL_CHANGE = 1e-3  # a change is held against this part of all changes' norm where it is smaller
+SMALL_CHANGE = 1e-3  # smaller changes are compared with this part of all changes' norm
 FLOAT32 = 2.0**-22  # what a few operations in float32 round off, relatively
-CLEAR = 4  # times what rounding may make of it: from there on the direction of a weight's change is known
-FAINT = 0.1  # of the rate: what such rules change a weight by at the end of training, at the least
-SEEN_SHARE = 0.5  # of all gradients: where float32 could hold a FAINT change of fewer, the update is not judged
-CLEAR_SHARE = 0.01  # of all gradients: where fewer weights change clearly, none does
-# Below, what is left to learn is the difference of a probability and 1, which float32 rounds; and Adam divides next to
-# nothing by the memory of more. Such an update is not judged.
+CLEAR = 4  # times the rounding: above that the direction of a weight's change is known
+FAINT = 0.1  # of the rate: the least that such rules change a weight by at the end of training
+SEEN_SHARE = 0.5  # of all gradients: if float32 could hold a FAINT change for fewer, the update is not judged
+CLEAR_SHARE = 0.01  # of all gradients: if fewer weights change clearly, none does
+# Below this loss, the remainder is the difference of a probability and 1, which float32 rounds, and Adam divides almost
+# nothing by its memory of larger gradients. Such an update is not judged.
 SMALL_LOSS = 0.01
 LEAST_LOSS = 0.05  # differences of smaller losses are relative to this
 ALL = "all parameters"
@@ -36,7 +37,7 @@ ALL = "all parameters"
 
 @dataclass(frozen=True)
 class Step:
-    """One step's arithmetic; `statistics` are what running statistics become. Empty where it could not be followed."""
+    """One step's arithmetic; `statistics` are the new running statistics. Empty if it could not be followed."""
 
     loss: float
     gradients: Parameters
@@ -51,7 +52,7 @@ def update_differences(
     number: int,
     taken: int,
 ) -> dict[str, Difference]:
-    """{parameter: how far its change by step `number` is off}; empty where that cannot be told.
+    """Return {parameter: difference of its change by step `number`}; empty if it cannot be determined.
 
     `rules` are the rule at each step's rate, `weights` those before each step and after the last; `taken` updates were
     made before the first.
@@ -62,7 +63,7 @@ def update_differences(
     if len({each.learning_rate for each in rules}) > 1 and 0 in (rule.learning_rate, earlier.learning_rate):
         return {}
     if rule.name in ("adam", "adamw", "rmsprop"):
-        if not exact[number].gradients:  # of a large batch the last layer's alone, which may have no parameters
+        if not exact[number].gradients:  # for a large batch only the last layer's, which may have no parameters
             return {}
         return {ALL: _turned((earlier, rule), weights, exact[number], quick[number], number, taken)}
     if rule.weight_decay:
@@ -85,7 +86,7 @@ def update_differences(
 
 
 def _expected(rule: OptimizerSpec, steps: list[Step], number: int, before: Parameters) -> Parameters:
-    """What a step should change beyond what momentum keeps of the step before."""
+    """Return the change that a step should make, except what momentum keeps of the step before."""
     step = steps[number]
     changes = {key: after.astype(np.float64) - before[key] for key, after in step.statistics.items()}
     for key, gradient in step.gradients.items():
@@ -98,7 +99,7 @@ def _expected(rule: OptimizerSpec, steps: list[Step], number: int, before: Param
 
 
 def _decayed(rule: OptimizerSpec, steps: list[Step], weights: list[Parameters]) -> list[Step]:
-    """With the decay in the gradients, as far as they could be followed."""
+    """Return the steps with the decay in the gradients, if they could be followed."""
     return [
         replace(step, gradients={key: g + rule.weight_decay * before[key] for key, g in step.gradients.items()})
         for step, before in zip(steps, weights[: len(steps)], strict=True)
@@ -113,8 +114,8 @@ def _turned(
     number: int,
     taken: int,
 ) -> Difference:
-    """The part of the gradient, by absolute value, whose weights were changed against it; 1 where nothing changed.
-    Rounding is the part that turns between the two precisions.
+    """Return the part of the gradient, by absolute value, whose weights were changed against it; 1 if nothing
+    changed. Rounding is the part that turns between the two precisions.
     """
     rule = rules[-1]
     kept = 0.0 if rule.name == "rmsprop" else rule.beta1
@@ -146,21 +147,21 @@ def _adams_rate(rule: OptimizerSpec, steps: int) -> float:
 
 
 def loss_apart(loss: float, expected: float) -> float:
-    """Relative to the expected loss; a loss below LEAST_LOSS counts as that."""
+    """Return the difference relative to the expected loss; a loss below LEAST_LOSS counts as that."""
     return abs(loss - expected) / max(abs(expected), LEAST_LOSS)
 
 
 def surplus(difference: Difference) -> float:
-    """How much more than rounding of the weights; infinite for what is no number."""
+    """Return how much the difference exceeds rounding of the weights; infinite if it is not a number."""
     more = math.inf if difference.apart is None else difference.apart - difference.resolution
     return math.inf if math.isnan(more) else more
 
 
 def norm(array: Array) -> float:
-    """Euclidean, in float64."""
+    """Return the Euclidean norm, in float64."""
     return float(np.linalg.norm(np.asarray(array, np.float64)))
 
 
 def spacing(weights: Array) -> Array:
-    """Between neighbouring float32 numbers, at each of these."""
+    """Return the spacing of neighbouring float32 numbers at each of these."""
     return np.spacing(np.abs(weights).astype(np.float32)).astype(np.float64)

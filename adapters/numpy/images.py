@@ -18,13 +18,13 @@ def _cropped(dx: Array, margins: layers.Margins) -> Array:
 
 
 def _windows(padded: Array, window: tuple[int, int], stride: int, dilation: int = 1) -> Array:
-    """(n, rows, columns, c, what a window sees of each axis): a view."""
+    """Return a view (n, rows, columns, c, window rows, window columns)."""
     windows = np.lib.stride_tricks.sliding_window_view(padded, window, axis=(1, 2))
     return windows[:, ::stride, ::stride, :, ::dilation, ::dilation]
 
 
 def _shifted(padded: Array, i: int, j: int, rows: int, columns: int, stride: int) -> Array:
-    """What is i rows and j columns into each window, (n, rows, columns, c): a view."""
+    """Return a view (n, rows, columns, c) of the pixel i rows and j columns into each window."""
     return padded[:, i : i + stride * (rows - 1) + 1 : stride, j : j + stride * (columns - 1) + 1 : stride]
 
 
@@ -75,7 +75,7 @@ def depthwise_conv2d(layer: layers.DepthwiseConv2D, x: Array, run: Pass) -> Forw
 
 
 def _biased(layer: layers.Conv2D | layers.DepthwiseConv2D, y: Array, backward: Backward, run: Pass) -> Forward:
-    """A convolution with its bias, where it has one."""
+    """Return a convolution with its bias, if it has one."""
     if not layer.bias:
         return y, backward
 
@@ -87,13 +87,13 @@ def _biased(layer: layers.Conv2D | layers.DepthwiseConv2D, y: Array, backward: B
 
 
 def _pool_windows(layer: layers.Pool2D, x: Array, margin: float) -> Array:
-    """(n, rows, columns, c, size * size), a copy; margins have that value."""
+    """Return (n, rows, columns, c, size * size), a copy; margins have that value."""
     windows = _windows(_padded(x, layer.margins(x.shape[1:]), margin), layer.window, layer.step)
     return windows.reshape(*windows.shape[:4], layer.size**2)
 
 
 def _unpooled(layer: layers.Pool2D, windows: Array, x: Array) -> Array:
-    """What `_pool_windows` sends to each pixel, summed; zeros where no window is."""
+    """Sum the gradients of `_pool_windows` per pixel; zeros outside of all windows."""
     margins = layer.margins(x.shape[1:])
     dx, (_, rows, columns, *_) = np.zeros_like(_padded(x, margins)), windows.shape
     for number, (i, j) in enumerate(np.ndindex(layer.window)):
@@ -133,7 +133,7 @@ def global_average_pool2d(layer: layers.GlobalAveragePool2D, x: Array, run: Pass
 
 
 def _interpolation(entering: int, leaving: int, x: Array) -> Array:
-    """(leaving, entering): each row's shares of the rows that enter, in the precision of `x`."""
+    """Return (leaving, entering): each output row's shares of the input rows, in the precision of `x`."""
     places = np.clip((np.arange(leaving) + 0.5) * entering / leaving - 0.5, 0, entering - 1)
     below = np.floor(places).astype(int)
     matrix, rows = np.zeros((leaving, entering)), np.arange(leaving)

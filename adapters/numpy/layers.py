@@ -22,7 +22,7 @@ from workloads import layers
 
 
 def sequence(chain: tuple[layers.Layer, ...], x: Array, run: Pass) -> Forward:
-    """The layers one after another."""
+    """Apply the layers one after another."""
     tape = []
     for layer in chain:
         x, backward = FORWARD[type(layer)](layer, x, run)
@@ -32,7 +32,7 @@ def sequence(chain: tuple[layers.Layer, ...], x: Array, run: Pass) -> Forward:
 
 
 def batch_norm(layer: layers.BatchNorm, x: Array, run: Pass) -> Forward:
-    """(..., c) -> the same; in training by the batch's statistics, and the running ones go to `run.statistics`."""
+    """(..., c) -> the same; training uses the batch's statistics, and the running ones go to `run.statistics`."""
     gamma, beta, running_mean, running_variance = (
         run.weights[f"{layer.name}/{role}"] for role in ("gamma", "beta", "running_mean", "running_variance")
     )
@@ -73,7 +73,7 @@ def layer_norm(layer: layers.LayerNorm, x: Array, run: Pass) -> Forward:
 
 
 def dropout(layer: layers.Dropout, x: Array, run: Pass) -> Forward:
-    """Inverted: what is kept is divided by 1 - rate in training, so evaluation changes nothing."""
+    """Inverted dropout: kept values are divided by 1 - rate in training, so evaluation changes nothing."""
     if not run.training or layer.rate == 0:
         return x, lambda dy: dy
     kept = (run.generator.random(x.shape) >= layer.rate) / x.dtype.type(1 - layer.rate)
@@ -93,7 +93,7 @@ def _gelu(x: Array) -> tuple[Array, Array]:
 
 
 def _sigmoid(x: Array) -> Array:
-    return (1 + np.tanh(x / 2)) / 2  # of any size without overflow
+    return (1 + np.tanh(x / 2)) / 2  # for any size without overflow
 
 
 def _silu(x: Array) -> tuple[Array, Array]:
@@ -115,7 +115,7 @@ ELEMENTWISE: dict[type[layers.Layer], Callable[[Array], tuple[Array, Array]]] = 
 
 
 def elementwise(layer: layers.Layer, x: Array, run: Pass) -> Forward:
-    """As ELEMENTWISE has it, in the precision of `x`."""
+    """Apply ELEMENTWISE, in the precision of `x`."""
     y, slope = ELEMENTWISE[type(layer)](x)
     return y.astype(x.dtype), lambda dy: (dy * slope).astype(x.dtype)
 
@@ -137,7 +137,7 @@ def flatten(layer: layers.Flatten, x: Array, run: Pass) -> Forward:
 
 
 def _affine(layer: layers.Layer, x: Array, run: Pass, part: str = "") -> Forward:
-    """x kernel + bias along the last axis; `part` goes before their roles."""
+    """Compute x kernel + bias along the last axis; `part` goes before their roles."""
     roles = f"{layer.name}/{part}kernel", f"{layer.name}/{part}bias"
     kernel, bias = (run.weights[role] for role in roles)
 
@@ -201,7 +201,7 @@ def token_mean(layer: layers.TokenMean, x: Array, run: Pass) -> Forward:
 
 
 def _branches(layer: layers.Join, x: Array, run: Pass) -> tuple[list[Array], Callable[[list[Array]], Array]]:
-    """(what leaves each branch, backward of all of them together)."""
+    """Return (each branch's output, backward of all of them together)."""
     forwards = [sequence(branch, x, run) for branch in layer.branches]
 
     def backward(parts: list[Array]) -> Array:
@@ -225,7 +225,7 @@ def concatenate(layer: layers.Concatenate, x: Array, run: Pass) -> Forward:
 
 
 def multiply(layer: layers.Multiply, x: Array, run: Pass) -> Forward:
-    """The branches' product, (n, c) among (n, h, w, c) counting for every pixel."""
+    """The branches' product; (n, c) combined with (n, h, w, c) applies to every pixel."""
     ys, backward_branches = _branches(layer, x, run)
     factors = [y[:, None, None] if y.ndim < max(z.ndim for z in ys) else y for y in ys]
 

@@ -1,4 +1,4 @@
-"""The update rules of the numeric contract, as it writes them."""
+"""The update rules of the numeric contract, in its own notation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workloads.spec import OptimizerSpec
 
 
 class Optimizer:
-    """What a rule keeps between steps; `rate` is that of the step, `steps` counts it."""
+    """State of a rule between steps; `rate` is that of the step, `steps` counts it."""
 
     def __init__(self, rule: OptimizerSpec, trained: dict[str, Shape], dtype: type) -> None:
         self.rule, self.dtype, self.rate, self.steps = rule, dtype, rule.learning_rate, 0
@@ -18,7 +18,7 @@ class Optimizer:
         self.second: Parameters = {key: np.zeros(shape, dtype) for key, shape in trained.items()}
 
     def update(self, key: str, weights: Array, g: Array) -> Array:
-        """What the step takes from these weights, whose gradient is g."""
+        """Return what the step subtracts from these weights, whose gradient is g."""
         rule, first, second = self.rule, self.first, self.second
         if rule.name in ("adam", "adamw"):
             first[key] = rule.beta1 * first[key] + (1 - rule.beta1) * g

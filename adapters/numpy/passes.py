@@ -1,4 +1,4 @@
-"""One pass through a model in plain numpy: what its layers share."""
+"""One pass through a model in plain numpy: the state that its layers share."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ Forward = tuple[Array, Backward]
 
 
 def as_computed(array: Array) -> Array:
-    """In the precision that it was computed in."""
+    """Return the array in the precision in which it was computed."""
     return array
 
 
 @dataclass
 class Pass:
-    """One pass through a model: what it reads, and what it leaves beside its result."""
+    """One pass through a model: what it reads, and what it leaves besides its result."""
 
     weights: Parameters  # {"layer/role"}
     training: bool
-    generator: np.random.Generator  # of dropout's masks
-    rounded: Callable[[Array], Array] = as_computed  # what leaves a layer, forward and backward, and its kernels
+    generator: np.random.Generator  # for dropout's masks
+    rounded: Callable[[Array], Array] = as_computed  # rounds a layer's output, forward and backward, and its kernels
     outputs: Parameters = field(default_factory=dict)  # {layer: its output}
     statistics: Parameters = field(default_factory=dict)  # {"layer/role": running statistic after this batch}
     gradients: Parameters = field(default_factory=dict)  # {"layer/role"}, once backward has been called

@@ -1,4 +1,4 @@
-"""Numbers as a precision of fewer digits has them, kept in float32."""
+"""Numbers rounded to a reduced precision, kept in float32."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ OF_FLOAT32 = 24  # digits
 
 
 def rounding_to(precision: str) -> Callable[[Array], Array]:
-    """float32 in, float32 out, of any shape: each number to the nearest, halfway to the even one. Its range stays that
-    of float32: float16's is what loss scaling is for.
+    """Return a function float32 -> float32, of any shape: it rounds each number to the nearest, halfway to the even
+    one. The range stays that of float32: loss scaling handles float16's.
     """
     if precision not in DIGITS:
         return as_computed

@@ -1,5 +1,5 @@
-"""PyTorch. Default profile: the eager loop of PyTorch's own tutorial, channels first. Tuned: the same with channels
-last in memory and a fused optimizer.
+"""PyTorch. Default profile: the eager loop of PyTorch's tutorial, channels first. Tuned: the same with channels last
+in memory and a fused optimizer.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from workloads.weights import Weights, channels_first, channels_last, outputs_ch
 
 
 def mean_loss(workload: Workload) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
-    """(logits (n, classes), labels (n,)) -> the batch's mean; a binary task has one logit."""
+    """Return a function (logits (n, classes), labels (n,)) -> the batch's mean; a binary task has one logit."""
     if workload.loss == "binary-cross-entropy":
         return lambda logits, labels: nn.functional.binary_cross_entropy_with_logits(logits[:, 0], labels.float())
     return lambda logits, labels: nn.functional.cross_entropy(logits, labels.long())
@@ -57,7 +57,7 @@ class Adapter:
         chosen = chosen_kernels() if device == "cpu" else {}
         torch.set_num_threads(threads)
         torch.set_num_interop_threads(threads)
-        torch.backends.cudnn.benchmark = profile == AUTOTUNE  # by itself it is off
+        torch.backends.cudnn.benchmark = profile == AUTOTUNE  # the default is off
         if device == "cuda":
             if not torch.cuda.is_available():
                 raise Unsupported("PyTorch finds no GPU that this build can use")
@@ -98,7 +98,7 @@ class Adapter:
     def build(
         self, workload: Workload, optimizer: OptimizerSpec, weights: Weights, seed: int, model: nn.Module | None = None
     ) -> None:
-        for earlier in ("model", "blocks", "norms", "optimizer"):  # it goes before this one comes
+        for earlier in ("model", "blocks", "norms", "optimizer"):  # freed before the new one is made
             self.__dict__.pop(earlier, None)
         torch.manual_seed(seed)
         self.workload, self.rule = workload, optimizer
@@ -130,7 +130,7 @@ class Adapter:
             block = LAYERS[type(layer)](layer, shape)
             if isinstance(layer, Join):
                 block.branches.extend(self._sequence(nn.Sequential(), branch, shape) for branch in layer.branches)
-            sequence.append(block)  # under a number: a module cannot have every layer's name (train, float, type)
+            sequence.append(block)  # named by a number: a module cannot have every layer's name (train, float, type)
             self.blocks[layer.name], shape = block, layer.output_shape(shape)
         return sequence
 
@@ -175,7 +175,7 @@ class Adapter:
             self.optimizer.zero_grad()
             first, *others = [self._differentiated(piece, len(batch)) for piece in parts(batch, part)]
             self._translate_epsilon()
-            scale = self.scaler.get_scale()  # 1 where losses are not scaled
+            scale = self.scaler.get_scale()  # 1 if losses are not scaled
             self.scaler.step(self.optimizer)
             self.scaler.update()
             if self.scaler.get_scale() < scale:
@@ -184,7 +184,7 @@ class Adapter:
         return losses
 
     def _differentiated(self, piece: np.ndarray, update: int) -> torch.Tensor:
-        """Adds the gradient of this part of an update of so many images; its part of their mean loss."""
+        """Add the gradient of this part of an update of `update` images; return its part of their mean loss."""
         for norm in self.norms:
             norm.expect(len(piece))
         images, labels = self._gathered(piece)
@@ -203,7 +203,7 @@ class Adapter:
         return self._tensor(self.images[batch]), self._tensor(self.labels[batch])
 
     def _translate_epsilon(self) -> None:
-        """Adam's, which the contract has elsewhere."""
+        """Set Adam's epsilon, which the contract has in another place."""
         self.steps += 1
         if self.rule.name in ("adam", "adamw"):
             for group in self.optimizer.param_groups:
@@ -250,7 +250,7 @@ class Adapter:
         batch = parts(order[0], part)[0]
         (images, labels), allocated, _ = self._watched(lambda: self._gathered(batch))
         inputs = images.nbytes + labels.nbytes
-        outside = max(0, inputs - allocated)  # from_numpy takes numpy's memory over, which nobody counts here
+        outside = max(0, inputs - allocated)  # from_numpy takes over numpy's memory, which is not counted here
         del images, labels
         resident = self.images.nbytes + self.labels.nbytes if self.resident else 0
         kept = [*self.model.parameters(), *self.model.buffers()]
@@ -275,7 +275,7 @@ class Adapter:
         return MemoryUse(before, inputs, before + outside + held, gradients, step_peak, peak, indices)
 
     def _watched(self, work: Callable[[], Any]) -> tuple[Any, int, int]:
-        """(what the work returns, bytes it leaves in use, the most it had in use), both above what was before."""
+        """Return (the work's result, bytes it leaves in use, the most it used), both above the bytes in use before."""
         if self.device.type == "cuda":
             self.synchronize()
             before = torch.cuda.memory_allocated()

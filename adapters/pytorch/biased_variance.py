@@ -1,4 +1,4 @@
-"""BatchNorm's running variance as the contract has it."""
+"""BatchNorm's running variance as the contract defines it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from workloads.layers import Shape
 class BiasedVariance:
     """Keeps a BatchNorm's running variance to the contract: PyTorch adds the unbiased variance of each batch.
 
-    Over t steps of n values a channel, running = m^t start + (the sum of what was added), and the sum is
-    n / (n - 1) times what the biased variance gives. So it is put right between steps, when n changes or somebody
-    looks, and costs a step nothing.
+    Over t steps of n values per channel, running = m^t start + (the sum of the added variances). The sum is n / (n - 1)
+    times that of the biased variances. So it is corrected between steps, when n changes or it is read, and costs a step
+    nothing.
     """
 
     def __init__(self, block: Any, shape: Shape) -> None:
@@ -24,13 +24,13 @@ class BiasedVariance:
         self.start = block.running_var.clone()
 
     def expect(self, batch: int) -> None:
-        """The next steps have this batch size."""
+        """Announce the batch size of the next steps."""
         if batch != self.batch:
             self.settle()
             self.batch = batch
 
     def settle(self) -> None:
-        """Put the running variance right, for all steps since this was asked last."""
+        """Correct the running variance, for all steps since the last call."""
         with torch.no_grad():
             running, n = self.block.running_var, self.batch * self.pixels
             if self.steps:

@@ -1,7 +1,7 @@
 """PyTorch on several devices: DistributedDataParallel, a process for each, by gloo on CPUs and NCCL on GPUs.
 
-The first rank is the worker's own process. It starts the others (`ranks`) and tells them each verb that all take part
-in; every rank gathers its own rows of the trial's order. GPUs: written as PyTorch's guide has it, never run.
+The first rank is the worker's own process. It starts the others (`ranks`) and sends them each call that all take part
+in; every rank gathers its own rows of the trial's order. GPUs: written as in PyTorch's guide, never run.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
 
 NAME = "PyTorch"
-SEEDS_APART = 2**28  # of the ranks' masks, 16 at most: on a CPU the lower 32 bits of a seed are all that counts
+SEEDS_APART = 2**28  # between the ranks' masks, 16 at most: on a CPU only the lower 32 bits of a seed count
 
 
 class DataParallel(adapter.Adapter):
-    """One of `devices` ranks; `others` are those that this one leads, none but the first rank's.
+    """One of `devices` ranks; `others` are those that this one leads, empty except for the first rank.
 
     Evaluation, weights and running statistics are the first rank's.
     """
@@ -47,7 +47,7 @@ class DataParallel(adapter.Adapter):
     def open(
         self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str
     ) -> dict[str, Any]:
-        refuse(DEFAULT, precision, "host", NAME)  # the others are as of one device
+        refuse(DEFAULT, precision, "host", NAME)  # the others are as for one device
         self._tell("open", device, threads, profile, precision, feed, allocator)
         if device == "cuda":
             if torch.cuda.device_count() < self.devices:
@@ -62,7 +62,7 @@ class DataParallel(adapter.Adapter):
         return facts | {"devices": self.devices, "data_parallel": f"DistributedDataParallel, {backend}"}
 
     def load(self, images: Images, labels: Labels) -> None:
-        """Every rank has the whole split."""
+        """Load the whole split on every rank."""
         if not isinstance(images, np.ndarray):
             raise Unsupported("PyTorch on several devices: images augmented anew in each epoch stay in one process")
         self._tell("load", images, labels)
@@ -72,7 +72,7 @@ class DataParallel(adapter.Adapter):
         self, workload: Workload, optimizer: OptimizerSpec, weights: Weights, seed: int, model: nn.Module | None = None
     ) -> None:
         self._tell("build", workload, optimizer, weights, seed)
-        self.__dict__.pop("replica", None)  # it goes before this one comes
+        self.__dict__.pop("replica", None)  # it is freed before the new one is made
         super().build(workload, optimizer, weights, seed + self.rank * SEEDS_APART, model)
         gpus = [self.rank] if self.device.type == "cuda" else None
         self.replica = DistributedDataParallel(self.model, device_ids=gpus)
@@ -84,11 +84,11 @@ class DataParallel(adapter.Adapter):
         refuse_parts(part, NAME)
         self._tell("train", order, rates)
         losses = torch.stack(super().train(order, rates))
-        distributed.all_reduce(losses)  # once a call: each rank has its part of every mean
+        distributed.all_reduce(losses)  # once per call: each rank has its part of every mean
         return list(losses)
 
     def _differentiated(self, piece: np.ndarray, update: int) -> torch.Tensor:
-        """This rank's share of the update's mean loss; leaves the whole update's gradient, for ranks' are averaged."""
+        """Return this rank's share of the update's mean loss; the gradient is the whole update's, averaged by DDP."""
         share = shares(piece, self.devices)[self.rank]
         for norm in self.norms:
             norm.expect(len(share.rows))

@@ -13,21 +13,21 @@ from workloads import layers
 
 
 def split_margins(margins: layers.Margins) -> tuple[tuple[int, int], tuple[int, int, int, int] | None]:
-    """(margins that PyTorch adds itself, alike on both sides; those that are padded apart, None: none)."""
+    """Return (margins that PyTorch adds itself, equal on both sides; margins padded separately, None for none)."""
     (above, below), (left, right) = margins
     even = (above, left) == (below, right)
     return ((above, left), None) if even else ((0, 0), (left, right, above, below))
 
 
 def pad_before(module: nn.Module, margins: tuple[int, int, int, int] | None, value: float = 0.0) -> nn.Module:
-    """The same module, which pads what enters it."""
+    """Return the same module, which pads its input."""
     if margins:
         module.register_forward_pre_hook(lambda _, x: nn.functional.pad(x[0], margins, value=value))
     return module
 
 
 def convolution(layer: layers.Conv2D | layers.DepthwiseConv2D, shape: layers.Shape) -> nn.Module:
-    """(n, c, h, w) -> (n, filters, rows, columns), of a depthwise one (n, c, rows, columns)."""
+    """Return the layer (n, c, h, w) -> (n, filters, rows, columns), or for a depthwise one (n, c, rows, columns)."""
     filters, groups, dilation = shape[2], shape[2], 1
     if isinstance(layer, layers.Conv2D):
         filters, groups, dilation = layer.filters, layer.groups, layer.dilation
@@ -51,7 +51,7 @@ def average_pool(layer: layers.AveragePool2D, shape: layers.Shape) -> nn.Module:
 
 
 class UnevenAveragePool(nn.Module):
-    """The mean of a window's pixels: its sum over how many of them are no margin."""
+    """The mean of a window's pixels: its sum over the number of pixels that are not margin."""
 
     def __init__(self, layer: layers.AveragePool2D, shape: layers.Shape, margins: tuple[int, int, int, int]) -> None:
         super().__init__()
@@ -69,13 +69,14 @@ class UnevenAveragePool(nn.Module):
 
 
 class NormOfOneValue(nn.modules.batchnorm._BatchNorm):
-    """Trains a batch of one value per channel, too, which PyTorch refuses because its running variance divides by 0.
+    """BatchNorm that also trains on one value per channel, which PyTorch refuses because its running variance divides
+    by 0.
 
-    The batch's variance is 0, so the output is beta, and no gradient passes; the contract has it so.
+    The batch's variance is 0, so the output is beta, and no gradient passes, as the contract requires.
     """
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """(n, c, h, w) or (n, c), as `x` is."""
+        """Return (n, c, h, w) or (n, c), the same shape as `x`."""
         if not self.training or x.numel() > self.num_features:
             return super().forward(x)
         with torch.no_grad():
@@ -87,31 +88,31 @@ class NormOfOneValue(nn.modules.batchnorm._BatchNorm):
 
 
 class ImageBatchNorm(NormOfOneValue, nn.BatchNorm2d):
-    """Of (n, c, h, w)."""
+    """BatchNorm of (n, c, h, w)."""
 
 
 class VectorBatchNorm(NormOfOneValue, nn.BatchNorm1d):
-    """Of (n, c)."""
+    """BatchNorm of (n, c)."""
 
 
 def batch_norm(layer: layers.BatchNorm, shape: layers.Shape) -> nn.Module:
-    """(n, c, h, w) or (n, c); PyTorch's momentum is the new batch's share, the layer's that of the old mean."""
+    """Return the layer for (n, c, h, w) or (n, c). PyTorch's momentum is the new batch's share, the layer's the old."""
     kind = ImageBatchNorm if len(shape) == 3 else VectorBatchNorm
     return kind(shape[-1], layer.epsilon, momentum=1 - layer.momentum)
 
 
 class LayerNorm(nn.LayerNorm):
-    """Over the channels of images, too, which are not PyTorch's last axis."""
+    """LayerNorm over channels, also those of images, which are not PyTorch's last axis."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """(n, c, h, w), (n, t, d) or (n, d), as `x` is."""
+        """Return (n, c, h, w), (n, t, d) or (n, d), the same shape as `x`."""
         if x.dim() == 4:
             return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
         return super().forward(x)
 
 
 class Tokens(nn.Module):
-    """A token a pixel."""
+    """Makes one token per pixel."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(n, c, h, w) -> (n, h * w, c)."""
@@ -119,14 +120,14 @@ class Tokens(nn.Module):
 
 
 class PositionEmbedding(nn.Module):
-    """x + embedding."""
+    """Adds an embedding: x + embedding."""
 
     def __init__(self, shape: layers.Shape) -> None:
         super().__init__()
         self.embedding = nn.Parameter(torch.zeros(shape))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """(n, t, d), as `x` is."""
+        """Return (n, t, d), the same shape as `x`."""
         return x + self.embedding
 
 
@@ -140,7 +141,7 @@ class MultiHeadAttention(nn.Module):
             self.add_module(part, nn.Linear(shape[1], shape[1]))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """(n, t, d), as `x` is."""
+        """Return (n, t, d), the same shape as `x`."""
         query, key, value = (
             part(x).unflatten(2, (self.heads, -1)).transpose(1, 2) for part in (self.query, self.key, self.value)
         )
@@ -149,7 +150,7 @@ class MultiHeadAttention(nn.Module):
 
 
 class Resize(nn.Module):
-    """Bilinear, with half-pixel centres."""
+    """Resizes bilinearly, with half-pixel centres."""
 
     def __init__(self, layer: layers.Resize) -> None:
         super().__init__()
@@ -169,7 +170,7 @@ class TokenMean(nn.Module):
 
 
 class Join(nn.Module):
-    """`branches` are filled by whoever makes it; an empty one gives its input back."""
+    """Joins branches. The caller that makes it fills `branches`; an empty branch returns its input."""
 
     def __init__(self, layer: layers.Join, shape: layers.Shape) -> None:
         super().__init__()
@@ -181,7 +182,7 @@ class Add(Join):
     """The branches' sum."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """As every branch is."""
+        """Return the sum, in the shape of every branch."""
         first, *others = self.branches
         y = first(x)
         for branch in others:
@@ -190,7 +191,7 @@ class Add(Join):
 
 
 class Concatenate(Join):
-    """The branches side by side, images along their channels."""
+    """The branches concatenated, images along their channels."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(n, c, h, w) of each branch -> (n, sum of all c, h, w); (n, t, d) and (n, d) along the last axis."""
@@ -198,10 +199,10 @@ class Concatenate(Join):
 
 
 class Multiply(Join):
-    """The branches' product, vectors counting for every pixel of images."""
+    """The branches' product; a vector's value applies to every pixel of images."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """As the largest branch is: (n, c) beside (n, c, h, w) is a factor for each channel."""
+        """Return the product: (n, c) combined with (n, c, h, w) is one factor per channel."""
         axes = max(map(len, self.shapes))
         product = None
         for branch, shape in zip(self.branches, self.shapes, strict=True):

@@ -1,4 +1,4 @@
-"""What the libraries that PyTorch has loaded tell of themselves."""
+"""Reports of PyTorch's loaded libraries about themselves."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from adapters import kernels
 
 
 def chosen_kernels() -> dict[str, Any]:
-    """Facts on the vector instructions of ATen and on oneDNN, as `kernels` reads them."""
+    """Return facts on the vector instructions of ATen and on oneDNN, as `kernels` reads them."""
     on = torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled
     return {"cpu_capability": torch.backends.cpu.get_cpu_capability(), **kernels.of_onednn(on, convolve)}
 
 
 def convolve() -> None:
-    """A small convolution by oneDNN, (4, 3, 32, 32) -> (4, 16, 30, 30), on one thread."""
+    """Compute a small convolution by oneDNN, (4, 3, 32, 32) -> (4, 16, 30, 30), on one thread."""
     torch.set_num_threads(1)
     nn.functional.conv2d(torch.zeros(4, 3, 32, 32), torch.zeros(16, 3, 3, 3))

@@ -13,7 +13,7 @@ Parameters = list[nn.Parameter]
 
 
 def sgd(spec: OptimizerSpec, parameters: Parameters, fused: bool | None) -> optim.Optimizer:
-    """With or without momentum; the decay is in the gradient, the rate outside of what momentum keeps."""
+    """Return SGD with or without momentum; the decay is in the gradient, the rate outside the stored velocity."""
     momentum = 0.0 if spec.name == "sgd" else spec.momentum
     nesterov = spec.name == "nesterov"
     return optim.SGD(parameters, spec.learning_rate, momentum, weight_decay=spec.weight_decay, nesterov=nesterov,
@@ -21,17 +21,17 @@ def sgd(spec: OptimizerSpec, parameters: Parameters, fused: bool | None) -> opti
 
 
 def rmsprop(spec: OptimizerSpec, parameters: Parameters, fused: bool | None) -> optim.Optimizer:
-    """Its epsilon is outside the root; it has no fused form."""
+    """Return RMSprop, with its epsilon outside the root; it has no fused form."""
     return optim.RMSprop(parameters, spec.learning_rate, spec.rho, spec.epsilon)
 
 
 def adam(spec: OptimizerSpec, parameters: Parameters, fused: bool | None) -> optim.Optimizer:
-    """Its epsilon is inside the bias correction: `inner_epsilon`."""
+    """Return Adam, with its epsilon inside the bias correction: `inner_epsilon`."""
     return optim.Adam(parameters, spec.learning_rate, (spec.beta1, spec.beta2), spec.epsilon, fused=fused)
 
 
 def adamw(spec: OptimizerSpec, parameters: Parameters, fused: bool | None) -> optim.Optimizer:
-    """The same, with a decoupled decay."""
+    """Return Adam with a decoupled decay."""
     return optim.AdamW(
         parameters, spec.learning_rate, (spec.beta1, spec.beta2), spec.epsilon, spec.weight_decay, fused=fused
     )
@@ -48,18 +48,18 @@ RULES: dict[OptimizerName, Callable[[OptimizerSpec, Parameters, bool | None], op
 
 
 def make_optimizer(spec: OptimizerSpec, parameters: Parameters, tuned: bool) -> torch.optim.Optimizer:
-    """At the spec's own learning rate; tuned: one kernel updates all parameters, where the rule has such a form, else
-    it is as PyTorch chooses by itself.
+    """Return the optimizer at the spec's learning rate. Tuned: one kernel updates all parameters if the rule has
+    such a form; otherwise PyTorch chooses.
     """
     return RULES[spec.name](spec, parameters, tuned or None)
 
 
 def inner_epsilon(spec: OptimizerSpec, steps: int) -> float:
-    """PyTorch's Adam adds epsilon after dividing by sqrt(1 - beta2^t), the contract before."""
+    """Return the epsilon of PyTorch's Adam, which adds it after dividing by sqrt(1 - beta2^t), the contract before."""
     return float(spec.epsilon / (1 - spec.beta2**steps) ** 0.5)
 
 
 def set_rate(optimizer: optim.Optimizer, rate: float) -> None:
-    """Of the steps from here on."""
+    """Set the rate of the following steps."""
     for group in optimizer.param_groups:
         group["lr"] = rate

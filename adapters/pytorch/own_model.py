@@ -1,4 +1,4 @@
-"""A model of the caller's own code for PyTorch: an nn.Module of (n, c, h, w) float32, pixels scaled to 0..1."""
+"""A model of the caller's code for PyTorch: an nn.Module of (n, c, h, w) float32, pixels scaled to 0..1."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workloads.records.own_code import OwnCode
 
 
 def make(make_model: Callable[[int], Any], own: OwnCode, device: torch.device, seed: int) -> nn.Module:
-    """With the weights that it draws from the seed; lazy parameters are there. Raises TypeError, ValueError."""
+    """Make the model with the weights that it draws from the seed, lazy ones included. Raises TypeError, ValueError."""
     torch.manual_seed(seed)
     model = make_model(own.classes)
     if not isinstance(model, nn.Module):
@@ -29,5 +29,5 @@ def make(make_model: Callable[[int], Any], own: OwnCode, device: torch.device, s
 
 
 def statistics_bytes(model: nn.Module) -> int:
-    """Of its buffers: what it keeps and does not train."""
+    """Bytes of the model's buffers, which are not trained."""
     return sum(buffer.nbytes for buffer in model.buffers())

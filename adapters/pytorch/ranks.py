@@ -1,7 +1,7 @@
-"""The processes of the ranks behind the first: python -m adapters.pytorch.ranks PARENT RANK DEVICES MEETING.
+"""The processes of the ranks after the first: python -m adapters.pytorch.ranks PARENT RANK DEVICES MEETING.
 
-Each does what its leader, the worker, tells it through its standard input, verb by verb, and ends with it: where the
-worker dies, the kernel kills it (prctl), and no process is left.
+Each executes the methods that its leader, the worker, sends through its standard input, and ends with it. If the worker
+dies, the kernel kills it (prctl), and no process is left.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from typing import Any
 from workloads.heap import settle_heap
 from workloads.lifeline import die_with_parent
 
-OUT_OF_MEMORY = 77  # exit code of a rank that had none left
+OUT_OF_MEMORY = 77  # exit code of a rank that ran out of it
 
 
 class Others:
     """All ranks but the first, which makes this: they import the framework meanwhile."""
 
     def __init__(self, devices: int) -> None:
-        self.folder = tempfile.TemporaryDirectory(prefix="ranks-")  # the worker's own temporary files end with it
+        self.folder = tempfile.TemporaryDirectory(prefix="ranks-")  # the worker's temporary files end with it
         self.meeting = str(Path(self.folder.name) / "meeting")
         command = [sys.executable, "-m", "adapters.pytorch.ranks", str(os.getpid())]
         self.processes = [
@@ -36,7 +36,7 @@ class Others:
         ]
 
     def tell(self, verb: str, *arguments: Any) -> None:
-        """What each of them is to do next. Raises BrokenPipeError where one has ended."""
+        """Send each of them its next call. Raises BrokenPipeError if one has ended."""
         told = pickle.dumps((verb, arguments), protocol=pickle.HIGHEST_PROTOCOL)
         for process in self.processes:
             assert process.stdin
@@ -44,7 +44,7 @@ class Others:
             process.stdin.flush()
 
     def out_of_memory(self) -> bool:
-        """Whether one of them ended so; to be asked of an error that may come of it."""
+        """True if one of them ran out of memory; to be called for an error that this may have caused."""
         ends = []
         for process in self.processes:
             try:
@@ -55,9 +55,9 @@ class Others:
 
 
 def main(parent: int, rank: int, devices: int, meeting: str) -> None:
-    """Returns when the leader tells no more."""
+    """Run calls until the leader sends no more."""
     die_with_parent(parent)
-    settle_heap()  # as the worker, the first rank, does before it opens its adapter
+    settle_heap()  # like the worker, the first rank, before it opens its adapter
     from adapters.pytorch.data_parallel import DataParallel
 
     adapter = DataParallel(devices, rank, meeting)

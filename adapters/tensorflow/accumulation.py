@@ -10,8 +10,9 @@ from adapters.tensorflow import optimizers
 
 
 class Accumulation:
-    """Two compiled functions around an adapter's model and optimizer, each traced once for all sizes of a part:
-    `add(share, *inputs)` gives the part's loss, and `apply()` makes the update; `apply_at(rate)` at that rate.
+    """Compiled functions around an adapter's model and optimizer, each traced once for all sizes of a part.
+    `add(share, *inputs)` returns the part's loss, and `apply()` makes the update; `apply_at(rate)` makes it at that
+    rate.
     """
 
     def __init__(self, adapter: Any) -> None:
@@ -43,5 +44,5 @@ class Accumulation:
 
     @property
     def nbytes(self) -> int:
-        """Of what is kept between the parts."""
+        """Bytes kept between the parts."""
         return sum(total.numpy().nbytes for total in self.sums)

@@ -77,13 +77,13 @@ class Adapter:
         model: keras.Model | None = None,
     ) -> None:
         for earlier in ("model", "optimizer", "inner", "logits", "accumulation", *STEPS):
-            self.__dict__.pop(earlier, None)  # before this one comes
+            self.__dict__.pop(earlier, None)  # freed before the new one
         gc.collect()
         keras.utils.set_random_seed(seed)
         self.workload, self.shapes = workload, workload.weight_shapes()
         with tf.device(self.device):
             if model is None:
-                seeds = count(1000 * seed)  # one for each Dropout: the same seed would be the same mask
+                seeds = count(1000 * seed)  # one for each Dropout: the same seed would give the same mask
                 entering = keras.Input(workload.input_shape, name="images.")
                 model = keras.Model(entering, apply(workload.layers, entering, seeds))
             self.model = model
@@ -116,14 +116,12 @@ class Adapter:
         shared = (0, 1) if self.resident else ()
         self.looped = in_a_loop(self.train_step, shared)
         self.looped_at = in_a_loop(self.train_step_at, tuple(1 + place for place in shared))
-        self.accumulation: Accumulation | None = None  # what it keeps is made where it is needed
+        self.accumulation: Accumulation | None = None  # its state is made when it is needed
 
     def differentiated(
         self, images: tf.Tensor, labels: tf.Tensor, share: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, list[tf.Tensor]]:
-        """(mean loss, its gradients as the optimizer takes them), both of this part of an update where `share` says how
-        much of it that is.
-        """
+        """Return (mean loss, its gradients for the optimizer); both are multiplied by `share`, if given."""
         with tf.GradientTape() as tape:
             loss = self.cross_entropy(labels[:, None], self.model(self._rescaled(images), training=True))
             if share is not None:
@@ -144,8 +142,8 @@ class Adapter:
         return attrgetter(ROLES.get(role, role))(self.model.get_layer(layer))
 
     def _native(self, key: str, array: np.ndarray) -> np.ndarray:
-        """Canonical layout to Keras': a depthwise kernel is HWC1 there, HW1C here; attention's weights have an axis of
-        heads, which moves nothing.
+        """Reshape the canonical layout to Keras': a depthwise kernel is HWC1 there, HW1C here; attention's weights
+        have an axis of heads, which moves nothing.
         """
         return array.reshape(self._variable(key).shape)
 
@@ -164,7 +162,7 @@ class Adapter:
         for key, before in statistics.items():
             self._variable(key).assign(before)
         gradients = tape.gradient(scaled, [self._variable(key).value for key in keys])
-        scale = float(self.optimizer.scale_loss(tf.constant(1.0)))  # 1 where losses are not scaled
+        scale = float(self.optimizer.scale_loss(tf.constant(1.0)))  # 1 if losses are not scaled
         return Probe(
             float(loss),
             {name: tf.cast(output, tf.float32).numpy() for name, output in zip(layers, outputs, strict=True)},
@@ -198,7 +196,7 @@ class Adapter:
         return losses
 
     def _inputs(self, batch: np.ndarray) -> tuple[Any, ...]:
-        """As tensors: a compiled step takes numpy's arrays, too, but is slower to."""
+        """Return a batch as tensors: a compiled step also takes numpy's arrays, but more slowly."""
         if self.resident:
             return self.images, self.labels, tf.constant(batch)
         return tf.constant(self.images[batch]), tf.constant(self.labels[batch])
@@ -224,13 +222,13 @@ class Adapter:
         }
 
     def _in_use(self) -> dict[str, int]:
-        """Raises ValueError where TensorFlow keeps no statistics, as on a CPU without oneDNN."""
+        """Return memory counts. Raises ValueError if TensorFlow keeps no statistics, as on a CPU without oneDNN."""
         return tf.config.experimental.get_memory_info(self.device[1:])
 
     def _silence(self) -> str | None:
-        """Why what is in use is unknown; None where TensorFlow counts every block.
+        """Return why the memory in use is unknown; None if TensorFlow counts every block.
 
-        By itself it counts on a CPU only blocks of 256 KiB and more, and with oneDNN off none.
+        By default it counts on a CPU only blocks of 256 KiB and more, and with oneDNN off none.
         """
         try:
             before = self._in_use()["current"]
@@ -262,7 +260,7 @@ class Adapter:
             images, labels = self._gathered(batch)
             inputs = images.numpy().nbytes + labels.numpy().nbytes
             self.synchronize()
-            outside = max(0, inputs - (self._in_use()["current"] - before))  # numpy's memory, where that was aligned
+            outside = max(0, inputs - (self._in_use()["current"] - before))  # numpy's memory, if that was aligned
             with tf.GradientTape() as tape:
                 loss = forward(images, labels)
             self.synchronize()

@@ -1,6 +1,6 @@
-"""TensorFlow on several devices: MirroredStrategy in a step of one's own, on logical CPUs or GPUs, in one process.
+"""TensorFlow on several devices: MirroredStrategy in a custom step, on logical CPUs or GPUs, in one process.
 
-GPUs: written as TensorFlow's guide has it, never run.
+GPUs: written as in TensorFlow's guide, never run.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ class DataParallel(adapter.Adapter):
         return super().train(order, rates)
 
     def _inputs(self, batch: np.ndarray) -> tuple[Any, ...]:
-        """Each device's images, then each one's labels, then their weights (devices,), times the devices: in a replica
-        Keras' own loss divides by their number.
+        """Return each device's images, then each one's labels, then their weights (devices,) times the number of
+        devices. In a replica Keras' loss divides by that number.
         """
         divided = shares(batch, self.devices)
         images = [tf.constant(self.images[share.rows]) for share in divided]

@@ -12,11 +12,11 @@ import tensorflow as tf
 from adapters.base import Unsupported
 from workloads import layers
 
-DRAWS_APART = 2**27  # of the masks of replicas, of which there are 16 at most, in a counter of 32 bits
+DRAWS_APART = 2**27  # between the masks of replicas, of which there are at most 16, in a 32-bit counter
 
 
 def convolution(layer: layers.Conv2D | layers.DepthwiseConv2D, seeds: Iterator[int]) -> keras.layers.Layer:
-    """(n, h, w, c) -> (n, rows, columns, filters), of a depthwise one (n, rows, columns, c)."""
+    """Return the layer (n, h, w, c) -> (n, rows, columns, filters), or for a depthwise one (n, rows, columns, c)."""
     kind = keras.layers.DepthwiseConv2D
     if isinstance(layer, layers.Conv2D):
         if layer.stride > 1 and layer.dilation > 1:
@@ -26,46 +26,46 @@ def convolution(layer: layers.Conv2D | layers.DepthwiseConv2D, seeds: Iterator[i
 
 
 class PositionEmbedding(keras.layers.Layer):
-    """x + embedding."""
+    """Adds an embedding: x + embedding."""
 
     def build(self, shape: tuple[int | None, ...]) -> None:
-        """(n, t, d)."""
+        """Create the embedding for inputs (n, t, d)."""
         self.embedding = self.add_weight(name="embedding", shape=shape[1:], initializer="zeros")
 
     def call(self, x: Any) -> Any:
-        """(n, t, d), as `x` is."""
+        """Return x + embedding, (n, t, d) like `x`."""
         return x + self.embedding
 
 
 class Masks(keras.random.SeedGenerator):
-    """Of a Dropout: Keras has one seed for all replicas of a strategy, and so would have the same masks on each."""
+    """Seeds of a Dropout: Keras has one seed for all replicas of a strategy, which would give each the same masks."""
 
     def next(self, ordered: bool = True) -> tf.Tensor:
-        """(2,): the seed, and the number of the draw, far from those of other replicas. Without a strategy Keras's."""
+        """Return (2,): the seed, and a draw number far from other replicas'; without a strategy it is Keras's."""
         number = tf.distribute.get_replica_context().replica_id_in_sync_group
         drawn = super().next(ordered)
         return drawn + tf.cast(tf.stack([0, number * DRAWS_APART]), drawn.dtype)
 
 
 class Dropout(keras.layers.Layer):
-    """As Keras's, which takes no generator, with `Masks`."""
+    """Dropout like Keras's, which takes no generator, with `Masks`."""
 
     def __init__(self, rate: float, seed: int, name: str) -> None:
         super().__init__(name=name)
         self.rate, self.masks = rate, Masks(seed)
 
     def call(self, x: Any, training: bool = False) -> Any:
-        """As `x` is."""
+        """Return `x` with dropped values, in its shape."""
         return keras.random.dropout(x, self.rate, seed=self.masks) if training and self.rate else x
 
 
 def pool(kind: type[keras.layers.Layer]) -> Callable[[Any, Iterator[int]], keras.layers.Layer]:
-    """What makes a pooling layer of this kind."""
+    """Return a function that makes a pooling layer of this kind."""
     return lambda layer, seeds: kind(layer.size, layer.stride, layer.padding, name=layer.name)
 
 
 def activation(name: str) -> Callable[[Any, Iterator[int]], keras.layers.Layer]:
-    """What makes a layer of Keras's activation of this name; it draws nothing from the seeds."""
+    """Return a function that makes a layer of Keras's activation of this name; it draws nothing from the seeds."""
     return lambda layer, seeds: keras.layers.Activation(name, name=layer.name)
 
 
@@ -107,7 +107,7 @@ ROLES = {
 
 
 def apply(chain: tuple[layers.Layer, ...], x: Any, seeds: Iterator[int]) -> Any:
-    """The layers one after another, in Keras' functional manner."""
+    """Apply the layers one after another, with Keras' functional API."""
     for layer in chain:
         if isinstance(layer, layers.Join):
             parts = [apply(branch, x, seeds) for branch in layer.branches]

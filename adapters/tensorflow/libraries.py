@@ -1,4 +1,4 @@
-"""TensorFlow's own settings, and what the libraries that it has loaded tell of themselves."""
+"""TensorFlow's settings, and what its loaded libraries report about themselves."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ MIXED = (BFLOAT16, FLOAT16)  # precisions that Keras has a policy for
 
 
 def compute_in(precision: str) -> None:
-    """Every model that is made from here on."""
+    """Set the precision of every model made from now on."""
     tf.config.experimental.enable_tensor_float_32_execution(precision == TF32)
     keras.mixed_precision.set_global_policy(f"mixed_{precision}" if precision in MIXED else FLOAT32)
 
 
 def take_gpus(gpus: list[Any], allocator: str) -> None:
-    """These and no others, before anything is computed."""
+    """Make these GPUs, and no others, visible; call it before anything is computed."""
     tf.config.set_visible_devices(gpus, "GPU")
     for gpu in gpus if allocator == "on-demand" else []:
         tf.config.experimental.set_memory_growth(gpu, True)
 
 
 def facts_of(device: str, precision: str, allocator: str) -> dict[str, Any]:
-    """Versions and settings, as they are."""
+    """Return the current versions and settings."""
     build, threading = tf.sysconfig.get_build_info(), tf.config.threading
     return {
         "framework_version": tf.__version__,
@@ -44,9 +44,10 @@ def facts_of(device: str, precision: str, allocator: str) -> dict[str, Any]:
 
 
 def onednn_is_on() -> bool | None:
-    """By itself, where the processor has AVX-512 VNNI, AVX-VNNI or AMX; TF_ENABLE_ONEDNN_OPTS decides it elsewhere.
+    """True if oneDNN is on, the default on processors with AVX-512 VNNI, AVX-VNNI or AMX; TF_ENABLE_ONEDNN_OPTS decides
+    elsewhere.
 
-    None where this TensorFlow does not tell: the call is none of its public ones.
+    None if this TensorFlow does not report it: the call is not public.
     """
     try:
         from tensorflow.python.util import _pywrap_util_port
@@ -57,6 +58,6 @@ def onednn_is_on() -> bool | None:
 
 
 def convolve() -> None:
-    """A small convolution by oneDNN, (4, 8, 8, 3) -> (4, 8, 8, 16), on one thread."""
+    """Compute a small convolution by oneDNN, (4, 8, 8, 3) -> (4, 8, 8, 16), on one thread."""
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.nn.conv2d(tf.zeros((4, 8, 8, 3)), tf.zeros((3, 3, 3, 16)), 1, "SAME").numpy()

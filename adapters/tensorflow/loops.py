@@ -1,4 +1,4 @@
-"""Compiled steps made of a compiled step."""
+"""Compiled loops over a compiled step."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import tensorflow as tf
 
 
 def in_a_loop(step: Any, shared: tuple[int, ...]) -> Any:
-    """Many steps in one call: every input of `step` has an axis of steps in front but those in the places `shared`,
-    which all steps see as they are. The losses of all of them.
+    """Run many steps in one call and return their losses. Every input of `step` has a leading axis of steps, except
+    those at the indices `shared`, which all steps share.
     """
     one = step.input_signature
     specs = [spec if at in shared else tf.TensorSpec((None, *spec.shape), spec.dtype) for at, spec in enumerate(one)]

@@ -13,22 +13,22 @@ from workloads.spec import OptimizerName, OptimizerSpec
 
 
 class DecayingSGD(keras.optimizers.SGD):
-    """With the decay in the gradient, where momentum keeps it; Keras' own is always decoupled."""
+    """SGD with the decay in the gradient, where momentum keeps it; Keras' decay is always decoupled."""
 
     def __init__(self, decay: float, *arguments: float, nesterov: bool) -> None:
         super().__init__(*arguments, nesterov=nesterov)
         self.decay = decay
 
     def update_step(self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor) -> None:
-        """Keras' own, of another gradient."""
+        """Update one variable as Keras does, from the gradient with decay."""
         super().update_step(ops.add(gradient, ops.multiply(variable, self.decay)), variable, learning_rate)
 
 
 class OuterRMSprop(keras.optimizers.RMSprop):
-    """With epsilon outside the root; Keras' own is inside."""
+    """RMSprop with epsilon outside the root; Keras' version has it inside."""
 
     def update_step(self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor) -> None:
-        """One variable's."""
+        """Update one variable."""
         mean_square = self._velocities[self._get_variable_index(variable)]
         self.assign(
             mean_square,
@@ -39,7 +39,7 @@ class OuterRMSprop(keras.optimizers.RMSprop):
 
 
 def sgd(spec: OptimizerSpec) -> keras.optimizers.Optimizer:
-    """With or without momentum; the rate is inside of what momentum keeps: `set_rate`."""
+    """Return SGD with or without momentum; the stored velocity contains the rate: `set_rate`."""
     momentum = 0.0 if spec.name == "sgd" else spec.momentum
     nesterov = spec.name == "nesterov"
     if spec.weight_decay:
@@ -48,17 +48,17 @@ def sgd(spec: OptimizerSpec) -> keras.optimizers.Optimizer:
 
 
 def rmsprop(spec: OptimizerSpec) -> keras.optimizers.Optimizer:
-    """Without momentum."""
+    """Return RMSprop without momentum."""
     return OuterRMSprop(spec.learning_rate, spec.rho, epsilon=spec.epsilon)
 
 
 def adam(spec: OptimizerSpec) -> keras.optimizers.Optimizer:
-    """Its epsilon is outside the bias correction."""
+    """Return Adam, with its epsilon outside the bias correction."""
     return keras.optimizers.Adam(spec.learning_rate, spec.beta1, spec.beta2, spec.epsilon)
 
 
 def adamw(spec: OptimizerSpec) -> keras.optimizers.Optimizer:
-    """The same, with a decoupled decay."""
+    """Return Adam with a decoupled decay."""
     return keras.optimizers.AdamW(spec.learning_rate, spec.weight_decay, spec.beta1, spec.beta2, spec.epsilon)
 
 
@@ -73,12 +73,12 @@ RULES: dict[OptimizerName, Callable[[OptimizerSpec], keras.optimizers.Optimizer]
 
 
 def make_optimizer(spec: OptimizerSpec) -> keras.optimizers.Optimizer:
-    """At the spec's own learning rate."""
+    """Return the optimizer at the spec's learning rate."""
     return RULES[spec.name](spec)
 
 
 def set_rate(optimizer: keras.optimizers.Optimizer, rate: tf.Tensor) -> None:
-    """Of the steps from here on; `rate` is a scalar. Velocities, which hold the rate that was, are put right."""
+    """Set the rate of the following steps; `rate` is a scalar. Velocities, which contain the old rate, are rescaled."""
     if isinstance(optimizer, keras.optimizers.SGD) and optimizer.momentum:
         ratio = rate / optimizer.learning_rate.value
         for velocity in optimizer.momentums:
@@ -87,7 +87,7 @@ def set_rate(optimizer: keras.optimizers.Optimizer, rate: tf.Tensor) -> None:
 
 
 def at_rates(step: Any, rule: keras.optimizers.Optimizer) -> Any:
-    """The compiled step with its learning rate as the first input: traced once for all rates."""
+    """Return the compiled step with its learning rate as the first input: traced once for all rates."""
 
     @tf.function(input_signature=(tf.TensorSpec((), tf.float32), *step.input_signature))
     def step_at(rate: tf.Tensor, *inputs: tf.Tensor) -> tf.Tensor:

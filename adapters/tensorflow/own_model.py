@@ -1,4 +1,4 @@
-"""A model of the caller's own code for Keras: a keras.Model of (n, h, w, c) float32, pixels scaled to 0..1."""
+"""A model of the caller's code for Keras: a keras.Model of (n, h, w, c) float32, pixels scaled to 0..1."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workloads.records.own_code import OwnCode
 
 
 def make(make_model: Callable[[int], Any], own: OwnCode, device: str, seed: int) -> keras.Model:
-    """With the weights that it draws from the seed, all of them made. Raises TypeError, ValueError."""
+    """Make the model with the weights that it draws from the seed, all built. Raises TypeError, ValueError."""
     keras.utils.set_random_seed(seed)
     with tf.device(device):
         model = make_model(own.classes)
@@ -27,5 +27,5 @@ def make(make_model: Callable[[int], Any], own: OwnCode, device: str, seed: int)
 
 
 def statistics_bytes(model: keras.Model) -> int:
-    """Of what it keeps and does not train."""
+    """Bytes of the model's non-trainable variables."""
     return sum(variable.numpy().nbytes for variable in model.non_trainable_variables)

@@ -1,6 +1,6 @@
-"""python -m adapters.worker [--attended] JOB_DIR: the one entry of every worker.
+"""python -m adapters.worker [--attended] JOB_DIR: the only entry point of every worker.
 
-It reads job.json, does what its kind says and appends events to events.jsonl with the time of the monotonic clock.
+It reads job.json, does the work of its kind and appends events to events.jsonl with the time of the monotonic clock.
 Exit code 0 = the last event says how it ended. With --attended it begins when a line comes through standard input, and
 ends with that.
 """
@@ -52,8 +52,8 @@ KINDS: dict[Kind, Callable[[Adapter, Job, Path, EventLog], None]] = {
 
 
 def main(folder: Path) -> bool:
-    """Do the work of one process, whatever the framework raises in it; whether it may end at once. Own code may have
-    something to do at its end, unless it ran out of memory.
+    """Do the work of one process and record any error that the framework raises; return True if it may end at once.
+    Custom code may have something to do at its end, unless it ran out of memory.
     """
     job = Job.from_json(json.loads((folder / JOB_FILE).read_text(encoding="utf-8")))
     events = EventLog(folder / EVENTS_FILE)
@@ -77,7 +77,7 @@ def main(folder: Path) -> bool:
 
 
 def adapter_for(framework: str, devices: int) -> Adapter:
-    """Adapter of one device, or of several that train one model. Raises Unsupported, and what its import raises."""
+    """Return the adapter of one device, or of several that train one model. Raises Unsupported, and import errors."""
     if devices == 1:
         module = importlib.import_module(f"adapters.{framework}.adapter")
         return cast(Adapter, module.Adapter())
@@ -88,13 +88,13 @@ def adapter_for(framework: str, devices: int) -> Adapter:
 
 
 def end_at_once() -> None:
-    """All that was said is in the log; the rest the kernel takes back.
+    """End the process. All output is in the log; the kernel frees the rest.
 
-    Taken down in order, PyTorch and TensorFlow take most of a second, and a framework without memory crashes, or hangs.
+    Shut down in order, PyTorch and TensorFlow take most of a second, and a framework without memory crashes, or hangs.
     """
     sys.stdout.flush()
     sys.stderr.flush()
-    ctypes.CDLL(None).fflush(None)  # what a framework's own code printed
+    ctypes.CDLL(None).fflush(None)  # output of a framework's own code
     os._exit(0)
 
 

@@ -1,4 +1,4 @@
-"""A worker's signs to whoever waits for it: it begins when it is told to, and shows that it lives."""
+"""A worker's signals to the process that waits for it: it begins when told to, and shows that it is alive."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ PULSE_S = 1.0
 
 
 def begin(by_standard_input: bool) -> None:
-    """Show stacks from now on when asked to. By standard input: returns when a line comes; the end of it
-    ends this process, and with it the container whose first process it is.
+    """Show stacks from now on when asked to. By standard input: return when a line comes; its end ends this process,
+    and with it the container whose first process it is.
     """
     faulthandler.register(STACKS, all_threads=True)
     if not by_standard_input:
         return
-    owner = os.dup(0)  # what runs in here finds an empty standard input, as any other worker does
+    owner = os.dup(0)  # code in this process finds an empty standard input, as in any other worker
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     if not os.read(owner, 1):
@@ -46,8 +46,8 @@ class Pulse:
         """Show that something was done; `now_s` is of the monotonic clock."""
         if now_s >= self.due_s and self.file is not None:
             self.due_s = now_s + PULSE_S
-            with suppress(OSError):  # it is no more than a sign
+            with suppress(OSError):  # it is only a sign
                 os.utime(self.file)
 
 
-PULSE = Pulse()  # of this process: it has one log of events, and does its work in many places
+PULSE = Pulse()  # one per process: it has one log of events, and does its work in many places

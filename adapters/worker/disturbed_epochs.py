@@ -1,4 +1,4 @@
-"""The kind `disturbed`: a trial's epochs once more from weights that are a little off, to see what rounding can do."""
+"""The kind `disturbed`: a trial's epochs once more from slightly different weights, to see the effect of rounding."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from workloads.weights import DISTURBANCES, disturbed
 
 
 def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
-    """DISTURBANCES times what the trial does up to its last epoch, each behind an event `built`; of no epochs the first
-    steps alone. Nothing is measured.
+    """Repeat the trial up to its last epoch DISTURBANCES times, each after an event `built`; with no epochs, only
+    the first steps. Nothing is measured.
     """
     prepared = prepare(adapter, job, folder, events)
     workload, optimizer, weights, seed = prepared.task

@@ -1,6 +1,6 @@
-"""The gate's second probe, asked of the adapter that has just been measured, with the weights that it has now.
+"""The gate's second probe, asked of the adapter that has just been measured, with its current weights.
 
-It builds nothing anew: a framework that changed its ways during the trial would be as it was at the beginning.
+It builds nothing anew: a framework that changed its behaviour during the trial would start again as at the beginning.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ from workloads.weights import Weights
 
 
 def outstanding(adapter: Adapter) -> dict[str, float]:
-    """The first two copies of an `Outstanding`: weights cannot be copied before all updates are done."""
+    """Make the first two copies of an `Outstanding`: weights cannot be copied before all updates are done."""
     first, second = _copy(adapter), _copy(adapter)
     return dict(zip(FIRST_TWO, (first[0], second[0], first[1], second[1]), strict=True))
 
 
 def copy_again(adapter: Adapter, images: Images) -> dict[str, tuple[float, ...]]:
-    """Copies of the weights when nothing is left to be done: the logits of `images`, which come before each, need all
-    weights, and leave caches and heap as training does.
+    """Copy the weights again when no work is left. The logits of `images`, computed before each, need all weights,
+    and leave caches and heap as training does.
     """
     copies = []
     for _ in range(COPIES_AGAIN):
@@ -64,8 +64,8 @@ def copy_again(adapter: Adapter, images: Images) -> dict[str, tuple[float, ...]]
 
 
 def _copy(adapter: Adapter) -> tuple[float, float]:
-    """Seconds of one copy of the weights, and the process's own processor time in it in user mode. The kernel's part is
-    the handing out of pages, which the first copy after training pays for.
+    """Return the seconds of one copy of the weights, and the process's processor time in user mode. The kernel's
+    part allocates pages, which the first copy after training pays for.
     """
     began_s, cpu_before_s = time.monotonic(), host.user_s()
     adapter.weights()
@@ -75,9 +75,9 @@ def _copy(adapter: Adapter) -> tuple[float, float]:
 def gather(
     adapter: Adapter, spec: TrialSpec, workload: Workload, prepared: Prepared, steps: int, folder: Path
 ) -> dict[str, Any]:
-    """Leaves END_FILE in `folder`; returns how many steps were asked for idleness, and how many were idle.
+    """Write END_FILE into `folder`; return how many steps were tested for idleness, and how many were idle.
 
-    `steps` updates were made of the training split. Batches are drawn anew: none was seen before.
+    `steps` updates were made on the training split. Batches are drawn anew: none was seen before.
     """
     split, test_images = len(prepared.train.images), prepared.test.images
     rates = None if prepared.rates is None else prepared.rates[-1:]  # the last one holds
@@ -110,10 +110,10 @@ def gather(
 
 
 def masks_of(adapter: Adapter, workload: Workload, images: Images, labels: Labels) -> dict[str, Any]:
-    """`masks` of the probe's answer to these images; none where the framework gives none."""
+    """Return `masks` of the probe's answer to these images; none if the framework gives none."""
     try:
         outputs = adapter.probe(images, labels).outputs
-    except Exception:  # noqa: BLE001  # whatever a framework raises: what it answered before stays
+    except Exception:  # noqa: BLE001  # whatever a framework raises: earlier answers stay
         traceback.print_exc()
         return {}
     shown = [
@@ -133,7 +133,7 @@ def _mask(layer: str, entering: Floats, leaving: Floats) -> DropoutMasks:
 
 
 def neighbours(layers: tuple[Layer, ...]) -> Iterator[tuple[Layer, Layer]]:
-    """Yield each layer with the one that its input comes from, in branches, too; not the first of each."""
+    """Yield each layer with the one that its input comes from, also in branches; not the first of each."""
     yield from pairwise(layers)
     for layer in layers:
         for branch in layer.branches if isinstance(layer, Join) else ():
@@ -143,9 +143,9 @@ def neighbours(layers: tuple[Layer, ...]) -> Iterator[tuple[Layer, Layer]]:
 def evaluated_logits(
     adapter: Adapter, workload: Workload, images: Images, size: int, generator: np.random.Generator
 ) -> dict[str, NDArray[Any]]:
-    """`evaluated` (n,), images drawn from the test split, and their `logits` (n, classes).
+    """Return `evaluated` (n,), images drawn from the test split, and their `logits` (n, classes).
 
-    Each is predicted in its batch of `size`, as an evaluation does it.
+    Each is predicted in its batch of `size`, as in an evaluation.
     """
     drawn = drawn_images(generator, len(images), size, evaluated_images(workload))
     firsts = [int(batch[0]) // size * size for batch in drawn]
@@ -155,14 +155,14 @@ def evaluated_logits(
 
 
 def named_weights(number: int, weights: Weights, where: str = "") -> Weights:
-    """Arrays as they are after so many steps; copies, for a step may write where they lie."""
+    """Return the arrays after this many steps; copies, because a step may overwrite them."""
     return {f"{where}weights/{number}/{key}": np.array(array) for key, array in weights.items()}
 
 
 def _call(
     adapter: Adapter, train: Callable[[Order, Floats | None], Any], order: Order, rate: Floats | None
 ) -> dict[str, NDArray[Any]]:
-    """One step alone, then all others of `order` (1 + CALL_ROWS, n) in one call; `rate` (1,) where rates differ."""
+    """Make one step alone, then all others of `order` (1 + CALL_ROWS, n) in one call; `rate` (1,) if rates differ."""
     rates = None if rate is None else rate * np.array(CALL_PARTS, np.float32)
     arrays = {f"{CALL}/order": order} | ({} if rates is None else {f"{CALL}/rates": rates})
     arrays |= named_weights(0, adapter.weights(), f"{CALL}/")

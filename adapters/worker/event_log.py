@@ -21,7 +21,7 @@ class EventLog:
         self.file = path.open("a", encoding="utf-8")
 
     def write(self, event: Event, t_ns: int | None = None, **data: Any) -> None:
-        """One line, on disk when it returns; `t_ns` is of the monotonic clock, None = now. No number becomes null."""
+        """Write one line; `t_ns` is of the monotonic clock, None = now. A value that is not a number becomes null."""
         line = {"event": event, "t_ns": time.monotonic_ns() if t_ns is None else t_ns, **data}
         self.file.write(json.dumps(without_nan(line), allow_nan=False) + "\n")
         self.file.flush()
@@ -29,9 +29,9 @@ class EventLog:
     def write_answer(
         self, event: Event, ask: Callable[[], dict[str, Any]], ran_out: Callable[[Exception], bool] | None = None
     ) -> None:
-        """One line with what `ask` returns, or with the reason why it is unknown: what was measured before stays.
+        """Write one line with the answer of `ask`, or with the reason why it is unknown: earlier measurements stay.
 
-        `ran_out` says of an error whether it is one of memory, which the line then says, too.
+        `ran_out` says of an error whether it is one of memory; the line then reports this as well.
         """
         try:
             self.write(event, **ask())
@@ -42,7 +42,7 @@ class EventLog:
 
 
 def in_a_line(error: BaseException) -> str:
-    """Its type and one line of its message: that of the memory it was refused, a traceback's last, else the first."""
+    """Return its type and one line of its message: the one with a refused size, a traceback's last, else the first."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
     last = lines[0].startswith("Traceback")
     line = next(filter(refused_memory.says_size, lines), lines[-1 if last else 0])

@@ -32,7 +32,7 @@ from workloads.records.job import Job
 
 
 def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
-    """The kind `probe`: nothing is measured."""
+    """Run the kind `probe`: nothing is measured."""
     prepared = prepare(adapter, job, folder, events)
     part = PROBE_BATCH if job.trial.task.accumulate > 1 else None
     evidence = gather(adapter, prepared.task, prepared.images(0), prepared.train.labels, prepared.order[0], part)
@@ -43,10 +43,10 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
 def gather(
     adapter: Adapter, task: BuildArguments, images: Images, labels: Labels, order: Order, part: int | None = None
 ) -> Evidence:
-    """`images`, `labels` are the training split that was loaded, `order` (n,) an epoch's permutation of it; `part` is
-    PROBE_BATCH where the trial's updates have parts.
+    """Return the evidence. `images`, `labels` are the training split that was loaded, `order` (n,) an epoch's
+    permutation of it; `part` is PROBE_BATCH if the trial's updates have parts.
 
-    Where the workload draws masks, all that must agree in training comes from a twin without dropout.
+    If the workload draws masks, everything that must agree in training comes from a twin without dropout.
     """
     probes = LARGE_PROBES if task[0].multiply_adds > LARGE else PROBES
     needed = sum(BATCHES if part is None else ACCUMULATED)
@@ -59,7 +59,7 @@ def gather(
 def _evidence(
     adapter: Adapter, task: BuildArguments, images: Images, labels: Labels, order: Order, part: int | None
 ) -> Evidence:
-    """Evidence from the images that `order` (sum of BATCHES or ACCUMULATED,) names; `task` is what `build` takes."""
+    """Return evidence from the images that `order` (sum of BATCHES or ACCUMULATED,) names; `task` is for `build`."""
     workload, optimizer, weights, seed = task
     batch = order[:PROBE_BATCH]
     adapter.build(workload, optimizer, weights, seed)
@@ -86,7 +86,7 @@ def _evidence(
 def _trained(
     adapter: Adapter, task: BuildArguments, evaluated: Images, order: Order, part: int | None
 ) -> tuple[list[float], dict[str, dict[str, Fingerprint]], Fingerprint]:
-    """`losses`, `updates` and `evaluation` of the evidence; the last steps are rows of one call, as in a trial."""
+    """Return `losses`, `updates` and `evaluation` of the evidence; the last steps are rows of one call."""
     workload, optimizer, weights, _ = task
     sizes, train = BATCHES if part is None else ACCUMULATED, train_of(adapter, part)
     batches = np.split(order, np.cumsum(sizes)[:-1])

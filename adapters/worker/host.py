@@ -1,4 +1,4 @@
-"""Memory of this process by Linux, None where it is unknown; and how often a step was interrupted."""
+"""Memory of this process by Linux, None if it is unknown; and counts of a step's interruptions."""
 
 from __future__ import annotations
 
@@ -24,48 +24,48 @@ def interruptions() -> Interruptions:
 
 
 def user_s() -> float:
-    """Processor time in user mode, of this process and all its threads."""
+    """Return the processor time in user mode, of this process and all its threads."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_utime
 
 
 def resident_bytes() -> int | None:
-    """Bytes that are resident now (VmRSS)."""
+    """Return the bytes that are resident now (VmRSS)."""
     return _read("status", "VmRSS")
 
 
 def peak_resident_bytes() -> int | None:
-    """The most since the process began or since the last reset (VmHWM)."""
+    """Return the most since the process began or since the last reset (VmHWM)."""
     return _read("status", "VmHWM")
 
 
 def proportional_bytes() -> int | None:
-    """Bytes that are resident now, shared pages divided among those who share them (PSS); takes milliseconds."""
+    """Return the bytes resident now, shared pages divided among their processes (PSS); takes milliseconds."""
     return _read("smaps_rollup", "Pss")
 
 
 def data_bytes() -> int | None:
-    """Bytes that a limit of the data segment (RLIMIT_DATA) counts (VmData)."""
+    """Return the bytes that a limit of the data segment (RLIMIT_DATA) counts (VmData)."""
     return _read("status", "VmData")
 
 
 def mapped_bytes() -> int | None:
-    """Bytes that a limit of the address space (RLIMIT_AS) counts (VmSize)."""
+    """Return the bytes that a limit of the address space (RLIMIT_AS) counts (VmSize)."""
     return _read("status", "VmSize")
 
 
 def peak_mapped_bytes() -> int | None:
-    """The most address space since the process began (VmPeak)."""
+    """Return the most address space since the process began (VmPeak)."""
     return _read("status", "VmPeak")
 
 
 def anonymous_bytes() -> int | None:
-    """Resident and of no file (RssAnon): what a control group counts of this process for as long as it runs."""
+    """Return resident bytes without a file (RssAnon): a control group counts them while this process runs."""
     return _read("status", "RssAnon")
 
 
 def counts() -> dict[str, int | None]:
-    """Bytes that a limit of the data segment (RLIMIT_DATA, getrlimit(2)) counts, that a control group does, and
-    those that are resident, now and at most.
+    """Return the bytes that limits count: of the data segment (RLIMIT_DATA, getrlimit(2)) and of a control group. Also
+    return those that are resident, now and at most.
 
     The kernel keeps no peak of the first two: it is about that of the resident size, more by the difference.
     """

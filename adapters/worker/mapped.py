@@ -1,4 +1,4 @@
-"""Images as a map of their file: what the kernel holds of them in memory is what there is room for."""
+"""Images as a map of their file: the kernel keeps as much of them in memory as there is space for."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Ahead = Callable[[Order], None]
 
 
 def images_of(path: Path, feed: str) -> tuple[Images, Ahead | None]:
-    """(images (n, h, w, c); what asks the disk for the images of some batches at once). With feed "host" they are a
-    read-only map; what goes to the device as a whole is read as a whole.
+    """Return (images (n, h, w, c); a function that asks the disk for the images of some batches at once). With feed
+    "host" the images are a read-only map; images for the device are read as a whole.
 
-    The second is None where all of them fit into memory: they have just been read, for their checksum.
+    The function is None if all of them fit into memory: they have just been read, for their checksum.
     """
     if feed != "host":
         return np.load(path), None
@@ -31,7 +31,7 @@ def images_of(path: Path, feed: str) -> tuple[Images, Ahead | None]:
     if not isinstance(pages, mmap.mmap) or images.nbytes < room_bytes():
         return images, None
     first, row_bytes = array.offset % mmap.ALLOCATIONGRANULARITY, images[0].nbytes
-    pages.madvise(mmap.MADV_RANDOM)  # what lies around an image is not read with it
+    pages.madvise(mmap.MADV_RANDOM)  # an image's neighbours are not read with it
 
     def ahead(order: Order) -> None:
         for row in order.ravel().tolist():
@@ -42,7 +42,7 @@ def images_of(path: Path, feed: str) -> tuple[Images, Ahead | None]:
 
 
 def room_bytes() -> int:
-    """Bytes of memory for what a file's map may keep in it."""
+    """Return the bytes of memory available for a file's map."""
     limits = [path.read_text().strip() for path in LIMITS if path.is_file()]
     known = [int(limit) for limit in limits if limit.isdigit()]
     available = re.search(r"^MemAvailable:\s+(\d+) kB$", MEMORY.read_text(), re.MULTILINE)

@@ -1,8 +1,8 @@
-"""The kind `memory`: what the memory holds, per batch size; and behind that, how fast matrices are multiplied.
+"""The kind `memory`: memory contents per batch size; and after that, the speed of matrix products.
 
-A worker of its own, so that counting disturbs nothing that is timed. Sizes go upwards in one process: what a framework
-keeps for a smaller batch, a larger one takes over. One event for each size; where memory runs out, the sizes before it
-have been told.
+A separate worker, so that counting disturbs nothing that is timed. Sizes increase in one process: memory kept for a
+smaller batch is reused by a larger one. There is one event for each size; if memory runs out, the sizes before it have
+been reported.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from workloads.records.events import Event
 from workloads.records.job import Job
 from workloads.records.memory_counts import PARTS
 
-SETTLING_STEPS = 4  # MXNet hands out four workspaces in turn, which all grow to what this batch size asks for
+SETTLING_STEPS = 4  # MXNet hands out four workspaces in turn, which all grow to the needs of this batch size
 FEWEST_STEPS = 3
 OWN_CODE = "own code: nobody knows its layers"
 
 
 def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
-    """Raises what the adapter raises."""
+    """Run the job. Raises what the adapter raises."""
     adapter.count_memory(folder)
     prepared = prepare(adapter, job, folder, events)
     order, statistics = prepared.order[0], prepared.build(adapter)
@@ -62,24 +62,24 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
             planned=use.planned,
             host=host.counts(),
         )
-    if prepared.own is None:  # whose speed is not held against it
+    if prepared.own is None:  # custom code's speed is not compared with it
         events.write_answer(Event.PRODUCT_TIMED, lambda: product.measure(adapter))
     events.write(Event.FINISHED)
 
 
 def known(count: Count) -> int:
-    """Its bytes. Raises Unsupported where they are unknown: no part can be told without them."""
+    """Return its bytes. Raises Unsupported if they are unknown, since no part can be computed without them."""
     if isinstance(count, str):
         raise Unsupported(count)
     return count
 
 
 def divided(use: MemoryUse, counted: dict[str, int]) -> dict[str, int | None]:
-    """Bytes of every part of PARTS, from those counted one by one and from what was in use.
+    """Return bytes of every part of PARTS, from those counted one by one and from the memory in use.
 
-    Activations are what is in use between forward and backward beyond what was before it and the inputs. The workspace
-    is the rest of a step's peak: temporaries, and what the framework keeps between steps for them; None where a step
-    never holds all the other parts at once. Both are None where the compiler plans a whole step.
+    Activations are the memory in use between forward and backward, less the memory before it and the inputs. The
+    workspace is the rest of a step's peak: temporaries, and memory kept between steps for them. It is None if a step
+    never holds all the other parts at once. Both are None if the compiler plans a whole step.
     """
     parts = counted | {"gradients": use.gradients, "inputs": use.inputs}
     if not use.planned:

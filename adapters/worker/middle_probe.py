@@ -1,7 +1,7 @@
-"""The gate's probe in a trial's middle: some of its own updates, each alone in its call, with the weights around them.
+"""The gate's probe in a trial's middle: some of its own updates, one per call, with the weights around them.
 
-Nothing is trained but what the trial trains anyway, so the optimizer's state needs no copy: the referee follows what
-was done. No job names these updates. An epoch is drawn when it begins, and then the updates in it.
+Nothing is trained in addition to the trial, so the optimizer's state needs no copy: the referee follows what was done.
+No job names these updates. An epoch is drawn when it begins, and then the updates in it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from workloads.spec import Workload
 
 
 class MiddleProbe:
-    """Draws the updates, once a trial, and leaves MIDDLE_FILE in `folder`."""
+    """Draws the updates, once per trial, and writes MIDDLE_FILE into `folder`."""
 
     def __init__(self, spec: TrialSpec, workload: Workload, prepared: Prepared, folder: Path) -> None:
         self.spec, self.workload, self.test_images = spec, workload, prepared.test.images
@@ -41,10 +41,10 @@ class MiddleProbe:
         self.saved: dict[str, NDArray[Any]] = {}
 
     def draw(self, trainer: Trainer, full: Order, in_window: bool) -> range | None:
-        """The rows of an epoch's full batches (steps, batch) to be trained by `ask`; None: it is not this epoch.
+        """Return the rows of an epoch's full batches (steps, batch) to be trained by `ask`; None: it is not this epoch.
 
-        They are whole calls, so that no other length of a call is needed. In an epoch of which the window takes its
-        part they are the first, and leave enough for that.
+        They are whole calls, so that no other length of a call is needed. In an epoch from which the window takes its
+        part they come first, and leave enough for that.
         """
         if self.saved or self.epochs_left <= 0:
             return None
@@ -60,7 +60,7 @@ class MiddleProbe:
         return range(first, first + length)
 
     def ask(self, trainer: Trainer, epoch: int, rows: Order) -> float:
-        """Train these rows, one a call. Returns by how many seconds that took longer than it does otherwise."""
+        """Train these rows, one per call. Return by how many seconds that took longer than usual."""
         began_s, trained_s, adapter = time.monotonic(), 0.0, trainer.adapter
         steps, taken = min(len(rows), self._steps(rows)), len(trainer.losses)
         followed = min(steps, middle_steps(self.workload, self.spec.task.optimizer.name, rows.shape[1]))
@@ -69,7 +69,7 @@ class MiddleProbe:
         if trainer.rates is not None:
             self.saved["rates"] = trainer.rates[np.minimum(np.arange(taken, taken + steps), len(trainer.rates) - 1)]
         self._save(lambda: named_weights(0, adapter.weights()))
-        if epoch:  # before the first evaluation this would take what an evaluation takes at first
+        if epoch:  # before the first evaluation this would take the extra time of a first evaluation
             self._save(lambda: self._logits(adapter, taken))
         for number in range(steps):
             started_s = time.monotonic()
@@ -85,7 +85,7 @@ class MiddleProbe:
         return time.monotonic() - began_s - min(trained_s, len(rows) * trainer.step_s)
 
     def _steps(self, full: Order) -> int:
-        """One at least, which shows whether it changes the weights."""
+        """Return the number of followed steps, at least one, which shows whether it changes the weights."""
         return max(1, middle_steps(self.workload, self.spec.task.optimizer.name, full.shape[1]))
 
     def _logits(self, adapter: Adapter, taken: int) -> dict[str, NDArray[Any]]:
@@ -96,12 +96,12 @@ class MiddleProbe:
     def _store(self) -> None:
         try:
             np.savez(self.file, **self.saved)  # type: ignore[arg-type]
-        except OSError:  # the disk is full, perhaps; what was measured is not lost with it
+        except OSError:  # perhaps the disk is full; what was measured is not lost with it
             traceback.print_exc()
             self.file.unlink(missing_ok=True)
 
     def _save(self, ask: Callable[[], dict[str, NDArray[Any]]]) -> None:
-        """Keep what the framework answers; of one that does not, the reason. Training goes on in any case."""
+        """Keep the framework's answer, or the reason if it gives none. Training goes on in any case."""
         if "reason" in self.saved:
             return
         try:

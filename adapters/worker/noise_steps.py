@@ -1,8 +1,8 @@
-"""The kind `noise`: squared norms of gradients at weights that are held, for the gradient noise scale.
+"""The kind `noise`: squared norms of gradients at fixed weights, for the gradient noise scale.
 
-Who is given no weights trains the task first, as a trial does, and keeps its weights along the way; who is given them
-does not train. Either measures on the same batches, which are an input, without dropout: its masks are the framework's
-own, and their noise is not the data's.
+A worker without given weights trains the task first, as a trial does, and saves its weights along the way. One with
+given weights does not train. Both measure on the same batches, which are an input, without dropout: its masks are the
+framework's own, and their noise is not the data's.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from workloads.weights import Weights
 
 
 def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
-    """Raises what the adapter raises, Unsupported for own code."""
+    """Run the job. Raises what the adapter raises, Unsupported for custom code."""
     if job.trial.task.own_code is not None:
         raise Unsupported("own code: nobody knows its gradients")
     prepared = prepare(adapter, job, folder, events)
@@ -54,7 +54,7 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
 
 
 def norms_of(adapter: Adapter, images: Images, labels: Labels, batches: Sequence[Order] | Order) -> Norms:
-    """Norms of one step's batches, which are equally large: indices into the split."""
+    """Return the norms of one step's batches, which are equally large: indices into the split."""
     norms = Norms()
     for batch in batches:
         norms.add(adapter.probe(images[batch], labels[batch]).gradients)
@@ -62,8 +62,8 @@ def norms_of(adapter: Adapter, images: Images, labels: Labels, batches: Sequence
 
 
 class Training:
-    """A trial's epochs without their evaluations, one step a call: between the steps its weights are saved, and at
-    first the finder's gradients are taken. Where the network draws masks, those that the finder's draw shift the rest.
+    """A trial's epochs without their evaluations, one step per call. Between the steps its weights are saved, and at
+    first the finder's gradients are taken. If the network draws masks, the finder's draws shift the others.
     """
 
     def __init__(self, adapter: Adapter, job: Job, prepared: Prepared, folder: Path, events: EventLog) -> None:
@@ -81,7 +81,7 @@ class Training:
         self.norms = Norms()
 
     def run(self) -> list[Path]:
-        """Where the weights of each point of PROGRESS are."""
+        """Train, and return the weight files for each point of PROGRESS."""
         self.adapter.build(*self.prepared.task)
         self.events.write(Event.BUILT)
         paths = self.hold(0)
@@ -100,7 +100,7 @@ class Training:
         return paths
 
     def hold(self, update: int) -> list[Path]:
-        """Saves the weights behind so many updates, once for each point of PROGRESS that lies there."""
+        """Save the weights after this many updates, once for each point of PROGRESS at that update."""
         paths = []
         for number in (point for point, after in enumerate(self.held_after) if after == update):
             path = self.folder / f"{HELD[number]}.npz"
@@ -119,11 +119,11 @@ class Training:
         return paths
 
     def _loss(self) -> float | None:
-        """The mean of the last updates'; None before the first."""
+        """Return the mean loss of the last updates; None before the first."""
         return float(np.mean(self.trainer.losses[-WINDOW:])) if self.trainer.losses else None
 
     def look(self, images: Images, batch: Order, full: int) -> None:
-        """At the gradient of a full batch, of which there have been so many, before its update; at the first alone."""
+        """Take the gradient of a full batch before its update, if fewer than `looks` full batches came before."""
         if full >= self.looks:
             return
         pieces = norms_of(self.adapter, images, self.prepared.train.labels, parts(batch, self.part))
@@ -136,5 +136,5 @@ class Training:
 
 
 def finite(weights: Weights) -> bool:
-    """True if every one is a number."""
+    """True if every value is a finite number."""
     return all(bool(np.isfinite(array).all()) for array in weights.values())

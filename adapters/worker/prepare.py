@@ -1,4 +1,4 @@
-"""An adapter that is open and has its data: every kind of worker begins with it."""
+"""Open the adapter and load its data: every kind of worker begins with this."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ CONTEXT_S = 0.3  # three periods of the sampler
 
 
 def read_input(root: Path, file: InputFile) -> Path:
-    """The input's path, its sha256 verified."""
+    """Return the input's path after checking its sha256."""
     path = root / file.path
     if (digest := file_digest(path, "sha256")) != file.sha256:
         raise ValueError(f"input {path}: sha256 expected {file.sha256}, found {digest}")
     return path
 
 
-BuildArguments = tuple[Workload, OptimizerSpec, Weights, int]  # of an adapter
+BuildArguments = tuple[Workload, OptimizerSpec, Weights, int]  # arguments of an adapter's `build`
 
 
 @dataclass
@@ -51,14 +51,14 @@ class Prepared:
     test: Split
     order: NDArray[np.int32]
     task: BuildArguments
-    rates: Floats | None = None  # of every step, where they differ
-    draws: Draws | None = None  # of every image and epoch, where images are augmented
-    ahead: Ahead | None = None  # where the training split does not fit into memory
+    rates: Floats | None = None  # of every step, if they differ
+    draws: Draws | None = None  # of every image and epoch, if images are augmented
+    ahead: Ahead | None = None  # if the training split does not fit into memory
     own: tuple[Path, OwnCode] | None = None  # in place of a network; `task` is then without layers and weights
-    cost: Cost = field(default_factory=Cost)  # of augmenting them
+    cost: Cost = field(default_factory=Cost)  # of augmenting images
 
     def build(self, adapter: Adapter) -> int:
-        """The model, by the adapter; bytes of its running statistics. Raises what the adapter and own code raise."""
+        """Build the model and return bytes of its running statistics. Raises what the adapter and custom code raise."""
         workload, optimizer, _, seed = self.task
         if self.own is None:
             adapter.build(*self.task)
@@ -67,7 +67,7 @@ class Prepared:
         return adapter.build_model(function_of(path, own.function), own, optimizer, seed)
 
     def images(self, epoch: int) -> Images:
-        """The training split as this epoch sees it; -1: as what is trained behind the epochs and the probe do."""
+        """Return the training split as this epoch sees it; -1: as the probe and the steps after the epochs see it."""
         if self.draws is None:
             return self.train.images
         return cast(Images, Augmented(self.train.images, self.draws[epoch], self.cost))
@@ -80,7 +80,7 @@ def prepare(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> Prepa
     facts = adapter.open(
         placement.device_kind, placement.device_threads, task.profile, task.precision, task.feed, spec.cell.allocator
     )
-    # What an installation left that broke off has no name.
+    # Remains of an aborted installation have no name.
     packages = {name: each.version for each in importlib.metadata.distributions() if (name := each.metadata["Name"])}
     events.write(Event.OPENED, facts=facts | {"packages": packages}, resident_bytes=host.resident_bytes())
     if placement.device_kind == "cuda":

@@ -1,4 +1,4 @@
-"""Speed at which the framework multiplies matrices here, in the trial's precision. Its speeds are a share of that."""
+"""Speed of the framework's matrix products here, in the trial's precision; its training speed is a share of it."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from workloads.datasets import Images
 from workloads.layers import Dense, Flatten
 from workloads.spec import OptimizerSpec, Workload
 
-WIDTHS = (1024, 2048, 4096, 8192)  # of square matrices: the first of which a call takes LONG_ENOUGH_S
-LONG_ENOUGH_S = 0.1  # what a call costs beside its products is then next to nothing
+WIDTHS = (1024, 2048, 4096, 8192)  # of square matrices: the first width at which a call takes LONG_ENOUGH_S is used
+LONG_ENOUGH_S = 0.1  # the cost of a call besides its products is then negligible
 PRODUCTS = 4
-NARROW = 16  # columns of what goes in and comes out: next to nothing is copied
+NARROW = 16  # columns of inputs and outputs: almost nothing is copied
 FEWEST_CALLS, LENGTH_S = 3, 1.0
 
 
 def chain(width: int) -> Workload:
-    """Dense layers alone: predicting `width` images is PRODUCTS products of matrices (width, width)."""
+    """Return dense layers only: predicting `width` images is PRODUCTS products of matrices (width, width)."""
     products = (Dense(f"product{number}", width) for number in range(PRODUCTS))
     layers = (Flatten("flatten"), Dense("widen", width), *products, Dense("narrow", NARROW))
     return Workload("products", "", (1, 1, NARROW), layers)
 
 
 def measure(adapter: Adapter) -> dict[str, Any]:
-    """Operations a second, two a multiply-add, of the fastest of several calls, and how many calls there were.
+    """Return operations per second, two per multiply-add, of the fastest of several calls, and the number of calls.
 
     It builds other networks. Raises what the adapter raises.
     """

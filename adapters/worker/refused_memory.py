@@ -1,9 +1,9 @@
 """Memory that a worker was refused: how much it asked for, and how much there was.
 
-Asked is what the framework's own message says, null where it does not say. Available is looked up when the error has
-come up to the worker: what failed on the way may have given some of it back by then. Of all that bounds a process the
-tightest counts: RLIMIT_DATA and RLIMIT_AS (getrlimit(2)), its control groups (cgroups(7)), and the machine's
-MemAvailable (proc(5)).
+The size asked for comes from the framework's own message, null if it does not say. The available size is looked up when
+the error reaches the worker: some memory may have been released by then. Of all bounds of a process the tightest
+counts: RLIMIT_DATA and RLIMIT_AS (getrlimit(2)), its control groups (cgroups(7)), and the machine's MemAvailable
+(proc(5)).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MEMINFO = Path("/proc/meminfo")
 UNITS = {"": 1, "bytes": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 SIZE = r"(?P<size>[\d.]+) ?(?P<unit>bytes|B|KiB|MiB|GiB|TiB)\b"
 SHAPE = r"(?P<shape>[\[(][\d, ]*[\])])"
-# How frameworks say what they asked for. A size in bytes or a shape stands before a rounded size of the same message.
+# The frameworks' messages about the size. A size in bytes or a shape precedes a rounded size of the same message.
 ASKED = (
     re.compile(rf"you tried to allocate {SIZE}"),  # PyTorch, c10/core/impl/alloc_cpu.cpp
     re.compile(rf"Tried to allocate {SIZE}"),  # PyTorch, c10/cuda/CUDACachingAllocator.cpp
@@ -37,12 +37,12 @@ ASKED = (
 FREE = re.compile(r"of which (?P<size>[\d.]+) ?(?P<unit>bytes|KiB|MiB|GiB|TiB) is free")  # PyTorch, of a GPU
 ON_A_GPU = ("CUDA", "GPU", "cudaMalloc")
 BITS = re.compile(r"(\d+)$")  # of a type's name
-TYPES = {"float": 4, "double": 8, "half": 2, "bool": 1, "int": 4}  # bytes of those whose names say none
+TYPES = {"float": 4, "double": 8, "half": 2, "bool": 1, "int": 4}  # bytes of types whose names contain no number
 
 
 @dataclass(frozen=True)
 class Refused:
-    """None where it is not known; `bound` is what leaves the least."""
+    """The refused memory, None if unknown; `bound` is the one that leaves the least."""
 
     asked_bytes: int | None
     available_bytes: int | None
@@ -50,7 +50,7 @@ class Refused:
 
 
 def refused(error: BaseException, device: str) -> dict[str, object]:
-    """Return what goes into the event; `device` is "cpu" or the UUID of a GPU."""
+    """Return the event's data; `device` is "cpu" or the UUID of a GPU."""
     texts = [str(each) for each in chain(error)]
     asked = next((size for text in texts if (size := asked_bytes(text)) is not None), None)
     if device != "cpu" and any(sign in text for text in texts for sign in ON_A_GPU):
@@ -62,20 +62,20 @@ def refused(error: BaseException, device: str) -> dict[str, object]:
 
 
 def chain(error: BaseException | None) -> Iterator[BaseException]:
-    """The error, and what it came of."""
+    """Yield the error and its causes."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
 
 
 def asked_bytes(text: str) -> int | None:
-    """Bytes that were asked for by a framework's message; None where it does not say."""
+    """Return the bytes asked for, from a framework's message; None if it does not say."""
     match = next((match for pattern in ASKED if (match := pattern.search(text))), None)
     return None if match is None else _size(match)
 
 
 def says_size(line: str) -> bool:
-    """True if a line of a message is the one that says what was asked for."""
+    """True if a line of a message reports the size asked for."""
     return asked_bytes(line) is not None
 
 
@@ -89,7 +89,7 @@ def _size(match: re.Match[str]) -> int | None:
 
 
 def available() -> dict[MemoryBound, int | None]:
-    """Bytes left of everything that bounds this process's memory; None where there is no bound or it is not told."""
+    """Return the bytes left of every bound of this process's memory; None if there is no bound or it is unknown."""
     return {
         MemoryBound.DATA: _rest_of(resource.RLIMIT_DATA, host.data_bytes()),
         MemoryBound.ADDRESS_SPACE: _rest_of(resource.RLIMIT_AS, host.mapped_bytes()),
@@ -104,7 +104,7 @@ def _rest_of(limit: int, used: int | None) -> int | None:
 
 
 def groups() -> Iterator[tuple[int, int]]:
-    """(bytes left, limit) of each control group of this process; file pages that can be dropped count as free."""
+    """Yield (bytes left, limit) of each control group of this process; file pages that can be dropped count as free."""
     for folder in control_groups.folders("memory"):
         for most, used in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
             with suppress(OSError, ValueError):  # no such file, or "max"
@@ -115,7 +115,7 @@ def groups() -> Iterator[tuple[int, int]]:
 
 
 def machine_bytes(name: str) -> int | None:
-    """Bytes that the kernel reports under this name of the machine's memory (proc(5), meminfo)."""
+    """Return the bytes that the kernel reports under this name of the machine's memory (proc(5), meminfo)."""
     with suppress(OSError):
         if line := re.search(rf"^{name}:\s+(\d+) kB$", MEMINFO.read_text(), re.MULTILINE):
             return int(line.group(1)) * 1024

@@ -1,6 +1,6 @@
-"""Errors that may be a way of running out of memory, and whether memory was short enough for that.
+"""Errors that may come from running out of memory, and whether memory was short enough for that.
 
-The libraries below the frameworks say the same where memory was refused and where a kernel does not exist. So their
+The libraries below the frameworks use the same words when memory is refused and when a kernel does not exist. So their
 words decide nothing: what counts is how much memory was left when the process had the most.
 """
 
@@ -22,13 +22,14 @@ ON_THE_HOST = (
     "could not create a primitive",
     "could not execute a primitive",
     "could not create a memory object",
-    "failed to map segment from shared object",  # ld.so's
+    "failed to map segment from shared object",  # from ld.so
     "can't start new thread",  # CPython's, for pthread_create(3)
-    "Resource temporarily unavailable",  # the same of C++, as MXNet passes it on
+    "Resource temporarily unavailable",  # the same in C++, as MXNet passes it on
     "Cannot allocate memory",  # strerror(3) of ENOMEM
 )
-# cuDNN's and cuBLAS's, and what frameworks make of them. Running out: pytorch #108645, DiffBIR #59, tensorflow #9489,
-# tensorflow #24828, mxnet #11176, CNTK #1516. Other causes: pytorch #2917 and #4107, whose batches were too large.
+# Messages of cuDNN and cuBLAS, and of frameworks that pass them on. Running out: pytorch #108645, DiffBIR #59,
+# tensorflow #9489, tensorflow #24828, mxnet #11176, CNTK #1516. Other causes: pytorch #2917 and #4107, whose batches
+# were too large.
 ON_THE_DEVICE = (
     "CUDNN_STATUS_NOT_SUPPORTED",
     "CUDNN_STATUS_NOT_INITIALIZED",
@@ -43,19 +44,19 @@ ON_THE_DEVICE = (
     "Failed to find any forward convolution algorithm",
     "Failed to find any backward",
 )
-SHORT = {MemoryBound.MACHINE: 0.02}  # share that is left at most where memory was short, of each bound
-SHORT_OF_LIMIT = 0.25  # the same of a limit: what is refused is of the size of what a step holds already
-SHORT_OF_DEVICE = 0.1  # the same of a GPU, whose libraries ask for workspaces of hundreds of MiB
+SHORT = {MemoryBound.MACHINE: 0.02}  # the largest share left if memory was short, for each bound
+SHORT_OF_LIMIT = 0.25  # the same for a limit: a refused block is as large as what a step holds already
+SHORT_OF_DEVICE = 0.1  # the same for a GPU, whose libraries ask for workspaces of hundreds of MiB
 
 
 def culprit_of(error: BaseException, adapter: Adapter | None, spec: TrialSpec) -> BaseException | None:
-    """The error by which a worker ran out of memory, or one it came of; None where that is not what happened."""
+    """Return the error by which a worker ran out of memory, or one of its causes; None if it did not run out."""
     preallocates = spec.cell.allocator != ON_DEMAND
     return out_of_memory(error, adapter) or ran_out(error, spec.placement.device, preallocates)
 
 
 def out_of_memory(error: BaseException, adapter: Adapter | None) -> BaseException | None:
-    """This error, or the one it came of, that says so; without an adapter, in its import. None: no one does."""
+    """Return this error or its cause, if one says so, else None; without an adapter, for an error in its import."""
     for each in chain(error):
         if isinstance(each, MemoryError) or (adapter is not None and adapter.out_of_memory(each)):
             return each
@@ -63,9 +64,9 @@ def out_of_memory(error: BaseException, adapter: Adapter | None) -> BaseExceptio
 
 
 def ran_out(error: BaseException, device: str, preallocates: bool) -> BaseException | None:
-    """The error, or one it came of, that memory explains; None where none does, or memory was not short.
+    """Return the error, or a cause of it, that memory explains; None if none does, or memory was not short.
 
-    `device` is "cpu" or a GPU's UUID. Of one whose framework `preallocates`, what is free says nothing.
+    `device` is "cpu" or a GPU's UUID. If its framework `preallocates`, the free memory says nothing.
     """
     for each in chain(error):
         if isinstance(each, OSError) and each.errno == errno.ENOMEM:
@@ -82,9 +83,9 @@ def _says(error: BaseException, signs: tuple[str, ...]) -> bool:
 
 
 def shares_left() -> Iterator[tuple[MemoryBound, float]]:
-    """Each bound of this process's memory, and the share of it that was left when the process had the most.
+    """Yield each bound of this process's memory, and the share left when the process had the most.
 
-    What failed has given its memory back by now, so the peaks count: of what is resident, of the address space's own.
+    What failed has released its memory by now, so the peaks count: of resident memory, and of the address space.
     """
     freed = _difference(host.peak_resident_bytes(), host.resident_bytes())
     unmapped = _difference(host.peak_mapped_bytes(), host.mapped_bytes())
@@ -110,7 +111,7 @@ def _difference(peak: int | None, now: int | None) -> int:
 
 
 def is_device_short() -> bool:
-    """True if less than SHORT_OF_DEVICE of the current GPU is free, as CUDA's driver tells it (cuMemGetInfo)."""
+    """True if less than SHORT_OF_DEVICE of the current GPU is free, as CUDA's driver reports it (cuMemGetInfo)."""
     free, total = ctypes.c_size_t(), ctypes.c_size_t()
     try:
         refused = ctypes.CDLL("libcuda.so.1").cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))

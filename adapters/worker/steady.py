@@ -1,7 +1,6 @@
 """The steady window of a trial: segments of calls of one length, with the device synchronised at both edges of each.
 
-They are cut from epochs behind the first two where an epoch is long enough; what is missing is trained on behind the
-epochs.
+They are cut from epochs after the first two if an epoch is long enough; the rest is trained after the epochs.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from workloads.records.job import TrialSpec
 from workloads.records.outstanding import FIRST_TWO, Outstanding
 from workloads.spec import Workload
 
-FIRST_EPOCH = 2  # counted from 0: the one before it, in which nothing of the kind is compiled, tells a step's time
+FIRST_EPOCH = 2  # counted from 0: the one before it, in which nothing of the kind is compiled, gives a step's time
 SHORTEST_S, FEWEST_CALLS = 0.3, 3  # of a segment: three periods of the sampler
-# Behind each segment of an epoch weights are copied, to see that nothing was left to be done. Above so many, the copy
-# would be a part of the memory that training takes.
+# After each segment of an epoch weights are copied, to see that no work was left. Above this number, the copy would be
+# a part of the memory that training takes.
 MOST_PARAMETERS = 10**6
 
 
 class WindowTrainer:
-    """Trains the window by `trainer`, and keeps what was counted between the edges of its segments."""
+    """Trains the window by `trainer`, and keeps the counts between the edges of its segments."""
 
     def __init__(self, trainer: Trainer, events: EventLog, window_s: float) -> None:
         self.trainer, self.events, self.window_s = trainer, events, window_s
@@ -36,11 +35,11 @@ class WindowTrainer:
         self.steps = self.images = 0
         self.interruptions = host.Interruptions(0, 0)
         self.calls_s: list[float] = []
-        self.counts_anew = False  # whether the peak of memory is the window's
+        self.counts_anew = False  # True if the peak of memory is the window's
         self.peak_bytes: int | None = None
         self.copies: list[dict[str, float]] = []
         self.failure: Exception | None = None  # of a copy
-        self.cut = False  # whether epochs are
+        self.cut = False  # True if epochs are cut
 
     @property
     def missing_s(self) -> float:
@@ -48,14 +47,14 @@ class WindowTrainer:
         return self.window_s - sum(end - start for start, end in self.segments) / 1e9
 
     def wants(self, epoch: int) -> bool:
-        """True if a part of this epoch is to be a segment. There are no more once one came out too short."""
+        """True if a part of this epoch is to be a segment. There are no more once one was too short."""
         short = any(end - start < SHORTEST_S / 2 * 1e9 for start, end in self.segments)
         return self.cut and epoch >= FIRST_EPOCH and self.missing_s > 0 and not short
 
     def train_in_epoch(self, batches: Order) -> tuple[Order, float]:
-        """Train of an epoch's full batches (steps, batch) the first call, then a segment of all others of that length.
+        """Train an epoch's full batches (steps, batch): the first call, then a segment of all others of that length.
 
-        Returns what is left of the batches, and how many seconds copies of the weights took.
+        Returns the remaining batches, and the seconds that copies of the weights took.
         """
         steps = self.trainer.steps_a_call()
         calls = [batches[first : first + steps] for first in range(0, len(batches) - steps + 1, steps)]
@@ -64,7 +63,7 @@ class WindowTrainer:
         return batches[steps * len(calls) :], self.settle()
 
     def train(self, calls: Iterator[Order]) -> None:
-        """One segment; the first opens the window."""
+        """Train one segment; the first opens the window."""
         trainer = self.trainer
         trainer.adapter.synchronize()
         peak_before = host.peak_resident_bytes()
@@ -84,28 +83,28 @@ class WindowTrainer:
         self.peak_bytes = host.peak_resident_bytes() if self.counts_anew else None
 
     def settle(self) -> float:
-        """Right behind a segment: two copies of the weights, which wait for all that was left; seconds."""
+        """Copy the weights twice right after a segment, which waits for all remaining work; return the seconds."""
         began_s = time.monotonic()
         try:
             self.copies.append(end_probe.outstanding(self.trainer.adapter))
-        except Exception as error:  # noqa: BLE001  # whatever a framework raises: it is told behind all that counts
+        except Exception as error:  # noqa: BLE001  # whatever a framework raises: it is reported after all that counts
             self.failure = error
         return time.monotonic() - began_s
 
     def train_on(self, order: Order, batch_size: int, fewest_calls: int = 0) -> None:
-        """Train what is missing, on `order` (n,) and fresh permutations of it; its updates enter no accuracy."""
+        """Train the missing time, on `order` (n,) and fresh permutations of it; its updates enter no accuracy."""
         trainer, rounds = self.trainer, Rounds(order)
         steps = trainer.steps_a_call()  # so that this length of a call is compiled before it starts
         trainer.run(iter([rounds.take(steps, batch_size)]))
         length_s = max(self.missing_s, SHORTEST_S if self.segments else 0.0)
 
-        def calls() -> Iterator[Order]:  # the length counts from when the segment begins
+        def calls() -> Iterator[Order]:  # the length counts from the beginning of the segment
             yield from endless_batches(rounds, batch_size, trainer, time.monotonic() + length_s, fewest_calls)
 
         self.train(calls())
 
     def end(self) -> None:
-        """Write what was counted."""
+        """Write the counts."""
         self.events.write(
             Event.WINDOW_ENDED,
             segments=self.segments,
@@ -118,8 +117,8 @@ class WindowTrainer:
         )
 
     def outstanding(self, images: Images, on_cpu: bool) -> dict[str, Any]:
-        """The sums over all segments, of which the last was settled just now or before. Where more seems left than may
-        be, copies are made again, each behind the logits of `images`. Raises what a copy raised.
+        """Return the sums over all segments, the last of which is settled now if it was not. If too much work seems
+        left, copies are made again, each after the logits of `images`. Raises what a copy raised.
         """
         if self.failure is None and len(self.copies) < len(self.segments):
             self.settle()
@@ -133,8 +132,9 @@ class WindowTrainer:
 
 
 def evened(calls_s: list[float]) -> list[float]:
-    """Times of calls of one length, each from the losses of the one before to its own. A call is read when the next one
-    was submitted: where that blocks, the first holds two calls and the last none, so these two share what they took.
+    """Return times of calls of one length, each from the losses of the one before to its own. A call is read when
+    the next one was submitted. If that blocks, the first holds two calls and the last none, so these two share their
+    time.
     """
     if len(calls_s) < 2:
         return calls_s
@@ -143,9 +143,9 @@ def evened(calls_s: list[float]) -> list[float]:
 
 
 def can_be_cut(spec: TrialSpec, workload: Workload, steps: int, trainer: Trainer) -> bool:
-    """True if segments of epochs of so many full batches say the same as a window after them.
+    """True if segments of epochs of this many full batches say the same as a window after them.
 
-    A GPU's readings look back up to a second. Own code gives no weights to copy.
+    A GPU's readings look back up to a second. Custom code gives no weights to copy.
     """
     small = not spec.task.own_code and workload.parameter_count <= MOST_PARAMETERS
     return (
@@ -157,6 +157,6 @@ def can_be_cut(spec: TrialSpec, workload: Workload, steps: int, trainer: Trainer
 
 
 def are_long_enough(steps: int, trainer: Trainer) -> bool:
-    """True if epochs of so many full batches have room for a segment after the first call."""
+    """True if epochs of this many full batches leave time for a segment after the first call."""
     calls = steps // trainer.steps_a_call() - 1
     return calls >= FEWEST_CALLS and calls * trainer.steps_a_call() * trainer.step_s >= SHORTEST_S

@@ -1,11 +1,11 @@
-"""The kind `blocks`: what one image more or less in a batch costs, told by one process.
+"""The kind `blocks`: cost of one image more or less in a batch, measured in one process.
 
-Separate processes differ by more than that, so one does blocks of steps of all batch sizes in turn. In a round every
-size comes once, in an order that was drawn beforehand; a block is as many steps, in as many calls, for each size, so
-that what a call costs falls on all of them alike. First rounds of training, then of evaluation; as many of each as
-`window_s` takes, FEWEST_ROUNDS at least. The model is one: weights grow older, which changes nothing that is timed.
+Separate processes differ by more than that, so one process runs blocks of steps of all batch sizes in turn. In a round
+every size comes once, in an order that was drawn beforehand. A block has the same number of steps and calls for each
+size, so the cost of calls is shared equally. Rounds of training come first, then rounds of evaluation; as many of each
+as `window_s` allows, at least FEWEST_ROUNDS. There is one model: its weights keep changing, which affects no timing.
 
-Writes blocks.json behind the last block.
+Writes blocks.json after the last block.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from workloads.records.events import Event
 from workloads.records.files import write_json
 from workloads.records.job import Job
 
-# At the least, of the smallest size; longer where a step takes longer. Short blocks meet the same state of the machine,
-# and what disturbs some of many is trimmed: blocks of 0.3 s left 2 to 3 % of doubt to a process of 10 s.
+# Least duration for the smallest size; longer if a step takes longer. Short blocks meet the same state of the machine,
+# and disturbances of some of many are trimmed: blocks of 0.3 s left an uncertainty of 2 to 3 % in a process of 10 s.
 BLOCK_S = 0.1
-FEWEST_ROUNDS = 4  # of which the report's trimmed mean takes two
+FEWEST_ROUNDS = 4  # the report's trimmed mean takes two of them
 
 CORES = sorted(os.sched_getaffinity(0))  # before a framework binds its threads to some of them
 
@@ -43,7 +43,7 @@ Work = Callable[[int], int]  # batch size -> steps that were made of it
 
 
 def endless(order: Order, batch_size: int, steps: int) -> Iterator[Order]:
-    """(steps, batch_size), round and round `order` (n,)."""
+    """Yield (steps, batch_size) arrays, cycling through `order` (n,)."""
     position = 0
     while True:
         indices = np.arange(position, position + steps * batch_size) % len(order)
@@ -55,7 +55,7 @@ class Training:
     """Blocks of updates, by batch size."""
 
     def __init__(self, adapter: Adapter, prepared: Prepared, sizes: list[int], events: EventLog) -> None:
-        """Each size is warmed up: what is compiled for it, is."""
+        """Warm up each size, including its compilation."""
         self.order = prepared.order[0]
         self.trainers = {size: Trainer(adapter, prepared.rates, prepared.ahead) for size in sizes}
         for size, trainer in self.trainers.items():
@@ -68,7 +68,7 @@ class Training:
             self.block(size)
 
     def block(self, size: int) -> int:
-        """Raises RuntimeError where a step gave no loss."""
+        """Run one block of this size and return its steps. Raises RuntimeError if a step gave no loss."""
         trainer, steps = self.trainers[size], self.steps * self.calls
         before = len(trainer.losses)
         trainer.run(next(self.batches[size]) for _ in range(self.calls))
@@ -77,7 +77,7 @@ class Training:
         return steps
 
     def check(self) -> None:
-        """Raises RuntimeError where a loss is no number."""
+        """Raise RuntimeError if a loss is not a number."""
         for size, trainer in self.trainers.items():
             if trainer.diverged_step is not None:
                 raise RuntimeError(f"the loss of step {trainer.diverged_step} of {size} images is no number")
@@ -87,9 +87,9 @@ class Evaluation:
     """Blocks of batches of the test split, by batch size: images go in, logits come out."""
 
     def __init__(self, adapter: Adapter, images: Images, sizes: list[int]) -> None:
-        """Each size is warmed up."""
+        """Warm up each size."""
         self.adapter, self.calls = adapter, 1
-        # Copies: a view of the file is read-only, which PyTorch warns of.
+        # Copies: a view of the file is read-only, about which PyTorch warns.
         self.batches = {size: np.array(images[np.arange(size) % len(images)]) for size in sizes}
         seconds = []
         for size in sizes:
@@ -100,7 +100,7 @@ class Evaluation:
         self.calls = max(1, math.ceil(BLOCK_S / min(seconds)))
 
     def block(self, size: int) -> int:
-        """Raises RuntimeError where not every image has its logits."""
+        """Evaluate one block of this size and return its calls. Raises RuntimeError if an image has no logits."""
         for _ in range(self.calls):
             logits = self.adapter.predict(self.batches[size])
             if len(logits) != size:
@@ -110,7 +110,7 @@ class Evaluation:
 
 
 def busy_s() -> float:
-    """Time since boot in which CORES were not idle, summed over them; see proc(5), /proc/stat."""
+    """Return the time since boot in which CORES were not idle, summed over them; see proc(5), /proc/stat."""
     names = {f"cpu{core}" for core in CORES}
     times = [line.split() for line in Path("/proc/stat").read_text().splitlines()]
     ticks = sum(int(t[i]) for t in times if t[0] in names for i in (1, 2, 3, 6, 7, 8))  # all but idle, iowait, guests
@@ -118,7 +118,7 @@ def busy_s() -> float:
 
 
 def measured(adapter: Adapter, phase: Phase, number: int, size: int, work: Work) -> Block:
-    """One block; the device is idle at both edges."""
+    """Measure one block; the device is idle at both edges."""
     adapter.synchronize()
     busy_before_s, own_before_s, began_s = busy_s(), time.process_time(), time.monotonic()
     steps = work(size)
@@ -129,7 +129,7 @@ def measured(adapter: Adapter, phase: Phase, number: int, size: int, work: Work)
 
 
 def rounds(adapter: Adapter, phase: Phase, turns: NDArray[np.int32], length_s: float, work: Work) -> list[Block]:
-    """Return as many whole rounds as `length_s` takes: what was measured does not decide when it ends."""
+    """Return as many whole rounds as `length_s` allows, so that the measurements do not decide when it ends."""
     blocks: list[Block] = []
     until_s = time.monotonic() + length_s
     for number, sizes in enumerate(turns.tolist()):
@@ -140,7 +140,7 @@ def rounds(adapter: Adapter, phase: Phase, turns: NDArray[np.int32], length_s: f
 
 
 def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
-    """Raises what the adapter raises before `finished`."""
+    """Run the job. Raises what the adapter raises before `finished`."""
     prepared, length_s = prepare(adapter, job, folder, events), job.trial.window_s
     turns = np.load(read_input((folder / job.results).resolve(), job.trial.inputs[TURNS]))
     prepared.build(adapter)

@@ -1,6 +1,6 @@
 """The kind `steps`: a steady window at one batch size and one batch of evaluation; no epochs, no accuracy.
 
-What is asked is whether they fit into memory, and how fast they are. The split's size is no limit: batches go round it.
+It tests whether they fit into memory, and how fast they are. The split's size is no limit: batches cycle through it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ FEWEST_CALLS = 2  # both are in flight at once: the most that a training holds
 
 
 def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
-    """Raises what the adapter raises before `finished`."""
+    """Run the job. Raises what the adapter raises before `finished`."""
     prepared = prepare(adapter, job, folder, events)
     prepared.build(adapter)
-    del prepared.task  # the weights as they were given, or they would count as the framework's memory
+    del prepared.task  # the given weights, or they would count as the framework's memory
     adapter.synchronize()
     events.write(Event.BUILT)
     order, images, update = prepared.order[-1], prepared.test.images, job.trial.global_batch
@@ -35,9 +35,7 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
     window = WindowTrainer(trainer, events, job.trial.window_s)
     window.train_on(order, update, FEWEST_CALLS)
     window.end()
-    adapter.predict(
-        np.array(images[np.arange(job.trial.cell.batch_size) % len(images)])
-    )  # as an epoch's evaluation asks
+    adapter.predict(np.array(images[np.arange(job.trial.cell.batch_size) % len(images)]))  # like an epoch's evaluation
     adapter.synchronize()
     events.write(Event.FINISHED)
     events.write_answer(Event.HOST_COUNTED, lambda: {"proportional_bytes": host.proportional_bytes()} | host.counts())

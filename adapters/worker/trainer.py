@@ -16,15 +16,15 @@ from adapters.worker.attended import PULSE
 from adapters.worker.mapped import Ahead
 
 SEEDING = 16  # images of an order, whose numbers seed what follows from it
-CALL_S = 0.1  # at most so much work one `train` call is given, once steps are timed
+CALL_S = 0.1  # the most work that one `train` call is given, once steps are timed
 
 
 class Trainer:
-    """Feeds an adapter several steps a call, a power of two of them, never more than two calls ahead of the device.
+    """Feeds an adapter several steps per call, a power of two of them, never more than two calls ahead of the device.
 
-    `rates` are the learning rates of all steps from the first on, where they differ; the last holds for all behind it.
-    `losses` grows by what the adapter returned, `images` by what it was given: two counts that must agree.
-    `calls_s` is how long after the one before it the losses of each call of the last `run` were there.
+    `rates` are the learning rates of all steps from the first on, if they differ; the last holds for all after it.
+    `losses` grows by what the adapter returned, `images` by what it was given: two counts that must agree. `calls_s` is
+    the time from the losses of one call to those of the next, for each call of the last `run`.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class Trainer:
         self.train = train_of(adapter, part)
         self.steps = 0
         self.losses: list[float] = []
-        self.finite_losses = 0  # so many, from the first on, are known to be numbers
+        self.finite_losses = 0  # the number of losses, from the first on, known to be numbers
         self.images = 0
         self.calls_s: list[float] = []
         self.step_s = float("inf")  # until the first full batches are timed: one step a call
@@ -54,7 +54,7 @@ class Trainer:
         self.adapter.synchronize()
 
     def _rates(self, steps: int) -> Floats | None:
-        """Learning rates of the next steps."""
+        """Return the learning rates of the next steps."""
         if self.rates is None:
             return None
         first, self.steps = self.steps, self.steps + steps
@@ -69,24 +69,24 @@ class Trainer:
 
     @property
     def diverged_step(self) -> int | None:
-        """The first step, counted from 1, of which the loss is no number; None where all are."""
+        """The first step, counted from 1, whose loss is not a number; None if all are."""
         self.look_at_losses()
         return self.finite_losses + 1 if self.finite_losses < len(self.losses) else None
 
     def look_at_losses(self) -> None:
-        """Count those that are numbers, up to the first that is none; each is looked at once."""
+        """Count the losses that are numbers, up to the first that is not; each is looked at once."""
         while self.finite_losses < len(self.losses) and math.isfinite(self.losses[self.finite_losses]):
             self.finite_losses += 1
 
     def run_timed(self, batches: Order) -> None:
-        """Train on (steps, batch) one step a call, or as before; from here on a step's time is known."""
+        """Train on (steps, batch) one step per call, or as before; from now on a step's time is known."""
         started = time.monotonic()
         self.run(self.calls(batches))
         if len(batches):
             self.step_s = (time.monotonic() - started) / len(batches)
 
     def steps_a_call(self) -> int:
-        """The largest power of two whose steps take no more than CALL_S; one until `run_timed` has timed a step."""
+        """Return the largest power of two whose steps take at most CALL_S; one until `run_timed` has timed a step."""
         return power_of_two(max(1, int(CALL_S / self.step_s)))
 
     def calls(self, batches: Order) -> Iterator[Order]:
@@ -99,20 +99,20 @@ class Trainer:
 
 
 def train_of(adapter: Adapter, part: int | None) -> Callable[[Order, Floats | None], Any]:
-    """Its `train` of rows in parts of so many images; an adapter that knows of no parts trains whole rows."""
+    """Return its `train` of rows in parts of `part` images; an adapter that knows no parts trains whole rows."""
     return adapter.train if part is None else partial(adapter.train, part=part)
 
 
 def power_of_two(most: int) -> int:
-    """The largest that is no more than `most`, which is 1 or more.
+    """Return the largest power of two that is no more than `most`, which is 1 or more.
 
-    What is decided by time differs from run to run; so few lengths can each be compiled once.
+    Lengths decided by time differ from run to run; with so few lengths, each can be compiled once.
     """
     return 1 << (most.bit_length() - 1)
 
 
 def epoch_batches(order: NDArray[np.int32], batch_size: int, last_batch: str) -> list[Order]:
-    """One epoch's permutation (n,) as [(steps, batch_size)], and [(1, rest)] behind it where the rest is kept."""
+    """Return one epoch's permutation (n,) as [(steps, batch_size)], and [(1, rest)] after it if the rest is kept."""
     full = len(order) // batch_size
     batches = [order[: full * batch_size].reshape(full, batch_size)] if full else []
     rest = order[full * batch_size :]
@@ -122,9 +122,9 @@ def epoch_batches(order: NDArray[np.int32], batch_size: int, last_batch: str) ->
 
 
 class Rounds:
-    """Images of a split without an end: `order` (n,), then a fresh permutation of it for each further round.
+    """Endless images of a split: `order` (n,), then a fresh permutation of it for each further round.
 
-    No batch comes back, also where the batch size divides the split: whoever kept what a batch gave gains nothing. The
+    No batch comes back, even if the batch size divides the split: keeping the results of a batch gains nothing. The
     permutations follow from `order`, which all frameworks are given alike.
     """
 
@@ -133,7 +133,7 @@ class Rounds:
         self.generator = np.random.Generator(np.random.PCG64(order[:SEEDING].tolist()))
 
     def take(self, steps: int, batch_size: int) -> Order:
-        """The next (steps, batch_size)."""
+        """Return the next (steps, batch_size)."""
         count = steps * batch_size
         parts, there = [self.left], len(self.left)
         while there < count:
@@ -147,7 +147,7 @@ class Rounds:
 def endless_batches(
     rounds: Rounds, batch_size: int, trainer: Trainer, until_s: float, fewest_calls: int = 0
 ) -> Iterator[Order]:
-    """Full batches until the monotonic clock passes `until_s`; `fewest_calls` calls at least."""
+    """Yield full batches until the monotonic clock passes `until_s`; `fewest_calls` calls at least."""
     calls = 0
     while calls < fewest_calls or time.monotonic() < until_s:
         calls += 1

@@ -1,4 +1,4 @@
-"""The kind `trial`: the measured epochs, and the steady window in and behind them."""
+"""The kind `trial`: the measured epochs, and the steady window in and after them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WARM_UP_STEPS = 5
 
 
 def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
-    """Everything behind the import; raises what the adapter raises before `finished`."""
+    """Run everything after the import; raises what the adapter raises before `finished`."""
     spec, prepared = job.trial, prepare(adapter, job, folder, events)
     workload = prepared.task[0]
     middle = MiddleProbe(spec, workload, prepared, folder) if prepared.own is None else None
@@ -40,7 +40,7 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
         events.write_answer(Event.WINDOW_SETTLED, lambda: window.outstanding(images, on_cpu), ran_out)  # at once
     events.write_answer(Event.HOST_COUNTED, lambda: {"proportional_bytes": host.proportional_bytes()})
     events.write_answer(Event.ALLOCATOR_COUNTED, lambda: {"counts": adapter.memory()})
-    # Behind all that counts: it trains on. Own code is held against nothing.
+    # After all that counts, because it trains on. Custom code is compared with nothing.
     if prepared.own is None:
         events.write_answer(
             Event.END_PROBED,
@@ -52,13 +52,13 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
 def measure(
     adapter: Adapter, spec: TrialSpec, prepared: Prepared, events: EventLog, middle: MiddleProbe | None = None
 ) -> WindowTrainer:
-    """The epochs and the window, which may be cut from them."""
+    """Train the epochs and the window, which may be cut from them."""
     update, split = spec.global_batch, len(prepared.train.images)
     if update > split and spec.passes.last_batch == "drop":
         raise ValueError(f"batch size {update} is larger than the split of {split}: all is dropped")
     prepared.build(adapter)
     workload = prepared.task[0]
-    del prepared.task  # the weights as they were given, or they would count as the framework's memory
+    del prepared.task  # the given weights, or they would count as the framework's memory
     adapter.synchronize()
     events.write(Event.BUILT)
 
@@ -69,7 +69,7 @@ def measure(
             load_epoch(adapter, prepared, epoch)
         batches = epoch_batches(prepared.order[epoch], update, spec.passes.last_batch)
         train_epoch(trainer, epoch, batches, events, window, middle)
-        trainer.look_at_losses()  # or the window's end would be written only behind a look at all of them
+        trainer.look_at_losses()  # or the window's end would be written only after a look at all of them
         if epoch == steady.FIRST_EPOCH - 1:
             window.cut = steady.can_be_cut(spec, workload, split // update, trainer)
         if prepared.draws is not None:
@@ -84,7 +84,7 @@ def measure(
 
 
 def load_epoch(adapter: Adapter, prepared: Prepared, epoch: int) -> None:
-    """The training split as this epoch sees it, where epochs differ; with feed "device" it is copied there anew."""
+    """Load the training split as this epoch sees it, if epochs differ; with feed "device" it is copied there again."""
     if prepared.draws is None:
         return
     before_s, began_s = prepared.cost.seconds, time.perf_counter()
@@ -103,7 +103,7 @@ def train_epoch(
 ) -> None:
     """Train an epoch; a step's time is then that of the epoch without its warm-up, until epochs are cut.
 
-    What `window` wants of the epoch becomes a segment of it; what `middle` draws of it is trained apart.
+    The part that `window` wants becomes a segment of it; the part that `middle` draws is trained separately.
     """
     first_step, first_image = len(trainer.losses), trainer.images
     if epoch == 0:
@@ -137,7 +137,7 @@ def train_epoch(
 
 
 def warm_up(trainer: Trainer, batches: list[Order], events: EventLog) -> list[Order]:
-    """The first steps of the first epoch, timed apart: the first alone (it compiles), then a few more.
+    """Train the first steps of the first epoch, timed separately: the first alone (it compiles), then a few more.
 
     They are ordinary updates. Returns the epoch's remaining batches.
     """
@@ -150,13 +150,13 @@ def warm_up(trainer: Trainer, batches: list[Order], events: EventLog) -> list[Or
 
 
 def evaluate(adapter: Adapter, images: Any, labels: NDArray[np.int32], batch_size: int) -> tuple[float, float]:
-    """(mean loss, accuracy 0..1) from logits, in batches of the trial's size, in float64.
+    """Return (mean loss, accuracy 0..1) from logits, in batches of the trial's size, in float64.
 
-    One logit an image is that of class 1: the loss is the binary cross-entropy.
+    A single logit per image is that of class 1: the loss is the binary cross-entropy.
     """
     parts = []
     for first in range(0, len(images), batch_size):
-        # A copy: a view of the file is read-only, which PyTorch warns of.
+        # A copy: a view of the file is read-only, about which PyTorch warns.
         parts.append(adapter.predict(np.array(images[first : first + batch_size])))
         PULSE.beat(time.monotonic())
     logits = np.concatenate(parts).astype(np.float64)

@@ -1,1 +1,1 @@
-"""Whether every framework computes the same."""
+"""Checks that every framework computes the same."""

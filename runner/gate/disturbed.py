@@ -1,7 +1,7 @@
-"""How much a network amplifies rounding, measured: what weights that are a little off make of the same training.
+"""Measure how much a network amplifies rounding: repeat the same training from slightly different weights.
 
-Asked only where a trial is suspect, for it takes as long as what it repeats; what it says is kept below the results
-folder. The bounds of a suspect are then wider where its network makes much of little (docs/tolerances.md).
+This is done only for a flagged trial, since it takes as long as what it repeats; the answer is kept below the results
+folder. The tolerances of a flagged trial are then wider if its network amplifies rounding (docs/tolerances.md).
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from workloads.records.events import Event, Events
 from workloads.records.job import Installation, Job, Kind, TrialSpec
 from workloads.records.result import Epoch, TrialResult
 
-# Who can be asked: a framework as it is installed now. A trial of another installation is not repeated by this one.
+# Frameworks that can be asked, as they are installed now. A trial of another installation is not repeated.
 Launchers = Mapping[tuple[str, Installation], Launcher]
 
 
 def who_can_be_asked(specs: Sequence[TrialSpec], launchers: Mapping[str, Launcher | Unavailable]) -> Launchers:
-    """The frameworks of a plan's trials, but for those that cannot be started."""
+    """Return the frameworks of a plan's trials, except those that cannot be started."""
     return {
         (spec.cell.framework, spec.installation): launcher
         for spec in specs
@@ -38,14 +38,14 @@ def who_can_be_asked(specs: Sequence[TrialSpec], launchers: Mapping[str, Launche
 
 @dataclass(frozen=True)
 class Training:
-    """One training from disturbed weights, as far as it was asked."""
+    """One training from disturbed weights, up to the requested length."""
 
     first_losses: Sequence[float | None]
     epochs: Sequence[Epoch]
 
 
 def with_disturbed_weights(spec: TrialSpec, results: Path, number: int) -> TrialSpec:
-    """The same trial from disturbed weights, which are another input. Raises LaunchFailed where there are none."""
+    """Return the same trial with disturbed weights as its input. Raises LaunchFailed if there are none."""
     archive = io.BytesIO()
     try:
         weights.save(archive, weights.disturbed(weights.load(results / spec.inputs["weights"].path), number))
@@ -56,7 +56,7 @@ def with_disturbed_weights(spec: TrialSpec, results: Path, number: int) -> Trial
 
 
 class Disturbed:
-    """Asks a framework for its trainings from disturbed weights, each trial's once; what was asked before is read."""
+    """Asks a framework for its trainings from disturbed weights, once per trial; earlier answers are read."""
 
     def __init__(self, results: Path, launchers: Launchers) -> None:
         self.results = results
@@ -64,18 +64,16 @@ class Disturbed:
         self.known: dict[str, list[Training]] = {}
 
     def launcher(self, spec: TrialSpec) -> Launcher | None:
-        """None where the framework, as the trial had it, cannot be asked."""
+        """Return the launcher; None if the framework, as the trial had it, cannot be asked."""
         return self.launchers.get((spec.cell.framework, spec.installation))
 
     def trainings(self, trial: TrialResult, epochs: int) -> list[Training]:
-        """Of so many epochs, of none the first steps alone; empty where the framework cannot be asked or does not
-        answer.
-        """
+        """Return trainings of this many epochs; 0 gives only the first steps. Empty if the framework gives none."""
         spec = replace(trial.spec, passes=replace(trial.spec.passes, epochs=epochs))
         job = Job(Kind.DISTURBED, spec)
         if job.id not in self.known:
             self.known[job.id] = []
-            with suppress(LaunchFailed):  # its log is in the folder; the verdict stands as it would without
+            with suppress(LaunchFailed):  # its log is in the folder; the verdict stays as it would be without
                 self.known[job.id] = _trainings(answered(job, job.folder(self.results), self.launcher(spec)))
         return self.known[job.id]
 
@@ -91,8 +89,8 @@ def _trainings(events: Events) -> list[Training]:
 
 
 def losses_moved(trial: TrialResult, trainings: Sequence[Training]) -> list[float]:
-    """By how much a disturbance moved the loss of each first step, relative: the most of all trainings up to the step
-    behind it, for what one of them meets at some step (a value on a kink) rounding may meet a step earlier.
+    """Return how much a disturbance moved the loss of each first step, relatively: the most over all trainings up to
+    the next step. A value on a kink that one training meets at some step may be met a step earlier with rounding.
     """
     by_training = [map(relative, training.first_losses, trial.first_losses) for training in trainings]
     most = list(accumulate((max(step) for step in zip(*by_training, strict=False)), max))

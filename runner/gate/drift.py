@@ -1,7 +1,8 @@
-"""How far two frameworks' epochs may be apart: training amplifies rounding, update by update, until all is chaos.
+"""Allowed differences between two frameworks' epochs: training amplifies rounding, update by update, until all is
+chaos.
 
-Bounds are by the number of updates made, above the most that right frameworks were seen to drift (docs/gate.md), and
-wider where disturbed weights were seen to drift further in the very trial.
+Bounds depend on the number of updates made and are above the largest drift seen in correct frameworks (docs/gate.md).
+They are wider if disturbed weights drifted further in the same trial.
 """
 
 from __future__ import annotations
@@ -21,24 +22,24 @@ from workloads.records.result import Epoch
 from workloads.schedules import Rates
 from workloads.spec import OptimizerSpec
 
-# Of a training loss, relative: how far apart it may be before any update, and after how many updates ten times that,
-# where the learning rate, of all updates that momentum makes of one gradient, is 0.1; of those that divide by the
-# gradient's size 0.001.
+# Relative differences of a training loss: the bound before any update, and the number of updates that multiply it by
+# ten. TENFOLD holds at a learning rate of 0.1, summed over all updates that momentum makes of one gradient, or of 0.001
+# for rules that divide by the gradient's size.
 START = {"sgd": 1e-4, "momentum": 1e-5, "nesterov": 1e-5, "adam": 1e-4, "adamw": 1e-4, "rmsprop": 1e-4}
 TENFOLD = {"sgd": 10.0, "momentum": 10.0, "nesterov": 8.0, "adam": 5.0, "adamw": 5.0, "rmsprop": 3.0}
 TENFOLD_RATE = {"sgd": 0.1, "momentum": 0.1, "nesterov": 0.1, "adam": 0.001, "adamw": 0.001, "rmsprop": 0.001}
 SLOWEST = 60.0  # updates for a factor of ten, however small the rate
-NORMALISED = 100  # times that, where BatchNorm divides by the deviation of a batch
-TEST_LOSS = 10  # times that: it is of one moment, a training loss the mean of an epoch
-ACCURACY = 0.02  # beyond that: images whose two best logits are next to each other
-CHAOS = 0.03  # where rounding may have grown to this, nothing is compared any more
+NORMALISED = 100  # times that, because BatchNorm divides by the deviation of a batch
+TEST_LOSS = 10  # times that: it is of one moment, while a training loss is the mean of an epoch
+ACCURACY = 0.02  # in addition to that: images whose two best logits are close
+CHAOS = 0.03  # once rounding may have grown to this, nothing is compared
 SMALL_LOSS = 0.05  # differences of smaller losses are relative to this
-DISTURBANCES = 5  # times what disturbed weights were seen to drift
+DISTURBANCES = 5  # times the drift seen under disturbed weights
 
 
 @dataclass(frozen=True)
 class Drift:
-    """One quantity of one epoch (from 0) in two runs, after so many updates."""
+    """One quantity of one epoch (from 0) in two runs, after this many updates."""
 
     epoch: int
     updates: int
@@ -53,14 +54,14 @@ class Drift:
 
 @dataclass(frozen=True)
 class Moved:
-    """By how much a disturbance of the weights moved a trial up to the end of an epoch, at most."""
+    """The largest movement of a trial up to the end of an epoch under a disturbance of the weights."""
 
-    loss: float  # relative; of the test loss a tenth, as it may differ by TEST_LOSS as much
+    loss: float  # relative; a tenth for the test loss, whose tolerance is TEST_LOSS times larger
     accuracy: float
 
 
 def moved(epochs: Sequence[Epoch], disturbed: Sequence[Sequence[Epoch]]) -> list[Moved]:
-    """Of each epoch that every disturbed training has, from the first on; without bound from where one diverges."""
+    """Return the movement for each epoch that every disturbed training has; unbounded from where one diverges."""
     most, known = Moved(0.0, 0.0), []
     for number, parts in enumerate(zip(epochs, *disturbed, strict=False) if disturbed else ()):
         trial, *others = parts
@@ -75,7 +76,7 @@ def moved(epochs: Sequence[Epoch], disturbed: Sequence[Sequence[Epoch]]) -> list
 
 
 def middle_moved(by_framework: Sequence[Sequence[Moved]]) -> list[Moved]:
-    """Of each epoch the middle one of the frameworks', so that none widens its own bound; empty for fewer than two."""
+    """Return the frameworks' middle movement for each epoch, so that none widens its own bound; empty for one."""
     if len(by_framework) < 2:
         return []
     return [
@@ -85,32 +86,34 @@ def middle_moved(by_framework: Sequence[Sequence[Moved]]) -> list[Moved]:
 
 
 def compared_epochs(epochs: Sequence[Epoch], rule: OptimizerSpec, normalised: bool) -> int:
-    """How many there are before rounding may have become chaos, as far as the number of updates tells."""
+    """Count the epochs before rounding may have become chaos, judged by the number of updates."""
     ends, rates = accumulate(epoch.steps for epoch in epochs), _rates(rule, epochs)
     return sum(allowed_training_loss(rule, normalised, updates, rates) <= CHAOS for updates in ends)
 
 
 def _rates(rule: OptimizerSpec, epochs: Sequence[Epoch]) -> Rates | None:
-    """Of every update, where they differ."""
+    """Return the rates of every update, if they differ."""
     return schedules.rates(rule, sum(epoch.steps for epoch in epochs)) if rule.changes_rate else None
 
 
 def allowed_training_loss(rule: OptimizerSpec, normalised: bool, updates: int, rates: Rates | None = None) -> float:
-    """Relative, of the mean of an epoch that ends after so many updates; `rates` are all of them, where they differ."""
+    """Return the relative tolerance for the mean of an epoch that ends after this many updates; `rates` are all
+    rates, if they differ.
+    """
     tenfolds = _tenfolds(rule, rates)
     grown = updates * float(tenfolds[0]) if rates is None else float(tenfolds[:updates].sum())
     return START[rule.name] * (NORMALISED if normalised else 1) * float(10.0 ** min(100.0, grown))
 
 
 def _tenfolds(rule: OptimizerSpec, rates: Rates | None) -> NDArray[np.float64]:
-    """Powers of ten by which rounding may grow with each update; one for all where `rates` is None."""
+    """Powers of ten by which rounding may grow with each update; one for all updates if `rates` is None."""
     of_one = np.array([rule.learning_rate] if rates is None else rates, np.float64)
     every = of_one / (1 - rule.momentum) if rule.name in ("momentum", "nesterov") else of_one
     return np.maximum(1 / SLOWEST, every / (TENFOLD[rule.name] * TENFOLD_RATE[rule.name]))
 
 
 def growth_of_losses(epochs: Sequence[Epoch], rule: OptimizerSpec, known: int, losses: int) -> list[float]:
-    """Times what rounding made of the loss of step `known`, how much it may make of each later one up to `losses`."""
+    """Return the factor by which rounding of each later loss up to `losses` may exceed that of step `known`."""
     tenfolds = np.resize(_tenfolds(rule, _rates(rule, epochs)), losses)
     return [float(10.0 ** min(100.0, grown)) for grown in np.cumsum(tenfolds[known - 1 : losses - 1])]
 
@@ -122,10 +125,10 @@ def differences(
     normalised: bool,
     disturbed: Sequence[Moved] = (),
 ) -> Iterator[Drift]:
-    """All that can be compared, from the first epoch on; losses relative, accuracies as fractions of the test split.
-    `disturbed`: what a disturbance of the weights does to each epoch, where that is known.
+    """Yield everything that can be compared, from the first epoch on; losses relative, accuracies as fractions of the
+    test split. `disturbed` is the effect of a disturbance of the weights on each epoch, if known.
 
-    Ends where rounding may have become chaos, or a run diverges: a loss that is no number, or above the first.
+    Ends once rounding may have become chaos, or a run diverges: a loss that is not a number, or above the first.
     """
     updates = 0
     rates = _rates(rule, epochs)
@@ -151,7 +154,7 @@ def drifted(
     normalised: bool,
     disturbed: Sequence[Moved] = (),
 ) -> Drift | None:
-    """The first that is further apart than it may be."""
+    """Return the first difference above its tolerance."""
     drifts = differences(epochs, other, rule, normalised, disturbed)
     return next((drift for drift in drifts if not drift.apart <= drift.allowed), None)
 

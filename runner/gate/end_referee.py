@@ -1,4 +1,4 @@
-"""The referee of trials' ends: a process of its own, which a run asks about one trial after the other."""
+"""The referee of trials' ends: a separate process, which a run asks about one trial after the other."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ COMMAND = (sys.executable, "-m", "adapters.numpy.end_referee")
 
 
 class EndReferee:
-    """While `keep` is entered, one that has answered waits for the next question: it does nothing meanwhile, and need
-    not import anew. One that failed is never asked again.
+    """Asks the referee. While `keep` is entered, one that has answered waits for the next question, so it need not
+    import again. One that failed is never asked again.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class EndReferee:
 
     @contextmanager
     def keep(self) -> Iterator[None]:
-        """In here it waits between questions."""
+        """Keep the referee waiting between questions, inside this block."""
         self._kept = True
         try:
             yield
@@ -41,7 +41,7 @@ class EndReferee:
                 waiting.end()
 
     def ask(self, project: Project, folder: Path, timeout_s: float) -> dict[str, Any]:
-        """What it says of the end of this folder's trial. Raises OSError, SubprocessError, ValueError."""
+        """Return its answer about the end of this folder's trial. Raises OSError, SubprocessError, ValueError."""
         referee = self._taken() or _started(project)
         try:
             answer = referee.answer(folder, timeout_s)
@@ -52,7 +52,7 @@ class EndReferee:
                 referee.end()
 
     def _taken(self) -> _Referee | None:
-        """The one that waited; None where none did, or it has died."""
+        """Return the waiting referee; None if there was none, or it has died."""
         waiting, self._waiting = self._waiting, None
         if waiting is None or waiting.process.poll() is None:
             return waiting
@@ -66,10 +66,10 @@ REFEREE = EndReferee()
 @dataclass(frozen=True)
 class _Referee:
     process: Owned
-    errors: IO[bytes]  # what it says on its standard error
+    errors: IO[bytes]  # its standard error
 
     def answer(self, folder: Path, timeout_s: float) -> dict[str, Any]:
-        """Raises SubprocessError, ValueError."""
+        """Return its answer about this folder. Raises SubprocessError, ValueError."""
         assert self.process.stdin and self.process.stdout
         with suppress(BrokenPipeError):  # it has ended, and does not answer
             print(json.dumps(str(folder.absolute())), file=self.process.stdin, flush=True)
@@ -82,7 +82,7 @@ class _Referee:
         return answer
 
     def _why(self) -> str:
-        """It ended without an answer: the last line that it said."""
+        """Return why it ended without an answer: the last line of its output."""
         code = self.process.wait()
         self.errors.seek(0)
         lines = self.errors.read().decode(errors="replace").strip().splitlines()
@@ -98,7 +98,7 @@ class _Referee:
 
 
 def _started(project: Project) -> _Referee:
-    """Raises OSError."""
+    """Start a referee. Raises OSError."""
     errors = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the process
     try:
         process = Owned(

@@ -1,4 +1,4 @@
-"""A trial's epochs beside those of the frameworks that were fed the same batches."""
+"""Compare a trial's epochs with those of the frameworks that were fed the same batches."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from workloads.records.check_name import CheckName
 from workloads.records.result import Check, TrialResult
 from workloads.spec import Workload
 
-FAR = 30  # times the middle one of the frameworks' movements, or so many times less: that is told
+FAR = 30  # factor above or below the frameworks' middle movement that is reported
 
 
 def check(
     trial: TrialResult, workload: Workload, same: list[TrialResult], disturbed: Disturbed | None = None
 ) -> list[Check]:
-    """Held against those of `same`, trials fed the same batches, that are not suspect at their own end; none where no
-    epoch can be compared. Where it differs, the frameworks are asked by `disturbed` what rounding can do to it.
+    """Compare with the epochs of `same`, trials fed the same batches, that are not flagged at their own end. No
+    check if no epoch can be compared. If it differs, the frameworks are asked by `disturbed` how much rounding can
+    change.
     """
     rule, normalised = trial.spec.rule, bool(workload.statistic_shapes())
     rivals = [
@@ -45,7 +46,7 @@ def check(
 
 
 def untold(check: Check) -> bool:
-    """Whether it fails because rounding leaves nothing to be told, which makes no trial suspect."""
+    """True if it fails because rounding leaves nothing to compare, which does not flag the trial."""
     return check.name == CheckName.EPOCHS_AGREE and not check.against
 
 
@@ -55,7 +56,7 @@ def _moved(trial: TrialResult, disturbed: Disturbed, epochs: int) -> list[Moved]
 
 
 def _compared(trial: TrialResult, rivals: list[TrialResult], normalised: bool, disturbed: Sequence[Moved]) -> Check:
-    """With the bounds that disturbed weights lead to; held against nobody where these bound nothing."""
+    """Compare within the bounds from disturbed weights; `against` is empty if these bound nothing."""
     rule = trial.spec.rule
     last, apart = 0, {}
     for rival in rivals:
@@ -67,7 +68,7 @@ def _compared(trial: TrialResult, rivals: list[TrialResult], normalised: bool, d
         return Check(CheckName.EPOCHS_AGREE, False, detail)
     against = tuple(apart)
     if differing := outvoted(rivals, lambda rival: str(apart[framework_of(rival)] or "")):
-        names = [name for name, _ in differing]  # what is told is of the nearest: another may be the one that is wrong
+        names = [name for name, _ in differing]  # the detail is of the nearest: another may be the wrong one
         nearest = min(filter(None, map(apart.get, names)), key=lambda each: each.apart / each.allowed)
         return Check(CheckName.EPOCHS_AGREE, False, f"differs from {', '.join(names)}: {nearest}", against)
     until = f" up to epoch {last}" if disturbed else ""
@@ -75,8 +76,8 @@ def _compared(trial: TrialResult, rivals: list[TrialResult], normalised: bool, d
 
 
 def _movement_words(movements: dict[str, list[Moved]], middle: Sequence[Moved]) -> str:
-    """What a disturbance of the weights did to each framework, and whose is far from the middle one: of the last epoch
-    that it leaves below all bounds, else of the first.
+    """Describe how far a disturbance of the weights moved each framework, and which are far from the middle one. The
+    epoch is the last one below all bounds, else the first.
     """
     below = [number for number, moved in enumerate(middle) if moved.loss <= drift.CHAOS]
     epoch = below[-1] if below else 0

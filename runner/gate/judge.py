@@ -1,8 +1,8 @@
-"""The gate: trials whose frameworks did not compute the same thing are marked `unverified`.
+"""The gate: marks trials `unverified` if their frameworks did not compute the same thing.
 
-A trial's evidence (`workloads.records.evidence`) is held against the referee's, where the referee is quick, and else
-against the other frameworks'; its first losses and its epochs against those of other frameworks at the same batch size;
-its end against what the referee makes of the same weights.
+A trial's evidence (`workloads.records.evidence`) is compared with the referee's, if the referee is quick, and otherwise
+with the other frameworks'. Its first losses and its epochs are compared with those of other frameworks at the same
+batch size. Its end is compared with what the referee computes from the same weights.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from workloads.spec import Workload
 from workloads.weights import DISTURBANCES
 
 REFEREE = "numpy"
-REFEREE_MULTIPLY_ADDS = 10**9  # of one image: above, the referee takes more than a minute for each repeat
+REFEREE_MULTIPLY_ADDS = 10**9  # of one image: above this, the referee takes more than a minute for each repeat
 REFEREE_TIMEOUT_S = 300.0
 
 JUDGED = (Status.OK, Status.CONTENDED, Status.UNVERIFIED, Status.DIVERGED)
@@ -47,7 +47,7 @@ Pair = tuple[Evidence, Evidence]
 
 
 def group(spec: TrialSpec) -> Group:
-    """Trials of one group probed the same workload, weights, images and optimizer in one precision."""
+    """Key of trials that probed the same workload, weights, images and optimizer in one precision."""
     probed = ("train_images", "train_labels", "order", "network", "weights", AUGMENTATION)
     hashes = tuple(spec.inputs[name].sha256 for name in probed if name in spec.inputs)
     task = spec.task
@@ -55,33 +55,31 @@ def group(spec: TrialSpec) -> Group:
 
 
 def lacks_evidence(trial: TrialResult) -> bool:
-    """Whether it is unverified for nothing but its framework's probe, which gave no evidence: it is measured whole, and
-    was never held against anything.
-    """
+    """True if the trial is complete but its framework's probe failed, so that it was never compared with anything."""
     asked = not trial.spec.task.own_code and any(check.name == CheckName.GATE for check in trial.checks)
     return trial.status is Status.UNVERIFIED and not trial.evidence and asked
 
 
 class Gate:
-    """Gathers the evidence of frameworks and of the referee, each once for a group, and judges trials by it."""
+    """Gathers the evidence of frameworks and of the referee, each once per group, and judges trials by it."""
 
     def __init__(self, results: Path, project: Project, launchers: Launchers | None = None) -> None:
-        """`launchers`: the frameworks that can be asked what rounding does to a suspect."""
+        """Prepare the gate. `launchers` are the frameworks that can be asked what rounding does to a flagged trial."""
         self.project = project
         self.results = results
         self.disturbed = Disturbed(results, launchers or {})
         self.disturbed_truths: set[Group] = set()
-        self.pairs: dict[str, Pair | None] = {}  # by probe: the evidence, and that from disturbed weights
+        self.pairs: dict[str, Pair | None] = {}  # by probe: the evidence, and the evidence from disturbed weights
         self.truths: dict[Group, Truth | str] = {}
         self.given: dict[str, dict[str, Any]] = {}
         self.silent: dict[str, str] = {}  # why a framework's probe gave nothing, in this run
 
     def gather(self, spec: TrialSpec, launcher: Launcher | None) -> dict[str, Any]:
-        """The evidence of the trial's framework, from a worker of its own; empty where it gave none. Without a launcher
-        that of an earlier run, if it gave any.
+        """Return the evidence of the trial's framework from a separate worker; empty if it gave none. Without a
+        launcher, return that of an earlier run, if there is one.
         """
         if spec.task.own_code:
-            return {}  # held against nothing
+            return {}  # compared with nothing
         name = spec.probe_id
         if name not in self.given:
             self.given[name] = {}  # also where it dies: not asked again for each batch size
@@ -93,7 +91,7 @@ class Gate:
         return self.given[name]
 
     def judge(self, trials: Iterable[TrialResult]) -> list[TrialResult]:
-        """The same trials, each with its verdict among its checks, and status `unverified` where it differs."""
+        """Return the same trials, each with its verdict among its checks, and status `unverified` if it differs."""
         trials = list(trials)
         groups: dict[Group, list[TrialResult]] = defaultdict(list)
         for trial in filter(self._can_be_judged, trials):
@@ -103,7 +101,7 @@ class Gate:
     def _verdict(self, trial: TrialResult, judged: list[TrialResult]) -> TrialResult:
         before = [check for check in trial.checks if check.name not in (CheckName.GATE, *LATE_NAMES)]
         if trial.status == Status.UNVERIFIED and len(before) == len(trial.checks):
-            return trial  # for a reason of its own
+            return trial  # for another reason
         if not trial.evidence:
             silent = self._silent(trial)
             checks = [*before, Check(CheckName.GATE, False, silent)]
@@ -125,7 +123,7 @@ class Gate:
         same = [rival for rival in rivals if batches(rival.spec) == batches(trial.spec)]
         late = trial_end.checks(trial, workload)
         suspect = bool(differing) or not all(check.passed or trial_end.is_ours(trial, check) for check in late)
-        if trial.spec.task.precision not in REDUCED:  # else the first updates' rounding is chaos after some more
+        if trial.spec.task.precision not in REDUCED:  # else rounding soon grows to chaos
             late += epochs.check(trial, workload, same, None if suspect else self.disturbed)
         if not differing and not workload.draws:
             differing += self._outvoted_in_losses(trial, same, rounding)
@@ -145,8 +143,8 @@ class Gate:
         return replace(trial, status=status, reason=reason, checks=checks)
 
     def _differs(self, trial: TrialResult) -> str | None:
-        """In what it differs from the referee, of whose truth there is one. What rounding can do is asked only of a
-        suspect, and widens what all of its group may differ by.
+        """Return how the trial differs from the referee, which must have answered. The effect of rounding is
+        measured only for a flagged trial, and widens the tolerances of its whole group.
         """
         truth, evidence = self._truth(trial.spec), Evidence.from_json(trial.evidence)
         assert isinstance(truth, Truth)
@@ -164,7 +162,7 @@ class Gate:
         return detail
 
     def _outvoted(self, trial: TrialResult, rivals: list[TrialResult]) -> list[Disagreement]:
-        """By what the frameworks make of the probe, without a referee."""
+        """Compare the frameworks' answers to the probe, without a referee."""
         evidence = Evidence.from_json(trial.evidence)
 
         def differing(pairs: tuple[Pair, ...]) -> list[Disagreement]:
@@ -175,7 +173,7 @@ class Gate:
         return differing(pairs) if len(pairs) > 1 else before
 
     def _pair(self, trial: TrialResult) -> Pair | None:
-        """None where its framework cannot be asked."""
+        """Return the trial's evidence from its weights and from disturbed ones; None without a launcher's answer."""
         name = trial.spec.probe_id
         if name not in self.pairs:
             try:
@@ -189,7 +187,7 @@ class Gate:
     def _outvoted_in_losses(
         self, trial: TrialResult, same: list[TrialResult], rounding: list[float]
     ) -> list[Disagreement]:
-        """By the first losses of trials that were fed the same batches: by all where the probe's rounding is known."""
+        """Compare the first losses of trials that got the same batches: all if the probe's rounding is known."""
         growth: Sequence[float] = ()
         if len(rounding) == PROBE_STEPS and trial.spec.task.precision not in REDUCED:
             growth = growth_of_losses(trial.epochs, trial.spec.rule, PROBE_STEPS, len(trial.first_losses))
@@ -208,17 +206,17 @@ class Gate:
         return differing(list(zip(*moved, strict=False))) if len(moved) > 1 else before
 
     def _can_be_judged(self, trial: TrialResult) -> bool:
-        """The folder may hold trials of a workload that is no more."""
+        """True if the trial's status can be judged and its workload still exists."""
         return trial.status in JUDGED and of_trial(trial.spec, self.results) is not None
 
     def _workload(self, spec: TrialSpec) -> Workload:
-        """Of a trial that can be judged."""
+        """Return the workload of a trial that can be judged."""
         workload = of_trial(spec, self.results)
         assert workload is not None
         return workload
 
     def _silent(self, trial: TrialResult) -> str:
-        """Why its framework gave no evidence: an earlier run's verdict says it of the probes of that run."""
+        """Return why its framework gave no evidence; an earlier run's verdict reports it for the probes of that run."""
         earlier = [check.detail for check in trial.checks if check.name == CheckName.GATE]
         if earlier and trial.spec.probe_id not in self.silent:
             return earlier[0]
@@ -226,7 +224,7 @@ class Gate:
         return f"its framework's probe gave no evidence: {reason}"
 
     def _truth(self, spec: TrialSpec) -> Truth | str:
-        """Of the trial's group; or why there is none."""
+        """Return the truth of the trial's group, or why there is none."""
         key = group(spec)
         if key not in self.truths:
             self.truths[key] = "the workload is too large for it"
@@ -239,7 +237,7 @@ class Gate:
         return self.truths[key]
 
     def _ask_referee(self, spec: TrialSpec, precision: str) -> Evidence:
-        """In this Python, which has all that it needs. Raises LaunchFailed where it gave nothing."""
+        """Ask the referee in this Python, which has everything it needs. Raises LaunchFailed if it gave nothing."""
         environment = f"{digest_here()}-{code_digest(self.project, REFEREE)}"
         referee = replace(
             spec,
@@ -252,8 +250,8 @@ class Gate:
         return Evidence.from_json(self._probe(referee, Local(sys.executable, {}, self.project)))
 
     def _probe(self, spec: TrialSpec, launcher: Launcher | None) -> dict[str, Any]:
-        """The evidence of a worker that does nothing else, kept below the results folder. Raises LaunchFailed, also
-        where there is none and nobody to ask.
+        """Return the evidence of a worker that does nothing else, kept below the results folder. Raises
+        LaunchFailed, also if there is no evidence and no launcher.
         """
         cell = replace(spec.cell, batch_size=PROBE_BATCH, allocator=ON_DEMAND)
         job = Job(Kind.PROBE, replace(spec, cell=cell, placement=spec.placement.first))
@@ -263,18 +261,18 @@ class Gate:
 
 
 def _undisputed(trial: TrialResult) -> tuple[Status, str | None]:
-    """(status, reason) of a trial that nothing speaks against."""
-    if trial.status is Status.CONTENDED:  # by what figures may not say: blocks, results of earlier versions
+    """Return (status, reason) of a trial without disagreements."""
+    if trial.status is Status.CONTENDED:  # by what figures may not show: blocks, results of earlier versions
         return trial.status, trial.reason
     return as_it_was(trial.spec, trial.figures, trial.checks)
 
 
 def _excused(check: Check, status: Status) -> bool:
-    """True for a late check that makes no trial unverified. Neighbours' work may be what was left behind a window."""
+    """True for a late check that makes no trial unverified. Other processes may cause what is left after a window."""
     return epochs.untold(check) or (status is Status.CONTENDED and check.name == CheckName.NOTHING_LEFT)
 
 
 def unrounded(trial: TrialResult) -> Truth:
-    """The trial itself as the truth, where nobody can tell what rounding does."""
+    """Return the trial itself as the truth, if the effect of rounding is unknown."""
     evidence = Evidence.from_json(trial.evidence)
     return Truth(evidence, evidence)

@@ -1,4 +1,4 @@
-"""Whom a trial is held against, and whose disagreement counts."""
+"""Choose the trials to compare with, and decide by majority."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from workloads.records.check_name import JUDGE
 from workloads.records.job import TrialSpec
 from workloads.records.result import TrialResult
 
-Disagreement = tuple[str, str]  # (whom it differs from, in what)
+Disagreement = tuple[str, str]  # (the framework it differs from, the difference)
 
 
 def held_against(names: Iterable[str]) -> str:
-    """A clause that names them."""
+    """Return a clause that names them."""
     return f"held against {', '.join('the referee' if name == JUDGE else name for name in names)}"
 
 
 def framework_of(trial: TrialResult) -> str:
-    """Its name."""
+    """Return its framework's name."""
     return trial.spec.cell.framework
 
 
 def batches(spec: TrialSpec) -> tuple[int, int, int, str]:
-    """What decides, within a group, which images a step sees."""
+    """Return what decides, within a group, which images a step sees."""
     return spec.cell.batch_size, spec.task.accumulate, spec.placement.devices, spec.passes.last_batch
 
 
 def rivals_of(trial: TrialResult, judged: list[TrialResult]) -> list[TrialResult]:
-    """One trial of each other framework in the trial's group, of the same batch size, if there is one; where there is
-    no other framework, of each other build of its own.
+    """Return one trial of each other framework in the trial's group, of the same batch size if there is one. Without
+    another framework, return one of each other build of the same framework.
     """
     rivals: dict[str, TrialResult] = {}
     for other in judged:
@@ -43,9 +43,9 @@ def rivals_of(trial: TrialResult, judged: list[TrialResult]) -> list[TrialResult
 
 
 def outvoted(rivals: list[TrialResult], differs: Callable[[TrialResult], str | None]) -> list[Disagreement]:
-    """The rivals that differ, if half of all or more agree with none of it; one against one, both are in doubt.
+    """Return the rivals that differ, if they are more than half of all; one against one, both are in doubt.
 
-    Builds of one framework have one voice: they differ where none of them agrees.
+    Builds of one framework have one vote: they differ if none of them agrees.
     """
     voices: dict[str, list[Disagreement]] = defaultdict(list)
     for rival in rivals:

@@ -1,4 +1,4 @@
-"""How far apart two fingerprints, losses or lists of names are, and the middle of several such figures."""
+"""Distances of fingerprints, losses or lists of names, and the middle of several such figures."""
 
 from __future__ import annotations
 
@@ -9,32 +9,30 @@ from workloads.records.evidence import Fingerprint
 
 
 def middle(values: Sequence[float]) -> float:
-    """The median; of an even number of values the upper of two."""
+    """Return the median; the upper of two for an even number of values."""
     return sorted(values)[len(values) // 2]
 
 
 def lower_middle(values: Sequence[float]) -> float:
-    """The median; of an even number of values the lower of two: of two frameworks one cannot widen its own bound. 0 of
-    none.
-    """
+    """Return the median; the lower of two for an even number, so none of two widens its bound; 0 for no values."""
     return sorted(values)[(len(values) - 1) // 2] if values else 0.0
 
 
 def diverged(losses: Sequence[float | None]) -> bool:
-    """Whether one is no number, or above twice the first."""
+    """True if one is not a number, or above twice the first."""
     return any(loss is None or losses[0] is None or loss > 2 * losses[0] for loss in losses)
 
 
 def relative(loss: float | None, expected: float | None) -> float:
-    """0 where neither is a number: None stands for what JSON cannot write."""
+    """Return the relative difference; 0 if neither is a number: None stands for what JSON cannot write."""
     if loss is None or expected is None:
         return 0.0 if loss is expected else math.inf
     return abs(loss - expected) / max(abs(expected), 1e-3)
 
 
 def apart(fingerprint: Fingerprint, expected: Fingerprint, floor: float) -> float:
-    """The size of a difference, relative to the expected norm: the larger of what the norms and what the projections
-    (in the mean square) say of it.
+    """Return the size of a difference, relative to the expected norm: the larger of the norms' difference and of the
+    projections' (in the mean square).
     """
     if None in (*fingerprint, *expected):
         return 0.0 if list(fingerprint) == list(expected) else math.inf
@@ -44,7 +42,7 @@ def apart(fingerprint: Fingerprint, expected: Fingerprint, floor: float) -> floa
 
 
 def other_names(names: Sequence[str], expected: Sequence[str]) -> str:
-    """How the names, or else their order, are not those expected; empty where both are. Nothing is said of values."""
+    """Return how the names, or else their order, differ from those expected; empty if they do not."""
     if missing := [name for name in expected if name not in names]:
         return f"named otherwise: {missing[0]} is missing ({len(missing)} of {len(expected)})"
     if unknown := [name for name in names if name not in expected]:

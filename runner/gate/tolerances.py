@@ -1,8 +1,8 @@
-"""What differs between two frameworks' evidence for the gate, and by how much it may.
+"""Differences between two frameworks' evidence for the gate, and the tolerance of each.
 
-The tolerances are for float32; all that they rest on was seen on CPUs, over draws of weights and images, optimizers and
-instruction sets: docs/tolerances.md has the distributions, the rate of false alarms and the power. What the conformance
-suite allows is in tests/conformance/settings.py.
+The tolerances are for float32. They rest on measurements on CPUs, over draws of weights and images, optimizers and
+instruction sets. The distributions, the rate of false alarms and the power are in docs/tolerances.md. The tolerances of
+the conformance suite are in tests/conformance/settings.py.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from workloads.records.evidence import EVALUATED_STEPS, PROBE_STEPS, Evidence, F
 
 
 class Kind(StrEnum):
-    """The quantities that are compared, each with what is said where one differs."""
+    """The quantities that are compared, each with the message for a difference."""
 
     OUTPUTS = "first layer that differs: {key}, its output by {size}"
     LOSS = "every layer's output agrees, the loss of step 1 differs by {size}"
@@ -33,50 +33,50 @@ class Kind(StrEnum):
     EVALUATION = "{steps} of training agree, the logits in evaluation mode after them differ by {size}"
 
 
-# Each relative: of outputs, gradients, updates and logits to the expected norm, of losses to the expected loss. What
-# right adapters do is in docs/tolerances.md.
+# All are relative: outputs, gradients, updates and logits to the expected norm, losses to the expected loss. Results of
+# correct adapters are in docs/tolerances.md.
 OUTPUTS = 1e-4
 LOSSES = 1e-4
 # From the fourth loss on.
 LATE, LATE_LOSSES = 4, 5e-3
-# Behind the probe's steps a trial's first losses may differ by as much more as rounding may have grown since
-# (`drift.growth_of_losses`); from where that is more than this, they are not compared.
+# After the probe's steps, the tolerance of a trial's first losses grows as rounding may have since
+# (`drift.growth_of_losses`). Once it exceeds this, losses are not compared.
 MOST_LOSSES = 0.03
 GRADIENTS = 1e-4
 UPDATES = 3e-4
 LATE_UPDATES = 1e-2  # from the same step on
 EVALUATION = 3e-4
-# Where rounding weighs more (deep networks, optimizers that divide by small numbers): this many times what it does to
-# the very same quantity of the referee, which is the difference between the referee in float32 and in float64.
-# Of a trial in fewer digits, the difference between the referee in those and in float64.
+# Rounding matters more in deep networks and for optimizers that divide by small numbers. The tolerance is then this
+# many times the rounding of the same quantity of the referee: its difference between float32 and float64. For a trial
+# in reduced precision, it is the referee's difference between that precision and float64.
 ROUNDINGS = 20
-# And there one rounding is allowed at least.
+# In that case at least one rounding is allowed.
 ROUNDOFF = {precision: 2.0**-digits for precision, digits in DIGITS.items()}
-# A precision whose outputs are off by less than this part of what rounding to it makes (in the geometric mean) was not
-# computed in. TF32 is left out: a GPU's libraries choose for each product whether they use it.
+# If outputs are off by less than this part of the rounding error of a precision (geometric mean), they were not
+# computed in it. TF32 is left out: a GPU's libraries choose for each product whether they use it.
 TOO_EXACT, HELD_TO_IT = 0.1, (BFLOAT16, FLOAT16)
-# Where that is not enough, weights are disturbed (runner/gate/disturbed.py), and this many times what the disturbance
-# does to the very same quantity is allowed.
+# If that is not enough, weights are disturbed (runner/gate/disturbed.py), and this many times the effect of the
+# disturbance on the same quantity is allowed.
 DISTURBANCES = 3
-# Gradients are held against a tenth of all gradients' norm where they are smaller, updates likewise: a bias in front of
-# BatchNorm has none but rounding, and where a sum over the batch cancels, rounding is that of its terms.
+# Smaller gradients are compared with a tenth of all gradients' norm, updates likewise. A bias before BatchNorm has a
+# gradient of rounding only, and if a sum over the batch cancels, its rounding is that of its terms.
 SMALL_GRADIENT = 0.1
-# A parameter whose gradient is rounding to this part, or below this part of all, moves as rounding will: Adam makes a
+# A parameter whose gradient is rounding to this part, or below this part of all, moves as rounding does: Adam makes a
 # whole step of it.
 UNDETERMINED, UNDETERMINED_OF_ALL = 1e-2, 1e-5
 REDUCED_UNDETERMINED = 0.5  # the same in a precision of fewer digits, which rounds most gradients to some percent
-# Weights after a step are rounded to float32, so a small change of a large weight is not known better than this many
-# times their half unit in the last place.
+# Weights after a step are rounded to float32, so a small change of a large weight is known only to this many times
+# their half unit in the last place.
 UNITS, HALF_UNIT = 4, 2.0**-24
-SMALL = 1e-6  # a norm below which nothing is told apart
+SMALL = 1e-6  # a floor of norms: smaller arrays cannot be separated
 
 
 @dataclass(frozen=True)
 class Truth:
-    """The referee's evidence, and what rounding to the trial's precision did to the same.
+    """The referee's evidence, and the effect of rounding to the trial's precision on it.
 
-    `disturbed`: evidence from the trial's weights and the same from disturbed ones: the referee's, each in the trial's
-    precision, or that of each framework.
+    `disturbed` holds pairs of evidence from the trial's weights and from disturbed ones. They are the referee's, each
+    in the trial's precision, or those of each framework.
     """
 
     expected: Evidence  # in float64
@@ -86,7 +86,7 @@ class Truth:
 
     @property
     def loss_rounding(self) -> list[float]:
-        """Relative, of the loss of each step; of several probes the middle one's."""
+        """Relative rounding of the loss of each step; the middle one over several probes."""
         pairs = zip(self.rounded.probes, self.expected.probes, strict=False)
         by_probe = [list(map(relative, rounded.losses, expected.losses)) for rounded, expected in pairs]
         return [middle(step) for step in zip(*by_probe, strict=False)]
@@ -94,7 +94,7 @@ class Truth:
 
 @dataclass(frozen=True)
 class Deviation:
-    """One quantity beside the referee's, in that one of the probes in which they are closest."""
+    """One quantity compared with the referee's, in the probe in which the two are closest."""
 
     kind: Kind
     key: str  # a layer, a parameter, or the number of a loss
@@ -104,7 +104,7 @@ class Deviation:
 
     @property
     def ratio(self) -> float:
-        """Above 1 it is more than may be."""
+        """Difference over tolerance; above 1 it is not allowed."""
         return self.apart / self.allowed if self.apart > self.allowed or math.isfinite(self.allowed) else 0.0
 
     def __str__(self) -> str:
@@ -115,19 +115,19 @@ class Deviation:
 
 @dataclass(frozen=True)
 class _Gap:
-    """How far one quantity of one probe is from the referee's, all relative to its scale."""
+    """The difference of one quantity of one probe from the referee's, relative to its scale."""
 
     apart: float
     rounding: float  # of the referee
-    allowed: float  # whatever rounding does
-    disturbed: tuple[float, ...] = ()  # by how much a disturbance moved it, in each of `Truth.disturbed`
+    allowed: float  # independent of rounding
+    disturbed: tuple[float, ...] = ()  # its movement under a disturbance, in each of `Truth.disturbed`
 
 
 _Quantity = tuple[Kind, str, int]
 
 
 def difference(evidence: Evidence, truth: Truth) -> str | None:
-    """The first thing that differs by more than it may, from the input to the loss and back; None if nothing does."""
+    """Return the first difference above its tolerance, from the input to the loss and back; None if there is none."""
     for probe, expected in zip(evidence.probes, truth.expected.probes, strict=False):
         other = other_names(list(probe.outputs), list(expected.outputs))
         if other:
@@ -147,21 +147,21 @@ def difference(evidence: Evidence, truth: Truth) -> str | None:
 
 
 def share_of_rounding(found: Sequence[Deviation], rounded: Sequence[Deviation]) -> float:
-    """How far the layers' outputs are off, as a part of what rounding makes of the referee's: the geometric mean."""
+    """Return the error of the layers' outputs as a part of the referee's rounding: the geometric mean."""
     pairs = zip(found, rounded, strict=True)
     shares = [one.apart / other.apart for one, other in pairs if one.kind is Kind.OUTPUTS and other.apart > 0]
     return math.exp(sum(math.log(max(share, SMALL)) for share in shares) / len(shares)) if shares else 1.0
 
 
 def deviations(evidence: Evidence, truth: Truth) -> list[Deviation]:
-    """Of every quantity, in the order in which they are computed: its smallest difference over the probes.
+    """Return the smallest difference over the probes of every quantity, in the order in which they are computed.
 
-    What a right framework does to one draw of images (a value on the other side of a kink) it does not do to all; what
-    a wrong one does, it does to all. Evidence of fewer probes is held against as many.
+    An accident of rounding (a value on the other side of a kink) affects one draw of images of a correct framework. A
+    fault affects all draws. Evidence of fewer probes is compared with as many.
     """
     probes = list(zip(evidence.probes, truth.expected.probes, truth.rounded.probes, strict=False))
     by_who = [list(zip(given.probes, moved.probes, strict=False)) for given, moved in truth.disturbed]
-    disturbed = [pairs for pairs in by_who if len(pairs) >= len(probes)]  # less is in evidence stored before
+    disturbed = [pairs for pairs in by_who if len(pairs) >= len(probes)]  # evidence of earlier versions has fewer
     gaps: dict[_Quantity, list[_Gap]] = defaultdict(list)
     for number, probe in enumerate(probes):
         for quantity, gap in _compared(*probe, [pairs[number] for pairs in disturbed], truth.precision):
@@ -176,7 +176,7 @@ def _closest(quantity: _Quantity, gaps: list[_Gap], precision: str) -> Deviation
     by_ratio = sorted(
         (Deviation(*quantity, gap.apart, max(gap.allowed, rounding)) for gap in gaps), key=attrgetter("ratio")
     )
-    return by_ratio[-1] if math.isinf(by_ratio[-1].ratio) else by_ratio[0]  # what is no number is no rounding
+    return by_ratio[-1] if math.isinf(by_ratio[-1].ratio) else by_ratio[0]  # not a number is not rounding
 
 
 _Pairs = Sequence[tuple[Evidence, Evidence]]
@@ -185,7 +185,7 @@ _Pairs = Sequence[tuple[Evidence, Evidence]]
 def _compared(
     evidence: Evidence, expected: Evidence, rounded: Evidence, pairs: _Pairs, precision: str
 ) -> Iterator[tuple[_Quantity, _Gap]]:
-    """Every quantity of one probe."""
+    """Yield every quantity of one probe."""
 
     def gap(field: str, key: str | None, allowed: float, floor: float = SMALL) -> _Gap:
         def read(each: Evidence) -> Fingerprint:
@@ -215,7 +215,7 @@ def _compared(
 
 
 def _moved(pairs: _Pairs, read: Callable[[Evidence], Fingerprint | None], floor: float) -> tuple[float, ...]:
-    """By how much the disturbance moved one quantity; without pairs that lack it."""
+    """Return the movement of one quantity under the disturbance; pairs that lack the quantity are left out."""
     values = [(read(moved), read(given)) for given, moved in pairs]
     return tuple(apart(moved, given, floor) for moved, given in values if moved and given)
 
@@ -227,7 +227,7 @@ def _losses_moved(given: Evidence, moved: Evidence) -> list[float]:
 def _compared_updates(
     evidence: Evidence, expected: Evidence, rounded: Evidence, pairs: _Pairs, precision: str
 ) -> Iterator[tuple[_Quantity, _Gap]]:
-    """What steps changed in everything trained and in running statistics, as far as there is something to compare."""
+    """Yield the changes that steps made in everything trained and in running statistics, if comparable."""
     most = REDUCED_UNDETERMINED if precision in REDUCED else UNDETERMINED
     unknown = {key for key in expected.gradients if _undetermined(key, expected, rounded, most)}
     for steps in expected.updates:
@@ -267,9 +267,9 @@ def losses_differ(
     precision: str = FLOAT32,
     growth: Sequence[float] = (),
 ) -> str | None:
-    """The first loss that differs by more than it may in this precision; `rounding` is what it moved by step,
-    relatively, `disturbed` by how much disturbed weights did, in each framework. `growth`: times the last rounding,
-    how much that of each later step may be; steps beyond are not compared.
+    """Return the first loss whose difference is above its tolerance in this precision. `rounding` is the relative
+    rounding by step, `disturbed` the movement under disturbed weights, in each framework. `growth` is the factor by
+    which each later step may exceed the last rounding; steps beyond it are not compared.
     """
     for step, gap in _compared_losses(losses, expected, rounding or [0.0] * PROBE_STEPS, disturbed, growth):
         if (deviation := _closest((Kind.LOSSES, str(step), step - 1), [gap], precision)).ratio > 1:
@@ -284,8 +284,9 @@ def _compared_losses(
     disturbed: Sequence[tuple[float, ...]],
     growth: Sequence[float] = (),
 ) -> Iterator[tuple[int, _Gap]]:
-    """A run that diverges amplifies rounding without bound: it is compared until a loss is no number or above twice the
-    first, and at least two steps far (the second shows one update). Steps whose rounding nobody knows are not.
+    """Yield the losses to compare. A run that diverges amplifies rounding without bound. It is compared until a loss
+    is not a number or above twice the first, but for at least two steps: the second shows one update. Steps of
+    unknown rounding are left out.
     """
     grown = [*[1.0] * len(rounding), *growth]
     known = [*rounding, *(rounding[-1] * times for times in growth if rounding)]

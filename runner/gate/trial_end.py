@@ -1,6 +1,6 @@
-"""The gate's look at a trial's end: the referee's answer to what the worker saved there, and what it makes suspect.
+"""The gate's check of a trial's end: the referee's answer to the worker's file, and its verdict.
 
-All of it comes behind `finished`, when everything that is timed or sampled has been.
+All of it happens after `finished`, when everything timed or sampled is done.
 """
 
 from __future__ import annotations
@@ -44,40 +44,41 @@ from workloads.words import counted
 
 REFEREE_TIMEOUT_S = 300.0
 
-# Relative. docs/gate.md has what right frameworks and wrong ones were seen to make of each.
+# Relative. docs/gate.md shows the values of correct and incorrect frameworks.
 EVALUATION, LOSSES, UPDATES = 1e-4, 5e-4, 1e-3
-# Adam and AdamW: the part of the gradient that weights may move against. Rounding makes little of it; earlier
-# gradients, which they go on with, made 0.044 of one step among 90 of right trials.
+# For Adam and AdamW: the part of the gradient that weights may move against. Rounding contributes little; earlier
+# gradients, which they continue to apply, gave 0.044 in one of 90 steps of correct trials.
 TURNED = 0.1
-# A value on a kink (ReLU, pooling) makes much of rounding in one batch, by some percent, not in every batch. So updates
-# are suspect where all steps, and so many, are off by UPDATES, or one by GROSS.
+# A value on a kink (ReLU, pooling) amplifies rounding in one batch, by some percent, but not in every batch. So updates
+# are suspect if all steps, at least this many, are off by UPDATES, or one by GROSS.
 GROSS, FEWEST_STEPS = 0.2, 2
-# Of a call of several steps, whose rows follow each other without the weights between them being seen: rounding grows
-# from row to row, and so may a value on a kink. A batch in another's place makes tens of percents of either.
+# For a call of several steps, whose rows follow each other with unseen weights between them: rounding grows from row to
+# row, and so may a value on a kink. A misplaced batch changes either by tens of percent.
 CALL_LOSSES, CALL_UPDATES = 2e-2, 0.2
-# Times what float32, or the trial's precision, makes of the referee's own answer. A loss is a mean: over one batch its
-# rounding cancels by chance, so what counts is the largest of all steps, and one rounding at least.
+# Times the rounding of float32, or of the trial's precision, in the referee's own answer. A loss is a mean: over one
+# batch its rounding cancels by chance, so the largest of all steps counts, and at least one rounding.
 ROUNDINGS = 5
-TELLING = 0.5  # an update that may be off by more than this of itself is not judged: next to nothing is left to learn
+TELLING = 0.5  # an update with a larger relative uncertainty is not judged: almost nothing is left to learn
 
-# Adam's second moment, unknown, changes quickly at first, and turns what is taken for a gradient.
+# Adam's second moment, unknown, changes quickly at first, and distorts the inferred gradient.
 FEWEST_UPDATES = 20
-# Of a Dropout: what its share of zeros may be off by, beside six standard deviations of so many values, and its scale.
+# For a Dropout: tolerance of its share of zeros, besides six standard deviations for this many values, and of its
+# scale.
 MASK_SIGMAS, MASK_SHARE, MASK_SCALE = 6, 0.005, 0.01
 
 CORE_HERTZ = 6e9
-CORE_FLOP = 2 * 2 * 16  # a cycle: two units, a fused multiply-add each, of 16 lanes of float32
+CORE_FLOP = 2 * 2 * 16  # per cycle: two units, a fused multiply-add each, of 16 lanes of float32
 REDUCED_CORE_FLOP = 2 * 16 * 16 * 32 // 16  # AMX: a product of two tiles of 16 x 32 two-byte numbers in 16 cycles
 GPU_FLOP_S, REDUCED_GPU_FLOP_S = 2e15, 5e16  # ten times and more what any card of 2026 does
 
 
 def gather(project: Project, folder: Path, spec: TrialSpec, referee_multiply_adds: int) -> dict[str, Any]:
-    """`TrialEnd` as JSON from what the worker left in its folder; empty where the trial has no end, and of own
-    code. END_FILE stays, for whoever stores the result to remove.
+    """Return `TrialEnd` as JSON from the worker's files; empty if the trial has no end, and for custom code.
+    END_FILE stays, for the caller that stores the result to remove.
     """
     try:
         events = {event["event"]: event for event in read_events(folder / EVENTS_FILE)}
-    except ValueError:  # the trial's result says it
+    except ValueError:  # the trial's result reports it
         return {}
     if Event.FINISHED not in events or spec.task.own_code:
         return {}
@@ -101,12 +102,12 @@ def gather(project: Project, folder: Path, spec: TrialSpec, referee_multiply_add
 
 
 def checks(trial: TrialResult, workload: Workload) -> list[Check]:
-    """What can be told of this trial alone; what nothing is known of is left out."""
+    """Check this trial by itself; unknown quantities are left out."""
     return [*_possible(trial, workload), *(_end(trial, workload, TrialEnd.from_json(trial.end)) if trial.end else ())]
 
 
 def is_ours(trial: TrialResult, check: Check) -> bool:
-    """True for a check that fails because our own probe ran out of memory, which makes no trial suspect."""
+    """True for a check that fails because our own probe ran out of memory, which does not flag the trial."""
     return check.name == CheckName.END_ANSWERED and trial.end.get("missing") == Missing.MEMORY
 
 
@@ -120,8 +121,8 @@ def _possible(trial: TrialResult, workload: Workload) -> Iterator[Check]:
     if trial.spec.placement.device == "cpu":
         most = CORE_HERTZ * (REDUCED_CORE_FLOP if reduced else CORE_FLOP) * trial.spec.placement.threads
         who = f"{trial.spec.placement.threads} cores can"
-        # Of 765 published trials none did above 0.83 times its product, so one that a neighbour slows accuses nobody.
-        # In fewer digits it casts weights; on a GPU this was never measured.
+        # Of 765 published trials none was above 0.83 times its product, so one slowed by other processes fails no
+        # trial. In reduced precision it casts weights; on a GPU this was never measured.
         product = None if reduced else trial.first_known(PRODUCT)
         if product is not None and product < most:
             most, who = product, "its fastest product of matrices does"
@@ -138,7 +139,7 @@ def _end(trial: TrialResult, workload: Workload, end: TrialEnd) -> Iterator[Chec
     if end.missing is Missing.MEMORY:
         yield Check(CheckName.END_ANSWERED, False, f"our probe of the trial's end ran out of memory: {end.reason}")
     if as_it_converged(trial.figures)[0] is Status.DIVERGED:
-        return  # weights that are no numbers agree with nothing
+        return  # weights that are not numbers agree with nothing
     yield from _compared(trial, end, "at the trial's end")
     if end.middle and (found := _middle(trial, end.middle)):
         yield found
@@ -147,9 +148,9 @@ def _end(trial: TrialResult, workload: Workload, end: TrialEnd) -> Iterator[Chec
 
 
 def _middle(trial: TrialResult, middle: TrialMiddle) -> Check | None:
-    """The first of the end's checks that fails there, else the first; None where nothing was answered.
+    """Return the first of the end's checks that fails in the middle, else the first; None if nothing was answered.
 
-    Nothing is told of an update that a correct framework may turn: of Adam's first ones, and in fewer digits.
+    Updates that a correct framework may turn are left out: Adam's first ones, and those in reduced precision.
     """
     early = trial.spec.task.optimizer.name in ("adam", "adamw") and middle.updates < FEWEST_UPDATES
     steps = middle.steps
@@ -165,7 +166,7 @@ def _middle(trial: TrialResult, middle: TrialMiddle) -> Check | None:
 
 
 def _masks(workload: Workload, masks: tuple[DropoutMasks, ...]) -> Check:
-    """The first Dropout whose zeros or scale are not those of its rate, else the first."""
+    """Check the first Dropout whose zeros or scale do not match its rate, else the first."""
     rates = {layer.name: layer.rate for layer, _ in workload.walk() if isinstance(layer, Dropout)}
     said = []
     for mask in masks:
@@ -182,7 +183,7 @@ def _masks(workload: Workload, masks: tuple[DropoutMasks, ...]) -> Check:
 
 
 def _compared(trial: TrialResult, end: TrialEnd, when: str) -> Iterator[Check]:
-    """What the referee makes of one moment of the trial."""
+    """Yield the checks of the referee's answers at one moment of the trial."""
     if end.evaluation is not None:
         apart, passed = _judged(end.evaluation, EVALUATION)
         detail = f"the logits of {end.images} test images in evaluation mode differ by {apart}"
@@ -228,13 +229,13 @@ def _updates(trial: TrialResult, end: TrialEnd, when: str) -> Iterator[Check]:
     if (call := end.call) and call.update.resolution < TELLING:
         what = f"the update of {call.parameter} by {_call_words(call)}"
         said.append((what, *_judged(call.update, CALL_UPDATES)))
-    said.sort(key=lambda each: each[-1])  # those that fail first
+    said.sort(key=lambda each: each[-1])  # failed ones first
     for what, apart, passed in said[:1]:
         yield Check(CheckName.END_UPDATES, passed, f"{when} {what} differs by {apart}")
 
 
 def _judged(difference: Difference, base: float) -> tuple[str, bool]:
-    """(how far apart and how far they may be, whether that holds)."""
+    """Return (difference and tolerance as text, True if within tolerance)."""
     allowed = max(base, ROUNDINGS * difference.rounding) + difference.resolution
     if difference.apart is None:
         return f"what is no number (allowed {allowed:.0e})", False

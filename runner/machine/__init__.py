@@ -1,1 +1,1 @@
-"""What the numbers are measured on."""
+"""The machine that the numbers are measured on."""

@@ -1,7 +1,7 @@
-"""What the caller's environment leaves of this machine to this process: GPUs and threads.
+"""GPUs and threads of this machine that the caller's environment leaves to this process.
 
 CUDA_VISIBLE_DEVICES is read as CUDA reads it. OMP_NUM_THREADS is the caller's wish, SLURM_CPUS_PER_TASK another
-program's allotment; which cores may be used at all is the kernel's to say (`description.cores`).
+program's allotment; the kernel decides which cores may be used at all (`description.cores`).
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ WISHED_THREADS, ALLOTTED_THREADS = "OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK"
 
 
 class UnclearGpus(ValueError):
-    """The variable cannot be followed; the message is one line: what it says, and what to do."""
+    """The variable cannot be followed; the message is one line: its content, and what to do."""
 
 
 @dataclass(frozen=True)
 class VisibleGpus:
-    """Those that `auto`, `cuda` and `cuda:N` count, in that order; `said` is the variable, None where it is not set.
+    """GPUs that `auto`, `cuda` and `cuda:N` count, in that order; `said` is the variable, None if it is not set.
 
-    `invalid` is the first entry that names none of this machine's GPUs: it and what follows it are not visible.
+    `invalid` is the first entry that names none of this machine's GPUs: it and the entries after it are not visible.
     """
 
     gpus: tuple[Gpu, ...]
@@ -40,9 +40,9 @@ class VisibleGpus:
 
 
 def visible_gpus(every: Sequence[Gpu], numbers_of_the_driver: bool = False) -> VisibleGpus:
-    """The GPUs of `every`, which is in PCI order, that the caller's variable lists. Raises UnclearGpus.
+    """Return the GPUs of `every`, which is in PCI order, that the caller's variable lists. Raises UnclearGpus.
 
-    Numbers count in PCI order. CUDA itself counts so only where CUDA_DEVICE_ORDER says it, or all cards are alike;
+    Numbers count in PCI order. CUDA itself counts so only if CUDA_DEVICE_ORDER says it, or all cards are alike.
     `numbers_of_the_driver`: they come from a program that counts as the driver does, such as Slurm or Ray.
     """
     said = os.environ.get(VISIBLE)
@@ -68,7 +68,7 @@ def visible_gpus(every: Sequence[Gpu], numbers_of_the_driver: bool = False) -> V
 
 
 def _named(entry: str, every: Sequence[Gpu]) -> Gpu | None:
-    """The GPU with this number, this UUID or the only one with this beginning of a UUID."""
+    """Return the GPU with this number, this UUID or the only one whose UUID begins so."""
     if entry.isdecimal():
         return every[int(entry)] if int(entry) < len(every) else None
     found = [gpu for gpu in every if entry.startswith("GPU-") and gpu.uuid.startswith(entry)]
@@ -76,7 +76,7 @@ def _named(entry: str, every: Sequence[Gpu]) -> Gpu | None:
 
 
 def given_gpu() -> Gpu | None:
-    """The first GPU that Slurm or Ray gave to this process; of all where nothing is said, None where there is none."""
+    """Return the first GPU that Slurm or Ray assigned to this process, or of the machine; None if there is none."""
     try:
         return next(iter(visible_gpus(description.gpus(), numbers_of_the_driver=True).gpus), None)
     except UnclearGpus:
@@ -84,7 +84,7 @@ def given_gpu() -> Gpu | None:
 
 
 def device_here(device: str) -> str:
-    """A trial's device, with the GPU that this process was given for ANY_GPU."""
+    """Return a trial's device, with the GPU assigned to this process for ANY_GPU."""
     if device != ANY_GPU:
         return device
     gpu = given_gpu()
@@ -92,11 +92,11 @@ def device_here(device: str) -> str:
 
 
 def thread_limits() -> dict[str, int]:
-    """{variable: threads}, of the two that are set to a number of 1 or more. Of a list, as OpenMP allows, the first."""
+    """Return {variable: threads} of the two, if set to 1 or more. Of a list, as OpenMP allows, the first."""
     said = {name: os.environ.get(name, "").split(",")[0].strip() for name in (WISHED_THREADS, ALLOTTED_THREADS)}
     return {name: int(value) for name, value in said.items() if value.isdecimal() and int(value) > 0}
 
 
 def threads() -> int:
-    """As many as this process is left: by the kernel, by the caller, by Slurm."""
+    """Return the number of threads left to this process: by the kernel, by the caller, by Slurm."""
     return min([description.cores(), *thread_limits().values()])

@@ -1,6 +1,6 @@
-"""What this process's control groups, a container's among them, allow it: processor time, processes and memory.
+"""Limits of this process's control groups, also those of a container: processor time, processes and memory.
 
-Both versions of control groups (cgroups(7)); the tightest of a group and those above it holds.
+Both versions of control groups (cgroups(7)); the tightest limit of a group and those above it applies.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from workloads import control_groups
 
 
 def cpu_limit() -> float | None:
-    """In cores; None where there is none."""
+    """Return the limit in cores; None if there is none."""
     return min(cpu_quotas().values(), default=None)
 
 
 def cpu_quotas(groups: Path | None = None) -> dict[Path, float]:
-    """{folder: cores} of each control group that has a quota; `groups` as for control_groups.folders."""
+    """Return {folder: cores} of each control group that has a quota; `groups` as for control_groups.folders."""
     quotas = {}
     for folder in control_groups.folders("cpu", groups):
         with suppress(OSError, ValueError):
@@ -33,7 +33,7 @@ def cpu_quotas(groups: Path | None = None) -> dict[Path, float]:
 
 
 def process_limit() -> int | None:
-    """Processes and threads that the control groups allow together; None where they set no limit."""
+    """Return the processes and threads that the control groups allow together; None if they set no limit."""
     limits = []
     for folder in control_groups.folders("pids"):
         with suppress(OSError, ValueError):  # no such file, or "max"
@@ -42,7 +42,7 @@ def process_limit() -> int | None:
 
 
 def memory_limit_bytes() -> int | None:
-    """None where there is none below the machine's memory."""
+    """Return the memory limit; None if there is none below the machine's memory."""
     limits = []
     for folder in control_groups.folders("memory"):
         for name in ("memory.max", "memory.limit_in_bytes"):

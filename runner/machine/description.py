@@ -1,4 +1,4 @@
-"""What the numbers were measured on: processor, memory, GPUs, system, load, commit."""
+"""Description of the machine behind the numbers: processor, memory, GPUs, system, load, commit."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from runner.project import Project
 from workloads.records import processor
 
 # Variables of the caller that can change a figure. Those that a worker's environment sets for every framework alike
-# (thread counts, the device) are not among them: they are the trial's.
+# (thread counts, the device) are left out: they belong to the trial.
 DECIDING_PREFIXES = (
     "MALLOC_",  # the C allocator alone can double a framework's speed on a CPU
-    "ONEDNN_",  # instruction set, cache of primitives, arithmetic by default
+    "ONEDNN_",  # instruction set, cache of primitives, default arithmetic
     "DNNL_",  # oneDNN before 2.5
-    "MXNET_CPU_",  # of MXNet: threads, engine, oneDNN on or off, algorithms, pools of memory; not MXNET_HOME, a path
+    "MXNET_CPU_",  # for MXNet: threads, engine, oneDNN on or off, algorithms, memory pools; not MXNET_HOME, a path
     "MXNET_CUDA_",
     "MXNET_CUDNN_",
     "MXNET_ENFORCE_",
@@ -39,7 +39,7 @@ DECIDING_PREFIXES = (
     "MXNET_USE_",
 )
 LIBRARY_PATH = "LD_LIBRARY_PATH"
-LOADER = ("LD_PRELOAD", LIBRARY_PATH)  # which libraries the system's loader takes; empty, they say nothing (ld.so(8))
+LOADER = ("LD_PRELOAD", LIBRARY_PATH)  # the libraries the system's loader takes; empty, they have no effect (ld.so(8))
 DECIDING = (
     *LOADER,
     "GLIBC_TUNABLES",
@@ -63,23 +63,23 @@ DECIDING = (
     "KMP_AFFINITY",
 )
 
-IMAGE_VARIABLE = "BATCHWISE_IMAGE"  # set in an image of ours: "FRAMEWORK-DEVICE VERSION COMMIT"
+IMAGE_VARIABLE = "BATCHWISE_IMAGE"  # set in our images: "FRAMEWORK-DEVICE VERSION COMMIT"
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """One device as NVML tells of it."""
+    """One device as NVML reports it."""
 
     uuid: str
     name: str
     driver: str
-    cuda_driver: str | None  # the newest CUDA that the driver serves
-    memory_bytes: int | None  # None where the driver does not tell
-    capability: str | None = None  # compute capability, "9.0"; None where the driver does not tell
+    cuda_driver: str | None  # the newest CUDA that the driver supports
+    memory_bytes: int | None  # None if the driver does not report it
+    capability: str | None = None  # compute capability, "9.0"; None if the driver does not report it
 
 
 def gpus() -> list[Gpu]:
-    """NVIDIA GPUs in PCI order; none where there is no driver that answers."""
+    """Return the NVIDIA GPUs in PCI order; none if no driver answers."""
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
@@ -117,19 +117,19 @@ def _answer(call: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def cores() -> int:
-    """Cores this process may run on; of a share of processor time, the whole ones."""
+    """Number of cores this process may run on; a share of processor time counts as whole cores, at least one."""
     allowed = len(os.sched_getaffinity(0))
     limit = cgroups.cpu_limit()
     return allowed if limit is None else max(1, min(allowed, int(limit)))
 
 
 def cpu_flags(wanted: Iterable[str] = processor.FLAGS) -> list[str] | None:
-    """Those of them that this processor has, as `processor.flags`."""
+    """Return the wanted flags that this processor has, as `processor.flags` does."""
     return processor.flags(_cpuinfo(), wanted)
 
 
 def describe(project: Project, device: str, gpus: Iterable[Gpu]) -> dict[str, Any]:
-    """Conditions to put beside every number; null where this machine does not tell."""
+    """Return the conditions to record with every number; null if this machine does not report one."""
     return {
         "cpu_model": cpu_model(),
         "cpu_flags": cpu_flags(),
@@ -149,27 +149,27 @@ def describe(project: Project, device: str, gpus: Iterable[Gpu]) -> dict[str, An
 
 
 def deciding_variables() -> dict[str, str]:
-    """What the caller's environment says to libraries that a worker computes with, and that can change its figures.
+    """Return the caller's variables that libraries of a worker read and that can change its figures.
 
-    A worker gets these and none else of the caller's settings; they are conditions of its trial.
+    A worker gets no other settings of the caller; they are conditions of its trial.
     """
     deciding = {n: v for n, v in os.environ.items() if n in DECIDING or n.startswith(DECIDING_PREFIXES)}
     return {name: value for name, value in deciding.items() if value or name not in LOADER}
 
 
 def runner_digest(project: Project) -> str:
-    """Of every line that starts, samples and reckons: where a figure comes from, no condition of it."""
+    """Digest of every line that starts, samples and computes: it records a figure's origin, and is no condition."""
     sources = sorted(path for room in ("runner", "workloads") for path in (project.root / room).rglob("*.py"))
     return hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:12]
 
 
 def load_average() -> float:
-    """Runnable processes, mean over the last minute."""
+    """Number of runnable processes, mean over the last minute."""
     return os.getloadavg()[0]
 
 
 def out_of_memory_kills() -> int | None:
-    """Processes the kernel has killed for memory since boot; None where it does not tell."""
+    """Number of processes the kernel has killed for memory since boot; None if it does not report it."""
     try:
         lines = Path("/proc/vmstat").read_text().splitlines()
     except OSError:
@@ -178,7 +178,7 @@ def out_of_memory_kills() -> int | None:
 
 
 def _cpuinfo() -> str:
-    """Empty where this system does not tell."""
+    """Return /proc/cpuinfo; empty if this system does not have it."""
     try:
         return Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -186,13 +186,13 @@ def _cpuinfo() -> str:
 
 
 def cpu_model() -> str | None:
-    """As the system names the processor; None where it does not."""
+    """Return the system's name of the processor; None if it has none."""
     lines = _cpuinfo().splitlines() or [f"model name: {platform.processor()}"]
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), None) or None
 
 
 def name_computer(machine: Mapping[str, Any]) -> str | None:
-    """The GPU of a stored trial's description, else its processor; None where it says neither."""
+    """Return the GPU of a stored trial's description, else its processor; None if it names neither."""
     gpus = machine.get("gpus")
     known = [gpu for gpu in gpus if isinstance(gpu, dict)] if isinstance(gpus, list) else []
     name = known[0].get("name") if known else machine.get("cpu_model")
@@ -200,7 +200,7 @@ def name_computer(machine: Mapping[str, Any]) -> str | None:
 
 
 def commit(project: Project) -> str | None:
-    """The commit of this checkout or image, with "-dirty" where tracked files differed from it."""
+    """Return the commit of this checkout or image, with "-dirty" if tracked files differed from it."""
     if image := os.environ.get(IMAGE_VARIABLE):
         return image.split()[-1]
     command = ["git", "-C", str(project.root), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]

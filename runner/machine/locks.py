@@ -1,9 +1,9 @@
-"""What one run at a time may have: a device of this machine, and a results folder for that device.
+"""Locks that one run at a time may hold: a device of this machine, and a results folder for that device.
 
-Each is a name that the kernel holds for a living process and drops with it: an abstract unix socket (unix(7)), which is
-no file, so nothing can remove it and nothing is left of it. Such names are those of one network namespace: a container
-with its own and another machine do not see them. So a results folder has lock files, too, which a shared disk shows to
-all of them: one for each device, for runs on two devices may share a folder.
+Each is a name that the kernel holds for a living process and drops with it: an abstract unix socket (unix(7)). It is no
+file, so nothing can remove it and nothing is left of it. Such names belong to one network namespace: a container with
+its own and another machine do not see them. So a results folder also has lock files, which a shared disk shows to all
+of them. There is one for each device, since runs on two devices may share a folder.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from workloads.records.files import LOCK_FILE
 
 SPACE_VARIABLE = "BATCHWISE_LOCK_SPACE"  # runs of two spaces do not see each other's names: for tests side by side
 ASKED_AGAIN_S = 0.2
-ASKED = 4096  # those that may ask who holds a name, as far as the system allows
+ASKED = 4096  # processes that may ask who holds a name, if the system allows so many
 
 
 class InUse(Exception):
-    """Another run has it; the message is one line: what, who, what to do."""
+    """Another run holds it; the message is one line: what, who, what to do."""
 
 
 @contextmanager
 def device(device: str, cores: Sequence[int], others: Sequence[str] = ()) -> Iterator[None]:
-    """A GPU by its UUID, and others beside it; of the device "cpu" these cores. Raises InUse."""
+    """Hold a GPU by its UUID, and further ones; for the device "cpu" hold these cores. Raises InUse."""
     with ExitStack() as stack:
         if device != "cpu":
             for uuid in (device, *others):
@@ -48,7 +48,7 @@ def device(device: str, cores: Sequence[int], others: Sequence[str] = ()) -> Ite
 
 @contextmanager
 def free_gpu(uuid: str) -> Iterator[None]:
-    """This one, as soon as nobody has it."""
+    """Hold this GPU as soon as it is free."""
     with ExitStack() as stack:
         while True:
             try:
@@ -61,7 +61,7 @@ def free_gpu(uuid: str) -> Iterator[None]:
 
 @contextmanager
 def free_cores(count: int) -> Iterator[list[int]]:
-    """So many of those that this process may use, as soon as nobody has them. Raises InUse where it may use fewer."""
+    """Hold this many of the process's cores as soon as they are free. Raises InUse if it may use fewer."""
     allowed = sorted(os.sched_getaffinity(0))
     if count > len(allowed):
         raise InUse(f"{count} cores are asked for, this process may use {len(allowed)}: give --threads")
@@ -73,7 +73,7 @@ def free_cores(count: int) -> Iterator[list[int]]:
 
 
 def _taken(stack: ExitStack, allowed: Sequence[int], count: int) -> list[int]:
-    """Of these cores those that are free just now, `count` at most; they are held until the stack is closed."""
+    """Take those of these cores that are free now, `count` at most; they are held until the stack is closed."""
     taken: list[int] = []
     for core in allowed:
         with suppress(InUse):
@@ -86,8 +86,8 @@ def _taken(stack: ExitStack, allowed: Sequence[int], count: int) -> list[int]:
 
 @contextmanager
 def folder(results: Path, device: str, *files: str, shard: tuple[int, int] | None = None) -> Iterator[None]:
-    """A results folder for this device, and these files of it for all devices. Shards I of N on other machines may
-    share it, but neither with a run of the whole plan nor with shards of another N. Raises InUse, OSError.
+    """Hold a results folder for this device, and these files of it for all devices. Shards I of N on other machines
+    may share it, but neither with a run of the whole plan nor with shards of another N. Raises InUse, OSError.
     """
     status = results.stat()
     with ExitStack() as stack:
@@ -109,7 +109,8 @@ def folder(results: Path, device: str, *files: str, shard: tuple[int, int] | Non
 
 @contextmanager
 def _shards(path: Path, number: int, count: int) -> Iterator[None]:
-    """Hold the lock file of this shard alone, then those of the whole plan and of other counts with all other shards.
+    """Hold the lock file of this shard exclusively, then share those of the whole plan and of other counts with other
+    shards.
 
     Of two runs that exclude each other, each takes its own file first, so one of them sees the other. Raises Timeout,
     BlockingIOError.
@@ -141,14 +142,14 @@ def _name(name: str, what: str, advice: str) -> Iterator[None]:
 
 
 def _address(name: str) -> str:
-    """Of a socket: the leading zero says that it is no file; a name may have 107 bytes, hence the digest."""
+    """Return a socket's address: the leading zero marks it as no file; a name may have 107 bytes, hence the digest."""
     space = os.environ.get(SPACE_VARIABLE, "")
     space = f"-{hashlib.sha256(space.encode()).hexdigest()[:12]}" if space else ""
     return f"\0batchwise{space}-{name}"
 
 
 def _holder(address: str) -> str:
-    """ " (process 1234)", as the kernel tells who listens there; empty where it does not, as of another container's."""
+    """Return " (process 1234)", the listener that the kernel names; empty if unknown, as in another container."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
         asking.setblocking(False)
         try:

@@ -1,8 +1,8 @@
 """The energy that the processor's packages have used, by the kernel's counters (RAPL, powercap).
 
-Each package is a folder intel-rapl:N below /sys/class/powercap, on AMD's processors too, with `name` "package-N" (on
-some "package-N-die-M"), a running sum `energy_uj`, and `max_energy_range_uj`, behind which that begins at 0 again
-(Documentation/power/powercap/powercap.rst of the kernel). Domains inside of a package, and "psys", which holds all of
+Each package is a folder intel-rapl:N below /sys/class/powercap, on AMD's processors too. It has `name` "package-N" (on
+some "package-N-die-M"), a running sum `energy_uj`, and `max_energy_range_uj`, after which that begins at 0 again
+(Documentation/power/powercap/powercap.rst of the kernel). Domains inside a package, and "psys", which holds all of
 them, would be counted twice. It is the whole package's energy, whoever used it. Often only root may read it.
 """
 
@@ -19,7 +19,7 @@ FOLDER = re.compile(r"intel-rapl:\d+")
 
 
 class PackageEnergy:
-    """Their sum since the start. Nothing here raises: what cannot be read is an empty cell; the account says why."""
+    """The packages' energy since the start. Nothing here raises: an unreadable value is an empty cell."""
 
     def __init__(self, powercap: Path = POWERCAP) -> None:
         self.packages: list[_Package] = []
@@ -34,7 +34,7 @@ class PackageEnergy:
             self.reason = f"{powercap} has no package of the processor"
 
     def sample(self) -> dict[str, float | int | None]:
-        """Empty where one of the packages could not be read."""
+        """Return the sum; empty if one of the packages could not be read."""
         if self.reason is not None:
             return {}
         self.calls += 1
@@ -46,7 +46,7 @@ class PackageEnergy:
             return {}
 
     def account(self) -> dict[str, Any]:
-        """For meter.json."""
+        """Return the report for meter.json."""
         files = ", ".join(str(package.folder / "energy_uj") for package in self.packages)
         return {
             "source": files or None,
@@ -59,7 +59,7 @@ class PackageEnergy:
 
 @dataclass
 class _Package:
-    """`used` is the sum of what the counter rose by, over its returns to 0."""
+    """One package. `used` is the sum of the counter's increases, over its returns to 0."""
 
     folder: Path
     range_uj: int
@@ -67,7 +67,7 @@ class _Package:
     used: int = 0
 
     def used_uj(self) -> int:
-        """Raises OSError, ValueError."""
+        """Return the energy used so far. Raises OSError, ValueError."""
         now_uj = _number(self.folder / "energy_uj")
         self.used += now_uj - self.last_uj + (self.range_uj if now_uj < self.last_uj else 0)
         self.last_uj = now_uj
@@ -75,7 +75,7 @@ class _Package:
 
 
 def _packages(powercap: Path) -> list[_Package]:
-    """Raises OSError, ValueError."""
+    """Return the packages. Raises OSError, ValueError."""
     folders = sorted(folder for folder in powercap.iterdir() if FOLDER.fullmatch(folder.name))
     return [
         _Package(folder, _number(folder / "max_energy_range_uj"), _number(folder / "energy_uj"))

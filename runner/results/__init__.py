@@ -1,1 +1,1 @@
-"""From a trial's files to its result."""
+"""Builds a trial's result from its files."""

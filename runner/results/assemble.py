@@ -1,4 +1,4 @@
-"""From a trial's folder to its result: how it ended, its phases and epochs, its figures and checks."""
+"""Build a trial's result from its folder: its ending, its phases and epochs, its figures and checks."""
 
 from __future__ import annotations
 
@@ -46,24 +46,24 @@ from workloads.spec import Workload
 
 @dataclass(frozen=True)
 class Records:
-    """What a trial left: how its worker ended, with its events, and the sampler's files, empty where it left none."""
+    """Records that a trial left: the ending of its worker, its events, and the sampler's files, empty if missing."""
 
     spec: TrialSpec
     workload: Workload | None
     ended: Ended
     samples: Samples
-    driver: Samples  # the driver's own
+    driver: Samples  # the driver's samples
     meter: dict[str, Any]
-    others: tuple[OfGpu, ...] = ()  # of the GPUs beside the first
+    others: tuple[OfGpu, ...] = ()  # of the GPUs after the first
 
     @property
     def gpus(self) -> tuple[OfGpu, ...]:
-        """Of all GPUs."""
+        """The records of all GPUs."""
         return OfGpu(self.samples, self.driver, self.meter), *self.others
 
     @staticmethod
     def read(trial_dir: Path, spec: TrialSpec, ended: Ended) -> Records:
-        """Of this folder. Raises ValueError with file and reason for one that is none of a sampler's."""
+        """Read the records in this folder. Raises ValueError with file and reason for a file that no sampler wrote."""
         meter = read_meter(trial_dir / METER_FILE)
         return Records(
             spec,
@@ -84,9 +84,8 @@ def assemble(
     started_at: str,
     parts: MemoryAccount | None,
 ) -> TrialResult:
-    """The trial's result from its files, whatever is missing in them, and whatever stands in them: files that are none
-    of a worker's or a sampler's make it `failed`, with file and reason. `parts` is what its memory holds, None before
-    that was asked.
+    """Return the trial's result from its files, even if some are missing or invalid. Files that no worker or sampler
+    wrote make it `failed`, with file and reason. `parts` is what its memory holds, None before that was measured.
     """
     facts = ended.last.get(Event.OPENED, {}).get("facts", {})
     wall_s = ended.outcome.wall_s if ended.outcome else seen_s(ended.events)
@@ -102,7 +101,9 @@ def assemble(
 
 
 def measured(result: TrialResult, records: Records, parts: MemoryAccount | None) -> TrialResult:
-    """With all that its files tell. Raises ValueError, ArithmeticError for what nobody can have measured."""
+    """Return the result completed with everything its files report. Raises ValueError, ArithmeticError for values that
+    cannot have been measured.
+    """
     events = records.ended.events
     epochs = read_epochs(events)
     figures = figures_of(records, parts) | {ACCURACY.name: accuracy(records.spec, epochs)}
@@ -124,13 +125,13 @@ def measured(result: TrialResult, records: Records, parts: MemoryAccount | None)
 
 
 def first_losses_of(events: Events) -> list[list[float | None]]:
-    """Of each training that tells them. An event of another kind may call anything so: nobody has read what."""
+    """First losses of each training that reports them. Other kinds of event may use the same name, and are not read."""
     return [event["first_losses"] for event in events
             if event["event"] == Event.EPOCH_TRAINED and "first_losses" in event]  # fmt: skip
 
 
 def figures_of(records: Records, parts: MemoryAccount | None) -> dict[str, Figure]:
-    """All but those that need the epochs."""
+    """Compute all figures except those that need the epochs."""
     spec, events, samples = records.spec, records.ended.last, records.samples
     figures = {**start_up(events), **speed(events), **calls(events), **divergence(events)}
     figures |= interruptions(events, spec)
@@ -145,7 +146,7 @@ def figures_of(records: Records, parts: MemoryAccount | None) -> dict[str, Figur
 
 
 def checks_of(records: Records, figures: dict[str, Figure], epochs: list[Epoch]) -> list[Check]:
-    """Those whose figures and files are there."""
+    """Return the checks whose figures and files exist."""
     ended, samples, meter = records.ended, records.samples, records.meter
     checks = figure_checks(records.spec, records.workload, figures, epochs) + clock_checks(
         figures, meter.get("clocks", [])
@@ -163,8 +164,8 @@ def checks_of(records: Records, figures: dict[str, Figure], epochs: list[Epoch])
 
 
 def precision_check(asked: str, facts: Mapping[str, Any]) -> Iterator[Check]:
-    """By what the framework says of itself; nothing where it agrees on float32. Whether it does what it says is the
-    gate's to see.
+    """Compare the precision that the framework reports with the one asked for; yield nothing if it agrees on float32.
+    The gate tests whether the framework computes in the precision it reports.
     """
     told, tf32 = facts.get("precision", asked), facts.get("tf32") is True
     wrong = [f"TF32 is {'on' if tf32 else 'off'}"] * (asked in REDUCED and tf32 != (asked == TF32))
@@ -174,7 +175,7 @@ def precision_check(asked: str, facts: Mapping[str, Any]) -> Iterator[Check]:
 
 
 def ended_well(ended: Ended) -> Check:
-    """Of a trial that was measured to its end. What nobody saw did not go well."""
+    """Check the exit of a trial that was measured to its end. An unknown exit code fails the check."""
     if ended.outcome is None:
         unseen = "exit code unknown: the runner was killed before the worker had ended, after everything was measured"
         return Check(CheckName.ENDED_WELL, False, unseen)
@@ -189,8 +190,8 @@ def seen_s(events: Events) -> float:
 
 
 def ending(records: Records, figures: dict[str, Figure], checks: list[Check]) -> tuple[Status, str | None]:
-    """(status, reason): how the worker ended; where that was well, what its figures are worth. A disturbed trial is
-    tried again, and not accused by what a disturbance alone can do.
+    """Return (status, reason): the worker's ending, or, if it ended well, what its figures allow. A disturbed trial is
+    run again, so checks that a disturbance alone can fail are excused.
     """
     if records.ended.status != Status.OK:
         return records.ended.status, records.ended.reason
@@ -203,7 +204,7 @@ def ending(records: Records, figures: dict[str, Figure], checks: list[Check]) ->
 
 
 def augmentation(events: Events) -> dict[str, Figure]:
-    """The mean of the epochs; none where images were not augmented."""
+    """Return the mean time over the epochs; no figure if images were not augmented."""
     seconds = [event["augment_s"] for event in events if event["event"] == Event.EPOCH_AUGMENTED]
     if not seconds:
         return {}
@@ -212,7 +213,7 @@ def augmentation(events: Events) -> dict[str, Figure]:
 
 
 def accuracy(spec: TrialSpec, epochs: list[Epoch]) -> Figure:
-    """Of the last epoch, a share of the test split; null where not every epoch was evaluated, or there are none."""
+    """Accuracy after the last epoch, a share of the test split; null if an epoch is missing or there are none."""
     if not spec.passes.epochs:
         return unknown("worker", "steps alone: there are no epochs, and nothing was evaluated as a whole")
     if len(epochs) != spec.passes.epochs:
@@ -221,19 +222,19 @@ def accuracy(spec: TrialSpec, epochs: list[Epoch]) -> Figure:
 
 
 def as_it_was(spec: TrialSpec, figures: Mapping[str, Figure], checks: Iterable[Check]) -> tuple[Status, str | None]:
-    """(status, reason) of a trial in which nothing is wrong: `contended` where others disturbed it."""
+    """Return (status, reason) of a trial without failed checks: `contended` if others disturbed it."""
     others = disturbance(spec, figures, checks)
     return (Status.CONTENDED, others) if others else as_it_converged(figures)
 
 
 def as_it_converged(figures: Mapping[str, Figure]) -> tuple[Status, str | None]:
-    """Of a trial that is otherwise ok: `diverged` where a loss was no number."""
+    """Return the status of a trial that is otherwise ok: `diverged` if a loss was not a number."""
     step = figures[DIVERGED_STEP.name].value if DIVERGED_STEP.name in figures else None
     return (Status.OK, None) if step is None else (Status.DIVERGED, f"the loss of step {step:.0f} is no number")
 
 
 def phases(events: Events) -> dict[str, float]:
-    """Seconds from the event before to each event; epochs have records of their own."""
+    """Seconds from the previous event to each event; epochs have records of their own."""
     return {
         event["event"]: (event["t_ns"] - before["t_ns"]) / 1e9
         for before, event in pairwise(events)
@@ -242,7 +243,7 @@ def phases(events: Events) -> dict[str, float]:
 
 
 def read_epochs(events: Events) -> list[Epoch]:
-    """One record per evaluated epoch. The first one's training time starts at `built`: first step and warm-up count."""
+    """Return one record per evaluated epoch. The first one's training time starts at `built` and includes warm-up."""
     epochs, started_ns, trained = [], 0, None
     for event in events:
         if event["event"] == Event.BUILT:

@@ -1,5 +1,5 @@
-"""What the runner alone knows of a trial, in the trial's folder: from it and from the worker's and the sampler's files
-the result can be made again.
+"""The runner's own knowledge of a trial, stored in the trial's folder. The result can be rebuilt from it and from
+the worker's and the sampler's files.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True)
 class WorkerEnd:
-    """How the worker's process ended, and what the runner made of that."""
+    """Ending of the worker's process, and the status that the runner concluded from it."""
 
     exit_code: int
     timed_out: bool
     wall_s: float
     status: Status
     reason: str | None
-    times_apart_s: float | None = None  # see EventTimes.apart_s; None of workers stored before anybody looked
+    times_apart_s: float | None = None  # see EventTimes.apart_s; None for workers stored by earlier versions
     out_of_memory: bool = False
-    doubtful_events: tuple[EventLooks, ...] = ()  # see EventTimes.doubtful; none of workers stored before
+    doubtful_events: tuple[EventLooks, ...] = ()  # see EventTimes.doubtful; none for workers stored before
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """Stored before the worker starts, when it has ended, and when the gate has looked at the trial's end."""
+    """One attempt at a trial, stored before the worker starts, when it has ended, and after the gate's second probe."""
 
     started_at: str
     machine: dict[str, Any]
-    memory: MemoryAccount | None  # None: its worker has not been asked yet
+    memory: MemoryAccount | None  # None: the memory worker has not been asked yet
     worker: WorkerEnd | None = None  # None: it runs, or the runner was killed before it knew
     end: dict[str, Any] | None = None  # the gate's evidence of the trial's end, once it was gathered
     schema_version: int = SCHEMA_VERSION
 
     def store(self, folder: Path) -> None:
-        """Raises OSError."""
+        """Write the attempt into this folder. Raises OSError."""
         write_json(folder / ATTEMPT_FILE, asdict(self))
 
     def ended(self, ended: Ended, conditions: dict[str, Any]) -> Attempt:
-        """With the worker's end, and the conditions behind it."""
+        """Return the attempt with the worker's end, and the conditions after it."""
         assert ended.outcome is not None
         outcome = ended.outcome
         worker = WorkerEnd(
@@ -62,9 +62,7 @@ class Attempt:
         return replace(self, machine=self.machine | conditions, worker=worker)
 
     def with_events(self, events: Events) -> Ended | None:
-        """How the worker ended; where the runner was killed before it knew, by the events alone, and None where these
-        do not tell it either.
-        """
+        """Return the worker's ending; from the events alone if the runner was killed early, None if unknown."""
         if self.worker is not None:
             worker = self.worker
             outcome = Outcome(
@@ -80,7 +78,7 @@ class Attempt:
 
 
 def read(folder: Path) -> Attempt:
-    """Of a trial's folder. Raises ValueError where there is none, or none that can be read."""
+    """Read the attempt of a trial's folder. Raises ValueError if there is none, or none that can be read."""
     path = folder / ATTEMPT_FILE
     try:
         attempt = validation.read(path, Attempt)
@@ -98,7 +96,7 @@ def read(folder: Path) -> Attempt:
 
 
 def _refuse_account(account: MemoryAccount) -> None:
-    """Raises ValueError for what is neither an event of the memory worker nor the reason why there is none."""
+    """Raise ValueError for an account that is neither an event of the memory worker nor the reason for its absence."""
     if account.get("event") == Event.MEMORY_TOLD:
         events_of(json.dumps(account).encode() + b"\n", f"{ATTEMPT_FILE}: memory")
     elif set(account) != {"reason"} or not isinstance(account["reason"], str):

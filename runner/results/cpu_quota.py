@@ -1,4 +1,4 @@
-"""What a CPU quota of the worker's control groups allowed it, and what it withheld in the steady window."""
+"""The CPU quota of the worker's control groups, and the time that it withheld in the steady window."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ NO_QUOTA = "no control group of the worker has a CPU quota"
 
 
 def cpu_quota(events: dict[str, Any], samples: Samples, spec: TrialSpec, meter: dict[str, Any]) -> dict[str, Figure]:
-    """CPU_QUOTA, the tightest one in cores, and CPU_THROTTLED; both null where there is no quota.
+    """Return CPU_QUOTA, the tightest one in cores, and CPU_THROTTLED; both null if there is no quota.
 
-    The kernel sums the time over the cores on which the group waited, so the share is one of window x cores allotted.
+    The kernel sums the time over the cores on which the group waited, so the share is of window x cores allotted.
     """
     account = meter.get("cpu_quota") or {}
     quota_cores = account.get("quota_cores")
@@ -34,7 +34,7 @@ def cpu_quota(events: dict[str, Any], samples: Samples, spec: TrialSpec, meter: 
 def _throttled(
     events: dict[str, Any], samples: Samples, spec: TrialSpec, account: dict[str, Any], source: str
 ) -> Figure:
-    """Share of the cores' time, %; at most 100, for others in the group wait, too."""
+    """Return the share of the cores' time, %; at most 100, since others in the group wait, too."""
     source += (
         ": time withheld in the steady window, as a share of it on each core allotted; throttled in "
         f"{account['throttled_periods']} of {account['periods']} periods of the worker's life"

@@ -17,7 +17,7 @@ from workloads.records.samples import Samples
 from workloads.records.steady_window import SteadyWindow
 
 DRIVER_SAMPLES = 10  # with fewer in the window its utilisation is polled
-GPM_COLUMNS = tuple(spec.name for spec in registry.GPM)  # the sampler's columns are called as the figures
+GPM_COLUMNS = tuple(spec.name for spec in registry.GPM)  # the sampler's columns are named like the figures
 NAMES = tuple(spec.name for spec in registry.FIGURES.values() if spec.device == "cuda" and spec.windowed)
 
 # Reasons why a clock is not higher, by NVML's bits. An idle GPU and clocks set by the user are not slowed down.
@@ -33,8 +33,8 @@ SLOWING = {
 
 
 def gpu_figures(events: dict[str, Any], samples: Samples, driver: Samples, meter: dict[str, Any]) -> dict[str, Figure]:
-    """Every one of NAMES; null where the trial did not get to the end of its window, or that has several segments:
-    readings look back up to a second, and the driver does not say from when.
+    """Return every one of NAMES; null if the trial did not reach the end of its window, or that has several
+    segments. Readings look back up to a second, and the driver does not say since when.
     """
     if (window := SteadyWindow.of(events)) is None:
         return dict.fromkeys(NAMES, unknown("NVML", NO_WINDOW))
@@ -55,14 +55,14 @@ def gpu_figures(events: dict[str, Any], samples: Samples, driver: Samples, meter
 
 
 def summary(readings: Readings, column: str, how: str, scale: float = 1.0) -> Figure:
-    """`how` is mean, max or min of the readings in the window."""
+    """Reduce the readings in the window; `how` is mean, max or min."""
     word = {"mean": "mean over", "max": "highest in", "min": "lowest in"}[how]
     source = f"{readings.source(column)}, {word} the steady window"
     return readings.inside(column).figure(source, getattr(np, how), scale)
 
 
 def utilisation(readings: Readings) -> dict[str, Figure]:
-    """From the driver's own samples where enough of them lie in the window, else polled."""
+    """Return the usage from the driver's own samples if enough of them lie in the window, else polled."""
     driver = _driver_samples(readings)
     if isinstance(driver, str):
         source = f"{readings.source('gpu_percent')} polled at 10 Hz (driver's own samples: {driver})"
@@ -78,7 +78,7 @@ def utilisation(readings: Readings) -> dict[str, Figure]:
 
 
 def _driver_samples(readings: Readings) -> Floats | str:
-    """Values of the driver's samples whose period lies in the window; or why they are not taken."""
+    """Return values of the driver's samples whose period lies in the window, or why they are not used."""
     silence = readings.silence("driver_samples", "gpu_percent")
     driver = one_a_moment(readings.driver)
     times = driver["t_ns"]
@@ -94,7 +94,9 @@ def _driver_samples(readings: Readings) -> Floats | str:
 
 
 def gpm(readings: Readings, column: str) -> Figure:
-    """A row holds the mean since the row before that has any of the columns: pairs wholly in the window, by length."""
+    """Average a column over the window. A row holds the mean since the previous row with any of the columns, so
+    pairs wholly in the window count by length.
+    """
     source = f"{readings.source('gpm')} (registry.GPM), mean over the steady window, weighted by time"
     ended = ~np.all([np.isnan(readings.samples[name]) for name in GPM_COLUMNS], axis=0)
     times, values = readings.samples["t_ns"][ended], readings.samples[column][ended]
@@ -106,7 +108,7 @@ def gpm(readings: Readings, column: str) -> Figure:
 
 
 def throttled(readings: Readings) -> Figure:
-    """Share of the samples at which something slowed the clocks down."""
+    """Return the share of the samples at which something slowed the clocks down."""
     source = f"{readings.source('throttle_reasons')}, share of samples in the steady window"
     masks = readings.inside("throttle_reasons")
     if masks.gap is not None:
@@ -118,9 +120,9 @@ def throttled(readings: Readings) -> Figure:
 
 
 def memory_accounts(figures: dict[str, Figure], meter: dict[str, Any]) -> dict[str, Figure]:
-    """The figures of device memory with the call that told them, or the driver's reason where none did.
+    """Add to the figures of device memory the call that reported them, or the driver's reason if none did.
 
-    Where the list of processes tells no memory of the worker's, the device's rise stands for it.
+    If the list of processes reports no memory of the worker's, the device's rise is used for it.
     """
     account = Account(meter.get("gpu") or {})
     device = (registry.DEVICE_MEMORY, registry.DEVICE_BASELINE, registry.DEVICE_RISE)

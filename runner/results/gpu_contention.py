@@ -1,15 +1,16 @@
-"""Which other processes were on the GPU, before, during and after the worker's life.
+"""Other processes on the GPU, before, during and after the worker's life.
 
-Two things tell it: the list of processes, asked for once a second and whenever the device's memory has risen by more
-than RISE_BYTES since it was asked last; and that memory itself, read at 10 Hz. A process that comes and goes between
-two lists takes a context, so the memory rises and falls. Where it did and the list of that moment names another
-process, the trial is contended. Where no list of that moment explains it, by another process or by more memory of the
-worker's, nobody can tell whose it was: the frameworks' pools only grow, but a library may take memory and give it back
-at once.
+Two sources show them. One is the list of processes, read once a second and whenever the device's memory has risen by
+more than RISE_BYTES since the last list. The other is that memory itself, read at 10 Hz. A process that comes and goes
+between two lists takes a context, so the memory rises and falls. If the list of that moment names another process, the
+trial is contended. If no list of that moment explains the rise, by another process or by more memory of the worker, its
+owner is unknown. The frameworks' pools only grow, but a library may take memory and release it at once.
 
-Not seen: a process that comes and goes within the 0.1 s between two rows, or holds no more than RISE_BYTES; memory
-that no list explains and that stays through two lists (a driver keeps some beside the worker's own); memory below what
-the device held before the worker; and work that takes no memory, for the usage does not say whose it is.
+Not detected:
+- a process that comes and goes within the 0.1 s between two rows, or holds no more than RISE_BYTES;
+- memory that no list explains and that stays through two lists: a driver keeps some in addition to the worker's;
+- memory below what the device held before the worker;
+- work that takes no memory: the usage does not name its owner.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from workloads.records.result import Check
 from workloads.records.samples import Samples
 
 APART_S = 3.0  # a list of the processes is asked for once a second
-RISE_BYTES = 64 * 2**20  # contexts take 200 MB and more; what a driver shifts about by itself is a few MiB
+RISE_BYTES = 64 * 2**20  # contexts take 200 MB and more; a driver itself shifts only a few MiB
 
 
 def _phases(samples: Samples, meter: dict[str, Any]) -> dict[str, NDArray[np.bool_]]:
-    """Rows by the worker's life: the first is from before it; those behind the clocks' second reading, after it."""
+    """Assign rows to the worker's life: the first is before it; those after the clocks' second reading are after it."""
     clocks = meter.get("clocks", [])
     times = samples["t_ns"]
     before = np.arange(len(times)) == 0
@@ -39,7 +40,7 @@ def _phases(samples: Samples, meter: dict[str, Any]) -> dict[str, NDArray[np.boo
 
 
 def foreign_processes(samples: Samples, meter: dict[str, Any]) -> str | None:
-    """Who else was on the device, and when; None where nobody was seen."""
+    """Return the number of other processes on the device, and when they were there; None if none was seen."""
     others = samples["foreign_processes"]
     most = {when: np.nanmax(others[rows], initial=0) for when, rows in _phases(samples, meter).items()}
     if not any(most.values()):
@@ -49,7 +50,7 @@ def foreign_processes(samples: Samples, meter: dict[str, Any]) -> str | None:
 
 
 def alone(samples: Samples, meter: dict[str, Any], events: Events) -> Check:
-    """Whether the worker had the device to itself. What the driver did not list, or not then, cannot be told."""
+    """Check that the worker had the device to itself. Times without a list of the driver are reported as unknown."""
     account = Account(meter.get("gpu") or {})
     graphics = account.gpu.get("graphics_processes")
     uncounted = f"; {graphics} with graphics, which are not counted" if graphics else ""
@@ -64,7 +65,7 @@ def alone(samples: Samples, meter: dict[str, Any], events: Events) -> Check:
 
 
 def _unseen(samples: Samples, meter: dict[str, Any], events: Events) -> dict[str, str]:
-    """{when: why} there is no list: before the worker, from its first event until it was measured, and after it."""
+    """Return {when: why} there is no list: before the worker, between its first event and its finish, and after it."""
     times, known = samples["t_ns"], ~np.isnan(samples["foreign_processes"])
     phases = _phases(samples, meter)
     unseen = {}
@@ -85,12 +86,12 @@ def _unseen(samples: Samples, meter: dict[str, Any], events: Events) -> dict[str
 
 
 def _unlisted(samples: Samples, phases: dict[str, NDArray[np.bool_]]) -> str | None:
-    """How much memory came and went between two lists of which no list tells who had it; None where none did.
+    """Return how much memory came and went between two lists without an owner in either; None if none did.
 
-    What is not the worker's is the device's memory less its own: that of the list in this row, else the larger of the
-    lists before and behind it. It cannot be less than the device held before the worker; where it seems so, the worker
-    grew while the row was read. A row is told of where this is more than RISE_BYTES above both the list before it and
-    the list behind it.
+    Foreign memory is the device's memory less the worker's. The worker's is in the list of this row, else the larger of
+    the lists before and after it. Foreign memory cannot be less than the device held before the worker; if it seems so,
+    the worker grew while the row was read. A row is reported if its foreign memory is more than RISE_BYTES above both
+    the list before it and the list after it.
     """
     there = ~np.isnan(samples["device_memory_bytes"])
     used, others = samples["device_memory_bytes"][there], samples["foreign_processes"][there]
@@ -110,6 +111,6 @@ def _unlisted(samples: Samples, phases: dict[str, NDArray[np.bool_]]) -> str | N
 
 
 def _last_known(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Each value, or the one before it where it is NaN; NaN where there is none before."""
+    """Return each value, or the one before it if it is NaN; NaN if there is none before."""
     known = np.maximum.accumulate(np.where(np.isnan(values), -1, np.arange(len(values))))
     return np.where(known >= 0, values[known], np.nan)

@@ -1,4 +1,4 @@
-"""The figures of a trial on several GPUs: what each one's readings give, and what they are together."""
+"""The figures of a trial on several GPUs: those of each one's readings, combined."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ ADDED = {spec.name for spec in (
     registry.POWER_LIMIT, registry.PROCESS_GPU_MEMORY, registry.DEVICE_MEMORY, registry.DEVICE_BASELINE,
     registry.DEVICE_RISE, registry.DEVICE_CONTEXT, registry.POWER_ERROR, registry.ENERGY_INTEGRATED_ERROR,
 )}  # fmt: skip
-HIGHEST = {registry.TEMPERATURE.name, registry.ENERGY_RESOLUTION.name}  # of what is in neither, the mean
+HIGHEST = {registry.TEMPERATURE.name, registry.ENERGY_RESOLUTION.name}  # figures in neither are averaged
 
 
 @dataclass(frozen=True)
 class OfGpu:
-    """What a sampler told of one GPU; `meter` is the account of it, with the clocks of all."""
+    """A sampler's readings of one GPU; `meter` is the report on it, with the clocks of all."""
 
     samples: Samples
     driver: Samples
@@ -40,9 +40,7 @@ class OfGpu:
 
 
 def of_others(trial_dir: Path, spec: TrialSpec, meter: dict[str, Any]) -> tuple[OfGpu, ...]:
-    """Of the GPUs beside the trial's first. Raises ValueError with file and reason for a file that is none of a
-    sampler's.
-    """
+    """Read the readings of the GPUs after the first. Raises ValueError with file and reason for an invalid file."""
     accounts = [*meter.get("other_gpus", []), *[None] * len(spec.placement.others)]
     return tuple(
         OfGpu(
@@ -55,19 +53,19 @@ def of_others(trial_dir: Path, spec: TrialSpec, meter: dict[str, Any]) -> tuple[
 
 
 def of_gpus(events: dict[str, Any], gpus: Sequence[OfGpu]) -> dict[str, Figure]:
-    """The figures of them together; of one its own."""
+    """Return the combined figures of the GPUs; a single one's are returned unchanged."""
     first, *others = every = [of_gpu(events, each) for each in gpus]
     return {name: combined(name, [figures[name] for figures in every]) for name in first} if others else first
 
 
 def of_gpu(events: dict[str, Any], gpu: OfGpu) -> dict[str, Figure]:
-    """Of one alone."""
+    """Return the figures of one GPU."""
     held = device(events, gpu.samples)
     return held | gpu_figures(events, gpu.samples, gpu.driver, gpu.meter) | memory_accounts(held, gpu.meter)
 
 
 def combined(name: str, figures: Sequence[Figure]) -> Figure:
-    """Unknown where that of one is."""
+    """Combine one figure of several GPUs; unknown if it is unknown for one of them."""
     how, reduce = _rule(name)
     for number, figure in enumerate(figures, start=1):
         if figure.value is None:
@@ -88,7 +86,7 @@ def _rule(name: str) -> tuple[str, Callable[[Sequence[float]], float]]:
 
 
 def others_on(gpus: Sequence[OfGpu]) -> dict[str, Figure]:
-    """FOREIGN_PROCESSES: the most that were on one of them; who was there when is a detail of `alone_on_all`."""
+    """Return FOREIGN_PROCESSES: the most that were on one of them; `alone_on_all` says who was there and when."""
     source = "NVML: lists of the processes on the device, the most before, during and after the worker's life"
     counts = np.concatenate([each.samples["foreign_processes"] for each in gpus])
     known = counts[~np.isnan(counts)]
@@ -97,7 +95,7 @@ def others_on(gpus: Sequence[OfGpu]) -> dict[str, Figure]:
 
 
 def alone_on_all(gpus: Sequence[OfGpu], events: Events) -> Check:
-    """Whether the worker had each to itself."""
+    """Check that the worker had each GPU to itself."""
     checks = [alone(each.samples, each.meter, events) for each in gpus]
     if len(checks) == 1:
         return checks[0]

@@ -1,8 +1,8 @@
-"""Power and energy of a GPU over the steady window, each with how far it may be off.
+"""Power and energy of a GPU over the steady window, each with its error.
 
-The mean power is energy over time where the device counts its energy: readings of a power that swings with the steps
-may all lie at its top. Without a counter it is the mean of the readings, with an interval from the spread of their
-blocks, which holds also where readings that follow each other are alike.
+If the device counts its energy, the mean power is energy over time: readings of a power that swings with the steps may
+all lie at its top. Without a counter it is the mean of the readings. Its interval comes from the spread of their
+blocks, and also holds if successive readings are alike.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from workloads.records import figures as registry
 from workloads.records.figures import Figure, Method
 from workloads.records.intervals import CONFIDENCE_PERCENT, reach
 
-SHORTEST_BLOCK_S = 0.5  # several steps, and several readings; longer where a reading looks back further
+SHORTEST_BLOCK_S = 0.5  # several steps, and several readings; longer if a reading looks back further
 FEWEST_BLOCKS, MOST_BLOCKS = 3, 10
 
 
 def power_and_energy(readings: Readings, images: int) -> dict[str, Figure]:
-    """Figures of power and energy, the device's counter first."""
+    """Return figures of power and energy, the device's counter first."""
     window_s = (readings.edges[1] - readings.edges[0]) / 1e9
     counted, resolution_j = _counted(readings)
     integrated, sampled_error_w = _integrated(readings), _sampled_error(readings)
     mean, busy = _sampled_power(readings)
-    if counted.value:  # a counter that stands still counts nothing
+    if counted.value:  # a counter that does not move counts nothing
         source = f"{counted.source}; by the seconds of the window"
         mean = replace(counted, value=counted.value / window_s, source=source)
         error = _scaled(resolution_j, 1 / window_s, "; by the seconds of the window")
@@ -51,23 +51,23 @@ def power_and_energy(readings: Readings, images: int) -> dict[str, Figure]:
 
 
 def busy_mean(values: Floats, busy: NDArray[np.bool_], source: str) -> Figure:
-    """Mean of the samples in which the GPU was in use."""
+    """Return the mean of the samples in which the GPU was in use."""
     if not busy.any():
         return unknown(source, "the GPU was in use in none of the samples")
     return Figure(float(values[busy].mean()), source, int(busy.sum()))
 
 
 def _scaled(figure: Figure, factor: float, words: str) -> Figure:
-    """The figure times the factor, and the words behind its source; a null one stays as it is."""
+    """Return the figure times the factor, with the words after its source; a null one stays as it is."""
     if figure.value is None:
         return figure
     return replace(figure, value=figure.value * factor, source=f"{figure.source}{words}")
 
 
 def _sampled_power(readings: Readings) -> tuple[Figure, Figure]:
-    """(mean of all samples, mean of those at which the GPU was in use), in W.
+    """Return (mean of all samples, mean of those at which the GPU was in use), in W.
 
-    Where that is known, the samples at which it is not are left out of both: else they could be the highest of all.
+    If utilisation is known, samples without it are left out of both: otherwise they could be the highest of all.
     """
     powers, call = readings.inside("power_mw"), readings.source("power_mw")
     mean = replace(powers.figure(f"{call}, mean over the steady window", np.mean, 1e-3), method=Method.POLLED)
@@ -85,7 +85,7 @@ def _sampled_power(readings: Readings) -> tuple[Figure, Figure]:
 
 
 def _sampled_error(readings: Readings) -> Figure:
-    """Half of the 95 % interval of the mean power by its readings, W: Student's t over the means of blocks of time."""
+    """Return half of the 95 % interval of the mean power by its readings, W: Student's t over means of time blocks."""
     source = f"{readings.source('power_mw')}, half of the {CONFIDENCE_PERCENT} % interval of the mean, by means of"
     powers = readings.inside("power_mw")
     if powers.gap is not None:
@@ -102,7 +102,7 @@ def _sampled_error(readings: Readings) -> Figure:
 
 
 def _counted(readings: Readings) -> tuple[Figure, Figure]:
-    """(energy of the window by the device's counter, a step of it at an edge: what it may hide), in J."""
+    """Return (energy of the window by the device's counter, a step of it at an edge: what it may hide), in J."""
     source = f"{readings.source('energy_mj')}, difference between the edges of the steady window"
     sums = readings.around("energy_mj", holes=True)
     if sums.gap is None and np.any(np.diff(sums.values) < 0):
@@ -116,9 +116,9 @@ def _counted(readings: Readings) -> tuple[Figure, Figure]:
 
 
 def _largest_step(sums: Cut, edges: tuple[float, float]) -> float:
-    """Rise of the counter over an edge, or the one before it, whichever is more.
+    """Return the counter's rise over an edge, or the one before it, whichever is more.
 
-    A reading may be as old as the counter's last step, so what was used since that is counted on the other side.
+    A reading may be as old as the counter's last step, so energy used since then is counted on the other side.
     """
     risen = np.flatnonzero(np.diff(sums.values) > 0) + 1
     if not len(risen):
@@ -131,7 +131,7 @@ def _largest_step(sums: Cut, edges: tuple[float, float]) -> float:
 
 
 def _integrated(readings: Readings) -> Figure:
-    """Energy of the window by the readings of the power, J."""
+    """Return the energy of the window by the readings of the power, J."""
     source = f"{readings.source('power_mw')}, integrated over the steady window (trapezoids)"
     powers = readings.around("power_mw")
     if powers.gap is not None:
@@ -140,5 +140,5 @@ def _integrated(readings: Readings) -> Figure:
     within = (times > edges[0]) & (times < edges[1])
     at = np.concatenate([[edges[0]], times[within], [edges[1]]])
     watts = np.interp(at, times, powers.values) / 1e3
-    joules = np.sum((watts[1:] + watts[:-1]) / 2 * np.diff(at / 1e9))  # numpy's own has two names
+    joules = np.sum((watts[1:] + watts[:-1]) / 2 * np.diff(at / 1e9))  # numpy's own function has two names
     return Figure(float(joules), source, int(within.sum()), method=Method.INTEGRATED)

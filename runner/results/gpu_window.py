@@ -1,4 +1,4 @@
-"""What the sampler told of one GPU, cut by the steady window: readings that span it, or the reason why none do."""
+"""The sampler's readings of one GPU, cut to the steady window, or the reason why no reading spans it."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Edges = tuple[float, float]  # ns of the monotonic clock
 
 @dataclass(frozen=True)
 class Cut:
-    """Readings of one column; `gap` says why they do not stand for the window, None where they do."""
+    """Readings of one column; `gap` says why they do not represent the window, None if they do."""
 
     times: Floats
     values: Floats
     gap: str | None
 
     def figure(self, source: str, reduce: Callable[[Floats], Any], scale: float = 1.0) -> Figure:
-        """What `reduce` makes of the values; null with the reason where they do not stand for the window."""
+        """Reduce the values to a figure; null with the reason if they do not represent the window."""
         if self.gap is not None:
             return unknown(source, self.gap)
         return Figure(float(reduce(self.values)) * scale, source, len(self.values))
@@ -35,12 +35,12 @@ class Cut:
 
 @dataclass(frozen=True)
 class Account:
-    """What meter.json says of one GPU: which calls answered, and why others did not."""
+    """The report of meter.json on one GPU: the calls that answered, and why others did not."""
 
-    gpu: dict[str, Any]  # empty where the sampler left none
+    gpu: dict[str, Any]  # empty if the sampler left none
 
     def metric(self, name: str) -> dict[str, Any]:
-        """The account of one of the sampler's metrics; empty where there is none."""
+        """The report on one of the sampler's metrics; empty if there is none."""
         account: dict[str, Any] = self.gpu.get("metrics", {}).get(name, {})
         return account
 
@@ -49,7 +49,7 @@ class Account:
         return self.metric(name).get("source") or "NVML"
 
     def silence(self, name: str, column: str) -> str | None:
-        """Why the sampler got no answer, or not always one."""
+        """Return why the sampler got no answer, or not always one."""
         metric = self.metric(name)
         if not metric:
             return self.gpu.get("reason") or "the sampler left no account of this GPU (meter.json)"
@@ -65,16 +65,16 @@ class Account:
 
 @dataclass(frozen=True)
 class Readings(Account):
-    """What a sampler told of one GPU, seen through the steady window."""
+    """A sampler's readings of one GPU, seen through the steady window."""
 
     edges: Edges
     samples: Samples
     driver: Samples
 
     def inside(self, column: str, holes: bool = False) -> Cut:
-        """The readings that describe the window alone.
+        """Return the readings that describe only the window.
 
-        `holes`: what matters is the edges, as with a running sum, of which a hole in the window hides nothing.
+        `holes`: only the edges matter, as with a running sum, from which a hole in the window hides nothing.
         """
         window = SteadyWindow((self.edges,))
         chosen = in_window(self.samples, window, self._period_s(column)) & ~np.isnan(self.samples[column])
@@ -85,7 +85,7 @@ class Readings(Account):
         return self.metric(name).get("period_s") or 0.0
 
     def around(self, column: str, holes: bool = False) -> Cut:
-        """All readings, where some lie before the window, in it, and after it."""
+        """Return all readings, if some lie before the window, in it, and after it."""
         known = ~np.isnan(self.samples[column])
         times, gap = self.samples["t_ns"][known], self.inside(column, holes).gap
         if gap is None and (times[0] > self.edges[0] or times[-1] < self.edges[1]):
@@ -93,15 +93,16 @@ class Readings(Account):
         return Cut(times, self.samples[column][known], gap)
 
     def gap(self, starts: Floats, ends: Floats, name: str, column: str, holes: bool = False) -> str | None:
-        """Why a mean of the readings is not the window's: there are too few at an edge of it, or around a hole.
+        """Return why a mean of the readings does not represent the window: too few at one of its edges, or around a
+        hole.
 
-        `starts` and `ends`, in ns: of the time that each reading stands for, twice its own where that is a moment.
+        `starts` and `ends`, in ns, bound the time that each reading covers; they are equal for a reading of one moment.
         """
         silence = self.silence(name, column)
         if not len(ends):
             return silence or f"no reading lies in the window of {(self.edges[1] - self.edges[0]) / 1e9:.1f} s"
         every_s = self.metric(name).get("every_s", PERIOD_S)
-        edge_s, hole_s = max(3 * PERIOD_S, 1.5 * every_s), 3 * every_s  # of a slow metric a window has few readings
+        edge_s, hole_s = max(3 * PERIOD_S, 1.5 * every_s), 3 * every_s  # a slow metric has few readings in a window
         early_s = (self.edges[1] - ends[-1]) / 1e9
         late_s = (starts[0] - self.edges[0]) / 1e9 - self._period_s(name)
         longest_s = float(np.max(starts[1:] - ends[:-1], initial=0)) / 1e9
@@ -117,11 +118,11 @@ class Readings(Account):
 
 
 def one_a_moment(driver: Samples) -> Samples:
-    """The driver's samples with each of its time stamps once, in their order.
+    """Return the driver's samples with each of its time stamps once, in their order.
 
-    A sample stands for the time since the stamp before it, so a second one of the same stamp stands for no time of its
-    own: the same value again is left out, and of several values, none better than another, the mean is taken. Stamps
-    are the driver's own (epoch_us): `t_ns` of the same one differs by microseconds between two answers.
+    A sample covers the time since the stamp before it, so a second one with the same stamp covers no time. A repeated
+    value is dropped. Several different values are averaged, since none is better than another. Stamps are the driver's
+    (epoch_us): `t_ns` of the same stamp differs by microseconds between two answers.
     """
     _, first = np.unique(np.stack([driver["epoch_us"], driver["gpu_percent"]]), axis=1, return_index=True)
     pairs = {name: values[np.sort(first)] for name, values in driver.items()}

@@ -1,4 +1,4 @@
-"""The memory figures of one trial, from its events and samples and from what the memory worker told."""
+"""The memory figures of one trial, from its events and samples and from the memory worker's report."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ ALLOCATOR_KINDS = ("allocator_peak", "allocator_reserved")
 IN_USE_PARTS = ("activations", "workspace")  # read from what the allocator has in use; the others are sums of arrays
 WHOLE_STEP_TOLERANCE = 0.05  # of one step's activations and inputs
 
-# Of one batch size: a MEMORY_TOLD event, in it the PRODUCT_TIMED of the same worker; or the "reason" why there is none.
+# For one batch size: a MEMORY_TOLD event, in it the PRODUCT_TIMED of the same worker; or the "reason" why there is
+# none.
 MemoryAccount = dict[str, Any]
 NOT_ASKED: MemoryAccount = {
     "reason": "it had not been asked yet, which is done behind the trials: the same command asks it"
@@ -32,9 +33,9 @@ NOT_ASKED: MemoryAccount = {
 
 
 def parts(account: MemoryAccount, counts: dict[str, Count]) -> dict[str, Figure]:
-    """Bytes of every part, and of the peaks of the steps that were divided into them.
+    """Return bytes of every part, and of the peaks of the steps that were divided into them.
 
-    `counts`: by the trial's own worker at its end, for what the memory worker does not tell.
+    `counts` come from the trial's worker at its end, for parts that the memory worker does not report.
     """
     figures = {}
     chunks = Method.CHUNKS if account.get("in_chunks") else None
@@ -51,8 +52,8 @@ def parts(account: MemoryAccount, counts: dict[str, Count]) -> dict[str, Figure]
 
 
 def peaks(account: MemoryAccount, chunks: Method | None) -> dict[str, Figure]:
-    """The peak of steps called together, of one that is waited for, and what explains the difference."""
-    if "parts" not in account:  # with them come the peaks
+    """Return the peak of steps called together, of one that is waited for, and what explains the difference."""
+    if "parts" not in account:  # the peaks are reported with them
         specs = (registry.STEPS_PEAK, registry.WAITED_STEP_PEAK, registry.QUEUED_STEPS, registry.POOL_INDICES)
         return all_unknown(specs, "memory worker", no_split(account))
     highest_in_use = "memory worker: highest in use by the framework's allocator"
@@ -71,11 +72,11 @@ def peaks(account: MemoryAccount, chunks: Method | None) -> dict[str, Figure]:
 
 
 def queued_steps(account: MemoryAccount) -> Figure:
-    """Activations and inputs of the steps that were queued while another held its most: whole steps of them.
+    """Return activations and inputs of the steps that were queued while another held its most: whole steps of them.
 
     A framework that runs ahead takes a step's memory when the step is called. So the peak of steps called together is
-    above that of one that is waited for, by whole steps where the peaks of their parts meet. The difference is told as
-    theirs within WHOLE_STEP_TOLERANCE of a whole number of steps, more than none; else nobody can tell what it is.
+    above that of a waited step, by whole steps if the peaks of their parts coincide. The difference is reported if it
+    is within WHOLE_STEP_TOLERANCE of a whole number of steps, at least one; else it is unexplained.
     """
     source = "memory worker: the peak of steps called together less that of one that is waited for, in whole steps"
     if not account.get("runs_ahead"):
@@ -93,7 +94,7 @@ def queued_steps(account: MemoryAccount) -> Figure:
 
 
 def exact_activations(spec: TrialSpec, workload: Workload | None) -> Figure:
-    """What the network's mathematics keeps between forward and backward, whatever the framework."""
+    """Return the bytes that the backward pass of the network needs, whatever the framework."""
     source = "counted from the layers of the workload, nothing measured: what the backward pass needs"
     if workload is None or spec.task.own_code:
         return unknown(source, uncounted(spec))
@@ -104,7 +105,7 @@ def exact_activations(spec: TrialSpec, workload: Workload | None) -> Figure:
 
 
 def no_split(account: MemoryAccount) -> str:
-    """Why the parts of the memory do not add up to a split; bytes are named in MiB."""
+    """Return why the parts of the memory do not add up to a split; bytes are named in MiB."""
     if "parts" not in account:
         return str(account.get("reason", "it was not asked"))
     if account.get("planned"):
@@ -116,7 +117,7 @@ def no_split(account: MemoryAccount) -> str:
 def memory(
     events: dict[str, Any], samples: Samples, spec: TrialSpec, workload: Workload | None, account: MemoryAccount | None
 ) -> dict[str, Figure]:
-    """Bytes, by who counted them: the kernel, the framework's allocator. `account`: None before it was asked."""
+    """Return bytes, as counted by the kernel and the framework's allocator. `account` is None before it is measured."""
     counts = counts_of(events)
     figures = parts(NOT_ASKED if account is None else account, counts) | host(events, samples, spec.placement.devices)
     figures |= allocator(counts, figures[registry.STEPS_PEAK.name])
@@ -124,13 +125,13 @@ def memory(
 
 
 def counts_of(events: dict[str, Any]) -> dict[str, Count]:
-    """What the framework counted when the trial had been measured, by kind; the reason for each where it could not."""
+    """Return the framework's counts at the end of the measurement, by kind; a reason for each that is unknown."""
     event = events.get(Event.ALLOCATOR_COUNTED, {"reason": "the trial did not get that far"})
     return event["counts"] if "counts" in event else dict.fromkeys(ALLOCATOR_KINDS, event["reason"])
 
 
 def allocator(counts: dict[str, Count], steps_peak: Figure) -> dict[str, Figure]:
-    """The trial's own counters; where the framework has none outside of instrumented steps, the peak of those."""
+    """Return the trial's counters; if the framework counts only in instrumented steps, the peak of those."""
     source = "the framework's allocator, over the whole trial"
     peak, reserved = (counts.get(kind, "the framework does not tell it") for kind in ALLOCATOR_KINDS)
     return {
@@ -140,15 +141,15 @@ def allocator(counts: dict[str, Count], steps_peak: Figure) -> dict[str, Figure]
 
 
 def host(events: dict[str, Any], samples: Samples, devices: int = 1) -> dict[str, Figure]:
-    """Figures of the worker's resident memory, bytes; the peak by the kernel, all else by the samples. Of several
-    devices, which may be processes each, all by the samples: the kernel tells of the first.
+    """Return figures of the worker's resident memory, bytes: the peak by the kernel, all else by the samples. With
+    several devices, which may be one process each, all come from the samples: the kernel counts only the first.
     """
     window = SteadyWindow.of(events)
     inside = in_window(samples, window) if window else np.zeros(len(samples["t_ns"]), bool)
     before = events.get(Event.WINDOW_STARTED, {}).get("peak_resident_bytes")
     peak = events.get(Event.WINDOW_ENDED, {}).get("peak_resident_bytes") if devices == 1 else None
     sampled = samples["host_memory_bytes"]
-    # A copy of the worker may run until `opened` (adapters.kernels); what is asked behind `finished` takes memory, too.
+    # A copy of the worker may run until `opened` (adapters.kernels); work after `finished` takes memory, too.
     opened, finished = (events.get(event, {}).get("t_ns") for event in (Event.OPENED, Event.FINISHED))
     measured = sampled[(samples["t_ns"] >= (opened or 0)) & (samples["t_ns"] <= (finished or np.inf))]
     trial = np.array([before or np.nan, peak or np.nan, *measured])
@@ -174,7 +175,7 @@ def host(events: dict[str, Any], samples: Samples, devices: int = 1) -> dict[str
 
 
 def device(events: dict[str, Any], samples: Samples) -> dict[str, Figure]:
-    """What the device held until the trial had been measured."""
+    """Return what the device held until the trial had been measured."""
     finished = events.get(Event.FINISHED, {}).get("t_ns", np.inf)
     until = samples["t_ns"] <= finished
     used = samples["device_memory_bytes"]
@@ -202,7 +203,7 @@ def _above(figure: Figure, baseline: Figure, source: str) -> Figure:
 
 
 def highest(values: NDArray[np.float64], source: str) -> Figure:
-    """The largest number among them, unknown where none is one."""
+    """Return the largest number among them, unknown if there is none."""
     known = values[~np.isnan(values)]
     if not len(known):
         return unknown(source, "no sample gave it")

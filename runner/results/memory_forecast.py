@@ -1,4 +1,4 @@
-"""What of a plan will not fit into memory, said before it runs: by the line through the peaks of stored trials."""
+"""Forecast which trials of a plan will not fit into memory, from the line through the peaks of stored trials."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from workloads.records.status import Status
 
 
 def capacity_bytes(device: str, gpus: tuple[Gpu, ...], limit_bytes: int | None = None) -> int | None:
-    """Of the GPU, or of the host and its limits; None where the driver does not tell."""
+    """Return the memory of the GPU, or of the host and its limits; None if the driver does not report it."""
     if device != "cpu":
         return next((gpu.memory_bytes for gpu in gpus if gpu.uuid == device), None)
     limits = (psutil.virtual_memory().total, cgroups.memory_limit_bytes(), limit_bytes)
@@ -25,7 +25,7 @@ def capacity_bytes(device: str, gpus: tuple[Gpu, ...], limit_bytes: int | None =
 
 
 def peak(result: TrialResult) -> float | None:
-    """Of the process, in bytes; None where the trial tells nothing of what its batch size needs."""
+    """Return the peak of the process, in bytes; None if the trial says nothing about the needs of its batch size."""
     if result.status not in (Status.OK, Status.CONTENDED) or result.spec.cell.allocator != ON_DEMAND:
         return None
     spec = HOST_MEMORY_PEAK if result.spec.placement.device == "cpu" else PROCESS_GPU_MEMORY
@@ -34,8 +34,8 @@ def peak(result: TrialResult) -> float | None:
 
 
 def lines(stored: Iterable[tuple[str, int, float | None]]) -> dict[str, Line]:
-    """{`TrialSpec.memory_id`: peak of the process against batch size}, the highest of the repeats at each size, from
-    (that id, batch size, peak in bytes).
+    """Return {`TrialSpec.memory_id`: line of the peak over batch size}, through the highest of the repeats. `stored`
+    has (that id, batch size, peak in bytes).
     """
     peaks: dict[str, dict[int, float]] = {}
     for name, batch_size, highest in stored:
@@ -47,7 +47,7 @@ def lines(stored: Iterable[tuple[str, int, float | None]]) -> dict[str, Line]:
 
 
 def warning(spec: TrialSpec, line: Line, capacity: int) -> str | None:
-    """One line for a trial whose predicted peak, with the line's own error, is beyond the capacity in bytes."""
+    """Return one line for a trial whose predicted peak, with the line's error, is above the capacity in bytes."""
     predicted, error = line.at(spec.cell.batch_size), line.left_out_error or 0.0
     if predicted * (1 + error) <= capacity:
         return None
@@ -56,7 +56,7 @@ def warning(spec: TrialSpec, line: Line, capacity: int) -> str | None:
 
 
 def described(framework: str, line: Line) -> str:
-    """One line: the fit, in MiB, and how well it holds."""
+    """Return one line: the fit, in MiB, and its quality."""
     return (
         f"{framework}: peak memory = {line.fixed_bytes / 2**20:.0f} MiB + {line.per_sample_bytes / 2**20:.3f} MiB "
         f"x batch size ({line.n} sizes, R^2 {line.r_squared:.4f}, a size left out is met within "

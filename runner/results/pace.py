@@ -23,8 +23,8 @@ def pace(
     figures: Mapping[str, Figure],
     account: MemoryAccount | None,
 ) -> dict[str, Figure]:
-    """EPOCH_TIME, EVALUATION_SPEED, WORK, PRODUCT, PRODUCT_SHARE; `figures` has the SPEED of the window, `account` the
-    product's speed.
+    """Return EPOCH_TIME, EVALUATION_SPEED, WORK, PRODUCT, PRODUCT_SHARE; `figures` has the SPEED of the window,
+    `account` the product's speed.
     """
     work, product = _work(spec, workload, figures[SPEED.name]), _product(NOT_ASKED if account is None else account)
     return {

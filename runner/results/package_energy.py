@@ -17,7 +17,7 @@ SPECS = (registry.CPU_ENERGY, registry.CPU_ENERGY_PER_IMAGE)
 
 
 def package_energy(events: dict[str, Any], samples: Samples, meter: dict[str, Any]) -> dict[str, Figure]:
-    """SPECS; null where the counters did not answer, or their readings do not reach over the window."""
+    """Return SPECS; null if the counters did not answer, or their readings do not reach over the window."""
     account = meter.get("package_energy") or {}
     source = f"{account.get('source') or 'RAPL'}, difference between the edges of the steady window"
     window = SteadyWindow.of(events)
@@ -27,7 +27,7 @@ def package_energy(events: dict[str, Any], samples: Samples, meter: dict[str, An
     times = samples["t_ns"][known]
     count = int(np.sum(in_window(samples, window) & known))
     grown = growth(samples, "package_energy_uj", window) if count else None
-    # What lies between a short segment's edges and its readings is as the rest of the window.
+    # The gap between a short segment's edges and its readings is treated like the rest of the window.
     joules = float(grown[0][:, 1].sum() / grown[0][:, 0].sum()) * window.seconds / 1e6 if grown else 0.0
     if not account:
         reason = "the sampler left no account of it (meter.json)"

@@ -1,4 +1,4 @@
-"""A worker's word about time, compared with the runner's clock and with the sampler's."""
+"""The times that a worker reports, compared with the runner's clock and with the sampler's."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from workloads.records.samples import Samples
 from workloads.records.steady_window import SteadyWindow
 
 CALLS_APART_S = 0.1  # of 765 published windows none was more than 0.004 s off
-# No event can be seen before its time. Times are of one clock, which nobody sets, so this is generous.
+# No event can be seen before its time. Times are of one clock, which cannot be set, so this is generous.
 LATE_S = 0.1
-# An event is written at once after its time is taken, but a busy disk or machine holds a write up for a second or two.
+# An event is written right after its time is taken, but a busy disk or machine delays a write by a second or two.
 TIMES_APART_S = 3.0
-# A worker that is held up does not compute meanwhile. After SETTLE_S, in which idle threads may still spin (0.2 s in
-# Intel's OpenMP), it uses nothing. One whose clock is slow trains on: so much of a core, or more, is no hold-up.
+# A delayed worker does not compute meanwhile. After SETTLE_S, in which idle threads may still spin (0.2 s in Intel's
+# OpenMP), it uses nothing. One with a slow clock trains on: this much of a core, or more, is no delay.
 SETTLE_S, WORKING_CORES, LEAST_S = 0.2, 0.2, 0.03  # processor time is counted in steps of 0.01 s
 
 
 def times_checks(spec: TrialSpec, ended: Ended, samples: Samples) -> Iterator[Check]:
-    """Compare the worker's times with the runner's clock, and its calls with its window; nothing of what nobody saw."""
+    """Compare the worker's times with the runner's clock, and its calls with its window, if they were observed."""
     if ended.outcome is not None and (apart_s := ended.outcome.times_apart_s) is not None:
         begun_s = _begun_s(ended)
         if begun_s <= LATE_S:
@@ -46,7 +46,7 @@ def times_checks(spec: TrialSpec, ended: Ended, samples: Samples) -> Iterator[Ch
 
 
 def _begun_s(ended: Ended) -> float:
-    """Seconds from the window's start to that of its first segment, which are one moment; 0.0 without a window."""
+    """Return seconds from the window's start to its first segment's, which should be equal; 0.0 without a window."""
     window = SteadyWindow.of(ended.last)
     return 0.0 if window is None else (window.edges[0] - ended.last[Event.WINDOW_STARTED]["t_ns"]) / 1e9
 
@@ -62,10 +62,10 @@ def _times(spec: TrialSpec, outcome: Outcome, apart_s: float, samples: Samples) 
 
 
 def _worked_on(spec: TrialSpec, outcome: Outcome, samples: Samples) -> str | None:
-    """Say of which event the worker computed on after its time, before it was written; None where of none.
+    """Name the event after whose time the worker computed on, before it was written; None if there is none.
 
-    Nothing is said where others than the writer may compute meanwhile: own code and several devices have processes
-    beside it. Under a memory limit the kernel may work for the writer.
+    Returns None if others than the writer may compute meanwhile: custom code and several devices have further
+    processes. Under a memory limit the kernel may work for the writer.
     """
     if spec.task.own_code or spec.placement.devices > 1 or spec.placement.memory_limit_bytes is not None:
         return None
@@ -81,8 +81,8 @@ def _worked_on(spec: TrialSpec, outcome: Outcome, samples: Samples) -> str | Non
 
 
 def used_s(looks: EventLooks, samples: Samples) -> tuple[float, float]:
-    """Return (processor seconds, seconds) from the first sample SETTLE_S after an event's time to the last before the
-    look that did not see it; zeros where there are no two samples.
+    """Return (processor seconds, seconds) between two samples; zeros if there are none. They run from the first one
+    SETTLE_S after an event's time to the last before the look that did not see it.
     """
     inside = (samples["t_ns"] >= looks.t_ns + SETTLE_S * 1e9) & (samples["t_ns"] <= looks.after_ns)
     inside &= ~np.isnan(samples["cpu_s"])

@@ -26,29 +26,29 @@ NO_WINDOW = "the trial did not reach the end of its steady window"
 
 
 def unknown(source: str, reason: str) -> Figure:
-    """A figure that is null, with its reason."""
+    """Return a figure that is null, with its reason."""
     return Figure(None, source, reason=reason)
 
 
 def uncounted(spec: TrialSpec) -> str:
-    """Why nothing is counted from the layers of a trial that has no workload to count, or own code in its place."""
+    """Return why nothing is counted from the layers of a trial: no workload to count, or custom code in its place."""
     if spec.task.own_code:
         return "own code: nobody knows its layers"
     return f"there is no workload {spec.task.workload} to count"
 
 
 def counted(source: str, count: Count) -> Figure:
-    """Bytes; null where the count is the reason why there is none."""
+    """Return bytes; null if the count is the reason why there is none."""
     return Figure(count, source) if isinstance(count, int) else unknown(source, count)
 
 
 def all_unknown(specs: Iterable[FigureSpec], source: str, reason: str) -> dict[str, Figure]:
-    """{name: null figure} of each."""
+    """Return {name: null figure} for each."""
     return {spec.name: unknown(source, reason) for spec in specs}
 
 
 def speed(events: dict[str, Any]) -> dict[str, Figure]:
-    """WINDOW and STEP_TIME in s, SPEED in images/s; null without a steady window."""
+    """Return WINDOW and STEP_TIME in s, SPEED in images/s; null without a steady window."""
     source = "worker: steady window, synchronised at its edges"
     window = SteadyWindow.of(events)
     if window is None:
@@ -64,7 +64,7 @@ def speed(events: dict[str, Any]) -> dict[str, Figure]:
 
 
 def calls(events: dict[str, Any]) -> dict[str, Figure]:
-    """Seconds that the calls of the steady window took; each trains for 0.05 to 0.1 s, or one step that is longer."""
+    """Return quantiles, in s, of the window's call times; a call trains for 0.05 to 0.1 s, or for one longer step."""
     source = "worker: time between the losses of one call and of the next, steady window"
     times = events.get(Event.WINDOW_ENDED, {}).get("calls_s")
     if not times:
@@ -77,7 +77,7 @@ def calls(events: dict[str, Any]) -> dict[str, Figure]:
 
 
 def interruptions(events: dict[str, Any], spec: TrialSpec) -> dict[str, Figure]:
-    """Page faults and voluntary context switches of the worker's process, per training step of the steady window."""
+    """Return page faults and voluntary context switches of the worker's process, per step of the steady window."""
     source = "kernel: getrusage(2) of the worker's process at the edges of the steady window"
     if Event.WINDOW_ENDED not in events:
         return all_unknown(registry.INTERRUPTIONS, source, NO_WINDOW)
@@ -94,7 +94,7 @@ def interruptions(events: dict[str, Any], spec: TrialSpec) -> dict[str, Figure]:
 
 
 def divergence(events: dict[str, Any]) -> dict[str, Figure]:
-    """The first step, counted from 1, of which the loss was no number."""
+    """Return the first step, counted from 1, whose loss was not a number."""
     source = "worker: losses of all epochs and of the steady window"
     if Event.WINDOW_ENDED not in events:
         return all_unknown((registry.DIVERGED_STEP,), source, NO_WINDOW)
@@ -105,13 +105,13 @@ def divergence(events: dict[str, Any]) -> dict[str, Figure]:
 
 
 def in_window(samples: Samples, window: SteadyWindow, period_s: float = PERIOD_S) -> NDArray[np.bool_]:
-    """The readings that describe nothing but the window."""
+    """Select the readings that describe only the window."""
     return window.holds(samples["t_ns"], period_s)
 
 
 def start_up(events: dict[str, Any]) -> dict[str, Figure]:
-    """Seconds of what comes before training in earnest; the first step compiles where a framework does."""
-    # The wait in which the sampler sees a bare context on a GPU is no part of loading.
+    """Return the seconds of each phase before training proper; the first step compiles if a framework does."""
+    # The wait in which the sampler sees a bare context on a GPU is not part of loading.
     ready = Event.CONTEXT_SAMPLED if Event.CONTEXT_SAMPLED in events else Event.OPENED
     spans = {
         registry.IMPORT: (Event.STARTED, Event.IMPORTED),
@@ -133,11 +133,11 @@ def start_up(events: dict[str, Any]) -> dict[str, Figure]:
 
 
 def growth(samples: Samples, column: str, window: SteadyWindow) -> tuple[NDArray[np.float64], int] | None:
-    """[(seconds, increase)] of a running sum between the readings in the window, and the number of those.
+    """Return [(seconds, increase)] of a running sum between the readings in the window, and their number.
 
-    Of a window of one segment the edges are interpolated where readings lie on both sides of them; else the sum is not
-    known up to the edge, and the intervals end with what is known. Segments that are cut from epochs are too short for
-    that: they count from their first reading to their last. None where the readings do not span the window.
+    For a window of one segment the edges are interpolated if readings lie on both sides of them. Otherwise the sum is
+    unknown up to the edge, and the intervals end with what is known. Segments cut from epochs are too short for that:
+    they count from their first reading to their last. None if the readings do not span the window.
     """
     known = ~np.isnan(samples[column])
     inside = known & in_window(samples, window)
@@ -160,8 +160,8 @@ def growth(samples: Samples, column: str, window: SteadyWindow) -> tuple[NDArray
 def usage(
     events: dict[str, Any], samples: Samples, spec: TrialSpec, quota_cores: float | None = None
 ) -> dict[str, Figure]:
-    """CPU %: of the cores allotted (`threads`), or of a quota below that; foreign CPU %: what others, the sampler too,
-    took of the same cores.
+    """Return CPU %, the share of the cores allotted (`threads`), or of a quota below that. Return foreign CPU %, the
+    share of the same cores that others used, including the sampler.
     """
     specs = (registry.CPU_USAGE, registry.CPU_BUSY, registry.FOREIGN_CPU)
     source = "sampler at 10 Hz: user and system time of the process tree over the steady window"
@@ -192,7 +192,7 @@ def usage(
 
 
 def foreign_in_epochs(events: Events, samples: Samples, spec: TrialSpec) -> dict[str, Figure]:
-    """FOREIGN_CPU_EPOCHS, from the first epoch's start to the last evaluation's end; null in short epochs."""
+    """Return FOREIGN_CPU_EPOCHS, from the first epoch's start to the last evaluation's end; null in short epochs."""
     name, source = registry.FOREIGN_CPU_EPOCHS.name, f"{FOREIGN_SOURCE}, over all epochs and their evaluations"
     starts = [event["t_ns"] for event in events if event["event"] == Event.BUILT]
     ends = [event["t_ns"] for event in events if event["event"] == Event.EPOCH_EVALUATED]
@@ -206,10 +206,10 @@ def foreign_in_epochs(events: Events, samples: Samples, spec: TrialSpec) -> dict
 
 
 def _rate(intervals: NDArray[np.float64]) -> float:
-    """Increase per second over all of the intervals."""
+    """Return the increase per second over all of the intervals."""
     return float(intervals[:, 1].sum() / intervals[:, 0].sum())
 
 
 def _taken_percent(tree: NDArray[np.float64], cores: NDArray[np.float64], spec: TrialSpec) -> float:
-    """What others than the process tree took of the allotted cores, % of these."""
+    """Return the share of the allotted cores used outside the process tree, in %."""
     return 100 * max(0.0, _rate(cores) - _rate(tree)) / spec.placement.threads

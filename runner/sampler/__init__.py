@@ -1,1 +1,1 @@
-"""The sampler, a process of its own that measures from outside."""
+"""The sampler, a separate process that measures from outside."""

@@ -1,8 +1,8 @@
 """Processor time that a quota withholds from the worker, by cpu.stat of its control groups.
 
-A group with a quota may run for so long in each period; what it wants beyond that waits for the next one, which is
-called throttled. Version 2 of control groups counts that in microseconds (throttled_usec), version 1 in nanoseconds
-(throttled_time), both summed over the cores on which the group waited (sched-bwc.rst of the kernel's documentation).
+A group with a quota may run for a fixed time in each period. Demand beyond that waits for the next one, which is called
+throttled. Version 2 of control groups counts it in microseconds (throttled_usec), version 1 in nanoseconds
+(throttled_time). Both sum it over the cores on which the group waited (sched-bwc.rst of the kernel's documentation).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ STAT = "cpu.stat"
 
 
 class CpuQuota:
-    """The groups with a quota among a process's own and those above. Nothing here raises: the account says why."""
+    """The groups with a quota among a process's own and those above. Nothing here raises: the report says why."""
 
     def __init__(self, pid: int, proc: Path = PROC) -> None:
-        """Counts from here on. Groups without a quota withhold nothing, and are not read again."""
+        """Count from now on. Groups without a quota withhold nothing, and are not read again."""
         self.quotas = cgroups.cpu_quotas(proc / str(pid) / "cgroup")
         self.calls = self.failures = 0
         self.first_failure: dict[str, Any] | None = None
@@ -35,7 +35,7 @@ class CpuQuota:
             self.reason = _describe(error)
 
     def sample(self) -> Row:
-        """The sum since the start; empty without a quota, or where a group could not be read."""
+        """Return the sum since the start; empty without a quota, or if a group could not be read."""
         if not self.quotas or self.reason is not None:
             return {}
         self.calls += 1
@@ -48,7 +48,7 @@ class CpuQuota:
         return {"throttled_s": round(self.now.throttled_s - self.before.throttled_s, 6)}
 
     def account(self) -> dict[str, Any]:
-        """Account of the quota for meter.json."""
+        """Return the report on the quota for meter.json."""
         return {
             "source": ", ".join(str(folder / STAT) for folder in self.quotas) or None,
             "reason": self.reason,
@@ -61,7 +61,7 @@ class CpuQuota:
         }
 
     def _read(self) -> _Counts:
-        """Raises OSError, ValueError."""
+        """Read the sums of all groups. Raises OSError, ValueError."""
         every = [_counts(folder / STAT) for folder in self.quotas]
         return _Counts(
             sum(each.throttled_s for each in every),
@@ -80,7 +80,7 @@ class _Counts:
 
 
 def _counts(path: Path) -> _Counts:
-    """Raises OSError, ValueError."""
+    """Read one group's sums. Raises OSError, ValueError."""
     lines = dict(line.split() for line in path.read_text(encoding="ascii").splitlines())
     try:
         if "throttled_usec" in lines:

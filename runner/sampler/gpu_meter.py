@@ -1,6 +1,6 @@
-"""The GPU's meter: one device through NVML, found by its UUID, asked only what it answered at the start.
+"""The GPU's meter: one device through NVML, found by its UUID, asked only for what it answered at the start.
 
-Nothing here raises: what the driver does not tell is an empty cell, and the account says why.
+Nothing here raises: what the driver does not report is an empty cell, and the report says why.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from workloads.records.samples import PERIOD_S
 
 SLOW_PERIOD_S = 1.0  # a process list takes milliseconds and a driver-wide lock; clocks and temperature change slowly
 RATE_PERIOD_S = 1.0  # a utilisation rate covers the last 1/6 to 1 s
-LINGER_S = 1.0  # how long a driver may list a process that has ended
+LINGER_S = 1.0  # time for which a driver may list a process that has ended
 LINGER_STEPS = 5
 
 
 def gpu_percent(handle: Any) -> Row:
-    """Share of the last rate period in which a kernel ran. Raises NVMLError."""
+    """Return the share of the last rate period in which a kernel ran. Raises NVMLError."""
     return {"gpu_percent": pynvml.nvmlDeviceGetUtilizationRates(handle).gpu}
 
 
@@ -39,7 +39,7 @@ def device_memory(handle: Any, **version: int) -> Row:
 
 
 def instant_power(handle: Any) -> Row:
-    """NVML answers this call even where the field itself is not to be had. Raises NVMLError."""
+    """Return the power at this instant. NVML answers the call even if the field is not available. Raises NVMLError."""
     field = pynvml.nvmlDeviceGetFieldValues(handle, [pynvml.NVML_FI_DEV_POWER_INSTANT])[0]
     if field.nvmlReturn != pynvml.NVML_SUCCESS:
         raise pynvml.NVMLError(field.nvmlReturn)
@@ -47,7 +47,7 @@ def instant_power(handle: Any) -> Row:
 
 
 def query(name: str, column: str, *arguments: int, **more: Any) -> Query:
-    """A call of nvidia-ml-py whose answer is the column's value as it is."""
+    """Return a call of nvidia-ml-py whose answer is the column's value."""
     call = getattr(pynvml, name)
     return Query(name, lambda handle: {column: call(handle, *arguments)}, **more)
 
@@ -89,7 +89,7 @@ def slow_queries() -> dict[str, tuple[Query, ...]]:
 
 
 class Processes:
-    """Which processes are on the device: the worker's tree, and others."""
+    """The processes on the device: the worker's tree, and others."""
 
     def __init__(self, total_bytes: int | None) -> None:
         names = ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2")
@@ -118,7 +118,7 @@ class Processes:
         return row
 
     def _doubt(self, ours: list[Any]) -> str | None:
-        """Why nobody can tell how much memory the worker's processes use; None where the list says it."""
+        """Return why the memory use of the worker's processes is unknown; None if the list reports it."""
         if not ours:
             return "none of the ids listed is the worker's (a container's differ)"
         for process in ours:
@@ -130,15 +130,15 @@ class Processes:
 
 
 class GpuMeter:
-    """Samples of one GPU. `driver_samples` is the file of the driver's own."""
+    """Samples of one GPU. `driver_samples` is the file for the driver's samples."""
 
     def __init__(self, uuid: str, driver_samples: Path) -> None:
         self.uuid = uuid
         self.metrics: dict[str, Metric] = {}
         self.remark = ""
-        self.graphics: int | None = None  # most processes listed with graphics, the worker's aside
+        self.graphics: int | None = None  # most processes listed with graphics, without the worker's
         self.reason: str | None = None
-        self.lowest_bytes = float("inf")  # of the device's memory since the processes were listed last
+        self.lowest_bytes = float("inf")  # of the device's memory since the processes were last listed
         call = "nvmlInit"
         try:
             pynvml.nvmlInit()
@@ -166,7 +166,7 @@ class GpuMeter:
         self._see_graphics()
 
     def _see_graphics(self) -> None:
-        """A desktop computes nothing: its processes are counted, and mark no trial."""
+        """Count a desktop's processes: they compute nothing, and mark no trial."""
         with suppress(*UNANSWERED):
             listed = {process.pid for process in pynvml.nvmlDeviceGetGraphicsRunningProcesses_v3(self.handle)}
             self.graphics = max(self.graphics or 0, len(listed - self.processes.worker_ids))
@@ -194,7 +194,7 @@ class GpuMeter:
         return risen
 
     def last(self) -> Row:
-        """Everything once more, when the worker has ended: who is still there?"""
+        """Read everything once more after the worker has ended, to see which processes are still there."""
         if self.reason:
             return {}
         self.processes.phase = "after"
@@ -215,7 +215,7 @@ class GpuMeter:
         return row
 
     def account(self) -> dict[str, Any]:
-        """Account for meter.json: what answers, what does not and why, and what it costs."""
+        """Return the report for meter.json: what answers, what does not and why, and what it costs."""
         return {
             "uuid": self.uuid,
             "reason": self.reason,

@@ -1,11 +1,11 @@
-"""The sampler, a process of its own: python -m runner.sampler.
+"""The sampler, a separate process: python -m runner.sampler.
 
-Asked for by a line of JSON on its standard input, it samples the idle device, prints "ready", reads the worker's
-process id, and samples at 10 Hz (runner.sampler.schedule) until standard input says that it is over, or closes. Times
-are those of the monotonic clock. CPU times are sums since the start, so a mean over any window is a difference. An
-empty cell is a value the machine did not give; beside the samples, meter.json says why the GPU's, the packages' and the
-quota's are empty, what the sampling itself cost, and of each process of the worker's tree its processor time and
-highest resident size.
+A line of JSON on its standard input starts it. It samples the idle device, prints "ready" and reads the worker's
+process id. It then samples at 10 Hz (runner.sampler.schedule) until standard input says that it is over, or closes.
+Times are those of the monotonic clock. CPU times are sums since the start, so a mean over any window is a difference.
+An empty cell is a value the machine did not give. The report, meter.json, says why the GPU's, the packages' and the
+quota's are empty, and what the sampling itself cost. It also has, for each process of the worker's tree, its processor
+time and highest resident size.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ RENEW_S = 1.0  # finding the descendants is a walk through /proc
 
 @dataclass
 class ProcessTree:
-    """The worker, its descendants, and what left those; the list of them is renewed once a second."""
+    """The worker, its descendants, and processes that left those; the list of them is renewed once a second."""
 
     root: psutil.Process
     cores: list[int]  # its affinity, which its children inherit
@@ -58,7 +58,7 @@ class ProcessTree:
         return {self.root.pid, *(process.pid for process in self.processes)}
 
     def sample(self) -> Row:
-        """Processor seconds and resident bytes of the tree; empty once all of it has ended."""
+        """Return processor seconds and resident bytes of the tree; empty once all of it has ended."""
         if not self.processes:
             self._renew()
         cpu_s, memory_bytes, alive = 0.0, 0, 0
@@ -72,7 +72,7 @@ class ProcessTree:
                 peak_bytes = max(resident, self.seen.get(process.pid, {}).get("peak_resident_bytes", 0))
                 self.seen[process.pid] = {"cpu_s": round(own_s, 2), "peak_resident_bytes": peak_bytes}
                 alive += resident > 0  # a zombie has none
-        if time.monotonic() - self.renewed_at >= RENEW_S:  # behind the readings: it walks through all of /proc
+        if time.monotonic() - self.renewed_at >= RENEW_S:  # after the readings: it walks through all of /proc
             self._renew()
         if not alive:
             return {}
@@ -85,13 +85,13 @@ class ProcessTree:
 
 
 def busy_s(cores: list[int]) -> float:
-    """Sum over the cores of all time that was not idle, since boot."""
+    """Return the sum over the cores of all time that was not idle, since boot."""
     every = psutil.cpu_times(percpu=True)
     return sum(t.user + t.nice + t.system + t.irq + t.softirq + t.steal for t in (every[core] for core in cores))
 
 
 def sample(tree: ProcessTree | None, gpu: GpuMeter | None, packages: PackageEnergy) -> Row:
-    """Device and processor first: their readings are closest to the row's time."""
+    """Read one row, device and processor first, so that their readings are closest to the row's time."""
     row: Row = {"t_ns": time.monotonic_ns()}
     if gpu is not None:
         row |= gpu.sample(tree.ids if tree else None)
@@ -107,7 +107,7 @@ def clocks() -> dict[str, int]:
 
 
 class OtherGpu:
-    """One beside the first, with samples of its own: the columns of a processor are empty."""
+    """One GPU after the first, with its own samples: the columns of a processor are empty."""
 
     def __init__(self, uuid: str, number: int, folder: Path) -> None:
         self.meter = GpuMeter(uuid, folder / OTHER_DRIVER_SAMPLES_FILE.format(number))
@@ -116,7 +116,7 @@ class OtherGpu:
         self.writer.writeheader()
 
     def sample(self, worker_ids: set[int] | None) -> None:
-        """A row of what is due now."""
+        """Write a row of what is due now."""
         self.write(self.meter.sample(worker_ids))
 
     def write(self, row: Row) -> None:
@@ -128,7 +128,7 @@ class OtherGpu:
 class Sampler:
     """Appends rows to the samples; each has left the process before the next is taken.
 
-    The first row is from before the worker. Its end is where `clocks` of the account has its second pair.
+    The first row is from before the worker. The worker's end is at the second pair of `clocks` in the report.
     """
 
     def __init__(self, samples: Path, file: TextIO, uuids: Sequence[str], powercap: Path = POWERCAP) -> None:
@@ -140,19 +140,19 @@ class Sampler:
         self.others = [OtherGpu(uuid, number, samples.parent) for number, uuid in enumerate(uuids[1:], start=1)]
         self.packages = PackageEnergy(powercap)
         self.clocks = [clocks()]
-        self.seed = seed_of(samples.parent.name)  # a trial's folder is called by its id
+        self.seed = seed_of(samples.parent.name)  # a trial's folder is named by its id
         self.rows = 0
         self.processes: dict[int, dict[str, float]] = {}
         self.quota: CpuQuota | None = None  # known once there is a worker
 
     def write(self, row: Row) -> None:
-        """Append and flush: what is read meanwhile is whole."""
+        """Append and flush, so that a reader meanwhile sees whole rows."""
         self.writer.writerow(row)
         self.file.flush()
         self.rows += 1
 
     def store_account(self, cost: dict[str, float] | None) -> None:
-        """meter.json; `cost` is the sampler's own, None while it runs."""
+        """Write meter.json; `cost` is the sampler's own, None while it runs."""
         gpu = self.gpu.account() if self.gpu else None
         packages = self.packages.account()
         told: dict[str, Any] = {"gpu": gpu, "package_energy": packages, "clocks": self.clocks, "sampler": cost}
@@ -164,7 +164,7 @@ class Sampler:
         write_json(self.account, told | {"processes": [{"pid": pid, **seen} for pid, seen in self.processes.items()]})
 
     def follow(self, tree: ProcessTree, owner: Owner) -> None:
-        """Sample until it is over; then what is left on the device, and the account."""
+        """Sample until it is over; then read what is left on the device, and write the report."""
         started_s, cpu_before_s, rows_before = time.monotonic(), time.process_time(), self.rows
         schedule = Schedule(self.seed, started_s)
         self.processes, self.quota = tree.seen, tree.quota
@@ -180,7 +180,7 @@ class Sampler:
         self.end(cost)
 
     def end(self, cost: dict[str, float]) -> None:
-        """The account comes first: the driver may not answer any more, and the runner does not wait for long."""
+        """Write the report first: the driver may no longer answer, and the runner does not wait for long."""
         self.clocks.append(clocks())
         self.store_account(cost)
         if self.gpu:
@@ -191,7 +191,7 @@ class Sampler:
 
 
 def main(samples: Path, uuids: Sequence[str]) -> None:
-    """Says "ready", is told the worker's process id (or that there is none) and samples until it has ended."""
+    """Print "ready", read the worker's process id (or that there is none) and sample until it has ended."""
     trees: list[ProcessTree] = []
     owner = Owner(lambda: [process for tree in trees for process in tree.processes])
     with samples.open("w", newline="", encoding="utf-8") as file:

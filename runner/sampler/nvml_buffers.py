@@ -27,7 +27,7 @@ GPM_METRICS = {
 
 
 class DriverBuffer:
-    """Drains the driver's ring buffer of utilisation samples into a file of its own, in monotonic time."""
+    """Drains the driver's ring buffer of utilisation samples into a separate file, in monotonic time."""
 
     def __init__(self, path: Path, every_s: float) -> None:
         query = Query("nvmlDeviceGetSamples", self.ask, note="the driver's own samples", start=self.start)
@@ -42,7 +42,7 @@ class DriverBuffer:
             csv.writer(file).writerow(DRIVER_COLUMNS)
 
     def _newer(self, handle: Any) -> list[tuple[int, float]]:
-        """(epoch microseconds, percent), oldest first, each pair once: some answers hold a sample more than once."""
+        """Return (epoch microseconds, percent), oldest first, each pair once: some answers repeat a sample."""
         kind = pynvml.NVML_GPU_UTILIZATION_SAMPLES
         try:
             value_type, samples = pynvml.nvmlDeviceGetSamples(handle, kind, self.seen_us)
@@ -55,7 +55,7 @@ class DriverBuffer:
         return sorted((at_us, percent) for at_us, percent in pairs if at_us > self.seen_us)
 
     def ask(self, handle: Any) -> Row:
-        """Writes the samples that are new; the row gets nothing of them."""
+        """Write the new samples to the file; the row gets none of them."""
         newer = self._newer(handle)
         monotonic_ns, epoch_ns = time.monotonic_ns(), time.time_ns()
         if not newer:
@@ -84,7 +84,7 @@ class Gpm:
         pynvml.nvmlGpmSampleGet(handle, self.earlier)
 
     def ask(self, handle: Any) -> Row:
-        """A pair that fails is not lost: the next one starts where it did."""
+        """Return the means since the last pair. A failed pair is not lost: the next one starts where it did."""
         pynvml.nvmlGpmSampleGet(handle, self.later)
         request = pynvml.c_nvmlGpmMetricsGet_t()
         request.version = pynvml.NVML_GPM_METRICS_GET_VERSION

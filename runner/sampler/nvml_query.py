@@ -1,4 +1,4 @@
-"""One metric of the GPU's driver: the queries that may give it, and an account of how they were answered."""
+"""One metric of the GPU's driver: the queries that may give it, and a record of how they were answered."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Implausible(Exception):
 
 
 class Withdrawn(Implausible):
-    """Nothing that this question answers can be trusted: it is not asked again."""
+    """No answer to this query can be trusted: it is not asked again."""
 
 
 UNANSWERED = (pynvml.NVMLError, pynvml.NVMLLibraryMismatchError, Implausible)
 
 
 def refusal(call: str, error: Exception) -> str:
-    """The call and the driver's words, on one line."""
+    """Return the call and the driver's message, on one line."""
     code = f" (NVML error {error.value})" if isinstance(error, pynvml.NVMLError) else ""
     return f"{call}: {error}{code}"
 
@@ -37,9 +37,9 @@ class Query:
 
     call: str
     ask: Callable[[Any], Row]
-    note: str = ""  # what a reader of the figure should know of this query
-    period_s: float = 0.0  # a reading describes the time since this long before it
-    start: Callable[[Any], Any] | None = None  # the first call, where readings go on from the one before
+    note: str = ""  # what a reader of the figure should know about this query
+    period_s: float = 0.0  # a reading describes this period before it
+    start: Callable[[Any], Any] | None = None  # the first call, if readings continue from the previous one
 
     @property
     def source(self) -> str:
@@ -49,7 +49,7 @@ class Query:
 
 @dataclass
 class Metric:
-    """Probed once: the first query that is answered is taken, and without one it is not asked again."""
+    """One metric, probed once: the first query that is answered is used, and without one it is not asked again."""
 
     queries: tuple[Query, ...]
     every_s: float
@@ -64,7 +64,7 @@ class Metric:
     missing: dict[str, str] = field(default_factory=dict)  # {column: why the driver's answer lacks it}
 
     def probe(self, handle: Any) -> None:
-        """Choose the query; why those before it are not answered goes to `refusals`."""
+        """Choose the query; reasons why those before it failed go to `refusals`."""
         for query in self.queries:
             started = time.perf_counter_ns()
             try:
@@ -84,7 +84,7 @@ class Metric:
         return self.query is not None and waited
 
     def ask(self, handle: Any, out_of_turn: bool = False) -> Row:
-        """The answer; nothing where there is none, which is counted. `out_of_turn` leaves as it is when one is due."""
+        """Return the answer, empty after a failure, which is counted. `out_of_turn` leaves the schedule unchanged."""
         assert self.query
         if not out_of_turn:
             self.asked_at = time.monotonic()
@@ -104,7 +104,7 @@ class Metric:
             self.busy_ns += time.perf_counter_ns() - started
 
     def account(self, remark: str) -> dict[str, Any]:
-        """Account for meter.json; `remark` is added to the reason why nothing answers."""
+        """Return the report for meter.json; `remark` is added to the reason why nothing answers."""
         return {
             "source": self.query.source if self.query else None,
             "reason": None if self.query else "; ".join([*self.refusals, *([remark] if remark else [])]),

@@ -1,4 +1,4 @@
-"""The sampler's owner, the runner, watched through standard input by a thread that no driver can hold up."""
+"""The sampler's owner, the runner, watched through standard input by a thread that no driver can block."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ import psutil
 
 from workloads.lifeline import die_with_parent
 
-END_S = 15.0  # the runner, where it lives, waits for less
+END_S = 15.0  # the runner, if it lives, waits for less
 
 
 class Owner:
-    """The runner: it tells the worker's process id, and that sampling is over.
+    """The runner: it sends the worker's process id, and the end of sampling.
 
-    Standard input that closes without that word is the runner's death: then what is left of the worker is killed. From
-    either on this process has END_S to end in order; behind them it ends, also where a driver does not answer.
+    If standard input closes without that line, the runner has died: then the rest of the worker is killed. From either
+    event on this process has END_S to end in order. Afterwards it ends, even if a driver does not answer.
     """
 
     def __init__(self, family: Callable[[], list[psutil.Process]]) -> None:
-        """Listens from here on; `family` are the worker and its descendants as last known."""
+        """Listen from now on; `family` are the worker and its descendants as last known."""
         self.over = threading.Event()
         self.family = family
         self.pid: int | None = None
         self._answered = threading.Event()
-        die_with_parent(os.getppid(), signal.SIGCONT)  # it must not stand still for ever
+        die_with_parent(os.getppid(), signal.SIGCONT)  # it must not stay stopped for ever
         threading.Thread(target=self._listen, daemon=True).start()
 
     def worker(self) -> int | None:
-        """Its process id; blocks until it is told, None where there is none."""
+        """Return the worker's process id; blocks until it is known, None if there is none."""
         self._answered.wait()
         return self.pid
 
@@ -57,9 +57,9 @@ def line() -> str:
 
 
 def kill(leader: int, family: list[psutil.Process]) -> None:
-    """A worker's group, and of its family what has left that."""
+    """Kill a worker's group, and members of its family that left the group."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
     for process in family:
-        with suppress(psutil.Error):  # gone, or its id is another's by now
+        with suppress(psutil.Error):  # gone, or its id belongs to another by now
             process.kill()

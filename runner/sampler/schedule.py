@@ -1,7 +1,7 @@
-"""When the sampler takes its rows: ten a second, each at a random moment of its tenth.
+"""Times at which the sampler takes its rows: ten per second, each at a random moment of its tenth.
 
-A power that swings with the worker's steps, at about the sampler's own rate, would else be read at nearly the same
-point of each step, and the mean of the readings would be that point's.
+A power may swing with the worker's steps, at about the sampler's rate. Regular readings would then all fall at nearly
+the same point of a step, and their mean would be that point's.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from workloads.records.samples import PERIOD_S
 
 
 def seed_of(name: str) -> int:
-    """Seed for the trial of this name: its repeats differ, and the same trial is sampled at the same moments."""
+    """Return the seed for the trial of this name: repeats differ, and the same trial is sampled at the same moments."""
     return zlib.crc32(name.encode())
 
 
@@ -27,6 +27,6 @@ class Schedule:
         self._number = -1
 
     def next_s(self, now_s: float) -> float:
-        """Moment of the next row, `now_s` where it has passed; periods that were missed as a whole are left out."""
+        """Return the moment of the next row, `now_s` if it has passed; fully missed periods are left out."""
         self._number = max(self._number + 1, int((now_s - self.started_s) // PERIOD_S))
         return max(now_s, self.started_s + (self._number + self._random.random()) * PERIOD_S)

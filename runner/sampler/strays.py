@@ -1,7 +1,7 @@
 """Processes that the worker's code started and that left its tree: the kernel makes them children of the runner.
 
-A worker adopts the orphans below it (`workloads.lifeline`). One that gave that up has orphans that its runner gets
-(`runner.family`). Either way their processor time and memory are the worker's.
+A worker adopts the orphans below it (`workloads.lifeline`). If it has given that up, its orphans go to its runner
+(`runner.family`). Either way their processor time and memory belong to the worker.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ class Strays:
     """Children that the runner did not start. Kernels without CONFIG_PROC_CHILDREN list none."""
 
     def __init__(self, runner: int, worker: int, proc: Path = PROC) -> None:
-        """The runner started those that it has by now: the worker has not begun."""
+        """Record the children that the runner has now: it started them, since the worker has not begun."""
         self.tasks = proc / str(runner) / "task"
         self.known = self._children() | {worker}
 
     def find(self) -> list[psutil.Process]:
-        """Return those that live, with their descendants."""
+        """Return the living strays, with their descendants."""
         found = []
         for pid in self._children() - self.known:
             with suppress(psutil.NoSuchProcess):

@@ -1,1 +1,1 @@
-"""The networks that come with the project: one file each, found by its place (`workloads/networks.py`)."""
+"""The networks that come with the project: one file each, found in this folder (`workloads/networks.py`)."""

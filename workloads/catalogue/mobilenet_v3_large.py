@@ -1,4 +1,4 @@
-"""mobilenet-v3-large: data, no logic but what its publication repeats."""
+"""mobilenet-v3-large: data, with only the logic that its publication repeats."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from workloads.spec import Workload
 
 
 def _divisible_by_8(channels: float) -> int:
-    """The multiple of 8 nearest to it, one higher where that would be more than a tenth less (Sandler et al. 2018)."""
+    """Return the nearest multiple of 8, one higher if that would be more than a tenth less (Sandler et al. 2018)."""
     rounded = max(8, int(channels + 4) // 8 * 8)
     return rounded if rounded >= 0.9 * channels else rounded + 8
 
@@ -77,8 +77,8 @@ _BLOCKS = (
 
 
 def _mobilenet_v3_large(classes: int) -> tuple[layers.Layer, ...]:
-    """As torchvision builds it (its dropout, its BatchNorm settings, biases in the classifier only and in the
-    squeeze), but for "same" padding as this suite and the paper's own code have it.
+    """Build the layers like torchvision: its dropout, its BatchNorm settings, biases only in the classifier and in
+    the squeeze. The exception is "same" padding, as in this suite and in the paper's code.
     """
     stem = layers.Conv2D("stem", 16, (3, 3), 2, "same", bias=False, initializer="he-normal")
     chain, channels = _normalised(stem, "stem", layers.HardSwish), 16

@@ -1,4 +1,4 @@
-"""resnet-18: data, no logic but what its publication repeats."""
+"""resnet-18: data, with only the logic that its publication repeats."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from workloads.spec import Workload
 
 
 def _basic_block(name: str, entering: int, width: int, stride: int) -> tuple[layers.Layer, ...]:
-    """Two 3 x 3 convolutions and a shortcut, projected where the shape changes (He et al. 2016, option B)."""
+    """Return two 3 x 3 convolutions and a shortcut, projected if the shape changes (He et al. 2016, option B)."""
 
     def normalised(part: str, kernel: int, stride: int) -> tuple[layers.Layer, ...]:
         convolution = layers.Conv2D(f"{name}_{part}", width, (kernel, kernel), stride, "same", False, "he-normal")

@@ -1,4 +1,4 @@
-"""vgg-11: data, no logic but what its publication repeats."""
+"""vgg-11: data, with only the logic that its publication repeats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""vit-tiny: data, no logic but what its publication repeats."""
+"""vit-tiny: data, with only the logic that its publication repeats."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from workloads.spec import Workload
 
 
 def _encoder_block(name: str, width: int, heads: int) -> tuple[layers.Layer, ...]:
-    """Attention and a perceptron, each behind a norm and beside a shortcut (Dosovitskiy et al. 2021, figure 1)."""
+    """Return attention and a perceptron, each after a norm and with a shortcut (Dosovitskiy et al. 2021, figure 1)."""
     attention = (layers.LayerNorm(f"{name}_norm1", epsilon=1e-6), layers.MultiHeadAttention(f"{name}_attention", heads))
     perceptron = (
         layers.LayerNorm(f"{name}_norm2", epsilon=1e-6),

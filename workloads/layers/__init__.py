@@ -1,4 +1,4 @@
-"""The layer records: what a layer is called, what shapes it takes and gives, what it holds. No arithmetic.
+"""The layer records: the name, the input and output shapes and the weights of each layer. No arithmetic.
 
 Shapes are without the batch: an image is (h, w, c), tokens are (t, d), a vector is (n,).
 """

@@ -1,4 +1,4 @@
-"""What every layer record is, and the shapes it speaks of."""
+"""The base class of layer records, and the shapes they use."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ Initializer = Literal["glorot-uniform", "he-uniform", "he-normal"]
 
 
 def image_shape(layer: str, shape: Shape) -> tuple[int, int, int]:
-    """The shape as (h, w, c); ValueError naming the layer where it is none."""
+    """Return the shape as (h, w, c); ValueError naming the layer if it is none."""
     if len(shape) != 3:
         raise ValueError(f"layer {layer}: needs an image (h, w, c), got {shape}")
     return shape[0], shape[1], shape[2]
 
 
 def token_shape(layer: str, shape: Shape) -> tuple[int, int]:
-    """The shape as (t, d); ValueError naming the layer where it is none."""
+    """Return the shape as (t, d); ValueError naming the layer if it is none."""
     if len(shape) != 2:
         raise ValueError(f"layer {layer}: needs tokens (t, d), got {shape}")
     return shape[0], shape[1]
 
 
 def same_margins(shape: Shape, window: tuple[int, int], stride: int) -> Margins:
-    """Rows and columns that "same" padding adds around an image: as few as give ceil(size / stride) outputs, half of
-    them on either side, the odd one below and on the right.
+    """Return rows and columns that "same" padding adds around an image: as few as give ceil(size / stride) outputs.
+    Half of them are on either side, the odd one below and on the right.
     """
     before_after = []
     for size, seen in zip(shape[:2], window, strict=True):
@@ -39,22 +39,22 @@ def same_margins(shape: Shape, window: tuple[int, int], stride: int) -> Margins:
 
 @dataclass(frozen=True)
 class Layer:
-    """What every layer tells; these answers are those of an elementwise one, with nothing in it."""
+    """The interface of a layer; its default answers are those of an elementwise one, without weights."""
 
     name: str
 
     def output_shape(self, shape: Shape) -> Shape:
-        """ValueError naming the layer where `shape` does not fit."""
+        """Return the output shape; ValueError naming the layer if `shape` does not fit."""
         return shape
 
     def parameter_shapes(self, shape: Shape) -> dict[str, Shape]:
-        """{role: shape} of what is trained."""
+        """Return {role: shape} of its trained weights."""
         return {}
 
     def statistic_shapes(self, shape: Shape) -> dict[str, Shape]:
-        """{role: shape} of what is kept beside it."""
+        """Return {role: shape} of its running statistics."""
         return {}
 
     def multiply_adds(self, shape: Shape) -> int:
-        """Of the forward pass of one image; elementwise work is not counted."""
+        """Return the multiply-adds of the forward pass of one image; elementwise work is not counted."""
         return 0

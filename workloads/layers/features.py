@@ -1,4 +1,4 @@
-"""Records of layers that take whatever comes: norms, dropout, activations, and the dense layer."""
+"""Records of layers that take any input: norms, dropout, activations, and the dense layer."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .base import Initializer, Layer, Shape
 class BatchNorm(Layer):
     """gamma (x - mean) / sqrt(variance + epsilon) + beta per channel (the last axis), Ioffe & Szegedy 2015.
 
-    In training with the batch's mean and biased variance (over batch and space), and then
-    running = momentum running + (1 - momentum) batch; in evaluation with the running ones.
+    Training uses the batch's mean and biased variance (over batch and space), and then running = momentum running + (1
+    - momentum) batch; evaluation uses the running ones.
     """
 
     momentum: float = 0.9
@@ -46,7 +46,7 @@ class LayerNorm(Layer):
 
 @dataclass(frozen=True)
 class Dropout(Layer):
-    """In training each value is zero with probability `rate`, the others are divided by 1 - rate; else nothing."""
+    """Sets each value to zero with probability `rate` in training, and divides the others by 1 - rate; else nothing."""
 
     rate: float
 

@@ -28,7 +28,7 @@ class Conv2D(Layer):
 
     @property
     def window(self) -> tuple[int, int]:
-        """Rows and columns that a kernel reaches over."""
+        """Rows and columns that a kernel covers."""
         rows, columns = ((size - 1) * self.dilation + 1 for size in self.kernel)
         return rows, columns
 
@@ -51,7 +51,7 @@ class Conv2D(Layer):
 
 @dataclass(frozen=True)
 class DepthwiseConv2D(Layer):
-    """A convolution of each channel by a filter of its own: (h, w, c) -> (rows, columns, c). Else as Conv2D."""
+    """A convolution of each channel by its own filter: (h, w, c) -> (rows, columns, c). Otherwise like Conv2D."""
 
     kernel: tuple[int, int]
     stride: int = 1
@@ -78,7 +78,7 @@ def _margins(padding: Padding, shape: Shape, window: tuple[int, int], stride: in
 
 
 def _windows(layer: str, shape: Shape, window: tuple[int, int], stride: int, padding: Padding) -> tuple[int, int]:
-    """(rows, columns) of windows."""
+    """Return (rows, columns) of windows."""
     height, width, _ = image_shape(layer, shape)
     ((above, below), (left, right)), (rows, columns) = _margins(padding, shape, window, stride), window
     if above + height + below < rows or left + width + right < columns:
@@ -88,13 +88,13 @@ def _windows(layer: str, shape: Shape, window: tuple[int, int], stride: int, pad
 
 @dataclass(frozen=True)
 class Pool2D(Layer):
-    """One number a channel of each size x size window: (h, w, c) -> (rows, columns, c).
+    """One number per channel of each size x size window: (h, w, c) -> (rows, columns, c).
 
-    Rows, columns and margins as Conv2D has them; the margins of "same" are no pixels and enter no result.
+    Rows, columns and margins as in Conv2D; the margins of "same" are no pixels and enter no result.
     """
 
     size: int
-    stride: int | None = None  # None: `size`, windows side by side
+    stride: int | None = None  # None: `size`, adjacent windows
     padding: Padding = "valid"
 
     @property
@@ -133,11 +133,11 @@ class GlobalAveragePool2D(Layer):
 
 @dataclass(frozen=True)
 class Resize(Layer):
-    """Enlarged by bilinear interpolation with half-pixel centres, both axes alike: (h, w, c) -> (height, width, c).
+    """Enlarges by bilinear interpolation with half-pixel centres, both axes alike: (h, w, c) -> (height, width, c).
 
-    Row i is at s = (i + 1/2) h / height - 1/2 of the rows that enter, within 0..h - 1, and is
-    (1 - f) row[floor(s)] + f row[floor(s) + 1], f = s - floor(s). No antialiasing, which is for shrinking. Like a
-    pool's, its sums are no multiply-adds.
+    Row i is at s = (i + 1/2) h / height - 1/2 of the input rows, within 0..h - 1, and is (1 - f) row[floor(s)] + f
+    row[floor(s) + 1], f = s - floor(s). There is no antialiasing, which is for shrinking. As for a pool, its sums are
+    no multiply-adds.
     """
 
     height: int

@@ -1,4 +1,4 @@
-"""Records of layers that join branches of their input, and what walks through all of a network."""
+"""Records of layers that join branches of their input, and functions that visit a whole network."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .base import Layer, Shape
 
 @dataclass(frozen=True)
 class Join(Layer):
-    """What two or more branches make of one input, made one.
+    """Joins the outputs of two or more branches of one input.
 
     A branch is layers one after another, an empty one the input itself.
     """
@@ -22,7 +22,7 @@ class Join(Layer):
             raise ValueError(f"layer {self.name}: joins {len(self.branches)} branches; needs two or more")
 
     def branch_shapes(self, shape: Shape) -> list[Shape]:
-        """What leaves each branch."""
+        """Return the output shape of each branch."""
         shapes = []
         for branch in self.branches:
             leaving = shape
@@ -40,7 +40,7 @@ class Join(Layer):
 class Add(Join):
     """The sum of branches of one shape.
 
-    With an empty branch the residual connection of He et al. 2016, whose projection shortcut is a branch as well.
+    With an empty branch it is the residual connection of He et al. 2016, whose projection shortcut is a branch as well.
     """
 
     def output_shape(self, shape: Shape) -> Shape:
@@ -52,7 +52,7 @@ class Add(Join):
 
 @dataclass(frozen=True)
 class Concatenate(Join):
-    """The branches side by side along the last axis, in their order (Szegedy et al. 2015, Huang et al. 2017)."""
+    """The branches concatenated along the last axis, in their order (Szegedy et al. 2015, Huang et al. 2017)."""
 
     def output_shape(self, shape: Shape) -> Shape:
         first, *others = shapes = self.branch_shapes(shape)
@@ -65,7 +65,7 @@ class Concatenate(Join):
 class Multiply(Join):
     """The product of branches of one shape.
 
-    Among images (h, w, c), vectors (c,) are a factor for each channel: squeeze and excite (Hu et al. 2018).
+    Combined with images (h, w, c), vectors (c,) are one factor per channel: squeeze and excite (Hu et al. 2018).
     """
 
     def output_shape(self, shape: Shape) -> Shape:
@@ -78,17 +78,17 @@ class Multiply(Join):
 
 
 def residual(name: str, layers: tuple[Layer, ...], shortcut: tuple[Layer, ...] = ()) -> Add:
-    """The layers' output plus their input, or what the shortcut makes of it."""
+    """Return the layers' output plus their input, or plus the shortcut's output."""
     return Add(name, (layers, shortcut))
 
 
 def squeeze_excite(name: str, layers: tuple[Layer, ...]) -> Multiply:
-    """The input times what the layers make of it, a factor for each channel."""
+    """Return the input times the layers' output, one factor per channel."""
     return Multiply(name, ((), layers))
 
 
 def changed(layers: tuple[Layer, ...], change: Callable[[Layer], Layer]) -> tuple[Layer, ...]:
-    """Every layer as `change` gives it, those of branches too."""
+    """Return every layer as changed by `change`, those of branches too."""
     return tuple(
         replace(layer, branches=tuple(changed(branch, change) for branch in layer.branches))
         if isinstance(layer, Join)
@@ -98,7 +98,7 @@ def changed(layers: tuple[Layer, ...], change: Callable[[Layer], Layer]) -> tupl
 
 
 def walk(layers: tuple[Layer, ...], shape: Shape) -> Iterator[tuple[Layer, Shape]]:
-    """Each layer with the shape that enters it, in the order of computation: a join comes after its branches."""
+    """Yield each layer with the shape that enters it, in the order of computation: a join comes after its branches."""
     for layer in layers:
         if isinstance(layer, Join):
             for branch in layer.branches:

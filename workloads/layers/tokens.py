@@ -1,4 +1,4 @@
-"""Records of layers that take tokens, (t, d): what a small transformer needs beside the dense layer."""
+"""Records of layers that take tokens, (t, d): the needs of a small transformer besides the dense layer."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from .base import Layer, Shape, image_shape, token_shape
 
 @dataclass(frozen=True)
 class Tokens(Layer):
-    """(h, w, c) -> (h*w, c): a token a pixel, row by row.
+    """(h, w, c) -> (h*w, c): one token per pixel, row by row.
 
-    Behind a Conv2D whose stride is its kernel's size they are the patches of Dosovitskiy et al. 2021.
+    After a Conv2D whose stride is its kernel's size they are the patches of Dosovitskiy et al. 2021.
     """
 
     def output_shape(self, shape: Shape) -> Shape:
@@ -21,7 +21,7 @@ class Tokens(Layer):
 
 @dataclass(frozen=True)
 class PositionEmbedding(Layer):
-    """x + embedding, a learned number for each place and feature (Dosovitskiy et al. 2021): (t, d) -> (t, d).
+    """x + embedding, a learned number for each position and feature (Dosovitskiy et al. 2021): (t, d) -> (t, d).
 
     It starts as N(0, 0.02^2).
     """
@@ -41,8 +41,8 @@ class MultiHeadAttention(Layer):
     """Self-attention of Vaswani et al. 2017, without mask and dropout: (t, d) -> (t, d).
 
     Q, K, V = x kernel + bias, each (t, d); head i has columns i d / heads to (i + 1) d / heads of each, and gives
-    softmax(Q K^T / sqrt(d / heads)) V, the softmax over the keys. The heads' columns side by side go through the output
-    kernel and bias. Kernels are (d, d) and start glorot-uniform.
+    softmax(Q K^T / sqrt(d / heads)) V, the softmax over the keys. The heads' columns, concatenated, go through the
+    output kernel and bias. Kernels are (d, d) and start glorot-uniform.
     """
 
     heads: int

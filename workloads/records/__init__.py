@@ -1,1 +1,1 @@
-"""What is written down: jobs, results, figures, events, samples, evidence, checks."""
+"""The stored records: jobs, results, figures, events, samples, evidence, checks."""

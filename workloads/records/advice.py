@@ -1,11 +1,11 @@
-"""The batch size to train with: what the runner judges by an ordinary trial, and what the reports recommend."""
+"""The batch size to train with: the one the runner tests by an ordinary trial, and the reports recommend."""
 
 from __future__ import annotations
 
 from .batch_answers import Answers, Best, Judged, Noise, Point
 from .status import Status
 
-PASSED = (Status.OK, Status.CONTENDED)  # what other processes disturbed computed what it should
+PASSED = (Status.OK, Status.CONTENDED)  # a trial that other processes disturbed still computed the right result
 
 
 def point(best: Best | None, batch_size: int | None) -> Point | None:
@@ -14,11 +14,11 @@ def point(best: Best | None, batch_size: int | None) -> Point | None:
 
 
 def noise_bound(noise: Noise | None) -> float | None:
-    """Return the batch size beyond which an update surely learns little more: the interval's end where it is highest.
+    """Return the batch size beyond which extra images no longer improve an update: the interval's end at its highest.
 
-    McCandlish et al. 2018, equation 2.11: at B = B_simple half of the most that an update can gain is reached. It grows
-    along a training, so the pooled one, which the start decides, would refuse too much. None where it is not known at
-    every point.
+    McCandlish et al. 2018, equation 2.11: at B = B_simple half of the largest possible gain of an update is reached.
+    The noise scale grows along a training, so the pooled one, which the start dominates, would refuse too much. None if
+    it is unknown at any point.
     """
     points = noise.points if noise else ()
     ends = [each.high for each in points]
@@ -28,7 +28,7 @@ def noise_bound(noise: Noise | None) -> float | None:
 def advised(answers: Answers) -> int | None:
     """Return the fastest batch size; beyond the noise scale, the largest measured below it, or the smallest of all.
 
-    It fits. None where the fastest is not known. `judged` says whether its ordinary trial passed.
+    It fits into memory. None if the fastest is unknown. `judged` says if its ordinary trial passed.
     """
     fastest, largest, beyond = answers.fastest, answers.largest, noise_bound(answers.noise)
     if fastest is None or fastest.batch_size is None:
@@ -43,7 +43,7 @@ def advised(answers: Answers) -> int | None:
 
 
 def judged(answers: Answers, batch_size: int | None) -> Judged | None:
-    """Return how the ordinary trial at this batch size ended; None where none was trained."""
+    """Return the ordinary trial at this batch size; None if none was trained."""
     return next((each for each in answers.judged if each.batch_size == batch_size), None)
 
 

@@ -1,4 +1,4 @@
-"""Attempts at a job, each in a folder of its own: ROOM/ID-NUMBER, counted from 1. None is removed or written over."""
+"""Attempts at a job, each in a separate folder: ROOM/ID-NUMBER, counted from 1. None is removed or overwritten."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ NUMBERED = re.compile(r"(?P<id>.+)-(?P<number>[1-9][0-9]{0,6})")
 
 
 def by_id(room: Path) -> dict[str, list[Path]]:
-    """{id: its folders, in their order} of all attempts in the room; empty where there is no such folder."""
+    """Return {id: its folders, in order} of all attempts in the folder `room`; empty if it does not exist."""
     return _by_id(room.glob("*"))
 
 
 def of(room: Path, name: str) -> list[Path]:
-    """Folders of the attempts at the job of this id, in their order."""
+    """Return the folders of the attempts at the job of this id, in order."""
     return _by_id(room.glob(f"{name}-*")).get(name, [])
 
 
@@ -32,18 +32,18 @@ def _by_id(paths: Iterable[Path]) -> dict[str, list[Path]]:
 
 
 def number(folder: Path) -> int:
-    """Number of an attempt's folder."""
+    """Return the number of an attempt's folder."""
     return int(folder.name.rpartition("-")[2])
 
 
 def next_path(room: Path, name: str) -> Path:
-    """Path after all that there are. A number is not given again where one between was taken out."""
+    """Return the path after all existing ones. A number is not reused if an earlier one was removed."""
     return room / f"{name}-{1 + max(map(number, of(room, name)), default=0)}"
 
 
 def put_aside(folder: Path, room: Path) -> Path:
-    """Move the folder, whole, into the room, as the newest attempt there; its new path. What a killed process had half
-    written of a JSON file says nothing, and goes. Raises OSError.
+    """Move the whole folder into `room`, as the newest attempt there; return its new path. JSON files that a killed
+    process left half written are removed. Raises OSError.
     """
     room.mkdir(exist_ok=True)
     clear_parts(folder)

@@ -1,4 +1,4 @@
-"""What `python -m runner batch-size` found, as it is stored in RESULTS/batch-size.json.
+"""The answers of `python -m runner batch-size`, as they are stored in RESULTS/batch-size.json.
 
 An answer is a batch size, or None with the reason. Folders are below the results folder.
 """
@@ -12,7 +12,7 @@ from .status import Status
 from .word import Word
 
 ANSWERS_FILE, SCHEMA_VERSION = "batch-size.json", 1
-NEAR = 0.05  # of the answer: the sizes around it that are told with it
+NEAR = 0.05  # of the answer: the sizes around it that are reported with it
 
 
 class Limit(Word):
@@ -20,8 +20,8 @@ class Limit(Word):
 
     GPU = "gpu-memory"
     CONTAINER = "container"
-    GROUP = "control-group"  # what is asked for, by a control group of the worker
-    ASKED = "memory-limit"  # what is asked for, by RLIMIT_DATA
+    GROUP = "control-group"  # the requested limit, by a control group of the worker
+    ASKED = "memory-limit"  # the requested limit, by RLIMIT_DATA
     HOST = "host-memory"
 
 
@@ -35,7 +35,7 @@ LIMIT_NAMES = {
 
 
 class Fit(Word):
-    """What a trial of steps alone says of memory."""
+    """Result of a trial of steps alone, about memory."""
 
     FITS = "fits"
     TOO_LARGE = "too-large"  # it ended by running out of memory, and by nothing else
@@ -44,37 +44,37 @@ class Fit(Word):
 
 @dataclass(frozen=True)
 class Tried:
-    """One trial of steps alone, in a process of its own."""
+    """One trial of steps alone, in a separate process."""
 
     batch_size: int
     fit: Fit
     folder: str
-    peak_bytes: int | None  # of what the limit counts
-    lifted: bool = False  # under a higher limit: where it fits, the limit is what ended those before it
+    peak_bytes: int | None  # as counted by the limit
+    lifted: bool = False  # under a higher limit: if it fits, the limit is what ended those before it
     reason: str | None = None  # of a trial that ended neither well nor by memory
 
 
 @dataclass(frozen=True)
 class Largest:
-    """The largest that fits: both trials of it fitted, both of one more ran out of memory."""
+    """The largest size that fits: both trials of it fitted, both of one more ran out of memory."""
 
     batch_size: int | None  # 0: not even one image
-    reason: str | None  # why there is none; or, of one that fitted twice, why one more is not proven not to
+    reason: str | None  # why there is none; or, if it fitted twice, why one more is not proven not to fit
     limit: Limit
     limit_bytes: int
     fits: tuple[str, ...] = ()  # folders of its trials
-    fails: tuple[str, ...] = ()  # of those of one more
-    around: tuple[Tried, ...] = ()  # what was looked at beside them, where memory may not grow with the batch size
-    tried: tuple[Tried, ...] = ()  # all of the search, both proofs, in their order; without `around`
+    fails: tuple[str, ...] = ()  # of the trials of one more
+    around: tuple[Tried, ...] = ()  # sizes tried near them, since memory may not grow with the batch size
+    tried: tuple[Tried, ...] = ()  # the whole search with both proofs, in order; without `around`
 
     @property
     def larger_that_fit(self) -> tuple[int, ...]:
-        """Findings: sizes above the answer that fitted in one trial. Memory does not grow with the batch size there."""
+        """Sizes above the answer that fitted in one trial: memory does not grow with the batch size there."""
         return tuple(sorted(each.batch_size for each in self.around if self._fits_above(each)))
 
     @property
     def failed_otherwise(self) -> dict[int, str]:
-        """{batch size: the last reason} of sizes below the answer that no trial fitted, and that no limit ended."""
+        """Return {batch size: the last reason} of sizes below the answer that neither fitted nor met a limit."""
         below = [each for each in self.tried if each.batch_size < (self.batch_size or 0)]
         ended = {each.batch_size: each.reason or "" for each in below if each.fit is Fit.UNKNOWN}
         told = {each.batch_size for each in below if each.fit is not Fit.UNKNOWN}
@@ -82,9 +82,7 @@ class Largest:
 
     @property
     def counts_around(self) -> dict[int, tuple[int, int]]:
-        """{batch size: (trials that fitted, trials under the limit)} of the answer and of what was tried next to it,
-        NEAR of it at most.
-        """
+        """Return {batch size: (trials that fitted, trials under the limit)} of sizes within NEAR of the answer."""
         size = self.batch_size
         if size is None:
             return {}
@@ -98,7 +96,7 @@ class Largest:
 
     @property
     def evidence(self) -> str:
-        """The counts around the answer in words: "646 fits (3 of 3), 647 failed 1 of 3, 648 fitted once"."""
+        """The counts around the answer as text: "646 fits (3 of 3), 647 failed 1 of 3, 648 fitted once"."""
         return ", ".join(_told(size, *counts) for size, counts in self.counts_around.items())
 
     def _fits_above(self, trial: Tried) -> bool:
@@ -115,7 +113,7 @@ def _told(size: int, fitted: int, trials: int) -> str:
 
 @dataclass(frozen=True)
 class Point:
-    """A figure at one batch size: the mean over trials, with its interval where there are enough."""
+    """A figure at one batch size: the mean over trials, with its interval if there are enough."""
 
     batch_size: int
     mean: float
@@ -125,7 +123,7 @@ class Point:
 
 
 class Compared(Word):
-    """A batch size held against the best one."""
+    """Result of comparing a batch size with the best one."""
 
     BEST = "best"
     WITHIN = "within"  # not worse by more than the tolerance
@@ -135,7 +133,7 @@ class Compared(Word):
 
 @dataclass(frozen=True)
 class Ratio:
-    """A batch size's figure over the best one's, by pairs of trials; below 1 is worse. Its own is over the next."""
+    """A batch size's figure over the best one's, by pairs of trials; below 1 is worse. The best's is over the next."""
 
     batch_size: int
     verdict: Compared
@@ -150,7 +148,7 @@ class Best:
     """The smallest batch size that is within the tolerance of the best."""
 
     batch_size: int | None
-    reason: str | None  # why there is none, or what it cannot be told from
+    reason: str | None  # why there is none, or the sizes from which it cannot be separated
     points: tuple[Point, ...] = ()  # by batch size
     ratios: tuple[Ratio, ...] = ()
     trials: int = 0
@@ -158,15 +156,15 @@ class Best:
 
 @dataclass(frozen=True)
 class NoisePoint:
-    """The gradient noise scale at weights that are held."""
+    """The gradient noise scale at fixed weights."""
 
-    progress: float  # part of the training's steps that lie behind, 0 ... 1
-    squared_gradient: float  # |G|^2, unbiased; negative where it is lost in the noise
+    progress: float  # part of the training's steps that are done, 0 ... 1
+    squared_gradient: float  # |G|^2, unbiased; negative if it is lost in the noise
     trace: float  # S, of the covariance of one example's gradient
     noise_scale: float | None  # B_simple = S / |G|^2
     low: float | None  # its 95 % interval
     high: float | None
-    at_least: float | None  # where |G|^2 is lost in the noise: the noise scale is more than this
+    at_least: float | None  # if |G|^2 is lost in the noise: the noise scale is more than this
     steps: int  # estimates averaged
     small_batch: int
     large_batch: int
@@ -181,9 +179,9 @@ class Caution(Word):
 
 @dataclass(frozen=True)
 class Noise:
-    """Along a training; `finder` is the published way over the same training, weights moving.
+    """Noise along a training; `finder` is the published method over the same training, with moving weights.
 
-    Every framework measures at weights that one of them has trained, which alone has the finder's figures.
+    Every framework measures at weights that one of them has trained; only that one has the finder's figures.
     """
 
     points: tuple[NoisePoint, ...] = ()
@@ -191,15 +189,15 @@ class Noise:
     low: float | None = None
     high: float | None = None
     at_least: float | None = None  # as a point's
-    finder: float | None = None  # None, too, where it or an average |G|^2 of it is not positive
-    finder_negative: int = 0  # windows of it in which |G|^2 came out negative, of `finder_windows`
+    finder: float | None = None  # None, too, if it or an average |G|^2 of it is not positive
+    finder_negative: int = 0  # its windows in which |G|^2 was negative, of `finder_windows`
     finder_windows: int = 0
     reason: str | None = None
     cautions: tuple[Caution, ...] = ()
-    trained_by: str | None = None  # the framework whose weights they are
-    apart: float | None = None  # how far a typical batch's squared norm is from theirs, relative; None: it is theirs
+    trained_by: str | None = None  # the framework that trained these weights
+    apart: float | None = None  # relative difference of a typical batch's squared norm from theirs; None: it is theirs
     apart_mean: float | None = None  # the same of the mean of all batches
-    agrees: bool | None = None  # whether that is no more than rounding may be
+    agrees: bool | None = None  # True if that is within rounding
     folder: str | None = None  # of the worker that measured
 
 
@@ -211,7 +209,7 @@ class Reached:
     repeat: int
     learning_rate: float | None  # the highest of its steps
     epochs: float | None  # the first after which the target is reached; None: it was not
-    train_s: float | None  # of these epochs, evaluation apart
+    train_s: float | None  # of these epochs, without evaluation
     energy_j: float | None  # of these epochs' training
     accuracy: float | None  # after the last epoch
     folder: str  # "" of a published figure
@@ -223,14 +221,14 @@ class Target:
 
     accuracy: float  # 0 ... 1
     batch_size: int | None
-    reason: str | None  # why there is none, or what it cannot be told from
+    reason: str | None  # why there is none, or the sizes from which it cannot be separated
     reached: tuple[Reached, ...] = ()  # by batch size and repeat
     least_energy: int | None = None
     energy_reason: str | None = None
 
 
 class Holds(Word):
-    """A published claim held against our trials."""
+    """Result of comparing a published claim with our trials."""
 
     HOLDS = "holds"
     DOES_NOT = "does-not-hold"
@@ -239,14 +237,14 @@ class Holds(Word):
 
 @dataclass(frozen=True)
 class Trained:
-    """Training at a found size beside the size in use: "so many times faster at equal quality"."""
+    """Training at a found size compared with the size in use: "so many times faster at equal quality"."""
 
     batch_size: int
     in_use: int
     speed_up: float | None  # time of an epoch at the size in use over that at the found size
     speed_up_low: float | None
     speed_up_high: float | None
-    accuracy_change: float | None  # found less in use, 0 ... 1
+    accuracy_change: float | None  # found minus in use, 0 ... 1
     accuracy_low: float | None
     accuracy_high: float | None
     repeats: int
@@ -255,7 +253,7 @@ class Trained:
 
 @dataclass(frozen=True)
 class Split:
-    """A wished global batch in parts: one update after `parts` batches of `batch_size`, the last of them smaller."""
+    """A requested global batch in parts: one update after `parts` batches of `batch_size`, the last of them smaller."""
 
     global_batch: int
     parts: int
@@ -268,16 +266,16 @@ class Judged:
 
     batch_size: int
     status: Status
-    reason: str | None  # why it did not pass; of one that passed, what nobody could compare
+    reason: str | None  # why it did not pass; if it passed, what could not be compared
     folder: str
 
 
 @dataclass(frozen=True)
 class Answers:
-    """Answers of one framework; None is what was not asked for."""
+    """Answers of one framework; None for questions not asked."""
 
     framework: str
-    memory: tuple[Point, ...] = ()  # highest bytes of what the limit counts, by batch size
+    memory: tuple[Point, ...] = ()  # highest bytes as counted by the limit, by batch size
     largest: Largest | None = None
     fastest: Best | None = None
     least_energy: Best | None = None
@@ -285,15 +283,15 @@ class Answers:
     target: Target | None = None
     trained: tuple[Trained, ...] = ()
     split: Split | None = None
-    version: str | None = None  # of the framework, as its trials told it; None: none did
-    judged: tuple[Judged, ...] = ()  # by batch size; what lacks here was not trained
+    version: str | None = None  # of the framework, as its trials reported it; None: none did
+    judged: tuple[Judged, ...] = ()  # by batch size; missing ones were not trained
 
 
 @dataclass(frozen=True)
 class BatchAnswers:
-    """The file."""
+    """Content of the file."""
 
     schema_version: int
     conditions: dict[str, Any]  # machine, task and placement
-    in_use: int  # the batch size that others are held against
+    in_use: int  # the batch size that others are compared with
     frameworks: tuple[Answers, ...] = field(default=())

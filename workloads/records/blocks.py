@@ -1,4 +1,4 @@
-"""Blocks of steps of several batch sizes, in turn within one process: what a worker of the kind `blocks` leaves."""
+"""Blocks of steps of several batch sizes, in turn within one process: the output of a worker of the kind `blocks`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from .word import Word
 
 BLOCKS_FILE = "blocks.json"
-TURNS = "turns"  # the worker's input: (rounds, sizes), in each row every batch size of the group once, in its order
+TURNS = "turns"  # the worker's input: (rounds, sizes), each row has every batch size of the group once, in its order
 
 
 class Phase(Word):
@@ -22,8 +22,8 @@ class Phase(Word):
 
 @dataclass(frozen=True)
 class Block:
-    """One stretch, synchronised at both edges. `foreign_cpu_percent` is what other processes took of the worker's
-    cores, to 10 ms and core.
+    """One block, synchronised at both edges. `foreign_cpu_percent` is the share of the worker's cores that other
+    processes used, to 10 ms per core.
     """
 
     phase: Phase
@@ -35,17 +35,17 @@ class Block:
 
     @property
     def image_s(self) -> float:
-        """Seconds an image."""
+        """Seconds per image."""
         return self.wall_s / (self.steps * self.batch_size)
 
 
 def main_size(group: Sequence[int]) -> int:
-    """The one with most factors of two, which the group's processes are named by."""
+    """Return the size with most factors of two, which names the group's processes."""
     return max(group, key=lambda size: (size & -size, size))
 
 
 def read_blocks(path: Path) -> list[Block]:
-    """In the order in which they were measured. Raises ValueError, one line, for what is none of a worker's."""
+    """Read the blocks in the order of measurement. Raises ValueError, one line, for a file that no worker wrote."""
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))["blocks"]
         blocks = [Block(**block | {"phase": Phase(block["phase"])}) for block in stored]
@@ -59,15 +59,15 @@ def read_blocks(path: Path) -> list[Block]:
 
 
 def _possible(block: Block) -> bool:
-    """Raises TypeError for what is no number."""
+    """True if a worker can have measured this block. Raises TypeError if a value is not a number."""
     counts = (block.round + 1, block.batch_size, block.steps)
     counted = all(type(count) is int and 0 < count < 2**31 for count in counts)
-    # Busy time comes in ticks: a little below 0 is nobody.
+    # Busy time comes in ticks, so it may be slightly below 0.
     return counted and 1e-9 < block.wall_s < 1e9 and -1e9 < block.foreign_cpu_percent < 1e9
 
 
 def whole_rounds(blocks: list[Block], phase: Phase) -> list[dict[int, Block]]:
-    """{batch size: its block} of each round of the phase. Raises ValueError where one lacks a size or has it twice."""
+    """Return {batch size: its block} of each round of the phase. Raises ValueError for missing or repeated sizes."""
     rounds: dict[int, dict[int, Block]] = {}
     for block in (each for each in blocks if each.phase is phase):
         of_round = rounds.setdefault(block.round, {})

@@ -1,8 +1,8 @@
-"""A measured value and what it may be at most, in words: the two numbers always show which of them is larger."""
+"""A measured value and its upper bound as text: the two numbers always show which of them is larger."""
 
 from __future__ import annotations
 
-MOST_DIGITS = 17  # they tell any two floating-point numbers apart
+MOST_DIGITS = 17  # enough to separate any two floating-point numbers
 
 
 def show_both(value: float, allowed: float, style: str = "e", digits: int = 1, fewer: int = 1) -> tuple[str, str]:

@@ -1,10 +1,10 @@
-"""The names of all checks, and which of them mean what."""
+"""The names of all checks, and their groups."""
 
 from __future__ import annotations
 
 from .word import Word
 
-JUDGE = "referee"  # in `Check.against`, beside the names of frameworks
+JUDGE = "referee"  # in `Check.against`, next to the names of frameworks
 
 
 class CheckName(Word):
@@ -50,18 +50,18 @@ class CheckName(Word):
     EPOCHS_AGREE = "epochs are as the others'"
 
 
-# A trial that miscounts has no speed and no accuracy. One in another precision is another column's. A window that is
-# faster than the epochs of the same trial did other work. One whose times are false has no speed, nor one whose work
-# was done on other cores, or by processes whose memory no figure has.
+# A trial that miscounts has no speed and no accuracy. One in another precision belongs to another column. A window that
+# is faster than the epochs of the same trial did other work. A trial with false times has no speed, nor one whose work
+# was done on other cores, or by processes whose memory no figure includes.
 COUNTS = (
     CheckName.SPEED_IDENTITY, CheckName.STEPS_IDENTITY, CheckName.WINDOW_SPEED, CheckName.TIMES, CheckName.CALLS_ADD_UP,
     CheckName.PRECISION, CheckName.CORES, CheckName.NEEDED, CheckName.PROCESSES,
 )  # fmt: skip
-# Of those, what one process that stands still for a moment can break. A disturbed trial has no speed either way, and is
-# tried once more.
+# Those of them that a process stopped for a moment can fail. A disturbed trial has no speed either way, and is tried
+# once more.
 DISTURBABLE = (CheckName.TIMES, CheckName.CALLS_ADD_UP)
-# What the gate finds beyond a framework's first probe. A trial that lacks one was not looked at so, and one that fails
-# one is no number.
+# Findings of the gate beyond a framework's first probe. A trial without one was not checked so, and one that fails one
+# is not a valid measurement.
 LATE_NAMES = (
     CheckName.POSSIBLE, CheckName.NOTHING_LEFT, CheckName.END_ANSWERED, CheckName.END_EVALUATION,
     CheckName.END_LOSSES, CheckName.END_UPDATES, CheckName.MIDDLE, CheckName.MASKS, CheckName.EPOCHS_AGREE,

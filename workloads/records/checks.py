@@ -1,6 +1,6 @@
-"""Identities that a trial's own figures and samples must satisfy, between what was counted apart from one another.
+"""Identities that a trial's figures and samples must satisfy, between quantities that were counted separately.
 
-The runner stores them with every result; `python -m reports check` makes them again from the stored files.
+The runner stores them with every result; `python -m reports check` computes them again from the stored files.
 """
 
 from __future__ import annotations
@@ -23,34 +23,35 @@ from .samples import PERIOD_S, Samples
 
 SHORTEST_S, FEWEST_SAMPLES = 5.0, 10
 ENERGY_TOLERANCE = 0.05
-SURE = 2.0  # times a 95 % interval: what a check of readings leaves to chance, so that it seldom fails by it
+SURE = 2.0  # times a 95 % interval: allows for chance in readings, so that a check seldom fails by it
 CLOCK_DRIFT_S = 0.05
-CONTENDED_PERCENT = 25.0  # of a CPU trial's cores, taken by others: its speed is not its own
+CONTENDED_PERCENT = 25.0  # of a CPU trial's cores, used by others: its speed is not its own
 THROTTLED_PERCENT = 1.0  # of the window x the cores allotted, withheld by a CPU quota
-# A worker that stood still: its longest call took this many times the median one, and this share of the window more.
+# A stalled worker: its longest call took this many times the median one, and this share of the window more.
 STALL_TIMES, STALL_SHARE = 5.0, 0.05
-# Epochs after the first train at the window's speed: at 0.6 to 1.8 times it in all 709 calm trials of those that were
-# published, and beyond twice in 2 disturbed ones. Fixed costs of an epoch decide what is shorter than EPOCHS_S in all.
+# Epochs after the first train at the window's speed: at 0.6 to 1.8 times it in all 709 calm published trials, and
+# beyond twice in 2 disturbed ones. Fixed costs dominate epochs that are shorter than EPOCHS_S in all.
 EPOCHS_APART, EPOCHS_S = 2.0, 1.0
-# A window does what the epochs did, so it is no faster than the fastest of them by more than WINDOW_FASTER. From each
-# epoch EPOCH_COSTS_S are taken off for what no window does. All 789 trials that are published as ok, of four epochs and
-# more, lie below 1.14 times that; of their 1,833 runs of three epochs none is above 1.18, of two one is at 1.37.
+# A window does the same as the epochs, so it is no faster than the fastest of them by more than WINDOW_FASTER.
+# EPOCH_COSTS_S are subtracted from each epoch for work that no window does. All 789 trials published as ok, of four
+# epochs and more, are below 1.14 times that; of their 1,833 runs of three epochs none is above 1.18, of two one is at
+# 1.37.
 WINDOW_FASTER, EPOCH_COSTS_S, FEWEST_EPOCHS = 1.3, 0.1, 3
-# Of the cores, taken by others in the window or in the epochs: above, neither is compared so closely.
+# Of the cores, used by others in the window or in the epochs: above this, neither is compared so closely.
 CALM_PERCENT = 10.0
-# What is nothing but zeros through a window of training was not measured; nor was a sum that stands still.
+# A value of only zeros through a window of training was not measured; nor was a sum that does not move.
 NEVER_ZERO = (registry.CPU_USAGE, registry.GPU_USAGE, registry.POWER, registry.ENERGY)
 NEVER_ALL_ZERO = (  # of the sampler's columns
     "gpu_percent", "host_memory_bytes", "device_memory_bytes", "process_memory_bytes", "power_mw", "sm_clock_mhz",
     "temperature_c",
 )  # fmt: skip
 SUMS = ("cpu_s", "energy_mj")
-# (mean of all, mean of the busy ones, tolerance). A utilisation read beside a power is that of up to a second before,
-# so the power of readings called busy may be a little below that of all; the others are exact.
+# (mean of all, mean of the busy ones, tolerance). A utilisation read with a power covers up to a second before, so the
+# power of readings called busy may be a little below that of all; the others are exact.
 BUSY = (
     (registry.CPU_USAGE, registry.CPU_BUSY, 1e-9),
     (registry.GPU_USAGE, registry.GPU_BUSY, 1e-9),
-    (registry.POWER, registry.POWER_BUSY, 0.05),  # and what the readings of the power may be off by
+    (registry.POWER, registry.POWER_BUSY, 0.05),  # and the error of the power's readings
 )
 
 
@@ -76,7 +77,7 @@ def figure_checks(
 
 
 def _values(figures: dict[str, Figure], *specs: FigureSpec) -> list[float] | None:
-    """None unless all are known."""
+    """Return their values; None unless all are known."""
     wanted = (figures.get(spec.name) for spec in specs)
     known = [figure.value for figure in wanted if figure is not None and figure.value is not None]
     return known if len(known) == len(specs) else None
@@ -105,13 +106,13 @@ def _steps(spec: TrialSpec, epochs: list[Epoch]) -> Iterator[Check]:
 
 
 def _copies_each_epoch(spec: TrialSpec) -> bool:
-    """True where an epoch's time holds what no window does: its images augmented and copied to the device at once."""
+    """True if an epoch's time includes work that no window does: images augmented and copied to the device at once."""
     return spec.task.augment in ANEW and spec.task.feed == "device"
 
 
 def _epochs_speed(spec: TrialSpec, figures: dict[str, Figure], epochs: list[Epoch]) -> Iterator[Check]:
-    """Compares the speed of the epochs after the first, which compiles, with the window's: of all of them, and of the
-    middle one, which a single disturbed epoch does not move. The nearer of the two counts.
+    """Compare the speed of the epochs after the first, which compiles, with the window's. The nearer of two speeds
+    counts: that of all epochs, and that of the middle one, which a single disturbed epoch does not move.
     """
     if _copies_each_epoch(spec):
         return
@@ -126,8 +127,8 @@ def _epochs_speed(spec: TrialSpec, figures: dict[str, Figure], epochs: list[Epoc
 
 
 def _window_speed(spec: TrialSpec, figures: dict[str, Figure], epochs: list[Epoch]) -> Iterator[Check]:
-    """Compares the window's speed with the fastest epoch after the first. Nothing on a GPU, where this was never
-    measured, nor where others disturbed window or epochs, or nobody saw whether they did.
+    """Compare the window's speed with the fastest epoch after the first. Left out on a GPU, where this was never
+    measured, and if others disturbed window or epochs, or that is unknown.
 
     A smaller last batch counts as a full one: a step may take as long.
     """
@@ -148,14 +149,12 @@ def _window_speed(spec: TrialSpec, figures: dict[str, Figure], epochs: list[Epoc
 
 
 def as_asked(spec: TrialSpec, check: Check) -> bool:
-    """Whether a window is short because no longer one was asked for: its figures have their footnote, and nothing went
-    wrong.
-    """
+    """True if a window is as short as requested: its figures have their footnote, and nothing went wrong."""
     return check.name == CheckName.LONG_ENOUGH and spec.window_s < SHORTEST_S
 
 
 def failed(result: TrialResult) -> list[Check]:
-    """Checks of a trial that did not pass, without what was asked for."""
+    """Return checks of a trial that did not pass, except those that fail as requested."""
     return [check for check in result.checks if not check.passed and not as_asked(result.spec, check)]
 
 
@@ -194,9 +193,9 @@ def _process_memory(figures: dict[str, Figure]) -> Iterator[Check]:
 
 
 def _energy(figures: dict[str, Figure]) -> Iterator[Check]:
-    """Compare a counter with the readings of the power, as far as these can say; without one both are integrated.
+    """Compare a counter with the readings of the power, within their accuracy; without a counter both are integrated.
 
-    Results stored before do not say how far either may be off.
+    Older results do not give the error of either.
     """
     pair = _values(figures, registry.ENERGY, registry.ENERGY_INTEGRATED)
     if pair and figures[registry.ENERGY.name].method is not Method.INTEGRATED:
@@ -220,7 +219,7 @@ def _stalls(figures: dict[str, Figure]) -> Iterator[Check]:
 
 
 def _throttled(figures: dict[str, Figure]) -> Iterator[Check]:
-    """The speed of a throttled worker is that of its quota."""
+    """Check that the CPU quota withheld little: the speed of a throttled worker is that of its quota."""
     if pair := _values(figures, registry.CPU_THROTTLED, registry.CPU_QUOTA):
         percent, quota = pair
         detail = f"{percent:.1f} % of the cores' time in the window was withheld by a quota of {quota:g} cores; "
@@ -250,9 +249,9 @@ def sample_checks(edges: tuple[float, float], samples: Samples) -> list[Check]:
 
 
 def clock_checks(figures: dict[str, Figure], clocks: list[dict[str, int]]) -> list[Check]:
-    """Check if the clock was set during the trial: the driver's samples, where the usage is of them, have its time.
+    """Check if the clock was set during the trial: the driver's samples, if the usage comes from them, have its time.
 
-    `clocks` of meter.json: the same moment as monotonic_ns and epoch_ns, before the worker's life and after it.
+    `clocks` of meter.json hold the same moment as monotonic_ns and epoch_ns, before the worker's life and after it.
     """
     usage = figures.get(registry.GPU_USAGE.name)
     if usage is None or usage.value is None or usage.method is not Method.DRIVER_SAMPLES:

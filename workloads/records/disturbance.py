@@ -1,7 +1,7 @@
-"""Disturbance of a trial by other processes, and which of its figures are withheld for it.
+"""Disturbance of a trial by other processes, and the figures that are withheld because of it.
 
-The trial is then `contended`. What others cannot change stays: accuracy, losses, the allocator's and the process's
-memory, the gate's verdict. Each `FigureSpec` says whether it is `disturbable`.
+The trial is then `contended`. Figures that others cannot change stay: accuracy, losses, the allocator's and the
+process's memory, the gate's verdict. Each `FigureSpec` says if it is `disturbable`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ SPANS = {FOREIGN_CPU: "steady window", FOREIGN_CPU_EPOCHS: "epochs"}
 
 
 def disturbance(spec: TrialSpec, figures: Mapping[str, Figure], checks: Iterable[Check]) -> str | None:
-    """Say what others took of a CPU trial's cores above CONTENDED_PERCENT, or who else was on its GPU.
+    """Return the share of a CPU trial's cores that others used above CONTENDED_PERCENT, or the others on its GPU.
 
-    None for nobody.
+    None if there were none.
     """
     if spec.placement.device != "cpu":
         if not value_of(figures, FOREIGN_PROCESSES):
@@ -34,21 +34,21 @@ def disturbance(spec: TrialSpec, figures: Mapping[str, Figure], checks: Iterable
 
 
 def taken_above(percent: float, figures: Mapping[str, Figure]) -> str:
-    """ "30 % of the cores in the steady window, 28 % in the epochs": the shares above this one; "" without any."""
+    """Return "30 % of the cores in the steady window, 28 % in the epochs": the shares above `percent`, or ""."""
     shares = [(value_of(figures, share) or 0.0, span) for share, span in SPANS.items()]
     taken = [f"{share:.0f} % in the {span}" for share, span in shares if share > percent]
     return ", ".join(taken).replace("%", "% of the cores", 1)
 
 
 def largest_share(figures: Mapping[str, Figure]) -> float | None:
-    """The most that others took of the cores in any span of the trial, in percent; None where no share is known."""
+    """Return the largest share of the cores that others used in any span of the trial, in percent; None if unknown."""
     return max((share for spec in SPANS if (share := value_of(figures, spec)) is not None), default=None)
 
 
 def withheld(result: TrialResult, spec: FigureSpec) -> bool:
-    """True where other processes may have changed this figure of the trial.
+    """True if other processes may have changed this figure of the trial.
 
-    Figures of the steady window stay where a CPU trial's window was calm and only its epochs were disturbed.
+    Figures of the steady window stay if a CPU trial's window was calm and only its epochs were disturbed.
     """
     if result.status is not Status.CONTENDED:
         return False

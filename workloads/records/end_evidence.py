@@ -1,7 +1,7 @@
-"""The gate's second probe, at a trial's end: what the framework still does with the weights that it then has.
+"""The gate's second probe, at a trial's end: the framework's answers from the weights it then has.
 
-The worker saves what it was asked and what it answered; the referee, from the same weights, recomputes it; what is kept
-is how far apart the two are.
+The worker saves the questions and the answers; the referee recomputes them from the same weights; only the difference
+between the two is kept.
 """
 
 from __future__ import annotations
@@ -17,45 +17,47 @@ from .record import Record
 from .word import Word
 
 END_FILE = "end_probe.npz"  # in the trial's folder, until the referee has read it
-MIDDLE_FILE = "middle_probe.npz"  # the same, of the updates that were followed in the trial's middle
+MIDDLE_FILE = "middle_probe.npz"  # the same, for the updates that were followed in the trial's middle
 MOST_EVALUATED = 64  # images of the test split whose logits the referee recomputes
 EVALUATION_MULTIPLY_ADDS = 2 * 10**9  # for all of those, but for FEWEST_EVALUATED
 FEWEST_EVALUATED = 4
-DRAWN_BATCHES = 2  # at least so many batches of the test split are drawn, beside the last, which may be smaller
-# Of one step, for its batch: above the first the referee follows the gradient to the last layer alone, which needs no
-# more than the forward pass; above the second it does not follow the step at all.
+DRAWN_BATCHES = 2  # at least this many batches of the test split are drawn, besides the last, which may be smaller
+# Limits for one step, for its batch: above the first the referee follows only the last layer's gradient, which needs
+# only the forward pass; above the second it does not follow the step at all.
 BACKWARD_MULTIPLY_ADDS, FORWARD_MULTIPLY_ADDS = 6 * 10**8, 6 * 10**9
-LARGE_PARAMETERS = 10**7  # above, weights are saved once, and no update is held against the referee
-# Behind those steps, each of IDLE_BATCH images at most, fewer of a large workload: does every one change the weights?
+LARGE_PARAMETERS = 10**7  # above this, weights are saved once, and no update is compared with the referee
+# After those steps, each of at most IDLE_BATCH images, fewer for a large workload: does every one change the weights?
 IDLE_STEPS, IDLE_BATCH = 12, 32
-# At last one call of CALL_ROWS steps, each of as many images as an idle step, with a step alone before it, which tells
-# the referee what momentum keeps. Adam's and RMSprop's state cannot be told from one step: with them none is made.
+# Finally one call of CALL_ROWS steps, each of as many images as an idle step, with a single step before it, from which
+# the referee learns what momentum keeps. Adam's and RMSprop's state cannot be learned from one step: no call is made
+# with them.
 CALL, CALL_ROWS = "call", 4  # its name in END_FILE; a power of two, as a trial's calls have
 CALL_RULES = ("sgd", "momentum", "nesterov")
-CALL_PARTS = (1.0, 0.5, 0.25, 0.5)  # of the last rate, for each row, where the trial's rates differ
-CALL_PARAMETERS = 10**6  # above, no more copies of the weights are made than there are
+CALL_PARTS = (1.0, 0.5, 0.25, 0.5)  # of the last rate, for each row, if the trial's rates differ
+CALL_PARAMETERS = 10**6  # above this, no further copies of the weights are made
 IDLE_LOSS = 0.01  # with less to learn a step may change nothing that float32 can hold
-# Of the trial's own updates in its middle, at most so many are followed, with so much work for the referee: half a
-# second of a core. A whole gradient is three passes of its batch. Above, an update is asked only whether it is one.
+# At most this many of the trial's own updates in its middle are followed, with this much work for the referee: half a
+# second of a core. A whole gradient is three passes of its batch. Above, an update is only checked for changing
+# weights.
 MIDDLE_STEPS, MIDDLE_MULTIPLY_ADDS, WHOLE_PASSES = 3, 24 * 10**8, 3
 SHOWN_AT_ONCE = ("sgd", "nesterov", "rmsprop")  # of two steps, the first one's gradient is needed or enough
 
 
 class Missing(Word):
-    """Why there is no evidence of a trial's end."""
+    """The reason why there is no evidence of a trial's end."""
 
     WORKER = "worker"  # the framework did not answer
     REFEREE = "referee"  # it failed, or the workload is too large for it
     RUNNER = "runner"  # it was killed before the framework had answered
-    MEMORY = "memory"  # our probe ran out of it, under a limit or by the kernel's hand: the framework is not to blame
+    MEMORY = "memory"  # our probe ran out of it, under a limit or killed by the kernel: not the framework's fault
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Between the framework and the referee: relative, None where one of them is no number.
+    """Relative difference between the framework and the referee, None if one of them is not a number.
 
-    `rounding`: the same between the referee in float32 and in float64, 0 where nobody had to ask; `resolution`: what
-    keeping weights in float32 may make of it at most.
+    `rounding` is the difference between the referee in float32 and in float64, 0 if it was not needed. `resolution` is
+    the most that keeping weights in float32 may add.
     """
 
     apart: float | None
@@ -65,20 +67,20 @@ class Difference:
 
 @dataclass(frozen=True)
 class EndStep:
-    """One step of the probe. `update` is of the parameter that differs most; None where none could be recomputed."""
+    """One step of the probe. `update` is of the parameter that differs most; None if none could be recomputed."""
 
     batch_size: int
     partial: bool
     loss: Difference
     update: Difference | None = None
     parameter: str | None = None
-    whole: bool = True  # all parameters were held against the referee; else those of the last layer
+    whole: bool = True  # all parameters were compared with the referee; else those of the last layer
 
 
 @dataclass(frozen=True)
 class EndCall:
-    """One call of `rows` steps. `loss` is of the `row`, counted from 1, that differs most; `update` is of the parameter
-    whose change by the whole call differs most.
+    """One call of `rows` steps. `loss` is of the `row`, counted from 1, that differs most; `update` is of the
+    parameter whose change by the whole call differs most.
     """
 
     rows: int
@@ -91,8 +93,8 @@ class EndCall:
 
 @dataclass(frozen=True)
 class DropoutMasks:
-    """One Dropout's output in training mode, where its input is not zero: `values` of them, the share of zeros, and the
-    median of output by input of the others; None where all are zero.
+    """One Dropout's output in training mode, at nonzero inputs: the number of `values` and the share of zeros.
+    `scale` is the median of output over input of the others; None if all are zero.
     """
 
     layer: str
@@ -103,7 +105,7 @@ class DropoutMasks:
 
 @dataclass(frozen=True)
 class TrialMiddle:
-    """Some of the trial's own updates, drawn by the worker, after `updates` others; `reason` where the framework did
+    """Some of the trial's own updates, drawn by the worker, after `updates` others; `reason` if the framework did
     not answer. Fields as in `TrialEnd`.
     """
 
@@ -119,7 +121,7 @@ class TrialMiddle:
 
 @dataclass(frozen=True)
 class TrialEnd(Record):
-    """Evidence of a trial's end. `evaluation`, of `images`, and `steps` are empty where `missing` says why."""
+    """Evidence of a trial's end. `evaluation`, of `images`, and `steps` are empty if `missing` says why."""
 
     outstanding: Outstanding | None
     missing: Missing | None = None
@@ -128,10 +130,10 @@ class TrialEnd(Record):
     evaluation: Difference | None = None
     steps: tuple[EndStep, ...] = ()
     asked_steps: int = 0  # of IDLE_STEPS, those with something left to learn
-    idle_steps: int = 0  # of those, how many left every weight as it was
-    call: EndCall | None = None  # None where none was made, as in trials stored before there was one
+    idle_steps: int = 0  # how many of those changed no weight
+    call: EndCall | None = None  # None if none was made, as in trials of earlier versions
     middle: TrialMiddle | None = None  # the same
-    masks: tuple[DropoutMasks, ...] = ()  # of every Dropout that follows another layer; the same
+    masks: tuple[DropoutMasks, ...] = ()  # for every Dropout that follows another layer; the same
 
 
 def evaluated_images(workload: Workload) -> int:
@@ -141,8 +143,8 @@ def evaluated_images(workload: Workload) -> int:
 
 
 def drawn_images(generator: np.random.Generator, split: int, batch_size: int, most: int) -> list[NDArray[np.int64]]:
-    """Indices of up to `most` images of the test split: of some batches, drawn, and always of the last one, which may
-    be smaller. An array for each batch, in the order of an evaluation.
+    """Return indices of up to `most` images of the test split: of some drawn batches, and always of the last one,
+    which may be smaller. There is one array per batch, in the order of an evaluation.
     """
     *others, last = range(0, split, batch_size)
     of_last = min(split - last, -(-most // 2) if others else most)
@@ -157,12 +159,12 @@ def drawn_images(generator: np.random.Generator, split: int, batch_size: int, mo
 
 
 def follows_whole_gradient(workload: Workload, batch_size: int) -> bool:
-    """True if the referee computes the last step's gradient of every layer, not of the last alone."""
+    """True if the referee computes the last step's gradient of every layer, not only of the last."""
     return workload.multiply_adds * batch_size <= BACKWARD_MULTIPLY_ADDS
 
 
 def idle_batch(workload: Workload, batch_size: int) -> int:
-    """Images in each of the IDLE_STEPS: together they take no longer than a few steps of the trial."""
+    """Return the images in each of the IDLE_STEPS: together they take no longer than a few steps of the trial."""
     return min(batch_size, IDLE_BATCH, max(2, BACKWARD_MULTIPLY_ADDS // max(1, workload.multiply_adds)))
 
 
@@ -189,10 +191,10 @@ def middle_steps(workload: Workload, rule: str, batch_size: int) -> int:
 def step_sizes(
     workload: Workload, split: int, batch_size: int, last_batch: str, part: int | None = None
 ) -> tuple[int, ...]:
-    """The batches of the probe's steps: three full ones, and a partial one where the trial's epochs end with such.
+    """Return the batches of the probe's steps: three full ones, and a partial one if the trial's epochs end with one.
 
-    Those that the referee can follow: none where masks are drawn; of a large workload one, whose loss alone is told.
-    Where an update of all parts is too much for it, it has as many parts as are not, two at least.
+    Only those that the referee can follow are returned: none if masks are drawn, one for a large workload, with only
+    its loss. If an update of all parts is too much for it, the update has as many parts as it can follow, at least two.
     """
     rest, full = split % batch_size if last_batch == "keep" else 0, batch_size
     if part is not None:

@@ -1,4 +1,4 @@
-"""What a worker writes down while it runs."""
+"""The events that a worker writes while it runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .word import Word
 
 
 class Event(Word):
-    """What the worker writes to events.jsonl, in this order; each with `t_ns` of the monotonic clock."""
+    """Events in events.jsonl, in the order in which the worker writes them; each with `t_ns` of the monotonic clock."""
 
     STARTED = "started"
     IMPORTED = "imported"
@@ -16,29 +16,29 @@ class Event(Word):
     CONTEXT_SAMPLED = "context_sampled"  # on a GPU: the sampler has had time to see the bare context's memory
     LOADED = "loaded"
     PROBED = "probed"  # and finished: the gate's worker does nothing else
-    MEMORY_TOLD = "memory_told"  # of one batch size, after `built`: by the memory worker, which does nothing else
-    PRODUCT_TIMED = "product_timed"  # behind those: how fast the framework multiplies matrices
-    NOISE_MEASURED = "noise_measured"  # at one point of the training that weights were held at: by the noise worker
-    WEIGHTS_HELD = "weights_held"  # before those, where it trained itself: they are in its folder
+    MEMORY_TOLD = "memory_told"  # for one batch size, after `built`: by the memory worker, which does nothing else
+    PRODUCT_TIMED = "product_timed"  # after those: how fast the framework multiplies matrices
+    NOISE_MEASURED = "noise_measured"  # at one point of the training at which weights were saved: by the noise worker
+    WEIGHTS_HELD = "weights_held"  # before those, if it trained itself: they are in its folder
     FINDER_LOOKED = "finder_looked"  # the same: at one window of consecutive batches
     BUILT = "built"
     FIRST_STEP = "first_step"
     WARMED_UP = "warmed_up"
     EPOCH_TRAINED = "epoch_trained"
-    EPOCH_AUGMENTED = "epoch_augmented"  # how long it took; of a trial that augments its images
+    EPOCH_AUGMENTED = "epoch_augmented"  # its duration; for a trial that augments its images
     EPOCH_EVALUATED = "epoch_evaluated"
     WINDOW_STARTED = "window_started"
     WINDOW_ENDED = "window_ended"
-    FINISHED = "finished"  # everything that is timed or sampled has been; what comes behind it is optional
+    FINISHED = "finished"  # everything timed or sampled is done; what follows is optional
     ALLOCATOR_COUNTED = "allocator_counted"  # the framework's bytes by kind, or the reason why there are none
-    HOST_COUNTED = "host_counted"  # the kernel's
-    WINDOW_SETTLED = "window_settled"  # right behind `finished`: how long weights were waited for
+    HOST_COUNTED = "host_counted"  # the kernel's count
+    WINDOW_SETTLED = "window_settled"  # right after `finished`: how long weights were waited for
     END_PROBED = "end_probed"  # the last: the gate's second probe; what it saved is in the trial's folder
     ENDED = "ended"  # not finished: carries status and reason
 
 
 class MemoryBound(Word):
-    """What refused memory, in `ended` of a worker that ran out of it."""
+    """The limit that refused memory, in `ended` of a worker that ran out of it."""
 
     DATA = "data_segment"  # RLIMIT_DATA
     ADDRESS_SPACE = "address_space"  # RLIMIT_AS

@@ -1,7 +1,7 @@
-"""Measured numbers: each with its source, or with the reason why it is unknown; and the registry of all that there are.
+"""Measured numbers: each with its source, or with the reason why it is unknown; and the registry of all of them.
 
-A figure is one `FigureSpec` here and nowhere else: the runner stores it by its name, and checks, tables, charts, page
-and comparison read from it what it is. A result with a figure that is not here is refused by writer and reader.
+A figure is one `FigureSpec` here and nowhere else. The runner stores it by its name, and checks, tables, charts, page
+and comparison read its properties from it. Writer and reader refuse a result with a figure that is not here.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from .word import Word
 
 
 class Method(Word):
-    """How a figure was got, where it can be got in several ways and somebody must know which."""
+    """The method by which a figure was obtained, if there are several and it matters."""
 
     CHUNKS = "chunks"  # the allocator's chunks, each up to twice what was asked for, and others in the next run
     COUNTER = "counter"  # of the device or the kernel
     INTEGRATED = "integrated"  # from readings of the power
-    DRIVER_SAMPLES = "driver_samples"  # by the driver, at times of its own, which are stamped with the epoch
+    DRIVER_SAMPLES = "driver_samples"  # by the driver, at its own times, which are stamped with the epoch
     POLLED = "polled"  # by the sampler
-    PROCESS_LIST = "process_list"  # the driver's, which tells each process's memory
-    DEVICE_RISE = "device_rise"  # all memory in use on the device less what was there before the trial
+    PROCESS_LIST = "process_list"  # the driver's, which reports each process's memory
+    DEVICE_RISE = "device_rise"  # all memory in use on the device less that before the trial
 
 
 @dataclass(frozen=True)
 class Figure:
     """One measured number, as its `FigureSpec` says. Unknown is None with a reason, never 0."""
 
-    value: int | float | None  # a whole number stays one in the file
+    value: int | float | None  # an integer stays one in the file
     source: str
     samples: int | None = None
     reason: str | None = None
@@ -43,31 +43,31 @@ class Figure:
 
 @dataclass(frozen=True)
 class FigureSpec:
-    """What is known of a figure before it is measured.
+    """Properties of a figure, known before it is measured.
 
-    Shown is value x `factor`, in `unit`, with `decimals`; None = three significant digits. `title` is the heading of
-    its table and may name {cores} and {epochs}. `device`: "cuda" = it exists on a GPU alone; None = everywhere.
+    It is shown as value x `factor`, in `unit`, with `decimals`; None = three significant digits. `title` is the heading
+    of its table and may name {cores} and {epochs}. `device`: "cuda" = it exists only on a GPU; None = everywhere.
     """
 
-    name: str  # its key in a result, with the unit of what is stored
+    name: str  # its key in a result, with the stored unit
     label: str
     unit: str = ""
     factor: float = 1.0
     decimals: int | None = None
     title: str = ""
     device: Literal["cuda"] | None = None
-    windowed: bool = False  # cut from the steady window: a short one makes it worth less
+    windowed: bool = False  # cut from the steady window: a short one makes it less reliable
     timed: bool = False  # repeats that differ are noise
-    disturbable: bool = False  # other processes can change it: withheld where they did (`disturbance.withheld`)
-    learnt: bool = False  # what the network learnt decides it: a trial that diverged has none
+    disturbable: bool = False  # other processes can change it: withheld if they did (`disturbance.withheld`)
+    learnt: bool = False  # depends on what the network learned: a trial that diverged has none
     better: Literal[-1, 0, 1] = 0  # 1: more is better, -1: less is, 0: neither, or the same finding as another figure
     full_scale: float | None = None  # the value at the top of a chart's axis; None = the data decide
-    rare: bool = False  # most machines, or older results, do not tell it: no report mentions it where no trial has it
-    error: str = ""  # the name of the figure that says how far this one may be off
+    rare: bool = False  # most machines, or older results, lack it: no report mentions it unless a trial has it
+    error: str = ""  # the name of the figure that gives the error of this one
 
 
 def value_of(figures: Mapping[str, Figure], spec: FigureSpec) -> float | None:
-    """Return the figure's stored value; None where it is unknown, or a result does not have it."""
+    """Return the figure's stored value; None if it is unknown, or a result does not have it."""
     figure = figures.get(spec.name)
     return None if figure is None else figure.value
 
@@ -81,7 +81,7 @@ def _seconds(name: str, label: str, title: str = "", windowed: bool = False) -> 
 
 
 def _window(name: str, label: str, unit: str, decimals: int | None = None, title: str = "", **more: Any) -> FigureSpec:
-    """A percentage, power, energy or speed of the steady window."""
+    """Return the spec of a percentage, power, energy or speed of the steady window."""
     heading = f"{title} the steady window" if title else ""
     own = {"windowed": True, "timed": True, "disturbable": True}
     return FigureSpec(name, label, unit, decimals=decimals, title=heading, **(own | more))
@@ -111,7 +111,7 @@ CALL_P99 = _seconds("call_p99", "Call p99", windowed=True)
 CALL_LONGEST = _seconds("call_longest", "Call longest", windowed=True)
 CALL_TIMES = (CALL_MEDIAN, CALL_P95, CALL_P99, CALL_LONGEST)
 
-# What the network's layers need, counted from them, at the speed of the window: the speed in another unit.
+# The work of the network's layers, counted from them, at the speed of the window: the speed in another unit.
 WORK = _window(
     "work_flop_per_s", "Work", "GFLOP/s", None, "Work of the layers, GFLOP/s, mean over", factor=1e-9, rare=True
 )
@@ -123,7 +123,7 @@ PRODUCT_SHARE = _window(
     "product_share_percent", "Share of the product", "%", 1,
     "Work of the layers, % of the fastest product of matrices by the framework, mean over", rare=True,
 )  # fmt: skip
-# Of whole epochs. What is left of an epoch beside its training is evaluation.
+# For whole epochs. The rest of an epoch, besides its training, is evaluation.
 EPOCH_TIME = FigureSpec(
     "epoch_s", "Time per epoch", "s", title="Time of an epoch's training, s, mean of those after the first",
     timed=True, disturbable=True, rare=True,
@@ -139,7 +139,7 @@ EVALUATION_SPEED = FigureSpec(
 
 AUGMENT = _seconds("augment", "Augmentation", "Augmentation of the images, s an epoch")
 
-# What was learnt.
+# Learning results.
 ACCURACY = FigureSpec(
     "test_accuracy", "Test accuracy", "%", 100.0, 2, "Test accuracy, %, after epoch {epochs}",
     learnt=True, better=1, full_scale=100,
@@ -154,11 +154,11 @@ CPU_BUSY = FigureSpec(
     "CPU usage, % of the {cores} allotted, mean over the busy samples of the steady window alone",
     windowed=True, timed=True, disturbable=True,
 )  # fmt: skip
-# What the other processes themselves took: of the cores allotted, and how many were on the GPU.
+# What other processes took: of the cores allotted, and how many were on the GPU.
 FOREIGN_CPU = _window("foreign_cpu_percent", "Foreign CPU", "%", 1, disturbable=False)
 FOREIGN_CPU_EPOCHS = FigureSpec("foreign_cpu_epochs_percent", "Foreign CPU in the epochs", "%", decimals=1, rare=True)
 FOREIGN_PROCESSES = FigureSpec("foreign_processes", "Other processes on the GPU", device="cuda", rare=True)
-# Of the worker's control groups. A quota below the cores allotted is what the usage is a share of.
+# The worker's control groups. Usage is a share of a quota that is below the cores allotted.
 CPU_QUOTA = FigureSpec("cpu_quota_cores", "CPU quota", "cores", rare=True)
 CPU_THROTTLED = _window("cpu_throttled_percent", "Withheld by the CPU quota", "%", 1, rare=True, disturbable=False)
 GPU_USAGE = _gpu("gpu_percent", "GPU usage", "%", 1, "% of the time with work on the GPU, mean over", full_scale=100)
@@ -173,7 +173,7 @@ TENSOR_ACTIVE = _gpu("tensor_active_percent", "Tensor cores active", "%", 1, "% 
 DRAM_ACTIVE = _gpu("dram_active_percent", "DRAM active", "%", 1, "% of the cycles with a transfer, mean over")
 GPM = (SM_ACTIVE, SM_OCCUPANCY, TENSOR_ACTIVE, DRAM_ACTIVE)  # the driver's own counters, Hopper and newer
 
-# What interrupts a step, as the kernel counts it of the worker's process.
+# Interruptions of a step, as the kernel counts them for the worker's process.
 PAGE_FAULTS = FigureSpec(
     "page_faults_per_step", "Page faults", "per step",
     title="Minor page faults of the worker per training step, mean over the steady window", windowed=True, rare=True,
@@ -189,13 +189,13 @@ CONTEXT_SWITCHES = FigureSpec(
 )
 INTERRUPTIONS = (PAGE_FAULTS, CONTEXT_SWITCHES)
 
-# Energy and what decides it.
+# Energy and its causes.
 POWER = _gpu("power_w", "GPU power", "W", None, "W, mean over", error="power_error_w")
 POWER_ERROR = _gpu("power_error_w", "GPU power, may be off by", "W", rare=True)
 POWER_BUSY = _gpu("power_busy_w", "GPU power when busy", "W")
 POWER_LIMIT = _gpu("power_limit_w", "GPU power limit", "W", disturbable=False)  # a setting of the card
 ENERGY = _gpu("energy_j", "GPU energy of the window", "J")
-# What the counter's steps may hide of the energy: a reading is as old as the last step.
+# Energy that the counter's steps may hide: a reading is as old as the last step.
 ENERGY_RESOLUTION = _gpu("energy_resolution_percent", "GPU energy, resolution of the counter", "%", 1, rare=True)
 ENERGY_INTEGRATED = _gpu("energy_integrated_j", "GPU energy of the window, integrated", "J")
 # Half of the 95 % interval, from the spread of the power's readings.
@@ -203,7 +203,7 @@ ENERGY_INTEGRATED_ERROR = _gpu("energy_integrated_error_j", "GPU energy, integra
 ENERGY_PER_IMAGE = _gpu(
     "energy_per_image_j", "GPU energy", "J", None, "J an image, over", better=-1, error="energy_resolution_percent"
 )
-# Of the processor's whole packages, whoever used them; on few machines may a user read it.
+# For the processor's whole packages, whoever used them; on few machines may a user read it.
 CPU_ENERGY = _window("cpu_energy_j", "CPU energy of the window", "J")
 CPU_ENERGY_PER_IMAGE = _window(
     "cpu_energy_per_image_j", "CPU energy", "J", None, "CPU energy (whole package), J an image, over",
@@ -226,7 +226,7 @@ PROCESS_GPU_MEMORY = _bytes(
     "process_gpu_memory", "GPU memory", decimals=0, device="cuda", better=-1,
     title="GPU memory of the process, MiB, highest of the trial",
 )  # fmt: skip
-# Of the whole device, whoever took it.
+# For the whole device, whoever took it.
 DEVICE_MEMORY = _bytes("device_memory", "Device memory", device="cuda", disturbable=True)
 DEVICE_BASELINE = _bytes("device_memory_baseline", "Device memory before the trial", device="cuda", disturbable=True)
 DEVICE_RISE = _bytes("device_memory_rise", "Device peak minus baseline", device="cuda", disturbable=True)
@@ -252,6 +252,6 @@ FIGURES: dict[str, FigureSpec] = {
 
 
 def refuse_unknown(names: Any) -> None:
-    """Raises ValueError for a name that no figure has."""
+    """Raise ValueError for a name that no figure has."""
     if unknown := sorted(set(names) - FIGURES.keys()):
         raise ValueError(f"no such figure: {', '.join(map(repr, unknown))}")

@@ -14,26 +14,26 @@ JOB_FILE = "job.json"
 EVENTS_FILE = "events.jsonl"
 SAMPLES_FILE = "samples.csv"
 DRIVER_SAMPLES_FILE = "driver_samples.csv"
-# Of the GPUs beside the first, counted from 1.
+# Of the GPUs after the first, counted from 1.
 OTHER_SAMPLES_FILE, OTHER_DRIVER_SAMPLES_FILE = "samples-gpu{}.csv", "driver_samples-gpu{}.csv"
 METER_FILE = "meter.json"
 LOG_FILE = "log.txt"
-SAMPLER_LOG_FILE = "sampler.txt"  # what the sampler said; none where it said nothing
+SAMPLER_LOG_FILE = "sampler.txt"  # the sampler's error output; none if it is empty
 RESULT_FILE = "result.json"
-ATTEMPT_FILE = "attempt.json"  # what the runner alone knows of a trial, for a result that is made from its files
-UNREADABLE_FILE = "result-unreadable-{number}.json"  # a result that another one was made in place of
-INDEX_FILE = ".index.sqlite"  # of a results folder: what runner.index knows of its trials; may be removed
+ATTEMPT_FILE = "attempt.json"  # the runner's own knowledge of a trial, for a result that is rebuilt from its files
+UNREADABLE_FILE = "result-unreadable-{number}.json"  # an unreadable result that was replaced
+INDEX_FILE = ".index.sqlite"  # in a results folder: what runner.index knows about its trials; may be removed
 
-CACHE_FOLDER = "cache"  # of a results folder: decoded images, where the caller names no cache; may be removed
-LOCK_FILE = ".lock-{}"  # of a results folder: of a device or of a file that only one run at a time writes
+CACHE_FOLDER = "cache"  # in a results folder: decoded images, if the caller names no cache; may be removed
+LOCK_FILE = ".lock-{}"  # in a results folder: for a device or for a file that only one run at a time writes
 LOCK_FILES = ".lock*"  # all of them
 
-ATTEMPTS = "attempts"  # of a results folder: earlier attempts at a trial, each as ID-NUMBER, counted from 1
+ATTEMPTS = "attempts"  # in a results folder: earlier attempts at a trial, each as ID-NUMBER, counted from 1
 
 
 def write_json(path: Path, data: dict[str, Any]) -> None:
-    """Atomically: a reader sees the old file or the whole new one, on the disk when it returns. JSON has no NaN or
-    infinity: they become null.
+    """Write atomically: a reader sees the old file or the whole new one, which is on the disk on return. JSON has no
+    NaN or infinity: they become null.
 
     Raises OSError; then nothing is left of it.
     """
@@ -52,7 +52,7 @@ def write_json(path: Path, data: dict[str, Any]) -> None:
 
 
 def read_bytes(path: Path) -> bytes | None:
-    """What the file holds; None where there is none. Raises ValueError, one line, where it cannot be read."""
+    """Return the file's content; None if there is none. Raises ValueError, one line, if it cannot be read."""
     try:
         return path.read_bytes()
     except FileNotFoundError:
@@ -62,14 +62,14 @@ def read_bytes(path: Path) -> bytes | None:
 
 
 def set_aside(path: Path, name: str) -> Path:
-    """Rename the file to the first free of `name`, whose {number} counts from 1; its new path. Raises OSError."""
+    """Rename the file to the first free of `name`, whose {number} counts from 1; return the path. Raises OSError."""
     numbered = (path.with_name(name.format(number=number)) for number in itertools.count(1))
     return path.rename(next(free for free in numbered if not free.exists()))
 
 
 def sync(path: Path) -> None:
-    """What a file or a folder holds is on the disk when it returns: a name is the folder's, and lost without it where
-    the machine stops. Nothing where the file system knows of no such thing. Raises OSError.
+    """Flush a file or a folder to the disk. A name belongs to its folder, and is lost if the machine stops before
+    the folder is flushed. Does nothing if the file system does not support it. Raises OSError.
     """
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -82,7 +82,7 @@ def sync(path: Path) -> None:
 
 
 def settle(folder: Path) -> None:
-    """All that its processes wrote there is on the disk, and so is the folder. Raises OSError."""
+    """Flush everything that the folder's processes wrote there, and the folder itself, to the disk. Raises OSError."""
     for path in folder.iterdir():
         if path.is_file() and not path.is_symlink() and os.access(path, os.R_OK):
             sync(path)
@@ -91,7 +91,7 @@ def settle(folder: Path) -> None:
 
 
 def without_nan(value: Any) -> Any:
-    """The same data with None for every NaN and infinity."""
+    """Return the same data with None for every NaN and infinity."""
     if isinstance(value, dict):
         return {key: without_nan(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""What a worker tells of memory."""
+"""Memory counts that a worker reports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PARTS = (
     "statistics",  # BatchNorm's
     "gradients",
     "optimizer",
-    "dataset",  # the training split, where the feed keeps it on the device
+    "dataset",  # the training split, if the feed keeps it on the device
     "inputs",  # one batch
     "activations",  # beyond all these, in use between forward and backward
     "workspace",  # temporaries, and what the framework keeps for them

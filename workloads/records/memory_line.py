@@ -1,4 +1,4 @@
-"""Peak memory against batch size is a line: a fixed cost, and what each sample of the batch adds."""
+"""Peak memory over batch size as a line: a fixed cost, and the cost of each sample of the batch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FEWEST_SIZES, FEWEST_TO_LEAVE_ONE_OUT = 2, 4
 
 @dataclass(frozen=True)
 class Line:
-    """bytes(batch size) = fixed_bytes + per_sample_bytes x batch size; n is the number of sizes behind it.
+    """bytes(batch size) = fixed_bytes + per_sample_bytes x batch size; n is the number of sizes it was fitted to.
 
     left_out_error: the largest relative error (0.05 = 5 %) with which the other sizes predict a size left out; None
     below four sizes.
@@ -24,15 +24,15 @@ class Line:
     n: int
 
     def at(self, batch_size: int) -> float:
-        """Bytes."""
+        """Return the predicted bytes."""
         return self.fixed_bytes + self.per_sample_bytes * batch_size
 
 
 def fit_line(points: dict[int, float]) -> Line | None:
-    """The line of least squares through {batch size: bytes, more than 0}; None below two sizes.
+    """Return the line of least squares through {batch size: bytes, more than 0}; None below two sizes.
 
-    r_squared is 1 - (sum of squared residuals) / (sum of squared distances from the mean), and 1 where all bytes are
-    equal, for the line then meets every one of them. Raises ValueError for a value that is not more than 0.
+    r_squared is 1 - (sum of squared residuals) / (sum of squared distances from the mean). It is 1 if all bytes are
+    equal, because the line then meets every one of them. Raises ValueError for a value that is not more than 0.
     """
     if not all(value > 0 for value in points.values()):
         raise ValueError(f"memory must be more than 0 bytes: {points}")
@@ -55,7 +55,7 @@ def fit_line(points: dict[int, float]) -> Line | None:
 
 
 def _least_squares(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-    """Intercept and slope; about the means, so that bytes of 10^10 lose no digits."""
+    """Return intercept and slope; computed about the means, so that bytes of 10^10 lose no digits."""
     away = x - x.mean()
     slope = float(away @ (y - y.mean()) / (away @ away))
     return float(y.mean()) - slope * float(x.mean()), slope

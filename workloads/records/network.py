@@ -1,4 +1,4 @@
-"""A network as data: what its layers are, written by the runner and read by workers, who run nobody's code for it."""
+"""A network as data: its layers, written by the runner and read by workers, which run no foreign code for it."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ HINTS = {name: get_type_hints(kind) for name, kind in {"Workload": Workload, **K
 
 
 def to_json(workload: Workload) -> dict[str, Any]:
-    """All that decides what it computes; words on it do not."""
+    """Return everything that decides the network's computations; its descriptions do not."""
     return {f.name: _plain(getattr(workload, f.name)) for f in fields(workload) if f.name not in WORDS}
 
 
 def to_text(workload: Workload) -> str:
-    """The same network gives the same text."""
+    """Return its text; the same network gives the same text."""
     return json.dumps(to_json(workload), indent=1)
 
 
 def digest(workload: Workload) -> str:
-    """Of its text."""
+    """Return the digest of its text."""
     return hashlib.sha256(to_text(workload).encode()).hexdigest()[:12]
 
 
 def read(path: Path) -> Workload:
-    """Of a file that holds `to_text`. Raises OSError, TypeError, KeyError, ValueError."""
+    """Read a file that holds `to_text`. Raises OSError, TypeError, KeyError, ValueError."""
     return from_json(json.loads(path.read_text(encoding="utf-8")))
 
 
 def from_json(data: dict[str, Any]) -> Workload:
-    """Raises TypeError, KeyError, ValueError for what is no network."""
+    """Return the network. Raises TypeError, KeyError, ValueError for data that are no network."""
     values = {"summary": "", **{name: _value(item) for name, item in data.items()}}
     _refuse_types(Workload, values)
     return Workload(**values)
@@ -66,7 +66,7 @@ def _value(item: Any) -> Any:
 
 
 def _refuse_types(kind: type[Any], values: dict[str, Any]) -> None:
-    """Raises TypeError before anything is computed: a text times a number is a text of so many times the length."""
+    """Raise TypeError before anything is computed: a text times a number would be the text repeated."""
     hints = HINTS[kind.__name__]
     for name, value in values.items():
         if name in hints and not _fits(value, hints[name]):

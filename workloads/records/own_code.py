@@ -1,4 +1,4 @@
-"""A model that code of the caller's makes, in place of a network: trained and measured, held against nothing."""
+"""A model that the caller's code makes, in place of a network: trained and measured, compared with nothing."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from dataclasses import dataclass
 class OwnCode:
     """A function (classes) -> the framework's model, in a file that is the trial's input `model`."""
 
-    framework: str  # of which the model is
+    framework: str  # the model's framework
     file: str  # its name
     function: str
     digest: str  # of the file
     classes: int
-    input_shape: tuple[int, ...]  # (h, w, c) of the images, whatever the framework's own order of axes is
+    input_shape: tuple[int, ...]  # (h, w, c) of the images, whatever the framework's order of axes is
 
     @property
     def words(self) -> str:
-        """A clause."""
+        """Description as a clause."""
         shape = " x ".join(map(str, self.input_shape))
         return f"{self.file}:{self.function}, digest {self.digest}, images of {shape}, {self.classes} classes"

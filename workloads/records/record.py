@@ -13,21 +13,21 @@ _hints = cache(get_type_hints)
 
 
 class Record:
-    """A dataclass whose fields are what JSON has, enumerations, dataclasses, or tuples, lists and objects of these."""
+    """A dataclass of JSON's values, enumerations, dataclasses, or tuples, lists and objects of these."""
 
     def to_json(self) -> dict[str, Any]:
-        """As `from_json` takes it."""
+        """Return the record in the form that `from_json` takes."""
         return dict(asdict(self))  # type: ignore[call-overload]
 
     @classmethod
     def from_json(cls: type[R], data: dict[str, Any]) -> R:
-        """Raises TypeError, AttributeError, ValueError for what is no such record; a field with a default may lack."""
+        """Read a record; fields with a default may be missing. Raises TypeError, AttributeError, ValueError."""
         record: R = _read(cls, data)
         return record
 
 
 def _read(hint: Any, value: Any) -> Any:
-    """A value of JSON as its annotation has it."""
+    """Convert a value of JSON to its annotation."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is UnionType:
         return None if value is None else _read(arguments[0], value)

@@ -1,7 +1,7 @@
-"""Checks of what a worker reports of itself, each with a margin: memory against what its workload must have, processor
-time and cores against what was allotted and what its speed needs.
+"""Checks of a worker's own figures, each with a margin. Memory is compared with the needs of its workload, processor
+time and cores with those allotted and with the needs of its speed.
 
-A figure that nobody knows leaves its check out. The margins are measured: docs/evidence/margins.md.
+A check with an unknown figure is left out. The margins are measured: docs/evidence/margins.md.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from .job import TrialSpec
 from .result import Check
 from .samples import Samples
 
-SCALAR_BYTES = 256  # for each parameter tensor, beside an optimizer's slots: a step counter, beta's powers
-# Of the bytes that the backward pass needs. PyTorch's attention computes its softmax again, and keeps 0.94 of them.
+SCALAR_BYTES = 256  # for each parameter tensor, besides an optimizer's slots: a step counter, beta's powers
+# Of the bytes that the backward pass needs. PyTorch's attention recomputes its softmax, and keeps 0.94 of them.
 LEAST_ACTIVATIONS = 0.5
 # Fast algorithms for 3 x 3 convolutions need up to four times fewer (Winograd F(4 x 4), Lavin & Gray 2016).
 FAST_ALGORITHMS = 4
-# One core alone may be so many times as fast as its share of the product of all cores.
+# One core alone may be this many times as fast as its share of the product of all cores.
 LONE_CORE = 2
-# Processor time is counted in ticks of 0.01 s, and samples lie beside the edges of a window.
+# Processor time is counted in ticks of 0.01 s, and samples do not lie exactly at the edges of a window.
 CORES_MARGIN, CORES_S = 0.1, 0.1
-# Resident sizes are counted by each core apart, and pages that processes share count in each.
+# Each core counts resident sizes separately, and pages that processes share count in each.
 PROCESSES_MARGIN, PROCESSES_BYTES = 0.1, 64 * 2**20
 
 
 def reported_checks(spec: TrialSpec, workload: Workload | None, figures: Mapping[str, Figure]) -> Iterator[Check]:
-    """Compare the worker's figures with what can be computed; nothing of own code, whose layers nobody knows."""
+    """Compare the worker's figures with what can be computed; nothing for custom code, whose layers are unknown."""
     yield from _cores(spec, figures)
     if workload is None or spec.task.own_code is not None:
         return
@@ -48,22 +48,22 @@ def reported_checks(spec: TrialSpec, workload: Workload | None, figures: Mapping
 
 
 def _value_bytes(spec: TrialSpec) -> int:
-    """Bytes of a weight: in precisions of fewer digits, too, weights stay in float32."""
+    """Return the bytes of a weight: weights stay in float32 in reduced precisions, too."""
     return 8 if spec.task.precision == FLOAT64 else 4
 
 
 def optimizer_check(spec: TrialSpec, workload: Workload | None, state_bytes: float | None) -> Check | None:
-    """Every rule keeps its slots of each trained number and a few scalars, in every framework; None for an unknown
-    state or workload.
+    """Check the optimizer's state: every rule keeps its slots of each trained number and a few scalars, in every
+    framework. None for an unknown state or workload.
 
-    A tensor whose slots were forgotten, or a state shared or counted twice, lies outside: at least the slots, at most
-    SCALAR_BYTES a parameter tensor more with Adam. Of other rules only a state that is too small fails.
+    A tensor whose slots were forgotten, or a state shared or counted twice, fails. The state has at least the slots,
+    and with Adam at most SCALAR_BYTES per parameter tensor more. For other rules only a state that is too small fails.
     """
     if state_bytes is None or workload is None:
         return None
     rule = spec.task.optimizer.name
     adam = rule in ("adam", "adamw")
-    if not adam and spec.placement.devices > 1:  # frameworks count one copy or all
+    if not adam and spec.placement.devices > 1:  # of several, frameworks count one copy or all
         return None
     trainable_bytes = workload.parameter_count * _value_bytes(spec)
     extra = state_bytes - SLOTS[rule] * trainable_bytes
@@ -74,7 +74,7 @@ def optimizer_check(spec: TrialSpec, workload: Workload | None, state_bytes: flo
 
 
 def _parameters(spec: TrialSpec, workload: Workload, figures: Mapping[str, Figure]) -> Iterator[Check]:
-    """Parameters are sums of arrays: no fewer bytes than the workload has."""
+    """Check that parameters, a sum of arrays, have no fewer bytes than the workload's."""
     reported = value_of(figures, registry.MEMORY_PARTS["parameters"])
     if reported is not None:
         expected = workload.parameter_count * _value_bytes(spec)
@@ -92,7 +92,7 @@ def _activations(figures: Mapping[str, Figure]) -> Iterator[Check]:
 
 
 def _used_cores(spec: TrialSpec, figures: Mapping[str, Figure]) -> float | None:
-    """Cores that the worker's processes used in the window, on average; on a CPU."""
+    """Return the cores that the worker's processes used in the window, on average; on a CPU."""
     percent, quota = value_of(figures, registry.CPU_USAGE), value_of(figures, registry.CPU_QUOTA)
     if percent is None:
         return None
@@ -111,8 +111,8 @@ def _cores(spec: TrialSpec, figures: Mapping[str, Figure]) -> Iterator[Check]:
 
 
 def _needed(spec: TrialSpec, workload: Workload, figures: Mapping[str, Figure]) -> Iterator[Check]:
-    """Compare the processor time that was seen with what the reported speed needs at the framework's own product of
-    matrices. In fewer digits, and on a GPU, nothing is known of it.
+    """Compare the processor time seen with what the reported speed needs, given the framework's own matrix product.
+    Nothing is known in reduced precision, and on a GPU.
     """
     used, speed, product = (
         _used_cores(spec, figures),
@@ -132,9 +132,9 @@ def _needed(spec: TrialSpec, workload: Workload, figures: Mapping[str, Figure]) 
 def processes_check(
     spec: TrialSpec, figures: Mapping[str, Figure], edges: tuple[float, float], samples: Samples
 ) -> list[Check]:
-    """Compare the resident size of all of the worker's processes with that of the worker, which the figure is.
+    """Compare the resident size of all of the worker's processes with that of the worker, which is the figure.
 
-    Of several devices, which may be processes each, the figure is that of all. Own code may start helpers, as
+    With several devices, which may be one process each, the figure is that of all. Custom code may start helpers, as
     torch.compile does: it is compared with nothing. `edges` of the window are in ns of the monotonic clock.
     """
     figure = figures.get(registry.HOST_MEMORY.name)
@@ -154,8 +154,8 @@ def processes_check(
 
 
 def threads_check(spec: TrialSpec, facts: Mapping[str, Any]) -> list[Check]:
-    """Compare the threads that a framework says it computes with to those allotted; of several devices, which share
-    them in ways of their own, nothing.
+    """Compare the threads that a framework reports with those allotted. With several devices, which share them in
+    their own ways, nothing is compared.
     """
     told = facts.get("intra_op_threads")
     if spec.placement.devices > 1 or type(told) is not int:

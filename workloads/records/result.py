@@ -1,4 +1,4 @@
-"""What came of a trial, as JSON."""
+"""The result of a trial, as JSON."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class OtherSchema(ValueError):
 
 @dataclass(frozen=True)
 class Check:
-    """An identity that a result must satisfy. `against`: the frameworks, or `check_name.JUDGE`, that it was held
-    against; empty where its own figures and files suffice, or where there was nobody.
+    """An identity that a result must satisfy. `against` names the frameworks, or `check_name.JUDGE`, that the result
+    was compared with; empty if its own figures and files suffice, or if there were none.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Epoch:
-    """One pass over the training split and the evaluation after it. A loss is None where it was not finite."""
+    """One pass over the training split and the evaluation after it. A loss is None if it was not finite."""
 
     train_s: float
     steps: int
@@ -44,21 +44,21 @@ class Epoch:
 
 
 def no_target(accuracy: float | None) -> str | None:
-    """Why this is no target that test accuracies can be held against; None where it is one, or none was asked."""
+    """Return why this is no target for test accuracies; None if it is one, or none was given."""
     if accuracy is None or 0 < accuracy <= 1:
         return None
     return f"--target-accuracy {accuracy:g}: must be a share above 0 and up to 1, as 0.6"
 
 
 def until(epochs: Sequence[Epoch], accuracy: float) -> Sequence[Epoch]:
-    """Those up to the first with this test accuracy, a share; empty where none has it."""
+    """Return the epochs up to the first with this test accuracy, a share; empty if none has it."""
     number = next((number for number, epoch in enumerate(epochs, start=1) if epoch.test_accuracy >= accuracy), 0)
     return epochs[:number]
 
 
 @dataclass(frozen=True)
 class TrialResult:
-    """What one trial gave. Times in seconds; `phases_s` maps an event to the time since the one before."""
+    """The result of one trial. Times in seconds; `phases_s` maps an event to the time since the previous one."""
 
     spec: TrialSpec
     status: Status
@@ -70,10 +70,10 @@ class TrialResult:
     first_losses: list[float | None] = field(default_factory=list)
     evidence: dict[str, Any] = field(
         default_factory=dict
-    )  # its framework's, for the gate: workloads.records.evidence.Evidence
+    )  # of its framework, for the gate: workloads.records.evidence.Evidence
     end: dict[str, Any] = field(
         default_factory=dict
-    )  # the gate's, of its own end: workloads.records.end_evidence.TrialEnd
+    )  # the gate's evidence of its end: workloads.records.end_evidence.TrialEnd
     figures: dict[str, Figure] = field(default_factory=dict)
     checks: list[Check] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)  # the worker's: versions, settings
@@ -81,11 +81,11 @@ class TrialResult:
     schema_version: int = SCHEMA_VERSION
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a figure that the registry does not have."""
+        """Check the figures. Raises ValueError for one that is not in the registry."""
         refuse_unknown(self.figures)
 
     def first_known(self, *specs: FigureSpec) -> float | None:
-        """The value of the first of these figures that has one."""
+        """Return the value of the first of these figures that has one."""
         values = (self.figures[spec.name].value for spec in specs if spec.name in self.figures)
         return next((value for value in values if value is not None), None)
 
@@ -109,7 +109,7 @@ class TrialResult:
 
 
 def _refuse_other_schema(data: Any) -> None:
-    """Raises OtherSchema with the commit whose program reads the result, and ValueError for what is no result."""
+    """Raise OtherSchema with the commit whose program reads the result, or ValueError if it is no result."""
     if not isinstance(data, dict):
         raise ValueError("not a trial result: no JSON object")
     version = data.get("schema_version")

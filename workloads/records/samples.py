@@ -1,7 +1,7 @@
-"""The sampler's files in a trial's folder: what their columns are, and how to read them.
+"""The sampler's files in a trial's folder: their columns, and how to read them.
 
-samples.csv is polled at 10 Hz; driver_samples.csv holds what the driver itself sampled, at times of its own. All times
-are those of the monotonic clock; an empty cell is a value that the machine did not give.
+samples.csv is polled at 10 Hz; driver_samples.csv holds the driver's own samples, at its own times. All times are those
+of the monotonic clock; an empty cell is a value that the machine did not give.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ COLUMNS = (
     "cores_cpu_s",  # busy time of the cores that the worker may use, whoever used them, stolen time included; a sum
     "host_memory_bytes",  # resident size, summed over the tree
     "gpu_percent",  # share of the driver's last period (1/6 to 1 s) with a kernel resident
-    "device_memory_bytes",  # in use on the device, by whomever
+    "device_memory_bytes",  # in use on the device, by any process
     "process_memory_bytes",  # of the worker's tree on the device
     "foreign_processes",  # on the device, outside the worker's tree
     "energy_mj",  # of the device since its driver was loaded, a running sum
@@ -31,7 +31,7 @@ COLUMNS = (
     "temperature_c",
     "throttle_reasons",  # NVML's bit mask
     "power_limit_mw",
-    # GPM, Hopper and newer: means over the time since the row before that has them.
+    # GPM, Hopper and newer: means over the time since the previous row that has them.
     "sm_active_percent",
     "sm_occupancy_percent",
     "tensor_active_percent",
@@ -41,18 +41,18 @@ COLUMNS = (
 )
 OPTIONAL = ("package_energy_uj", "throttled_s")  # columns that older samples lack
 NEVER_EMPTY = ("t_ns", "epoch_us")
-LARGEST = 2.0**63  # of a cell: nobody counts further
-SHOWN = 60  # characters of a cell that is wrong
+LARGEST = 2.0**63  # of a cell: no count goes further
+SHOWN = 60  # characters shown of a wrong cell
 DRIVER_COLUMNS = ("t_ns", "epoch_us", "gpu_percent")  # epoch_us as the driver gave it
 
 Samples = dict[str, NDArray[np.float64]]
 
 
 def read_samples(path: Path, columns: tuple[str, ...] = COLUMNS) -> Samples:
-    """Columns as float arrays, NaN where a cell is empty or a column of OPTIONAL is missing.
+    """Return columns as float arrays, NaN if a cell is empty or a column of OPTIONAL is missing.
 
-    A last row that a kill cut short is left out. A file that is not there has no rows. Raises ValueError, one line,
-    for one that cannot be read, for a cell that is no number and for a missing column.
+    A last row that a kill cut short is left out. A missing file has no rows. Raises ValueError, one line, for one that
+    cannot be read, for a cell that is not a number and for a missing column.
     """
     content = read_bytes(path)
     if content is None:
@@ -61,7 +61,7 @@ def read_samples(path: Path, columns: tuple[str, ...] = COLUMNS) -> Samples:
 
 
 def samples_of(content: bytes, columns: tuple[str, ...] = COLUMNS, name: str = "samples.csv") -> Samples:
-    """Of a file's content, as `read_samples`; nobody quotes a cell. Raises ValueError with `name` and the line."""
+    """Parse a file's content like `read_samples`; no cell is quoted. Raises ValueError with `name` and the line."""
     head, *rows = [line.removesuffix(b"\r").split(b",") for line in content.split(b"\n")[:-1]] or [[]]
     if not head:
         return {column: np.empty(0) for column in columns}
@@ -76,7 +76,7 @@ def samples_of(content: bytes, columns: tuple[str, ...] = COLUMNS, name: str = "
 
 
 def _places(head: list[bytes], columns: tuple[str, ...], name: str) -> dict[str, int]:
-    """{column: its place}; of OPTIONAL those that are there. Raises ValueError."""
+    """Return {column: its index}, with those of OPTIONAL that exist. Raises ValueError."""
     places = {}
     for column in columns:
         count = head.count(column.encode())
@@ -88,7 +88,7 @@ def _places(head: list[bytes], columns: tuple[str, ...], name: str) -> dict[str,
 
 
 def _numbers(cells: list[bytes], name: str, column: str) -> NDArray[np.float64]:
-    """NaN for an empty cell. Raises ValueError."""
+    """Return the values, NaN for an empty cell. Raises ValueError."""
     values = np.empty(len(cells))
     for place, cell in enumerate(cells):
         try:

@@ -1,4 +1,4 @@
-"""How a trial ended."""
+"""The ending of a trial."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from .word import Word
 
 
 class Status(Word):
-    """How a trial ended. `ok` enters the tables; every other status carries a reason.
+    """The ending of a trial. `ok` enters the tables; every other status carries a reason.
 
-    A trial that `diverged` was measured whole, but a loss was no number: its speed and memory are shown with a mark,
-    its accuracy is not. Of a `contended` trial tables show what other processes cannot change (`disturbance`).
+    A trial that `diverged` was measured whole, but a loss was not a number. Its speed and memory are shown with a mark,
+    its accuracy is not. For a `contended` trial, tables show what other processes cannot change (`disturbance`).
     """
 
     OK = "ok"
@@ -20,10 +20,10 @@ class Status(Word):
     CONTENDED = "contended"
     UNVERIFIED = "unverified"
     DIVERGED = "diverged"
-    SKIPPED = "skipped"  # not run, for a smaller batch size of the same framework ran out of memory
+    SKIPPED = "skipped"  # not run, because a smaller batch size of the same framework ran out of memory
 
 
-FINDINGS = (Status.OK, Status.OUT_OF_MEMORY, Status.DIVERGED)  # what was asked has an answer: not tried again
+FINDINGS = (Status.OK, Status.OUT_OF_MEMORY, Status.DIVERGED)  # the question has an answer: not tried again
 EXPECTED = (*FINDINGS, Status.SKIPPED)  # nothing went wrong
-UNMEASURED = (Status.FAILED, Status.TIMEOUT, Status.UNSUPPORTED, Status.SKIPPED)  # no figure is to be had
+UNMEASURED = (Status.FAILED, Status.TIMEOUT, Status.UNSUPPORTED, Status.SKIPPED)  # no figure is available
 HARMLESS = (*EXPECTED, Status.CONTENDED)  # exit code 0: other processes are no fault of a run

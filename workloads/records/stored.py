@@ -1,4 +1,4 @@
-"""A trial's result as it is stored: read by the runner and by the reports alike, whoever wrote the file."""
+"""A trial's result as it is stored; the runner and the reports read it, and anybody may have written the file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .stored_evidence import refuse_end, refuse_evidence
 from .validation import record
 
 MOST_DIGITS = 32
-LARGEST, SHOWN = 1e30, 40  # of a figure: its value, and the characters of one that is wrong
+LARGEST, SHOWN = 1e30, 40  # of a figure: its value, and the characters shown of a wrong one
 HALF_A_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")  # a surrogate, as JSON writes it
 
 
@@ -30,19 +30,19 @@ class Unreadable:
 
     @staticmethod
     def of(path: Path, error: ValueError) -> Unreadable:
-        """Return the error as `read_result` raised it."""
+        """Make the record of an error that `read_result` raised."""
         return Unreadable(path, str(error), isinstance(error, OtherSchema))
 
 
 def read_result(path: Path) -> TrialResult:
-    """Of a file that is there. Raises ValueError with the reason for what cannot be read, is not JSON, has a field of
-    the wrong kind, or says what cannot have been measured; OtherSchema for one of another version.
+    """Read the result in a file. Raises ValueError with the reason for a file that cannot be read, is not JSON, or
+    has wrong fields or impossible values. Raises OtherSchema for one of another version.
     """
     return result_of(read_bytes(path))
 
 
 def read_bytes(path: Path) -> bytes:
-    """Raises ValueError with the reason."""
+    """Return the file's bytes. Raises ValueError with the reason."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -50,14 +50,14 @@ def read_bytes(path: Path) -> bytes:
 
 
 def result_of(content: bytes) -> TrialResult:
-    """Of a result file's content. Raises ValueError as `read_result` does."""
+    """Parse a result file's content. Raises ValueError as `read_result` does."""
     try:
         data = json.loads(content.decode(), parse_constant=_refuse_constant, parse_int=_whole, parse_float=_finite)
     except json.JSONDecodeError as error:
         raise ValueError(f"not whole JSON: {error}") from error
     except RecursionError as error:
         raise ValueError("not a trial result: nested without end") from error
-    if HALF_A_CHARACTER.search(content):  # no file but JSON can hold one
+    if HALF_A_CHARACTER.search(content):  # only JSON can hold one
         data = json.loads(json.dumps(data, ensure_ascii=False).encode("utf-8", "replace"))
     result = TrialResult.from_json(data)
     for name, figure in result.figures.items():
@@ -77,14 +77,14 @@ def result_of(content: bytes) -> TrialResult:
 
 
 def refuse_size(name: str, figure: Figure) -> None:
-    """Raises ValueError for a value that cannot have been measured, or is no number."""
+    """Raise ValueError for a value that cannot have been measured, or is not a number."""
     if figure.value is not None and not abs(figure.value) < LARGEST:
         value = str(figure.value)[:SHOWN]
         raise ValueError(f"not a trial result: figures.{name}.value is {value}, too large to be measured")
 
 
 def refuse_counts(result: TrialResult) -> None:
-    """Raises ValueError for a count that is less than there can be, or more than a framework takes."""
+    """Raise ValueError for a count below the possible, or above what a framework takes."""
     spec = result.spec
     least_one = {
         "cell.batch_size": spec.cell.batch_size,
@@ -102,8 +102,8 @@ def refuse_counts(result: TrialResult) -> None:
 
 
 def refuse_paths(spec: TrialSpec) -> None:
-    """Raises ValueError for a trial that would lead out of its results folder: its id and the names of its workload and
-    data set are parts of names there, its inputs are files there.
+    """Raise ValueError for a trial that would lead out of its results folder. Its id and the names of its workload
+    and data set are parts of names there; its inputs are files there.
     """
     if not ID.fullmatch(spec.id):
         raise ValueError(f"not a trial result: its id would be {spec.id[:SHOWN]!r}")
@@ -117,7 +117,7 @@ def refuse_paths(spec: TrialSpec) -> None:
 
 
 def started(result: TrialResult) -> datetime:
-    """Raises ValueError for a `started_at` that is not ISO 8601. Without a zone it is taken as UTC."""
+    """Return the start time, in UTC if it has no zone. Raises ValueError for a `started_at` that is not ISO 8601."""
     try:
         moment = datetime.fromisoformat(result.started_at)
     except ValueError as error:
@@ -130,7 +130,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _whole(digits: str) -> int:
-    """Also: a number of so many digits would be read for minutes."""
+    """Return the integer. A number of very many digits is refused, since it would be read for minutes."""
     if len(digits) > MOST_DIGITS:
         raise ValueError(f"not a trial result: {digits[:SHOWN]}... is too large to be measured")
     return int(digits)

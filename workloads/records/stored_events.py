@@ -1,4 +1,4 @@
-"""A worker's events as they are stored, whoever wrote the file: each line held against what its event says."""
+"""A worker's stored events, from any file: each line is validated against its event's type."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Positive = Annotated[int, Meta(ge=1, le=2**53)]
 Seconds = Annotated[float, Meta(ge=0, le=1e12)]
 Rate = Annotated[float, Meta(gt=0, le=1e21)]
 Share = Annotated[float, Meta(ge=0, le=1)]
-Loss = float | None  # None: no number
-Name = Annotated[str, Meta(pattern=r"^[\w-][\w.-]*$", max_length=255)]  # of a file in the worker's own folder
+Loss = float | None  # None: not a number
+Name = Annotated[str, Meta(pattern=r"^[\w-][\w.-]*$", max_length=255)]  # of a file in the worker's folder
 Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
-FIRST = b'{"event": "started"'  # of a worker; behind a line that the kill of the one before it cut short
+FIRST = b'{"event": "started"'  # of a worker; it may follow a line that the kill of the previous one cut short
 
 
 class _Line(TypedDict, total=False):
@@ -215,7 +215,7 @@ def _evidence(event: dict[str, Any]) -> None:
 
 
 def _rectangular(event: dict[str, Any]) -> None:
-    """(steps, parts) small norms, (steps,) large ones."""
+    """Check for (steps, parts) small norms and (steps,) large ones."""
     small, large = event["small"], event["large"]
     if not small or not small[0] or len(small) != len(large) or len({len(parts) for parts in small}) != 1:
         raise ValueError("small and large are not of the same steps")
@@ -239,18 +239,18 @@ RULES: dict[str, Callable[[dict[str, Any]], None]] = {
 
 
 def read_events(path: Path) -> Events:
-    """The worker's events, none without a file. A line that a kill cut short is left out.
+    """Return the worker's events, none without a file. A line that a kill cut short is left out.
 
-    Raises ValueError, one line, for a file that cannot be read or is none of a worker's.
+    Raises ValueError, one line, for a file that cannot be read or that no worker wrote.
     """
     content = read_bytes(path)
     return [] if content is None else events_of(content, path.name)
 
 
 def events_of(content: bytes, name: str = "events.jsonl") -> Events:
-    """Of a file's content. Raises ValueError with `name` and the line."""
+    """Parse a file's content. Raises ValueError with `name` and the line."""
     events: Events = []
-    *lines, _ = content.split(b"\n")  # what is behind the last end of a line was cut short
+    *lines, _ = content.split(b"\n")  # text after the last line end was cut short
     for number, line in enumerate(lines, start=1):
         try:
             event = _event_of(line[max(0, line.rfind(FIRST)) :])
@@ -262,7 +262,7 @@ def events_of(content: bytes, name: str = "events.jsonl") -> Events:
 
 
 def _event_of(line: bytes) -> dict[str, Any]:
-    """Raises ValueError, RecursionError. Of an event that later versions add the time alone is known."""
+    """Parse one event; only the time of kinds from later versions is checked. Raises ValueError, RecursionError."""
     event = msgspec.json.decode(line)
     if not isinstance(event, dict) or not isinstance(event.get("event"), str):
         raise ValueError("no event")
@@ -274,8 +274,8 @@ def _event_of(line: bytes) -> dict[str, Any]:
 
 
 def _follows(event: dict[str, Any], before: Events) -> None:
-    """Raises ValueError where time went back, or a window ends that has not begun. Another worker, another clock: the
-    machine may have been started anew between two.
+    """Raise ValueError if time went back, or a window ends that has not begun. Another worker has another clock: the
+    machine may have been restarted between two.
     """
     if event["event"] == Event.STARTED:
         return

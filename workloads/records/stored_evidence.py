@@ -1,4 +1,4 @@
-"""The gate's evidence as it is stored, in a probe's events and in results, whoever wrote the file."""
+"""The gate's evidence as it is stored in a probe's events and in results; validates any file."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from .end_evidence import TrialEnd
 from .evidence import EVALUATED_STEPS, PROBE_STEPS, Evidence, Fingerprint
 from .validation import numbers, record
 
-FEWEST_VALUES = 2  # of a fingerprint: a norm and a projection at least
-LARGEST = 1e100  # its square is a number, too
+FEWEST_VALUES = 2  # of a fingerprint: at least a norm and a projection
+LARGEST = 1e100  # its square is finite, too
 
 
 def refuse_evidence(data: dict[str, Any], name: str) -> None:
-    """Raises ValueError, with `name` before the reason, for what is no evidence that the gate can compare."""
+    """Raise ValueError, with `name` before the reason, for evidence that the gate cannot compare."""
     for probe in record(numbers(data), Evidence, name).probes:
         if not EVALUATED_STEPS <= len(probe.losses) <= PROBE_STEPS:
             raise ValueError(f"{name}: {len(probe.losses)} losses")
@@ -30,7 +30,7 @@ def refuse_evidence(data: dict[str, Any], name: str) -> None:
 
 
 def refuse_end(data: dict[str, Any], name: str) -> None:
-    """Raises ValueError, with `name` before the reason, for what is known of no trial's end."""
+    """Raise ValueError, with `name` before the reason, for data that are no trial's end."""
     record(data, TrialEnd, name)
 
 

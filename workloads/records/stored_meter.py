@@ -1,4 +1,4 @@
-"""The sampler's account of itself, meter.json, as it is stored, whoever wrote the file."""
+"""The sampler's report on itself, meter.json, as it is stored; validates any file."""
 
 from __future__ import annotations
 
@@ -54,23 +54,23 @@ class _Gpu(TypedDict, total=False):
 
 
 class Meter(TypedDict, total=False):
-    """What is read of it; it may say more."""
+    """The fields that are read; the file may have more."""
 
     gpu: _Gpu | None
-    other_gpus: list[_Gpu]  # of a trial on several, those beside the first
+    other_gpus: list[_Gpu]  # for a trial on several GPUs, those after the first
     package_energy: _Metric | None
-    cpu_quota: _Quota | None  # of meters stored before: not there
+    cpu_quota: _Quota | None  # absent in older files
     clocks: Required[list[Clocks]]
 
 
 def read_meter(path: Path) -> dict[str, Any]:
-    """Empty without a file. Raises ValueError, one line, for what cannot be read or is no account."""
+    """Read the report; empty without a file. Raises ValueError, one line, for a file that is no readable report."""
     content = read_bytes(path)
     return {} if content is None else meter_of(content, path.name)
 
 
 def meter_of(content: bytes, name: str = "meter.json") -> dict[str, Any]:
-    """Of a file's content. Raises ValueError with `name`."""
+    """Parse a file's content. Raises ValueError with `name`."""
     try:
         meter = cast(dict[str, Any], msgspec.json.decode(content, type=Meter))
         accounts = [meter.get("gpu") or {}, *meter.get("other_gpus", [])]

@@ -1,6 +1,4 @@
-"""What a file holds, held against the types of the record that it should be. No worker imports this: msgspec is none of
-their packages.
-"""
+"""Validate a file's content against the types of its record. No worker imports this, since it lacks msgspec."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from msgspec import Meta
 
 MOST_CHARACTERS = 500  # of a reason: a value may be as long as its file
 
-# What a table can show of a file's numbers: an integer of any size is no float.
+# Limits of what a table can show: an integer of any size is not a float.
 Count = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Real = Annotated[float, Meta(ge=-1e30, le=1e30)]
 Number = Count | Real
@@ -23,9 +21,9 @@ Kind = TypeVar("Kind")
 
 
 def record(data: Any, kind: type[Kind], name: str) -> Kind:
-    """`data`, of JSON or TOML, as this kind of record; `name` is where it comes from.
+    """Return `data`, of JSON or TOML, as this kind of record; `name` is its source.
 
-    Raises ValueError that names the key and what is expected, for a field that the record does not have, too.
+    Raises ValueError that names the key and the expected type, also for a field that the record does not have.
     """
     try:
         converted = msgspec.convert(data, kind)
@@ -37,7 +35,7 @@ def record(data: Any, kind: type[Kind], name: str) -> Kind:
 
 
 def numbers(data: Any) -> Any:
-    """The same with NaN for every null: in JSON that is what was no number."""
+    """Return the same data with NaN for every null: in JSON null stands for a value that was not a number."""
     if isinstance(data, dict):
         return {key: numbers(item) for key, item in data.items()}
     if isinstance(data, list):
@@ -46,14 +44,14 @@ def numbers(data: Any) -> Any:
 
 
 def one_line(error: Exception) -> str:
-    """Why something cannot be read; what a stranger's file says may have lines of its own."""
+    """Return why something cannot be read, on one line; messages from a foreign file may contain line breaks."""
     if isinstance(error, RecursionError):
         return "nested without end"
     return " ".join(str(error).split())[:MOST_CHARACTERS]
 
 
 def _invented(data: Any, known: Any, path: str) -> Iterator[str]:
-    """Where `data` has a key that `known` has not."""
+    """Yield the paths of keys in `data` that `known` does not have."""
     if isinstance(data, dict):
         for key, value in data.items():
             yield from _invented(value, known[key], f"{path}.{key}") if key in known else (f"{path}.{key}",)
@@ -63,9 +61,9 @@ def _invented(data: Any, known: Any, path: str) -> Iterator[str]:
 
 
 def read(path: Path, kind: type[Kind]) -> Kind | None:
-    """The record that a JSON file holds; None without a file.
+    """Return the record that a JSON file holds; None without a file.
 
-    Raises ValueError with the reason, without the path, for what cannot be read or is of another kind.
+    Raises ValueError with the reason, without the path, for content that cannot be read or is of another kind.
     """
     try:
         content = path.read_bytes()
@@ -77,7 +75,7 @@ def read(path: Path, kind: type[Kind]) -> Kind | None:
 
 
 def decoded(content: bytes, kind: type[Kind]) -> Kind:
-    """The record that JSON holds. Raises ValueError with the reason, one line."""
+    """Return the record that JSON holds. Raises ValueError with the reason, one line."""
     try:
         return msgspec.json.decode(content, type=kind)
     except (ValueError, RecursionError) as error:
