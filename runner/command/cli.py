@@ -208,10 +208,7 @@ def _isolation(name: str | None) -> str:
 
 
 def _with_repeats(study: Study, limit: int | None) -> Study:
-    """Return the study with at least as many repeats as the first interval needs, if there is a limit of repeats.
-
-    Raises BadInput where the limit leaves no repeat beyond them.
-    """
+    """Return the study with the repeats that a first interval needs. Raises BadInput where the limit leaves none more."""
     if limit is None:
         return study
     need_scipy("--until-stable")
@@ -268,10 +265,9 @@ def need_scipy(what: str) -> None:
 def _frameworks(
     project: Project, requested: tuple[str, ...], isolation: str, pythons: Collection[str]
 ) -> tuple[str, ...]:
-    """Return the requested frameworks in the project's order.
+    """Return the requested frameworks in the project's order; with isolation "here", `all` are those of this Python.
 
-    With isolation "here", `all` means those installed in this Python. `pythons` are builds that have an interpreter of
-    the user's.
+    `pythons` are builds that have an interpreter of the user's.
     """
     present = project.frameworks
     names = [known("framework", name, [*present, *pythons, "all"]) for name in requested]
