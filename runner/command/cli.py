@@ -208,7 +208,7 @@ def _isolation(name: str | None) -> str:
 
 
 def _with_repeats(study: Study, limit: int | None) -> Study:
-    """Return the study with the repeats that a first interval needs. Raises BadInput where the limit leaves none more."""
+    """Return the study with the repeats that a first interval needs. Raises BadInput where the limit leaves no more."""
     if limit is None:
         return study
     need_scipy("--until-stable")
