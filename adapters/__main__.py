@@ -63,7 +63,7 @@ def make_$function(layer: layers.$record, shape: layers.Shape) -> Any:
     raise NotImplementedError("$record")
 ''')
 
-# docs/adding-a-framework.md says what each key means.
+# docs/adapter-reference.md says what each key means.
 ENVIRONMENT = Template("""\
 label = "$name"
 python = "3.11"
