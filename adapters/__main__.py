@@ -63,7 +63,7 @@ def make_$function(layer: layers.$record, shape: layers.Shape) -> Any:
     raise NotImplementedError("$record")
 ''')
 
-# docs/adding-a-framework.md explains each key.
+# docs/adapter-reference.md explains each key.
 ENVIRONMENT = Template("""\
 label = "$name"
 python = "3.11"

@@ -97,7 +97,7 @@ def test_what_the_package_asks_for_is_what_the_requirements_pin() -> None:
 
 
 def test_every_key_of_an_environment_has_its_row_on_the_page_about_another_framework() -> None:
-    page = (ROOT / "docs" / "adding-a-framework.md").read_text()
+    page = (ROOT / "docs" / "adapter-reference.md").read_text()
     keys = set()
     for path in ROOT.glob("adapters/*/environment.toml"):
         definition = tomllib.loads(path.read_text())
@@ -108,7 +108,7 @@ def test_every_key_of_an_environment_has_its_row_on_the_page_about_another_frame
 
 
 def test_every_verb_of_an_adapter_is_on_the_page_about_another_framework() -> None:
-    page = (ROOT / "docs" / "adding-a-framework.md").read_text()
+    page = (ROOT / "docs" / "adapter-reference.md").read_text()
     verbs = {name for name in vars(Adapter) if not name.startswith("_")}
     assert {verb for verb in verbs if not re.search(rf"`{verb}\b", page)} == set()
 
