@@ -87,6 +87,7 @@ def test_a_pdf_has_truetype_fonts_and_no_date(tmp_path: Path) -> None:
     assert b"What is to be seen." in pdf
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "theirs",
     ["font.size: 30\naxes.facecolor: black\nlines.linewidth: 9", "text.usetex: True", "font.family: STIXGeneral"],

@@ -71,6 +71,7 @@ def test_a_command_with_a_slip_is_offered_the_one_that_was_meant(
     assert f"unknown word {word}: did you mean {meant}?" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_every_parser_of_the_product_is_that_one_and_is_tried_here() -> None:
     assert made_in("ArgumentParser") == set()
     assert made_in("CommandLine|Parser") == set(MEANT)

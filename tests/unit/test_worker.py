@@ -310,6 +310,7 @@ def test_disturbed_epochs_are_the_trials_from_weights_that_are_a_little_off(resu
     assert len(different) == weights.DISTURBANCES, "and otherwise than the next"
 
 
+@pytest.mark.slow
 def test_disturbed_without_epochs_trains_the_first_steps_alone(results: Results, ran: Ran) -> None:
     trained = results.run("first steps", kind=Kind.DISTURBED, epochs=0).named("epoch_trained")
     given = next(event["first_losses"] for event in reversed(ran.named("epoch_trained")) if "first_losses" in event)
