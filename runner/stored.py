@@ -76,7 +76,7 @@ def read_by(code: str, results: Path, most: int | None = None, shared: bool = Fa
         result = _read(room / name)
         if isinstance(result, TrialResult):
             fresh.append(Entry.of(result, lacking[name], results))
-        elif result is not None:
+        else:
             unreadable.append(Unreadable.of(room / name / RESULT_FILE, result))
     entries |= {entry.id: entry for entry in fresh}
     gone = known.keys() - entries.keys()
@@ -107,8 +107,8 @@ def _stamps(room: Path) -> list[tuple[str, Stamp | None]]:
     return stamps
 
 
-def _read(folder: Path) -> TrialResult | ValueError | None:
-    """Return the result of a trial's folder, or why there is none; None for one of an old id."""
+def _read(folder: Path) -> TrialResult | ValueError:
+    """Return the result of a trial's folder, or why there is none."""
     try:
         result = stored.read_result(folder / RESULT_FILE)
         name = result.spec.id
@@ -116,4 +116,4 @@ def _read(folder: Path) -> TrialResult | ValueError | None:
             raise ValueError(f"it is of the trial {name}: changed after the run, or in the wrong folder")
     except ValueError as error:
         return error
-    return result if name == folder.name else None
+    return result
