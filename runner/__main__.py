@@ -11,7 +11,7 @@ if __name__ == "__main__":
     output.keep_on()
     import sys
 
-    from runner.command import parser
+    from runner.request import parser
 
     parser.show_help(sys.argv[1:])  # before the imports below, which take longer than the help itself
 
@@ -22,32 +22,22 @@ from typing import Any
 
 from rich.console import Console
 
-from runner import owned, stored
+from runner import blocks, compare, owned, show, stable, stored
 from runner.batch_size import command as batch_size
+from runner.cluster import away, node_types
 from runner.cluster.engine import Engine
 from runner.cluster.sweep import Sweep
-from runner.command import (
-    away,
-    blocks,
-    cli,
-    compare,
-    inputs,
-    machine_noise,
-    node_types,
-    own_data,
-    parser,
-    show,
-    stable,
-)
-from runner.command.plan import Plan, plan_of_series
-from runner.command.setup import installations, make_environments
 from runner.doctor import command as doctor
+from runner.doctor import machine_noise
 from runner.environments import definition
 from runner.gate.end_referee import REFEREE
 from runner.launch import cores
 from runner.machine import locks
 from runner.project import Project
+from runner.request import cli, inputs, own_data, parser
+from runner.request.plan import Plan, plan_of_series
 from runner.session import Session
+from runner.setup import installations, make_environments
 from runner.spare import SPARE
 from runner.storage import CannotGoOn, Storage
 from workloads.datasets import DataError

@@ -10,13 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from runner import rebuild
-from runner.command import neighbours
-from runner.command.cli import Request
-from runner.command.parser import RETRIES
-from runner.command.plan import Plan, read_result
-from runner.command.progress import Display, row
-from runner.command.setup import fresh_folder, next_aside, put_aside, put_back
+from runner import neighbours, rebuild
 from runner.environments import definition
 from runner.gate import trial_end
 from runner.gate.disturbed import who_can_be_asked
@@ -24,7 +18,12 @@ from runner.gate.judge import REFEREE_MULTIPLY_ADDS, Gate, Group, group, lacks_e
 from runner.launch import Launcher, Unavailable
 from runner.machine import description
 from runner.memory_worker import MemoryWorker
+from runner.progress import Display, row
+from runner.request.cli import Request
+from runner.request.parser import RETRIES
+from runner.request.plan import Plan, read_result
 from runner.results import attempt
+from runner.setup import fresh_folder, next_aside, put_aside, put_back
 from runner.storage import Storage
 from runner.stored import TRIALS, StoredTrials
 from runner.too_large import TooLarge

@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
+from runner import setup
 from runner.batch_size import forecast, searches
 from runner.batch_size.claims import trained
 from runner.batch_size.largest import Bound
@@ -18,13 +19,13 @@ from runner.batch_size.progress import SearchDisplay
 from runner.batch_size.question import ANSWERS, FASTEST, LARGEST, LEAST_ENERGY, NOISE_SCALE, Question
 from runner.batch_size.steps import StepTrials
 from runner.batch_size.target import FEWEST, target
-from runner.command import cli, inputs, own_data, setup
-from runner.command.cli import Request
-from runner.command.parser import BadInput, Parser, add_axes, add_shared, known, number, run_parser, whole
-from runner.command.plan import plan_of
-from runner.command.setup import installations, make_environments
 from runner.environments import definition
 from runner.project import RESULTS, Project
+from runner.request import cli, inputs, own_data
+from runner.request.cli import Request
+from runner.request.parser import BadInput, Parser, add_axes, add_shared, known, number, run_parser, whole
+from runner.request.plan import plan_of
+from runner.setup import installations, make_environments
 from runner.trial import now
 from workloads.accumulation import parts_of
 from workloads.records.advice import PASSED, advised

@@ -11,12 +11,12 @@ from runner.batch_size.largest import Bound
 from runner.batch_size.noise import PROBES
 from runner.batch_size.question import FASTEST, LARGEST, LEAST_ENERGY, NOISE_SCALE, Question
 from runner.batch_size.searches import MOST
-from runner.command.cli import Request
-from runner.command.plan import plan_of
-from runner.command.progress import duration
-from runner.command.setup import installations
 from runner.estimate import estimate_s
 from runner.machine.package_energy import PackageEnergy
+from runner.progress import duration
+from runner.request.cli import Request
+from runner.request.plan import plan_of
+from runner.setup import installations
 from workloads.noise_scale import SMALL_BATCH
 from workloads.records.batch_answers import LIMIT_NAMES, Limit
 from workloads.records.job import ON_DEMAND, Passes, TrialSpec

@@ -10,8 +10,8 @@ from typing import Any
 
 import psutil
 
-from runner.command.cli import Request
 from runner.machine import cgroups
+from runner.request.cli import Request
 from workloads.records.batch_answers import Fit, Limit, Tried
 from workloads.records.events import Event
 from workloads.records.figures import DEVICE_MEMORY, HOST_MEMORY_PEAK, PROCESS_GPU_MEMORY

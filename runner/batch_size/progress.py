@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from runner.batch_size.forecast import Expected
-from runner.command.progress import duration, live_columns
+from runner.progress import duration, live_columns
 
 
 class SearchDisplay(Progress):

@@ -16,8 +16,8 @@ from runner.batch_size.largest_of import largest_of
 from runner.batch_size.memory_limit import MEASURED, peak_bytes
 from runner.batch_size.steps import StepTrials
 from runner.batch_size.target import ENERGIES
-from runner.command.parser import RETRIES
 from runner.launch import Unavailable
+from runner.request.parser import RETRIES
 from workloads.records import figures
 from workloads.records.batch_answers import LIMIT_NAMES, Best, Largest, Point
 from workloads.records.disturbance import withheld

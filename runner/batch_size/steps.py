@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from runner import rebuild
-from runner.command import training_inputs
-from runner.command.cli import Request
-from runner.command.plan import plan_of, read_result
 from runner.environments import definition
 from runner.launch import Launcher, Unavailable
 from runner.machine import description
+from runner.request import training_inputs
+from runner.request.cli import Request
+from runner.request.plan import plan_of, read_result
 from runner.storage import Storage
 from runner.trial import now, run_trial
 from workloads.records import attempts

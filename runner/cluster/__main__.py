@@ -18,11 +18,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from runner.cluster.block import BLOCK_FILE, Block
 from runner.cluster.node import host_folder, project_of
 from runner.cluster.ship import probe_folder
-from runner.command import machine_noise
-from runner.command.setup import environment_for, local, refused, unavailable
+from runner.doctor import machine_noise
 from runner.environments import definition, venv
 from runner.environments.definition import EnvironmentUnavailable
 from runner.gate.judge import Gate
@@ -31,6 +29,8 @@ from runner.machine import allotment, description, locks
 from runner.machine.description import LIBRARY_PATH, Gpu
 from runner.memory_worker import MemoryWorker
 from runner.project import Project
+from runner.request.block import BLOCK_FILE, Block
+from runner.setup import environment_for, local, refused, unavailable
 from runner.spare import SPARE
 from runner.trial import now, run_trial
 from workloads import interruption

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from runner.cluster.block import Block
 from runner.cluster.ship import Parcel
+from runner.request.block import Block
 
 
 class EngineUnavailable(Exception):

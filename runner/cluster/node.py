@@ -14,12 +14,12 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from runner.cluster.block import BLOCK_FILE, Block
 from runner.cluster.ship import Parcel
 from runner.input_files import INPUTS, placed
 from runner.log import last_lines
 from runner.owned import Owned
 from runner.project import Project
+from runner.request.block import BLOCK_FILE, Block
 from workloads.isolation import of_ours
 from workloads.records.files import LOG_FILE, write_json
 from workloads.records.job import InputFile

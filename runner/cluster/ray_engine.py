@@ -18,11 +18,11 @@ from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from runner.cluster import node
-from runner.cluster.block import Block
 from runner.cluster.engine import EngineUnavailable, Over, Wanted
 from runner.cluster.ship import Parcel
 from runner.machine import description
 from runner.project import Project
+from runner.request.block import Block
 from workloads.records.job import InputFile
 
 CODE = ("workloads", "adapters", "runner")  # the parts of the project that a node needs

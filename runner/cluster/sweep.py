@@ -6,18 +6,18 @@ from collections import Counter, deque
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
+from runner import neighbours
 from runner.cluster import ship
-from runner.cluster.block import Block, blocks
 from runner.cluster.engine import Engine, Over
 from runner.cluster.ship import ARRIVING, Damaged, Parcel
-from runner.command import neighbours
-from runner.command.parser import RETRIES
-from runner.command.plan import Plan
-from runner.command.progress import Display
-from runner.command.setup import fresh_folder
 from runner.environments import definition
 from runner.machine import description
+from runner.progress import Display
+from runner.request.block import Block, blocks
+from runner.request.parser import RETRIES
+from runner.request.plan import Plan
 from runner.session import Session
+from runner.setup import fresh_folder
 from runner.too_large import TooLarge
 from workloads.records.job import Job, Kind, TrialSpec
 from workloads.records.result import TrialResult

@@ -10,11 +10,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from runner.command.parser import BadInput, Parser
 from runner.doctor import machine, noise, project
 from runner.doctor.finding import Finding, State
 from runner.machine import clocks, description
 from runner.project import RESULTS, Project
+from runner.request.parser import BadInput, Parser
 
 ROOT = Path("/")
 WIDTH = 100  # columns at most

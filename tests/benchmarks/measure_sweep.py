@@ -26,14 +26,14 @@ if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
 
 from runner.cluster import ray_engine  # noqa: E402
-from runner.cluster.block import Block  # noqa: E402
 from runner.cluster.engine import Wanted  # noqa: E402
 from runner.cluster.ship import Parcel  # noqa: E402
 from runner.cluster.sweep import Sweep  # noqa: E402
-from runner.command import cli, parser  # noqa: E402
-from runner.command.plan import plan_of_series  # noqa: E402
 from runner.launch import Unavailable  # noqa: E402
 from runner.project import Project  # noqa: E402
+from runner.request import cli, parser  # noqa: E402
+from runner.request.block import Block  # noqa: E402
+from runner.request.plan import plan_of_series  # noqa: E402
 from runner.session import Session  # noqa: E402
 from runner.trial import now  # noqa: E402
 from workloads.records.files import write_json  # noqa: E402

@@ -16,9 +16,9 @@ import pytest
 from conftest import make_spec
 
 from runner.cluster import node, ship
-from runner.cluster.block import Block, blocks
 from runner.cluster.ship import Damaged, Parcel
 from runner.machine import locks
+from runner.request.block import Block, blocks
 from workloads.records.job import Draw, InputFile
 from workloads.records.result import TrialResult
 from workloads.records.status import Status

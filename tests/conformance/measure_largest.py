@@ -19,9 +19,9 @@ from runner.batch_size.largest import Bound
 from runner.batch_size.largest_of import largest_of
 from runner.batch_size.memory_limit import ANSWERS, bounded, limit_of
 from runner.batch_size.steps import StepTrials
-from runner.command import cli, inputs, own_data, parser
-from runner.command.setup import installations, make_environments
 from runner.project import Project
+from runner.request import cli, inputs, own_data, parser
+from runner.setup import installations, make_environments
 
 WORDS = ("--device", "cpu", "--threads", "1", "--workload", "osu-cnn", "--dataset", "digits")
 SHORT = ("--window", "0.3", "--timeout", "120")

@@ -10,10 +10,10 @@ from conftest import PROJECT, REAL_FRAMEWORKS, TINY
 from rich.console import Console
 
 from runner.batch_size import noise as answers_of
-from runner.command import cli, inputs, parser
-from runner.command.plan import plan_of
-from runner.command.setup import installations, local
 from runner.environments.definition import read
+from runner.request import cli, inputs, parser
+from runner.request.plan import plan_of
+from runner.setup import installations, local
 from workloads.noise_scale import HELD, PROGRESS, SMALL_BATCH
 
 STEPS, PARTS = 10, 4

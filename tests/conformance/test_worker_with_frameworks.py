@@ -12,11 +12,11 @@ from conftest import PROJECT, QuickRun, varied
 from suite import FRAMEWORKS, REFEREE
 
 from runner.ask import Ended, ending
-from runner.command.setup import fresh_folder, local
 from runner.environments.definition import read
 from runner.input_files import INPUTS
 from runner.launch import Outcome
 from runner.results.assemble import assemble
+from runner.setup import fresh_folder, local
 from runner.trial import run_trial
 from workloads.records.events import Event, Events
 from workloads.records.files import EVENTS_FILE, JOB_FILE, LOG_FILE, SAMPLES_FILE, write_json

@@ -16,7 +16,6 @@ import pytest
 from conftest import PROJECT, ROOT, make_spec, run_runner
 from rich.console import Console
 
-from runner.command.setup import environment_of, offer
 from runner.environments import containers
 from runner.environments.containers import InContainer, run_line, signalled
 from runner.environments.definition import EnvironmentUnavailable, read
@@ -24,6 +23,7 @@ from runner.environments.engine import Engine, EngineError, find_engine, in_word
 from runner.environments.images import Image
 from runner.launch import LaunchFailed
 from runner.machine.description import Gpu
+from runner.setup import environment_of, offer
 from workloads.records.job import Job, Kind
 
 GPU = "GPU-00000000-1111-2222-3333-444444444444"
@@ -274,7 +274,7 @@ def test_a_missing_image_is_offered_to_somebody_and_not_built_against_a_no(monke
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
     console = Console(force_terminal=True, file=io.StringIO())
     for answer in (True, False):
-        monkeypatch.setattr("runner.command.setup.Confirm.ask", lambda question, answer=answer, **_: answer)
+        monkeypatch.setattr("runner.setup.Confirm.ask", lambda question, answer=answer, **_: answer)
         if answer:
             offer(DOCKER, image, missing, console)
         else:

@@ -42,11 +42,11 @@ from reports.publishing.publication import Publication
 from reports.publishing.publication import text as publication_text
 from reports.stable import StableFile
 from runner.ask import Ended, ending
-from runner.command.progress import row
 from runner.gate import trial_end
 from runner.gate.judge import unrounded
 from runner.gate.tolerances import difference
 from runner.launch import Outcome
+from runner.progress import row
 from runner.results.assemble import Records, measured, read_epochs
 from runner.results.attempt import Attempt
 from runner.results.memory import memory

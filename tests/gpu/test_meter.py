@@ -19,9 +19,9 @@ from conftest import PROJECT, ROOT
 from stand_in import MIB, UUID, UUID_B, Trace, write_trace
 
 from runner import launch
-from runner.command.parser import BadInput
-from runner.command.placement import device_of
 from runner.machine.description import Gpu
+from runner.request.parser import BadInput
+from runner.request.placement import device_of
 from workloads.records.job import TrialSpec
 from workloads.records.samples import Samples, read_samples
 

@@ -108,6 +108,29 @@ def test_no_worker_reaches_a_module_that_needs_a_package_of_the_runner() -> None
     assert not reached & {Path(file) for file in OF_RUNNER_AND_REPORTS}
 
 
+def home(file: Path) -> str:
+    """Return the package of a file; a module that lies beside the packages of its room counts as one."""
+    return str(file.parent if len(file.parts) > 2 else file)
+
+
+def links() -> set[tuple[str, str]]:
+    """(package, package that it imports from) over the whole product."""
+    modules = {".".join(file.with_suffix("").parts).removesuffix(".__init__"): file for file in FILES}
+    found = set()
+    for file in FILES:
+        for _, target in targets((ROOT / file).read_text(encoding="utf-8"), file):
+            if module := modules.get(target) or modules.get(target.rpartition(".")[0]):
+                found.add((home(file), home(module)))
+    return {(one, other) for one, other in found if one != other}
+
+
+@pytest.mark.slow
+def test_no_two_packages_import_each_other() -> None:
+    found = links()
+    assert ("runner/request", "runner/environments") in found
+    assert [f"{one} <-> {other}" for one, other in sorted(found) if one < other and (other, one) in found] == []
+
+
 def test_the_table_is_held_over_every_adapter_and_the_neutral_room() -> None:
     assert {Path("workloads/spec.py"), Path("adapters/worker/trial.py")} <= set(FILES)
     assert {Path(f"adapters/{name}/adapter.py") for name in TABLE} <= set(FILES)

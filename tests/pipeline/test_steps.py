@@ -14,8 +14,8 @@ from runner.batch_size.largest import Bound
 from runner.batch_size.largest_of import largest_of
 from runner.batch_size.memory_limit import ANSWERS, bounded, limit_of
 from runner.batch_size.steps import StepTrials
-from runner.command import cli, inputs, own_data, parser
-from runner.command.setup import installations, make_environments
+from runner.request import cli, inputs, own_data, parser
+from runner.setup import installations, make_environments
 from workloads.records.batch_answers import Fit, Limit
 from workloads.records.events import Event
 from workloads.records.files import ATTEMPT_FILE, EVENTS_FILE, RESULT_FILE

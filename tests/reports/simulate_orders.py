@@ -20,7 +20,7 @@ from stored import BATCH_SIZES, VERSIONS
 from reports import parity
 from reports.order import extreme, of_cell, with_borrowed
 from reports.spread import LEAST_SPREAD, spread
-from runner.command import stable
+from runner import stable
 from workloads.records.figures import Figure
 from workloads.records.intervals import accuracy_step
 from workloads.records.job import Draw, TrialSpec

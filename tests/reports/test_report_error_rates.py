@@ -22,7 +22,7 @@ from test_report_compare import in_runs
 from reports.comparing import command, estimates, gate
 from reports.comparing.cell_tests import Replicate
 from reports.order import ERROR
-from runner.command import stable
+from runner import stable
 from workloads.records.figures import Figure
 from workloads.records.result import TrialResult
 

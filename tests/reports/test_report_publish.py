@@ -23,8 +23,7 @@ from PIL import Image
 from stored import on_gpu, store
 from test_report_check import run_trial
 
-from reports import build, export, load
-from reports.checking import check
+from reports import build, check, export, load
 from reports.load import ReportError
 from reports.publishing import archive, citation, cleaning, publication, publish
 from reports.publishing import index as published_index

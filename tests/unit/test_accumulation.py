@@ -17,8 +17,8 @@ from adapters.numpy.adapter import Adapter
 from adapters.worker import first_probe, steps, trial
 from adapters.worker.event_log import EventLog
 from adapters.worker.prepare import Prepared
-from runner.command import training_inputs
 from runner.gate.tolerances import Truth, difference
+from runner.request import training_inputs
 from workloads import weights
 from workloads.accumulation import parts_of
 from workloads.datasets import Split, batch_order

@@ -12,11 +12,11 @@ import pytest
 from conftest import PROJECT, ROOT, make_spec
 from copied import add_framework
 
-from runner.command import cli
-from runner.command.parser import BadInput, run_parser
 from runner.environments.code import code_digest, worker_modules
 from runner.environments.definition import is_referee, read
 from runner.launch import Local
+from runner.request import cli
+from runner.request.parser import BadInput, run_parser
 from workloads.records.job import Job, Kind
 
 

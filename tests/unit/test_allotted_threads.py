@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from runner.command.parser import BadInput
-from runner.command.placement import notes, placed
 from runner.machine import allotment, description
+from runner.request.parser import BadInput
+from runner.request.placement import notes, placed
 from workloads.study import Study, read
 
 QUICK = Path(__file__).parents[2] / "workloads" / "studies" / "quick.toml"

@@ -21,23 +21,22 @@ from test_assemble import busy_window, trained, write_trial
 
 from reports import load
 from runner import ask as asking
-from runner import rebuild, session, trial
+from runner import rebuild, session, show, trial
 from runner.ask import Ended
 from runner.batch_size.steps import StepTrials
-from runner.cluster.block import Block
+from runner.blocks import Processes
 from runner.cluster.engine import Over
 from runner.cluster.ship import Parcel
 from runner.cluster.sweep import Sweep
-from runner.command import show
-from runner.command.blocks import Processes
-from runner.command.plan import Plan
-from runner.command.progress import Display
-from runner.command.setup import fresh_folder, put_aside
 from runner.environments import definition
 from runner.gate.judge import Gate
 from runner.launch import LaunchFailed, Local, Outcome
 from runner.memory_worker import MemoryWorker
+from runner.progress import Display
+from runner.request.block import Block
+from runner.request.plan import Plan
 from runner.session import Session
+from runner.setup import fresh_folder, put_aside
 from runner.storage import Storage
 from runner.stored import read as read_stored
 from runner.too_large import TooLarge

@@ -17,7 +17,7 @@ from runner.batch_size import command
 from runner.batch_size.command import AnswersFile, bound_of, found_sizes, untrained
 from runner.batch_size.memory_limit import bounded
 from runner.batch_size.question import Question
-from runner.command.cli import Request
+from runner.request.cli import Request
 from workloads.records.advice import passes
 from workloads.records.batch_answers import LIMIT_NAMES, Answers, Best, Largest, Limit, Noise, NoisePoint, Point
 from workloads.records.check_name import CheckName

@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from runner.command.cli import Request
-from runner.command.own_data import CACHE_VARIABLE, XDG_VARIABLE, cache_folder
-from runner.command.parser import BadInput
+from runner.request.cli import Request
+from runner.request.own_data import CACHE_VARIABLE, XDG_VARIABLE, cache_folder
+from runner.request.parser import BadInput
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ import pytest
 from conftest import ROOT
 from copied import git
 
-from runner.command import compare
-from runner.command.parser import BadInput
+from runner import compare
 from runner.project import Project
+from runner.request.parser import BadInput
 
 NUMPY = ("--framework", "numpy", "--workload", "tiny", "--dataset", "digits-64", "--device", "cpu")
 

@@ -10,8 +10,8 @@ import pytest
 from conftest import PROJECT
 from pictured import QUIET
 
-from runner.command import cli, own_data
-from runner.command.parser import BadInput, run_parser
+from runner.request import cli, own_data
+from runner.request.parser import BadInput, run_parser
 from workloads import datasets
 from workloads.datasets import DataError
 from workloads.layers import Shape

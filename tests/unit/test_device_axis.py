@@ -10,12 +10,12 @@ from conftest import make_spec, varied
 
 from adapters.base import Unsupported
 from adapters.worker.__main__ import adapter_for
-from runner.command import training_inputs
-from runner.command.parser import BadInput
-from runner.command.placement import placed
 from runner.gate.rivals import batches
 from runner.launch import worker_environment
 from runner.machine.description import Gpu
+from runner.request import training_inputs
+from runner.request.parser import BadInput
+from runner.request.placement import placed
 from workloads.records.job import Placement, TrialSpec
 from workloads.study import MOST_DEVICES, Study, StudyError, read, studies
 

@@ -17,12 +17,12 @@ import pytest
 from conftest import PROJECT
 
 from runner import __main__ as runner
-from runner.command.setup import unavailable
 from runner.environments import __main__ as environments
 from runner.environments import definition, images, venv
 from runner.environments.definition import NEEDED, BadDefinition, InstallationFailed
 from runner.launch import Unavailable
 from runner.project import Project
+from runner.setup import unavailable
 from workloads.records.status import Status
 
 PIN = re.compile(r"[\w.-]+==[\w.+]+( --hash=sha256:[0-9a-f]{64})+")

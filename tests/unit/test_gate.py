@@ -17,12 +17,12 @@ from rich.console import Console
 
 from runner import ask as asking
 from runner import session as running
-from runner.command.plan import Plan
 from runner.environments import definition
 from runner.gate import judge as gate
 from runner.gate.judge import JUDGED, Gate
 from runner.gate.tolerances import LATE, LOSSES, ROUNDINGS, Truth
 from runner.launch import Launcher, LaunchFailed, Local, Outcome
+from runner.request.plan import Plan
 from runner.session import Session
 from runner.stored import read as read_stored
 from workloads.networks import WORKLOADS

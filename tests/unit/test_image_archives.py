@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from pictured import QUIET, noise
 
-from runner.command.data_sets import check
-from runner.command.parser import BadInput
 from runner.data.archive import of_archive
 from runner.data.find import find
+from runner.request.data_sets import check
+from runner.request.parser import BadInput
 from workloads.datasets import DATASETS, DataError
 from workloads.layers import Dense, Flatten
 from workloads.spec import Workload

@@ -13,13 +13,13 @@ from pictured import QUIET, a_folder, noise, save
 from PIL import Image
 
 from reports.image_source import source_words
-from runner.command import image_notes
 from runner.data import cache, twice
 from runner.data.cache import Cached, Wanted
 from runner.data.find import find
 from runner.data.folder import listing
 from runner.data.own import SPLITS, OwnImages, Place, SplitName
 from runner.data.repeats import Repeats, find_repeats
+from runner.request import image_notes
 from workloads.records.job import ImageFindings, ImageSource
 
 CLEAN = ImageFindings(0, 0, 0, 0, 0)

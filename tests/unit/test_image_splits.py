@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from pictured import a_folder, noise, save
 
-from runner.command.data_sets import chosen
-from runner.command.parser import BadInput
 from runner.data.find import find
 from runner.data.folder import listing
 from runner.data.own import Asked
 from runner.data.splits import TEST_NAMES, TRAIN_NAMES, VALIDATION_NAMES
+from runner.request.data_sets import chosen
+from runner.request.parser import BadInput
 from workloads.datasets import DataError
 from workloads.study import Study
 

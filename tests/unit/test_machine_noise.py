@@ -10,8 +10,7 @@ import pytest
 from conftest import make_spec
 from rich.console import Console
 
-from runner.command import machine_noise
-from runner.doctor import noise
+from runner.doctor import machine_noise, noise
 from runner.doctor.finding import Finding, State
 from runner.doctor.noise import Calibration
 from runner.machine import clocks

@@ -9,7 +9,7 @@ import pytest
 from conftest import make_spec
 from rich.console import Console
 
-from runner.command import neighbours
+from runner import neighbours
 from workloads.records.job import TrialSpec
 from workloads.records.result import TrialResult
 from workloads.records.status import HARMLESS, Status

@@ -16,13 +16,13 @@ HOME = "workloads/command_line.py"
 RUNNER, REPORTS = "runner.__main__", "reports.__main__"
 # {file that makes the parser: (the module with its `main`, words with a slip, what is meant)}
 MEANT = {
-    "runner/command/parser.py": (RUNNER, "--framwork all", "--framework"),
+    "runner/request/parser.py": (RUNNER, "--framwork all", "--framework"),
     "runner/batch_size/command.py": (RUNNER, "batch-size --anwser largest", "--answer"),
-    "runner/command/compare.py": (RUNNER, "compare numpy=/a/b/c numpy=/d/e/f --framwork numpy", "--framework"),
+    "runner/compare.py": (RUNNER, "compare numpy=/a/b/c numpy=/d/e/f --framwork numpy", "--framework"),
     "runner/doctor/command.py": (RUNNER, "doctor --reslts DIR", "--results"),
     "runner/environments/images.py": ("runner.environments.images", "--devcie cpu", "--device"),
     "reports/__main__.py": (REPORTS, "RESULTS --fromat md", "--format"),
-    "reports/checking/check.py": (REPORTS, "check PATH --colums a", "--columns"),
+    "reports/check.py": (REPORTS, "check PATH --colums a", "--columns"),
     "reports/comparing/command.py": (REPORTS, "compare A B --fail-on-regresion 5%", "--fail-on-regression"),
     "reports/publishing/publish.py": (REPORTS, "publish RESULTS --auhtor me", "--author"),
     "workloads/__main__.py": ("workloads.__main__", "describe osu-cnn --hepl", "--help"),

@@ -13,8 +13,8 @@ from conftest import PROJECT, make_spec, varied
 
 from adapters.own_code import function_of, refuse_other_shape, without_layers
 from runner.__main__ import main
-from runner.command.own_code import NAMELESS, named, trial_of, with_models
-from runner.command.parser import BadInput
+from runner.request.own_code import NAMELESS, named, trial_of, with_models
+from runner.request.parser import BadInput
 from workloads.networks import of_trial
 from workloads.records.job import InputFile, TrialSpec
 from workloads.records.own_code import OwnCode

@@ -12,11 +12,11 @@ import pytest
 from conftest import PROJECT
 
 from runner.__main__ import main
-from runner.command import builds
-from runner.command.parser import BadInput
 from runner.environments import interpreter
 from runner.environments.definition import read
 from runner.environments.interpreter import BadInterpreter, Interpreter, check
+from runner.request import builds
+from runner.request.parser import BadInput
 from workloads.records.build import PRECISIONS, PROFILES, Mode, in_mode, installed_of, mode_of
 from workloads.records.job import Placement
 

@@ -13,13 +13,13 @@ from conftest import PROJECT
 from runner import stored
 from runner.batch_size import command, forecast
 from runner.batch_size.largest import Bound
-from runner.command import cli, parser
-from runner.command.cli import Request
-from runner.command.plan import plan_of
-from runner.command.setup import installations
 from runner.estimate import LIMIT_TIMES
 from runner.machine import description
 from runner.paces import MOST_OF_FOLDER, MOST_RESULTS, read_paces, results_folders
+from runner.request import cli, parser
+from runner.request.cli import Request
+from runner.request.plan import plan_of
+from runner.setup import installations
 from workloads.records.batch_answers import Limit
 from workloads.records.files import INDEX_FILE, RESULT_FILE, write_json
 from workloads.records.job import TrialSpec

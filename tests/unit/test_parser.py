@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.command.parser import BadInput, run_parser, study_of
+from runner.request.parser import BadInput, run_parser, study_of
 from workloads.datasets import DATASETS
 from workloads.networks import WORKLOADS
 from workloads.study import studies

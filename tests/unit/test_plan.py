@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from conftest import make_spec
 
-from runner.cluster.block import Shard, blocks
-from runner.command.parser import BadInput, run_parser
-from runner.command.plan import Part, Plan, planned_trials
-from runner.command.stable import cells
 from runner.estimate import LIMIT_TIMES, Pace, Paces, estimate_s, guess_s, limit_s, pace_of
+from runner.request.block import Shard, blocks
+from runner.request.parser import BadInput, run_parser
+from runner.request.plan import Part, Plan, planned_trials
+from runner.stable import cells
 from workloads.networks import WORKLOADS
 from workloads.records.figures import Figure
 from workloads.records.job import Cell, Installation, Placement, TrialSpec

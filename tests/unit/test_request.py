@@ -8,10 +8,11 @@ import pytest
 from conftest import ROOT
 from rich.console import Console
 
-from runner.command import cli, show
-from runner.command.own_code import framework_of
-from runner.command.parser import BadInput, run_parser
+from runner import show
 from runner.project import Project
+from runner.request import cli
+from runner.request.own_code import framework_of
+from runner.request.parser import BadInput, run_parser
 
 NUMPY = ("--framework", "numpy", "--isolation", "here", "--plan")
 MODEL = "import torch\n\n\ndef make(classes):\n    return torch.nn.Linear(64, classes)\n"

@@ -11,17 +11,7 @@ from dataclasses import replace
 import pytest
 from conftest import make_spec
 
-from runner.command.stable import (
-    CORRELATED_PERCENT,
-    COVERAGE_PERCENT,
-    FEWEST,
-    Key,
-    cells,
-    follow,
-    to_json,
-    wanted,
-    worth,
-)
+from runner.stable import CORRELATED_PERCENT, COVERAGE_PERCENT, FEWEST, Key, cells, follow, to_json, wanted, worth
 from workloads.records.figures import Figure
 from workloads.records.intervals import mean_interval, neighbour_score, trend_score
 from workloads.records.result import TrialResult

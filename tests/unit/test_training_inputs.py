@@ -18,10 +18,10 @@ from adapters.worker import trial
 from adapters.worker.event_log import EventLog
 from adapters.worker.prepare import Prepared
 from reports.training_text import optimizer_label
-from runner.command import training_inputs
-from runner.command.parser import BadInput
 from runner.gate import judge
 from runner.gate.drift import allowed_training_loss
+from runner.request import training_inputs
+from runner.request.parser import BadInput
 from runner.results.assemble import augmentation
 from workloads import schedules, weights
 from workloads.augmentation import augmented, draw

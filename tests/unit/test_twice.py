@@ -11,13 +11,13 @@ import pytest
 from pictured import QUIET, a_folder, noise, save
 from PIL import Image
 
-from runner.command import training_inputs
 from runner.data import cache, twice
 from runner.data.cache import Cached, Wanted
 from runner.data.cats_dogs import of_archive
 from runner.data.find import find
 from runner.data.own import OwnImages
 from runner.data.twice import Copies
+from runner.request import training_inputs
 from workloads.datasets import DATASETS, Images, load
 from workloads.study import Study
 

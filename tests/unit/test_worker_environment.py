@@ -15,7 +15,6 @@ from reports.publishing.cleaning import tells
 from runner import ask as asking
 from runner import launch
 from runner.cluster.__main__ import with_own_libraries
-from runner.command.placement import placed
 from runner.environments.containers import InContainer, run_line
 from runner.environments.definition import read
 from runner.environments.engine import Engine
@@ -24,6 +23,7 @@ from runner.gate.judge import Gate
 from runner.launch import Launcher, LaunchFailed, Local, worker_environment
 from runner.machine.description import LOADER, deciding_variables
 from runner.memory_worker import MemoryWorker
+from runner.request.placement import placed
 from workloads.records.job import Job, Kind
 from workloads.records.result import TrialResult
 from workloads.records.status import Status

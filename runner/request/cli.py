@@ -15,11 +15,7 @@ from typing import Any
 import numpy as np
 import psutil
 
-from runner.cluster.block import Shard
-from runner.command import builds, data_sets, own_code, stable, training_inputs
-from runner.command.own_code import OwnModel
-from runner.command.parser import RETRIED, USUAL_STUDY, BadInput, known, study_of
-from runner.command.placement import notes, placed
+from runner import stable
 from runner.data.cache import CachedFile
 from runner.data.own import OwnImages
 from runner.environments import definition
@@ -28,6 +24,11 @@ from runner.estimate import Paces
 from runner.machine import description
 from runner.paces import read_paces, results_folders
 from runner.project import DEFINITION_FILE, RESULTS, Project
+from runner.request import builds, data_sets, own_code, training_inputs
+from runner.request.block import Shard
+from runner.request.own_code import OwnModel
+from runner.request.parser import RETRIED, USUAL_STUDY, BadInput, known, study_of
+from runner.request.placement import notes, placed
 from workloads.datasets import Dataset
 from workloads.networks import WORKLOADS, NetworkError, find
 from workloads.records.build import installed_of
@@ -48,7 +49,7 @@ class Request:
 
     project: Project
     study: Study
-    workload: Workload  # as it is trained: command.own_data may add a layer in front
+    workload: Workload  # as it is trained: own_data may add a layer in front
     dataset: Dataset
     images: OwnImages | None  # None for a published data set
     frameworks: tuple[str, ...]  # the columns of its tables: builds, in each of the study's profiles and precisions
@@ -67,7 +68,7 @@ class Request:
     shard: Shard | None = None  # the part of the plan that this run does
     node: str | None = None  # id of the only node of the Ray cluster that trials run on
     per_node_type: bool = False  # run the study once on each node type
-    source: ImageSource | None = None  # this and what follows: as found by command.own_data.prepared
+    source: ImageSource | None = None  # this and what follows: as found by own_data.prepared
     arrays: dict[str, CachedFile] | None = None  # None for a published data set
     series: dict[str, Request] = field(default_factory=dict)  # requests of a study's series, each as a study of its own
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from runner.command.parser import BadInput
+from runner.request.parser import BadInput
 from workloads import augmentation, schedules
 from workloads.layers import Shape
 from workloads.records.job import ANEW, AUGMENTATION, RATES, InputFile

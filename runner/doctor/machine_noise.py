@@ -6,12 +6,12 @@ from typing import Any
 
 from rich.console import Console
 
-from runner.command.cli import Request
 from runner.doctor import noise
 from runner.doctor.command import ROOT, told
 from runner.doctor.finding import State
 from runner.launch import cores
 from runner.machine import clocks
+from runner.request.cli import Request
 
 
 def before(request: Request, console: Console) -> dict[str, Any]:

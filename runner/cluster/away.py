@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from runner.cluster.engine import Engine, EngineUnavailable, Wanted
-from runner.command.cli import Request
-from runner.command.parser import BadInput
+from runner.request.cli import Request
+from runner.request.parser import BadInput
 from workloads.records.job import ANY_GPU
 
 if TYPE_CHECKING:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from runner.command.parser import BadInput, known
 from runner.data import twice
 from runner.data.array_text import shift_advice
 from runner.data.find import find
 from runner.data.own import Asked, OwnImages, need_pillow
 from runner.machine import description
+from runner.request.parser import BadInput, known
 from workloads.datasets import DATASETS, DataError, Dataset, Split
 from workloads.spec import Workload
 from workloads.study import Study, is_path

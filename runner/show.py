@@ -11,18 +11,18 @@ from pathlib import Path
 
 from rich.console import Console
 
-from runner import rebuild
-from runner.command import builds, neighbours, training_inputs
-from runner.command.cli import Request
-from runner.command.plan import Plan, plan_of_series
-from runner.command.progress import NAME_WIDTH, duration
-from runner.command.setup import installations
-from runner.command.stable import Cell, worth
+from runner import neighbours, rebuild
 from runner.environments import definition
 from runner.gate.judge import lacks_evidence
 from runner.machine.description import IMAGE_VARIABLE, cores, deciding_variables
+from runner.progress import NAME_WIDTH, duration
 from runner.project import Project
+from runner.request import builds, training_inputs
+from runner.request.cli import Request
+from runner.request.plan import Plan, plan_of_series
 from runner.results import memory_forecast
+from runner.setup import installations
+from runner.stable import Cell, worth
 from runner.stored import StoredTrials
 from runner.stored import read as read_stored
 from workloads.datasets import DATASETS

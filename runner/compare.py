@@ -18,13 +18,13 @@ from pathlib import Path
 from rich.console import Console
 
 from runner import owned
-from runner.command import cli
-from runner.command.cli import Request
-from runner.command.parser import BadInput, Parser, run_parser, whole
-from runner.command.setup import make_environments
 from runner.environments.definition import read
 from runner.owned import ENDING_S, KILLED, Owned
 from runner.project import RESULTS, Project
+from runner.request import cli
+from runner.request.cli import Request
+from runner.request.parser import BadInput, Parser, run_parser, whole
+from runner.setup import make_environments
 from runner.storage import CannotGoOn
 from workloads.isolation import of_ours
 from workloads.records.build import adapter_of

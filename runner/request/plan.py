@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from runner.command import own_code, training_inputs
-from runner.command.cli import Request
 from runner.environments import definition
 from runner.estimate import Paces, estimate_s, limit_s
 from runner.gate.judge import lacks_evidence
+from runner.request import own_code, training_inputs
+from runner.request.cli import Request
 from workloads.records import network, stored
 from workloads.records.build import mode_of
 from workloads.records.job import (

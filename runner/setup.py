@@ -10,8 +10,6 @@ from typing import Any
 from rich.console import Console
 from rich.prompt import Confirm
 
-from runner.command.cli import Request
-from runner.command.parser import BadInput
 from runner.environments import containers, definition, images, venv
 from runner.environments.code import code_digest
 from runner.environments.containers import ImageMissing
@@ -22,6 +20,8 @@ from runner.launch import Launcher, Local, Unavailable
 from runner.machine import description
 from runner.machine.description import Gpu
 from runner.project import DEFINITION_FILE, Project
+from runner.request.cli import Request
+from runner.request.parser import BadInput
 from workloads.records import attempts, processor
 from workloads.records.build import OF_CUDNN, installed_of, mode_of
 from workloads.records.files import ATTEMPTS, sync

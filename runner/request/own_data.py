@@ -10,13 +10,13 @@ from typing import Any
 
 from rich.console import Console
 
-from runner.command import image_notes
-from runner.command.cli import Request
-from runner.command.parser import BadInput
 from runner.data import cache, own
 from runner.data.cache import Cached, Wanted
 from runner.data.own import OwnImages, Size
 from runner.data.words import listed
+from runner.request import image_notes
+from runner.request.cli import Request
+from runner.request.parser import BadInput
 from workloads.datasets import DataError, Dataset, Split
 from workloads.layers import Resize, Shape
 from workloads.records.files import CACHE_FOLDER

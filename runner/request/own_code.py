@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from runner.command.parser import BadInput, known
 from runner.environments import definition
 from runner.project import Project
+from runner.request.parser import BadInput, known
 from workloads.networks import NAME, WORKLOADS
 from workloads.records.build import adapter_of
 from workloads.records.job import InputFile, TrialSpec

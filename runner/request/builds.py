@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 
-from runner.command.parser import BadInput, known
 from runner.environments import definition
 from runner.environments.definition import EnvironmentUnavailable
 from runner.environments.interpreter import BadInterpreter, Interpreter, check
 from runner.project import Project
+from runner.request.parser import BadInput, known
 from workloads.records.build import LABEL, MARK, Mode, adapter_of, in_mode, installed_of, label_of
 from workloads.records.job import Placement
 

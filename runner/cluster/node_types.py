@@ -14,8 +14,8 @@ from threading import Thread
 from rich.console import Console
 
 from runner import owned
-from runner.command.cli import Request
 from runner.owned import ENDING_S, KILLED, Owned
+from runner.request.cli import Request
 
 Lines = SimpleQueue[tuple[str, str | None]]  # lines of each type's study; None after its last line
 

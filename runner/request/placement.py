@@ -6,10 +6,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from runner.command.parser import BadInput, known
 from runner.machine import allotment, cgroups, description, memory_group
 from runner.machine.allotment import ALLOTTED_THREADS, VISIBLE, WISHED_THREADS, UnclearGpus, VisibleGpus
 from runner.machine.description import LIBRARY_PATH
+from runner.request.parser import BadInput, known
 from workloads.records.job import ANY_GPU, Placement
 from workloads.study import Study
 

@@ -20,18 +20,19 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from runner.command import inputs, neighbours
-from runner.command.cli import Request
-from runner.command.parser import RETRIES, BadInput
-from runner.command.plan import counts, plan_of, read_result
-from runner.command.progress import Display, duration, row
-from runner.command.setup import fresh_folder, installations, make_environments, next_aside, put_back
+from runner import neighbours
 from runner.environments import definition
 from runner.estimate import estimate_s
 from runner.gate.judge import Gate
 from runner.input_files import write_array
 from runner.launch import Launcher, Unavailable
 from runner.machine import description
+from runner.progress import Display, duration, row
+from runner.request import inputs
+from runner.request.cli import Request
+from runner.request.parser import RETRIES, BadInput
+from runner.request.plan import counts, plan_of, read_result
+from runner.setup import fresh_folder, installations, make_environments, next_aside, put_back
 from runner.storage import Storage
 from runner.trial import now, run_trial
 from workloads.records.blocks import BLOCKS_FILE, TURNS, Block, main_size, read_blocks

@@ -7,10 +7,10 @@ from typing import Any
 
 from rich.console import Console
 
-from runner.command import own_code, training_inputs
-from runner.command.cli import Request
-from runner.command.download import fetch
 from runner.input_files import INPUTS, link, write, write_array
+from runner.request import own_code, training_inputs
+from runner.request.cli import Request
+from runner.request.download import fetch
 from workloads import datasets, weights
 from workloads.records import network
 from workloads.records.job import InputFile

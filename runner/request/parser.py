@@ -9,8 +9,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, NoReturn
 
-from runner.cluster.block import shard_of
-from runner.command import stable
+from runner import stable
+from runner.request.block import shard_of
 from workloads import study as studies
 from workloads.command_line import CommandLine
 from workloads.datasets import DATASETS

@@ -1,1 +1,0 @@
-"""The command line: reading a request, planning and showing trials."""
