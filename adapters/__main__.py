@@ -30,7 +30,7 @@ from typing import Any
 
 from adapters.base import Count, Floats, MemoryUse, Order, Probe
 from workloads.datasets import Images, Labels
-from workloads.records.own_code import OwnCode
+from workloads.records.network import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workloads.datasets import Images, Labels
-from workloads.records.memory_counts import Count as Count
-from workloads.records.own_code import OwnCode
+from workloads.records.events import ByteCount as Count
+from workloads.records.network import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
 

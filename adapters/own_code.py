@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from workloads.records.own_code import OwnCode
+from workloads.records.network import OwnCode
 from workloads.spec import Workload
 
 MODULE = "own_code"  # the file's module name in Python: classes in it are looked up there

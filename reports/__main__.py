@@ -4,12 +4,12 @@ python -m reports check PATH...: find faults in stored results or logs.
 
 from __future__ import annotations
 
-from workloads import interruption, isolation, output, packages
+from workloads import program
 
 if __name__ == "__main__":
-    interruption.at_once()
-    isolation.start_again()
-    packages.missing_in_a_line()
+    program.interrupt_at_once()
+    program.start_again()
+    program.report_missing_packages()
 
 import gc
 import shlex
@@ -45,13 +45,13 @@ def main(arguments: list[str] | None = None) -> int:
     Returns 130 after Ctrl-C. Other commands have their own exit codes.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
-    output.keep_on()
-    interruption.in_order()
+    program.outlast_readers()
+    program.interrupt_in_order()
     try:
         return run(arguments)
     except KeyboardInterrupt:
         print("\nreports: interrupted; no result was touched. The same command does it anew.", file=sys.stderr)
-        return interruption.EXIT_INTERRUPTED
+        return program.EXIT_INTERRUPTED
 
 
 def run(arguments: list[str]) -> int:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from workloads import interruption, isolation, output, packages
+from workloads import program
 
 if __name__ == "__main__":
-    interruption.at_once()
-    isolation.start_again()
-    packages.missing_in_a_line()
-    output.keep_on()
+    program.interrupt_at_once()
+    program.start_again()
+    program.report_missing_packages()
+    program.outlast_readers()
     import sys
 
     from runner.request import parser
@@ -24,11 +24,9 @@ from rich.console import Console
 
 from runner import blocks, compare, owned, show, stable, stored
 from runner.batch_size import command as batch_size
-from runner.cluster import away, node_types
-from runner.cluster.engine import Engine
-from runner.cluster.sweep import Sweep
+from runner.cluster import away
+from runner.cluster.sweep import Engine, Sweep
 from runner.doctor import command as doctor
-from runner.doctor import machine_noise
 from runner.environments import definition
 from runner.gate.end_referee import REFEREE
 from runner.launch import cores
@@ -52,8 +50,8 @@ EXIT_FAILED, EXIT_BAD_INPUT = 1, 2
 
 def main(arguments: list[str] | None = None) -> int:
     """Return the exit code: 0; 1 if a trial failed; 2 for bad input, with one line on stderr; 130 after Ctrl-C."""
-    output.keep_on()
-    interruption.in_order()
+    program.outlast_readers()
+    program.interrupt_in_order()
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
         return command(arguments, Project.of_this_code(), Console(highlight=False, markup=False, soft_wrap=True))
@@ -69,7 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         kept = "every finished trial is kept. The same command goes on from here."
         print(f"\nrunner: interrupted; {kept}", file=sys.stderr)
-        return interruption.EXIT_INTERRUPTED
+        return program.EXIT_INTERRUPTED
 
 
 def command(arguments: list[str], project: Project, console: Console) -> int:
@@ -79,7 +77,7 @@ def command(arguments: list[str], project: Project, console: Console) -> int:
     options = parser.run_parser().parse_args(arguments)
     if options.list:
         show.inventory(cli.with_adapters(project, options.adapters), options.pythons, console)
-        show.stored(options.results, project, console)
+        show.stored(options.results, console)
         return 0
     request = cli.request(options, project)
     if request.study.blocks:
@@ -92,7 +90,7 @@ def command(arguments: list[str], project: Project, console: Console) -> int:
         show.plan(own_data.prepared(request, console), console)
         return 0
     if request.per_node_type and not request.node:
-        return node_types.run(request, arguments, away.types_of(request), console)
+        return away.run_per_type(request, arguments, away.types_of(request), console)
     files = [] if request.until_stable is None else [stable.STABLE_FILE]
     with alone(request, *files, elsewhere=request.elsewhere), away.engine_of(request) as engine:
         return run(own_data.prepared(request, console), console, engine)
@@ -170,16 +168,16 @@ def train(
         if engine is not None:
             return Sweep(session, plan, engine).run()
         if plan.to_run and not noise:
-            noise.update(machine_noise.before(request, console))
+            noise.update(doctor.check_quiet(request, console))
         return session.run(plan, noise)
 
     first = planned(range(request.study.repeats))
     session = Session(request, launchers, first.trials, console)
-    found = stored.read(request.results, request.project, shared=request.shard is not None)
+    found = stored.read(request.results)
     session.open(found)
     results = run_plan(first)
     if request.until_stable is not None:
-        results += stable.further(results, list(found.load(found.entries).values()))
+        results += stable.further(results, [session.known.get(name, result) for name, result in found.results.items()])
         results = stable.follow(
             results,
             request.study.repeats,

@@ -12,10 +12,9 @@ from typing import Any
 
 from filelock import FileLock
 
-from runner import last_words
 from runner.attendance import WORDS
 from runner.launch import Launcher, LaunchFailed, Outcome, run_worker
-from runner.log import last_lines
+from runner.log import last_lines, refused_thread, telling_line, thread_limits
 from runner.machine import description
 from workloads.records import attempts
 from workloads.records.events import Event, Events, MemoryBound
@@ -84,11 +83,11 @@ def ask(job: Job, folder: Path, launcher: Launcher) -> Ended:
 
 def with_refused_thread(reason: str, log: Path, trial: TrialSpec) -> str:
     """Return the reason; if a library was refused a thread, add its message and the limits (a container has others)."""
-    line = last_words.refused_thread([reason]) or last_words.refused_thread(last_lines(log))
+    line = refused_thread([reason]) or refused_thread(last_lines(log))
     if line is None:
         return reason
     said = "" if line.strip()[-WORDS:] in reason else f"; before that: {line.strip()[-WORDS:]}"
-    limits = "" if trial.installation.isolation == "docker" else last_words.thread_limits()
+    limits = "" if trial.installation.isolation == "docker" else thread_limits()
     allowed = f"at most {limits}" if limits else "no limit is known"
     limit_bytes = trial.placement.memory_limit_bytes
     memory = "" if limit_bytes is None else f"; a thread's stack needs memory, limited to {_mib(limit_bytes)}"
@@ -178,7 +177,7 @@ def ending(
         return Status.OUT_OF_MEMORY, f"{line[-WORDS:]}; last event: {last.get('event', 'none')}"
     lines = [line for line in last_lines(log) if line.strip()]
     if outcome.exit_code < 0:
-        telling = last_words.telling_line(lines)
+        telling = telling_line(lines)
         said = "" if telling is None else f"; it last said: {telling.strip()[-WORDS:]}"
         reason = f"the worker was killed by {signal_name(-outcome.exit_code)}{said}"
     else:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from runner import neighbours
+from runner import progress
 from runner.environments import definition
 from runner.estimate import estimate_s
 from runner.gate.judge import Gate
@@ -193,7 +193,7 @@ class Processes:
         aside = next_aside(folder, Kind.BLOCKS)
         yield
         if self.known[spec.id].status in UNMEASURED:
-            console.print(f"  {neighbours.STAYS} {put_back(aside, folder, Kind.BLOCKS)}")
+            console.print(f"  {progress.STAYS} {put_back(aside, folder, Kind.BLOCKS)}")
             self.known[spec.id] = first
             self.judge()
 
@@ -263,7 +263,7 @@ def measure(request: Request, console: Console) -> list[TrialResult]:
 def run_each(processes: Processes, specs: list[TrialSpec], display: Display, console: Console) -> None:
     """Run the processes in order, with the requested retries. Without these, disturbed ones run again at the end."""
     retried = processes.request.retry
-    advice = neighbours.Advice(console, retried)
+    advice = progress.Advice(console, retried)
     for spec in specs:
         display.begin(spec)
         result = processes.run(spec, display.doing)
@@ -277,7 +277,7 @@ def run_each(processes: Processes, specs: list[TrialSpec], display: Display, con
         advice.give(result)
     disturbed = [spec for spec in specs if processes.known[spec.id].status is Status.CONTENDED]
     if Status.CONTENDED not in retried:
-        neighbours.again(disturbed, console)
+        progress.announce_again(disturbed, console)
         display.once_more(disturbed)
         for spec in disturbed:
             display.begin(spec)

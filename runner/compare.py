@@ -26,7 +26,7 @@ from runner.request.cli import Request
 from runner.request.parser import BadInput, Parser, run_parser, whole
 from runner.setup import make_environments
 from runner.storage import CannotGoOn
-from workloads.isolation import of_ours
+from workloads.program import of_ours
 from workloads.records.build import adapter_of
 
 RUNS, FEWEST_RUNS = 5, 2

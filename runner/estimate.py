@@ -1,12 +1,17 @@
-"""Estimate the duration of a trial: a guess from its work, corrected by the trials that `runner.paces` finds."""
+"""Estimate the duration of a trial: a guess from its work, corrected by the trials of this machine.
+
+Few results are read for it, whatever the results folders hold.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from runner import stored
+from runner.machine.description import name_computer
 from workloads import networks
 from workloads.activations import activation_bytes
 from workloads.records.job import TrialSpec
@@ -25,6 +30,8 @@ FLOAT_BYTES = 4
 BATCH_PASSES, UPDATE_PASSES, SLOT_PASSES = 3, 3, 2
 KEPT_PASSES = 5  # for values kept between forward and backward: written, read twice; gradient written and read
 LIMIT_TIMES = 5.0  # times the estimate: the guess is good to a factor of 2 or 3
+# Results that are read, the newest ones: of the folder in use, and of other folders. A result takes 4 to 8 ms.
+MOST_OWN, MOST_FOLDERS, MOST_OF_FOLDER = 30, 10, 3
 
 
 @dataclass(frozen=True)
@@ -58,18 +65,51 @@ class Paces:
         return math.exp(sum(map(math.log, nearest)) / len(nearest))
 
 
+def results_folders(below: Path) -> list[Path]:
+    """Folders with trials, at most two levels below."""
+    return [room.parent for pattern in ("*", "*/*") for room in below.glob(f"{pattern}/{stored.TRIALS}")]
+
+
+def read_paces(results: Path, others: Iterable[Path], computers: Collection[str | None]) -> Paces:
+    """Return the paces of the newest trials in `results`, and of those in the newest other folders that ran on these
+    computers.
+    """
+    paces = [pace_of(each, results) for each in stored.read(results, MOST_OWN).results.values()]
+    for folder in _newest(others, results):
+        try:
+            found = stored.read(folder, MOST_OF_FOLDER).results.values()
+        except OSError:  # not readable, or gone by now
+            continue
+        ran_here = (each for each in found if name_computer(each.machine) in {*computers} - {None})
+        paces += [pace_of(each, folder) for each in ran_here]
+    return Paces(filter(None, paces))
+
+
+def _newest(folders: Iterable[Path], results: Path) -> list[Path]:
+    """Return those of these folders, without `results`, in which a trial was started last."""
+    begun = {}
+    for folder in folders:
+        try:
+            if folder.resolve() != results.resolve():
+                begun[folder] = (folder / stored.TRIALS).stat().st_mtime_ns
+        except OSError:
+            continue
+    return sorted(begun, key=lambda folder: begun[folder], reverse=True)[:MOST_FOLDERS]
+
+
 def is_whole(result: TrialResult) -> bool:
     """True if the trial was trained to its end, so that its time helps to estimate others."""
     return result.status == Status.OK or 0 < result.spec.passes.epochs == len(result.epochs)
 
 
-def pace_of(result: TrialResult, results: Path) -> float | None:
-    """Return a stored trial's time over its guess; None if it did not come to its end, or its network is gone."""
-    workload = networks.of_trial(result.spec, results)
+def pace_of(result: TrialResult, results: Path) -> Pace | None:
+    """Return the pace of a stored trial; None if it did not come to its end, or its network is gone."""
+    spec, workload = result.spec, networks.of_trial(result.spec, results)
     images = sum(epoch.images for epoch in result.epochs)
     if workload is None or not images or result.wall_s <= 0 or not is_whole(result):
         return None
-    return result.wall_s / guess_s(result.spec, workload, images)
+    times = result.wall_s / guess_s(spec, workload, images)
+    return Pace(spec.memory_id, spec.cell.framework, spec.placement.device_kind, spec.task.workload, times)
 
 
 def estimate_s(

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from runner.attendance import Attendance
-from runner.event_times import EventLooks
+from runner.attendance import Attendance, EventLooks
 from runner.family import Child
 from runner.log import CappedLog
 from runner.machine.allotment import device_here

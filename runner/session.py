@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from runner import neighbours, rebuild
+from runner import progress, rebuild
 from runner.environments import definition
 from runner.gate import trial_end
 from runner.gate.disturbed import who_can_be_asked
@@ -26,8 +26,7 @@ from runner.results import attempt
 from runner.setup import fresh_folder, next_aside, put_aside, put_back
 from runner.storage import Storage
 from runner.stored import TRIALS, StoredTrials
-from runner.too_large import TooLarge
-from runner.trial import now, run_trial
+from runner.trial import TooLarge, now, run_trial
 from workloads.records import attempts
 from workloads.records.end_evidence import END_FILE, MIDDLE_FILE
 from workloads.records.figures import STEPS_PEAK
@@ -54,7 +53,7 @@ class Session:
         self.storage = Storage(request.results)
         self.known: dict[str, TrialResult] = {}
         self.groups: dict[str, Group] = {}  # by id
-        self.advice = neighbours.Advice(console, request.retry)
+        self.advice = progress.Advice(console, request.retry)
 
     def open(self, stored: StoredTrials) -> None:
         """Take over the stored trials. Missing or lost results are rebuilt from their trials' files where possible.
@@ -144,7 +143,7 @@ class Session:
                 for spec in plan.to_run:
                     self.next(spec, machine, memory, too_large, display)
                 disturbed = self.disturbed(plan.to_run)
-                neighbours.again(disturbed, self.console)
+                progress.announce_again(disturbed, self.console)
                 display.once_more(disturbed)
                 for spec in disturbed:
                     with self.once_more(spec):
@@ -183,7 +182,7 @@ class Session:
         aside = next_aside(folder)
         yield
         if self.known[spec.id].status in UNMEASURED:
-            self.console.print(f"  {neighbours.STAYS} {put_back(aside, folder)}")
+            self.console.print(f"  {progress.STAYS} {put_back(aside, folder)}")
             self.judge_anew({spec.id: first})
 
     def ask_memory(self, plan: Plan, memory: MemoryWorker) -> None:

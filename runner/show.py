@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from runner import neighbours, rebuild
+from runner import progress, rebuild
 from runner.environments import definition
 from runner.gate.judge import lacks_evidence
 from runner.machine.description import IMAGE_VARIABLE, cores, deciding_variables
@@ -20,7 +20,7 @@ from runner.project import Project
 from runner.request import builds, training_inputs
 from runner.request.cli import Request
 from runner.request.plan import Plan, plan_of_series
-from runner.results import memory_forecast
+from runner.results import memory
 from runner.setup import installations
 from runner.stable import Cell, worth
 from runner.stored import StoredTrials
@@ -50,7 +50,7 @@ def went_wrong(results: list[TrialResult], console: Console) -> None:
         console.print(f"{counted(len(results), 'trial')}: {ended}")
     for result in wrong:
         console.print(f"  {result.spec.id}: {result.status}: {result.reason}")
-    if disturbed := neighbours.summary(results):
+    if disturbed := progress.disturbed_summary(results):
         console.print(disturbed)
 
 
@@ -64,12 +64,12 @@ def left_out(plan: Plan, results: Path, console: Console) -> None:
         console.print(f"{len(lacking)} of those are measured, but not judged: {lacking[0].reason}")
 
 
-def stored(results: Path | None, project: Project, console: Console) -> None:
+def stored(results: Path | None, console: Console) -> None:
     """Print how many trials of a results folder ended with each status, and what cannot be read there."""
     if results is None:
         return
-    found = read_stored(results, project)
-    counts = Counter(entry.status for entry in found.entries.values())
+    found = read_stored(results)
+    counts = Counter(str(result.status) for result in found.results.values())
     lines = {status: str(count) for status, count in sorted(counts.items())}
     lines |= {"unfinished": str(len(found.unfinished))} if found.unfinished else {}
     console.print(str(results), style="bold")
@@ -146,11 +146,11 @@ def _framework(project: Project, framework: str) -> str:
 
 def plan(request: Request, console: Console) -> None:
     """Print trials in their order, with estimates in seconds and warnings where memory may not suffice."""
-    found = read_stored(request.results, request.project)
+    found = read_stored(request.results)
     unreadable(found, console)
     owed = list(_from_files(found))
     planned = plan_of_series(request, installations(request), range(request.study.repeats), {})
-    planned = planned.with_stored([*found.planned(planned.trials).values(), *owed])
+    planned = planned.with_stored([*found.results.values(), *owed])
     estimates, placement = planned.estimates_s, request.placement
     for framework, model in request.models.items():
         console.print(f"{framework}: {model.path}:{model.function}, own code, not compared")
@@ -158,9 +158,8 @@ def plan(request: Request, console: Console) -> None:
         console.print(f"{build}: {interpreter.summary}")
     for told in _accumulated(request):
         console.print(told)
-    measured = [(entry.memory_id, entry.batch_size, entry.peak_bytes) for entry in found.entries.values()]
-    lines = memory_forecast.lines(measured)
-    capacity = memory_forecast.capacity_bytes(placement.device, request.gpus, placement.memory_limit_bytes)
+    lines = memory.memory_lines(found.results.values())
+    capacity = memory.capacity_bytes(placement.device, request.gpus, placement.memory_limit_bytes)
     width = max(map(len, planned.series.values()), default=-2) + 2
     for number, spec in enumerate(planned.trials, start=1):
         states = ["finished" if spec.id in planned.finished else f"about {duration(estimates[spec.id])}"]
@@ -171,7 +170,7 @@ def plan(request: Request, console: Console) -> None:
         )
         line = lines.get(spec.memory_id)
         if line and capacity and spec.id not in planned.finished:
-            states += filter(None, [memory_forecast.warning(spec, line, capacity)])
+            states += filter(None, [memory.memory_warning(spec, line, capacity)])
         console.print("  ".join([name, spec.placement.device, *states]))
     for told in (*_memory(planned, lines), *_schedules(request)):
         console.print(told)
@@ -198,7 +197,7 @@ def _memory(planned: Plan, lines: Mapping[str, Line]) -> Iterator[str]:
         framework = spec.cell.framework
         if spec.memory_id in lines:
             series = _of(planned.series.get(spec.id, ""))
-            yield series + memory_forecast.described(framework, lines[spec.memory_id])
+            yield series + memory.memory_line(framework, lines[spec.memory_id])
         elif framework not in unknown:
             unknown.append(framework)
             yield f"{framework}: peak memory unknown: {FEWEST_TO_LEAVE_ONE_OUT} batch sizes must be measured"

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from runner.owned import GRACE_S, end_group
-from workloads.isolation import of_ours
+from workloads.program import of_ours
 
 Sampling = subprocess.Popen[str]
 

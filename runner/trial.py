@@ -1,8 +1,9 @@
-"""One trial: its worker in a separate process, measured, and its result."""
+"""One trial: its worker in a separate process, measured, and its result; and which trials need not be run."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from runner.ask import ask
 from runner.attendance import SILENCE_S
 from runner.launch import FIRST_TO_BE_KILLED, Launcher, LaunchFailed, cores
-from runner.machine import clocks, description
+from runner.machine import description
 from runner.results.assemble import assemble
 from runner.results.attempt import Attempt
 from runner.results.memory import MemoryAccount
@@ -35,7 +36,7 @@ def run_trial(
     time.sleep(spec.cool_down_s)
     used = cores(spec.placement)
     load = {"load_average_before": description.load_average()}
-    throttle_count = clocks.throttle_count(used)
+    throttle_count = description.throttle_count(used)
     variables = {"profile_variables": launcher.profile_variables.get(spec.task.profile, {})}
     conditions = conditions | launcher.conditions | load | variables | {"silence_limit_s": SILENCE_S}
     attempt = Attempt(now(), conditions, account)
@@ -47,7 +48,7 @@ def run_trial(
     killed_first = {"oom_score_adj": FIRST_TO_BE_KILLED if ended.outcome and ended.outcome.killed_first else None}
     behind = {
         "load_average_after": description.load_average(),
-        "throttled": clocks.rise(throttle_count, clocks.throttle_count(used)),
+        "throttled": description.rise_of(throttle_count, description.throttle_count(used)),
     }
     attempt = attempt.ended(ended, behind | killed_first)
     attempt.store(folder)
@@ -57,3 +58,41 @@ def run_trial(
 def now() -> str:
     """Return the time in ISO 8601, UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+FITS = (Status.OK, Status.DIVERGED, Status.CONTENDED, Status.UNVERIFIED)  # it came to its end
+Way = tuple[str, str]  # everything that decides which sizes fit: TrialSpec.memory_id, the allocator's policy
+
+
+class TooLarge:
+    """Batch sizes that fit or do not, learned from trials of one task, placement, memory limit and installation."""
+
+    def __init__(self, results: Iterable[TrialResult]) -> None:
+        self.ran_out: dict[Way, TrialResult] = {}  # of each the smallest
+        self.fits: dict[Way, int] = {}  # the largest batch size
+        for result in results:
+            self.learn(result)
+
+    def learn(self, result: TrialResult) -> None:
+        """Learn from this trial which sizes fit."""
+        way, size = _way(result.spec), result.spec.cell.batch_size
+        if result.status is Status.OUT_OF_MEMORY:
+            smallest = self.ran_out.setdefault(way, result)
+            if size < smallest.spec.cell.batch_size:
+                self.ran_out[way] = result
+        elif result.status in FITS:
+            self.fits[way] = max(size, self.fits.get(way, 0))
+
+    def reason(self, spec: TrialSpec) -> str | None:
+        """Return why this trial need not be run; None if nothing smaller ran out, or something as large fits."""
+        way, size = _way(spec), spec.cell.batch_size
+        smaller = self.ran_out.get(way)
+        if smaller is None or not smaller.spec.cell.batch_size < size or self.fits.get(way, 0) >= size:
+            return None
+        return (
+            f"batch size {smaller.spec.cell.batch_size} ran out of memory ({smaller.reason}); --try-all runs this one"
+        )
+
+
+def _way(spec: TrialSpec) -> Way:
+    return spec.memory_id, spec.cell.allocator

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from workloads.pets import CLASSES
+from runner.data.cats_dogs import CLASSES
 
 NAME = "kagglecatsanddogs_5340.zip"
 

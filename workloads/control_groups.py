@@ -1,8 +1,13 @@
-"""The control groups of a process, of both versions (cgroups(7)): its own and all above it."""
+"""The control groups of a process, of both versions (cgroups(7)), and their limits on time, processes and memory.
+
+The tightest limit of a group and of those above it applies, in a container, too.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 CGROUPS = Path("/sys/fs/cgroup")
@@ -30,3 +35,42 @@ def folders(controller: str, groups: Path | None = None) -> Iterator[Path]:
             yield folder
             folder = folder.parent
         yield root
+
+
+def cpu_limit() -> float | None:
+    """Return the limit in cores; None if there is none."""
+    return min(cpu_quotas().values(), default=None)
+
+
+def cpu_quotas(groups: Path | None = None) -> dict[Path, float]:
+    """Return {folder: cores} of each control group that has a quota; `groups` as for control_groups.folders."""
+    quotas = {}
+    for folder in folders("cpu", groups):
+        with suppress(OSError, ValueError):
+            quota, period = (folder / "cpu.max").read_text().split()
+            quotas[folder] = int(quota) / int(period)
+        with suppress(OSError, ValueError):
+            quota_us = int((folder / "cpu.cfs_quota_us").read_text())
+            period_us = int((folder / "cpu.cfs_period_us").read_text())
+            quotas |= {folder: quota_us / period_us} if quota_us > 0 else {}
+    return quotas
+
+
+def process_limit() -> int | None:
+    """Return the processes and threads that the control groups allow together; None if they set no limit."""
+    limits = []
+    for folder in folders("pids"):
+        with suppress(OSError, ValueError):  # no such file, or "max"
+            limits.append(int((folder / "pids.max").read_text()))
+    return min(limits, default=None)
+
+
+def memory_limit_bytes() -> int | None:
+    """Return the memory limit; None if there is none below the machine's memory."""
+    machine_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    limits = []
+    for folder in folders("memory"):
+        for name in ("memory.max", "memory.limit_in_bytes"):
+            with suppress(OSError, ValueError):  # no such file, or "max"
+                limits.append(int((folder / name).read_text()))
+    return min((limit for limit in limits if limit < machine_bytes), default=None)

@@ -1,4 +1,4 @@
-"""The learning rate of every step, computed once and given to every framework as data.
+"""The updates of an epoch, and the learning rate of each, computed once and given to every framework as data.
 
 The schedules, as parts of the learning rate, with T steps after the warm-up, numbered t = 0 ... T - 1:
     constant    1
@@ -68,3 +68,15 @@ def _one_cycle(steps: int) -> NDArray[np.float64]:
 def _cosine(steps: int) -> NDArray[np.float64]:
     """Return parts from 1 to LEAST."""
     return LEAST + (1 - LEAST) * (1 + np.cos(np.pi * np.arange(steps) / max(1, steps - 1))) / 2
+
+
+def parts_of(global_batch: int, largest: int) -> tuple[int, int]:
+    """Return (parts K, images b of each): the fewest parts of no more than `largest` images, as even as possible. The
+    last is smaller if K does not divide the global batch, and then a study's K x b exceeds it, by less than K.
+
+    Raises ValueError if one of them is less than 1.
+    """
+    if global_batch < 1 or largest < 1:
+        raise ValueError(f"a global batch of {global_batch} in parts of at most {largest}: both must be 1 or more")
+    parts = -(-global_batch // largest)
+    return parts, -(-global_batch // parts)

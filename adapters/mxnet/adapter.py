@@ -26,7 +26,7 @@ from workloads.activations import pooled_values
 from workloads.datasets import Images, Labels
 from workloads.layers import Join, Layer, Shape
 from workloads.records.build import TUNED
-from workloads.records.own_code import OwnCode
+from workloads.records.network import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights, channels_first, channels_last, outputs_channels_last
 

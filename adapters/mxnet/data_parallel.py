@@ -15,7 +15,7 @@ from mxnet import autograd, gluon
 from adapters.base import Count, Floats, Order, Unsupported
 from adapters.devices import refuse, refuse_parts, shares
 from adapters.mxnet import adapter, optimizers
-from workloads.records.own_code import OwnCode
+from workloads.records.network import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
 

@@ -10,7 +10,7 @@ import numpy as np
 from mxnet import gluon
 
 from adapters.own_code import PROBED, refuse_other_shape
-from workloads.records.own_code import OwnCode
+from workloads.records.network import OwnCode
 
 
 def make(make_model: Callable[[int], Any], own: OwnCode, context: mx.Context, seed: int) -> gluon.Block:

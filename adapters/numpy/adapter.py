@@ -18,7 +18,7 @@ from adapters.numpy.rounding import rounding_to
 from workloads.datasets import Images, Labels
 from workloads.layers import Layer
 from workloads.records.build import FLOAT32, FLOAT64
-from workloads.records.own_code import OwnCode
+from workloads.records.network import OwnCode
 from workloads.spec import SLOTS, OptimizerSpec, Workload
 from workloads.weights import Weights
 

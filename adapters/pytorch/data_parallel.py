@@ -21,7 +21,7 @@ from adapters.pytorch import adapter
 from adapters.pytorch.ranks import Others
 from workloads.datasets import Images, Labels
 from workloads.records.build import DEFAULT
-from workloads.records.own_code import OwnCode
+from workloads.records.network import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
 

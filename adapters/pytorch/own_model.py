@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from adapters.own_code import PROBED, refuse_other_shape
-from workloads.records.own_code import OwnCode
+from workloads.records.network import OwnCode
 
 
 def make(make_model: Callable[[int], Any], own: OwnCode, device: torch.device, seed: int) -> nn.Module:

@@ -27,7 +27,7 @@ from adapters.tensorflow.libraries import compute_in, convolve, facts_of, onednn
 from adapters.tensorflow.loops import in_a_loop
 from workloads.datasets import Images, Labels
 from workloads.records.build import FLOAT16, TUNED
-from workloads.records.own_code import OwnCode
+from workloads.records.network import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
 

@@ -16,7 +16,7 @@ from adapters.base import Floats, Order, Probe, Unsupported
 from adapters.devices import refuse, refuse_parts, shares
 from adapters.tensorflow import adapter, optimizers
 from workloads.datasets import Images, Labels
-from workloads.records.own_code import OwnCode
+from workloads.records.network import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
 

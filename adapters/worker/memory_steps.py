@@ -17,9 +17,8 @@ from adapters.worker import host, product
 from adapters.worker.event_log import EventLog
 from adapters.worker.prepare import prepare
 from adapters.worker.trainer import Trainer
-from workloads.records.events import Event
+from workloads.records.events import PEAK_PARTS, Event
 from workloads.records.job import Job
-from workloads.records.memory_counts import PARTS
 
 SETTLING_STEPS = 4  # MXNet hands out four workspaces in turn, which all grow to the needs of this batch size
 FEWEST_STEPS = 3
@@ -86,4 +85,4 @@ def divided(use: MemoryUse, counted: dict[str, int]) -> dict[str, int | None]:
         parts["activations"] = use.held - use.before - use.inputs
         rest = use.step_peak - sum(parts.values())
         parts |= {"workspace": rest} if rest >= 0 else {}
-    return {name: parts.get(name) for name in PARTS}
+    return {name: parts.get(name) for name in PEAK_PARTS}

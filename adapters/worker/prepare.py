@@ -24,7 +24,7 @@ from workloads.heap import settle_heap
 from workloads.records import network
 from workloads.records.events import Event
 from workloads.records.job import AUGMENTATION, RATES, InputFile, Job
-from workloads.records.own_code import OwnCode
+from workloads.records.network import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
 

@@ -46,7 +46,7 @@ TRIAL_FILES = (
 )  # fmt: skip
 OF_OTHER_GPU = re.compile(r"(driver_)?samples-gpu\d{1,2}\.csv")
 LOGS = (files.LOG_FILE, files.SAMPLER_LOG_FILE)  # free text
-NOT_READ = ("report", "jobs", files.CACHE_FOLDER, files.INDEX_FILE)  # known, and left out without being reported
+NOT_READ = ("report", "jobs", files.CACHE_FOLDER)  # known, and left out without being reported
 NETWORK = re.compile(r".+-network-(?P<digest>[0-9a-f]{12})\.json")  # in INPUTS, named by a digest of its content
 INPUTS = "inputs"
 

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from workloads.records.events import Event
 from workloads.records.files import EVENTS_FILE, LOG_FILE, SAMPLES_FILE
-from workloads.records.samples import read_samples
-from workloads.records.steady_window import SteadyWindow
+from workloads.records.samples import SteadyWindow, read_samples
 from workloads.records.stored_events import read_events
 
 from .columns import rounded

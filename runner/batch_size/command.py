@@ -27,7 +27,6 @@ from runner.request.parser import BadInput, Parser, add_axes, add_shared, known,
 from runner.request.plan import plan_of
 from runner.setup import installations, make_environments
 from runner.trial import now
-from workloads.accumulation import parts_of
 from workloads.records.advice import PASSED, advised
 from workloads.records.batch_answers import ANSWERS_FILE, SCHEMA_VERSION, Answers, BatchAnswers, Judged, Split
 from workloads.records.check_name import CheckName
@@ -35,6 +34,7 @@ from workloads.records.files import write_json
 from workloads.records.job import ON_DEMAND, ROOMS, Kind
 from workloads.records.result import TrialResult, no_target
 from workloads.records.status import HARMLESS
+from workloads.schedules import parts_of
 
 BATCH_SIZE_RESULTS = RESULTS / "batch-size"
 IN_USE = 64  # the batch size of the published work, with which others are compared

@@ -10,8 +10,8 @@ from typing import Any
 
 import psutil
 
-from runner.machine import cgroups
 from runner.request.cli import Request
+from workloads import control_groups
 from workloads.records.batch_answers import Fit, Limit, Tried
 from workloads.records.events import Event
 from workloads.records.figures import DEVICE_MEMORY, HOST_MEMORY_PEAK, PROCESS_GPU_MEMORY
@@ -77,7 +77,7 @@ def host_limit_bytes(results: Path, stored: bool = True) -> int:
 def available_bytes() -> int:
     """Return the bytes of memory that are available without swapping anything out."""
     available: int = psutil.virtual_memory().available
-    limit = cgroups.memory_limit_bytes()
+    limit = control_groups.memory_limit_bytes()
     return available if limit is None else min(available, limit)
 
 

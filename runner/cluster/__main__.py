@@ -20,7 +20,7 @@ from typing import Any
 
 from runner.cluster.node import host_folder, project_of
 from runner.cluster.ship import probe_folder
-from runner.doctor import machine_noise
+from runner.doctor import command
 from runner.environments import definition, venv
 from runner.environments.definition import EnvironmentUnavailable
 from runner.gate.judge import Gate
@@ -33,7 +33,7 @@ from runner.request.block import BLOCK_FILE, Block
 from runner.setup import environment_for, local, refused, unavailable
 from runner.spare import SPARE
 from runner.trial import now, run_trial
-from workloads import interruption
+from workloads import program
 from workloads.records.build import installed_of
 from workloads.records.job import ROOMS, Kind, TrialSpec
 from workloads.records.result import TrialResult
@@ -47,7 +47,7 @@ class GpuMissing(Exception):
 
 def main(work: Path) -> None:
     """Run the block. Raises what the runner's own parts raise: the engine's worker reports the last line of the log."""
-    interruption.in_order()
+    program.interrupt_in_order()
     answer = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # anything else that is printed goes to the log
     block = Block.from_json(json.loads((work / BLOCK_FILE).read_text(encoding="utf-8")))
@@ -61,7 +61,7 @@ def main(work: Path) -> None:
     machine |= {"commit": block.commit, "node": platform.node()}
     with locks.free_gpu(gpu.uuid) if gpu else nullcontext(), locks.free_cores(block.threads) as cores:
         os.sched_setaffinity(0, cores)
-        machine |= machine_noise.of_cores(cores, block.trials[0].window_s)
+        machine |= command.noise_of_cores(cores, block.trials[0].window_s)
         with SPARE.keep():
             for told in trials(block, launchers, project, work, machine):
                 print(json.dumps(told), file=answer, flush=True)

@@ -1,14 +1,24 @@
-"""Handle --ray and --shard: trials on other machines."""
+"""Handle --ray, --shard and --per-node-type: trials on other machines, and a study on one of each type."""
 
 from __future__ import annotations
 
 import importlib.util
+import os
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from queue import SimpleQueue
+from threading import Thread
 from typing import TYPE_CHECKING
 
-from runner.cluster.engine import Engine, EngineUnavailable, Wanted
+from rich.console import Console
+
+from runner import owned
+from runner.cluster.sweep import Engine, EngineUnavailable, Wanted
+from runner.owned import ENDING_S, KILLED, Owned
 from runner.request.cli import Request
 from runner.request.parser import BadInput
 from workloads.records.job import ANY_GPU
@@ -109,3 +119,79 @@ def _answers(address: str) -> None:
         socket.create_connection((host, int(port)), ANSWER_S).close()
     except (OSError, OverflowError) as error:
         raise BadInput(f"--ray {address}: nobody answers there ({error}); start one with `ray start --head`") from error
+
+
+Lines = SimpleQueue[tuple[str, str | None]]  # lines of each type's study; None after its last line
+
+
+def run_per_type(request: Request, arguments: Sequence[str], nodes: dict[str, str], console: Console) -> int:
+    """Run the study on each {type: a node of it}, and return the largest exit code of the studies and the report.
+
+    Each type has its own results folder below the request's. Raises OSError, KeyboardInterrupt.
+    """
+    for name, node in nodes.items():
+        console.print(f"{name}: node {node}, into {request.results / name}")
+    studies = {name: begin_study(request, arguments, name, node) for name, node in nodes.items()}
+    try:
+        show_lines(studies, console)
+        codes = [study.wait() for study in studies.values()]
+    except KeyboardInterrupt:
+        until = time.monotonic() + ENDING_S
+        for study in studies.values():
+            study.terminate()  # SIGINT is ignored by processes started in the background of a script
+        for study in studies.values():
+            with suppress(subprocess.TimeoutExpired):
+                study.wait(max(0.0, until - time.monotonic()))
+        raise
+    finally:
+        for study in studies.values():
+            study.end()
+    return max([*(code if code >= 0 else KILLED for code in codes), report_types(request, list(nodes))])
+
+
+def begin_study(request: Request, arguments: Sequence[str], name: str, node: str) -> Owned:
+    """Start the given command on this node only."""
+    chosen = ("--node", node, "--results", str(request.results / name))  # the last value of an option counts
+    study = Owned(
+        [sys.executable, "-m", "runner", *arguments, *chosen],
+        env=os.environ | {"PYTHONPATH": str(request.project.root)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    study.go()
+    return study
+
+
+def show_lines(studies: dict[str, Owned], console: Console) -> None:
+    """Print their lines as they come, each prefixed by its type, until the last study has ended."""
+    lines: Lines = SimpleQueue()
+    for name, study in studies.items():
+        Thread(target=queue_lines, args=(name, study, lines), daemon=True).start()
+    left = set(studies)
+    while left:
+        name, line = lines.get()
+        if line is None:
+            left.discard(name)
+        else:
+            console.print(f"{name}: {line.rstrip()}")
+
+
+def queue_lines(name: str, study: Owned, lines: Lines) -> None:
+    """Queue the lines that the study prints."""
+    try:
+        for line in study.stdout or ():
+            lines.put((name, line))
+    finally:
+        lines.put((name, None))
+
+
+def report_types(request: Request, names: Sequence[str]) -> int:
+    """Write a report with a chapter for each type, and all figures in one table; return its exit code."""
+    folders = [str(request.results / name) for name in names if any((request.results / name).glob("trials/*"))]
+    if not folders:
+        return 1
+    beside = ["--columns"] if len(folders) > 1 else []
+    command = [sys.executable, "-m", "reports", *folders, *beside, "--out", str((request.results / "report").resolve())]
+    return int(owned.run(command, env=os.environ | {"PYTHONPATH": str(request.project.root)}).returncode)

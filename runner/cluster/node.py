@@ -20,7 +20,7 @@ from runner.log import last_lines
 from runner.owned import Owned
 from runner.project import Project
 from runner.request.block import BLOCK_FILE, Block
-from workloads.isolation import of_ours
+from workloads.program import of_ours
 from workloads.records.files import LOG_FILE, write_json
 from workloads.records.job import InputFile
 from workloads.temporary import temporary_folder

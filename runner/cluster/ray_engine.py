@@ -18,8 +18,8 @@ from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from runner.cluster import node
-from runner.cluster.engine import EngineUnavailable, Over, Wanted
 from runner.cluster.ship import Parcel
+from runner.cluster.sweep import EngineUnavailable, Over, Wanted
 from runner.machine import description
 from runner.project import Project
 from runner.request.block import Block

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Protocol
 
-from runner import neighbours
+from runner import progress
 from runner.cluster import ship
-from runner.cluster.engine import Engine, Over
 from runner.cluster.ship import ARRIVING, Damaged, Parcel
 from runner.environments import definition
 from runner.machine import description
@@ -18,11 +18,47 @@ from runner.request.parser import RETRIES
 from runner.request.plan import Plan
 from runner.session import Session
 from runner.setup import fresh_folder
-from runner.too_large import TooLarge
+from runner.trial import TooLarge
 from workloads.records.job import Job, Kind, TrialSpec
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.temporary import clear
+
+
+class EngineUnavailable(Exception):
+    """The requested engine is not available; the message is one line: why, and what to do."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Resources reserved for a block while it runs."""
+
+    threads: int
+    gpus: int = 0
+
+
+@dataclass(frozen=True)
+class Over:
+    """End of a block; nothing more arrives from it. `reason` says what ended it, None if it finished."""
+
+    reason: str | None = None
+
+
+class Engine(Protocol):
+    """Carry blocks to machines, and their trials back."""
+
+    def slots(self) -> int:
+        """Return how many blocks can run at the same time at present, at least one."""
+
+    def submit(self, block: Block) -> None:
+        """Hand out the block; it waits where nothing is free."""
+
+    def arrival(self) -> tuple[Block, Parcel | Over]:
+        """Return the next arrival from any block that was handed out; blocks until there is one."""
+
+    def close(self) -> None:
+        """End all running blocks."""
+
 
 AHEAD = 2  # blocks handed out for each that can run, so that no node waits for this machine
 LOST = 3  # times that a trial may be lost with its node
@@ -49,7 +85,7 @@ class Sweep:
         if self.waiting:
             with Display(self.console, self.plan.estimates_s, self.plan.series) as self.display:
                 self.until_done()
-                neighbours.again(self.disturbed, self.console)
+                progress.announce_again(self.disturbed, self.console)
                 self.display.once_more(self.disturbed)
                 self.waiting.extend(blocks(self.disturbed, self.commit))
                 self.until_done()

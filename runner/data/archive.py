@@ -18,10 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from runner.data import pixel_values, pool
-from runner.data.array_text import label_advice, range_advice
+from runner.data import own, pixel_values
 from runner.data.own import SPLITS, Filled, OwnImages, Place, SplitName, Survey, digest, in_shape, rows_of
-from runner.data.words import listed, shown
+from runner.data.words import label_advice, listed, range_advice, shown
 from workloads.datasets import DataError, Images, Labels, file_digest
 from workloads.records.job import Fit, PixelRange
 
@@ -199,7 +198,7 @@ class ArchiveImages(OwnImages):
         faded: dict[Place, str] = {}
         for split, path in arrays.items():
             images, done = rows_of(path), 0
-            with pool.bar(console) as progress:
+            with own.picture_bar(console) as progress:
                 task = progress.add_task(f"{self.name}: {split}", total=len(images))
                 for piece in self.file.pieces(split):
                     stored = in_shape(self._in_bytes(piece, f"x_{split}"), images.shape[1:], fit)

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from runner.data import folder, pictures, pool
+from runner.data import folder, own, pictures
 from runner.data.folder import Picture
 from runner.data.own import SPLITS, Asked, Filled, OwnImages, Place, Size, SplitName, Survey, digest, rows_of
-from runner.data.packed import Packed
+from runner.data.pictures import Packed
 from runner.data.splits import TEST
 from runner.data.words import shown
 from workloads.records.job import Fit, PixelRange
@@ -33,7 +33,7 @@ class PictureImages(OwnImages):
     def survey(self, console: Console) -> Survey:
         """Read every file's checksum and size."""
         places: list[Place] = [(split, number) for split in SPLITS for number in range(len(self.labels[split]))]
-        seen = pool.in_order(_looks, [self.source(place) for place in places], f"{self.name}: reading", console)
+        seen = own.work_in_order(_looks, [self.source(place) for place in places], f"{self.name}: reading", console)
         labels = [int(self.labels[split][number]) for split, number in places]
         content = [[split, label, one[0]] for (split, _), label, one in zip(places, labels, seen, strict=True)]
         return Survey(
@@ -50,7 +50,7 @@ class PictureImages(OwnImages):
             items = [(row, self.source(place)) for row, place in enumerate(wanted)]
             work = partial(_decode, path, fit, self.pixel_range)
             answers = dict(
-                zip(wanted, pool.in_order(work, items, f"{self.name}: decoding {split}", console), strict=True)
+                zip(wanted, own.work_in_order(work, items, f"{self.name}: decoding {split}", console), strict=True)
             )
             filled |= Filled(
                 {place: reason for place, (reason, _) in answers.items() if reason},

@@ -1,26 +1,62 @@
-"""Decode one picture with Pillow, and bring it to the size at which it is stored."""
+"""Decode one picture with Pillow, from a file or in place in a zip archive, to the size at which it is stored.
+
+Pillow supports 16 bits per value only for grey; of colours it reads the upper half, so the lower half is read here.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import struct
 import warnings
+import zipfile
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar
 from zipfile import BadZipFile
 
 import numpy as np
-from PIL import Image, ImageOps, UnidentifiedImageError
+from numpy.typing import NDArray
+from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 
-from runner.data import deep, pixel_values
-from runner.data.packed import Packed
+from runner.data import pixel_values
 from runner.data.pixel_values import Extent
 from workloads.datasets import Images
 from workloads.layers import Shape
 from workloads.records.job import Fit, PixelRange
+
+MOST_BYTES = 2**26  # of a picture file; pictures in the archive are smaller than 1 MiB
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A member of an archive; `changed_ns` is the archive's, so that a changed archive is opened again."""
+
+    archive: str
+    changed_ns: int
+    member: str
+
+    def open(self) -> BinaryIO:
+        """Read the whole member and verify its checksum.
+
+        Raises what zipfile raises, and ValueError for a file that is too large.
+        """
+        with archive_of(self.archive, self.changed_ns).open(self.member) as file:
+            content = file.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise ValueError(f"more than {MOST_BYTES >> 20} MiB")
+        return io.BytesIO(content)
+
+
+@lru_cache(maxsize=1)  # a process reads one archive: its list of thousands of members is read once
+def archive_of(path: str, changed_ns: int) -> zipfile.ZipFile:
+    """Open the archive. Raises zipfile.BadZipFile, OSError."""
+    return zipfile.ZipFile(path)
+
 
 FORMATS = ("JPEG", "PNG", "BMP", "WEBP")
 LEAST_SIDE = 2  # pixels
@@ -118,8 +154,8 @@ def _in_bytes(image: Image.Image, file: BinaryIO, pixel_range: PixelRange | None
 
     For an image with a palette, the extent is that of the palette's colours.
     """
-    if (wide := deep.values_of(image, file)) is not None:
-        return ImageOps.exif_transpose(deep.in_bytes(wide, image, pixel_range)), pixel_values.extent_of(wide)
+    if (wide := wide_values(image, file)) is not None:
+        return ImageOps.exif_transpose(reduce_to_bytes(wide, image, pixel_range)), pixel_values.extent_of(wide)
     image = ImageOps.exif_transpose(image)
     plain = image
     if image.mode not in ("L", "LA", "RGB", "RGBA", "CMYK"):
@@ -161,3 +197,56 @@ def _sized(image: Image.Image, shape: Shape, fit: Fit) -> Images:
         else:
             image = image.resize((columns, rows), bilinear)
     return np.asarray(image, np.uint8).reshape(rows, columns, channels)
+
+
+MOST = 65535
+LOWER_HALVES = {"RGB;16B": "RGB;16L", "RGBA;16B": "RGBA;16L"}  # {layout of a PNG: the one to read the other halves}
+PAIRS = "LA;16B"  # four bytes per pixel: both halves of grey, both of its opacity
+
+
+def wide_values(image: Image.Image, file: BinaryIO) -> NDArray[Any] | None:
+    """Return the file's own values (rows, columns, channels); None for a picture of 8 bits.
+
+    Raises what Pillow raises, and ValueError for more than 16 bits.
+    """
+    if image.mode.startswith("I"):
+        grey = np.asarray(image)[..., None]
+        if grey.min() < 0 or grey.max() > MOST:
+            raise ValueError("more than 16 bits a pixel")
+        return grey.astype(np.uint16)
+    layout = None
+    if isinstance(image, ImageFile.ImageFile) and image.format == "PNG" and image.tile:
+        layout = image.tile[0].args
+    if layout == PAIRS:
+        parts = _read(file, "RGBA").astype(np.uint16)
+        return parts[..., 0::2] << 8 | parts[..., 1::2]
+    if layout in LOWER_HALVES:
+        upper = np.asarray(image).astype(np.uint16)
+        return upper << 8 | _read(file, LOWER_HALVES[layout])
+    return None
+
+
+def reduce_to_bytes(wide: NDArray[Any], image: Image.Image, pixel_range: PixelRange | None) -> Image.Image:
+    """Return a picture of 8 bits per value, with the EXIF of `image`. Opacity always uses the whole range."""
+    channels = wide.shape[2]
+    colours = channels - 1 if channels in (2, 4) else channels
+    parts = _scaled(wide) if pixel_range is None else pixel_values.in_bytes(wide, pixel_range)
+    if colours < channels:
+        parts[..., colours:] = _scaled(wide[..., colours:])
+    made = Image.fromarray(parts[..., 0] if channels == 1 else parts)
+    if "exif" in image.info:
+        made.info["exif"] = image.info["exif"]
+    return made
+
+
+def _scaled(wide: NDArray[Any]) -> NDArray[np.uint8]:
+    """Scale the whole range of 16 bits to 8 bits."""
+    return ((wide.astype(np.int64) * pixel_values.LEVELS + MOST // 2) // MOST).astype(np.uint8)
+
+
+def _read(file: BinaryIO, layout: str) -> NDArray[np.uint8]:
+    """Read the picture's bytes in this layout."""
+    file.seek(0)
+    with Image.open(file, formats=["PNG"]) as image:
+        image.tile = [each._replace(args=layout) for each in image.tile]
+        return np.asarray(image)

@@ -6,14 +6,17 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from runner.doctor import machine, noise, project
 from runner.doctor.finding import Finding, State
-from runner.machine import clocks, description
+from runner.launch import cores
+from runner.machine import description
 from runner.project import RESULTS, Project
+from runner.request.cli import Request
 from runner.request.parser import BadInput, Parser
 
 ROOT = Path("/")
@@ -61,7 +64,7 @@ def findings(code: Project, results: Path, data_folder: Path) -> Iterator[Findin
     yield machine.shared_memory(ROOT)
     yield machine.limits()
     yield told("governor", lambda: noise.governor(ROOT, cores))
-    yield noise.turbo(clocks.turbo(ROOT))
+    yield noise.turbo(description.turbo(ROOT))
     yield noise.load(description.load_average(), len(cores))
     yield (runs := noise.other_runs(cores, [gpu.uuid for gpu in gpus]))
     calibration = noise.calibrate(cores) if runs.state is State.OK else None
@@ -96,3 +99,37 @@ def show(found: list[Finding], console: Console) -> None:
 def _escaped(text: str) -> str:
     """Escape brackets, which a path may contain."""
     return text.replace("[", "\\[")
+
+
+def check_quiet(request: Request, console: Console) -> dict[str, Any]:
+    """Return conditions of the trials, null where unknown; print them in one line, and each warning in another.
+
+    A loop of noise.LOOP_S, no longer than a steady window, runs on the first core. The load average is not used. It
+    covers the minute before, which making environments may have filled.
+    """
+    used = cores(request.placement)
+    calibration = noise.calibrate(used, min(noise.LOOP_S, request.study.window_s))
+    governor = told("governor", lambda: noise.governor(ROOT, used))
+    turbo = description.turbo(ROOT)
+    ran = [check(calibration) for check in (noise.throttling, noise.neighbours, noise.steadiness)]
+    found = [governor, noise.turbo(turbo), *ran]
+    if quiet := [each.text for each in found if each.state is State.OK]:
+        console.print(f"machine: {'; '.join(quiet)}")
+    for each in found:
+        if each.state is State.WARNING:
+            console.print(f"machine: {each.name}: {each.text}: {each.advice}", style="yellow")
+    return noise_conditions(calibration, turbo)
+
+
+def noise_of_cores(used: list[int], window_s: float) -> dict[str, Any]:
+    """Return the same conditions of these cores, without printing."""
+    return noise_conditions(noise.calibrate(used, min(noise.LOOP_S, window_s)), description.turbo(ROOT))
+
+
+def noise_conditions(calibration: noise.Calibration, turbo: bool | None) -> dict[str, Any]:
+    """Return the conditions as they are stored with a trial's figures."""
+    return {
+        "noise_spread_percent": calibration.spread_percent,
+        "noise_foreign_percent": calibration.foreign_percent,
+        "turbo": turbo,
+    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workloads.records.word import Word
+from workloads.records.record import Word
 
 
 class State(Word):

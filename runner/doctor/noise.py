@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 from runner.doctor.finding import Finding, State
-from runner.machine import clocks, locks
+from runner.machine import description, locks
 
 LOOP_S = 2.0
 PIECE = 40_000  # additions: some milliseconds
@@ -47,7 +47,7 @@ def calibrate(cores: Sequence[int], seconds: float = LOOP_S) -> Calibration:
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores[:1])
     try:
-        throttle_count = clocks.throttle_count(cores)
+        throttle_count = description.throttle_count(cores)
         busy_s, own_s, began_s = _busy_s(cores), time.process_time(), time.monotonic()
         pieces_s: list[float] = []
         while time.monotonic() - began_s < seconds:
@@ -56,7 +56,7 @@ def calibrate(cores: Sequence[int], seconds: float = LOOP_S) -> Calibration:
             pieces_s.append(time.perf_counter() - start_s)
         wall_s = time.monotonic() - began_s
         foreign_s = _busy_s(cores) - busy_s - (time.process_time() - own_s)
-        throttled = clocks.rise(throttle_count, clocks.throttle_count(cores))
+        throttled = description.rise_of(throttle_count, description.throttle_count(cores))
     finally:
         os.sched_setaffinity(0, allowed)
     return Calibration(pieces_s, wall_s, max(0.0, 100 * foreign_s / (wall_s * len(cores))), throttled)
@@ -78,7 +78,7 @@ def load(average: float, cores: int) -> Finding:
 
 def governor(root: Path, cores: Sequence[int]) -> Finding:
     """Check how the kernel sets the cores' clocks (cpufreq)."""
-    names = clocks.governors(cores, root)
+    names = description.governors(cores, root)
     if not names:
         return Finding("governor", State.UNKNOWN, "the clocks are not this system's to set, as in a virtual machine")
     if names != ["performance"]:

@@ -23,9 +23,9 @@ from runner.environments.engine import Engine, EngineError, in_words, run
 from runner.environments.images import Image
 from runner.launch import WORKER, LaunchFailed, Output, Worker, cores, worker_environment
 from runner.log import CappedLog
-from runner.machine import cgroups
 from runner.owned import GRACE_S
 from runner.project import Project
+from workloads import control_groups
 from workloads.lifeline import ATTENDED
 from workloads.records.job import Job, Placement
 from workloads.temporary import temporary_folder
@@ -211,7 +211,9 @@ def run_line(
     line += ["--network", "none", "--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--workdir", "/"]
     line += ["--security-opt", "no-new-privileges", "--security-opt", "label=disable", *owner(engine)]
     line += ["--cpuset-cpus", ",".join(map(str, cores(placement)))]
-    if (limit := cgroups.cpu_limit()) is not None:  # the runner's limit; a container is outside its control group
+    if (
+        limit := control_groups.cpu_limit()
+    ) is not None:  # the runner's limit; a container is outside its control group
         line += ["--cpus", f"{limit:g}"]
     if placement.memory_limit_bytes is not None:
         line += [word for name in ("--memory", "--memory-swap") for word in (name, f"{placement.memory_limit_bytes}b")]

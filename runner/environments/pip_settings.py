@@ -14,7 +14,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from workloads.isolation import without_python
+from workloads.program import without_python
 
 # pip's options for package sources and how to reach them; every other one is left at its default.
 SOURCES = (

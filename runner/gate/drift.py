@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from runner.gate.sizes import diverged, lower_middle
 from workloads import schedules
-from workloads.records.bounds import compare_with_allowed
 from workloads.records.result import Epoch
 from workloads.schedules import Rates
 from workloads.spec import OptimizerSpec
+from workloads.words import compare_with_allowed
 
 # Relative differences of a training loss: the bound before any update, and the number of updates that multiply it by
 # ten. TENFOLD holds at a learning rate of 0.1, summed over all updates that momentum makes of one gradient, or of 0.001

@@ -16,9 +16,9 @@ from functools import partial
 from operator import attrgetter
 
 from runner.gate.sizes import apart, diverged, lower_middle, middle, other_names, relative
-from workloads.records.bounds import compare_with_allowed
 from workloads.records.build import BFLOAT16, DIGITS, FLOAT16, FLOAT32, REDUCED
 from workloads.records.evidence import EVALUATED_STEPS, PROBE_STEPS, Evidence, Fingerprint
+from workloads.words import compare_with_allowed
 
 
 class Kind(StrEnum):

@@ -18,7 +18,6 @@ from runner.project import Project
 from runner.results.assemble import as_it_converged
 from workloads.layers import Dropout
 from workloads.networks import of_trial
-from workloads.records.bounds import compare_with_allowed, show_both
 from workloads.records.build import REDUCED
 from workloads.records.check_name import CheckName
 from workloads.records.end_evidence import (
@@ -40,7 +39,7 @@ from workloads.records.result import Check, TrialResult
 from workloads.records.status import Status
 from workloads.records.stored_events import read_events
 from workloads.spec import Workload
-from workloads.words import counted
+from workloads.words import compare_with_allowed, counted, show_both
 
 REFEREE_TIMEOUT_S = 300.0
 

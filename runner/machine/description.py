@@ -1,4 +1,4 @@
-"""Description of the machine behind the numbers: processor, memory, GPUs, system, load, commit."""
+"""Description of the machine behind the numbers: processor and its clocks, memory, GPUs, system, load, commit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import os
 import platform
 import subprocess
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,9 +15,9 @@ from typing import Any
 import psutil
 import pynvml
 
-from runner.machine import cgroups
 from runner.measurement import MEASUREMENT_VERSION
 from runner.project import Project
+from workloads import control_groups
 from workloads.records import processor
 
 # Variables of the caller that can change a figure. Those that a worker's environment sets for every framework alike
@@ -119,7 +119,7 @@ def _answer(call: Callable[..., Any], *arguments: Any) -> Any:
 def cores() -> int:
     """Number of cores this process may run on; a share of processor time counts as whole cores, at least one."""
     allowed = len(os.sched_getaffinity(0))
-    limit = cgroups.cpu_limit()
+    limit = control_groups.cpu_limit()
     return allowed if limit is None else max(1, min(allowed, int(limit)))
 
 
@@ -134,9 +134,9 @@ def describe(project: Project, device: str, gpus: Iterable[Gpu]) -> dict[str, An
         "cpu_model": cpu_model(),
         "cpu_flags": cpu_flags(),
         "cores": cores(),
-        "cpu_limit_cores": cgroups.cpu_limit(),
+        "cpu_limit_cores": control_groups.cpu_limit(),
         "memory_bytes": psutil.virtual_memory().total,
-        "memory_limit_bytes": cgroups.memory_limit_bytes(),
+        "memory_limit_bytes": control_groups.memory_limit_bytes(),
         "os": platform.platform(),
         "libc": " ".join(platform.libc_ver()),
         "python": platform.python_version(),
@@ -209,3 +209,35 @@ def commit(project: Project) -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return answer.stdout.strip() if answer.returncode == 0 else None
+
+
+CORES = "sys/devices/system/cpu"
+TURBO = {f"{CORES}/intel_pstate/no_turbo": "0", f"{CORES}/cpufreq/boost": "1"}  # the file's content if it is on
+
+
+def governors(cores: Sequence[int], root: Path = Path("/")) -> list[str]:
+    """Return the governors of these cores, each once; empty if this system does not set the clocks. Raises OSError."""
+    paths = [root / CORES / f"cpu{core}/cpufreq/scaling_governor" for core in cores]
+    return sorted({path.read_text().strip() for path in paths if path.exists()})
+
+
+def turbo(root: Path = Path("/")) -> bool | None:
+    """True if clocks may rise above their base while heat and load allow it; None: unknown."""
+    for place, on in TURBO.items():
+        with suppress(OSError):
+            return (root / place).read_text().strip() == on
+    return None
+
+
+def throttle_count(cores: Sequence[int], root: Path = Path("/")) -> int | None:
+    """Return how often these cores' clocks were lowered for heat since boot; None: unknown, as with AMD."""
+    try:
+        counts = [(root / CORES / f"cpu{core}/thermal_throttle/core_throttle_count").read_text() for core in cores]
+        return sum(map(int, counts))
+    except (OSError, ValueError):
+        return None
+
+
+def rise_of(before: int | None, after: int | None) -> int | None:
+    """Return the rise of a count; None if one of the two is None."""
+    return None if before is None or after is None else after - before

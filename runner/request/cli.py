@@ -20,9 +20,8 @@ from runner.data.cache import CachedFile
 from runner.data.own import OwnImages
 from runner.environments import definition
 from runner.environments.interpreter import Interpreter
-from runner.estimate import Paces
+from runner.estimate import Paces, read_paces, results_folders
 from runner.machine import description
-from runner.paces import read_paces, results_folders
 from runner.project import DEFINITION_FILE, RESULTS, Project
 from runner.request import builds, data_sets, own_code, training_inputs
 from runner.request.block import Shard
@@ -87,7 +86,7 @@ class Request:
         """Paces of its results folder's trials and, if it runs here, of this machine's trials below RESULTS."""
         others = [] if self.elsewhere else results_folders(RESULTS)
         computers = {description.cpu_model(), *(gpu.name for gpu in self.gpus)}
-        return read_paces(self.results, others, computers, self.project)
+        return read_paces(self.results, others, computers)
 
     @property
     def installed(self) -> tuple[str, ...]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from runner.data import twice
-from runner.data.array_text import shift_advice
-from runner.data.find import find
+from runner.data.archive import of_archive
 from runner.data.own import Asked, OwnImages, need_pillow
+from runner.data.words import shift_advice, shown
 from runner.machine import description
 from runner.request.parser import BadInput, known
 from workloads.datasets import DATASETS, DataError, Dataset, Split
@@ -37,7 +38,7 @@ def _found(study: Study, folder: Path) -> tuple[Dataset, OwnImages | None]:
     if is_path(study.dataset):
         if study.test_all:
             raise _nothing_left(study.dataset)
-        images: OwnImages = find(Path(study.dataset), Asked(study.test_folder, study.pixel_range))
+        images: OwnImages = find_images(Path(study.dataset), Asked(study.test_folder, study.pixel_range))
         return _of_images(images), images
     if study.dataset not in DATASETS and Path(study.dataset).is_dir():
         raise BadInput(f"unknown data set {study.dataset!r}: for the folder of that name say ./{study.dataset}")
@@ -105,3 +106,31 @@ def need_files(folder: Path | None, dataset: Dataset) -> None:
     """Raises BadInput in a container image that was given none of the files that the data set has."""
     if dataset.files and description.IMAGE_VARIABLE in os.environ and not folder:
         raise BadInput(f"--dataset {dataset.name}: give the image its files: -v DIR:/data:ro -e BATCHWISE_DATA=/data")
+
+
+IMAGES_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,40}")  # it appears in file names
+AS_IS = Asked()
+
+
+def find_images(path: Path, asked: Asked = AS_IS) -> OwnImages:
+    """Return the data set of this folder or array file. Raises DataError."""
+    if path.suffix == ".npz" and path.is_file():
+        if asked.test_folder is not None:
+            raise DataError(f"data set {shown(str(path))}: --test-folder: an array file has no folders")
+        return of_archive(_checked(path, path.stem), path, asked.pixel_range)
+    if path.is_dir():
+        need_pillow(f"data set {shown(str(path))}")
+        from runner.data.folder_images import of_folder  # a container image has no Pillow
+
+        return of_folder(_checked(path, path.resolve().name), path, asked)
+    what = "a file, and no .npz" if path.is_file() else "no folder and no .npz file" if path.exists() else "not there"
+    raise DataError(f"data set {shown(str(path))}: {what}; name a folder with train/CLASS/ in it, or a .npz file")
+
+
+def _checked(path: Path, name: str) -> str:
+    if not IMAGES_NAME.fullmatch(name):
+        rule = f"its name must be of A-Z, a-z, 0-9, ., _ and -, 41 at most: {shown(name)!r}"
+        raise DataError(f"data set {shown(str(path))}: {rule}")
+    if name in DATASETS:
+        raise DataError(f"data set {shown(str(path))}: there is a published {name}; give yours a name of its own")
+    return name

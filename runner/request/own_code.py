@@ -15,7 +15,7 @@ from runner.request.parser import BadInput, known
 from workloads.networks import NAME, WORKLOADS
 from workloads.records.build import adapter_of
 from workloads.records.job import InputFile, TrialSpec
-from workloads.records.own_code import OwnCode
+from workloads.records.network import OwnCode
 
 OPTION = "--model"
 NAMELESS = "own-code"  # the workload name if the file's name cannot be one

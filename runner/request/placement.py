@@ -6,10 +6,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from runner.machine import allotment, cgroups, description, memory_group
+from runner.machine import allotment, description, memory_group
 from runner.machine.allotment import ALLOTTED_THREADS, VISIBLE, WISHED_THREADS, UnclearGpus, VisibleGpus
 from runner.machine.description import LIBRARY_PATH
 from runner.request.parser import BadInput, known
+from workloads import control_groups
 from workloads.records.job import ANY_GPU, Placement
 from workloads.study import Study
 
@@ -168,5 +169,5 @@ def _memory_limit(memory_limit_mib: int | None, isolation: str, results: Path) -
         raise BadInput(f"--results {results}: no container can be given a path with a comma; name another folder")
     if "LD_PRELOAD" in description.deciding_variables():
         raise BadInput("LD_PRELOAD is set: a container has no such file; unset it, or use --isolation venv")
-    limit_bytes = cgroups.memory_limit_bytes()
+    limit_bytes = control_groups.memory_limit_bytes()
     return limit_bytes if asked is None else min(asked, limit_bytes or sys.maxsize)

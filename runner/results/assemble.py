@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from runner.ask import Ended
-from runner.results.cpu_quota import cpu_quota
-from runner.results.gpu_devices import OfGpu, alone_on_all, of_gpus, of_others, others_on
+from runner.results.gpu import OfGpu, alone_on_all, of_gpus, of_others, others_on
 from runner.results.memory import MemoryAccount, memory
 from runner.results.pace import pace
-from runner.results.package_energy import package_energy
+from runner.results.processor import cpu_quota, package_energy
 from runner.results.times import times_checks
 from runner.results.window import (
     calls,
@@ -36,9 +35,8 @@ from workloads.records.files import DRIVER_SAMPLES_FILE, METER_FILE, SAMPLES_FIL
 from workloads.records.job import TrialSpec
 from workloads.records.reported import processes_check, threads_check
 from workloads.records.result import Check, Epoch, TrialResult
-from workloads.records.samples import DRIVER_COLUMNS, Samples, read_samples
+from workloads.records.samples import DRIVER_COLUMNS, Samples, SteadyWindow, read_samples
 from workloads.records.status import Status
-from workloads.records.steady_window import SteadyWindow
 from workloads.records.stored import refuse_size
 from workloads.records.stored_meter import read_meter
 from workloads.spec import Workload

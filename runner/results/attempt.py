@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.ask import Ended
-from runner.event_times import EventLooks
+from runner.attendance import EventLooks
 from runner.launch import Outcome
 from runner.results.memory import MemoryAccount
 from workloads.records import validation

@@ -1,4 +1,19 @@
-"""The sampler's readings of one GPU, cut to the steady window, or the reason why no reading spans it."""
+"""The sampler's readings of one GPU, cut to the steady window, and other processes on it.
+
+Other processes are looked for before, during and after the worker's life.
+
+Two sources show them. One is the list of processes, read once a second and whenever the device's memory has risen by
+more than RISE_BYTES since the last list. The other is that memory itself, read at 10 Hz. A process that comes and goes
+between two lists takes a context, so the memory rises and falls. If the list of that moment names another process, the
+trial is contended. If no list of that moment explains the rise, by another process or by more memory of the worker, its
+owner is unknown. The frameworks' pools only grow, but a library may take memory and release it at once.
+
+Not detected:
+- a process that comes and goes within the 0.1 s between two rows, or holds no more than RISE_BYTES;
+- memory that no list explains and that stays through two lists: a driver keeps some in addition to the worker's;
+- memory below what the device held before the worker;
+- work that takes no memory: the usage does not name its owner.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from runner.results.window import in_window, unknown
+from workloads.records.check_name import CheckName
+from workloads.records.events import Event, Events
 from workloads.records.figures import Figure
-from workloads.records.samples import PERIOD_S, Samples
-from workloads.records.steady_window import SteadyWindow
+from workloads.records.result import Check
+from workloads.records.samples import PERIOD_S, Samples, SteadyWindow
 
 Floats = NDArray[np.float64]
 Edges = tuple[float, float]  # ns of the monotonic clock
@@ -131,3 +148,93 @@ def one_a_moment(driver: Samples) -> Samples:
     order = np.argsort(first)
     moments = {name: values[first[order]] for name, values in pairs.items()}
     return moments | {"gpu_percent": means[order]}
+
+
+APART_S = 3.0  # a list of the processes is asked for once a second
+RISE_BYTES = 64 * 2**20  # contexts take 200 MB and more; a driver itself shifts only a few MiB
+
+
+def _phases(samples: Samples, meter: dict[str, Any]) -> dict[str, NDArray[np.bool_]]:
+    """Assign rows to the worker's life: the first is before it; those after the clocks' second reading are after it."""
+    clocks = meter.get("clocks", [])
+    times = samples["t_ns"]
+    before = np.arange(len(times)) == 0
+    after = ~before & (times >= (clocks[1]["monotonic_ns"] if len(clocks) > 1 else np.inf))
+    return {"before": before, "during": ~before & ~after, "after": after}
+
+
+def foreign_processes(samples: Samples, meter: dict[str, Any]) -> str | None:
+    """Return the number of other processes on the device, and when they were there; None if none was seen."""
+    others = samples["foreign_processes"]
+    most = {when: np.nanmax(others[rows], initial=0) for when, rows in _phases(samples, meter).items()}
+    if not any(most.values()):
+        return None
+    times = ", ".join(when for when, count in most.items() if count)
+    return f"{max(most.values()):.0f} other process(es) on the device ({times} the worker's life)"
+
+
+def alone(samples: Samples, meter: dict[str, Any], events: Events) -> Check:
+    """Check that the worker had the device to itself. Times without a list of the driver are reported as unknown."""
+    account = Account(meter.get("gpu") or {})
+    graphics = account.gpu.get("graphics_processes")
+    uncounted = f"; {graphics} with graphics, which are not counted" if graphics else ""
+    if others := foreign_processes(samples, meter):
+        return Check(CheckName.ALONE, False, f"{others}{uncounted}")
+    if unseen := _unseen(samples, meter, events):
+        silence = account.silence("processes", "foreign_processes")
+        reasons = "; ".join(filter(None, [silence, *unseen.values()]))
+        return Check(CheckName.ALONE, False, f"cannot be told {', '.join(unseen)}: {reasons}{uncounted}")
+    lists = int(np.sum(~np.isnan(samples["foreign_processes"])))
+    return Check(CheckName.ALONE, True, f"{lists} lists of the processes on it{uncounted}")
+
+
+def _unseen(samples: Samples, meter: dict[str, Any], events: Events) -> dict[str, str]:
+    """Return {when: why} there is no list: before the worker, between its first event and its finish, and after it."""
+    times, known = samples["t_ns"], ~np.isnan(samples["foreign_processes"])
+    phases = _phases(samples, meter)
+    unseen = {}
+    if not (known & phases["before"]).any():
+        unseen["before"] = "no list before the worker"
+    if events:
+        end_ns = next((event["t_ns"] for event in events if event["event"] == Event.FINISHED), events[-1]["t_ns"])
+        life = events[0]["t_ns"], end_ns
+        listed = times[known & phases["during"] & (times >= life[0]) & (times <= life[1])]
+        hole_s = float(np.diff(np.concatenate([life[:1], listed, life[1:]])).max()) / 1e9
+        if hole_s > APART_S or not len(listed):
+            unseen["during"] = f"no list for {hole_s:.1f} s"
+    if rise := _unlisted(samples, phases):
+        unseen.setdefault("during", rise)
+    if not (known & phases["after"]).any():
+        unseen["after"] = "no list after the worker"
+    return unseen
+
+
+def _unlisted(samples: Samples, phases: dict[str, NDArray[np.bool_]]) -> str | None:
+    """Return how much memory came and went between two lists without an owner in either; None if none did.
+
+    Foreign memory is the device's memory less the worker's. The worker's is in the list of this row, else the larger of
+    the lists before and after it. Foreign memory cannot be less than the device held before the worker; if it seems so,
+    the worker grew while the row was read. A row is reported if its foreign memory is more than RISE_BYTES above both
+    the list before it and the list after it.
+    """
+    there = ~np.isnan(samples["device_memory_bytes"])
+    used, others = samples["device_memory_bytes"][there], samples["foreign_processes"][there]
+    during = phases["during"][there]
+    worker_bytes = np.where(during, samples["process_memory_bytes"][there], 0.0)
+    nearest = np.fmax(_last_known(worker_bytes), _last_known(worker_bytes[::-1])[::-1])
+    foreign_bytes = used - np.where(np.isnan(worker_bytes), np.nan_to_num(nearest), worker_bytes)
+    foreign_bytes = np.maximum(foreign_bytes, foreign_bytes[:1])
+    of_lists = np.where(np.isnan(others), np.nan, foreign_bytes)
+    before = _last_known(np.append(np.nan, of_lists))[:-1]
+    behind = _last_known(np.append(np.nan, of_lists[::-1]))[:-1][::-1]
+    rise = foreign_bytes - np.maximum(before, behind)
+    unexplained = rise[during & (rise > RISE_BYTES) & ~(others > 0)]
+    if not len(unexplained):
+        return None
+    return f"{unexplained.max() / 2**20:.0f} MiB came and went that no list tells of, in {len(unexplained)} row(s)"
+
+
+def _last_known(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return each value, or the one before it if it is NaN; NaN if there is none before."""
+    known = np.maximum.accumulate(np.where(np.isnan(values), -1, np.arange(len(values))))
+    return np.where(known >= 0, values[known], np.nan)

@@ -1,23 +1,32 @@
-"""The memory figures of one trial, from its events and samples and from the memory worker's report."""
+"""The memory figures of one trial, from its events and samples and from the memory worker's report.
+
+The line through the peaks of stored trials says which trials of a plan will not fit.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import psutil
 from numpy.typing import NDArray
 
+from runner.machine.description import Gpu
 from runner.results.window import all_unknown, counted, in_window, uncounted, unknown
+from workloads import control_groups
 from workloads.activations import FLOAT32_BYTES, activation_bytes
 from workloads.records import figures as registry
 from workloads.records.build import FLOAT64, REDUCED
-from workloads.records.events import Event
-from workloads.records.figures import Figure, Method
-from workloads.records.job import TrialSpec
-from workloads.records.memory_counts import Count
-from workloads.records.samples import Samples
-from workloads.records.steady_window import SteadyWindow
+from workloads.records.disturbance import withheld
+from workloads.records.events import ByteCount, Event
+from workloads.records.figures import HOST_MEMORY_PEAK, PROCESS_GPU_MEMORY, Figure, Method
+from workloads.records.job import ON_DEMAND, TrialSpec
+from workloads.records.memory_line import FEWEST_TO_LEAVE_ONE_OUT, Line, fit_line
+from workloads.records.result import TrialResult
+from workloads.records.samples import Samples, SteadyWindow
+from workloads.records.status import Status
 from workloads.spec import Workload
 
 ALLOCATOR_KINDS = ("allocator_peak", "allocator_reserved")
@@ -32,7 +41,7 @@ NOT_ASKED: MemoryAccount = {
 }
 
 
-def parts(account: MemoryAccount, counts: dict[str, Count]) -> dict[str, Figure]:
+def parts(account: MemoryAccount, counts: dict[str, ByteCount]) -> dict[str, Figure]:
     """Return bytes of every part, and of the peaks of the steps that were divided into them.
 
     `counts` come from the trial's worker at its end, for parts that the memory worker does not report.
@@ -124,13 +133,13 @@ def memory(
     return figures | {registry.EXACT_ACTIVATIONS.name: exact_activations(spec, workload)}
 
 
-def counts_of(events: dict[str, Any]) -> dict[str, Count]:
+def counts_of(events: dict[str, Any]) -> dict[str, ByteCount]:
     """Return the framework's counts at the end of the measurement, by kind; a reason for each that is unknown."""
     event = events.get(Event.ALLOCATOR_COUNTED, {"reason": "the trial did not get that far"})
     return event["counts"] if "counts" in event else dict.fromkeys(ALLOCATOR_KINDS, event["reason"])
 
 
-def allocator(counts: dict[str, Count], steps_peak: Figure) -> dict[str, Figure]:
+def allocator(counts: dict[str, ByteCount], steps_peak: Figure) -> dict[str, Figure]:
     """Return the trial's counters; if the framework counts only in instrumented steps, the peak of those."""
     source = "the framework's allocator, over the whole trial"
     peak, reserved = (counts.get(kind, "the framework does not tell it") for kind in ALLOCATOR_KINDS)
@@ -208,3 +217,49 @@ def highest(values: NDArray[np.float64], source: str) -> Figure:
     if not len(known):
         return unknown(source, "no sample gave it")
     return Figure(float(known.max()), source, len(known))
+
+
+def capacity_bytes(device: str, gpus: tuple[Gpu, ...], limit_bytes: int | None = None) -> int | None:
+    """Return the memory of the GPU, or of the host and its limits; None if the driver does not report it."""
+    if device != "cpu":
+        return next((gpu.memory_bytes for gpu in gpus if gpu.uuid == device), None)
+    limits = (psutil.virtual_memory().total, control_groups.memory_limit_bytes(), limit_bytes)
+    return min(limit for limit in limits if limit is not None)
+
+
+def peak_bytes(result: TrialResult) -> float | None:
+    """Return the peak of the process, in bytes; None if the trial says nothing about the needs of its batch size."""
+    if result.status not in (Status.OK, Status.CONTENDED) or result.spec.cell.allocator != ON_DEMAND:
+        return None
+    spec = HOST_MEMORY_PEAK if result.spec.placement.device == "cpu" else PROCESS_GPU_MEMORY
+    figure = result.figures.get(spec.name)
+    return figure.value or None if figure and not withheld(result, spec) else None
+
+
+def memory_lines(stored: Iterable[TrialResult]) -> dict[str, Line]:
+    """Return {`TrialSpec.memory_id`: line of the peak over batch size}, through the highest of the repeats."""
+    peaks: dict[str, dict[int, float]] = {}
+    for result in stored:
+        if (highest := peak_bytes(result)) is not None:
+            sizes, batch_size = peaks.setdefault(result.spec.memory_id, {}), result.spec.cell.batch_size
+            sizes[batch_size] = max(highest, sizes.get(batch_size, 0))
+    fitted = {name: fit_line(sizes) for name, sizes in peaks.items() if len(sizes) >= FEWEST_TO_LEAVE_ONE_OUT}
+    return {name: line for name, line in fitted.items() if line}
+
+
+def memory_warning(spec: TrialSpec, line: Line, capacity: int) -> str | None:
+    """Return one line for a trial whose predicted peak, with the line's error, is above the capacity in bytes."""
+    predicted, error = line.at(spec.cell.batch_size), line.left_out_error or 0.0
+    if predicted * (1 + error) <= capacity:
+        return None
+    will = "will not" if predicted * (1 - error) > capacity else "may not"
+    return f"{will} fit: {predicted / 2**30:.1f} GiB predicted, {capacity / 2**30:.1f} GiB there"
+
+
+def memory_line(framework: str, line: Line) -> str:
+    """Return one line: the fit, in MiB, and its quality."""
+    return (
+        f"{framework}: peak memory = {line.fixed_bytes / 2**20:.0f} MiB + {line.per_sample_bytes / 2**20:.3f} MiB "
+        f"x batch size ({line.n} sizes, R^2 {line.r_squared:.4f}, a size left out is met within "
+        f"{100 * (line.left_out_error or 0):.1f} %)"
+    )

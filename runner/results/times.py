@@ -7,15 +7,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from runner.ask import Ended
-from runner.event_times import EventLooks
+from runner.attendance import EventLooks
 from runner.launch import Outcome
-from workloads.records.bounds import show_both
 from workloads.records.check_name import CheckName
 from workloads.records.events import Event
 from workloads.records.job import TrialSpec
 from workloads.records.result import Check
-from workloads.records.samples import Samples
-from workloads.records.steady_window import SteadyWindow
+from workloads.records.samples import Samples, SteadyWindow
+from workloads.words import show_both
 
 CALLS_APART_S = 0.1  # of 765 published windows none was more than 0.004 s off
 # No event can be seen before its time. Times are of one clock, which cannot be set, so this is generous.

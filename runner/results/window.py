@@ -14,12 +14,10 @@ from numpy.typing import NDArray
 
 from workloads.records import figures as registry
 from workloads.records.checks import FEWEST_SAMPLES
-from workloads.records.events import Event, Events
+from workloads.records.events import ByteCount, Event, Events
 from workloads.records.figures import Figure, FigureSpec
 from workloads.records.job import TrialSpec
-from workloads.records.memory_counts import Count
-from workloads.records.samples import PERIOD_S, Samples
-from workloads.records.steady_window import SteadyWindow
+from workloads.records.samples import PERIOD_S, Samples, SteadyWindow
 
 FOREIGN_SOURCE = "sampler at 10 Hz: busy time of the allotted cores less the trial's"
 NO_WINDOW = "the trial did not reach the end of its steady window"
@@ -37,7 +35,7 @@ def uncounted(spec: TrialSpec) -> str:
     return f"there is no workload {spec.task.workload} to count"
 
 
-def counted(source: str, count: Count) -> Figure:
+def counted(source: str, count: ByteCount) -> Figure:
     """Return bytes; null if the count is the reason why there is none."""
     return Figure(count, source) if isinstance(count, int) else unknown(source, count)
 

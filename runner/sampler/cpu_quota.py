@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from runner.machine import cgroups
-from runner.sampler.nvml_query import Row
+from runner.sampler.nvml import Row
+from workloads import control_groups
 
 PROC = Path("/proc")
 STAT = "cpu.stat"
@@ -24,7 +24,7 @@ class CpuQuota:
 
     def __init__(self, pid: int, proc: Path = PROC) -> None:
         """Count from now on. Groups without a quota withhold nothing, and are not read again."""
-        self.quotas = cgroups.cpu_quotas(proc / str(pid) / "cgroup")
+        self.quotas = control_groups.cpu_quotas(proc / str(pid) / "cgroup")
         self.calls = self.failures = 0
         self.first_failure: dict[str, Any] | None = None
         self.before = self.now = _Counts()

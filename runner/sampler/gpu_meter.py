@@ -14,9 +14,8 @@ from typing import Any
 
 import pynvml
 
-from runner.results.gpu_contention import RISE_BYTES
-from runner.sampler.nvml_buffers import DriverBuffer, Gpm
-from runner.sampler.nvml_query import UNANSWERED, Implausible, Metric, Query, Row, refusal
+from runner.results.gpu_window import RISE_BYTES
+from runner.sampler.nvml import UNANSWERED, DriverBuffer, Gpm, Implausible, Metric, Query, Row, refusal
 from workloads.records.samples import PERIOD_S
 
 SLOW_PERIOD_S = 1.0  # a process list takes milliseconds and a driver-wide lock; clocks and temperature change slowly

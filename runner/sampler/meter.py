@@ -1,7 +1,7 @@
 """The sampler, a separate process: python -m runner.sampler.
 
 A line of JSON on its standard input starts it. It samples the idle device, prints "ready" and reads the worker's
-process id. It then samples at 10 Hz (runner.sampler.schedule) until standard input says that it is over, or closes.
+process id. It then samples at 10 Hz (runner.sampler.meter) until standard input says that it is over, or closes.
 Times are those of the monotonic clock. CPU times are sums since the start, so a mean over any window is a difference.
 An empty cell is a value the machine did not give. The report, meter.json, says why the GPU's, the packages' and the
 quota's are empty, and what the sampling itself cost. It also has, for each process of the worker's tree, its processor
@@ -13,8 +13,11 @@ from __future__ import annotations
 import contextlib
 import csv
 import os
+import random
 import time
+import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
@@ -24,10 +27,8 @@ import psutil
 from runner.machine.package_energy import POWERCAP, PackageEnergy
 from runner.sampler.cpu_quota import CpuQuota
 from runner.sampler.gpu_meter import GpuMeter
-from runner.sampler.nvml_query import Row
+from runner.sampler.nvml import Row
 from runner.sampler.owner import Owner
-from runner.sampler.schedule import Schedule, seed_of
-from runner.sampler.strays import Strays
 from workloads.records.files import (
     DRIVER_SAMPLES_FILE,
     METER_FILE,
@@ -35,7 +36,56 @@ from workloads.records.files import (
     OTHER_SAMPLES_FILE,
     write_json,
 )
-from workloads.records.samples import COLUMNS
+from workloads.records.samples import COLUMNS, PERIOD_S
+
+
+def seed_of(name: str) -> int:
+    """Return the seed for the trial of this name: repeats differ, and the same trial is sampled at the same moments."""
+    return zlib.crc32(name.encode())
+
+
+class Schedule:
+    """Moments in seconds of the monotonic clock, one in each period since the start."""
+
+    def __init__(self, seed: int, started_s: float) -> None:
+        """The first moment lies in the period that begins now."""
+        self.started_s = started_s
+        self._random = random.Random(seed)
+        self._number = -1
+
+    def next_s(self, now_s: float) -> float:
+        """Return the moment of the next row, `now_s` if it has passed; fully missed periods are left out."""
+        self._number = max(self._number + 1, int((now_s - self.started_s) // PERIOD_S))
+        return max(now_s, self.started_s + (self._number + self._random.random()) * PERIOD_S)
+
+
+PROC = Path("/proc")
+
+
+class Strays:
+    """Children that the runner did not start. Kernels without CONFIG_PROC_CHILDREN list none."""
+
+    def __init__(self, runner: int, worker: int, proc: Path = PROC) -> None:
+        """Record the children that the runner has now: it started them, since the worker has not begun."""
+        self.tasks = proc / str(runner) / "task"
+        self.known = self._children() | {worker}
+
+    def find(self) -> list[psutil.Process]:
+        """Return the living strays, with their descendants."""
+        found = []
+        for pid in self._children() - self.known:
+            with suppress(psutil.NoSuchProcess):
+                stray = psutil.Process(pid)
+                found += [stray, *stray.children(recursive=True)]
+        return found
+
+    def _children(self) -> set[int]:
+        pids: set[int] = set()
+        for file in self.tasks.glob("*/children"):
+            with suppress(OSError):  # a thread that has ended
+                pids |= {int(pid) for pid in file.read_text().split()}
+        return pids
+
 
 RENEW_S = 1.0  # finding the descendants is a walk through /proc
 

@@ -26,9 +26,8 @@ if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
 
 from runner.cluster import ray_engine  # noqa: E402
-from runner.cluster.engine import Wanted  # noqa: E402
 from runner.cluster.ship import Parcel  # noqa: E402
-from runner.cluster.sweep import Sweep  # noqa: E402
+from runner.cluster.sweep import Sweep, Wanted  # noqa: E402
 from runner.launch import Unavailable  # noqa: E402
 from runner.project import Project  # noqa: E402
 from runner.request import cli, parser  # noqa: E402

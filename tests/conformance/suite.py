@@ -23,10 +23,10 @@ from settings import CASES, Arrays, Case
 from runner.environments.definition import profiles, read, worker_variables
 from runner.gate.sizes import other_names
 from workloads.layers import Dropout
-from workloads.records.bounds import compare_with_allowed
 from workloads.records.build import DEFAULT, FLOAT32, FLOAT64, Mode, in_mode
 from workloads.records.evidence import Evidence
 from workloads.spec import SLOTS
+from workloads.words import compare_with_allowed
 
 HERE = Path(__file__).parent
 FRAMEWORKS = PROJECT.frameworks

@@ -81,7 +81,7 @@ def test_a_share_of_processor_time_that_holds_for_the_runner_holds_for_its_conta
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert "--cpus" not in line()
-    monkeypatch.setattr("runner.machine.cgroups.cpu_limit", lambda: 1.5)
+    monkeypatch.setattr("workloads.control_groups.cpu_limit", lambda: 1.5)
     assert option(line(), "--cpus") == ["1.5"]
 
 

@@ -18,8 +18,7 @@ from conftest import ROOT
 from runner.ask import Ended
 from runner.launch import Outcome
 from runner.results.assemble import assemble
-from runner.sampler.meter import Sampler
-from runner.sampler.schedule import Schedule
+from runner.sampler.meter import Sampler, Schedule
 from workloads.records.events import Event
 from workloads.records.job import TrialSpec
 from workloads.records.result import TrialResult
@@ -102,7 +101,7 @@ class Replay:
             perf_counter_ns=self.now_ns,
             sleep=lambda seconds: self.set(self.now_ms + seconds * 1000),
         )
-        for module in ("gpu_meter", "meter", "nvml_buffers", "nvml_query"):
+        for module in ("gpu_meter", "meter", "nvml"):
             monkeypatch.setattr(f"runner.sampler.{module}.time", time)
         self.set(0)
 

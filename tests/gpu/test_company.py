@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from stand_in import BATCH, MIB, STEPS, WINDOW, ZERO_NS, Moments, Replay, Trace, load, switched
 
-from runner.results.gpu_contention import RISE_BYTES
+from runner.results.gpu_window import RISE_BYTES
 from workloads.records.check_name import CheckName
 from workloads.records.job import TrialSpec
 from workloads.records.result import TrialResult

@@ -12,7 +12,7 @@ from conftest import varied
 from stand_in import BATCH, UUID, UUID_B, Replay, Trace, load, write_trace
 
 from reports.checking import recheck
-from runner.sampler.schedule import Schedule, seed_of
+from runner.sampler.meter import Schedule, seed_of
 from workloads.records.check_name import CheckName
 from workloads.records.figures import ENERGY, POWER, Method
 from workloads.records.job import TrialSpec

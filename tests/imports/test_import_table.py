@@ -22,7 +22,7 @@ OF_RUNNER_AND_REPORTS = {  # modules of the neutral package that no worker impor
     "workloads/records/validation.py": "msgspec",
     "workloads/records/intervals.py": "scipy",
 }
-WITHOUT_NUMPY = ("layers", "spec", "study", "job", "result", "events", "figures", "files", "word")
+WITHOUT_NUMPY = ("layers", "spec", "study", "job", "result", "events", "figures", "files", "record")
 TABLE = {
     "tensorflow": frozenset({"tensorflow", "keras"}),
     "pytorch": frozenset({"torch"}),

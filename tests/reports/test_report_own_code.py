@@ -11,7 +11,7 @@ from written import make, numbers, rows, run
 from reports import build, export, load
 from reports.conditions import OWN_CODE, sections
 from workloads.records.check_name import CheckName
-from workloads.records.own_code import OwnCode
+from workloads.records.network import OwnCode
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 

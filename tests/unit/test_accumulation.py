@@ -20,7 +20,6 @@ from adapters.worker.prepare import Prepared
 from runner.gate.tolerances import Truth, difference
 from runner.request import training_inputs
 from workloads import weights
-from workloads.accumulation import parts_of
 from workloads.datasets import Split, batch_order
 from workloads.records.checks import figure_checks
 from workloads.records.evidence import ACCUMULATED, EVALUATED_STEPS, PROBE_BATCH, Evidence
@@ -28,6 +27,7 @@ from workloads.records.figures import Figure
 from workloads.records.job import Job, Kind
 from workloads.records.result import Epoch
 from workloads.records.stored_events import read_events
+from workloads.schedules import parts_of
 from workloads.spec import OptimizerSpec
 from workloads.study import Study, StudyError
 

@@ -25,9 +25,8 @@ from runner import rebuild, session, show, trial
 from runner.ask import Ended
 from runner.batch_size.steps import StepTrials
 from runner.blocks import Processes
-from runner.cluster.engine import Over
 from runner.cluster.ship import Parcel
-from runner.cluster.sweep import Sweep
+from runner.cluster.sweep import Over, Sweep
 from runner.environments import definition
 from runner.gate.judge import Gate
 from runner.launch import LaunchFailed, Local, Outcome
@@ -39,16 +38,15 @@ from runner.session import Session
 from runner.setup import fresh_folder, put_aside
 from runner.storage import Storage
 from runner.stored import read as read_stored
-from runner.too_large import TooLarge
+from runner.trial import TooLarge
 from workloads.networks import WORKLOADS
 from workloads.records import attempts
 from workloads.records.check_name import CheckName
 from workloads.records.end_evidence import END_FILE, Missing
-from workloads.records.events import Event
+from workloads.records.events import PEAK_PARTS, Event
 from workloads.records.figures import FIGURES, PRODUCT, PRODUCT_SHARE
 from workloads.records.files import ATTEMPT_FILE, EVENTS_FILE, JOB_FILE, METER_FILE, RESULT_FILE, write_json
 from workloads.records.job import InputFile, Job, Kind, TrialSpec
-from workloads.records.memory_counts import PARTS
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.records.stored_events import read_events
@@ -336,7 +334,7 @@ def test_what_cannot_be_read_or_made_again_is_named_with_its_reason_and_left_as_
     assert f"{later.name}: result.json: schema version 99" in printed.getvalue()
     assert contents(tmp_path / "trials") == before
     console = Console(file=(listed := StringIO()), width=1000)
-    show.stored(tmp_path, PROJECT, console)
+    show.stored(tmp_path, console)
     assert f"{folder / RESULT_FILE}: cannot be read: not whole JSON: " in listed.getvalue()
 
 
@@ -526,7 +524,7 @@ def test_trials_that_are_tried_once_more_are_counted_as_still_to_be_run() -> Non
 # Accounts of memory, asked after the trials
 
 OF_MEMORY_COUNTS = {CheckName.PARAMETERS, CheckName.SLOTS, CheckName.ACTIVATIONS}
-TOLD = {"event": Event.MEMORY_TOLD, "t_ns": 1, "batch_size": 32, "parts": dict.fromkeys(PARTS, 8), "step_peak": 64}
+TOLD = {"event": Event.MEMORY_TOLD, "t_ns": 1, "batch_size": 32, "parts": dict.fromkeys(PEAK_PARTS, 8), "step_peak": 64}
 TOLD |= {"peak": 70, "steps": 6}
 
 

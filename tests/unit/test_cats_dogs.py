@@ -16,11 +16,10 @@ import pytest
 from pictured import QUIET, noise
 from PIL import Image
 
-from runner.data import cache, packed
+from runner.data import cache, pictures
 from runner.data.cache import Cached, Wanted
-from runner.data.cats_dogs import CatsDogs, of_archive
+from runner.data.cats_dogs import CatsDogs, divide, of_archive
 from workloads.datasets import CIFAR10_TRAIN, DATASETS, DataError, Split, load
-from workloads.pets import divided
 
 PETS = DATASETS["cats-dogs"]
 SHAPE = (8, 8, 3)
@@ -98,7 +97,7 @@ def test_several_processes_read_the_same_archive(
 ) -> None:
     images = of_archive(PETS, archive, test_all=False)
     together = made(images, tmp_path / "together")
-    monkeypatch.setattr("runner.data.pool.FEW", 10**6)
+    monkeypatch.setattr("runner.data.own.FEW", 10**6)
     alone = made(images, tmp_path / "alone")
     assert {name: file.sha256 for name, file in together.files.items()} == {
         name: file.sha256 for name, file in alone.files.items()
@@ -140,8 +139,8 @@ def test_what_has_a_header_and_cannot_be_decoded_is_named_or_left_out(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     content, why = BROKEN[kind]
-    monkeypatch.setattr(packed, "MOST_BYTES", 2**15)
-    monkeypatch.setattr("runner.data.pool.FEW", 10**6)  # in this process, which has that limit
+    monkeypatch.setattr(pictures, "MOST_BYTES", 2**15)
+    monkeypatch.setattr("runner.data.own.FEW", 10**6)  # in this process, which has that limit
     images = found(tmp_path, others={"PetImages/Dog/0.jpg": content})
     with pytest.raises(DataError) as refused:
         made(images, tmp_path)
@@ -221,9 +220,9 @@ def test_a_changed_archive_is_opened_anew(tmp_path: Path) -> None:
 
 
 def test_a_class_is_divided_in_its_order() -> None:
-    train, test = divided(range(1100), test_all=False)
+    train, test = divide(range(1100), test_all=False)
     assert (train, test) == (list(range(600)), list(range(800, 1000)))
-    assert divided(range(1100), test_all=True) == (train, list(range(800, 1100)))
+    assert divide(range(1100), test_all=True) == (train, list(range(800, 1100)))
 
 
 def test_cifars_cats_and_dogs_are_the_publishers_images_in_the_same_numbers(real_data: Path) -> None:

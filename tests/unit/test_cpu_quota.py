@@ -16,7 +16,7 @@ from limited import control_group
 
 from reports.checking.recompute import from_samples
 from reports.doubts import DOUBTS_IN_WORDS, Doubt, doubts
-from runner.results.cpu_quota import cpu_quota
+from runner.results.processor import cpu_quota
 from runner.results.window import usage
 from runner.sampler.cpu_quota import CpuQuota
 from workloads import control_groups

@@ -18,7 +18,7 @@ from runner.doctor import command, machine, noise, project
 from runner.doctor.finding import Finding, State
 from runner.doctor.noise import Calibration
 from runner.environments import definition
-from runner.machine import clocks, locks
+from runner.machine import description, locks
 from runner.machine.description import Gpu
 from workloads.datasets import DATASETS
 
@@ -121,24 +121,24 @@ def test_a_governor_that_follows_the_load_is_named(tmp_path: Path) -> None:
     fine(noise.governor(tmp_path, [0]), "performance")  # the cores that are used
 
 
-@pytest.mark.parametrize(("place", "on"), clocks.TURBO.items())
+@pytest.mark.parametrize(("place", "on"), description.TURBO.items())
 def test_turbo_is_told_and_no_warning(tmp_path: Path, place: str, on: str) -> None:
-    assert noise.turbo(clocks.turbo(tmp_path)).state is State.UNKNOWN
+    assert noise.turbo(description.turbo(tmp_path)).state is State.UNKNOWN
     put(tmp_path, place, f"{on}\n")
-    fine(noise.turbo(clocks.turbo(tmp_path)), "turbo is on")
+    fine(noise.turbo(description.turbo(tmp_path)), "turbo is on")
     put(tmp_path, place, f"{1 - int(on)}\n")
-    fine(noise.turbo(clocks.turbo(tmp_path)), "turbo is off")
+    fine(noise.turbo(description.turbo(tmp_path)), "turbo is off")
 
 
 def test_clocks_that_were_lowered_for_heat_are_named(tmp_path: Path) -> None:
     def counted(*counts: int) -> int | None:
         for core, count in enumerate(counts):
-            put(tmp_path, f"{clocks.CORES}/cpu{core}/thermal_throttle/core_throttle_count", f"{count}\n")
-        return clocks.throttle_count([0, 1], tmp_path)
+            put(tmp_path, f"{description.CORES}/cpu{core}/thermal_throttle/core_throttle_count", f"{count}\n")
+        return description.throttle_count([0, 1], tmp_path)
 
-    assert clocks.throttle_count([0, 1], tmp_path) is None
+    assert description.throttle_count([0, 1], tmp_path) is None
     before, after = counted(3, 4), counted(5, 4)
-    assert clocks.rise(before, after) == 2 and clocks.rise(before, None) is None
+    assert description.rise_of(before, after) == 2 and description.rise_of(before, None) is None
     calm = Calibration([0.001] * 50, 2.0, 0.0)
     assert noise.throttling(None).state is noise.throttling(calm).state is State.UNKNOWN
     fine(noise.throttling(replace(calm, throttled=0)), "no clock")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from runner.request.download import extract, fetch
+from runner.request.inputs import extract, fetch
 from workloads.datasets import DataError, DataFile, Dataset, Split
 
 CONTENT = bytes(range(256)) * 4096

@@ -15,7 +15,6 @@ from each import for_each
 from runner.gate import trial_end
 from runner.gate.trial_end import EVALUATION, GROSS, LOSSES, ROUNDINGS, TURNED, UPDATES, checks, gather
 from workloads.catalogue.osu_cnn import OSU_CNN
-from workloads.records.bounds import compare_with_allowed, show_both
 from workloads.records.check_name import CheckName
 from workloads.records.end_evidence import END_FILE, Difference, EndCall, EndStep, Missing, TrialEnd
 from workloads.records.events import Event
@@ -27,6 +26,7 @@ from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.records.stored_evidence import refuse_end
 from workloads.spec import OptimizerName, OptimizerSpec
+from workloads.words import compare_with_allowed, show_both
 
 SETTLED = Outstanding(0.002, 0.001, 0.002, 0.001)
 STEPS = (

@@ -13,7 +13,7 @@ import pytest
 from conftest import make_spec
 
 from runner.ask import Ended
-from runner.event_times import EventTimes
+from runner.attendance import EventTimes
 from runner.launch import Outcome
 from runner.results.assemble import Records, ending
 from runner.results.attempt import Attempt, read

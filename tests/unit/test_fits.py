@@ -11,7 +11,7 @@ from conftest import PATIENT, TINY, make_spec, varied
 from copied import run_in
 
 from runner.machine.description import Gpu
-from runner.results import memory_forecast
+from runner.results import memory
 from workloads.records.figures import Figure
 from workloads.records.memory_line import Line
 from workloads.records.result import TrialResult
@@ -33,12 +33,6 @@ def on_a_line(**changes: Any) -> list[TrialResult]:
     return [measured(size, (100 + 2 * size) * MIB, **changes) for size in (4, 16, 64, 256)]
 
 
-def lines(results: list[TrialResult]) -> dict[str, Line]:
-    """Return the lines that the runner derives from stored results."""
-    stored = ((each.spec.memory_id, each.spec.cell.batch_size, memory_forecast.peak(each)) for each in results)
-    return memory_forecast.lines(stored)
-
-
 def only(found: dict[Any, Line]) -> Line:
     (line,) = found.values()
     return line
@@ -46,22 +40,22 @@ def only(found: dict[Any, Line]) -> Line:
 
 @pytest.mark.parametrize("device", ["cpu", "GPU-1"])
 def test_the_line_meets_the_peaks_of_its_device(device: str) -> None:
-    line = only(lines(on_a_line(device=device)))
+    line = only(memory.memory_lines(on_a_line(device=device)))
     assert (line.fixed_bytes, line.per_sample_bytes) == pytest.approx((100 * MIB, 2 * MIB))
 
 
 def test_three_sizes_do_not_pass_for_a_line() -> None:
-    assert lines(on_a_line()[:3]) == {}
+    assert memory.memory_lines(on_a_line()[:3]) == {}
 
 
 def test_peaks_of_trials_that_did_not_end_well_or_took_the_whole_card_stay_out_of_the_line() -> None:
     others = [measured(512, 9 * MIB, status=Status.FAILED), measured(1024, 9 * MIB, allocator="default")]
-    assert only(lines([*on_a_line(), *others])) == only(lines(on_a_line()))
+    assert only(memory.memory_lines([*on_a_line(), *others])) == only(memory.memory_lines(on_a_line()))
 
 
 def test_repeats_are_not_taken_for_other_sizes_and_the_highest_of_them_counts() -> None:
     low = [replace(r, spec=varied(r.spec, repeat=1, seed=1), figures=lower(r)) for r in on_a_line()]
-    assert only(lines([*on_a_line(), *low])) == only(lines(on_a_line()))
+    assert only(memory.memory_lines([*on_a_line(), *low])) == only(memory.memory_lines(on_a_line()))
 
 
 def lower(result: TrialResult) -> dict[str, Figure]:
@@ -69,23 +63,23 @@ def lower(result: TrialResult) -> dict[str, Figure]:
 
 
 def test_other_conditions_do_not_share_a_line() -> None:
-    assert len(lines([*on_a_line(), *on_a_line(feed="device"), *on_a_line(framework="other")])) == 3
+    assert len(memory.memory_lines([*on_a_line(), *on_a_line(feed="device"), *on_a_line(framework="other")])) == 3
 
 
 @pytest.mark.parametrize(
     ("batch_size", "told"), [(400, None), (462, "may not fit"), (500, "will not fit: 1.1 GiB predicted, 1.0 GiB there")]
 )
 def test_what_will_not_fit_is_said(batch_size: int, told: str | None) -> None:
-    line = replace(only(lines(on_a_line())), left_out_error=0.02)
-    found = memory_forecast.warning(make_spec(batch_size=batch_size), line, 1024 * MIB)
+    line = replace(only(memory.memory_lines(on_a_line())), left_out_error=0.02)
+    found = memory.memory_warning(make_spec(batch_size=batch_size), line, 1024 * MIB)
     assert found == told or (told and found and told in found)
 
 
 def test_capacity_is_that_of_the_device_asked_about() -> None:
     gpus = (Gpu("GPU-a", "a", "1", None, 8), Gpu("GPU-b", "b", "1", None, None))
-    assert memory_forecast.capacity_bytes("GPU-a", gpus) == 8
-    assert memory_forecast.capacity_bytes("GPU-b", gpus) is None
-    assert (memory_forecast.capacity_bytes("cpu", gpus) or 0) > 2**28
+    assert memory.capacity_bytes("GPU-a", gpus) == 8
+    assert memory.capacity_bytes("GPU-b", gpus) is None
+    assert (memory.capacity_bytes("cpu", gpus) or 0) > 2**28
 
 
 @pytest.mark.slow

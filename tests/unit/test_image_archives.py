@@ -14,8 +14,7 @@ import pytest
 from pictured import QUIET, noise
 
 from runner.data.archive import of_archive
-from runner.data.find import find
-from runner.request.data_sets import check
+from runner.request.data_sets import check, find_images
 from runner.request.parser import BadInput
 from workloads.datasets import DATASETS, DataError
 from workloads.layers import Dense, Flatten
@@ -88,7 +87,7 @@ def test_a_file_that_holds_something_else_is_refused_in_one_line(name: str, tmp_
     changes, telling = BAD[name]
     path = written(tmp_path, **changes)
     with pytest.raises(DataError) as told:
-        find(path)
+        find_images(path)
     assert telling in str(told.value) and "\n" not in str(told.value) and str(path) in str(told.value)
 
 
@@ -97,7 +96,7 @@ def refusal(folder: Path, first: int, last: int, outputs: int) -> str:
     accepted."""
     labels = np.arange(first, last + 1)
     x = np.stack([noise(8, 8, seed) for seed in range(len(labels))])
-    images = find(written(folder, x_train=x, y_train=labels, x_test=x[:1], y_test=labels[:1]))
+    images = find_images(written(folder, x_train=x, y_train=labels, x_test=x[:1], y_test=labels[:1]))
     layers = Flatten("flatten"), Dense("dense", units=outputs)
     workload = Workload(name="ten", summary="", input_shape=(8, 8, 3), layers=layers)
     dataset = replace(DATASETS["digits"], name="mine", classes=images.classes)
@@ -148,7 +147,7 @@ def replaced(path: Path, key: str, content: bytes, method: int = zipfile.ZIP_DEF
 )
 def test_a_strangers_header_is_not_believed(content: bytes, telling: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=telling) as told:
-        find(replaced(written(tmp_path), "x_train", content))
+        find_images(replaced(written(tmp_path), "x_train", content))
     assert "\n" not in str(told.value)
 
 
@@ -165,7 +164,7 @@ def test_a_member_that_lies_about_its_size_is_refused(tmp_path: Path) -> None:
     data[at : at + 4] = struct.pack("<I", len(content) + claimed * 144)
     path.write_bytes(data)
     with pytest.raises(DataError, match="not as large as its header says"):
-        find(path)
+        find_images(path)
 
 
 @pytest.mark.parametrize("name", ["no zip", "cut", "altered", "locked"])
@@ -192,5 +191,5 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
     buffer = io.BytesIO()
     np.save(buffer, np.array([Trap()], object), allow_pickle=True)
     with pytest.raises(DataError, match="pickles"):
-        find(replaced(written(tmp_path), "y_test", buffer.getvalue()))
+        find_images(replaced(written(tmp_path), "y_test", buffer.getvalue()))
     assert not (tmp_path / "sprung").exists()

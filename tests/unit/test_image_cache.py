@@ -15,13 +15,13 @@ from pictured import QUIET, a_folder, noise, save
 from runner import input_files
 from runner.data import cache, folder_images
 from runner.data.cache import Cached, Wanted
-from runner.data.find import find
+from runner.request.data_sets import find_images
 from workloads.datasets import DATASETS, DataError
 from workloads.records.job import Fit
 
 
 def wanted(path: Path, shape: tuple[int, int, int] = (8, 8, 3), fit: Fit = "stretch", skip: bool = False) -> Wanted:
-    images = find(path)
+    images = find_images(path)
     return Wanted(images, images.survey(QUIET), shape, fit, skip)
 
 
@@ -59,8 +59,8 @@ def test_arrays_hold_the_images_in_the_order_of_the_listing(tmp_path: Path) -> N
 def test_several_processes_make_the_same_arrays_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = wanted(a_folder(tmp_path / "photos", train=60, test=1, size=lambda seed: (8 + seed % 5, 9)))
     alone = made(asked, tmp_path / "alone")
-    monkeypatch.setattr("runner.data.pool.FEW", 0)
-    monkeypatch.setattr("runner.data.pool.CHUNK", 7)
+    monkeypatch.setattr("runner.data.own.FEW", 0)
+    monkeypatch.setattr("runner.data.own.CHUNK", 7)
     assert wanted(tmp_path / "photos").survey == asked.survey
     together = made(asked, tmp_path / "together")
     assert {name: file.sha256 for name, file in together.files.items()} == {
@@ -230,7 +230,7 @@ def test_an_archive_that_is_damaged_inside_leaves_nothing(tmp_path: Path) -> Non
     data[data.index(x.tobytes()[-20:])] ^= 1
     path.write_bytes(data)
     with pytest.raises(DataError, match="x_train cannot be read: BadZipFile"):
-        made(replace(asked, images=find(path)), tmp_path)
+        made(replace(asked, images=find_images(path)), tmp_path)
     assert [each.suffix for each in (tmp_path / "cache").iterdir()] == [".lock"]
 
 

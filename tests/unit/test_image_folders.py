@@ -11,8 +11,8 @@ import pytest
 from pictured import a_folder, noise, save
 
 from runner.data import own
-from runner.data.find import find
 from runner.data.folder import Listing, listing
+from runner.request.data_sets import find_images
 from workloads.datasets import DataError
 
 
@@ -62,7 +62,7 @@ def test_without_a_test_split_a_fifth_of_each_class_is_drawn_the_same_every_time
     paths = [each.path for each in (*found.train, *found.test)]
     assert len(set(paths)) == 59
     assert [name for name, _ in names(found, "test")[:4]] == ["a/12.png", "a/18.png", "a/4.png", "a/6.png"]
-    assert any("drawn for the test" in note for note in find(folder).notes)
+    assert any("drawn for the test" in note for note in find_images(folder).notes)
 
 
 def test_a_class_of_two_gives_one_image_to_the_test_and_a_class_of_one_none(tmp_path: Path) -> None:
@@ -81,14 +81,14 @@ def test_a_link_within_the_folder_is_followed(tmp_path: Path) -> None:
 def test_a_name_that_is_no_utf_8_is_read(tmp_path: Path) -> None:
     folder = a_folder(tmp_path / "photos")
     os.rename(os.fsencode(folder / "train/cat/0.png"), os.fsencode(folder / "train/cat") + b"/caf\xe9\n.png")
-    images = find(folder)
+    images = find_images(folder)
     assert images.described(("train", 3)) == "train/cat/caf\\xe9\\n.png"
 
 
 def test_a_folder_is_known_by_its_own_name_wherever_one_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = a_folder(tmp_path / "Photos_2024")
     monkeypatch.chdir(folder)
-    assert find(Path(".")).name == find(Path("../Photos_2024/")).name == "Photos_2024"
+    assert find_images(Path(".")).name == find_images(Path("../Photos_2024/")).name == "Photos_2024"
 
 
 def emptied(folder: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_folder_that_is_laid_out_otherwise_is_refused_in_one_line(name: str, t
     folder, (change, telling) = a_folder(tmp_path / "photos"), BAD[name]
     change(folder)
     with pytest.raises(DataError) as told:
-        find(folder)
+        find_images(folder)
     assert telling in str(told.value) and "\n" not in str(told.value) and str(folder) in str(told.value)
 
 
@@ -178,7 +178,7 @@ def test_a_folder_that_is_laid_out_otherwise_is_refused_in_one_line(name: str, t
 )
 def test_a_name_that_cannot_stand_in_the_names_of_files_is_refused(name: str, telling: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=telling) as told:
-        find(a_folder(tmp_path / name))
+        find_images(a_folder(tmp_path / name))
     assert "\n" not in str(told.value)
 
 
@@ -193,8 +193,8 @@ def test_without_pillow_a_folder_is_refused_and_an_array_file_is_not(
     np.savez(tmp_path / "mine.npz", x_train=pixels, y_train=labels, x_test=pixels, y_test=labels)
     monkeypatch.setattr("importlib.util.find_spec", lacking)
     with pytest.raises(DataError, match="has no Pillow; run outside"):
-        find(folder)
-    images = find(tmp_path / "mine.npz")
+        find_images(folder)
+    images = find_images(tmp_path / "mine.npz")
     assert images.classes == 2 and own.in_shape(pixels, (8, 8, 3), "stretch") is pixels
     with pytest.raises(DataError, match="has no Pillow"):
         own.in_shape(pixels, (4, 4, 3), "stretch")
@@ -205,4 +205,4 @@ def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.npz")
     for name, telling in (("file.zip", "a file, and no .npz"), ("gone", "not there"), ("pipe.npz", "no folder")):
         with pytest.raises(DataError, match=telling):
-            find(tmp_path / name)
+            find_images(tmp_path / name)

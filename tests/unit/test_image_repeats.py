@@ -14,12 +14,11 @@ from PIL import Image
 
 from reports.image_source import source_words
 from runner.data import cache, twice
-from runner.data.cache import Cached, Wanted
-from runner.data.find import find
+from runner.data.cache import Cached, Repeats, Wanted, find_repeats
 from runner.data.folder import listing
 from runner.data.own import SPLITS, OwnImages, Place, SplitName
-from runner.data.repeats import Repeats, find_repeats
-from runner.request import image_notes
+from runner.request import own_data
+from runner.request.data_sets import find_images
 from workloads.records.job import ImageFindings, ImageSource
 
 CLEAN = ImageFindings(0, 0, 0, 0, 0)
@@ -30,22 +29,24 @@ def made(images: OwnImages, tmp_path: Path, skip: bool = False) -> Cached:
 
 
 def lines(folder: Path, tmp_path: Path) -> list[str]:
-    images = find(folder)
+    images = find_images(folder)
     return [
-        line for line in image_notes.lines(images, made(images, tmp_path)) if not line.startswith(("train/", "test/"))
+        line
+        for line in own_data.image_lines(images, made(images, tmp_path))
+        if not line.startswith(("train/", "test/"))
     ]
 
 
 def test_a_set_without_any_has_zeros_and_no_line(tmp_path: Path) -> None:
     folder = a_folder(tmp_path / "photos")
-    assert made(find(folder), tmp_path).findings == CLEAN and lines(folder, tmp_path) == []
+    assert made(find_images(folder), tmp_path).findings == CLEAN and lines(folder, tmp_path) == []
 
 
 def test_test_images_that_are_training_images_are_counted_by_their_pixels(tmp_path: Path) -> None:
     folder = a_folder(tmp_path / "photos")
     shutil.copy(folder / "train/cat/1.png", folder / "test/cat/0.png")
     Image.open(folder / "train/dog/2.png").save(folder / "test/dog/1.bmp")  # the same pixels in another file
-    assert made(find(folder), tmp_path).findings == replace(CLEAN, tested_on_trained=2)
+    assert made(find_images(folder), tmp_path).findings == replace(CLEAN, tested_on_trained=2)
     (line,) = lines(folder, tmp_path)
     assert line.startswith("2 of 5 images of the test are identical to training images")
     assert line.endswith("the first: test/cat/0.png = train/cat/1.png")
@@ -56,7 +57,7 @@ def test_identical_images_of_two_classes_and_repeats_within_a_split_are_counted(
     shutil.copy(folder / "train/cat/1.png", folder / "train/dog/x.png")
     for name in ("y", "z"):
         shutil.copy(folder / "test/cat/0.png", folder / f"test/cat/{name}.png")
-    assert made(find(folder), tmp_path).findings == ImageFindings(0, 2, 1, 2, 0)
+    assert made(find_images(folder), tmp_path).findings == ImageFindings(0, 2, 1, 2, 0)
     assert [line.partition("; ")[0] for line in lines(folder, tmp_path)] == [
         "2 images identical to one of another class, so one of the labels is wrong",
         "train: 1 image identical to an earlier one",
@@ -70,7 +71,7 @@ def test_images_that_are_left_out_shift_no_comparison(tmp_path: Path) -> None:
     damaged = save(folder / "train/cat/1.png", noise(60, 60))
     damaged.write_bytes(damaged.read_bytes()[:-4000])
     shutil.copy(folder / "train/dog/3.png", folder / "test/dog/0.png")
-    cached = made(find(folder), tmp_path, skip=True)
+    cached = made(find_images(folder), tmp_path, skip=True)
     assert cached.findings.tested_on_trained == 1
     assert cached.firsts["tested_on_trained"] == "test/dog/0.png = train/dog/3.png"
 
@@ -79,14 +80,14 @@ def test_images_of_an_array_file_are_compared_too(tmp_path: Path) -> None:
     x = np.stack([noise(8, 8, seed) for seed in range(6)])
     test = np.stack([x[3], noise(8, 8, 9), x[5]])
     np.savez(tmp_path / "mine.npz", x_train=x, y_train=[0, 1, 0, 1, 0, 1], x_test=test, y_test=[1, 0, 0])
-    cached = made(find(tmp_path / "mine.npz"), tmp_path)
+    cached = made(find_images(tmp_path / "mine.npz"), tmp_path)
     assert cached.findings == replace(CLEAN, tested_on_trained=2, two_labels=2)
     assert cached.firsts["tested_on_trained"] == "x_test[0] = x_train[3]"
 
 
 @pytest.mark.parametrize("copies", ["copy", "zoom-copy"])
 def test_copies_that_were_asked_for_are_no_repeats(copies: twice.Copies, tmp_path: Path) -> None:
-    assert made(twice.of_own(find(a_folder(tmp_path / "photos")), copies), tmp_path).findings == CLEAN
+    assert made(twice.of_own(find_images(a_folder(tmp_path / "photos")), copies), tmp_path).findings == CLEAN
 
 
 def repeated(root: Path) -> Path:
@@ -103,7 +104,7 @@ def test_a_drawn_test_split_keeps_identical_images_on_one_side(tmp_path: Path) -
     found = listing(folder)
     assert [sum(each.label == label for each in found.test) for label in (0, 1)] == [4, 4]
     assert found == listing(folder)
-    assert made(find(folder), tmp_path).findings == ImageFindings(0, 0, 16, 4, 0)
+    assert made(find_images(folder), tmp_path).findings == ImageFindings(0, 0, 16, 4, 0)
 
 
 def test_a_picture_stored_as_png_and_bmp_that_is_drawn_for_one_side_alone_is_counted_and_named(tmp_path: Path) -> None:
@@ -114,7 +115,7 @@ def test_a_picture_stored_as_png_and_bmp_that_is_drawn_for_one_side_alone_is_cou
     found = listing(folder)
     sides = [{Path(each.path).with_suffix("") for each in side} for side in (found.train, found.test)]
     leaked = sides[0] & sides[1]
-    assert leaked and made(find(folder), tmp_path).findings.tested_on_trained == len(leaked)
+    assert leaked and made(find_images(folder), tmp_path).findings.tested_on_trained == len(leaked)
     told = [line for line in lines(folder, tmp_path) if "identical to training images" in line]
     assert len(told) == 1 and told[0].startswith(f"{len(leaked)} of 16 images of the test")
 
@@ -127,7 +128,7 @@ def test_an_image_of_two_classes_is_not_drawn_for_the_test(tmp_path: Path) -> No
             shutil.copy(folder / f"train/cat/{number}.png", folder / f"train/dog/twin{number}.png")
     drawn = {Path(each.path).name for each in listing(folder).test if each.label == 0}
     assert len(drawn) == 4 and not drawn & before
-    assert made(find(folder), tmp_path).findings.tested_on_trained == 0
+    assert made(find_images(folder), tmp_path).findings.tested_on_trained == 0
 
 
 def test_a_class_of_few_pairs_still_has_an_image_to_test_with(tmp_path: Path) -> None:

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from pictured import a_folder, noise, save
 
-from runner.data.find import find
 from runner.data.folder import listing
 from runner.data.own import Asked
 from runner.data.splits import TEST_NAMES, TRAIN_NAMES, VALIDATION_NAMES
-from runner.request.data_sets import chosen
+from runner.request.data_sets import chosen, find_images
 from runner.request.parser import BadInput
 from workloads.datasets import DataError
 from workloads.study import Study
@@ -31,7 +30,7 @@ def with_folders(root: Path, *names: str) -> Path:
 
 def refused(folder: Path, test_folder: str | None = None) -> str:
     with pytest.raises(DataError) as told:
-        find(folder, Asked(test_folder))
+        find_images(folder, Asked(test_folder))
     text = str(told.value)
     assert "\n" not in text and str(folder) in text
     return text
@@ -97,8 +96,8 @@ def test_where_several_may_be_meant_the_option_says_which_one(tmp_path: Path) ->
         "dev/: 4 images to test with",
         "val/ is not read: nothing is trained or judged on its 4 images",
     )
-    images = find(folder, Asked("dev"))
-    assert images.test_folder == "dev" and find(with_folders(tmp_path / "b", "test")).test_folder == ""
+    images = find_images(folder, Asked("dev"))
+    assert images.test_folder == "dev" and find_images(with_folders(tmp_path / "b", "test")).test_folder == ""
 
 
 def test_several_training_splits_are_refused(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ import pytest
 from conftest import make_spec, varied
 
 from runner.ask import ending, with_refused_thread
-from runner.last_words import refused_thread, telling_line, thread_limits
 from runner.launch import Outcome
+from runner.log import refused_thread, telling_line, thread_limits
 from workloads import control_groups
 from workloads.records.events import Event, Events
 from workloads.records.status import Status

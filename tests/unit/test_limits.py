@@ -16,10 +16,10 @@ import pytest
 from conftest import PROJECT, ROOT, make_spec
 
 from runner.launch import Local
-from runner.machine import cgroups, description, memory_group
+from runner.machine import description, memory_group
 from runner.machine.memory_group import PREFIX, MemoryGroup
 from runner.owned import Owned
-from runner.results import memory_forecast
+from runner.results import memory
 from workloads import control_groups
 from workloads.control_groups import CGROUPS
 from workloads.records.job import Job, Kind
@@ -85,7 +85,7 @@ def test_a_limit_is_neither_overlooked_nor_made_up(
     memory: int | None,
 ) -> None:
     groups(files, own)
-    assert (cgroups.cpu_limit(), cgroups.memory_limit_bytes()) == (cores, memory)
+    assert (control_groups.cpu_limit(), control_groups.memory_limit_bytes()) == (cores, memory)
 
 
 def test_no_more_cores_are_used_and_no_more_memory_is_promised_than_allowed(
@@ -93,8 +93,8 @@ def test_no_more_cores_are_used_and_no_more_memory_is_promised_than_allowed(
 ) -> None:
     groups({"cpu.max": "120000 100000\n", "memory.max": f"{300 * MIB}\n"}, "0::/\n")
     assert description.cores() == 1
-    assert memory_forecast.capacity_bytes("cpu", ()) == 300 * MIB
-    assert memory_forecast.capacity_bytes("cpu", (), 200 * MIB) == 200 * MIB
+    assert memory.capacity_bytes("cpu", ()) == 300 * MIB
+    assert memory.capacity_bytes("cpu", (), 200 * MIB) == 200 * MIB
     described = description.describe(PROJECT, "cpu", [])
     assert (described["cpu_limit_cores"], described["memory_limit_bytes"]) == (1.2, 300 * MIB)
 

@@ -10,10 +10,10 @@ import pytest
 from conftest import make_spec
 from rich.console import Console
 
-from runner.doctor import machine_noise, noise
+from runner.doctor import command, noise
 from runner.doctor.finding import Finding, State
 from runner.doctor.noise import Calibration
-from runner.machine import clocks
+from runner.machine import description
 
 QUIET = Calibration([0.001] * 50, 2.0, 0.0)
 NOISY = Calibration([0.001, 0.002] * 25, 2.0, 40.0)
@@ -30,10 +30,10 @@ def said(calibration: Calibration, monkeypatch: pytest.MonkeyPatch) -> tuple[dic
     monkeypatch.setattr(noise, "calibrate", calibrate)
     for name in ("governor", "turbo"):
         monkeypatch.setattr(noise, name, lambda *_, name=name: Finding(name, State.UNKNOWN, "not told"))
-    monkeypatch.setattr(clocks, "turbo", lambda _: True)
+    monkeypatch.setattr(description, "turbo", lambda _: True)
     printed = StringIO()
     request: Any = SimpleNamespace(placement=make_spec(threads=1).placement, study=SimpleNamespace(window_s=0.5))
-    conditions = machine_noise.before(request, Console(file=printed, width=500))
+    conditions = command.check_quiet(request, Console(file=printed, width=500))
     return conditions, printed.getvalue(), asked[0]
 
 

@@ -26,7 +26,7 @@ from workloads.records.batch_answers import Caution
 from workloads.records.events import Event
 from workloads.records.files import EVENTS_FILE, JOB_FILE, write_json
 from workloads.records.job import Job, Kind, TrialSpec
-from workloads.records.own_code import OwnCode
+from workloads.records.network import OwnCode
 from workloads.records.status import Status
 from workloads.spec import Workload
 

@@ -23,7 +23,7 @@ from workloads.records import network
 from workloads.records.events import Event
 from workloads.records.files import EVENTS_FILE, JOB_FILE, write_json
 from workloads.records.job import RATES, InputFile, Job, Kind, TrialSpec
-from workloads.records.own_code import OwnCode
+from workloads.records.network import OwnCode
 from workloads.records.stored_events import read_events
 from workloads.schedules import rates
 from workloads.spec import OptimizerSpec, Workload

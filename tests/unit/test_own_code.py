@@ -17,7 +17,7 @@ from runner.request.own_code import NAMELESS, named, trial_of, with_models
 from runner.request.parser import BadInput
 from workloads.networks import of_trial
 from workloads.records.job import InputFile, TrialSpec
-from workloads.records.own_code import OwnCode
+from workloads.records.network import OwnCode
 
 OWN = OwnCode("pytorch", "net.py", "make_model", "0123456789ab", 10, (8, 8, 1))
 SOURCE = "def make_model(classes):\n    return classes\n"

@@ -14,7 +14,7 @@ from runner.results.pace import pace
 from workloads.catalogue.osu_cnn import OSU_CNN
 from workloads.records.events import Event
 from workloads.records.figures import EPOCH_TIME, EVALUATION_SPEED, PRODUCT, PRODUCT_SHARE, SPEED, WORK, Figure
-from workloads.records.own_code import OwnCode
+from workloads.records.network import OwnCode
 from workloads.records.result import Epoch
 
 FIRST = Epoch(train_s=9.0, steps=45, images=1437, train_loss=1.0, evaluate_s=5.0, test_loss=1.0, test_accuracy=0.5)

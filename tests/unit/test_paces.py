@@ -13,15 +13,14 @@ from conftest import PROJECT
 from runner import stored
 from runner.batch_size import command, forecast
 from runner.batch_size.largest import Bound
-from runner.estimate import LIMIT_TIMES
+from runner.estimate import LIMIT_TIMES, MOST_FOLDERS, MOST_OF_FOLDER, MOST_OWN, read_paces, results_folders
 from runner.machine import description
-from runner.paces import MOST_OF_FOLDER, MOST_RESULTS, read_paces, results_folders
 from runner.request import cli, parser
 from runner.request.cli import Request
 from runner.request.plan import plan_of
 from runner.setup import installations
 from workloads.records.batch_answers import Limit
-from workloads.records.files import INDEX_FILE, RESULT_FILE, write_json
+from workloads.records.files import RESULT_FILE, write_json
 from workloads.records.job import TrialSpec
 from workloads.records.result import Epoch, TrialResult
 from workloads.records.status import Status
@@ -106,37 +105,27 @@ def test_trials_that_run_on_other_machines_do_not_learn_from_this_one() -> None:
     assert replace(asked(), ray="auto").paces.times(spec) == 1
 
 
-def test_of_other_folders_only_few_new_results_are_read_and_nothing_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_all_folders_only_the_newest_results_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     spec, _ = planned(asked())
-    folders = 2 * MOST_RESULTS // MOST_OF_FOLDER
-    for folder, number in product(range(folders), range(2 * MOST_OF_FOLDER)):
+    for folder, number in product(range(MOST_FOLDERS + 2), range(2 * MOST_OF_FOLDER)):
         repeat = replace(spec, draw=replace(spec.draw, repeat=100 * folder + number))
         store(f"results/{folder}", repeat, 10.0, HERE, number)
         os.utime(Path(f"results/{folder}/trials"), (folder, folder))
+    for number in range(MOST_OWN + 1):
+        store("results/next", replace(spec, draw=replace(spec.draw, repeat=10_000 + number)), 10.0, HERE, number)
     read: list[int] = []
     original = stored._read
 
-    def note(folder: Path) -> TrialResult | ValueError | None:
+    def note(folder: Path) -> TrialResult:
         result = original(folder)
-        assert isinstance(result, TrialResult)
         read.append(result.spec.draw.repeat)
         return result
 
     monkeypatch.setattr(stored, "_read", note)
-
-    def told() -> int:
-        read.clear()
-        others = results_folders(Path("results"))
-        return len(read_paces(Path("results/next"), others, [HERE], PROJECT).paces)
-
-    assert told() == MOST_RESULTS
-    newest = range(folders - MOST_RESULTS // MOST_OF_FOLDER, folders)
-    assert sorted(read) == [
-        100 * each + number for each in newest for number in range(MOST_OF_FOLDER, 2 * MOST_OF_FOLDER)
-    ]
-    assert not list(Path("results").rglob(INDEX_FILE))
-    stored.read(Path(f"results/{folders - 1}"), PROJECT)  # as its own next run does
-    assert told() == MOST_RESULTS + 2 * MOST_OF_FOLDER and len(read) == MOST_RESULTS
+    paces = read_paces(Path("results/next"), results_folders(Path("results")), [HERE]).paces
+    of_others = [100 * folder + number for folder in range(2, MOST_FOLDERS + 2) for number in range(3, 6)]
+    assert sorted(read) == [*of_others, *range(10_001, 10_001 + MOST_OWN)] and len(paces) == len(read)
+    assert MOST_OF_FOLDER == 3
 
 
 def test_a_results_folder_that_is_broken_changes_no_plan() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from runner.machine.package_energy import PackageEnergy
-from runner.results.package_energy import package_energy
+from runner.results.processor import package_energy
 from runner.sampler.meter import Sampler, sample
 from workloads.records.events import Event
 from workloads.records.figures import Method

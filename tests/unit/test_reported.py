@@ -15,7 +15,7 @@ from workloads.networks import WORKLOADS
 from workloads.records.check_name import COUNTS, CheckName
 from workloads.records.checks import figure_checks
 from workloads.records.figures import Figure, Method
-from workloads.records.own_code import OwnCode
+from workloads.records.network import OwnCode
 from workloads.records.reported import LEAST_ACTIVATIONS, LONE_CORE, PROCESSES_BYTES, processes_check, threads_check
 from workloads.records.samples import COLUMNS, Samples
 from workloads.spec import OPTIMIZER_NAMES, SLOTS, OptimizerName, OptimizerSpec

@@ -21,7 +21,7 @@ from adapters.worker.prepare import Prepared
 from adapters.worker.trainer import Trainer
 from reports.checking import recompute
 from runner.results.assemble import read_epochs
-from runner.results.package_energy import package_energy
+from runner.results.processor import package_energy
 from runner.results.window import calls, interruptions, speed, usage
 from workloads import weights
 from workloads.datasets import Split, batch_order
@@ -32,8 +32,7 @@ from workloads.records.events import Event, Events
 from workloads.records.figures import FOREIGN_CPU, FOREIGN_CPU_EPOCHS, Figure
 from workloads.records.job import TrialSpec
 from workloads.records.outstanding import COPIES_AGAIN, Outstanding
-from workloads.records.samples import COLUMNS, Samples
-from workloads.records.steady_window import SteadyWindow
+from workloads.records.samples import COLUMNS, Samples, SteadyWindow
 from workloads.records.stored_events import read_events
 from workloads.spec import OptimizerSpec
 from workloads.weights import Weights

@@ -13,7 +13,7 @@ from each import for_each
 from workloads.records.figures import Figure, Method
 from workloads.records.files import write_json
 from workloads.records.job import RATES, ImageFindings, ImageSource, InputFile, Job, Kind, Task, TrialSpec
-from workloads.records.own_code import OwnCode
+from workloads.records.network import OwnCode
 from workloads.records.result import Check, Epoch, TrialResult
 from workloads.records.status import Status
 from workloads.spec import OptimizerSpec

@@ -14,10 +14,10 @@ from PIL import Image
 from runner.data import cache, twice
 from runner.data.cache import Cached, Wanted
 from runner.data.cats_dogs import of_archive
-from runner.data.find import find
 from runner.data.own import OwnImages
 from runner.data.twice import Copies
 from runner.request import training_inputs
+from runner.request.data_sets import find_images
 from workloads.datasets import DATASETS, Images, load
 from workloads.study import Study
 
@@ -56,7 +56,7 @@ def test_zoomed_copies_of_grey_images_are_grey() -> None:
 
 def test_zoomed_copies_of_ones_own_pictures_are_made_of_the_pictures_themselves(tmp_path: Path) -> None:
     folder = a_folder(tmp_path / "photos", train=40, test=2, size=lambda seed: (20 + seed % 3, 30))
-    images = find(folder)
+    images = find_images(folder)
     pixels, labels = made(twice.of_own(images, "zoom-copy"), tmp_path).split("train")
     plain, plain_labels = made(images, tmp_path).split("train")
     assert np.array_equal(pixels[:80], plain) and labels.tolist() == plain_labels.tolist() * 2
@@ -69,14 +69,16 @@ def test_zoomed_copies_of_ones_own_pictures_are_made_of_the_pictures_themselves(
 def test_an_array_files_images_have_copies_too(tmp_path: Path) -> None:
     x, labels = np.stack([noise(10, 10, seed) for seed in range(4)]), np.array([0, 1, 1, 0])
     np.savez(tmp_path / "mine.npz", x_train=x, y_train=labels, x_test=x[:2], y_test=labels[:2])
-    pixels, found = made(twice.of_own(find(tmp_path / "mine.npz"), "zoom-copy"), tmp_path, (10, 10, 3)).split("train")
+    pixels, found = made(twice.of_own(find_images(tmp_path / "mine.npz"), "zoom-copy"), tmp_path, (10, 10, 3)).split(
+        "train"
+    )
     assert np.array_equal(pixels[:4], x) and found.tolist() == labels.tolist() * 2
     larger = Image.fromarray(x[2]).resize((12, 12), BILINEAR)
     assert np.array_equal(pixels[6], np.asarray(larger)[:10, :10])
 
 
 def test_copies_are_those_of_the_original_and_kept_apart_in_the_cache(tmp_path: Path) -> None:
-    images = find(a_folder(tmp_path / "photos"))
+    images = find_images(a_folder(tmp_path / "photos"))
     copied, other = (made(twice.of_own(images, copies), tmp_path) for copies in ("copy", "zoom-copy"))
     pixels, _ = copied.split("train")
     assert np.array_equal(pixels[:8], pixels[8:])
@@ -88,7 +90,7 @@ def test_copies_are_those_of_the_original_and_kept_apart_in_the_cache(tmp_path: 
 def test_an_image_that_cannot_be_decoded_has_no_copy_and_is_named_once(content: bytes, tmp_path: Path) -> None:
     folder = a_folder(tmp_path / "photos")
     (folder / "train/cat/0.png").write_bytes(content)
-    images = twice.of_own(find(folder), "zoom-copy")
+    images = twice.of_own(find_images(folder), "zoom-copy")
     assert len(images.listed(images.survey(QUIET).unreadable)) == 1
     cached = made(images, tmp_path, skip=True)
     assert cached.counts["train"] == 14 and len(cached.unreadable) == 1
@@ -99,7 +101,7 @@ def test_an_image_that_is_found_damaged_only_when_it_is_decoded_has_no_copy(tmp_
     folder = a_folder(tmp_path / "photos", size=lambda seed: (40, 40))
     broken = save(folder / "train/dog/1.png", noise(40, 40))
     broken.write_bytes(broken.read_bytes()[:800])
-    images = twice.of_own(find(folder), "zoom-copy")
+    images = twice.of_own(find_images(folder), "zoom-copy")
     assert not images.survey(QUIET).unreadable
     cached = made(images, tmp_path, skip=True)
     pixels, labels = cached.split("train")

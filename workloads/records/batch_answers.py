@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from .record import Word
 from .status import Status
-from .word import Word
 
 ANSWERS_FILE, SCHEMA_VERSION = "batch-size.json", 1
 NEAR = 0.05  # of the answer: the sizes around it that are reported with it

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .word import Word
+from .record import Word
 
 BLOCKS_FILE = "blocks.json"
 TURNS = "turns"  # the worker's input: (rounds, sizes), each row has every batch size of the group once, in its order

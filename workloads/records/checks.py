@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..spec import Workload
+from ..words import show_both
 from . import figures as registry
-from .bounds import show_both
 from .check_name import CheckName
 from .figures import Figure, FigureSpec, Method
 from .job import ANEW, TrialSpec

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from ..spec import Workload
 from .outstanding import Outstanding
-from .record import Record
-from .word import Word
+from .record import Record, Word
 
 END_FILE = "end_probe.npz"  # in the trial's folder, until the referee has read it
 MIDDLE_FILE = "middle_probe.npz"  # the same, for the updates that were followed in the trial's middle

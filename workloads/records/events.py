@@ -1,10 +1,10 @@
-"""The events that a worker writes while it runs."""
+"""The events that a worker writes while it runs, and the memory counts in them."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from .word import Word
+from .record import Word
 
 
 class Event(Word):
@@ -48,3 +48,18 @@ class MemoryBound(Word):
 
 
 Events = list[dict[str, Any]]
+
+
+ByteCount = int | str  # bytes, or the reason why they are unknown
+
+# What a framework's allocator holds while it trains; together they are its peak.
+PEAK_PARTS = (
+    "parameters",
+    "statistics",  # BatchNorm's
+    "gradients",
+    "optimizer",
+    "dataset",  # the training split, if the feed keeps it on the device
+    "inputs",  # one batch
+    "activations",  # beyond all these, in use between forward and backward
+    "workspace",  # temporaries, and what the framework keeps for them
+)

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from .memory_counts import PARTS
-from .word import Word
+from .events import PEAK_PARTS
+from .record import Word
 
 
 class Method(Word):
@@ -244,7 +244,7 @@ _LABELS = (
     "Parameters", "BatchNorm statistics", "Gradients", "Optimizer state", "Data set", "Inputs", "Activations",
     "Workspace",
 )  # fmt: skip
-MEMORY_PARTS = {part: _bytes(part, label) for part, label in zip(PARTS, _LABELS, strict=True)}
+MEMORY_PARTS = {part: _bytes(part, label) for part, label in zip(PEAK_PARTS, _LABELS, strict=True)}
 
 FIGURES: dict[str, FigureSpec] = {
     spec.name: spec for spec in (*MEMORY_PARTS.values(), *vars().copy().values()) if isinstance(spec, FigureSpec)

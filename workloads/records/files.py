@@ -22,7 +22,6 @@ SAMPLER_LOG_FILE = "sampler.txt"  # the sampler's error output; none if it is em
 RESULT_FILE = "result.json"
 ATTEMPT_FILE = "attempt.json"  # the runner's own knowledge of a trial, for a result that is rebuilt from its files
 UNREADABLE_FILE = "result-unreadable-{number}.json"  # an unreadable result that was replaced
-INDEX_FILE = ".index.sqlite"  # in a results folder: what runner.index knows about its trials; may be removed
 
 CACHE_FOLDER = "cache"  # in a results folder: decoded images, if the caller names no cache; may be removed
 LOCK_FILE = ".lock-{}"  # in a results folder: for a device or for a file that only one run at a time writes

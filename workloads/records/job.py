@@ -12,9 +12,8 @@ from typing import Any, Literal, get_args
 
 from ..spec import OptimizerSpec
 from .build import FLOAT32, MARK
-from .own_code import OwnCode
-from .record import Record
-from .word import Word
+from .network import OwnCode
+from .record import Record, Word
 
 Fit = Literal["stretch", "crop", "pad"]  # how an image is brought to a size, by interpolation
 FITS: tuple[Fit, ...] = get_args(Fit)

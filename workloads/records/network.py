@@ -1,10 +1,14 @@
-"""A network as data: its layers, written by the runner and read by workers, which run no foreign code for it."""
+"""What is trained, as data: a network's layers, or which model the caller's code makes.
+
+The runner writes a network and workers read it, so they run no foreign code for it. A model of the caller's code is
+trained and measured, and compared with nothing.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -85,3 +89,21 @@ def _fits(value: Any, hint: Any) -> bool:
     if hint is float:
         return type(value) in (int, float)
     return type(value) is hint if hint in (int, bool) else not isinstance(hint, type) or isinstance(value, hint)
+
+
+@dataclass(frozen=True)
+class OwnCode:
+    """A function (classes) -> the framework's model, in a file that is the trial's input `model`."""
+
+    framework: str  # the model's framework
+    file: str  # its name
+    function: str
+    digest: str  # of the file
+    classes: int
+    input_shape: tuple[int, ...]  # (h, w, c) of the images, whatever the framework's order of axes is
+
+    @property
+    def words(self) -> str:
+        """Description as a clause."""
+        shape = " x ".join(map(str, self.input_shape))
+        return f"{self.file}:{self.function}, digest {self.digest}, images of {shape}, {self.classes} classes"

@@ -1,4 +1,4 @@
-"""Dataclasses that are stored as JSON."""
+"""Dataclasses that are stored as JSON, and strings with a fixed set of values."""
 
 from __future__ import annotations
 
@@ -39,3 +39,9 @@ def _read(hint: Any, value: Any) -> Any:
         hints = _hints(hint)
         return hint(**{name: _read(hints.get(name), item) for name, item in value.items()})
     return hint(value) if isinstance(hint, type) and issubclass(hint, Enum) else value
+
+
+class Word(str, Enum):  # noqa: UP042
+    """A string with a fixed set of values; enum.StrEnum is not in the Python 3.10 of NVIDIA's MXNet image."""
+
+    __str__ = str.__str__

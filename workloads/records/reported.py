@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..spec import SLOTS, Workload
+from ..words import show_both
 from . import figures as registry
-from .bounds import show_both
 from .build import FLOAT64, REDUCED
 from .check_name import CheckName
 from .figures import Figure, Method, value_of

@@ -1,4 +1,4 @@
-"""The sampler's files in a trial's folder: their columns, and how to read them.
+"""The sampler's files in a trial's folder: their columns, how to read them, and the window that they are cut to.
 
 samples.csv is polled at 10 Hz; driver_samples.csv holds the driver's own samples, at its own times. All times are those
 of the monotonic clock; an empty cell is a value that the machine did not give.
@@ -6,11 +6,15 @@ of the monotonic clock; an empty cell is a value that the machine did not give.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .events import Event
 from .files import read_bytes
 
 PERIOD_S = 0.1
@@ -102,3 +106,37 @@ def _numbers(cells: list[bytes], name: str, column: str) -> NDArray[np.float64]:
         text = ascii(cells[place].decode("ascii"))[:SHOWN]
         raise ValueError(f"{name}: line {place + 2}: {column} is {text}, which nobody can have sampled")
     return values
+
+
+Segment = tuple[float, float]  # its edges in ns of the monotonic clock; the device was synchronised at both
+
+
+@dataclass(frozen=True)
+class SteadyWindow:
+    """The window; `segments` are in order, at least one; no two overlap."""
+
+    segments: tuple[Segment, ...]
+
+    @staticmethod
+    def of(events: Mapping[str, dict[str, Any]]) -> SteadyWindow | None:
+        """Return the window in the last events of each name; None if the trial did not reach the end of its window."""
+        if Event.WINDOW_ENDED not in events:
+            return None
+        return SteadyWindow(tuple((start, end) for start, end in events[Event.WINDOW_ENDED]["segments"]))
+
+    @property
+    def edges(self) -> Segment:
+        """Start of the first and end of the last segment."""
+        return self.segments[0][0], self.segments[-1][1]
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of all segments together."""
+        return float(sum(end - start for start, end in self.segments)) / 1e9
+
+    def holds(self, times_ns: NDArray[np.float64], period_s: float) -> NDArray[np.bool_]:
+        """Select the readings that describe only a segment: one at t describes the `period_s` before t."""
+        held = np.zeros(len(times_ns), bool)
+        for start, end in self.segments:
+            held |= (times_ns >= start + period_s * 1e9) & (times_ns <= end)
+        return held

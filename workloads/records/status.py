@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .word import Word
+from .record import Word
 
 
 class Status(Word):

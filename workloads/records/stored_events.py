@@ -9,9 +9,8 @@ from typing import Annotated, Any, Required, TypedDict
 import msgspec
 from msgspec import Meta
 
-from .events import Event, Events
+from .events import PEAK_PARTS, Event, Events
 from .files import read_bytes
-from .memory_counts import PARTS
 from .status import Status
 from .stored_evidence import refuse_evidence
 from .validation import one_line
@@ -201,7 +200,7 @@ def _parts_or_reason(event: dict[str, Any]) -> None:
         _rate_or_reason(event["product"])
     if "parts" not in event:
         return
-    if missing := {"step_peak", "peak", "steps"} - event.keys() | set(PARTS) - event["parts"].keys():
+    if missing := {"step_peak", "peak", "steps"} - event.keys() | set(PEAK_PARTS) - event["parts"].keys():
         raise ValueError(f"parts without {', '.join(sorted(missing))}")
 
 
