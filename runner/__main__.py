@@ -18,6 +18,7 @@ if __name__ == "__main__":
 import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 from rich.console import Console
@@ -28,7 +29,6 @@ from runner.cluster import away
 from runner.cluster.sweep import Engine, Sweep
 from runner.doctor import command as doctor
 from runner.environments import definition
-from runner.gate.end_referee import REFEREE
 from runner.launch import cores
 from runner.machine import locks
 from runner.project import Project
@@ -36,7 +36,7 @@ from runner.request import cli, inputs, own_data, parser
 from runner.request.plan import Plan, plan_of_series
 from runner.session import Session
 from runner.setup import installations, make_environments
-from runner.spare import SPARE
+from runner.spare import Spare
 from runner.storage import CannotGoOn, Storage
 from workloads.datasets import DataError
 from workloads.records.batch_answers import ANSWERS_FILE
@@ -92,8 +92,8 @@ def command(arguments: list[str], project: Project, console: Console) -> int:
     if request.per_node_type and not request.node:
         return away.run_per_type(request, arguments, away.types_of(request), console)
     files = [] if request.until_stable is None else [stable.STABLE_FILE]
-    with alone(request, *files, elsewhere=request.elsewhere), away.engine_of(request) as engine:
-        return run(own_data.prepared(request, console), console, engine)
+    with alone(request, *files, elsewhere=request.elsewhere) as held, away.engine_of(request) as engine:
+        return run(own_data.prepared(held, console), console, engine)
 
 
 def named_command(name: str, arguments: list[str], project: Project, console: Console) -> int:
@@ -106,27 +106,26 @@ def named_command(name: str, arguments: list[str], project: Project, console: Co
     if request.plan_only:
         batch_size.plan(request, question, console)
         return 0
-    with alone(request, ANSWERS_FILE):
+    with alone(request, ANSWERS_FILE) as request:
         answered = batch_size.run(request, question, train_cells, console)
         return report(request, console) or answered
 
 
 @contextmanager
-def alone(request: cli.Request, *files: str, elsewhere: bool = False) -> Iterator[None]:
-    """Hold the device, unless trials run elsewhere, and the results folder for it and for these files. Raises InUse,
-    and CannotGoOn in place of an OSError if that folder has gone.
+def alone(request: cli.Request, *files: str, elsewhere: bool = False) -> Iterator[cli.Request]:
+    """Hold the device, unless trials run elsewhere, and the results folder for it and for these files; yield the
+    request with a spare sampler. Raises InUse, and CannotGoOn in place of an OSError if that folder has gone.
     """
     placement, shard = request.placement, request.shard
     others = sorted({uuid for part in request.parts.values() for uuid in part.placement.others})
     with (
         nullcontext() if elsewhere else locks.device(placement.device, cores(placement), others),
         locks.folder(request.results, placement.device, *files, shard=(shard.number, shard.count) if shard else None),
-        SPARE.keep(),
-        REFEREE.keep(),
+        Spare() as spare,
     ):
         storage = Storage(request.results)
         try:
-            yield
+            yield replace(request, spare=spare)
         except OSError as error:
             storage.present()
             storage.filled(error)
@@ -174,9 +173,11 @@ def train(
     first = planned(range(request.study.repeats))
     session = Session(request, launchers, first.trials, console)
     found = stored.read(request.results)
-    session.open(found)
-    results = run_plan(first)
-    if request.until_stable is not None:
+    with session.referee:
+        session.open(found)
+        results = run_plan(first)
+        if request.until_stable is None:
+            return results
         results += stable.further(results, [session.known.get(name, result) for name, result in found.results.items()])
         results = stable.follow(
             results,
@@ -184,7 +185,7 @@ def train(
             request.until_stable,
             lambda repeats, wanted: run_plan(planned(repeats).of_cells(wanted)),
         )
-        write_json(request.results / stable.STABLE_FILE, stable.to_json(stable.cells(results), request.until_stable))
+    write_json(request.results / stable.STABLE_FILE, stable.to_json(stable.cells(results), request.until_stable))
     return results
 
 

@@ -21,7 +21,7 @@ from runner.log import CappedLog
 from runner.machine.allotment import device_here
 from runner.owned import GRACE_S
 from runner.project import Project
-from runner.spare import SPARE, Sampling, end, started
+from runner.spare import Sampling, Spare, end, started
 from workloads.records.build import DEFAULT
 from workloads.records.files import LOG_FILE, SAMPLER_LOG_FILE, SAMPLES_FILE
 from workloads.records.job import Job, Placement
@@ -125,6 +125,10 @@ class Launcher(Protocol):
     def profile_variables(self) -> dict[str, dict[str, str]]:
         """Environment variables that only the workers of a profile get, by profile."""
 
+    @property
+    def spare(self) -> Spare | None:
+        """The samplers that wait for its workers; None if each is started when it is needed."""
+
     def start(self, folder: Path, job: Job, log: Output) -> Worker:
         """Start `python -m adapters.worker FOLDER` on the first `threads` cores; it waits for `go`. Raises
         LaunchFailed, OSError.
@@ -134,7 +138,7 @@ class Launcher(Protocol):
 def run_worker(folder: Path, job: Job, launcher: Launcher) -> Outcome:
     """Run a worker until it has ended, its timeout is over, or it can no longer be measured. Raises LaunchFailed."""
     with (
-        sampler(launcher.project, folder, job.trial.placement) as sampling,
+        sampler(launcher.project, folder, job.trial.placement, launcher.spare) as sampling,
         CappedLog(folder / LOG_FILE) as log,
     ):
         started = time.monotonic()
@@ -182,6 +186,7 @@ class Local:
     project: Project
     conditions: dict[str, Any] = field(default_factory=dict)  # in addition to the runner's
     profile_variables: dict[str, dict[str, str]] = field(default_factory=dict)
+    spare: Spare | None = None
 
     def environment(self, placement: Placement, profile: str = DEFAULT) -> dict[str, str]:
         """Return all the variables that a worker has."""
@@ -213,13 +218,13 @@ class Local:
 
 
 @contextmanager
-def sampler(project: Project, folder: Path, placement: Placement) -> Iterator[Sampling]:
+def sampler(project: Project, folder: Path, placement: Placement, spare: Spare | None = None) -> Iterator[Sampling]:
     """Yield a sampler that has taken its first row and waits for the worker's process id (`watch`). It ends after the
-    block, and one for the next worker starts. Raises LaunchFailed, OSError.
+    block, and a spare for the next worker starts. Raises LaunchFailed, OSError.
     """
     errors = folder / SAMPLER_LOG_FILE
     with errors.open("wb") as log:
-        process = SPARE.take() or started(SAMPLER, project.root, log.fileno())
+        process = (spare.take() if spare else None) or started(SAMPLER, project.root, log.fileno())
     try:
         ask_sampler(process, folder, placement)
         yield process
@@ -227,7 +232,8 @@ def sampler(project: Project, folder: Path, placement: Placement) -> Iterator[Sa
         process.send_signal(signal.SIGCONT)  # a worker that measures its cost may have died while it was stopped
         with suppress(BrokenPipeError):
             print("over", file=process.stdin, flush=True)
-        SPARE.make(SAMPLER, project.root)
+        if spare:
+            spare.make(SAMPLER, project.root)
         end(process, GRACE_S if placement.device == "cpu" else GPU_GRACE_S)
         if not errors.stat().st_size:
             errors.unlink()

@@ -9,7 +9,7 @@ from typing import Any
 
 from runner.ask import Ended
 from runner.gate import trial_end
-from runner.project import Project
+from runner.gate.end_referee import EndReferee
 from runner.results import attempt
 from runner.results.assemble import assemble
 from runner.results.attempt import Attempt
@@ -74,12 +74,12 @@ def trial_of(folder: Path, expected: str) -> TrialSpec:
     return spec
 
 
-def end_of(project: Project, folder: Path, spec: TrialSpec, most_multiply_adds: int) -> dict[str, Any]:
+def end_of(referee: EndReferee, folder: Path, spec: TrialSpec, most_multiply_adds: int) -> dict[str, Any]:
     """Return the gate's evidence of the trial's end: gathered before, else made from the worker's files."""
     written = attempt.read(folder)
     if written.end is not None:
         return written.end
-    return with_our_faults(folder, trial_end.gather(project, folder, spec, most_multiply_adds))
+    return with_our_faults(folder, trial_end.gather(referee, folder, spec, most_multiply_adds))
 
 
 def with_our_faults(folder: Path, end: dict[str, Any]) -> dict[str, Any]:

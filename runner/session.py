@@ -14,6 +14,7 @@ from runner import progress, rebuild
 from runner.environments import definition
 from runner.gate import trial_end
 from runner.gate.disturbed import who_can_be_asked
+from runner.gate.end_referee import EndReferee
 from runner.gate.judge import REFEREE_MULTIPLY_ADDS, Gate, Group, group, lacks_evidence
 from runner.launch import Launcher, Unavailable
 from runner.machine import description
@@ -47,6 +48,7 @@ class Session:
         self.request = request
         self.launchers = launchers
         self.console = console
+        self.referee = EndReferee(request.project)
         self.gate = Gate(request.results, request.project, who_can_be_asked(specs, launchers))
         self.specs = specs
         self.ids = {spec.id for spec in specs}
@@ -89,7 +91,7 @@ class Session:
         result = rebuild.rebuilt(folder)
         if result is None or result.spec.placement.device != self.request.placement.device:
             return None
-        end = rebuild.end_of(self.request.project, folder, result.spec, REFEREE_MULTIPLY_ADDS)
+        end = rebuild.end_of(self.referee, folder, result.spec, REFEREE_MULTIPLY_ADDS)
         result = replace(result, evidence=self.evidence(result.spec), end=end)
         rebuild.store(folder, result)
         return result
@@ -265,7 +267,7 @@ class Session:
 
     def conclude(self, spec: TrialSpec, folder: Path, result: TrialResult, evidence: dict[str, Any]) -> TrialResult:
         """Judge and store what was measured in the trial's folder, with all that is compared with it."""
-        end = trial_end.gather(self.request.project, folder, spec, REFEREE_MULTIPLY_ADDS)
+        end = trial_end.gather(self.referee, folder, spec, REFEREE_MULTIPLY_ADDS)
         if end:
             end = rebuild.with_our_faults(folder, end)
             rebuild.keep_end(folder, end)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from runner.machine.description import Gpu
 from runner.project import DEFINITION_FILE, Project
 from runner.request.cli import Request
 from runner.request.parser import BadInput
+from runner.spare import Spare
 from workloads.records import attempts, processor
 from workloads.records.build import OF_CUDNN, installed_of, mode_of
 from workloads.records.files import ATTEMPTS, sync
@@ -43,7 +44,7 @@ def make_environments(request: Request, console: Console) -> dict[str, Launcher 
     in_venv: dict[str, Environment] = {}
     for framework in request.installed:
         if framework in request.interpreters:
-            launchers[framework] = request.interpreters[framework].launcher()
+            launchers[framework] = replace(request.interpreters[framework].launcher(), spare=request.spare)
             continue
         try:
             environment = environment_of(framework, request)
@@ -54,7 +55,7 @@ def make_environments(request: Request, console: Console) -> dict[str, Launcher 
                 in_venv[framework] = environment
             elif not definition.installed(environment):
                 raise InstallationFailed(f"{environment.label} is not installed in this Python")
-            launchers[framework] = local(environment, request.isolation)
+            launchers[framework] = local(environment, request.isolation, request.spare)
         except EnvironmentUnavailable as error:
             launchers[framework] = unavailable(error)
     not_made = venv.make_side_by_side(in_venv.values(), console.print)
@@ -122,13 +123,13 @@ def environment_for(project: Project, framework: str, kind: str, gpu: Gpu | None
     raise EnvironmentUnavailable(reason)
 
 
-def local(environment: Environment, isolation: str) -> Local:
+def local(environment: Environment, isolation: str, spare: Spare | None = None) -> Local:
     """Return a launcher with the environment's interpreter; with isolation "here" with the one that runs this."""
     interpreter, site_packages = str(environment.interpreter), environment.site_packages
     if isolation == "here":
         interpreter, site_packages = sys.executable, definition.SITE_PACKAGES
     variables = definition.worker_variables(environment, site_packages)
-    return Local(interpreter, variables, environment.project, profile_variables=environment.profile_variables)
+    return Local(interpreter, variables, environment.project, {}, environment.profile_variables, spare)
 
 
 def container_of(environment: Environment, request: Request, console: Console) -> Launcher:
@@ -142,7 +143,7 @@ def container_of(environment: Environment, request: Request, console: Console) -
             offer(engine, image, error, console)
             launcher = containers.find(engine, image)
         console.print(f"{environment.label}: image {image.reference} ({launcher.image_id[:12]}), {engine.title}")
-        return launcher.tried(request.results.resolve(), request.placement)
+        return replace(launcher.tried(request.results.resolve(), request.placement), spare=request.spare)
     except EngineError as error:
         raise BadInput(f"--isolation docker: {error}") from error
 

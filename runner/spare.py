@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from types import TracebackType
 
 from runner.owned import GRACE_S, end_group
 from workloads.program import of_ours
@@ -15,28 +16,25 @@ Sampling = subprocess.Popen[str]
 
 
 class Spare:
-    """Keeps at most one spare sampler, while `keep` is entered. It is made when a worker has ended: its imports run
-    during the gate's work, never during a worker's. Like any sampler it ends when this process does.
+    """Keeps at most one spare sampler, which ends with the `with` block, or with this process. It is made when a worker
+    has ended: its imports run during the gate's work, never during a worker's.
     """
 
     def __init__(self) -> None:
-        self._kept = False
         self._waiting: Sampling | None = None
 
-    @contextmanager
-    def keep(self) -> Iterator[None]:
-        """Keep a spare after each worker, inside this block."""
-        self._kept = True
-        try:
-            yield
-        finally:
-            self._kept = False
-            if spare := self.take():
-                end(spare, GRACE_S)
+    def __enter__(self) -> Spare:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if spare := self.take():
+            end(spare, GRACE_S)
 
     def make(self, command: Sequence[str], folder: Path) -> None:
         """Start a spare unless one waits. If it cannot be started, the start of the next worker says why."""
-        if self._kept and self._waiting is None:
+        if self._waiting is None:
             with suppress(OSError):
                 self._waiting = started(command, folder, subprocess.DEVNULL)
 
@@ -47,9 +45,6 @@ class Spare:
             return spare
         end(spare, GRACE_S)
         return None
-
-
-SPARE = Spare()
 
 
 def started(command: Sequence[str], folder: Path, errors: int) -> Sampling:

@@ -20,7 +20,7 @@ from typing import Any
 
 from runner.cluster.node import host_folder, project_of
 from runner.cluster.ship import probe_folder
-from runner.doctor import command
+from runner.doctor import command as doctor
 from runner.environments import definition, venv
 from runner.environments.definition import EnvironmentUnavailable
 from runner.gate.judge import Gate
@@ -31,7 +31,7 @@ from runner.memory_worker import MemoryWorker
 from runner.project import Project
 from runner.request.block import BLOCK_FILE, Block
 from runner.setup import environment_for, local, refused, unavailable
-from runner.spare import SPARE
+from runner.spare import Spare
 from runner.trial import now, run_trial
 from workloads import program
 from workloads.records.build import installed_of
@@ -55,19 +55,21 @@ def main(work: Path) -> None:
     gpu = allotment.given_gpu() if block.on_gpu else None
     if block.on_gpu and gpu is None:
         raise GpuMissing("no GPU with a working driver was given to this block")
-    launchers = launchers_of(project, block.trials, gpu)
+    spare = Spare()
+    launchers = launchers_of(project, block.trials, gpu, spare)
     # Before the process is limited to its cores.
     machine = description.describe(project, *((gpu.uuid, [gpu]) if gpu else ("cpu", [])))
     machine |= {"commit": block.commit, "node": platform.node()}
-    with locks.free_gpu(gpu.uuid) if gpu else nullcontext(), locks.free_cores(block.threads) as cores:
+    with locks.free_gpu(gpu.uuid) if gpu else nullcontext(), locks.free_cores(block.threads) as cores, spare:
         os.sched_setaffinity(0, cores)
-        machine |= command.noise_of_cores(cores, block.trials[0].window_s)
-        with SPARE.keep():
-            for told in trials(block, launchers, project, work, machine):
-                print(json.dumps(told), file=answer, flush=True)
+        machine |= doctor.noise_of_cores(cores, block.trials[0].window_s)
+        for told in trials(block, launchers, project, work, machine):
+            print(json.dumps(told), file=answer, flush=True)
 
 
-def launchers_of(project: Project, trials: Sequence[TrialSpec], gpu: Gpu | None) -> dict[str, Launcher | Unavailable]:
+def launchers_of(
+    project: Project, trials: Sequence[TrialSpec], gpu: Gpu | None, spare: Spare
+) -> dict[str, Launcher | Unavailable]:
     """Return {column: how its workers are started here, or why they cannot be}; missing environments are made."""
     kind = trials[0].placement.device_kind
     columns = dict.fromkeys(spec.cell.framework for spec in trials)
@@ -76,7 +78,7 @@ def launchers_of(project: Project, trials: Sequence[TrialSpec], gpu: Gpu | None)
     for name in dict.fromkeys(map(installed_of, columns)):
         try:
             environments[name] = environment_for(project, name, kind, gpu, VENV)
-            found[name] = with_own_libraries(local(environments[name], VENV))
+            found[name] = with_own_libraries(local(environments[name], VENV, spare))
         except EnvironmentUnavailable as error:
             found[name] = unavailable(error)
     if environments:

@@ -25,6 +25,7 @@ from runner.launch import WORKER, LaunchFailed, Output, Worker, cores, worker_en
 from runner.log import CappedLog
 from runner.owned import GRACE_S
 from runner.project import Project
+from runner.spare import Spare
 from workloads import control_groups
 from workloads.lifeline import ATTENDED
 from workloads.records.job import Job, Placement
@@ -64,6 +65,7 @@ class InContainer:
     variables: dict[str, str]
     libc: str | None = None  # of the image; known after a probe
     python: str | None = None
+    spare: Spare | None = None
 
     @property
     def project(self) -> Project:

@@ -8,10 +8,10 @@ import select
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 from typing import IO, Any
 
 from runner.owned import Owned
@@ -21,31 +21,30 @@ COMMAND = (sys.executable, "-m", "adapters.numpy.end_referee")
 
 
 class EndReferee:
-    """Asks the referee. While `keep` is entered, one that has answered waits for the next question, so it need not
-    import again. One that failed is never asked again.
+    """Asks the referee. One that has answered waits for the next question, so it need not import again, and ends with
+    the `with` block. One that failed is never asked again.
     """
 
-    def __init__(self) -> None:
-        self._kept = False
+    def __init__(self, project: Project) -> None:
+        """Start nothing yet; the referee is a program of this project."""
+        self.project = project
         self._waiting: _Referee | None = None
 
-    @contextmanager
-    def keep(self) -> Iterator[None]:
-        """Keep the referee waiting between questions, inside this block."""
-        self._kept = True
-        try:
-            yield
-        finally:
-            self._kept = False
-            if waiting := self._taken():
-                waiting.end()
+    def __enter__(self) -> EndReferee:
+        return self
 
-    def ask(self, project: Project, folder: Path, timeout_s: float) -> dict[str, Any]:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if waiting := self._taken():
+            waiting.end()
+
+    def ask(self, folder: Path, timeout_s: float) -> dict[str, Any]:
         """Return its answer about the end of this folder's trial. Raises OSError, SubprocessError, ValueError."""
-        referee = self._taken() or _started(project)
+        referee = self._taken() or _started(self.project)
         try:
             answer = referee.answer(folder, timeout_s)
-            self._waiting = referee if self._kept else None
+            self._waiting = referee
             return answer
         finally:
             if self._waiting is not referee:
@@ -58,9 +57,6 @@ class EndReferee:
             return waiting
         waiting.end()
         return None
-
-
-REFEREE = EndReferee()
 
 
 @dataclass(frozen=True)

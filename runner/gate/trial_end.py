@@ -12,9 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from runner.gate.end_referee import REFEREE
+from runner.gate.end_referee import EndReferee
 from runner.gate.tolerances import ROUNDOFF
-from runner.project import Project
 from runner.results.assemble import as_it_converged
 from workloads.layers import Dropout
 from workloads.networks import of_trial
@@ -71,7 +70,7 @@ REDUCED_CORE_FLOP = 2 * 16 * 16 * 32 // 16  # AMX: a product of two tiles of 16 
 GPU_FLOP_S, REDUCED_GPU_FLOP_S = 2e15, 5e16  # ten times and more what any card of 2026 does
 
 
-def gather(project: Project, folder: Path, spec: TrialSpec, referee_multiply_adds: int) -> dict[str, Any]:
+def gather(referee: EndReferee, folder: Path, spec: TrialSpec, referee_multiply_adds: int) -> dict[str, Any]:
     """Return `TrialEnd` as JSON from the worker's files; empty if the trial has no end, and for custom code.
     END_FILE stays, for the caller that stores the result to remove.
     """
@@ -95,7 +94,7 @@ def gather(project: Project, folder: Path, spec: TrialSpec, referee_multiply_add
         return replace(end, missing=Missing.REFEREE, reason=reason).to_json()
     steps = {name: probed[name] for name in ("asked_steps", "idle_steps", "masks") if name in probed}
     try:
-        return end.to_json() | steps | REFEREE.ask(project, folder, REFEREE_TIMEOUT_S)
+        return end.to_json() | steps | referee.ask(folder, REFEREE_TIMEOUT_S)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         return replace(end, missing=Missing.REFEREE, reason=f"{type(error).__name__}: {error}").to_json() | steps
 

@@ -28,6 +28,7 @@ from runner.request.block import Shard
 from runner.request.own_code import OwnModel
 from runner.request.parser import RETRIED, USUAL_STUDY, BadInput, known, study_of
 from runner.request.placement import notes, placed
+from runner.spare import Spare
 from workloads.datasets import Dataset
 from workloads.networks import WORKLOADS, NetworkError, find
 from workloads.records.build import installed_of
@@ -65,6 +66,7 @@ class Request:
     try_all: bool = False  # also batch sizes larger than one that ran out of memory
     ray: str | None = None  # address of the cluster that trials run on
     shard: Shard | None = None  # the part of the plan that this run does
+    spare: Spare | None = None  # the sampler that waits between its workers, while the run holds its device
     node: str | None = None  # id of the only node of the Ray cluster that trials run on
     per_node_type: bool = False  # run the study once on each node type
     source: ImageSource | None = None  # this and what follows: as found by own_data.prepared

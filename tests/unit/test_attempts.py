@@ -28,6 +28,7 @@ from runner.blocks import Processes
 from runner.cluster.ship import Parcel
 from runner.cluster.sweep import Over, Sweep
 from runner.environments import definition
+from runner.gate.end_referee import EndReferee
 from runner.gate.judge import Gate
 from runner.launch import LaunchFailed, Local, Outcome
 from runner.memory_worker import MemoryWorker
@@ -200,19 +201,19 @@ def test_what_the_runner_did_not_live_to_see_is_unknown_and_does_not_pass(measur
     assert result.wall_s == pytest.approx(12.3)  # from the worker's first event to its last
     (check,) = [check for check in result.checks if check.name == CheckName.ENDED_WELL]
     assert not check.passed and check.detail.startswith("exit code unknown: the runner was killed")
-    end = rebuild.end_of(PROJECT, measured, result.spec, 10**9)
+    end = rebuild.end_of(EndReferee(PROJECT), measured, result.spec, 10**9)
     assert end["missing"] == Missing.RUNNER, "the worker is blamed for what the runner did not wait for"
 
 
 def test_a_worker_that_ended_before_its_last_answer_is_still_blamed_for_it(measured: Path) -> None:
     killed_before(measured, "end")
-    assert rebuild.end_of(PROJECT, measured, SPEC, 10**9)["missing"] == Missing.WORKER
+    assert rebuild.end_of(EndReferee(PROJECT), measured, SPEC, 10**9)["missing"] == Missing.WORKER
 
 
 def test_a_worker_that_the_kernel_killed_for_memory_at_its_end_is_not_blamed_for_our_probe(measured: Path) -> None:
     worker = json.loads((measured / ATTEMPT_FILE).read_text())["worker"]
     changed(measured, end=None, worker=worker | {"exit_code": -signal.SIGKILL, "out_of_memory": True})
-    end = rebuild.end_of(PROJECT, measured, SPEC, 10**9)
+    end = rebuild.end_of(EndReferee(PROJECT), measured, SPEC, 10**9)
     assert end["missing"] == Missing.MEMORY and "for want of memory" in end["reason"]
     result = rebuild.rebuilt(measured)
     assert result is not None and result.status is Status.OK

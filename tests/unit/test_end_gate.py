@@ -13,6 +13,7 @@ from conftest import PROJECT, make_spec
 from each import for_each
 
 from runner.gate import trial_end
+from runner.gate.end_referee import EndReferee
 from runner.gate.trial_end import EVALUATION, GROSS, LOSSES, ROUNDINGS, TURNED, UPDATES, checks, gather
 from workloads.catalogue.osu_cnn import OSU_CNN
 from workloads.records.check_name import CheckName
@@ -306,14 +307,16 @@ def test_what_the_worker_left_unanswered_is_its_own_and_what_the_referee_did_is_
 ) -> None:
     unfinished, silent, answered = (tmp_path / "trials" / name for name in ("unfinished", "silent", "answered"))
     events_of(unfinished, started={})
-    assert gather(PROJECT, unfinished, make_spec(), 10**9) == {}
+    assert gather(EndReferee(PROJECT), unfinished, make_spec(), 10**9) == {}
     events_of(silent, finished={}, host_counted={})
-    assert TrialEnd.from_json(gather(PROJECT, silent, make_spec(), 10**9)).missing is Missing.WORKER
+    assert TrialEnd.from_json(gather(EndReferee(PROJECT), silent, make_spec(), 10**9)).missing is Missing.WORKER
     events_of(answered, finished={}, window_settled=asdict(SETTLED), end_probed={})
     np.savez(answered / END_FILE, steps=np.array(3))
-    too_large = TrialEnd.from_json(gather(PROJECT, answered, make_spec(), 10))
+    too_large = TrialEnd.from_json(gather(EndReferee(PROJECT), answered, make_spec(), 10))
     assert (too_large.missing, too_large.reason) == (Missing.REFEREE, "the workload is too large for it")
-    fallen = TrialEnd.from_json(gather(PROJECT, answered, make_spec(), 10**9))  # its job.json names no inputs
+    fallen = TrialEnd.from_json(
+        gather(EndReferee(PROJECT), answered, make_spec(), 10**9)
+    )  # its job.json names no inputs
     assert fallen.missing is Missing.REFEREE and "KeyError" in (fallen.reason or "")
     assert (answered / END_FILE).exists(), "what is not stored yet is gone with it"
 
@@ -323,7 +326,7 @@ def test_weights_that_could_not_be_copied_behind_the_window_are_evidence_that_is
     folder = tmp_path / "trials" / "one"
     events_of(folder, finished={}, window_settled={"reason": "RuntimeError: no copy"}, end_probed={})
     np.savez(folder / END_FILE, steps=np.array(3))
-    end = TrialEnd.from_json(gather(PROJECT, folder, make_spec(), 10**9))
+    end = TrialEnd.from_json(gather(EndReferee(PROJECT), folder, make_spec(), 10**9))
     assert (end.missing, end.reason) == (Missing.WORKER, "RuntimeError: no copy")
     assert CheckName.END_ANSWERED in failed(trial(end))
 
@@ -344,7 +347,7 @@ def test_a_probe_that_is_refused_memory_under_a_limit_is_our_failure_and_without
     refused = {"reason": "MemoryError: no", **({"out_of_memory": True} if told else {})}
     events: dict[str, dict[str, Any]] = {"window_settled": asdict(SETTLED), "end_probed": {}, event: refused}
     events_of(folder, finished={}, **events)
-    end = TrialEnd.from_json(gather(PROJECT, folder, make_spec(memory_limit_bytes=limit), 10**9))
+    end = TrialEnd.from_json(gather(EndReferee(PROJECT), folder, make_spec(memory_limit_bytes=limit), 10**9))
     assert (end.missing, end.reason) == (missing, "MemoryError: no")
 
 
@@ -353,4 +356,6 @@ def test_the_referee_is_a_process_that_ends(monkeypatch: pytest.MonkeyPatch, tmp
     folder = tmp_path / "trials" / "one"
     events_of(folder, finished={}, window_settled=asdict(SETTLED), end_probed={})
     np.savez(folder / END_FILE, steps=np.array(3))
-    assert "TimeoutExpired" in (TrialEnd.from_json(gather(PROJECT, folder, make_spec(), 10**9)).reason or "")
+    assert "TimeoutExpired" in (
+        TrialEnd.from_json(gather(EndReferee(PROJECT), folder, make_spec(), 10**9)).reason or ""
+    )

@@ -441,18 +441,16 @@ def test_of_many_parameters_weights_are_saved_once_and_of_masks_no_step_is_follo
 def test_a_run_asks_one_referee_about_all_its_trials(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The answer is that of a process that knows of no other trial."""
     expected = ended(tmp_path, capsys)
-    folder, referee = tmp_path / "trials" / "one", EndReferee()
-    alone = referee.ask(PROJECT, folder, 60)
-    assert TrialEnd.from_json(TrialEnd(None).to_json() | alone).evaluation == expected.evaluation
-    assert processes() == []
-    with referee.keep():
-        assert referee.ask(PROJECT, folder, 60) == alone
+    folder, referee = tmp_path / "trials" / "one", EndReferee(PROJECT)
+    with referee:
+        alone = referee.ask(folder, 60)
+        assert TrialEnd.from_json(TrialEnd(None).to_json() | alone).evaluation == expected.evaluation
         (first,) = processes()
-        assert referee.ask(PROJECT, folder, 60) == alone
+        assert referee.ask(folder, 60) == alone
         assert processes() == [first]
         first.kill()
         first.wait(5)
-        assert referee.ask(PROJECT, folder, 60) == alone, "one that died while it waited is asked"
+        assert referee.ask(folder, 60) == alone, "one that died while it waited is asked"
     assert processes() == []
 
 
@@ -460,15 +458,14 @@ def test_a_referee_that_failed_says_why_and_is_not_asked_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ended(tmp_path, capsys)
-    referee = EndReferee()
-    with referee.keep():
+    with EndReferee(PROJECT) as referee:
         with pytest.raises(ValueError, match=r"FileNotFoundError.*nowhere"):
-            referee.ask(PROJECT, tmp_path / "nowhere", 60)
+            referee.ask(tmp_path / "nowhere", 60)
         assert processes() == []
         with pytest.raises(subprocess.TimeoutExpired):
-            referee.ask(PROJECT, tmp_path / "trials" / "one", 0.01)
+            referee.ask(tmp_path / "trials" / "one", 0.01)
         assert processes() == []
-        assert referee.ask(PROJECT, tmp_path / "trials" / "one", 60)["steps"]
+        assert referee.ask(tmp_path / "trials" / "one", 60)["steps"]
 
 
 def test_a_referee_that_waits_ends_with_a_runner_that_was_killed(
@@ -476,9 +473,9 @@ def test_a_referee_that_waits_ends_with_a_runner_that_was_killed(
 ) -> None:
     ended(tmp_path, capsys)
     code = (
-        "import sys, time\nfrom pathlib import Path\nfrom runner.gate.end_referee import REFEREE\n"
-        "from runner.project import Project\nwith REFEREE.keep():\n"
-        "    REFEREE.ask(Project.of_this_code(), Path(sys.argv[1]), 60)\n    print('asked', flush=True)\n"
+        "import sys, time\nfrom pathlib import Path\nfrom runner.gate.end_referee import EndReferee\n"
+        "from runner.project import Project\nwith EndReferee(Project.of_this_code()) as referee:\n"
+        "    referee.ask(Path(sys.argv[1]), 60)\n    print('asked', flush=True)\n"
         "    time.sleep(600)"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "trials" / "one")]

@@ -14,16 +14,16 @@ import pytest
 from conftest import PROJECT, ROOT, living_children, make_spec
 
 from runner.launch import SAMPLER, LaunchFailed, sampler, watch
-from runner.spare import SPARE
+from runner.spare import Spare
 from workloads.records.files import SAMPLER_LOG_FILE, SAMPLES_FILE
 
 SPEC = make_spec()
 
 
-def sampled(folder: Path) -> int:
+def sampled(folder: Path, spare: Spare | None) -> int:
     """Run a sampler for this process as its worker; return its process id."""
     folder.mkdir()
-    with sampler(PROJECT, folder, SPEC.placement) as sampling:
+    with sampler(PROJECT, folder, SPEC.placement, spare) as sampling:
         watch(sampling, os.getpid())
         time.sleep(0.3)
     assert len((folder / SAMPLES_FILE).read_text().splitlines()) > 3
@@ -36,42 +36,42 @@ def samplers() -> list[psutil.Process]:
 
 
 def test_the_next_worker_has_the_sampler_that_waited(tmp_path: Path) -> None:
-    with SPARE.keep():
-        first = sampled(tmp_path / "first")
+    with Spare() as spare:
+        first = sampled(tmp_path / "first", spare)
         (waiting,) = samplers()
-        assert sampled(tmp_path / "second") == waiting.pid != first
+        assert sampled(tmp_path / "second", spare) == waiting.pid != first
         assert len(samplers()) == 1
     assert samplers() == []
 
 
 def test_none_waits_beside_a_worker(tmp_path: Path) -> None:
-    with SPARE.keep():
-        sampled(tmp_path / "first")
-        with sampler(PROJECT, tmp_path, SPEC.placement) as sampling:
+    with Spare() as spare:
+        sampled(tmp_path / "first", spare)
+        with sampler(PROJECT, tmp_path, SPEC.placement, spare) as sampling:
             assert [each.pid for each in samplers()] == [sampling.pid]
 
 
-def test_without_a_run_none_waits(tmp_path: Path) -> None:
-    sampled(tmp_path / "first")
+def test_of_a_single_worker_none_waits(tmp_path: Path) -> None:
+    sampled(tmp_path / "first", None)
     assert samplers() == []
 
 
 def test_one_that_died_while_it_waited_is_replaced(tmp_path: Path) -> None:
-    with SPARE.keep():
-        sampled(tmp_path / "first")
+    with Spare() as spare:
+        sampled(tmp_path / "first", spare)
         (waiting,) = samplers()
         waiting.kill()
         waiting.wait(5)
-        sampled(tmp_path / "second")
+        sampled(tmp_path / "second", spare)
 
 
 def test_what_one_that_waited_says_is_in_the_folder_of_its_trial(tmp_path: Path) -> None:
-    with SPARE.keep():
-        sampled(tmp_path / "first")
+    with Spare() as spare:
+        sampled(tmp_path / "first", spare)
         (tmp_path / "second" / SAMPLES_FILE).mkdir(parents=True)
         with (
             pytest.raises(LaunchFailed, match="did not start"),
-            sampler(PROJECT, tmp_path / "second", SPEC.placement),
+            sampler(PROJECT, tmp_path / "second", SPEC.placement, spare),
         ):
             pass
     assert "IsADirectoryError" in (tmp_path / "second" / SAMPLER_LOG_FILE).read_text()
@@ -80,8 +80,8 @@ def test_what_one_that_waited_says_is_in_the_folder_of_its_trial(tmp_path: Path)
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM])
 def test_one_that_waits_ends_with_the_runner(sent: signal.Signals) -> None:
     code = (
-        "import time\nfrom pathlib import Path\nfrom runner.launch import SAMPLER\nfrom runner.spare import SPARE\n"
-        "with SPARE.keep():\n    SPARE.make(SAMPLER, Path('.'))\n    print('made', flush=True)\n    time.sleep(600)"
+        "import time\nfrom pathlib import Path\nfrom runner.launch import SAMPLER\nfrom runner.spare import Spare\n"
+        "with Spare() as spare:\n    spare.make(SAMPLER, Path('.'))\n    print('made', flush=True)\n    time.sleep(600)"
     )
     with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True) as runner:
         assert runner.stdout and runner.stdout.readline() == "made\n"
