@@ -12,8 +12,8 @@ from .. import caveats, load
 from ..load import ReportError
 from ..publishing.checksums import CHECKSUMS
 from ..publishing.verify import verify
-from . import completeness, log_checks, log_columns, recheck
-from .log_checks import SUFFIXES
+from . import completeness, log_columns, recheck
+from .log_checks import SUFFIXES, examine_logs
 
 
 def main(arguments: list[str]) -> int:
@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
         print(f"reports: {error}", file=sys.stderr)
         return 2
     if files:
-        kinds = log_checks.examine(files, findings, notes, columns)
+        kinds = examine_logs(files, findings, notes, columns)
         counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
         subjects.append(f"{len(files)} log{'s' if len(files) > 1 else ''}: {counts}")
     notes += _left_alone(left_alone)
