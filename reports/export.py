@@ -24,7 +24,7 @@ from . import csv_text, markdown, trial_rows
 from .charts import Chart
 from .drawing import figures, sizes
 from .drawing.sizes import Layout
-from .latex.files import files as latex_files
+from .latex import files as latex_files
 from .load import ReportError
 from .report import Report
 from .table import Placed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ..latex.text import escape
+from ..latex import escape
 from .publication import AUTHOR, Publication
 
 MESSAGE = "If you use these figures, please cite them as below."
