@@ -19,12 +19,11 @@ from pathlib import Path
 from workloads.command_line import CommandLine, close_to
 from workloads.records.result import no_target
 
-from . import batch_contrasts, build, export, load, markdown, terminal
+from . import batch_contrasts, build, check, export, load, markdown, terminal
 from .batch_size import answers as batch_answers
 from .batch_size import page as batch_page
 from .blocks import page as blocks_page
 from .blocks import stored as blocks_stored
-from .checking import check
 from .comparing import command as compare
 from .drawing import sizes
 from .load import ReportError

@@ -12,10 +12,9 @@ import pytest
 from test_report_publish import CREDIT
 
 from reports import __main__ as command
-from reports import load
+from reports import check, load
 from reports.blocks import stored
 from reports.blocks.page import PAGE
-from reports.checking import check
 from reports.load import ReportError
 from reports.publishing import archive, publication, publish
 from reports.reproduction.claim_tests import Outcome

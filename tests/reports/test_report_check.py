@@ -14,7 +14,8 @@ import stored
 from stored import on_gpu, store
 from written import run
 
-from reports.checking import check, recheck
+from reports import check
+from reports.checking import recheck
 from workloads.records.check_name import CheckName
 from workloads.records.checks import figure_checks, sample_checks
 from workloads.records.figures import Figure

@@ -10,7 +10,8 @@ from each import for_each
 from test_report_check import GOOD, found, log, nvidia_smi, plain, printed
 from written import run
 
-from reports.checking import check, log_columns
+from reports import check
+from reports.checking import log_columns
 
 WAVE = [40 + 10 * (row % 3) for row in range(60)]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from reports.checking import check
+from reports import check
 
 FOLDER = os.environ.get("BATCHWISE_TRACES", "")
 pytestmark = pytest.mark.skipif(not FOLDER, reason="BATCHWISE_TRACES is not set: it names the folder of others' logs")

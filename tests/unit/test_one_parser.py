@@ -22,7 +22,7 @@ MEANT = {
     "runner/doctor/command.py": (RUNNER, "doctor --reslts DIR", "--results"),
     "runner/environments/images.py": ("runner.environments.images", "--devcie cpu", "--device"),
     "reports/__main__.py": (REPORTS, "RESULTS --fromat md", "--format"),
-    "reports/checking/check.py": (REPORTS, "check PATH --colums a", "--columns"),
+    "reports/check.py": (REPORTS, "check PATH --colums a", "--columns"),
     "reports/comparing/command.py": (REPORTS, "compare A B --fail-on-regresion 5%", "--fail-on-regression"),
     "reports/publishing/publish.py": (REPORTS, "publish RESULTS --auhtor me", "--author"),
     "workloads/__main__.py": ("workloads.__main__", "describe osu-cnn --hepl", "--help"),

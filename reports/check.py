@@ -8,12 +8,12 @@ from pathlib import Path
 
 from workloads.command_line import CommandLine
 
-from .. import caveats, load
-from ..load import ReportError
-from ..publishing.checksums import CHECKSUMS
-from ..publishing.verify import verify
-from . import completeness, log_columns, recheck
-from .log_checks import SUFFIXES, examine_logs
+from . import caveats, load
+from .checking import completeness, log_columns, recheck
+from .checking.log_checks import SUFFIXES, examine_logs
+from .load import ReportError
+from .publishing.archive import CHECKSUMS
+from .publishing.verify import verify
 
 
 def main(arguments: list[str]) -> int:
