@@ -27,13 +27,13 @@ from workloads.datasets import file_digest
 from workloads.temporary import temporary_folder
 
 from .. import export, load
+from ..checking.completeness import count_obstacle, find_obstacles
 from ..load import ReportError, Stored
 from . import archive, publication
 from . import index as published_index
 from .archive import ARCHIVE, CHECKSUMS, format_checksums
 from .citation import Credit
 from .contents import INPUTS, RESULTS, format_inputs, texts_of, write_report
-from .obstacles import obstacles
 
 INTO = Path(__file__).parents[2] / "published"
 UNFINISHED = ".publishing-"
@@ -158,6 +158,16 @@ def _place(copied: Copied, stage: Path, folder: Path, replace: bool, credit: Cre
         return _put(part, folder, replace)
     finally:
         shutil.rmtree(part, ignore_errors=True)
+
+
+def obstacles(stored: Stored, folder: Path) -> list[str]:
+    """List a sentence without its full stop for each kind of obstacle; none if the results are complete and intact.
+
+    `folder` is the copy to be published, `stored` what was read from it.
+    """
+    homes = archive.naming_homes(folder)
+    named = count_obstacle("naming a home directory or what looks like a secret", homes, noun="file")
+    return [each.sentence for each in (*find_obstacles(stored, folder), *named)]
 
 
 def today() -> str:

@@ -23,10 +23,10 @@ from workloads.temporary import temporary_folder
 
 from .. import caveats, export, load
 from ..blocks.page import PAGE as BLOCKS_PAGE
+from ..checking.completeness import find_obstacles
 from ..load import ReportError, Stored
 from . import archive, contents, page_tables, publication
 from .archive import ARCHIVE, CHECKSUMS, find_changed_files
-from .obstacles import find_obstacles
 from .publication import Publication, version_of_reports
 
 PAGES = (export.MAIN[0], BLOCKS_PAGE)

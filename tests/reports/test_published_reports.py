@@ -15,7 +15,7 @@ from reports import load
 from reports.blocks.page import PAGE as BLOCKS_PAGE
 from reports.publishing import archive, contents, publication, publish, verify
 from reports.publishing.archive import CHECKSUMS
-from reports.publishing.obstacles import obstacles
+from reports.publishing.publish import obstacles
 
 pytestmark = pytest.mark.slow
 
