@@ -5,6 +5,7 @@ A column is as wide as its longest text, up to some characters, and wraps what i
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,10 +19,10 @@ CONDITIONS = "conditions"  # stem of the file, and its label
 NEEDED = r"\usepackage{booktabs,array}"
 LONGEST_NOTE = 400  # characters below a table; longer notes are in conditions.tex
 # Sizes in em of \footnotesize, for documents of 10 points: half a line of two-column A4, and a line of one column.
-NARROW, WIDE = 26.0, 42.0
-CHARACTER, EDGES = 0.65, 1.5  # of the average character, generously, and of a column's edges
+NARROW, WIDE = 25.5, 40.0
+DIGIT, LETTER, EDGES = 0.5, 0.65, 0.9  # of a character in numbers and, generously, in words; of a column's edges
 WRAPPED_AT = (24, 18, 12)  # characters of a column; the first at which the table fits
-MOST_LINES = 40  # of the rows of a float
+HIGHEST_ROW, MOST_LINES = 5, 40  # lines of a row in half a line; lines of the rows of a float
 # LaTeX's ten special characters, and our characters that standard fonts lack.
 ESCAPED = str.maketrans(
     {
@@ -45,6 +46,7 @@ ESCAPED = str.maketrans(
 )
 QUOTED = re.compile(r'"([^"]*)"')  # LaTeX prints a straight quotation mark as a closing one
 NEGATIVE = re.compile(r"(?<![\w)\]])-(?=\.?\d)")
+INTERVAL = re.compile(r"(\{\[\}\S{1,4},) (\S{1,4}\{\]\})")  # escaped, and short enough to stay on one line
 BREAKS = re.compile(rf"[^-_/.,=+:;@]{{1,{WRAPPED_AT[-1]}}}[-_/.,=+:;@]*|[-_/.,=+:;@]+")  # where long words are broken
 
 
@@ -131,9 +133,9 @@ def _turn(shown: Table) -> Table:
 
 def _split(shown: Table) -> Iterator[tuple[Table, list[float]]]:
     """Yield the tables that fit, with the widths of their columns; the columns that name a row are in each."""
-    for most in WRAPPED_AT:
+    for room, most in itertools.product((NARROW, WIDE), WRAPPED_AT):
         widths = [_compute_width(shown, place, most) for place in range(len(shown.head))]
-        if sum(widths) <= WIDE:
+        if sum(widths) <= room and (room == WIDE or max(_count_lines(row, most) for row in shown.rows) <= HIGHEST_ROW):
             break
     parts = [keys := list(range(shown.keys))]
     for place in range(shown.keys, len(shown.head)):
@@ -143,7 +145,7 @@ def _split(shown: Table) -> Iterator[tuple[Table, list[float]]]:
     for columns in parts:
         used, pages = 0, list[list[tuple[Cell, ...]]]()
         for row in shown.rows:
-            lines = max(math.ceil(len(row[place].text) / most) for place in columns)
+            lines = _count_lines([row[place] for place in columns], most)
             used += lines
             if not pages or used > MOST_LINES:
                 pages.append([])
@@ -153,11 +155,17 @@ def _split(shown: Table) -> Iterator[tuple[Table, list[float]]]:
         yield from ((replace(shown, head=head, rows=tuple(rows)), [widths[c] for c in columns]) for rows in pages)
 
 
+def _count_lines(row: Sequence[Cell], most: int) -> int:
+    return max(math.ceil(len(cell.text) / most) for cell in row)
+
+
 def _compute_width(shown: Table, place: int, most: int) -> float:
     """Width for the texts of a column, of `most` characters, and for each word of its head."""
-    words = [min(len(word), WRAPPED_AT[-1]) for word in shown.head[place].split()]
-    texts = [min(len(row[place].text), most) + len(row[place].notes) for row in shown.rows]
-    return CHARACTER * max(*words, *texts, 1) + EDGES
+    widths = [LETTER * min(len(word), WRAPPED_AT[-1]) for word in shown.head[place].split()]
+    for cell in (row[place] for row in shown.rows):
+        character = LETTER if cell.number is None else DIGIT
+        widths.append(character * min(len(cell.text), most) + DIGIT * len(cell.notes))
+    return max(widths, default=LETTER) + EDGES
 
 
 def _format_column(shown: Table, place: int, width: float) -> str:
@@ -168,7 +176,7 @@ def _format_column(shown: Table, place: int, width: float) -> str:
 def _format_cell(cell: Cell, marks: Mapping[str, int]) -> str:
     """Format a cell with the marks of its footnotes."""
     raised = (rf"\textsuperscript{{{marks[note]}{',' * (note != cell.notes[-1])}}}" for note in cell.notes)
-    return _prose(cell.text) + r"\allowbreak{}".join(raised)
+    return INTERVAL.sub(r"\1~\2", _prose(cell.text)) + r"\allowbreak{}".join(raised)
 
 
 def _say_below(placed: Placed) -> Iterator[str]:

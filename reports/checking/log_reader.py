@@ -23,7 +23,7 @@ MOMENT = re.compile(r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d\S*")
 # A decimal comma in a number, or in the seconds of a time of day.
 DECIMAL_COMMA = re.compile(r"^([-+]?\d+|.*\d\d:\d\d:\d\d),(\d+)(?![\d,.])")
 # DLBench's loggers: "12, gpu_percent:  73% | 7397MB" and "12, memory_percent: 2.8, cpu_percent: 57.1".
-NAMED_CELLS = re.compile(r"\d+(, ?[a-z]\w*: *[^,:]*)+")
+NAMED_CELLS = re.compile(r"\d+(, ?[A-Za-z]\w*: *[^,:]*)+")
 WITH_MEMORY = re.compile(r"(\w+)_percent: *(\d+)% \| *(\d+)MB")
 PROFILER = ("MEM ", "CMDLINE ")  # first words of memory_profiler's lines: "MEM 1109.41 1539876706.5429"
 SAMPLE = "number"  # column of the samples' running numbers, if a log has no times
@@ -121,8 +121,8 @@ def _read_table(text: str, columns: Sequence[str], assumed: list[str]) -> pd.Dat
         assumed.append(f"no header: columns as given: {', '.join(names)}")
     else:
         header, names = rows[0], list(rows[0])
-        units = next((row for row in rows[1:2] if row[0].lower() in UNIT_ROW and len(row) == len(header)), [])
-        for place, unit in enumerate(units):
+        units = next((row for row in rows[1:2] if row[0].lower() in UNIT_ROW), [])
+        for place, unit in enumerate(units if len(units) == len(header) else []):
             names[place] += f" [{unit}]" if unit.lower() in UNIT_NAMES else ""
         rows = [row for row in rows if row not in (header, units)]  # both may come again before any row
     width = len(names)
