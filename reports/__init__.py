@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pandas as pd
 
-    from .notebook import ShownReport
+    from .report import Report
 
 
 def trials(*folders: str | Path) -> pd.DataFrame:
@@ -23,8 +23,8 @@ def trials(*folders: str | Path) -> pd.DataFrame:
 
 def read(
     *folders: str | Path, columns: bool = False, target_accuracy: float | None = None, beside: Sequence[str] = ()
-) -> ShownReport:
+) -> Report:
     """Build a report, as `build.report`, that displays itself in a notebook. Raises load.ReportError."""
-    from . import build, notebook
+    from . import build
 
-    return notebook.shown(build.report([Path(folder) for folder in folders], columns, target_accuracy, beside))
+    return build.report([Path(folder) for folder in folders], columns, target_accuracy, beside)

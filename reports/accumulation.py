@@ -78,9 +78,9 @@ def remark(section: Section, stored: Stored) -> tuple[str, ...]:
     """Return a note if the section accumulates batches and its network has BatchNorm; otherwise nothing."""
     if section.condition.task.accumulate == 1:
         return ()
-    folders = dict(zip(map(id, stored.results), stored.folders, strict=True))
+    folders = {result.key: folder for result, folder in zip(stored.results, stored.folders, strict=True)}
     result = section.every[0]
-    workload = of_trial(result.spec, folders[id(result)].parent.parent)
+    workload = of_trial(result.spec, folders[result.key].parent.parent)
     if workload is None or not workload.statistic_shapes():
         return ()
     return (NORMALISED,)

@@ -52,7 +52,7 @@ def report(
         stored = replace(stored, results=target_time.with_times(stored.results, target_accuracy))
         quantities += (target_time.quantity(target_accuracy),)
     pairs = zip(stored.results, stored.folders, strict=True)
-    tried = {id(result): str(stored.attempts[folder]) for result, folder in pairs if folder in stored.attempts}
+    tried = {result.key: str(stored.attempts[folder]) for result, folder in pairs if folder in stored.attempts}
     parts, replaced = sections(stored.results)
     parts = [replace(section, attempts=tried, beside=tuple(beside)) for section in parts]
     batch_contrasts.check(parts, baseline_batch)

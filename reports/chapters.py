@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import string
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 
-from . import batch_contrasts, best, condition_text, memory, modes, parity, tables, worker_facts
+from . import batch_contrasts, best, condition_text, memory, modes, parity, tables
+from .condition_text import ABSENT, distinct, package_versions
 from .conditions import Section
 from .drawing.section_charts import charts_of
+from .frameworks import display_name, ordered
 from .quantities import ACCURACY, USAGE, USAGE_BUSY, Quantity
 from .report import Chapter
 from .reproduction import published_tables
-from .table import Table
+from .table import Cell, Table, Theme
 
 ALWAYS_BUSY = "Usage over the busy samples alone is the same in every cell: it has no table of its own."
 
@@ -47,7 +50,7 @@ def chapter(
     parts += batch_contrasts.of_section(section, baseline_batch)
     published, silent = published_tables.of_section(section)
     parts += [*published, *silent, *memory.of_section(section)]
-    workers = worker_facts.table(section)
+    workers = _build_workers_table(section)
     parts += [workers] if workers else []
     return Chapter(
         heading,
@@ -58,6 +61,30 @@ def chapter(
         charts_of(section),
         tuple(item for item in parts if isinstance(item, str)),
     )
+
+
+def _build_workers_table(section: Section) -> Table | None:
+    """Show what the workers reported: a row per fact or package, a column per framework; None for nothing."""
+    facts: dict[str, dict[str, list[Any]]] = {}  # {fact: {framework: what its trials said}}
+    packages: dict[str, dict[str, list[Any]]] = {}
+    for result in section.every:
+        said = {key.replace("_", " "): value for key, value in result.facts.items() if key != "packages"}
+        variables = result.machine.get("profile_variables")
+        if isinstance(variables, dict) and variables:
+            said["variables of the profile"] = " ".join(f"{name}={value}" for name, value in sorted(variables.items()))
+        for kind, values in ((facts, said), (packages, package_versions(result))):
+            for key, value in values.items():
+                if value is not None:
+                    kind.setdefault(key, {}).setdefault(result.spec.cell.framework, []).append(value)
+    names = ordered(result.spec.cell.framework for result in section.every)
+    named = facts | {f"package {name}": packages[name] for name in sorted(packages)}
+    rows = [(fact, *(distinct(said.get(name, ())) or ABSENT for name in names)) for fact, said in named.items()]
+    if not rows:
+        return None
+    head = ("Fact", *map(display_name, names))
+    cells = tuple(tuple(Cell(word) for word in row) for row in rows)
+    tidy = pd.DataFrame(rows, columns=["fact", *names])
+    return Table("workers", "What the workers reported", head, cells, tidy, words=True, theme=Theme.SOFTWARE)
 
 
 def _as_busy(section: Section) -> bool:

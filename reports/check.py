@@ -9,10 +9,10 @@ from pathlib import Path
 from workloads.command_line import CommandLine
 
 from . import caveats, load
-from .checking import completeness, log_checks, log_columns, recheck
-from .checking.log_checks import SUFFIXES
+from .checking import completeness, log_columns, recheck
+from .checking.log_checks import SUFFIXES, examine_logs
 from .load import ReportError
-from .publishing.checksums import CHECKSUMS
+from .publishing.archive import CHECKSUMS
 from .publishing.verify import verify
 
 
@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
         print(f"reports: {error}", file=sys.stderr)
         return 2
     if files:
-        kinds = log_checks.examine(files, findings, notes, columns)
+        kinds = examine_logs(files, findings, notes, columns)
         counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
         subjects.append(f"{len(files)} log{'s' if len(files) > 1 else ''}: {counts}")
     notes += _left_alone(left_alone)

@@ -8,14 +8,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 from workloads.networks import WORKLOADS
 from workloads.records import network, processor
 from workloads.records.build import DEFAULT, FLOAT32, TF32, Mode, mode_of
 from workloads.records.job import ANY_GPU, AS_BY_ITSELF, OF_THE_CALLER, Cell, Passes, Placement, Task
-from workloads.records.result import TrialResult
+from workloads.records.result import Key, TrialResult
 from workloads.records.status import Status
 from workloads.records.stored import started
 
@@ -61,28 +60,28 @@ class Software:
     kernels: str | None  # the code that its libraries chose for this processor; on a CPU
 
 
-NO_RUNS: Mapping[int, int] = MappingProxyType({})
 NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e[-+]?\d+)?)")
 Shared = TypeVar("Shared", Condition, Software)
 
 
-@dataclass(frozen=True, eq=False)  # hashed by identity, so that cached values are not computed again
+@dataclass(frozen=True, eq=False)
 class Section:
     """Trials of one condition, at most one for each (framework, batch size, repeat). Each framework has one software.
 
-    `by_default` are trials with the framework's default allocator policy; only their memory is shown. `attempts`: for a
-    result (by its `id()`) with other attempts, what became of those. `beside`: publications that a reader asked for by
-    name, whether they fit or not. `runs`: for a result (by its `id()`) the number of its run, where several runs of one
-    study are read together.
+    `by_default` are trials with the framework's default allocator policy; only their memory is shown. `attempts`: by
+    the key of a result with other attempts, what became of those. `beside`: publications that a reader asked for by
+    name, whether they fit or not. `runs`: by the key of a result the number of its run, where several runs of one study
+    are read together.
     """
 
     condition: Condition
     software: dict[str, Software]
     results: tuple[TrialResult, ...]
     by_default: tuple[TrialResult, ...] = ()
-    attempts: Mapping[int, str] = field(default_factory=dict)
+    attempts: Mapping[Key, str] = field(default_factory=dict)
     beside: tuple[str, ...] = ()
-    runs: Mapping[int, int] = field(default_factory=dict)
+    runs: Mapping[Key, int] = field(default_factory=dict)
+    computed: dict[object, Any] = field(default_factory=dict, init=False, repr=False)  # tables ask for the same again
 
     @cached_property
     def default(self) -> Section:
@@ -196,7 +195,7 @@ def software_of(result: TrialResult) -> Software:
     return Software(whose + installation.environment, version, cuda, cudnn, digest, processor.kernels(facts))
 
 
-def sections(results: Iterable[TrialResult], runs: Mapping[int, int] = NO_RUNS) -> tuple[list[Section], list[Replaced]]:
+def sections(results: Iterable[TrialResult], runs: Mapping[Key, int] = {}) -> tuple[list[Section], list[Replaced]]:
     """Group results into sections; each result is in exactly one section or among the replaced.
 
     `runs` as in `Section`. If a framework has several softwares in one condition, the newest of each framework form one
@@ -211,7 +210,7 @@ def sections(results: Iterable[TrialResult], runs: Mapping[int, int] = NO_RUNS) 
         for software, trials in _layers(groups[condition]):
             kept: dict[tuple[Cell, int, int], TrialResult] = {}
             for result in trials:
-                place = result.spec.cell, result.spec.draw.repeat, runs.get(id(result), 0)
+                place = result.spec.cell, result.spec.draw.repeat, runs.get(result.key, 0)
                 if place in kept:
                     replaced.append(Replaced(kept[place], result))
                 kept[place] = result

@@ -20,14 +20,14 @@ from workloads import lifeline
 from workloads.records.files import without_nan
 from workloads.temporary import temporary_folder
 
-from . import csv_text, markdown, trial_rows
+from . import markdown, trial_rows
 from .charts import Chart
 from .drawing import figures, sizes
 from .drawing.sizes import Layout
-from .latex.files import files as latex_files
+from .latex import files as latex_files
 from .load import ReportError
 from .report import Report
-from .table import Placed
+from .table import Placed, format_csv
 from .web import page as web
 
 OF_TABLES = ("md", "csv", "parquet", "json", "latex")
@@ -194,7 +194,7 @@ def write_table(placed: Placed, file: Path, kind: str) -> None:
 def _write_frame(frame: pd.DataFrame, file: Path, kind: str) -> None:
     """Write a data frame as CSV or Parquet."""
     if kind == "csv":
-        write_text(file, csv_text.of(frame))
+        write_text(file, format_csv(frame))
     else:
         frame.to_parquet(file, index=False)
 

@@ -83,3 +83,9 @@ class Report:
     remarks: tuple[str, ...]
     problems: dict[str, tuple[str, ...]]
     across: tuple[Table, ...] = ()
+
+    def _repr_markdown_(self) -> str:
+        """Show the report in a notebook, without the charts."""
+        from . import markdown  # needs the classes of this module
+
+        return markdown.page(self, (), {})

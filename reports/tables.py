@@ -10,7 +10,6 @@ import itertools
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 import pandas as pd
@@ -63,12 +62,18 @@ def cells(section: Section, quantity: Quantity) -> pd.DataFrame:
     return pd.DataFrame(rows)[[*CSV_COLUMNS, ERRORS]]
 
 
-@lru_cache(maxsize=64)  # tables, charts and sentences of a chapter ask for the same
 def by_place(section: Section, quantity: Quantity) -> Mapping[Place, Mapping[str, Any]]:
     """Map {(framework, batch size): its `cell`} for each framework and batch size in the section's results.
 
     Raises ValueError if the condition's device has no such quantity.
     """
+    if quantity not in section.computed:
+        section.computed[quantity] = _compute_cells(section, quantity)
+    cells: Mapping[Place, Mapping[str, Any]] = section.computed[quantity]
+    return cells
+
+
+def _compute_cells(section: Section, quantity: Quantity) -> Mapping[Place, Mapping[str, Any]]:
     spec = quantity.figure(section.condition)
     if spec is None:
         raise ValueError(f"{quantity.name}: there is none on {section.condition.placement.device}")
@@ -83,13 +88,19 @@ def by_place(section: Section, quantity: Quantity) -> Mapping[Place, Mapping[str
 
 def _with_attempts(cell: dict[str, Any], trials: Sequence[TrialResult], section: Section) -> dict[str, Any]:
     """Add a note for each trial that was tried more than once, so that earlier failures stay visible."""
-    tried = [f"repeat {t.spec.draw.repeat}: {section.attempts[id(t)]}" for t in trials if id(t) in section.attempts]
+    tried = [f"repeat {t.spec.draw.repeat}: {section.attempts[t.key]}" for t in trials if t.key in section.attempts]
     return cell | {"notes": (*cell["notes"], *tried)}
 
 
-@lru_cache(maxsize=8)
 def places(section: Section) -> Mapping[Place, list[TrialResult]]:
     """Map each framework and batch size that was tried to its repeats, all in the tables' order."""
+    if Place not in section.computed:
+        section.computed[Place] = _sort_into_places(section)
+    sorted_results: Mapping[Place, list[TrialResult]] = section.computed[Place]
+    return sorted_results
+
+
+def _sort_into_places(section: Section) -> Mapping[Place, list[TrialResult]]:
     names = ordered(result.spec.cell.framework for result in section.results)
 
     def order(result: TrialResult) -> tuple[int, int, int]:

@@ -9,10 +9,11 @@ from pathlib import Path
 from workloads.records.batch_answers import BatchAnswers
 from workloads.spec import OptimizerSpec
 
-from .. import csv_text, markdown, terminal
+from .. import markdown, terminal
 from ..export import OF_CHARTS, by_itself, write_text
 from ..frameworks import display_name
 from ..load import ReportError
+from ..table import format_csv
 from ..training_text import optimizer_label
 from ..web.page import NO_CONNECTION, STYLES, asset, environment
 from . import picture, recommendation, tables
@@ -90,7 +91,7 @@ def _markdown(answers: BatchAnswers, pictures: list[Path]) -> str:
 
 
 def _csv(answers: BatchAnswers, _: list[Path]) -> str:
-    return csv_text.of(tables.of(answers).tidy)
+    return format_csv(tables.of(answers).tidy)
 
 
 def printed(answers: BatchAnswers) -> str:

@@ -13,7 +13,7 @@ from ..charts import Chart
 from ..drawing import figures, sizes
 from ..export import OF_CHARTS, OF_TABLES, by_itself, write_table, write_text
 from ..frameworks import display_name
-from ..latex.files import files as latex_files
+from ..latex import files as latex_files
 from ..load import ReportError
 from ..sentences import say
 from ..table import Placed, Table

@@ -1,12 +1,12 @@
-"""Find gaps of stored results: trials that did not end well, missing results and missing cells.
+"""Find gaps of stored results, and other reasons against publishing them.
 
-The command `check` lists them, and `publish` refuses results that have any.
+Gaps are trials that did not end well, missing results and missing cells. The command `check` lists them.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,9 @@ from ..attempts import Attempts
 from ..conditions import Section, sections
 from ..frameworks import display_name, ordered
 from ..load import Stored
+from . import recheck
+
+SHOWN = 3  # examples of each kind of obstacle
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,14 @@ class Gap:
     line: str
     noun: str = "trial"
     counts: bool = True
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """A reason against publishing: a sentence without its full stop, and the check's line for each example."""
+
+    sentence: str
+    lines: tuple[str, ...]
 
 
 def gaps(stored: Stored, folder: Path) -> list[Gap]:
@@ -95,3 +106,39 @@ def _missing(section: Section, with_stable: bool) -> Iterator[str]:
         planned = set(range(max(run, default=0) + 1)) if with_stable else repeats
         for repeat in sorted(planned - run):
             yield f"{display_name(framework)}, batch size {size}, repeat {repeat}"
+
+
+def find_obstacles(stored: Stored, folder: Path) -> list[Obstacle]:
+    """List the obstacles that do not depend on the machine that looks for them."""
+    lacking = [gap for gap in gaps(stored, folder) if gap.counts]
+    found = []
+    for (kind, noun), group in itertools.groupby(lacking, key=lambda gap: (gap.kind, gap.noun)):
+        of_kind = list(group)
+        if noun:
+            found += count_obstacle(kind, [gap.example for gap in of_kind], [gap.line for gap in of_kind], noun)
+        else:
+            found += [Obstacle(f"{kind} of {gap.example}", (gap.line,)) for gap in of_kind]
+    unknown = [r.spec.id for r in stored.results if not r.machine.get("commit")]
+    found += count_obstacle(
+        "of a commit that is unknown", unknown, [f"{one}: its commit is unknown" for one in unknown]
+    )
+    dirty = [f"{r.spec.id}: {r.machine['commit']}" for r in stored.results if _dirty(r)]
+    found += count_obstacle(
+        "of a commit with uncommitted changes", dirty, [f"{one}: uncommitted changes" for one in dirty]
+    )
+    return found + count_obstacle("by python -m reports check", recheck.trials(stored, folder), noun="finding")
+
+
+def count_obstacle(
+    kind: str, examples: Sequence[str], lines: Sequence[str] | None = None, noun: str = "trial"
+) -> list[Obstacle]:
+    """Build ["2 trials failed (a: reason; b: reason)"], or an empty list without examples."""
+    count = len(examples)
+    more = f"; and {count - SHOWN} more" if count > SHOWN else ""
+    text = "; ".join(" ".join(example.split()) for example in examples[:SHOWN])
+    sentence = f"{count} {noun}{'s' if count > 1 else ''} {kind} ({text}{more})"
+    return [Obstacle(sentence, tuple(examples if lines is None else lines))] if count else []
+
+
+def _dirty(result: TrialResult) -> bool:
+    return str(result.machine.get("commit") or "").endswith("-dirty")

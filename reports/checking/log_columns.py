@@ -1,12 +1,16 @@
-"""Recognise columns in logs from other sources by name and unit, and define which values are possible."""
+"""Recognise columns in logs from other sources by name and unit, and read their cells as numbers."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
+Values = NDArray[np.float64]
 UNKNOWN = re.compile(r"|-|\[.*\]|n/?a|not supported|not available|unknown error|err!?|nan|null|none", re.IGNORECASE)
 NUMBER = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)\s*([%a-z/°]*)", re.IGNORECASE)
 
@@ -30,42 +34,33 @@ class ColumnKind:
 PERCENT = {"%": 1.0}
 MEMORY = {"MiB": 1.0, "MB": 1.0, "KiB": 2.0**-10, "KB": 2.0**-10, "bytes": 2.0**-20, "GiB": 2.0**10, "GB": 2.0**10}
 FREQUENCY = {"MHz": 1.0, "kHz": 1e-3, "Hz": 1e-6, "GHz": 1e3}
-POWER = {"W": 1.0, "mW": 1e-3, "kW": 1e3}
 ENERGY = {"J": 1.0, "mJ": 1e-3, "kJ": 1e3, "Wh": 3.6e3, "kWh": 3.6e6}
-TEMPERATURE = {"°C": 1.0, "mC": 1e-3}
 OTHER_NAMES = {
     "percent": "%", "pct": "%", "b": "bytes", "byte": "bytes", "watt": "W", "watts": "W", "joules": "J", "c": "°C",
     "celsius": "°C",
 }  # fmt: skip
-TEMPERATURE_WORDS = r"temp(erature)?[sc]?(?![a-z])|tmptr"  # does not match "attempt"
 IN_USE = r"mem|rss|(^|[^a-z])v?ram([^a-z]|$)|(^|[^a-z])fb([^a-z]|$)|fbusd"  # memory
-# No card has 400,000 MiB, draws 2,000 W, or clocks its memory at 20,000 MHz.
 IGNORED = re.compile(
     r"util\w*[._ ]?mem|mem\w*[._ ](copy|contr)|mcutl|^mem \[%\]$|gpu\.\d+\.memory$|(en|de)c(oder|$|[^a-z])"
     r"|jpe?g|\bofa|limit|count|reason|throttl|foreign|version|free|fre$|error|fan|disk|network|pcie|bar1|ccpm"
     rf"|available|(^|[^a-z])cap|gpu\.process|__m(in|ax)$|_s$|({IN_USE}).*(total|ttl)|(total|ttl).*({IN_USE})"
 )
-# The first kind that fits a column's name; columns that may be zero throughout have no kind.
+USAGE = re.compile(
+    r"util|usage|busy|gputl|gract|engine_active|gpu.*load|^sm($| |_)"
+    r"|(^|[^a-z])[gc]pu[ _.:]?\d*[ _.]*[\[(]?(%|percent|pct|active)?[\])]?$"
+)
+# The first kind that fits a column's name; columns that may be zero throughout have no kind. No card has 400,000 MiB,
+# draws 2,000 W, or clocks its memory at 20,000 MHz. A process's usage is summed over the cores of its host.
 KINDS = {
     "energy": ColumnKind(re.compile(r"energy|joule|totec"), ENERGY),
     "": ColumnKind(IGNORED, {}),
-    "temperature": ColumnKind(
-        re.compile(r"temp(erature)?[sc]?(?![a-z])|tmptr"), TEMPERATURE, 125, 125, 1, other="K, °F"
+    "temperature": ColumnKind(  # does not match "attempt"
+        re.compile(r"temp(erature)?[sc]?(?![a-z])|tmptr"), {"°C": 1.0, "mC": 1e-3}, 125, 125, 1, "K, °F"
     ),
     "clock": ColumnKind(re.compile(r"(?<!wall)(?<!wall[ _.-])clock|clk|mhz"), FREQUENCY, 20_000, 20_000, 10),
-    "power": ColumnKind(re.compile(r"power|watt|pwr"), POWER, 2_000, 20_000, 1),
+    "power": ColumnKind(re.compile(r"power|watt|pwr"), {"W": 1.0, "mW": 1e-3, "kW": 1e3}, 2_000, 20_000, 1),
     "memory": ColumnKind(re.compile(IN_USE), MEMORY, 400_000, 2**26),
-    "usage": ColumnKind(
-        re.compile(
-            r"util|usage|busy|gputl|gract|engine_active|gpu.*load|^sm($| |_)"
-            r"|(^|[^a-z])[gc]pu[ _.:]?\d*[ _.]*[\[(]?(%|percent|pct|active)?[\])]?$"
-        ),
-        PERCENT | {"ratio": 100.0},
-        100,
-        100 * 2**10,  # of a process, summed over cores
-        1,
-        "a sum over several devices",
-    ),
+    "usage": ColumnKind(USAGE, PERCENT | {"ratio": 100.0}, 100, 100 * 2**10, 1, "a sum over several devices"),
 }
 SHARE = ColumnKind(re.compile(""), PERCENT, 100, 100)  # of memory or power, in percent
 HOST = re.compile(r"cpu|host|rss|system[./]mem|proc|(^|[^a-z])ram")
@@ -75,6 +70,27 @@ UNIT_AT_END = re.compile(
     r"(?:(?<![a-zA-Z])|(?<=[a-z])(?=[A-Z])|(?=%))"
     rf"((?i:{'|'.join(sorted(map(re.escape, UNIT_NAMES), key=len, reverse=True))}))[\])\s]*$"
 )
+
+
+@dataclass(frozen=True)
+class LogColumn:
+    """Values of a column of this kind, in `unit`; NaN where the file says that a value is unknown.
+
+    `factor` converts a value to the first unit of its bounds; `most` is the largest possible value in `unit`.
+    """
+
+    kind: str
+    values: Values
+    unit: str
+    factor: float
+    bounds: ColumnKind
+    most: float
+    is_host: bool
+
+    @property
+    def known(self) -> Values:
+        """The values that are known."""
+        return self.values[~np.isnan(self.values)]
 
 
 def kind_of(column: str) -> str:
@@ -90,23 +106,48 @@ def named_unit(column: str) -> str:
     return UNIT_NAMES[at_end[1].lower()] if at_end else ""
 
 
-def is_unit(text: str) -> bool:
-    """True for the name of a known unit."""
-    return text.lower() in UNIT_NAMES
+def read_column(column: str, kind: str, cells: pd.Series[str], whole: Mapping[bool, float] | None = None) -> LogColumn:
+    """Convert a column to one unit: that of the cells, otherwise of its name, otherwise the usual one.
+
+    `whole` is the memory of the card (False) and of the host (True) in the first unit; 0 if unknown. Raises ValueError
+    for a cell that is no number, or has another quantity's unit.
+    """
+    values, units = read_numbers(column, cells)
+    stated = units[units != ""]
+    implied = next((unit for words, unit in IMPLIED_UNITS.items() if re.search(words, column.lower())), "")
+    unit = stated.iloc[0] if len(stated) else named_unit(column) or implied
+    is_share = kind in ("memory", "power") and unit in PERCENT
+    bounds = SHARE if is_share else KINDS[kind]
+    strange = stated[~stated.isin(list(bounds.units))]
+    if len(strange):
+        where = f"{column}, row {strange.index[0] + 1}"
+        raise ValueError(f"{where}: {strange.iloc[0]} is no unit of {kind} beside {', '.join(bounds.units)}")
+    if unit not in bounds.units:
+        unit = next(iter(bounds.units))
+    factor = bounds.units[unit]
+    values = values * (units.map(bounds.units).fillna(factor).to_numpy(np.float64) / factor)
+    is_host = HOST.search(column.lower()) is not None
+    most = bounds.most_of_host if is_host else bounds.most
+    if kind == "memory" and not is_share and whole and 0 < whole[is_host] < most:
+        most = whole[is_host]
+    return LogColumn(kind, values, unit, factor, bounds, most / factor, is_host)
+
+
+def read_numbers(column: str, cells: pd.Series[str]) -> tuple[Values, pd.Series[str]]:
+    """Return (numbers, known units): "37 %" is 37; "[N/A]" is NaN. Raises ValueError for anything else."""
+    unread = cells[~cells.map(is_number)]
+    if len(unread):
+        raise ValueError(f"{column}, row {unread.index[0] + 1}: {unread.iloc[0]!r} is no number")
+    parts = cells.mask(cells.map(is_unknown), "").str.extract(NUMBER)  # "[Unknown Error 15]" does not mean 15
+    units = parts[1].fillna("").str.lower().map(UNIT_NAMES).fillna("")
+    return pd.to_numeric(parts[0]).to_numpy(np.float64), units
 
 
 def is_number(cell: str) -> bool:
     """True for a number, with or without a unit, or for a value marked as unknown."""
-    return bool(NUMBER.fullmatch(cell) or UNKNOWN.fullmatch(cell))
+    return bool(NUMBER.fullmatch(cell)) or is_unknown(cell)
 
 
-def unit_of(cell: str) -> str:
-    """Return the unit after a number; "" if there is no known one."""
-    number = NUMBER.fullmatch(cell)
-    return UNIT_NAMES.get(number[2].lower(), "") if number else ""
-
-
-def column_by_unit(unit: str) -> str:
-    """Name a column of cells with this unit: "usage [%]"; "" for a unit of no kind."""
-    kinds = ("usage", "memory", "power", "clock")
-    return next((f"{kind} [{unit}]" for kind in kinds if unit in KINDS[kind].units), "")
+def is_unknown(cell: str) -> bool:
+    """True if the cell says that its value is unknown."""
+    return bool(UNKNOWN.fullmatch(cell))

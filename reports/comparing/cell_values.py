@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from workloads.records.intervals import accuracy_step
-from workloads.records.result import TrialResult
+from workloads.records.result import Key, TrialResult
 from workloads.records.status import Status
 
 from .. import tables
@@ -61,7 +61,7 @@ def _replicate(pair: Pair, quantity: Quantity) -> Replicate:
     """Choose runs if both sides hold several. Accuracy is paired by its inputs, two columns of one run by repeat."""
     if quantity is ACCURACY or pair.columns:
         return Replicate.REPEATS
-    if all(len({section.runs.get(id(r), 0) for r in section.results}) > 1 for section in (pair.a, pair.b)):
+    if all(len({section.runs.get(r.key, 0) for r in section.results}) > 1 for section in (pair.a, pair.b)):
         return Replicate.RUNS
     return Replicate.ONE_RUN if quantity in MOVED_BY_THE_HOUR else Replicate.REPEATS
 
@@ -70,7 +70,7 @@ def _by_run(section: Section, known: Values) -> dict[int, list[float]]:
     """Group the values by run."""
     runs: dict[int, list[float]] = {}
     for result, value in known:
-        runs.setdefault(section.runs[id(result)], []).append(value)
+        runs.setdefault(section.runs[result.key], []).append(value)
     return runs
 
 
@@ -83,14 +83,14 @@ def _known(section: Section, quantity: Quantity, place: Place) -> Values:
     return [(result, figure.value * spec.factor) for result, figure in figures if figure.value is not None]
 
 
-def _of_repeats(a: Values, b: Values, run_of: Mapping[int, int]) -> tuple[Shift, list[str]]:
+def _of_repeats(a: Values, b: Values, run_of: Mapping[Key, int]) -> tuple[Shift, list[str]]:
     """Compare paired by repeat, because repeats of one run are close in time.
 
     Uses independent repeats if none is in both.
     """
 
     def repeat(result: TrialResult) -> tuple[int, int]:
-        return run_of.get(id(result), 0), result.spec.draw.repeat
+        return run_of.get(result.key, 0), result.spec.draw.repeat
 
     of_b = {repeat(result): value for result, value in b}
     pairs = [(value, of_b[repeat(result)]) for result, value in a if repeat(result) in of_b]

@@ -15,11 +15,12 @@ from .. import export
 from ..frameworks import display_name
 from ..load import ReportError
 from ..order import ERROR
-from . import comparison_tables, html_page, json_text, junit
+from . import comparison_tables
 from .cell_tests import Verdict
 from .comparison import Comparison, compare, compare_columns
+from .data_formats import write_json, write_junit
 from .gate import Outcome, Ruling, rule
-from .markdown_page import page
+from .pages import write_html, write_markdown
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,10 @@ class Asked:
 
 
 FORMATS: dict[str, Callable[[Asked], str]] = {
-    "md": lambda asked: page(asked.comparison),
-    "json": lambda asked: json_text.text(asked.comparison, asked.tolerated_percent, asked.ruling),
-    "junit": lambda asked: junit.text(asked.comparison, asked.tolerated_percent, asked.every_cell),
-    "html": lambda asked: html_page.text(asked.comparison, asked.ruling),
+    "md": lambda asked: write_markdown(asked.comparison),
+    "json": lambda asked: write_json(asked.comparison, asked.tolerated_percent, asked.ruling),
+    "junit": lambda asked: write_junit(asked.comparison, asked.tolerated_percent, asked.every_cell),
+    "html": lambda asked: write_html(asked.comparison, asked.ruling),
 }
 ENDINGS = {"md": "compare.md", "json": "compare.json", "junit": "compare.xml", "html": "compare.html"}
 PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")

@@ -9,13 +9,12 @@ import pandas as pd
 
 from workloads.records.intervals import CONFIDENCE_PERCENT
 
-from .. import csv_text
 from ..condition_text import ABSENT
 from ..frameworks import display_name, ordered
 from ..order import ERROR
 from ..sentences import say
 from ..spread import LEAST_SPREAD
-from ..table import Cell, Table
+from ..table import Cell, Table, format_csv
 from ..tables import JOINED, Place, significant
 from . import effect_words, headline
 from .cell_tests import AnyTest, CellTest, MeanTest, Verdict
@@ -84,13 +83,13 @@ def cells_csv(comparison: Comparison) -> str:
         rows += [_ending_row(ending) | {"section": pair.pair.title} for ending in pair.endings]
         rows += [_cell_row(cell) | {"section": pair.pair.title} for cell in pair.cells]
     frame = pd.DataFrame(rows, columns=CELL_COLUMNS).astype({"n_a": "Int64", "n_b": "Int64"})
-    return csv_text.of(frame)
+    return format_csv(frame)
 
 
 def means_csv(comparison: Comparison) -> str:
     """Write MEAN_COLUMNS, a row for each framework and quantity of each pair; losses of accuracies in points."""
     rows = [_mean_row(mean) | {"section": pair.pair.title} for pair in comparison.pairs for mean in pair.means]
-    return csv_text.of(pd.DataFrame(rows, columns=MEAN_COLUMNS))
+    return format_csv(pd.DataFrame(rows, columns=MEAN_COLUMNS))
 
 
 def _differences(compared: Compared, suffix: str) -> Table:

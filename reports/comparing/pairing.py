@@ -81,8 +81,8 @@ class Pair:
     @property
     def same_trials(self) -> int:
         """Number of trials of B that are also trials of A: the same measurement, stored twice."""
-        known = {(result.spec.id, result.started_at) for result in self.a.results}
-        return sum((result.spec.id, result.started_at) in known for result in self.b.results)
+        known = {result.key for result in self.a.results}
+        return sum(result.key in known for result in self.b.results)
 
 
 def pair(a: Sequence[Section], b: Sequence[Section], names: Names) -> tuple[list[Pair], list[str]]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from workloads.records.result import Key
+
 from ..load import ROOMS, ReportError, Stored
 from ..publishing import archive
 
 
-def read_runs(path: Path) -> tuple[Stored, dict[int, int]]:
-    """Read everything that the runs hold, and for each result (by its `id()`) the number of its run.
+def read_runs(path: Path) -> tuple[Stored, dict[Key, int]]:
+    """Read everything that the runs hold, and by the key of each result the number of its run.
 
     Raises ReportError for a run that cannot be read, and for two that hold the same measurement.
     """
@@ -30,7 +32,7 @@ def read_runs(path: Path) -> tuple[Stored, dict[int, int]]:
         tuple(folder for stored in runs for folder in stored.in_use),
         {folder: each for stored in runs for folder, each in stored.attempts.items()},
     )
-    return together, {id(result): number for number, stored in enumerate(runs) for result in stored.results}
+    return together, {result.key: number for number, stored in enumerate(runs) for result in stored.results}
 
 
 def _folders(path: Path) -> list[Path]:
@@ -49,9 +51,9 @@ def _is_run(path: Path) -> bool:
 
 
 def _refuse_copies(folders: list[Path], runs: list[Stored]) -> None:
-    seen: dict[tuple[str, str], Path] = {}
+    seen: dict[Key, Path] = {}
     for folder, stored in zip(folders, runs, strict=True):
-        for trial in {(result.spec.id, result.started_at) for result in stored.results}:
+        for trial in {result.key for result in stored.results}:
             if trial in seen:
                 raise ReportError(
                     f"{folder}: it holds a trial of {seen[trial]}, too: a copy is no second run; remove it"

@@ -30,10 +30,9 @@ from workloads.temporary import temporary_folder
 
 from .. import load
 from ..load import ReportError, Stored
-from .checksums import CHECKSUMS
 from .cleaning import nameless, tells
 
-ARCHIVE = "results.tar.xz"
+ARCHIVE, CHECKSUMS = "results.tar.xz", "SHA256SUMS"
 MOST_BYTES, MOST_FILES = 4 * 2**30, 1_000_000  # of the unpacked content: ten times the largest study's
 MOST_MEMORY_BYTES, PIECE_BYTES = 256 * 2**20, 2**16  # the highest preset of xz takes 65 MiB
 
@@ -49,6 +48,7 @@ LOGS = (files.LOG_FILE, files.SAMPLER_LOG_FILE)  # free text
 NOT_READ = ("report", "jobs", files.CACHE_FOLDER)  # known, and left out without being reported
 NETWORK = re.compile(r".+-network-(?P<digest>[0-9a-f]{12})\.json")  # in INPUTS, named by a digest of its content
 INPUTS = "inputs"
+CHECKSUM = re.compile(r"(?P<sha256>[0-9a-f]{64})  (?P<name>[^/\0]+)")  # a line of CHECKSUMS, as `sha256sum -c` reads it
 
 
 def copy(results: Path, into: Path) -> list[str]:
@@ -216,3 +216,27 @@ def _files(folder: Path) -> Iterator[Path]:
 def _write(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
+
+
+def format_checksums(folder: Path) -> str:
+    """Format the checksums of the folder's files, except for the list itself."""
+    paths = [path for path in sorted(folder.iterdir()) if path.is_file() and path.name != CHECKSUMS]
+    return "".join(f"{file_digest(path, 'sha256')}  {path.name}\n" for path in paths)
+
+
+def find_changed_files(folder: Path) -> list[str]:
+    """List each file that is changed, missing, or not in the list. Raises OSError."""
+    listed: dict[str, str] = {}
+    for number, line in enumerate((folder / CHECKSUMS).read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+        if not (named := CHECKSUM.fullmatch(line)):
+            return [f"{folder / CHECKSUMS}: line {number}: neither a checksum nor a name"]
+        listed[named["name"]] = named["sha256"]
+    there = {path.name for path in folder.iterdir() if path.name != CHECKSUMS}
+    gone = [f"{folder / name}: in {CHECKSUMS}, and not there" for name in sorted(listed.keys() - there)]
+    more = [f"{folder / name}: not in {CHECKSUMS}" for name in sorted(there - listed.keys())]
+    changed = [
+        f"{folder / name}: changed since it was published: its checksum is another one"
+        for name in sorted(listed.keys() & there)
+        if not (folder / name).is_file() or file_digest(folder / name, "sha256") != listed[name]
+    ]
+    return [*changed, *gone, *more]

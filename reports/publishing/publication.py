@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import platform
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
@@ -21,12 +25,15 @@ from ..condition_text import NOT_REPORTED
 from ..conditions import condition_of, model_words, software_of
 from ..frameworks import display_name, ordered
 from ..load import Stored
-from .built_by import version_of_reports
 
 FILE = "publication.json"
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 LONGEST_SLUG = 60
 AUTHOR = "Batchwise contributors"
+ROOT = Path(__file__).parents[2]
+CODE, LEFT_OUT = ("reports", "workloads"), ("__pycache__",)
+PACKAGES = ("jinja2", "matplotlib", "numpy", "pandas", "scipy")
+DIGITS = 16
 
 
 class ClaimOutcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -188,3 +195,24 @@ def _task(result: TrialResult) -> str:
 
 def _distinct(values: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(values))
+
+
+@cache
+def version_of_reports() -> str:
+    """Digest of the code, its templates and rules, and of the packages that compute and draw.
+
+    Two builds with the same digest make the same page from the same archive, so a page can be compared as a whole.
+    """
+    files = [
+        path
+        for room in CODE
+        for path in (ROOT / room).rglob("*")
+        if path.is_file() and not set(LEFT_OUT) & set(path.relative_to(ROOT).parts)
+    ]
+    digest = hashlib.sha256(platform.python_version().encode())
+    for package in PACKAGES:
+        digest.update(f"\0{package} {version(package)}".encode())
+    for path in sorted([*files, ROOT / "RULES.md"]):
+        digest.update(f"\0{path.relative_to(ROOT)}\0".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:DIGITS]

@@ -14,7 +14,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,25 +26,19 @@ from workloads.command_line import CommandLine
 from workloads.datasets import file_digest
 from workloads.temporary import temporary_folder
 
-from .. import build, export, load
-from ..blocks import page as blocks
-from ..blocks import stored as blocks_stored
+from .. import export, load
+from ..checking.completeness import count_obstacle, find_obstacles
 from ..load import ReportError, Stored
-from . import archive, checksums, citation, found, publication
+from . import archive, publication
 from . import index as published_index
-from .archive import ARCHIVE
-from .checksums import CHECKSUMS
-from .credit import Credit
-from .obstacles import obstacles
+from .archive import ARCHIVE, CHECKSUMS, format_checksums
+from .citation import Credit
+from .contents import INPUTS, RESULTS, format_inputs, texts_of, write_report
 
 INTO = Path(__file__).parents[2] / "published"
-FORMATS = ("html", "png")
-CHARTS = ("usage", "memory", "accuracy", "speed", "memory-split")  # drawn as pictures, for a README to show
-INPUTS = "inputs.sha256"
 UNFINISHED = ".publishing-"
 REPLACED = f"{UNFINISHED}old-"  # followed by the name: kept until the new one is in place
 LARGE_BYTES = 5_000_000
-RESULTS = Path("results")  # the folder's name in the report and in the archive
 
 
 @dataclass(frozen=True)
@@ -166,6 +160,16 @@ def _place(copied: Copied, stage: Path, folder: Path, replace: bool, credit: Cre
         shutil.rmtree(part, ignore_errors=True)
 
 
+def obstacles(stored: Stored, folder: Path) -> list[str]:
+    """List a sentence without its full stop for each kind of obstacle; none if the results are complete and intact.
+
+    `folder` is the copy to be published, `stored` what was read from it.
+    """
+    homes = archive.naming_homes(folder)
+    named = count_obstacle("naming a home directory or what looks like a secret", homes, noun="file")
+    return [each.sentence for each in (*find_obstacles(stored, folder), *named)]
+
+
 def today() -> str:
     """Return today's date in ISO 8601, UTC."""
     return datetime.now(UTC).date().isoformat()
@@ -212,35 +216,8 @@ def _fill(out: Path, stage: Path, stored: Stored, name: str, marks: tuple[str, .
     with chdir(stage):
         said = write_report(out, marks)
         archive.pack(RESULTS, out / ARCHIVE)
-    export.write_text(out / INPUTS, inputs_text(stored))
+    export.write_text(out / INPUTS, format_inputs(stored))
     return publication.of(stored, name, said, marks)
-
-
-def inputs_text(stored: Stored) -> str:
-    """Format the checksums of all inputs, as `sha256sum` does."""
-    inputs = sorted({(file.path, file.sha256) for result in stored.results for file in result.spec.inputs.values()})
-    return "".join(f"{sha256}  {path}\n" for path, sha256 in inputs)
-
-
-def write_report(out: Path, marks: tuple[str, ...], formats: Sequence[str] | None = None) -> publication.Found:
-    """Write a report on RESULTS in the working folder, on trials, on blocks or on both.
-
-    Returns its findings, those of the trials if there are any. `formats`: FORMATS if None.
-    """
-    formats = FORMATS if formats is None else formats
-    chapters = [blocks.chapter(each) for each in blocks_stored.read(RESULTS)]
-    if chapters:
-        blocks.write(chapters, out, formats, marks)
-        export.write_rules(out)
-        if not load.has_results(RESULTS):
-            return found.of_blocks(chapters)
-    report = build.report([RESULTS])
-    said = found.of_report(report)
-    # With several chapters, one picture: the page has them all, and twenty would burden a repository.
-    charts = CHARTS if len(report.chapters) == 1 else (Path(said.picture).stem,)
-    export.write(report, out, formats, marks, charts)
-    (out / export.LIST_FILE).unlink()  # only later reports into the same folder would use it
-    return said
 
 
 def _seal(out: Path, facts: publication.Publication, day: str | None = None) -> None:
@@ -248,23 +225,14 @@ def _seal(out: Path, facts: publication.Publication, day: str | None = None) -> 
     facts = msgspec.structs.replace(facts, published_day=day or today())
     for file, text in texts_of(facts, file_digest(out / ARCHIVE, "sha256")).items():
         export.write_text(out / file, text)
-    export.write_text(out / CHECKSUMS, checksums.text(out))
+    export.write_text(out / CHECKSUMS, format_checksums(out))
     out.chmod(0o755)  # mkdtemp makes it private
-
-
-def texts_of(facts: publication.Publication, archive_sha256: str) -> dict[str, str]:
-    """Return {name: text} of the files that depend on the publication's facts only."""
-    return {
-        publication.FILE: publication.text(facts),
-        "CITATION.cff": citation.cff(facts, ARCHIVE, archive_sha256),
-        "citation.bib": citation.bibtex(facts),
-    }
 
 
 def _is_same(part: Path, target: Path) -> bool:
     """True if the target has the same checksums, and exactly the files they list, unchanged."""
     sums, before = (part / CHECKSUMS).read_text(encoding="utf-8"), target / CHECKSUMS
-    return before.is_file() and before.read_text(encoding="utf-8") == sums == checksums.text(target)
+    return before.is_file() and before.read_text(encoding="utf-8") == sums == format_checksums(target)
 
 
 def _put(part: Path, target: Path, replace: bool) -> bool:

@@ -23,13 +23,11 @@ from workloads.temporary import temporary_folder
 
 from .. import caveats, export, load
 from ..blocks.page import PAGE as BLOCKS_PAGE
+from ..checking.completeness import find_obstacles
 from ..load import ReportError, Stored
-from . import archive, checksums, page_tables, publication, publish
-from .archive import ARCHIVE
-from .built_by import version_of_reports
-from .checksums import CHECKSUMS
-from .obstacles import find_obstacles
-from .publication import Publication
+from . import archive, contents, page_tables, publication
+from .archive import ARCHIVE, CHECKSUMS, find_changed_files
+from .publication import Publication, version_of_reports
 
 PAGES = (export.MAIN[0], BLOCKS_PAGE)
 RULES = export.RULES.name
@@ -51,7 +49,7 @@ class Verified:
 
 def verify(folder: Path) -> Verified:
     """Check the publication in `folder`. Raises OSError if its checksums cannot be read."""
-    seen = Verified(f"{folder}: {CHECKSUMS}", checksums.differences(folder))
+    seen = Verified(f"{folder}: {CHECKSUMS}", find_changed_files(folder))
     try:
         facts = publication.read(folder / publication.FILE)
     except ValueError as error:
@@ -60,7 +58,7 @@ def verify(folder: Path) -> Verified:
     with temporary_folder("batchwise-") as stage:
         try:
             unpacked = archive.unpack(folder / ARCHIVE, stage / "unpacked")
-            unpacked.rename(stage / publish.RESULTS)
+            unpacked.rename(stage / contents.RESULTS)
             _Check(folder, facts, seen).run(stage)
         except ReportError as error:
             seen.findings.append(f"{folder / ARCHIVE}: {error}")
@@ -77,18 +75,18 @@ class _Check:
         """Check the results in `stage`. Raises ReportError."""
         place = self.folder.resolve()
         with chdir(stage):  # makes every path in the page the archive's
-            stored = load.everything(publish.RESULTS)
+            stored = load.everything(contents.RESULTS)
             self.seen.subject += f", {caveats.tally(stored)}"
             self._trials(stored)
             built = Path(tempfile.mkdtemp(dir=stage))
             whole = self.facts.built_by == version_of_reports()
-            formats = publish.FORMATS if whole else ("html",)
-            said = publish.write_report(built, tuple(self.facts.marks), formats)
+            formats = contents.FORMATS if whole else ("html",)
+            said = contents.write_report(built, tuple(self.facts.marks), formats)
             again = publication.of(stored, self.facts.name, said, self.facts.marks)
             again = msgspec.structs.replace(again, **{name: getattr(self.facts, name) for name in GIVEN})
-            export.write_text(built / publish.INPUTS, publish.inputs_text(stored))
+            export.write_text(built / contents.INPUTS, contents.format_inputs(stored))
             if whole:
-                for name, text in publish.texts_of(again, file_digest(place / ARCHIVE, "sha256")).items():
+                for name, text in contents.texts_of(again, file_digest(place / ARCHIVE, "sha256")).items():
                     export.write_text(built / name, text)
         self._facts(again, whole)
         if whole:
@@ -98,7 +96,7 @@ class _Check:
 
     def _trials(self, stored: Stored) -> None:
         marks = " ".join(self.facts.marks)
-        for obstacle in find_obstacles(stored, publish.RESULTS):
+        for obstacle in find_obstacles(stored, contents.RESULTS):
             if obstacle.sentence in marks:
                 self.seen.notes.append(f"{self.folder}: published with this, and its page says so: {obstacle.sentence}")
             else:
@@ -129,8 +127,8 @@ class _Check:
 
     def _older(self, place: Path, built: Path) -> None:
         """Compare what all versions have in common: inputs, the headline in the page, and the tables of figures."""
-        inputs = _text_differs(place / publish.INPUTS, built / publish.INPUTS)
-        self.seen.findings += [f"{self.folder / publish.INPUTS}: {line}" for line in inputs]
+        inputs = _text_differs(place / contents.INPUTS, built / contents.INPUTS)
+        self.seen.findings += [f"{self.folder / contents.INPUTS}: {line}" for line in inputs]
         for name in (name for name in PAGES if (place / name).is_file() and (built / name).is_file()):
             path, page, anew = self.folder / name, _read(place / name), _read(built / name)
             if page == anew:

@@ -52,7 +52,7 @@ def trials_of(report: Report) -> list[Trial]:
     """List all trials of the report, first repeats before later ones; an id stored twice gets a second key."""
     stored = report.stored
     section_of = {
-        id(result): number for number, chapter in enumerate(report.chapters, 1) for result in chapter.section.every
+        result.key: number for number, chapter in enumerate(report.chapters, 1) for result in chapter.section.every
     }
     seen: dict[str, int] = {}
     trials = []
@@ -60,7 +60,7 @@ def trials_of(report: Report) -> list[Trial]:
         name = result.spec.id  # computed once: it is a digest of the whole spec
         seen[name] = seen.get(name, 0) + 1
         key = name if seen[name] == 1 else f"{name}~{seen[name]}"
-        trials.append(Trial(result, folder, name, section_of.get(id(result), 0), key, stored.attempts.get(folder)))
+        trials.append(Trial(result, folder, name, section_of.get(result.key, 0), key, stored.attempts.get(folder)))
     return sorted(trials, key=lambda trial: trial.result.spec.draw.repeat)
 
 

@@ -11,7 +11,7 @@ import pytest
 from browsing import CHROMIUM, chromium
 from stored import store, study
 
-from reports.comparing import html_page
+from reports.comparing import pages
 from reports.comparing.comparison import compare
 
 pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"{CHROMIUM} is not there: the page is not driven")
@@ -26,7 +26,7 @@ def test_the_page_of_a_comparison_fits_its_screen_shows_its_charts_and_reports_n
     a = store(tmp_path / "a", *study(2))
     b = store(tmp_path / "b", *(replace(result, started_at=LATER) for result in study(2)))
     path = tmp_path / "compare.html"
-    path.write_text(html_page.text(compare(a, b), None), encoding="utf-8")
+    path.write_text(pages.write_html(compare(a, b), None), encoding="utf-8")
     with chromium() as browser:
         page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
         said: list[str] = []

@@ -13,9 +13,9 @@ import yaml
 
 from reports import load
 from reports.blocks.page import PAGE as BLOCKS_PAGE
-from reports.publishing import archive, publication, publish, verify
-from reports.publishing.checksums import CHECKSUMS
-from reports.publishing.obstacles import obstacles
+from reports.publishing import archive, contents, publication, publish, verify
+from reports.publishing.archive import CHECKSUMS
+from reports.publishing.publish import obstacles
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +40,7 @@ def test_a_published_report_that_is_not_complete_and_whole_says_so_wherever_it_i
 ) -> None:
     archive.unpack(folder / archive.ARCHIVE, tmp_path)
     with chdir(tmp_path):
-        lacking = obstacles(load.everything(publish.RESULTS), publish.RESULTS)
+        lacking = obstacles(load.everything(contents.RESULTS), contents.RESULTS)
     marks = publication.read(folder / publication.FILE).marks
     assert bool(marks) == bool(lacking), lacking
     told = yaml.safe_load((folder / "CITATION.cff").read_text())
@@ -71,10 +71,10 @@ def test_the_checksums_of_a_published_report_hold(folder: Path) -> None:
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_a_published_report_in_the_repository_holds_no_file_that_its_archive_can_make_again(folder: Path) -> None:
     shown = publication.read(folder / publication.FILE).picture
-    of_one_chapter = {f"{name}.png" for name in (*publish.CHARTS, Path(BLOCKS_PAGE).stem)}
+    of_one_chapter = {f"{name}.png" for name in (*contents.CHARTS, Path(BLOCKS_PAGE).stem)}
     pictures = of_one_chapter if shown in of_one_chapter else {shown}
     texts = {*(page.name for page in pages(folder)), "RULES.md", "CITATION.cff", "citation.bib", publication.FILE}
-    fixed = {archive.ARCHIVE, publish.INPUTS, CHECKSUMS} | texts
+    fixed = {archive.ARCHIVE, contents.INPUTS, CHECKSUMS} | texts
     names = {path.name for path in folder.iterdir()}
     assert fixed <= names <= fixed | pictures
     assert not shown or shown in names

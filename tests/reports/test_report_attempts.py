@@ -15,7 +15,7 @@ from written import make, run
 
 from reports import load
 from reports.attempts import ordinal
-from reports.publishing import publish
+from reports.publishing import contents, publish
 from reports.web import page
 from reports.web import trials as web_trials
 from workloads.records.files import write_json
@@ -124,7 +124,7 @@ def test_a_trial_that_was_left_out_before_it_was_run_was_not_tried_then(tmp_path
 def test_what_is_published_has_every_attempt_and_its_report_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publish, "FORMATS", ("md", "csv"))
+    monkeypatch.setattr(contents, "FORMATS", ("md", "csv"))
     result = failed_then_ok(tmp_path / "own")
     before = (tmp_path / "own" / "attempts" / f"{result.spec.id}-1" / "result.json").read_bytes()
     done = publish.publish(tmp_path / "own", tmp_path / "published", CREDIT)

@@ -344,8 +344,8 @@ def test_columns_without_a_header_are_as_the_option_names_them(
 ) -> None:
     path = log(tmp_path, NAMELESS, "gpu_stats.log")
     assert found(capsys, path) == (1, [
-        f"{path}: cannot be read: it has no header, and its cells have no units that say what they are: "
-        "'1785951483, 30, 72.5, 73543'; name them with --columns"])  # fmt: skip
+        f"{path}: cannot be read: it has 4 columns and no header, name them with --columns: "
+        "'1785951483, 30, 72.5, 73543'"])  # fmt: skip
     told = figures(capsys, path, "--columns", "time,gpu_percent,power_w,memory_mib")[str(path)]
     assert told.startswith("60 samples in 295.000 s, period 5.000 s, the longest 5.000 s; gpu_percent: mean 32.90 %")
     assert "power_w: mean 72.50 W" in told and "memory_mib: 73543 to 73543 MiB" in told
@@ -365,9 +365,9 @@ def test_columns_that_cannot_be_are_bad_input(tmp_path: Path, columns: str) -> N
 def test_a_row_without_a_header_that_names_its_card_is_no_header(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = nvidia_smi(GOOD).partition("\n")[2].replace(", 0, ", ", Tesla V100S, ")
-    path = log(tmp_path, text)
-    assert "usage [%]: mean 32.90 %" in figures(capsys, path)[str(path)]
+    header, _, rows = nvidia_smi(GOOD).partition("\n")
+    path = log(tmp_path, rows.replace(", 0, ", ", Tesla V100S, "))
+    assert "utilization.gpu [%]: mean 32.90 %" in figures(capsys, path, "--columns", header)[str(path)]
 
 
 def _semicolons(text: str) -> str:

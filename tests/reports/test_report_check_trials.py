@@ -13,7 +13,7 @@ from test_report_check import printed, run_trial
 
 from reports import load
 from reports.checking import completeness
-from reports.publishing.obstacles import obstacles
+from reports.publishing.publish import obstacles
 from workloads.records.status import EXPECTED, Status
 
 trial, ended = partial(stored.trial, study="own"), partial(stored.ended, study="own", checks=[])

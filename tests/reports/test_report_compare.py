@@ -18,7 +18,7 @@ import pytest
 from stored import MACHINE, VERSIONS, ended, on_gpu, store, trial
 
 from reports import order
-from reports.comparing import command, comparison_tables, effect_words, estimates, gate, headline, markdown_page
+from reports.comparing import command, comparison_tables, effect_words, estimates, gate, headline, pages
 from reports.comparing.cell_tests import QUANTITIES, MeanTest, Verdict
 from reports.comparing.comparison import Comparison, compare
 from reports.comparing.estimates import Estimate, Shift
@@ -284,7 +284,7 @@ def test_a_cell_that_is_ok_in_a_and_not_in_b_is_a_regression_with_its_reason(tmp
         "MXNet, batch size 32: ok in a, 2 of 3 ok, 1 unverified in b: layer conv1 differs",
     ]
     assert cell(found, "speed").verdict is Verdict.NO_VALUE
-    text = markdown_page.page(found)
+    text = pages.write_markdown(found)
     assert "killed at 4 GiB" in text
     assert "layer conv1 differs" in text
     improved = compared(tmp_path / "back", b, a)
@@ -296,7 +296,7 @@ def test_cells_of_one_side_alone_are_named(tmp_path: Path) -> None:
     a = repeats([100, 101]) + repeats([100, 101], batch_size=64)
     found = compared(tmp_path, a, repeats([100, 101], **LATER) + repeats([100, 101], "mxnet", **LATER))
     assert (found.pairs[0].only_a, found.pairs[0].only_b) == ((("pytorch", 64),), (("mxnet", 32),))
-    text = markdown_page.page(found)
+    text = pages.write_markdown(found)
     assert "Only in a, not compared: PyTorch at batch size 64." in text
     assert "Only in b, not compared: MXNet at batch size 32." in text
 
@@ -456,7 +456,7 @@ def test_one_run_on_a_side_tells_nothing_of_speed_and_the_line_says_what_to_do(t
         assert "5%: cannot be told: speed: one run on a side; measure both in turn by" in ran.stderr
     found = compare(a, slow)
     assert cell(found, "speed").verdict is Verdict.ONE_RUN and cell(found, "memory").verdict is Verdict.NO_DIFFERENCE
-    text = markdown_page.page(found)
+    text = pages.write_markdown(found)
     assert (
         "Regressions" not in text and "Speed: one run on a side, so a change cannot be told from another hour." in text
     )
@@ -496,7 +496,7 @@ def test_runs_are_compared_by_their_means_so_that_repeats_of_one_run_count_once(
     means = {side: [math.sqrt(x * y) for x, y in each] for side, each in speeds.items()}
     assert cell(found, "speed").effect == pytest.approx(alone(estimates.of_ratio(means["a"], means["b"]))[:3])
     assert (cell(found, "speed").n_a, cell(found, "speed").repeats) == (4, 2)
-    assert markdown_page.sides(found)[0].startswith(f"A: {sides[0]}: 2 runs, 4 trials")
+    assert pages.sides(found)[0].startswith(f"A: {sides[0]}: 2 runs, 4 trials")
 
 
 def test_a_mean_over_cells_that_drift_together_is_as_uncertain_as_the_runs(tmp_path: Path) -> None:
@@ -569,7 +569,7 @@ def test_bad_input_of_a_comparison_is_one_line_and_exit_code_2(tmp_path: Path) -
 def test_names_and_reasons_from_outside_are_escaped(tmp_path: Path) -> None:
     evil = "<script>alert(1)</script> | `x`"
     b = [ended(Status.FAILED, evil, repeat=0, machine=MACHINE | {"cpu_model": evil}, facts=trial().facts)]
-    text = markdown_page.page(compared(tmp_path, repeats([100]), b))
+    text = pages.write_markdown(compared(tmp_path, repeats([100]), b))
     assert "<script>" not in text
     assert "\\<script\\>alert(1)\\</script\\> \\| \\`x\\`" in text
 
@@ -632,7 +632,7 @@ def test_the_headline_is_the_geometric_mean_over_all_cells_with_the_interval_of_
     assert speeds[0].ratio[0] == pytest.approx(math.exp(sum(cell.shift for cell in cells) / 2))
     of_frameworks = {mean.framework: mean.estimate for mean in pair_.means if mean.quantity is SPEED}
     assert {mean.framework: mean.estimate for mean in speeds[1:]} == of_frameworks
-    text = markdown_page.page(found)
+    text = pages.write_markdown(found)
     speed = r"Training speed: b is 1\.95\d \[1\.9\d+, 1\.9\d+\] times as fast as a in these runs"
     untold = r"one run on a side: no difference can be told\."
     assert re.search(rf"- \*\*{speed}, geometric mean over 2 cells; {untold}\*\*", text)
@@ -664,7 +664,7 @@ def test_the_headline_of_accuracy_is_the_mean_difference_in_points_and_told_wher
 
 
 def test_the_headline_of_one_repeat_is_of_this_run_and_tells_no_difference(tmp_path: Path) -> None:
-    text = markdown_page.page(compared(tmp_path, repeats([100]), repeats([200], **LATER)))
+    text = pages.write_markdown(compared(tmp_path, repeats([100]), repeats([200], **LATER)))
     assert (
         "Training speed: b is 2.00 times as fast as a in this run, geometric mean over 1 cell; one repeat on a side "
         "has no interval: no difference can be told.**"

@@ -8,12 +8,12 @@ import io
 import pandas as pd
 import pytest
 
-from reports import csv_text
+from reports.table import format_csv
 
 
 @pytest.mark.parametrize("text", ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "\tx", "\rx", "\uff1d1"])
 def test_a_text_that_would_be_a_formula_begins_with_a_quote(text: str) -> None:
-    written = csv_text.of(pd.DataFrame({"name": [text, "pytorch"], "=head": [1, 2]}))
+    written = format_csv(pd.DataFrame({"name": [text, "pytorch"], "=head": [1, 2]}))
     head, first, second = csv.reader(io.StringIO(written, newline=""))
     assert head == ["name", "'=head"] and first == ["'" + text.replace("\r", "\n"), "1"] and second == ["pytorch", "2"]
 
@@ -26,5 +26,5 @@ def test_numbers_stay_as_they_are_whatever_their_column_holds() -> None:
             "floats": [-1.5, 0.1, float("nan")],
         }
     )
-    assert csv_text.of(frame) == "of texts,mixed,floats\n-0.5,1,-1.5\na-b,,0.1\n,-2.5,\n"
-    assert csv_text.of(pd.DataFrame(columns=["a", "-b"])) == "a,'-b\n"
+    assert format_csv(frame) == "of texts,mixed,floats\n-0.5,1,-1.5\na-b,,0.1\n,-2.5,\n"
+    assert format_csv(pd.DataFrame(columns=["a", "-b"])) == "a,'-b\n"

@@ -25,11 +25,11 @@ from test_report_check import run_trial
 
 from reports import build, check, export, load
 from reports.load import ReportError
-from reports.publishing import archive, citation, cleaning, publication, publish
+from reports.publishing import archive, citation, cleaning, contents, publication, publish
 from reports.publishing import index as published_index
-from reports.publishing.checksums import CHECKSUMS
-from reports.publishing.credit import Credit
-from reports.publishing.obstacles import obstacles
+from reports.publishing.archive import CHECKSUMS
+from reports.publishing.citation import Credit
+from reports.publishing.publish import obstacles
 from workloads.catalogue.tiny import TINY
 from workloads.records import network
 from workloads.records.status import Status
@@ -57,7 +57,7 @@ def results(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def _tables_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Publish only tables: charts and the page take most of a report's time and are tested apart."""
-    monkeypatch.setattr(publish, "FORMATS", ("md", "csv"))
+    monkeypatch.setattr(contents, "FORMATS", ("md", "csv"))
 
 
 def found(results: Path) -> list[str]:
@@ -337,7 +337,7 @@ def test_data_sets_links_and_unknown_files_stay_at_home(results: Path, tmp_path:
     )
     held = lzma.decompress((done.folder / archive.ARCHIVE).read_bytes())
     assert not [word for word in (b"images\n", b"token", b"memory\0", b"mine", b"inputs/train.npy") if word in held]
-    assert (done.folder / publish.INPUTS).read_text() == "00  inputs/order.npy\n"
+    assert (done.folder / contents.INPUTS).read_text() == "00  inputs/order.npy\n"
 
 
 def test_networks_are_published_with_the_trials_as_they_were_and_changed_ones_are_not(
@@ -504,7 +504,7 @@ def test_bad_input_of_publishing_is_one_line_and_exit_code_2(
 def test_the_page_carries_the_mark_and_pictures_are_small(
     results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publish, "FORMATS", ("html", "md", "png"))
+    monkeypatch.setattr(contents, "FORMATS", ("html", "md", "png"))
     edit(results, lambda data: data["machine"].update(commit="afa2864-dirty"))
     folder = publish.publish(results, tmp_path / "published", CREDIT, anyway=True).folder
     assert "Published with known faults: 1 trial of a commit" in (folder / "report.html").read_text("utf-8")
@@ -526,7 +526,7 @@ def test_a_publication_is_made_again_from_its_archive_and_only_the_day_of_publis
     before = publication.read(old / publication.FILE)
     packed = (old / archive.ARCHIVE).read_bytes()
     of_day(monkeypatch, "2026-01-02")
-    monkeypatch.setattr(publish, "FORMATS", ("md",))  # the code for reports has changed since
+    monkeypatch.setattr(contents, "FORMATS", ("md",))  # the code for reports has changed since
     for given in (old, old / archive.ARCHIVE):
         done = publish.publish(given, tmp_path / "published", CREDIT, replace=True)
         assert done.folder == old

@@ -15,9 +15,9 @@ import stored
 from PIL import Image
 from test_report_check import rewrite, run_trial
 
-from reports.publishing import archive, checksums, page_tables, publication, publish, verify
-from reports.publishing.checksums import CHECKSUMS
-from reports.publishing.credit import Credit
+from reports.publishing import archive, contents, page_tables, publication, publish, verify
+from reports.publishing.archive import CHECKSUMS
+from reports.publishing.citation import Credit
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +33,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         run_trial(folder / "results", trial(framework, size), start_s=9 + place / 100)
     run_trial(folder / "results", trial("tensorflow", 64), start_s=9.04)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(publish, "FORMATS", ("html",))
+        patched.setattr(contents, "FORMATS", ("html",))
         yield publish.publish(folder / "results", folder / "published", Credit(("Lovelace, Ada",)), "small").folder
 
 
@@ -44,7 +44,7 @@ def copy(published: Path, tmp_path: Path) -> Path:
 
 def seal(folder: Path) -> verify.Verified:
     """Verify the folder after its checksums are made anew from its files."""
-    (folder / CHECKSUMS).write_text(checksums.text(folder))
+    (folder / CHECKSUMS).write_text(archive.format_checksums(folder))
     return verify.verify(folder)
 
 
@@ -71,7 +71,7 @@ def test_a_page_a_headline_and_a_citation_that_were_changed_and_sealed_again_are
     headline = edit_facts(copy, headline=HEADLINE)["headline"]
     edit_text(copy / "report.html", f"<title>{headline}", f"<title>{HEADLINE}")
     edit_text(copy / "CITATION.cff", "Lovelace", "Babbage")
-    (copy / publish.INPUTS).write_text("00  inputs/other.npy\n")
+    (copy / contents.INPUTS).write_text("00  inputs/other.npy\n")
     (copy / "more.txt").touch()
     found = {line.removeprefix(f"{copy}/") for line in seal(copy).findings}
     starts = (

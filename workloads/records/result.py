@@ -12,6 +12,7 @@ from .status import Status
 from .validation import MOST_CHARACTERS, record
 
 SCHEMA_VERSION = 5  # of result.json, the only one that is read
+Key = tuple[str, str]  # of a result
 
 
 class OtherSchema(ValueError):
@@ -83,6 +84,11 @@ class TrialResult:
     def __post_init__(self) -> None:
         """Check the figures. Raises ValueError for one that is not in the registry."""
         refuse_unknown(self.figures)
+
+    @property
+    def key(self) -> Key:
+        """Identity of this measurement: the id of the trial, and its start."""
+        return self.spec.id, self.started_at
 
     def first_known(self, *specs: FigureSpec) -> float | None:
         """Return the value of the first of these figures that has one."""

@@ -1,23 +1,27 @@
-"""Write a comparison as Markdown, and the sentences that its HTML page shares with it."""
+"""Write a comparison for people: as Markdown, and as an HTML page that loads nothing and needs no script."""
 
 from __future__ import annotations
 
+import base64
 import re
 from collections import Counter
+from pathlib import Path
 
 from workloads.words import counted
 
 from .. import markdown
 from ..condition_text import dates
-from . import comparison_tables, headline
+from ..web.page import NO_CONNECTION, STYLES, asset, environment
+from . import comparison_tables, headline, picture
 from .cell_tests import Verdict
 from .comparison import Comparison, Side
-from .gate import SEVERAL_RUNS, say_power
+from .gate import SEVERAL_RUNS, Ruling, say_power
 
+TEMPLATES = Path(__file__).parent / "templates"
 WIDTH = 120  # of a table of words
 
 
-def page(comparison: Comparison) -> str:
+def write_markdown(comparison: Comparison) -> str:
     """Write the whole comparison."""
     parts = [
         f"# Batchwise: {markdown.escape(comparison.pairs[0].against)}",
@@ -29,6 +33,39 @@ def page(comparison: Comparison) -> str:
         *(markdown.escape(sentence) for sentence in comparison_tables.HOW),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def write_html(comparison: Comparison, ruling: Ruling | None) -> str:
+    """Build the HTML; `ruling` is shown if there is one."""
+    from jinja2 import ChoiceLoader, FileSystemLoader
+
+    usual = environment()
+    assert usual.loader is not None
+    templates = usual.overlay(loader=ChoiceLoader([FileSystemLoader(TEMPLATES), usual.loader]))
+    several = len(comparison.pairs) > 1
+    titles = list(dict.fromkeys(compared.pair.title for compared in comparison.pairs))
+    pictures = [drawn for compared in comparison.pairs for drawn in picture.of(compared)]
+    return templates.get_template("compare.html.j2").render(
+        title=titles[0] + (f" and {len(titles) - 1} more" if len(titles) > 1 else ""),
+        policy=NO_CONNECTION,
+        style="".join(map(asset, STYLES)),
+        against=comparison.pairs[0].against,
+        sides=sides(comparison),
+        headlines=[
+            {"title": compared.pair.title if several and not place else "", "text": sentence}
+            for compared in comparison.pairs
+            for place, sentence in enumerate(headline.sentences(compared))
+        ],
+        counts=counts(comparison),
+        ruling=ruling,
+        pictures=[
+            {"alt": drawn.alt, "base64": base64.b64encode(drawn.svg.encode("utf-8", "replace")).decode()}
+            for drawn in pictures
+        ],
+        how_to_read_a_picture=picture.HOW,
+        shown=comparison_tables.tables_of(comparison),
+        how=comparison_tables.HOW,
+    )
 
 
 def counts(comparison: Comparison) -> list[str]:

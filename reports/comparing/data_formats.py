@@ -1,0 +1,235 @@
+"""Write a comparison for programs: as JSON with all its numbers, and as JUnit XML for continuous integration.
+
+In JSON, unknown numbers are null. JUnit has a test case per cell, framework's mean and quantity. A failure is what the
+gate counts as a loss, a skipped case what it could not decide. Exit code 1 has failures, exit code 2 for "cannot be
+told" has skipped cases. Without the gate each established loss is a failure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from xml.etree import ElementTree
+
+from workloads.records.files import without_nan
+
+from ..condition_text import dates
+from ..drawing.frame import plain
+from ..frameworks import display_name
+from . import comparison_tables, gate, headline
+from .cell_tests import AnyTest, CellTest, MeanTest, Verdict
+from .comparison import Compared, Comparison, Side
+from .estimates import POWER
+from .gate import Ruling, smallest_losses
+from .headline import GeometricMean
+
+SCHEMA_VERSION = 1
+ROOM = "batchwise.compare"
+FAILURE, SKIPPED = "failure", "skipped"
+UNTOLD = {
+    Verdict.NOT_TESTED: "cannot be tested",
+    Verdict.NO_VALUE: "no value on a side",
+    Verdict.ONE_RUN: f"{Verdict.ONE_RUN}; {gate.SEVERAL_RUNS}",
+}
+
+
+def write_json(comparison: Comparison, tolerated_percent: float | None, ruling: Ruling | None) -> str:
+    """Write the JSON text; `tolerated_percent` and `ruling` are the gate's."""
+    data = {
+        "schema_version": SCHEMA_VERSION,
+        "a": _side(comparison.a),
+        "b": _side(comparison.b),
+        "pairs": [_pair(compared) for compared in comparison.pairs],
+        "not_compared": comparison.alone,
+        "smallest_loss_found_percent": {
+            kind: {name: test.smallest_percent for name, test in tests.items()}
+            for kind, tests in smallest_losses(comparison.tests).items()
+        },
+        "gate": ruling
+        and {
+            "tolerated_percent": tolerated_percent,
+            "outcome": ruling.outcome.name.lower(),
+            "exit_code": int(ruling.outcome),
+            "head": ruling.head,
+            "lines": ruling.lines,
+        },
+    }
+    return json.dumps(without_nan(data), ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+
+
+def _side(side: Side) -> dict[str, Any]:
+    stored = side.stored
+    return {
+        "path": str(side.path),
+        "column": side.column or None,
+        "runs": side.runs,
+        "trials": len(stored.results),
+        "started": dates(stored.results),
+        "unreadable": len(stored.unreadable),
+        "unfinished": len(stored.unfinished),
+        "replaced": len(side.replaced),
+    }
+
+
+def _pair(compared: Compared) -> dict[str, Any]:
+    def places(of: tuple[tuple[str, int], ...]) -> list[dict[str, Any]]:
+        return [{"framework": framework, "batch_size": batch_size} for framework, batch_size in of]
+
+    return {
+        "title": compared.pair.title,
+        "differences": [{"what": what, "a": a, "b": b} for what, a, b in compared.pair.differences],
+        "same_trials": compared.pair.same_trials,
+        "geometric_means": [_geometric_mean(mean) for mean in headline.of(compared)],
+        "frameworks": [_mean(mean) for mean in compared.means],
+        "cells": [_cell(cell) for cell in compared.cells],
+        "ended_otherwise": [
+            {
+                "framework": ending.framework,
+                "batch_size": ending.batch_size,
+                "a": ending.ended_a,
+                "b": ending.ended_b,
+                "verdict": str(ending.verdict),
+                "reason": ending.reason,
+            }
+            for ending in compared.endings
+        ],
+        "only_a": places(compared.only_a),
+        "only_b": places(compared.only_b),
+        "not_compared": compared.uncompared,
+    }
+
+
+def _geometric_mean(mean: GeometricMean) -> dict[str, Any]:
+    """Return the fields of a mean; `framework` is null for all frameworks."""
+    value, low, high = mean.ratio
+    return {
+        "quantity": mean.quantity.name,
+        "framework": mean.framework or None,
+        "cells": mean.cells,
+        "ratio": value,
+        "low": low,
+        "high": high,
+        "tells_a_difference": mean.told,
+    }
+
+
+def _test(test: AnyTest) -> dict[str, Any]:
+    value, low, high = test.effect
+    return {
+        "framework": test.framework,
+        "quantity": test.quantity.name,
+        "better": test.quantity.better,
+        "effect": "difference_points" if test.in_points else "ratio",
+        "value": value,
+        "low": low,
+        "high": high,
+        "loss_percent": test.loss_percent if test.quantity.better else None,
+        "loss_at_most_percent": test.at_most_percent if test.is_judged else None,
+        "smallest_loss_found_percent": test.smallest_percent if test.is_judged else None,
+        "p_worse_adjusted": test.p_worse,
+        "p_better_adjusted": test.p_better,
+        "verdict": str(test.verdict),
+    }
+
+
+def _mean(mean: MeanTest) -> dict[str, Any]:
+    return _test(mean) | {"batch_sizes": mean.batch_sizes, "untested_batch_sizes": mean.untested}
+
+
+def _cell(cell: CellTest) -> dict[str, Any]:
+    return _test(cell) | {
+        "batch_size": cell.batch_size,
+        "unit": cell.quantity.unit,
+        "n_a": cell.n_a,
+        "n_b": cell.n_b,
+        "median_a": cell.median_a,
+        "median_b": cell.median_b,
+        "notes": cell.notes,
+        "trials": cell.trials,
+    }
+
+
+@dataclass(frozen=True)
+class Case:
+    """A test case. `ended`: FAILURE, SKIPPED or "" if it passed; `message` says why, `out` what was found."""
+
+    framework: str
+    name: str
+    ended: str = ""
+    message: str = ""
+    out: str = ""
+
+
+def write_junit(comparison: Comparison, tolerated_percent: float | None, every_cell: bool) -> str:
+    """Write the file's text; `tolerated_percent` is the gate's, None without one."""
+    root = ElementTree.Element("testsuites", name="python -m reports compare")
+    suites = {
+        f"{number}. {pair.pair.title}": list(_cases(pair, tolerated_percent, every_cell))
+        for number, pair in enumerate(comparison.pairs, start=1)
+    }
+    if comparison.alone:
+        suites["not compared"] = [Case("", line, SKIPPED, line) for line in comparison.alone]
+    for name, cases in suites.items():
+        suite = ElementTree.SubElement(root, "testsuite", {"name": plain(name)} | _counts(cases))
+        for case in cases:
+            _add(suite, case)
+    root.attrib |= _counts([case for cases in suites.values() for case in cases])
+    ElementTree.indent(root, " ")
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=False) + "\n"
+
+
+def _counts(cases: Sequence[Case]) -> dict[str, str]:
+    ended = [case.ended for case in cases]
+    return {
+        "tests": str(len(cases)),
+        "failures": str(ended.count(FAILURE)),
+        "errors": "0",
+        "skipped": str(ended.count(SKIPPED)),
+        "time": "0",
+    }
+
+
+def _add(suite: ElementTree.Element, case: Case) -> None:
+    room = f"{ROOM}.{case.framework}" if case.framework else ROOM
+    element = ElementTree.SubElement(suite, "testcase", classname=plain(room), name=plain(case.name), time="0")
+    if case.ended:
+        result = ElementTree.SubElement(element, case.ended, message=plain(case.message))
+        if case.ended == FAILURE:
+            result.set("type", "regression")
+            result.text = plain(case.message)
+    if case.out:
+        ElementTree.SubElement(element, "system-out").text = plain(case.out)
+
+
+def _cases(compared: Compared, tolerated_percent: float | None, every_cell: bool) -> Iterator[Case]:
+    for ending in compared.endings:
+        ended = FAILURE if ending.verdict is Verdict.REGRESSION else ""
+        yield Case(ending.framework, f"status, batch size {ending.batch_size}", ended, ending.line, ending.line)
+    for test in compared.tests:
+        if test.quantity.better:
+            yield _case(test, compared.against, tolerated_percent, every_cell)
+    for framework, batch_size in compared.only_a:
+        message = f"{display_name(framework)}, batch size {batch_size}: only in {compared.names[0]}"
+        yield Case(framework, f"batch size {batch_size}", SKIPPED, message)
+    for line in compared.uncompared:
+        yield Case("", line, SKIPPED, line)
+
+
+def _case(test: AnyTest, against: str, tolerated_percent: float | None, every_cell: bool) -> Case:
+    of_cell = isinstance(test, CellTest)
+    where = f"batch size {test.batch_size}" if isinstance(test, CellTest) else "mean over its batch sizes"
+    ended = message = ""
+    if test.verdict in UNTOLD:
+        notes = test.notes if isinstance(test, CellTest) and test.verdict is not Verdict.ONE_RUN else ()
+        ended, message = SKIPPED, "; ".join(notes) or UNTOLD[test.verdict]
+    elif gate.is_loss(test, tolerated_percent or 0.0):
+        ended, message = FAILURE, gate.loss_line(test)
+    elif tolerated_percent is not None and (every_cell or not of_cell) and gate.is_open(test, tolerated_percent):
+        ended, message = SKIPPED, gate.open_line(test, tolerated_percent)
+    out = f"{against}: {comparison_tables.in_words(test)}" if test.shift == test.shift else ""
+    if not ended and test.verdict is Verdict.NO_DIFFERENCE:
+        found = f"{test.smallest_percent:.1f} {test.unit}"
+        out += f"; {100 * POWER:g} % of such comparisons would have found a loss of {found}"
+    return Case(test.framework, f"{test.quantity.name}, {where}", ended, message, out)

@@ -1,1 +1,0 @@
-"""Write tables as LaTeX for a paper."""
