@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -44,17 +44,14 @@ def make_checked(
     _refuse_other_class(model, model_class, own.function)
     logits = predict(model)
     _refuse_other_class(logits, logits_class, "the model")
-    refuse_other_shape(logits.shape, own.classes)
+    if tuple(logits.shape) != (PROBED, own.classes):
+        shape = tuple(logits.shape)
+        raise ValueError(f"the model returns {shape} for {PROBED} images, the data have {own.classes} classes")
     return model
 
 
 def _refuse_other_class(value: Any, needed: type, giver: str) -> None:
     if not isinstance(value, needed):
         framework = needed.__module__.partition(".")[0]
-        raise TypeError(f"{giver} returns a {type(value).__name__}, a {needed.__name__} of {framework} is needed")
-
-
-def refuse_other_shape(shape: Sequence[int], classes: int) -> None:
-    """Check the shape of the logits of PROBED images. Raises ValueError."""
-    if tuple(shape) != (PROBED, classes):
-        raise ValueError(f"the model returns {tuple(shape)} for {PROBED} images, the data have {classes} classes")
+        given = type(value).__name__
+        raise TypeError(f"{giver} returns a value of type {given}; a {needed.__name__} of {framework} is needed")

@@ -26,12 +26,11 @@ from adapters.worker import (
     first_probe,
     memory_steps,
     noise_steps,
-    short_memory,
+    refused_memory,
     steps,
     trial,
 )
 from adapters.worker.event_log import EventLog, in_a_line
-from adapters.worker.refused_memory import refused
 from workloads.lifeline import ATTENDED, STACKS
 from workloads.records.build import adapter_of
 from workloads.records.events import Event
@@ -67,8 +66,8 @@ def main(folder: Path) -> bool:
         events.write(Event.ENDED, status=Status.UNSUPPORTED, reason=str(error))
     except Exception as error:  # noqa: BLE001  # whatever a framework raises becomes a row with its reason
         traceback.print_exc()
-        if culprit := short_memory.culprit_of(error, adapter, job.trial):
-            memory = refused(error, job.trial.placement.device)
+        if culprit := refused_memory.culprit_of(error, adapter, job.trial):
+            memory = refused_memory.refused(error, job.trial.placement.device)
             events.write(Event.ENDED, status=Status.OUT_OF_MEMORY, reason=in_a_line(culprit), memory=memory)
             return True
         events.write(Event.ENDED, status=Status.FAILED, reason=in_a_line(error))

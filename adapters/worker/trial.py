@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.base import Adapter, Order
-from adapters.worker import end_probe, host, short_memory, steady
+from adapters.worker import end_probe, host, refused_memory, steady
 from adapters.worker.event_log import EventLog
 from adapters.worker.middle_probe import MiddleProbe
 from adapters.worker.prepare import Prepared, prepare
@@ -32,7 +32,7 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
     events.write(Event.FINISHED)
 
     def ran_out(error: Exception) -> bool:
-        return short_memory.culprit_of(error, adapter, spec) is not None
+        return refused_memory.culprit_of(error, adapter, spec) is not None
 
     if prepared.own is None:
         images, on_cpu = prepared.test.images[: spec.cell.batch_size], spec.placement.device == "cpu"
