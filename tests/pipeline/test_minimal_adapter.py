@@ -11,7 +11,7 @@ from conftest import PATIENT, PROJECT, ROOT, TINY, Cells, by_cell, run_runner
 
 from adapters.base import NOT_YET
 from runner.environments.definition import read
-from workloads.records.checks import CheckName
+from workloads.records.check_name import CheckName
 from workloads.records.status import Status
 
 ADAPTERS = ROOT / "examples" / "adapters"

@@ -146,7 +146,7 @@ def made(model: Any, logits: Any) -> Any:
 
 
 def test_a_model_is_returned_if_it_and_its_logits_are_what_is_needed_else_the_error_says_what_is() -> None:
-    model = Counter()
+    model: Counter[str] = Counter()
     assert made(model, np.zeros((2, 10))) is model
     with pytest.raises(ValueError, match=r"returns \(2, 1000\) for 2 images, the data have 10 classes"):
         made(model, np.zeros((2, 1000)))
