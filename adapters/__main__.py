@@ -1,67 +1,40 @@
-"""python -m adapters new NAME [--into DIR]: a new framework's folder, every verb in it with its promise and failing."""
+"""python -m adapters new NAME [--into DIR]: a new framework's folder, with the verbs it needs, which fail at first."""
 
 from __future__ import annotations
 
 import inspect
 import keyword
-import re
 import sys
 import tomllib
 from pathlib import Path
 from string import Template
 
 from adapters import base
-from workloads.activations import KEPT
 from workloads.command_line import CommandLine
 
 HERE = Path(__file__).resolve().parent
 
 ADAPTER = Template('''\
-"""$name: each verb of adapters/base.py, which holds what it promises. Name here the framework's own guide to its loop.
+"""$name: the verbs that a trial needs. Name here the framework's own guide to its loop.
 
-Rivals and the referee (adapters/numpy) stand beside this folder: read side by side they say how it is done.
+docs/adding-a-framework.md says in which order to write them. examples/adapters/minimal is complete, and short.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from adapters.base import Count, Floats, MemoryUse, Order, Probe
+from adapters import base
+from adapters.base import Floats, Order, Probe
 from workloads.datasets import Images, Labels
-from workloads.records.network import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
 
 
-class Adapter:
+class Adapter(base.Adapter):
     """The verbs of `adapters.base.Adapter`, by this framework's own calls."""
 
 $verbs''')
-
-LAYERS = Template('''\
-"""Each layer record of workloads/layers as a layer of $name."""
-
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
-from workloads import layers
-$functions
-
-LAYERS: dict[type[layers.Layer], Callable[[Any, layers.Shape], Any]] = {
-$table
-}
-''')
-
-LAYER = Template('''
-
-def make_$function(layer: layers.$record, shape: layers.Shape) -> Any:
-    """$promise"""
-    raise NotImplementedError("$record")
-''')
 
 # docs/adapter-reference.md explains each key.
 ENVIRONMENT = Template("""\
@@ -92,9 +65,7 @@ def new(name: str, into: Path) -> Path:
     if folder.exists() or (HERE / name).exists():
         raise BadName(f"{name}: {folder if folder.exists() else HERE / name} is there already; choose another name")
     folder.mkdir(parents=True)
-    (folder / "__init__.py").write_text("")
     (folder / "adapter.py").write_text(adapter(name))
-    (folder / "layers.py").write_text(layer_functions(name))
     # The base image of the referee is that of every framework which is installed by its pins.
     image = tomllib.loads((HERE / "numpy" / "environment.toml").read_text(encoding="utf-8"))["base"]
     (folder / "environment.toml").write_text(ENVIRONMENT.substitute(name=name, base=image))
@@ -102,20 +73,11 @@ def new(name: str, into: Path) -> Path:
 
 
 def adapter(name: str) -> str:
-    """Return the module: the methods of `base.Adapter`, with bodies that fail."""
-    _, _, verbs = inspect.getsource(base.Adapter).partition('"""\n\n')
-    verb = re.compile(r' +def (\w+)\(.*?""".*?"""\n', re.DOTALL)
-    failing = verb.sub(r'\g<0>        raise NotImplementedError("\1")\n', verbs)
-    return ADAPTER.substitute(name=name, verbs=failing)
-
-
-def layer_functions(name: str) -> str:
-    """Return the module: a failing function for each layer record, and the table of them."""
-    # Every layer record has its entry in KEPT.
-    names = {record.__name__: inspect.cleandoc(record.__doc__ or "").splitlines()[0] for record in KEPT}
-    functions = (LAYER.substitute(function=r.lower(), record=r, promise=line) for r, line in names.items())
-    table = "\n".join(f"    layers.{record}: make_{record.lower()}," for record in names)
-    return LAYERS.substitute(name=name, functions="".join(functions), table=table)
+    """Return the module: the verbs of `base.Adapter` that have no default, with bodies that fail."""
+    verbs = [verb for verb in vars(base.Adapter) if verb in base.Adapter.__abstractmethods__]
+    promises = [inspect.getsource(getattr(base.Adapter, verb)).partition("\n")[2] for verb in verbs]
+    bodies = [f'        raise NotImplementedError("{verb}")\n' for verb in verbs]
+    return ADAPTER.substitute(name=name, verbs="\n".join(map("".join, zip(promises, bodies, strict=True))))
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -133,7 +95,7 @@ def main(arguments: list[str] | None = None) -> int:
     except OSError as error:
         print(f"adapters: {error.filename}: {error.strerror}; name another folder with --into", file=sys.stderr)
         return 2
-    print(f"{folder}: every verb is there and fails. docs/adding-a-framework.md says how to go on.")
+    print(f"{folder}: the verbs of a trial are there and fail. docs/adding-a-framework.md says how to go on.")
     return 0
 
 

@@ -1,11 +1,15 @@
-"""The interface of an adapter. All methods are mandatory; each states what it promises and what it must not do."""
+"""The base class of every adapter: ten verbs that a trial needs, and four more whose default is a reason in the tables.
+
+Each verb states what it promises and what it must not do.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,12 +68,18 @@ def parts(batch: Order, part: int | None) -> list[Order]:
     return [batch] if part is None else [batch[first : first + part] for first in range(0, len(batch), part)]
 
 
-class Adapter(Protocol):
+NOT_YET = "not in this adapter yet"  # ends the reason of a default
+
+
+class Adapter(ABC):
     """Adapter of a framework, made by the worker as `adapters.<framework>.adapter.Adapter()`. The worker calls open
     first, then load, then build, then the others in any order. load, with the same shapes, and build may be
     repeated. `synchronize` may be called from `load` on, also before `build`; `out_of_memory` at any time.
+
+    What an adapter does not have, a profile or a layer for example, raises Unsupported(reason): tables show the reason.
     """
 
+    @abstractmethod
     def open(
         self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str
     ) -> dict[str, Any]:
@@ -82,6 +92,7 @@ class Adapter(Protocol):
         versions and settings as JSON. Raises Unsupported(reason).
         """
 
+    @abstractmethod
     def load(self, images: Images, labels: Labels) -> None:
         """Take the training split, uint8 (n, h, w, c) and int32 (n,), in place of an earlier one.
 
@@ -90,21 +101,14 @@ class Adapter(Protocol):
         and copied. With feed "device" it stays on the device from now on.
         """
 
+    @abstractmethod
     def build(self, workload: Workload, optimizer: OptimizerSpec, weights: Weights, seed: int) -> None:
         """Make model and optimizer with exactly these weights; an earlier model is dropped.
 
         `seed` is for Dropout's masks, the only thing an adapter draws: the same seed gives the same masks.
         """
 
-    def build_model(self, make_model: Callable[[int], Any], own: OwnCode, optimizer: OptimizerSpec, seed: int) -> int:
-        """Make model and optimizer around the model that `make_model(own.classes)` returns, in place of `build`.
-
-        The model belongs to the framework. It gets images as is usual for such models, float32 in 0..1, and returns
-        logits (n, classes). It draws its own initial weights from the seed. `probe` and `weights` are not called for
-        it. Returns the bytes of the model's non-trainable variables. Raises Unsupported(reason) if this cannot be done,
-        ValueError or TypeError if the returned object is no such model.
-        """
-
+    @abstractmethod
     def probe(self, images: Images, labels: Labels) -> Probe:
         """Run forward and backward in training mode, on a batch of the caller's.
 
@@ -112,6 +116,7 @@ class Adapter(Protocol):
         decides whether they are the next step's or drawn separately.
         """
 
+    @abstractmethod
     def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> Any:
         """Make one update per row of `order` (steps, batch), indices into the split, in the contract's arithmetic.
 
@@ -124,19 +129,41 @@ class Adapter(Protocol):
         before the device is done; waits for nothing, prints nothing.
         """
 
+    @abstractmethod
     def read(self, handle: Any) -> Floats:
         """Return (steps,) losses, each the mean over the batch before its update; waits for them."""
 
+    @abstractmethod
     def predict(self, images: Images) -> Floats:
         """Return (n, *output_shape) logits in evaluation mode: no softmax, no sigmoid."""
 
+    @abstractmethod
     def weights(self) -> Weights:
         """Return copies of everything trained and BatchNorm's running statistics, in the canonical layout."""
 
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Return when all submitted work is done. May be called after `load`, before there is a model."""
+
+    @abstractmethod
+    def out_of_memory(self, error: BaseException) -> bool:
+        """True if this exception means exactly that memory ran out."""
+
+    def build_model(self, make_model: Callable[[int], Any], own: OwnCode, optimizer: OptimizerSpec, seed: int) -> int:
+        """Make model and optimizer around the model that `make_model(own.classes)` returns, in place of `build`.
+
+        The model belongs to the framework. It gets images as is usual for such models, float32 in 0..1, and returns
+        logits (n, classes). It draws its own initial weights from the seed. `probe` and `weights` are not called for
+        it. Returns the bytes of the model's non-trainable variables. Raises Unsupported(reason) if this cannot be done,
+        ValueError or TypeError if the returned object is no such model.
+        """
+        raise Unsupported(f"custom models: {NOT_YET}")
+
     def memory(self) -> dict[str, Count]:
         """Return bytes for every one of MEMORY_KINDS, or the reason why the framework does not report them."""
+        return dict.fromkeys(MEMORY_KINDS, f"memory counts: {NOT_YET}")
 
-    def count_memory(self, folder: Path) -> None:
+    def count_memory(self, folder: Path) -> None:  # noqa: B027  # by default nothing must count so early
         """Start the counters that must run from the beginning; called before open, and only if `memory_use` will be
         called.
 
@@ -150,9 +177,4 @@ class Adapter(Protocol):
 
         Raises Unsupported(reason) if the framework does not report it. Nothing is timed here or afterwards.
         """
-
-    def synchronize(self) -> None:
-        """Return when all submitted work is done. May be called after `load`, before there is a model."""
-
-    def out_of_memory(self, error: BaseException) -> bool:
-        """True if this exception means exactly that memory ran out."""
+        raise Unsupported(f"memory in use: {NOT_YET}")

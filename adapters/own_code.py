@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -33,7 +33,25 @@ def without_layers(own: OwnCode) -> Workload:
     return Workload(MODULE, "", own.input_shape, ())
 
 
-def refuse_other_shape(shape: Sequence[int], classes: int) -> None:
-    """Check the shape of the logits of PROBED images. Raises ValueError."""
-    if tuple(shape) != (PROBED, classes):
-        raise ValueError(f"the model returns {tuple(shape)} for {PROBED} images, the data have {classes} classes")
+def make_checked(
+    make_model: Callable[[int], Any], own: OwnCode, classes: tuple[type, type], predict: Callable[[Any], Any]
+) -> Any:
+    """Return the caller's model, with all its weights drawn. `classes` are those of a model and of its logits, and
+    `predict` computes the logits of PROBED images. Raises TypeError, ValueError.
+    """
+    model_class, logits_class = classes
+    model = make_model(own.classes)
+    _refuse_other_class(model, model_class, own.function)
+    logits = predict(model)
+    _refuse_other_class(logits, logits_class, "the model")
+    if tuple(logits.shape) != (PROBED, own.classes):
+        shape = tuple(logits.shape)
+        raise ValueError(f"the model returns {shape} for {PROBED} images, the data have {own.classes} classes")
+    return model
+
+
+def _refuse_other_class(value: Any, needed: type, giver: str) -> None:
+    if not isinstance(value, needed):
+        framework = needed.__module__.partition(".")[0]
+        given = type(value).__name__
+        raise TypeError(f"{giver} returns a value of type {given}; a {needed.__name__} of {framework} is needed")

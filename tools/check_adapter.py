@@ -34,7 +34,7 @@ LOOK_AT = {
     "running statistics",
     "forward": "predict(): scale of the images, evaluation mode, padding, order of a Flatten; logits, no softmax",
     "layers": "probe(): the output of every layer of workload.walk(), by its name and in that order",
-    "outputs": "the layer that is named, in layers.py; outputs of a probe are in training mode, activations NHWC",
+    "outputs": "the layer that is named; outputs of a probe are in training mode, activations NHWC",
     "gradients": "probe(): the loss is the batch's mean; gradients in canonical layouts",
     "own_gradients": "the parameter that is named: its gradient is small beside the others', and wrong",
     "losses": "train(): the loss is that of the batch before its update; each row of `order` is one step",

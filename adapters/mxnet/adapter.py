@@ -5,7 +5,6 @@ together, with memory that is planned once for each shape.
 from __future__ import annotations
 
 import gc
-import os
 import re
 from collections.abc import Callable
 from operator import attrgetter
@@ -16,12 +15,12 @@ import mxnet as mx
 import numpy as np
 from mxnet import autograd, gluon
 
+from adapters import base
 from adapters.base import ALONE, MEMORY_KINDS, Count, Floats, MemoryUse, Order, Probe, Unsupported, parts
-from adapters.mxnet import optimizers, own_model
-from adapters.mxnet.layers import LAYERS, ROLES
-from adapters.mxnet.libraries import chosen_kernels, compute_in, copy_by_one_thread, version
-from adapters.mxnet.losses import Losses, float32, losses_of
-from adapters.own_code import without_layers
+from adapters.mxnet import optimizers
+from adapters.mxnet.layers import LAYERS, ROLES, Losses, float32, losses_of
+from adapters.mxnet.libraries import chosen_kernels, compute_in, copy_by_one_thread, facts_of
+from adapters.own_code import PROBED, make_checked, without_layers
 from workloads.activations import pooled_values
 from workloads.datasets import Images, Labels
 from workloads.layers import Join, Layer, Shape
@@ -36,7 +35,7 @@ def turned(images: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(images.transpose(0, 3, 1, 2))
 
 
-class Adapter:
+class Adapter(base.Adapter):
     trace: Path | None = None  # output file of MXNet's profiler, once it counts memory
 
     def open(
@@ -55,17 +54,7 @@ class Adapter:
                 cause = str(error).strip().splitlines()[-1]
                 raise Unsupported(f"MXNet {mx.__version__} cannot compute on this GPU: {cause}") from error
         self.resident, self.contexts = feed == "device", [self.context]
-        return {
-            "framework_version": mx.__version__,
-            "cuda_version": version("libcudart.so.11.0", "cudaRuntimeGetVersion") if device == "cuda" else None,
-            "cudnn_version": version("libcudnn.so.8", "cudnnGetVersion") if device == "cuda" else None,
-            "cudnn_autotune": os.environ.get("MXNET_CUDNN_AUTOTUNE_DEFAULT") != "0" if device == "cuda" else None,
-            "precision": precision,
-            "tf32": device == "cuda" and os.environ.get("NVIDIA_TF32_OVERRIDE") != "0",
-            "intra_op_threads": int(os.environ["OMP_NUM_THREADS"]),  # MXNet has no call for it
-            "allocator_policy": "pool" if device == "cuda" else "host",
-            **chosen,
-        }
+        return facts_of(device, precision) | chosen
 
     def load(self, images: Images, labels: Labels) -> None:
         if self.resident:
@@ -125,9 +114,21 @@ class Adapter:
             self.net.hybridize()
 
     def build_model(self, make_model: Callable[[int], Any], own: OwnCode, optimizer: OptimizerSpec, seed: int) -> int:
-        model = own_model.make(make_model, own, self.context, seed)
+        mx.random.seed(seed)
+        np.random.seed(seed)  # MXNet's initializers also draw from it
+        height, width, channels = own.input_shape
+
+        def predict(model: gluon.Block) -> Any:
+            parameters = model.collect_params()
+            for parameter in parameters.values():
+                if parameter._data is None and not parameter._deferred_init:  # as `initialize()` draws by default
+                    parameter.initialize(ctx=self.context, default_init=mx.init.Uniform())
+            parameters.reset_ctx(self.context)
+            return model(mx.nd.zeros((PROBED, channels, height, width), self.context))
+
+        model = make_checked(make_model, own, (gluon.Block, mx.nd.NDArray), predict)
         self.build(without_layers(own), optimizer, {}, seed, model)
-        return own_model.statistics_bytes(model)
+        return sum(bytes_of(p.data()) for p in model.collect_params().values() if p.grad_req == "null")
 
     def _sequence(self, sequence: gluon.nn.HybridSequential, layers: tuple[Layer, ...], shape: Shape) -> None:
         for layer in layers:

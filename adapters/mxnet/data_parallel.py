@@ -5,17 +5,16 @@ GPUs: written as in Gluon's guide, never run.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import mxnet as mx
 import numpy as np
 from mxnet import autograd, gluon
 
+from adapters import base
 from adapters.base import Count, Floats, Order, Unsupported
 from adapters.devices import refuse, refuse_parts, shares
 from adapters.mxnet import adapter, optimizers
-from workloads.records.network import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
 
@@ -27,6 +26,8 @@ class DataParallel(adapter.Adapter):
 
     Evaluation, weights and running statistics are the first context's.
     """
+
+    build_model, memory_use = base.Adapter.build_model, base.Adapter.memory_use
 
     def __init__(self, devices: int) -> None:
         self.devices = devices
@@ -56,9 +57,6 @@ class DataParallel(adapter.Adapter):
             self.net.collect_params(), optimizers.make_optimizer(optimizer), kvstore="device", update_on_kvstore=False
         )
 
-    def build_model(self, make_model: Callable[[int], Any], own: OwnCode, optimizer: OptimizerSpec, seed: int) -> int:
-        raise Unsupported("MXNet on several devices: nobody has tried own code there")
-
     def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> list[mx.nd.NDArray]:
         refuse_parts(part, NAME)
         self._gradients("write")
@@ -87,6 +85,3 @@ class DataParallel(adapter.Adapter):
         """Return the counts of one device, as an adapter of one device does."""
         state = self.trainer._updaters[0].states.values() if self.trainer._updaters else ()
         return super().memory() | {"optimizer": sum(adapter.bytes_of(each) for each in state)}
-
-    def memory_use(self, order: Order, part: int | None = None) -> Any:
-        raise Unsupported("what memory holds is told of one device alone")

@@ -1,4 +1,4 @@
-"""Each layer record of workloads/layers as a Gluon block, channels first."""
+"""Each layer record of workloads/layers as a Gluon block, channels first; and the loss behind them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 from mxnet import gluon
 
 from workloads import layers
+from workloads.spec import Workload
 
 LOWEST = float(np.finfo(np.float32).min)
 PadWidth = tuple[int, int, int, int, int, int, int, int]
@@ -190,6 +191,33 @@ def hard_sigmoid(F: Any, x: Any) -> Any:
 def softmax(shape: layers.Shape) -> gluon.HybridBlock:
     """Return the layer for (n, c, h, w), (n, t, d) or (n, d), which keeps the shape."""
     return gluon.nn.HybridLambda(lambda F, x: F.softmax(x, axis=channel_axis(shape)))
+
+
+def losses_of(workload: Workload) -> Callable[[mx.nd.NDArray, mx.nd.NDArray], mx.nd.NDArray]:
+    """Return the loss of each image: Trainer.step divides the gradient of their sum by the batch size."""
+    if workload.loss == "binary-cross-entropy":
+        binary = gluon.loss.SigmoidBinaryCrossEntropyLoss()
+        return lambda logits, labels: binary(logits, labels.astype("float32"))
+    return gluon.loss.SoftmaxCrossEntropyLoss()
+
+
+def float32(F: Any, values: Any) -> Any:
+    """Return the same numbers in float32, from a precision that numpy lacks."""
+    return F.amp_cast(values, dtype="float32")
+
+
+class Losses(gluon.HybridBlock):
+    """(images, labels) -> the loss of each image: network and loss as one graph."""
+
+    def __init__(self, net: gluon.HybridBlock, loss: Callable[[Any, Any], Any]) -> None:
+        super().__init__(prefix="")
+        with self.name_scope():
+            self.net = net
+        self.loss = loss
+
+    def hybrid_forward(self, F: Any, images: Any, labels: Any) -> Any:
+        """Compute the losses; Gluon calls this."""
+        return self.loss(self.net(images), labels)
 
 
 LAYERS: dict[type[layers.Layer], Callable[[Any, layers.Shape], gluon.HybridBlock]] = {

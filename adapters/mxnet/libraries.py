@@ -29,6 +29,21 @@ def compute_in(precision: str, device: str) -> bool:
     return True
 
 
+def facts_of(device: str, precision: str) -> dict[str, Any]:
+    """Return the current versions and settings."""
+    on_gpu = device == "cuda"
+    return {
+        "framework_version": mx.__version__,
+        "cuda_version": version("libcudart.so.11.0", "cudaRuntimeGetVersion") if on_gpu else None,
+        "cudnn_version": version("libcudnn.so.8", "cudnnGetVersion") if on_gpu else None,
+        "cudnn_autotune": os.environ.get("MXNET_CUDNN_AUTOTUNE_DEFAULT") != "0" if on_gpu else None,
+        "precision": precision,
+        "tf32": on_gpu and os.environ.get("NVIDIA_TF32_OVERRIDE") != "0",
+        "intra_op_threads": int(os.environ["OMP_NUM_THREADS"]),  # MXNet has no call for it
+        "allocator_policy": "pool" if on_gpu else "host",
+    }
+
+
 def copy_by_one_thread() -> None:
     """Let the calling thread, Python's, copy arrays without others; MXNet's own threads compute with as many as before.
 

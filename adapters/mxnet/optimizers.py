@@ -5,12 +5,10 @@ All of them add the gradient of a mean loss: Trainer.step divides the summed gra
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import mxnet as mx
 from mxnet import gluon
 
-from workloads.spec import OptimizerName, OptimizerSpec
+from workloads.spec import OptimizerSpec
 
 State = tuple[mx.nd.NDArray, ...]
 
@@ -55,42 +53,21 @@ class AdamW(mx.optimizer.Adam):
         super().update(index, weight, grad, state)
 
 
-def sgd(spec: OptimizerSpec) -> mx.optimizer.Optimizer:
-    """Return SGD with or without momentum; `wd` is in the gradient, the rate in the stored velocity: `set_rate`."""
-    if spec.name == "nesterov":
-        return DecayingNAG(spec.weight_decay, momentum=spec.momentum, learning_rate=spec.learning_rate)
-    momentum = 0.0 if spec.name == "sgd" else spec.momentum
-    return mx.optimizer.SGD(momentum=momentum, learning_rate=spec.learning_rate, wd=spec.weight_decay)
-
-
-def rmsprop(spec: OptimizerSpec) -> mx.optimizer.Optimizer:
-    """Return RMSProp without momentum."""
-    return OuterRMSProp(spec.learning_rate, spec.rho, epsilon=spec.epsilon, wd=0.0)
-
-
-def adam(spec: OptimizerSpec) -> mx.optimizer.Optimizer:
-    """Return Adam, with its epsilon outside the bias correction."""
-    return mx.optimizer.Adam(spec.learning_rate, spec.beta1, spec.beta2, spec.epsilon, wd=0.0)
-
-
-def adamw(spec: OptimizerSpec) -> mx.optimizer.Optimizer:
-    """Return Adam with a decoupled decay."""
-    return AdamW(spec.weight_decay, spec.learning_rate, spec.beta1, spec.beta2, spec.epsilon)
-
-
-RULES: dict[OptimizerName, Callable[[OptimizerSpec], mx.optimizer.Optimizer]] = {
-    "sgd": sgd,
-    "momentum": sgd,
-    "nesterov": sgd,
-    "rmsprop": rmsprop,
-    "adam": adam,
-    "adamw": adamw,
-}
-
-
 def make_optimizer(spec: OptimizerSpec) -> mx.optimizer.Optimizer:
     """Return the optimizer at the spec's learning rate."""
-    return RULES[spec.name](spec)
+    rate, decay, adam = spec.learning_rate, spec.weight_decay, (spec.beta1, spec.beta2, spec.epsilon)
+    match spec.name:
+        case "adam":  # its epsilon is outside the bias correction, as in the contract
+            return mx.optimizer.Adam(rate, *adam, wd=0.0)
+        case "adamw":
+            return AdamW(decay, rate, *adam)
+        case "rmsprop":
+            return OuterRMSProp(rate, spec.rho, epsilon=spec.epsilon, wd=0.0)
+        case "nesterov":
+            return DecayingNAG(decay, momentum=spec.momentum, learning_rate=rate)
+        case "sgd" | "momentum":  # `wd` is in the gradient, the rate in the stored velocity: `set_rate`
+            momentum = 0.0 if spec.name == "sgd" else spec.momentum
+            return mx.optimizer.SGD(momentum=momentum, learning_rate=rate, wd=decay)
 
 
 def set_rate(trainer: gluon.Trainer, spec: OptimizerSpec, rate: float) -> None:

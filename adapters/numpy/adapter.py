@@ -8,17 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from adapters import kernels
-from adapters.base import MEMORY_KINDS, Count, Floats, MemoryUse, Order, Probe, Unsupported, parts
+from adapters import base, kernels
+from adapters.base import MEMORY_KINDS, Count, Floats, Order, Probe, Unsupported, parts
 from adapters.devices import shares
 from adapters.numpy.layers import sequence
 from adapters.numpy.optimizers import Optimizer
-from adapters.numpy.passes import Array, Parameters, Pass
-from adapters.numpy.rounding import rounding_to
+from adapters.numpy.passes import Array, Parameters, Pass, rounding_to
 from workloads.datasets import Images, Labels
 from workloads.layers import Layer
 from workloads.records.build import FLOAT32, FLOAT64
-from workloads.records.network import OwnCode
 from workloads.spec import SLOTS, OptimizerSpec, Workload
 from workloads.weights import Weights
 
@@ -47,7 +45,7 @@ LOSSES: dict[str, Callable[[Array, Labels], tuple[float, Array]]] = {
 }
 
 
-class Adapter:
+class Adapter(base.Adapter):
     """The referee's adapter. Precision "float64" gives the truth that others are rounded from. In precisions below
     float32 it rounds the input and output of each layer.
     """
@@ -79,9 +77,6 @@ class Adapter:
         self.state: Parameters = {key: array.astype(self.dtype) for key, array in weights.items()}
         self.optimizer = Optimizer(optimizer, workload.parameter_shapes(), self.dtype)
         self.generator = np.random.Generator(np.random.PCG64(seed))
-
-    def build_model(self, make_model: Callable[[int], Any], own: OwnCode, optimizer: OptimizerSpec, seed: int) -> int:
-        raise Unsupported("the numpy referee has no models but networks")
 
     def rescaled(self, images: Images) -> Array:
         """Return the input of the first layer."""
@@ -164,9 +159,6 @@ class Adapter:
         return counts | {"parameters": size, "gradients": size, "optimizer": slots * size}
 
     def count_memory(self, folder: Path) -> None:
-        raise Unsupported("the referee is no rival: nobody asks what its memory holds")
-
-    def memory_use(self, order: Order, part: int | None = None) -> MemoryUse:
         raise Unsupported("the referee is no rival: nobody asks what its memory holds")
 
     def synchronize(self) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from operator import attrgetter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import torch
 import torch._dynamo  # the first optimizer would import it (1.5 s): count it as import
 from torch import nn
 
+from adapters import base
 from adapters.base import (
     ALONE,
     LOSS_SCALE,
@@ -29,11 +29,10 @@ from adapters.base import (
     Unsupported,
     parts,
 )
-from adapters.own_code import without_layers
-from adapters.pytorch import optimizers, own_model
-from adapters.pytorch.biased_variance import BiasedVariance
-from adapters.pytorch.layers import LAYERS, ROLES
-from adapters.pytorch.libraries import chosen_kernels
+from adapters.own_code import PROBED, make_checked, without_layers
+from adapters.pytorch import optimizers
+from adapters.pytorch.layers import LAYERS, ROLES, BiasedVariance, mean_loss
+from adapters.pytorch.libraries import chosen_kernels, facts_of
 from workloads.activations import pooled_values
 from workloads.datasets import Images, Labels
 from workloads.layers import BatchNorm, Join, Layer, Shape
@@ -43,14 +42,7 @@ from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights, channels_first, channels_last, outputs_channels_last
 
 
-def mean_loss(workload: Workload) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
-    """Return a function (logits (n, classes), labels (n,)) -> the batch's mean; a binary task has one logit."""
-    if workload.loss == "binary-cross-entropy":
-        return lambda logits, labels: nn.functional.binary_cross_entropy_with_logits(logits[:, 0], labels.float())
-    return lambda logits, labels: nn.functional.cross_entropy(logits, labels.long())
-
-
-class Adapter:
+class Adapter(base.Adapter):
     def open(
         self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str
     ) -> dict[str, Any]:
@@ -72,19 +64,7 @@ class Adapter:
         self.scales = precision == FLOAT16
         self.resident, self.tuned = feed == "device", profile == TUNED
         self.memory_format = torch.channels_last if self.tuned else torch.contiguous_format
-        return {
-            "framework_version": torch.__version__,
-            "cuda_version": torch.version.cuda if device == "cuda" else None,
-            "cudnn_version": torch.backends.cudnn.version() if device == "cuda" else None,
-            "cudnn_autotune": torch.backends.cudnn.benchmark if device == "cuda" else None,
-            "multiprocessors": torch.cuda.get_device_properties(0).multi_processor_count if device == "cuda" else None,
-            "precision": precision,
-            "tf32": torch.backends.cudnn.allow_tf32 if device == "cuda" else False,
-            "intra_op_threads": torch.get_num_threads(),
-            "inter_op_threads": torch.get_num_interop_threads(),
-            "allocator_policy": "caching" if device == "cuda" else "host",
-            **chosen,
-        }
+        return facts_of(device, precision) | chosen
 
     def load(self, images: Images, labels: Labels) -> None:
         if self.resident:
@@ -121,9 +101,17 @@ class Adapter:
         self.steps = 0
 
     def build_model(self, make_model: Callable[[int], Any], own: OwnCode, optimizer: OptimizerSpec, seed: int) -> int:
-        model = own_model.make(make_model, own, self.device, seed)
+        torch.manual_seed(seed)  # for the weights that the model draws, lazy ones included
+        height, width, channels = own.input_shape
+
+        def predict(model: nn.Module) -> Any:
+            model.to(self.device).eval()
+            with torch.no_grad():
+                return model(torch.zeros(PROBED, channels, height, width, device=self.device))
+
+        model = make_checked(make_model, own, (nn.Module, torch.Tensor), predict)
         self.build(without_layers(own), optimizer, {}, seed, model)
-        return own_model.statistics_bytes(model)
+        return sum(buffer.nbytes for buffer in model.buffers())
 
     def _sequence(self, sequence: nn.Sequential, layers: tuple[Layer, ...], shape: Shape) -> nn.Sequential:
         for layer in layers:
@@ -241,9 +229,6 @@ class Adapter:
     def _optimizer_bytes(self) -> int:
         values = (value for state in self.optimizer.state.values() for value in state.values())
         return sum(value.nbytes for value in values if isinstance(value, torch.Tensor))
-
-    def count_memory(self, folder: Path) -> None:
-        pass
 
     def memory_use(self, order: Order, part: int | None = None) -> MemoryUse:
         self.optimizer.zero_grad()

@@ -1,13 +1,14 @@
 """PyTorch on several devices: DistributedDataParallel, a process for each, by gloo on CPUs and NCCL on GPUs.
 
-The first rank is the worker's own process. It starts the others (`ranks`) and sends them each call that all take part
-in; every rank gathers its own rows of the trial's order. GPUs: written as in PyTorch's guide, never run.
+The first rank is the worker's own process. It starts the others as python -m adapters.pytorch.data_parallel PARENT RANK
+DEVICES MEETING and sends them each call that all take part in (`ranks`). Every rank gathers its own rows of the trial's
+order. GPUs: written as in PyTorch's guide, never run.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import sys
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,13 @@ import torch
 from torch import distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from adapters import base
 from adapters.base import Floats, Order, Unsupported
 from adapters.devices import refuse, refuse_parts, shares
 from adapters.pytorch import adapter
-from adapters.pytorch.ranks import Others
+from adapters.pytorch.ranks import Others, obey
 from workloads.datasets import Images, Labels
 from workloads.records.build import DEFAULT
-from workloads.records.network import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
 
@@ -34,6 +35,8 @@ class DataParallel(adapter.Adapter):
 
     Evaluation, weights and running statistics are the first rank's.
     """
+
+    build_model, memory_use = base.Adapter.build_model, base.Adapter.memory_use
 
     def __init__(self, devices: int, rank: int = 0, meeting: str = "") -> None:
         self.devices, self.rank = devices, rank
@@ -77,9 +80,6 @@ class DataParallel(adapter.Adapter):
         gpus = [self.rank] if self.device.type == "cuda" else None
         self.replica = DistributedDataParallel(self.model, device_ids=gpus)
 
-    def build_model(self, make_model: Callable[[int], Any], own: OwnCode, optimizer: OptimizerSpec, seed: int) -> int:
-        raise Unsupported("PyTorch on several devices: own code would have to be run in each process")
-
     def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> list[torch.Tensor]:
         refuse_parts(part, NAME)
         self._tell("train", order, rates)
@@ -101,8 +101,10 @@ class DataParallel(adapter.Adapter):
             norm.steps += 1
         return loss.detach()
 
-    def memory_use(self, order: Order, part: int | None = None) -> Any:
-        raise Unsupported("what memory holds is told of one device alone")
-
     def out_of_memory(self, error: BaseException) -> bool:
         return super().out_of_memory(error) or (self.others is not None and self.others.out_of_memory())
+
+
+if __name__ == "__main__":
+    parent, rank, devices, meeting = sys.argv[1:]
+    obey(int(parent), lambda: DataParallel(int(devices), int(rank), meeting))

@@ -1,4 +1,4 @@
-"""Each layer record of workloads/layers as a PyTorch module, channels first."""
+"""Each layer record of workloads/layers as a PyTorch module, channels first; and the loss behind them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from workloads import layers
+from workloads.spec import Workload
 
 
 def split_margins(margins: layers.Margins) -> tuple[tuple[int, int], tuple[int, int, int, int] | None]:
@@ -99,6 +100,35 @@ def batch_norm(layer: layers.BatchNorm, shape: layers.Shape) -> nn.Module:
     """Return the layer for (n, c, h, w) or (n, c). PyTorch's momentum is the new batch's share, the layer's the old."""
     kind = ImageBatchNorm if len(shape) == 3 else VectorBatchNorm
     return kind(shape[-1], layer.epsilon, momentum=1 - layer.momentum)
+
+
+class BiasedVariance:
+    """Keeps a BatchNorm's running variance to the contract: PyTorch adds the unbiased variance of each batch.
+
+    Over t steps of n values per channel, running = m^t start + (the sum of the added variances). The sum is n / (n - 1)
+    times that of the biased variances. So it is corrected between steps, when n changes or it is read, and costs a step
+    nothing.
+    """
+
+    def __init__(self, block: Any, shape: layers.Shape) -> None:
+        self.block, self.pixels = block, math.prod(shape[:-1])
+        self.batch = self.steps = 0
+        self.start = block.running_var.clone()
+
+    def expect(self, batch: int) -> None:
+        """Announce the batch size of the next steps."""
+        if batch != self.batch:
+            self.settle()
+            self.batch = batch
+
+    def settle(self) -> None:
+        """Correct the running variance, for all steps since the last call."""
+        with torch.no_grad():
+            running, n = self.block.running_var, self.batch * self.pixels
+            if self.steps:
+                kept = (1 - self.block.momentum) ** self.steps * self.start
+                running.copy_(kept + (running - kept) * ((n - 1) / n))
+            self.start, self.steps = running.clone(), 0
 
 
 class LayerNorm(nn.LayerNorm):
@@ -209,6 +239,13 @@ class Multiply(Join):
             factor = branch(x) if len(shape) == axes else branch(x)[:, :, None, None]
             product = factor if product is None else product * factor
         return product
+
+
+def mean_loss(workload: Workload) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    """Return a function (logits (n, classes), labels (n,)) -> the batch's mean; a binary task has one logit."""
+    if workload.loss == "binary-cross-entropy":
+        return lambda logits, labels: nn.functional.binary_cross_entropy_with_logits(logits[:, 0], labels.float())
+    return lambda logits, labels: nn.functional.cross_entropy(logits, labels.long())
 
 
 LAYERS: dict[type[layers.Layer], Callable[[Any, layers.Shape], nn.Module]] = {

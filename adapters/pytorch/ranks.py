@@ -1,4 +1,4 @@
-"""The processes of the ranks after the first: python -m adapters.pytorch.ranks PARENT RANK DEVICES MEETING.
+"""The processes of the ranks after the first, as their leader and as each of them sees it.
 
 Each executes the methods that its leader, the worker, sends through its standard input, and ends with it. If the worker
 dies, the kernel kills it (prctl), and no process is left.
@@ -13,10 +13,12 @@ import subprocess
 import sys
 import tempfile
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from adapters.base import Adapter
 from workloads.heap import settle_heap
 from workloads.lifeline import die_with_parent
 
@@ -29,7 +31,7 @@ class Others:
     def __init__(self, devices: int) -> None:
         self.folder = tempfile.TemporaryDirectory(prefix="ranks-")  # the worker's temporary files end with it
         self.meeting = str(Path(self.folder.name) / "meeting")
-        command = [sys.executable, "-m", "adapters.pytorch.ranks", str(os.getpid())]
+        command = [sys.executable, "-m", "adapters.pytorch.data_parallel", str(os.getpid())]
         self.processes = [
             subprocess.Popen([*command, str(rank), str(devices), self.meeting], stdin=subprocess.PIPE)
             for rank in range(1, devices)
@@ -54,13 +56,11 @@ class Others:
         return OUT_OF_MEMORY in ends
 
 
-def main(parent: int, rank: int, devices: int, meeting: str) -> None:
-    """Run calls until the leader sends no more."""
+def obey(parent: int, make: Callable[[], Adapter]) -> None:
+    """Run the leader's calls on the adapter that `make` makes, until it sends no more."""
     die_with_parent(parent)
     settle_heap()  # like the worker, the first rank, before it opens its adapter
-    from adapters.pytorch.data_parallel import DataParallel
-
-    adapter = DataParallel(devices, rank, meeting)
+    adapter = make()
 
     def end(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         traceback.print_exception(kind, error, trace)
@@ -71,7 +71,3 @@ def main(parent: int, rank: int, devices: int, meeting: str) -> None:
     while told.peek(1):
         verb, arguments = pickle.load(told)
         getattr(adapter, verb)(*arguments)
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])

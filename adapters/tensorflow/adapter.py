@@ -17,29 +17,23 @@ import numpy as np
 import tensorflow as tf
 from keras.optimizers import LossScaleOptimizer
 
-from adapters import kernels
+from adapters import base, kernels
 from adapters.base import ALONE, LOSS_SCALE, NEVER, Count, Floats, MemoryUse, Order, Probe, Unsupported, parts
-from adapters.own_code import without_layers
-from adapters.tensorflow import optimizers, own_model
-from adapters.tensorflow.accumulation import Accumulation
-from adapters.tensorflow.layers import ROLES, apply
+from adapters.own_code import PROBED, make_checked, without_layers
+from adapters.tensorflow import optimizers
+from adapters.tensorflow.compiled import Accumulation, in_a_loop
+from adapters.tensorflow.layers import LOSSES, ROLES, apply
 from adapters.tensorflow.libraries import compute_in, convolve, facts_of, onednn_is_on, take_gpus
-from adapters.tensorflow.loops import in_a_loop
 from workloads.datasets import Images, Labels
 from workloads.records.build import FLOAT16, TUNED
 from workloads.records.network import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
 
-LOSSES: dict[str, Callable[[], keras.losses.Loss]] = {
-    "softmax-cross-entropy": lambda: keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-    "binary-cross-entropy": lambda: keras.losses.BinaryCrossentropy(from_logits=True),
-}
-
 STEPS = ("step", "train_step", "train_step_at", "looped", "looped_at")  # compiled, by their names in an adapter
 
 
-class Adapter:
+class Adapter(base.Adapter):
     devices = 1
 
     def open(
@@ -130,9 +124,15 @@ class Adapter:
         return loss, tape.gradient(scaled, self.model.trainable_variables)
 
     def build_model(self, make_model: Callable[[int], Any], own: OwnCode, optimizer: OptimizerSpec, seed: int) -> int:
-        model = own_model.make(make_model, own, self.device, seed)
+        keras.utils.set_random_seed(seed)  # for the weights that the model draws
+
+        def predict(model: keras.Model) -> Any:
+            return model(tf.zeros((PROBED, *own.input_shape)), training=False)
+
+        with tf.device(self.device):
+            model = make_checked(make_model, own, (keras.Model, tf.Tensor), predict)
         self.build(without_layers(own), optimizer, {}, seed, model)
-        return own_model.statistics_bytes(model)
+        return sum(variable.numpy().nbytes for variable in model.non_trainable_variables)
 
     def _rescaled(self, images: tf.Tensor) -> tf.Tensor:
         return tf.cast(images, tf.float32) * np.float32(self.workload.scale)

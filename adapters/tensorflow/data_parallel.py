@@ -5,18 +5,17 @@ GPUs: written as in TensorFlow's guide, never run.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from adapters import base
 from adapters.base import Floats, Order, Probe, Unsupported
 from adapters.devices import refuse, refuse_parts, shares
 from adapters.tensorflow import adapter, optimizers
 from workloads.datasets import Images, Labels
-from workloads.records.network import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
 
@@ -25,6 +24,8 @@ NAME = "TensorFlow"
 
 class DataParallel(adapter.Adapter):
     """A replica on each of `devices`. Evaluation, weights and running statistics are the first one's."""
+
+    build_model, memory_use = base.Adapter.build_model, base.Adapter.memory_use
 
     def __init__(self, devices: int) -> None:
         self.devices = devices
@@ -80,9 +81,6 @@ class DataParallel(adapter.Adapter):
 
         self.train_step, self.train_step_at = step, optimizers.at_rates(step, self.inner)
 
-    def build_model(self, make_model: Callable[[int], Any], own: OwnCode, optimizer: OptimizerSpec, seed: int) -> int:
-        raise Unsupported("TensorFlow on several devices: nobody has tried own code there")
-
     def probe(self, images: Images, labels: Labels) -> Probe:
         raise Unsupported("TensorFlow on several devices is asked for steps alone: a probe is of one device")
 
@@ -98,6 +96,3 @@ class DataParallel(adapter.Adapter):
         images = [tf.constant(self.images[share.rows]) for share in divided]
         labels = [tf.constant(self.labels[share.rows]) for share in divided]
         return *images, *labels, tf.constant([share.weight * self.devices for share in divided], tf.float32)
-
-    def memory_use(self, order: Order, part: int | None = None) -> Any:
-        raise Unsupported("what memory holds is told of one device alone")

@@ -98,6 +98,10 @@ LAYERS: dict[type[layers.Layer], Callable[[Any, Iterator[int]], keras.layers.Lay
     layers.Concatenate: lambda layer, seeds: keras.layers.Concatenate(name=layer.name),
     layers.Multiply: lambda layer, seeds: keras.layers.Multiply(name=layer.name),
 }
+LOSSES: dict[str, Callable[[], keras.losses.Loss]] = {
+    "softmax-cross-entropy": lambda: keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    "binary-cross-entropy": lambda: keras.losses.BinaryCrossentropy(from_logits=True),
+}
 ROLES = {
     "running_mean": "moving_mean",
     "running_variance": "moving_variance",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import keras
 import tensorflow as tf
 from keras import ops
 
-from workloads.spec import OptimizerName, OptimizerSpec
+from workloads.spec import OptimizerSpec
 
 
 class DecayingSGD(keras.optimizers.SGD):
@@ -38,43 +37,21 @@ class OuterRMSprop(keras.optimizers.RMSprop):
         self.assign_sub(variable, ops.divide(ops.multiply(learning_rate, gradient), size))
 
 
-def sgd(spec: OptimizerSpec) -> keras.optimizers.Optimizer:
-    """Return SGD with or without momentum; the stored velocity contains the rate: `set_rate`."""
-    momentum = 0.0 if spec.name == "sgd" else spec.momentum
-    nesterov = spec.name == "nesterov"
-    if spec.weight_decay:
-        return DecayingSGD(spec.weight_decay, spec.learning_rate, momentum, nesterov=nesterov)
-    return keras.optimizers.SGD(spec.learning_rate, momentum, nesterov=nesterov)
-
-
-def rmsprop(spec: OptimizerSpec) -> keras.optimizers.Optimizer:
-    """Return RMSprop without momentum."""
-    return OuterRMSprop(spec.learning_rate, spec.rho, epsilon=spec.epsilon)
-
-
-def adam(spec: OptimizerSpec) -> keras.optimizers.Optimizer:
-    """Return Adam, with its epsilon outside the bias correction."""
-    return keras.optimizers.Adam(spec.learning_rate, spec.beta1, spec.beta2, spec.epsilon)
-
-
-def adamw(spec: OptimizerSpec) -> keras.optimizers.Optimizer:
-    """Return Adam with a decoupled decay."""
-    return keras.optimizers.AdamW(spec.learning_rate, spec.weight_decay, spec.beta1, spec.beta2, spec.epsilon)
-
-
-RULES: dict[OptimizerName, Callable[[OptimizerSpec], keras.optimizers.Optimizer]] = {
-    "sgd": sgd,
-    "momentum": sgd,
-    "nesterov": sgd,
-    "rmsprop": rmsprop,
-    "adam": adam,
-    "adamw": adamw,
-}
-
-
 def make_optimizer(spec: OptimizerSpec) -> keras.optimizers.Optimizer:
     """Return the optimizer at the spec's learning rate."""
-    return RULES[spec.name](spec)
+    rate, decay = spec.learning_rate, spec.weight_decay
+    match spec.name:
+        case "adam":  # its epsilon is outside the bias correction, as in the contract
+            return keras.optimizers.Adam(rate, spec.beta1, spec.beta2, spec.epsilon)
+        case "adamw":
+            return keras.optimizers.AdamW(rate, decay, spec.beta1, spec.beta2, spec.epsilon)
+        case "rmsprop":
+            return OuterRMSprop(rate, spec.rho, epsilon=spec.epsilon)
+        case "sgd" | "momentum" | "nesterov":  # the stored velocity contains the rate: `set_rate`
+            momentum, nesterov = 0.0 if spec.name == "sgd" else spec.momentum, spec.name == "nesterov"
+            if decay:
+                return DecayingSGD(decay, rate, momentum, nesterov=nesterov)
+            return keras.optimizers.SGD(rate, momentum, nesterov=nesterov)
 
 
 def set_rate(optimizer: keras.optimizers.Optimizer, rate: tf.Tensor) -> None:

@@ -8,11 +8,13 @@ ends with that.
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import importlib
 import importlib.util
 import json
 import os
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -20,19 +22,16 @@ from typing import cast
 
 from adapters.base import Adapter, Unsupported
 from adapters.worker import (
-    attended,
     disturbed_epochs,
     first_probe,
     memory_steps,
     noise_steps,
-    short_memory,
-    step_blocks,
+    refused_memory,
     steps,
     trial,
 )
 from adapters.worker.event_log import EventLog, in_a_line
-from adapters.worker.refused_memory import refused
-from workloads.lifeline import ATTENDED
+from workloads.lifeline import ATTENDED, STACKS
 from workloads.records.build import adapter_of
 from workloads.records.events import Event
 from workloads.records.files import EVENTS_FILE, JOB_FILE
@@ -47,7 +46,7 @@ KINDS: dict[Kind, Callable[[Adapter, Job, Path, EventLog], None]] = {
     Kind.DISTURBED: disturbed_epochs.run,
     Kind.NOISE: noise_steps.run,
     Kind.STEPS: steps.run,
-    Kind.BLOCKS: step_blocks.run,
+    Kind.BLOCKS: steps.run_blocks,
 }
 
 
@@ -57,7 +56,6 @@ def main(folder: Path) -> bool:
     """
     job = Job.from_json(json.loads((folder / JOB_FILE).read_text(encoding="utf-8")))
     events = EventLog(folder / EVENTS_FILE)
-    attended.PULSE.file = folder / EVENTS_FILE
     events.write(Event.STARTED)
     adapter: Adapter | None = None
     try:
@@ -68,8 +66,8 @@ def main(folder: Path) -> bool:
         events.write(Event.ENDED, status=Status.UNSUPPORTED, reason=str(error))
     except Exception as error:  # noqa: BLE001  # whatever a framework raises becomes a row with its reason
         traceback.print_exc()
-        if culprit := short_memory.culprit_of(error, adapter, job.trial):
-            memory = refused(error, job.trial.placement.device)
+        if culprit := refused_memory.culprit_of(error, adapter, job.trial):
+            memory = refused_memory.refused(error, job.trial.placement.device)
             events.write(Event.ENDED, status=Status.OUT_OF_MEMORY, reason=in_a_line(culprit), memory=memory)
             return True
         events.write(Event.ENDED, status=Status.FAILED, reason=in_a_line(error))
@@ -87,6 +85,27 @@ def adapter_for(framework: str, devices: int) -> Adapter:
     return cast(Adapter, module.DataParallel(devices))
 
 
+def begin(by_standard_input: bool) -> None:
+    """Show stacks from now on when asked to. By standard input: return when a line comes; its end ends this process,
+    and with it the container whose first process it is.
+    """
+    faulthandler.register(STACKS, all_threads=True)
+    if not by_standard_input:
+        return
+    owner = os.dup(0)  # code in this process finds an empty standard input, as in any other worker
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    if not os.read(owner, 1):
+        os._exit(1)
+    threading.Thread(target=_leave_with, args=(owner,), daemon=True).start()
+
+
+def _leave_with(owner: int) -> None:
+    while os.read(owner, 1):
+        pass
+    os._exit(1)
+
+
 def end_at_once() -> None:
     """End the process. All output is in the log; the kernel frees the rest.
 
@@ -99,6 +118,6 @@ def end_at_once() -> None:
 
 
 if __name__ == "__main__":
-    attended.begin(ATTENDED in sys.argv[1:-1])
+    begin(ATTENDED in sys.argv[1:-1])
     if main(Path(sys.argv[-1]).resolve()):
         end_at_once()

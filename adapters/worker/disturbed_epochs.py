@@ -26,11 +26,11 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
     for number in range(DISTURBANCES):
         adapter.build(workload, optimizer, disturbed(weights, number), seed)
         events.write(Event.BUILT)
-        trainer = Trainer(adapter, prepared.rates, prepared.ahead, job.trial.part)
+        trainer = Trainer(adapter, events, prepared.rates, prepared.ahead, job.trial.part)
         for epoch, order in enumerate(orders):
             load_epoch(adapter, prepared, epoch)
             train_epoch(trainer, epoch, epoch_batches(order, update, passes.last_batch), events)
             if passes.epochs:
-                loss, accuracy = evaluate(adapter, test.images, test.labels, batch_size)
+                loss, accuracy = evaluate(adapter, test.images, test.labels, batch_size, events)
                 events.write(Event.EPOCH_EVALUATED, epoch=epoch, test_loss=loss, test_accuracy=accuracy)
     events.write(Event.FINISHED)

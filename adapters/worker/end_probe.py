@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from adapters.base import Adapter, Floats, Order
 from adapters.worker import host
-from adapters.worker.attended import PULSE
+from adapters.worker.event_log import EventLog
 from adapters.worker.prepare import Prepared
 from adapters.worker.trainer import train_of
 from workloads.datasets import Images, Labels
@@ -50,7 +50,7 @@ def outstanding(adapter: Adapter) -> dict[str, float]:
     return dict(zip(FIRST_TWO, (first[0], second[0], first[1], second[1]), strict=True))
 
 
-def copy_again(adapter: Adapter, images: Images) -> dict[str, tuple[float, ...]]:
+def copy_again(adapter: Adapter, images: Images, events: EventLog) -> dict[str, tuple[float, ...]]:
     """Copy the weights again when no work is left. The logits of `images`, computed before each, need all weights,
     and leave caches and heap as training does.
     """
@@ -58,7 +58,7 @@ def copy_again(adapter: Adapter, images: Images) -> dict[str, tuple[float, ...]]
     for _ in range(COPIES_AGAIN):
         adapter.predict(np.array(images))
         copies.append(_copy(adapter))
-        PULSE.beat(time.monotonic())
+        events.beat(time.monotonic())
     wall_s, cpu_s = zip(*copies, strict=True)
     return {"again_s": wall_s, "again_cpu_s": cpu_s}
 

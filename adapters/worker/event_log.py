@@ -1,11 +1,13 @@
-"""The worker's events.jsonl."""
+"""The worker's events.jsonl, and the sign of life between two events."""
 
 from __future__ import annotations
 
 import json
+import os
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,22 @@ from adapters.worker import refused_memory
 from workloads.records.events import Event
 from workloads.records.files import without_nan
 
+BEAT_S = 1.0
+
 
 class EventLog:
     """Appends one JSON line per event; each has left the process before the next piece of work starts."""
 
     def __init__(self, path: Path) -> None:
         self.file = path.open("a", encoding="utf-8")
+        self.beat_due_s = 0.0
+
+    def beat(self, now_s: float) -> None:
+        """Show that something was done: touch the file, at most once in BEAT_S; `now_s` is of the monotonic clock."""
+        if now_s >= self.beat_due_s:
+            self.beat_due_s = now_s + BEAT_S
+            with suppress(OSError):  # it is only a sign
+                os.utime(self.file.fileno())
 
     def write(self, event: Event, t_ns: int | None = None, **data: Any) -> None:
         """Write one line; `t_ns` is of the monotonic clock, None = now. A value that is not a number becomes null."""

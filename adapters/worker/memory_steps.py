@@ -2,27 +2,39 @@
 
 A separate worker, so that counting disturbs nothing that is timed. Sizes increase in one process: memory kept for a
 smaller batch is reused by a larger one. There is one event for each size; if memory runs out, the sizes before it have
-been reported.
+been reported. The training speed of a trial is a share of the products' speed.
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from adapters.base import Adapter, Count, MemoryUse, Unsupported
-from adapters.worker import host, product
+from adapters.worker import host
 from adapters.worker.event_log import EventLog
 from adapters.worker.prepare import prepare
 from adapters.worker.trainer import Trainer
+from workloads import weights
+from workloads.datasets import Images
+from workloads.layers import Dense, Flatten
 from workloads.records.events import PEAK_PARTS, Event
 from workloads.records.job import Job
+from workloads.spec import OptimizerSpec, Workload
 
 SETTLING_STEPS = 4  # MXNet hands out four workspaces in turn, which all grow to the needs of this batch size
 FEWEST_STEPS = 3
 OWN_CODE = "own code: nobody knows its layers"
+
+WIDTHS = (1024, 2048, 4096, 8192)  # of square matrices: the first width at which a call takes LONG_ENOUGH_S is used
+LONG_ENOUGH_S = 0.1  # the cost of a call besides its products is then negligible
+PRODUCTS = 4
+NARROW = 16  # columns of inputs and outputs: almost nothing is copied
+FEWEST_CALLS, LENGTH_S = 3, 1.0
 
 
 def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
@@ -35,7 +47,7 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
     dataset = split.images.nbytes + split.labels.nbytes if job.trial.task.feed == "device" else 0
     for batch_size in sorted(job.batch_sizes):
         trial = replace(job.trial, cell=replace(job.trial.cell, batch_size=batch_size))
-        trainer, update = Trainer(adapter, part=trial.part), trial.global_batch
+        trainer, update = Trainer(adapter, events, part=trial.part), trial.global_batch
         trainer.run(iter([np.resize(order, (1, update))]))
         trainer.run_timed(np.resize(order, (SETTLING_STEPS, update)))
         steps = max(FEWEST_STEPS, 2 * trainer.steps_a_call())  # a trial is two calls ahead of the device
@@ -62,7 +74,7 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
             host=host.counts(),
         )
     if prepared.own is None:  # custom code's speed is not compared with it
-        events.write_answer(Event.PRODUCT_TIMED, lambda: product.measure(adapter))
+        events.write_answer(Event.PRODUCT_TIMED, lambda: measure_products(adapter))
     events.write(Event.FINISHED)
 
 
@@ -86,3 +98,34 @@ def divided(use: MemoryUse, counted: dict[str, int]) -> dict[str, int | None]:
         rest = use.step_peak - sum(parts.values())
         parts |= {"workspace": rest} if rest >= 0 else {}
     return {name: parts.get(name) for name in PEAK_PARTS}
+
+
+def product_chain(width: int) -> Workload:
+    """Return dense layers only: predicting `width` images is PRODUCTS products of matrices (width, width)."""
+    products = (Dense(f"product{number}", width) for number in range(PRODUCTS))
+    layers = (Flatten("flatten"), Dense("widen", width), *products, Dense("narrow", NARROW))
+    return Workload("products", "", (1, 1, NARROW), layers)
+
+
+def measure_products(adapter: Adapter) -> dict[str, Any]:
+    """Return operations per second, two per multiply-add, of the fastest of several calls, and the number of calls.
+
+    It builds other networks. Raises what the adapter raises.
+    """
+    for width in WIDTHS:
+        workload = product_chain(width)
+        adapter.build(workload, OptimizerSpec.named("sgd"), weights.draw(workload, 0), 0)
+        images = np.random.default_rng(0).integers(0, 256, (width, *workload.input_shape), dtype=np.uint8)
+        adapter.predict(images)  # compiled
+        seconds = [_time_prediction(adapter, images)]
+        if seconds[0] >= LONG_ENOUGH_S:
+            break
+    while len(seconds) < FEWEST_CALLS or sum(seconds) < LENGTH_S:
+        seconds.append(_time_prediction(adapter, images))
+    return {"flop_per_s": 2 * workload.multiply_adds * width / min(seconds), "width": width, "calls": len(seconds)}
+
+
+def _time_prediction(adapter: Adapter, images: Images) -> float:
+    began_s = time.monotonic()
+    adapter.predict(images)
+    return time.monotonic() - began_s

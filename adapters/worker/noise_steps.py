@@ -36,7 +36,7 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
     if HELD[0] in inputs:
         held = [read_input(root, inputs[name]) for name in HELD]
     else:
-        held = Training(adapter, job, prepared, folder, events).run()
+        held = NoiseTraining(adapter, job, prepared, folder, events).run()
     workload, optimizer, _, seed = prepared.task
     images, labels = prepared.images(-1), prepared.train.labels
     for number, path in enumerate(held):
@@ -61,7 +61,7 @@ def norms_of(adapter: Adapter, images: Images, labels: Labels, batches: Sequence
     return norms
 
 
-class Training:
+class NoiseTraining:
     """A trial's epochs without their evaluations, one step per call. Between the steps its weights are saved, and at
     first the finder's gradients are taken. If the network draws masks, the finder's draws shift the others.
     """
@@ -77,7 +77,7 @@ class Training:
         sizes = [len(batch) for epoch in self.epochs for batch in epoch]
         self.held_after = updates_before(len(sizes))
         self.looks = min(WINDOWS, sizes.count(update) // WINDOW) * WINDOW
-        self.trainer = Trainer(adapter, prepared.rates, prepared.ahead, job.trial.part)
+        self.trainer = Trainer(adapter, events, prepared.rates, prepared.ahead, job.trial.part)
         self.norms = Norms()
 
     def run(self) -> list[Path]:

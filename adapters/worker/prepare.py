@@ -1,10 +1,16 @@
-"""Open the adapter and load its data: every kind of worker begins with this."""
+"""Open the adapter and load its data: every kind of worker begins with this.
+
+Images may be a map of their file: the kernel keeps as much of them in memory as there is space for.
+"""
 
 from __future__ import annotations
 
 import importlib.metadata
 import math
+import mmap
+import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
@@ -12,11 +18,10 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.base import Adapter, Floats
+from adapters.base import Adapter, Floats, Order
 from adapters.own_code import function_of, without_layers
 from adapters.worker import host
 from adapters.worker.event_log import EventLog
-from adapters.worker.mapped import Ahead, images_of
 from workloads import weights as initial_weights
 from workloads.augmentation import Augmented, Cost, Draws
 from workloads.datasets import Images, Split, file_digest
@@ -30,6 +35,10 @@ from workloads.weights import Weights
 
 SPLITS = ("train", "test")
 CONTEXT_S = 0.3  # three periods of the sampler
+MEMORY = Path("/proc/meminfo")
+LIMITS = tuple(Path("/sys/fs/cgroup", name) for name in ("memory.max", "memory/memory.limit_in_bytes"))  # a container's
+
+Ahead = Callable[[Order], None]
 
 
 def read_input(root: Path, file: InputFile) -> Path:
@@ -106,3 +115,34 @@ def prepare(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> Prepa
     adapter.synchronize()
     events.write(Event.LOADED)
     return prepared
+
+
+def images_of(path: Path, feed: str) -> tuple[Images, Ahead | None]:
+    """Return (images (n, h, w, c); a function that asks the disk for the images of some batches at once). With feed
+    "host" the images are a read-only map; images for the device are read as a whole.
+
+    The function is None if all of them fit into memory: they have just been read, for their checksum.
+    """
+    if feed != "host":
+        return np.load(path), None
+    array = np.load(path, mmap_mode="r")
+    images, pages = array.view(np.ndarray), array.base  # a memmap's slices are slower to make
+    if not isinstance(pages, mmap.mmap) or images.nbytes < room_bytes():
+        return images, None
+    first, row_bytes = array.offset % mmap.ALLOCATIONGRANULARITY, images[0].nbytes
+    pages.madvise(mmap.MADV_RANDOM)  # an image's neighbours are not read with it
+
+    def ahead(order: Order) -> None:
+        for row in order.ravel().tolist():
+            start = (first + row * row_bytes) // mmap.PAGESIZE * mmap.PAGESIZE
+            pages.madvise(mmap.MADV_WILLNEED, start, first + (row + 1) * row_bytes - start)
+
+    return images, ahead
+
+
+def room_bytes() -> int:
+    """Return the bytes of memory available for a file's map."""
+    limits = [path.read_text().strip() for path in LIMITS if path.is_file()]
+    known = [int(limit) for limit in limits if limit.isdigit()]
+    available = re.search(r"^MemAvailable:\s+(\d+) kB$", MEMORY.read_text(), re.MULTILINE)
+    return min([*known, *([int(available.group(1)) * 1024] if available else [])], default=2**63)

@@ -127,7 +127,7 @@ class WindowTrainer:
         sums: dict[str, Any] = {name: sum(copy[name] for copy in self.copies) for name in FIRST_TWO}
         sums["segments"] = len(self.copies)
         if Outstanding(**sums).seems_left(self.window_s - self.missing_s, on_cpu):
-            sums |= end_probe.copy_again(self.trainer.adapter, images)
+            sums |= end_probe.copy_again(self.trainer.adapter, images, self.events)
         return sums
 
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.base import Adapter, Floats, Order
-from adapters.worker.attended import PULSE
-from adapters.worker.mapped import Ahead
+from adapters.worker.event_log import EventLog
+from adapters.worker.prepare import Ahead
 
 SEEDING = 16  # images of an order, whose numbers seed what follows from it
 CALL_S = 0.1  # the most work that one `train` call is given, once steps are timed
@@ -28,9 +28,14 @@ class Trainer:
     """
 
     def __init__(
-        self, adapter: Adapter, rates: Floats | None = None, ahead: Ahead | None = None, part: int | None = None
+        self,
+        adapter: Adapter,
+        events: EventLog | None = None,
+        rates: Floats | None = None,
+        ahead: Ahead | None = None,
+        part: int | None = None,
     ) -> None:
-        self.adapter, self.rates, self.ahead = adapter, rates, ahead
+        self.adapter, self.events, self.rates, self.ahead = adapter, events, rates, ahead
         self.train = train_of(adapter, part)
         self.steps = 0
         self.losses: list[float] = []
@@ -65,7 +70,8 @@ class Trainer:
             self.losses.extend(float(loss) for loss in self.adapter.read(handle))
             before_s, self.read_at_s = self.read_at_s, time.monotonic()
             self.calls_s.append(self.read_at_s - before_s)
-            PULSE.beat(self.read_at_s)
+            if self.events is not None:
+                self.events.beat(self.read_at_s)
 
     @property
     def diverged_step(self) -> int | None:

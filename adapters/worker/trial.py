@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.base import Adapter, Order
-from adapters.worker import end_probe, host, short_memory, steady
-from adapters.worker.attended import PULSE
+from adapters.worker import end_probe, host, refused_memory, steady
 from adapters.worker.event_log import EventLog
 from adapters.worker.middle_probe import MiddleProbe
 from adapters.worker.prepare import Prepared, prepare
@@ -33,7 +32,7 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
     events.write(Event.FINISHED)
 
     def ran_out(error: Exception) -> bool:
-        return short_memory.culprit_of(error, adapter, spec) is not None
+        return refused_memory.culprit_of(error, adapter, spec) is not None
 
     if prepared.own is None:
         images, on_cpu = prepared.test.images[: spec.cell.batch_size], spec.placement.device == "cpu"
@@ -62,7 +61,7 @@ def measure(
     adapter.synchronize()
     events.write(Event.BUILT)
 
-    trainer = Trainer(adapter, prepared.rates, prepared.ahead, spec.part)
+    trainer = Trainer(adapter, events, prepared.rates, prepared.ahead, spec.part)
     window = WindowTrainer(trainer, events, spec.window_s)
     for epoch in range(spec.passes.epochs):
         if epoch:
@@ -74,7 +73,8 @@ def measure(
             window.cut = steady.can_be_cut(spec, workload, split // update, trainer)
         if prepared.draws is not None:
             events.write(Event.EPOCH_AUGMENTED, epoch=epoch, augment_s=prepared.cost.taken())
-        test_loss, test_accuracy = evaluate(adapter, prepared.test.images, prepared.test.labels, spec.cell.batch_size)
+        test = prepared.test
+        test_loss, test_accuracy = evaluate(adapter, test.images, test.labels, spec.cell.batch_size, events)
         events.write(Event.EPOCH_EVALUATED, epoch=epoch, test_loss=test_loss, test_accuracy=test_accuracy)
     load_epoch(adapter, prepared, -1)
     if window.missing_s > 0:
@@ -149,7 +149,9 @@ def warm_up(trainer: Trainer, batches: list[Order], events: EventLog) -> list[Or
     return [first[1 + WARM_UP_STEPS :], *others]
 
 
-def evaluate(adapter: Adapter, images: Any, labels: NDArray[np.int32], batch_size: int) -> tuple[float, float]:
+def evaluate(
+    adapter: Adapter, images: Any, labels: NDArray[np.int32], batch_size: int, events: EventLog | None = None
+) -> tuple[float, float]:
     """Return (mean loss, accuracy 0..1) from logits, in batches of the trial's size, in float64.
 
     A single logit per image is that of class 1: the loss is the binary cross-entropy.
@@ -158,7 +160,8 @@ def evaluate(adapter: Adapter, images: Any, labels: NDArray[np.int32], batch_siz
     for first in range(0, len(images), batch_size):
         # A copy: a view of the file is read-only, about which PyTorch warns.
         parts.append(adapter.predict(np.array(images[first : first + batch_size])))
-        PULSE.beat(time.monotonic())
+        if events is not None:
+            events.beat(time.monotonic())
     logits = np.concatenate(parts).astype(np.float64)
     if logits.shape[1] == 1:
         logits = np.concatenate([np.zeros_like(logits), logits], axis=1)  # softmax of (0, z) is the sigmoid of z

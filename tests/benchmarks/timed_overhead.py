@@ -28,7 +28,7 @@ root, framework, batch_text, pairs_text, threads_text, sampler_text, folder = sy
 sys.path.insert(0, root)
 
 from adapters.worker.event_log import EventLog  # noqa: E402
-from adapters.worker.step_blocks import CORES, busy_s  # noqa: E402
+from adapters.worker.steps import CORES, busy_s  # noqa: E402
 from adapters.worker.trainer import Trainer, epoch_batches  # noqa: E402
 from adapters.worker.trial import warm_up  # noqa: E402
 from workloads.catalogue.osu_cnn import OSU_CNN  # noqa: E402

@@ -12,8 +12,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from adapters.base import Adapter
-from adapters.worker import short_memory
-from adapters.worker.short_memory import out_of_memory
+from adapters.worker import refused_memory
+from adapters.worker.refused_memory import out_of_memory
 from workloads.records.events import MemoryBound
 
 
@@ -27,9 +27,9 @@ def made(kind: str, message: str) -> BaseException:
 
 def explained(error: BaseException, left: float) -> bool:
     """True if memory explains the error where this share of a limit and of the GPU was left."""
-    short_memory.shares_left = lambda: iter([(MemoryBound.DATA, left)])
-    short_memory.is_device_short = lambda: left < short_memory.SHORT_OF_DEVICE
-    return any(short_memory.ran_out(error, device, preallocates=False) for device in ("cpu", "GPU-1"))
+    refused_memory.shares_left = lambda: iter([(MemoryBound.DATA, left)])
+    refused_memory.is_device_short = lambda: left < refused_memory.SHORT_OF_DEVICE
+    return any(refused_memory.ran_out(error, device, preallocates=False) for device in ("cpu", "GPU-1"))
 
 
 def verdict(adapter: Adapter, error: BaseException) -> str:

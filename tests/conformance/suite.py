@@ -172,10 +172,10 @@ def structure(seen: Seen) -> str:
     memory = json.loads(str(seen.found["memory"]))
     if shapes != expected:
         return f"weights {sorted(shapes.items() ^ expected.items())}"
-    counted = seen.case.workload.parameter_count
-    return (
-        "" if memory["parameters"] == 4 * counted else f"{memory['parameters']} bytes of {counted} float32 parameters"
-    )
+    counted, told = seen.case.workload.parameter_count, memory["parameters"]
+    if isinstance(told, str):  # the reason why this adapter counts none
+        return ""
+    return "" if told == 4 * counted else f"{told} bytes of {counted} float32 parameters"
 
 
 def round_trip(seen: Seen) -> str:
@@ -280,6 +280,8 @@ def optimizer_state(seen: Seen) -> str:
     """Check the optimizer's state: momentum keeps one number per parameter, Adam two, and each a few scalars more."""
     slots = SLOTS[seen.case.optimizer.name]
     memory = json.loads(str(seen.found["memory"]))
+    if isinstance(memory["optimizer"], str):
+        return ""
     more = memory["optimizer"] - slots * memory["parameters"]
     scalars = 256 + 64 * len(seen.case.workload.parameter_shapes())
     return "" if 0 <= more <= scalars else f"{memory['optimizer']} bytes, {slots} x {memory['parameters']} expected"

@@ -125,7 +125,7 @@ def test_code_of_each_framework_is_trained_and_measured_and_every_page_says_that
         ("return nn.Sequential(nn.Flatten(), nn.Linear(64, 1000))",
          "ValueError: the model returns (2, 1000) for 2 images, the data have 10 classes"),
         ("return nn.Conv2d(3, 10, 3)", "RuntimeError: Given groups=1, weight of size [10, 3, 3, 3]"),
-        ("return 7", "TypeError: make_model returns a int, an nn.Module is needed"),
+        ("return 7", "TypeError: make_model returns a value of type int; a Module of torch is needed"),
         ("import sys; sys.exit(3)", "the worker ended with exit code 3"),
     ],
 )  # fmt: skip

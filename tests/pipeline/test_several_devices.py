@@ -100,7 +100,7 @@ def ranks_of(runner: psutil.Process, count: int, within_s: float) -> list[psutil
     until = time.monotonic() + within_s
     while time.monotonic() < until:
         every = runner.children(recursive=True)
-        found = [each for each in every if each.is_running() and "adapters.pytorch.ranks" in _command(each)]
+        found = [each for each in every if each.is_running() and "adapters.pytorch.data_parallel" in _command(each)]
         if len(found) == count:
             return found
         time.sleep(0.05)

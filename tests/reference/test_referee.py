@@ -11,7 +11,7 @@ from differences import EVERYTHING, TRANSFORMER, Array
 
 from adapters.numpy.adapter import LOSSES, Adapter, binary_cross_entropy, softmax_cross_entropy
 from adapters.numpy.layers import FORWARD
-from adapters.numpy.rounding import rounding_to
+from adapters.numpy.passes import rounding_to
 from workloads.layers import BatchNorm, Dense, Dropout, Relu
 from workloads.spec import OptimizerName, OptimizerSpec, Workload
 from workloads.weights import Weights, draw

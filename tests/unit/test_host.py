@@ -29,14 +29,10 @@ def are_mapped():
 before = is_mapped(2**20)
 """
 SETTLED = f"{MAPPED}settle_heap()\nprint(json.dumps([before, *are_mapped()]))\n"
-# One of the ranks that the worker starts: when it makes its adapter, which stands in for PyTorch's here.
+# One of the ranks that the worker starts: when it makes its adapter.
 RANK = f"""{MAPPED}
-import types
-from adapters.pytorch import ranks
-def data_parallel(*_):
-    print(json.dumps([before, *are_mapped()]))
-sys.modules["adapters.pytorch.data_parallel"] = types.SimpleNamespace(DataParallel=data_parallel)
-ranks.main(os.getppid(), 1, 2, "nowhere")
+from adapters.pytorch.ranks import obey
+obey(os.getppid(), lambda: print(json.dumps([before, *are_mapped()])))
 """
 
 

@@ -164,9 +164,7 @@ def test_a_process_that_keeps_the_log_open_holds_nobody_up(tmp_path: Path) -> No
     spammer.wait()
 
 
-HANGS = (
-    "import time\nfrom adapters.worker import attended\nattended.begin(False)\ndef stuck():\n time.sleep(60)\nstuck()"
-)
+HANGS = "import time\nfrom adapters.worker.__main__ import begin\nbegin(False)\ndef stuck():\n time.sleep(60)\nstuck()"
 
 
 def test_a_worker_without_a_sign_of_life_is_ended_with_its_stacks(
@@ -189,9 +187,9 @@ def test_a_worker_that_goes_on_without_events_is_alive(tmp_path: Path, monkeypat
     """The touches of its loop show it, for twice the silence that would end it."""
     monkeypatch.setattr(attendance, "SILENCE_S", 2.0)
     code = (
-        "import pathlib, sys, time\nfrom adapters.worker import attended\n"
-        "attended.PULSE.file = pathlib.Path(sys.argv[1], 'events.jsonl')\nattended.PULSE.file.touch()\n"
-        "for _ in range(40):\n time.sleep(0.1)\n attended.PULSE.beat(time.monotonic())"
+        "import pathlib, sys, time\nfrom adapters.worker.event_log import EventLog\n"
+        "events = EventLog(pathlib.Path(sys.argv[1], 'events.jsonl'))\n"
+        "for _ in range(40):\n time.sleep(0.1)\n events.beat(time.monotonic())"
     )
     outcome = light(tmp_path, monkeypatch, code)
     assert outcome.exit_code == 0 and outcome.hung is None

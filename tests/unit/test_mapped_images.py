@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from pictured import noise
 
-from adapters.worker import mapped
-from adapters.worker.mapped import images_of
+from adapters.worker import prepare
+from adapters.worker.prepare import images_of
 
 IMAGES = np.stack([noise(37, 41, seed) for seed in range(30)])
 
@@ -36,11 +36,11 @@ def test_for_the_device_they_are_read(file: Path) -> None:
 def test_what_memory_has_no_room_for_is_asked_of_the_disk_batch_by_batch(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mapped, "room_bytes", lambda: IMAGES.nbytes)
+    monkeypatch.setattr(prepare, "room_bytes", lambda: IMAGES.nbytes)
     assert images_of(file, "host")[1] is not None
-    monkeypatch.setattr(mapped, "room_bytes", lambda: IMAGES.nbytes + 1)
+    monkeypatch.setattr(prepare, "room_bytes", lambda: IMAGES.nbytes + 1)
     assert images_of(file, "host")[1] is None
-    monkeypatch.setattr(mapped, "room_bytes", lambda: 0)
+    monkeypatch.setattr(prepare, "room_bytes", lambda: 0)
     images, ahead = images_of(file, "host")
     assert ahead is not None
     ahead(np.array([[0, 29], [7, 7]], np.int32))
@@ -54,6 +54,6 @@ def test_room_is_what_is_available_and_what_a_container_may_have(
     (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable:       2 kB\n")
     if limit is not None:
         (tmp_path / "max").write_text(f"{limit}\n")
-    monkeypatch.setattr(mapped, "MEMORY", tmp_path / "meminfo")
-    monkeypatch.setattr(mapped, "LIMITS", (tmp_path / "max",))
-    assert mapped.room_bytes() == room
+    monkeypatch.setattr(prepare, "MEMORY", tmp_path / "meminfo")
+    monkeypatch.setattr(prepare, "LIMITS", (tmp_path / "max",))
+    assert prepare.room_bytes() == room

@@ -14,7 +14,7 @@ import pytest
 from conftest import make_spec
 
 from adapters.base import Adapter
-from adapters.worker.short_memory import out_of_memory
+from adapters.worker.refused_memory import out_of_memory
 from runner.ask import ending
 from runner.batch_size.memory_limit import data_peak_bytes, host_limit_bytes, tried
 from runner.family import limit_data

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from conftest import PROJECT, make_spec, varied
 
-from adapters.own_code import function_of, refuse_other_shape, without_layers
+from adapters.own_code import function_of, make_checked, without_layers
 from runner.__main__ import main
 from runner.request.own_code import NAMELESS, named, trial_of, with_models
 from runner.request.parser import BadInput
@@ -139,10 +141,19 @@ def test_a_file_that_ends_the_program_is_an_error_like_any_other(tmp_path: Path)
         function_of(tmp_path / "net.py", "make_model")
 
 
-def test_logits_of_another_shape_are_told_with_the_number_of_classes() -> None:
-    refuse_other_shape((2, 10), 10)
+def made(model: Any, logits: Any) -> Any:
+    return make_checked(lambda classes: model, OWN, (Counter, np.ndarray), lambda model: logits)
+
+
+def test_a_model_is_returned_if_it_and_its_logits_are_what_is_needed_else_the_error_says_what_is() -> None:
+    model: Counter[str] = Counter()
+    assert made(model, np.zeros((2, 10))) is model
     with pytest.raises(ValueError, match=r"returns \(2, 1000\) for 2 images, the data have 10 classes"):
-        refuse_other_shape((2, 1000), 10)
+        made(model, np.zeros((2, 1000)))
+    with pytest.raises(TypeError, match="make_model returns a value of type int; a Counter of collections is needed"):
+        made(7, np.zeros((2, 10)))
+    with pytest.raises(TypeError, match="the model returns a value of type list; a ndarray of numpy is needed"):
+        made(model, [0])
 
 
 def test_a_worker_knows_input_scale_and_loss_of_it_and_no_layer() -> None:

@@ -9,7 +9,7 @@ import pytest
 from conftest import make_spec
 
 from adapters.numpy.adapter import Adapter
-from adapters.worker import product
+from adapters.worker import memory_steps
 from runner.results.pace import pace
 from workloads.catalogue.osu_cnn import OSU_CNN
 from workloads.records.events import Event
@@ -72,9 +72,9 @@ def test_without_a_product_there_is_no_share_and_the_reason_is_told(account: Any
 
 
 def test_a_chain_of_products_is_nearly_nothing_but_products() -> None:
-    for width in product.WIDTHS:
-        told = product.chain(width)
-        assert 1 <= told.multiply_adds / (product.PRODUCTS * width**2) < 1.01
+    for width in memory_steps.WIDTHS:
+        told = memory_steps.product_chain(width)
+        assert 1 <= told.multiply_adds / (memory_steps.PRODUCTS * width**2) < 1.01
 
 
 @pytest.mark.parametrize(("long_enough_s", "width"), [(0.0, 32), (1e9, 64)])
@@ -83,6 +83,6 @@ def test_the_fastest_of_several_calls_is_told_of_matrices_that_take_long_enough(
 ) -> None:
     """Measured for the referee, on matrices that are small enough for a test."""
     for name, value in {"WIDTHS": (32, 64), "LENGTH_S": 0.01, "LONG_ENOUGH_S": long_enough_s}.items():
-        monkeypatch.setattr(product, name, value)
-    told = product.measure(Adapter())
-    assert told["width"] == width and told["calls"] >= product.FEWEST_CALLS and 1e6 < told["flop_per_s"] < 1e15
+        monkeypatch.setattr(memory_steps, name, value)
+    told = memory_steps.measure_products(Adapter())
+    assert told["width"] == width and told["calls"] >= memory_steps.FEWEST_CALLS and 1e6 < told["flop_per_s"] < 1e15

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from conftest import ROOT
 
-from adapters.worker import refused_memory, short_memory
-from adapters.worker.short_memory import ran_out, shares_left
+from adapters.worker import refused_memory
+from adapters.worker.refused_memory import ran_out, shares_left
 from workloads import control_groups
 from workloads.records.events import MemoryBound
 
@@ -22,7 +22,7 @@ ONEDNN, CUDNN = RuntimeError("could not create a primitive"), RuntimeError("cuDN
 UNDER_A_LIMIT = """
 import resource, sys
 from adapters.worker import host
-from adapters.worker.short_memory import ran_out
+from adapters.worker.refused_memory import ran_out
 used_bytes = {"RLIMIT_DATA": host.data_bytes, "RLIMIT_AS": host.mapped_bytes}[sys.argv[1]]()
 resource.setrlimit(getattr(resource, sys.argv[1]), (used_bytes + (600 << 20),) * 2)
 error = RuntimeError("could not create a primitive")
@@ -42,14 +42,14 @@ def test_the_same_words_are_memory_once_the_limit_was_nearly_reached(limit: str)
 
 
 def test_without_a_limit_and_with_memory_free_the_words_mean_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(short_memory, "shares_left", lambda: iter([(MemoryBound.MACHINE, 0.03)]))
+    monkeypatch.setattr(refused_memory, "shares_left", lambda: iter([(MemoryBound.MACHINE, 0.03)]))
     assert ran_out(ONEDNN, "cpu", False) is None
-    monkeypatch.setattr(short_memory, "shares_left", lambda: iter([(MemoryBound.MACHINE, 0.01)]))
+    monkeypatch.setattr(refused_memory, "shares_left", lambda: iter([(MemoryBound.MACHINE, 0.01)]))
     assert ran_out(ONEDNN, "cpu", False) is ONEDNN
 
 
 def test_an_error_that_says_so_by_its_number_needs_no_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(short_memory, "shares_left", lambda: iter(()))
+    monkeypatch.setattr(refused_memory, "shares_left", lambda: iter(()))
     assert ran_out(OSError(errno.ENOMEM, "in a language of its own"), "cpu", False)
     assert not ran_out(OSError(errno.ENOSPC, "Cannot allocate memory"), "cpu", False)
 
@@ -104,4 +104,4 @@ def test_a_machine_without_a_driver_has_no_short_gpu(monkeypatch: pytest.MonkeyP
         raise OSError(f"{name}: cannot open shared object file")
 
     monkeypatch.setattr("ctypes.CDLL", missing)
-    assert not short_memory.is_device_short()
+    assert not refused_memory.is_device_short()

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from adapters.tensorflow import adapter
+from adapters.tensorflow import adapter, layers
 
 FRAMEWORK, CASES, CAUGHT_BY = "tensorflow", ("plain-sgd",), {"losses", "gradients", "weights"}
 
@@ -19,5 +19,5 @@ def loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 
 class Adapter(adapter.Adapter):
     def build(self, *arguments: Any, **named: Any) -> None:
-        adapter.LOSSES["softmax-cross-entropy"] = lambda: loss
+        layers.LOSSES["softmax-cross-entropy"] = lambda: loss
         super().build(*arguments, **named)
