@@ -44,7 +44,7 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
     if prepared.own is None:
         events.write_answer(
             Event.END_PROBED,
-            lambda: end_probe.gather(adapter, spec, workload, prepared, len(window.trainer.losses), folder),
+            lambda: end_probe.gather(spec, workload, prepared, window.trainer, folder),
             ran_out,
         )
 

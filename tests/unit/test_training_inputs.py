@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from conftest import make_spec
 from probed import IMAGES, LABELS, PLAIN
+from runner.gate.drift import allowed_training_loss
 
 from adapters.base import Floats, Order
 from adapters.numpy.adapter import Adapter
@@ -21,7 +22,6 @@ from reports.training_text import optimizer_label
 from runner.command import training_inputs
 from runner.command.parser import BadInput
 from runner.gate import judge
-from runner.gate.drift import allowed_training_loss
 from runner.results.assemble import augmentation
 from workloads import schedules, weights
 from workloads.augmentation import augmented, draw
