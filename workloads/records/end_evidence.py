@@ -217,7 +217,7 @@ def goes_back(workload: Workload, spec: TrialSpec, images: int) -> bool:
         and spec.task.precision not in REDUCED
         and not workload.statistic_shapes()
         and makes_call(workload, rule.name, spec.cell.batch_size, spec.placement.devices)
-        and workload.multiply_adds * images <= FORWARD_MULTIPLY_ADDS
+        and 2 * workload.multiply_adds * images <= FORWARD_MULTIPLY_ADDS
     )
 
 
