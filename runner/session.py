@@ -13,9 +13,9 @@ from rich.console import Console
 from runner import progress, rebuild
 from runner.environments import definition
 from runner.gate import trial_end
-from runner.gate.disturbed import who_can_be_asked
 from runner.gate.end_referee import EndReferee
 from runner.gate.judge import REFEREE_MULTIPLY_ADDS, Gate, Group, group, lacks_evidence
+from runner.gate.rounding import who_can_be_asked
 from runner.launch import Launcher, Unavailable
 from runner.machine import description
 from runner.memory_worker import MemoryWorker
@@ -110,7 +110,7 @@ class Session:
 
     def evidence(self, spec: TrialSpec) -> dict[str, Any]:
         """Return the evidence of a stored trial's framework."""
-        return self.gate.gather(spec, self.gate.disturbed.launcher(spec))
+        return self.gate.gather(spec, self.gate.launcher(spec))
 
     def judge_anew(self, changed: Mapping[str, TrialResult]) -> None:
         """Replace known trials by these, by id, and judge them again with all that are compared with them."""

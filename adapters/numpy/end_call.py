@@ -1,7 +1,11 @@
-"""One call of several steps at a trial's end, followed by the referee from the weights before it.
+"""One call of several steps at a trial's end, followed by the referee from the weights before it; and the trial's last
+update, over which it goes back.
 
 The step before the call is a call of one step, and reveals what momentum keeps. With W0 and W1 the weights around it, r
 its rate, m the momentum and g its gradient, W1 = W0 - r v (momentum) or W1 = W0 - r (g + m v) (nesterov).
+
+In the same way the step after the trial's last update reveals what momentum u kept of that: W1 = W0 - r (m u + g), so
+the last update started from W0 + r u. There its loss must be the reported one.
 """
 
 from __future__ import annotations
@@ -11,18 +15,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from adapters.numpy.adapter import Adapter
+from adapters.base import parts
+from adapters.numpy.adapter import LOSSES, Adapter
 from adapters.numpy.end_updates import ALL, CLEAR, FLOAT32, SMALL_CHANGE, SMALL_LOSS, loss_apart, norm, spacing, surplus
+from adapters.numpy.layers import sequence
 from adapters.numpy.passes import Array, Parameters
 from workloads.datasets import Images, Labels
-from workloads.records.end_evidence import CALL, Difference, EndCall
+from workloads.records.end_evidence import BACKWARD_MULTIPLY_ADDS, CALL, LAST, Difference, EndCall
 from workloads.spec import OptimizerSpec, Workload
+
+# A value on a kink (ReLU, pooling) may change a step's gradient, by some percent. This part of all that the gradient
+# does to the last loss is allowed.
+KINKS = 0.5
 
 
 @dataclass(frozen=True)
 class SavedCall:
-    """The worker's record of the call, and what is needed to follow it."""
+    """The worker's record of the call, or of the step after the last update, and what is needed to follow it."""
 
+    where: str  # CALL or LAST
     workload: Workload
     rule: OptimizerSpec  # at the rate of the step before the call
     part: int | None
@@ -32,7 +43,7 @@ class SavedCall:
 
     def weights(self, number: int) -> Parameters:
         """Return the weights before the single step (0), between that and the call (1), after the call (2)."""
-        prefix = f"{CALL}/weights/{number}/"
+        prefix = f"{self.where}/weights/{number}/"
         return {key.removeprefix(prefix): array for key, array in self.saved.items() if key.startswith(prefix)}
 
     def built(self, number: int, precision: str) -> Adapter:
@@ -68,10 +79,16 @@ def _velocity(call: SavedCall, precision: str) -> Parameters:
     steps = {key: (before[key].astype(np.float64) - between[key]) / rule.learning_rate for key in trained}
     if rule.name == "momentum":
         return steps
-    batch = call.saved[f"{CALL}/order"][0]
-    _, gradients = call.built(0, precision).accumulate(call.images[batch], call.labels[batch], call.part)
-    own = {key: gradients[key].astype(np.float64) + rule.weight_decay * before[key] for key in trained}
+    own = _gradients(call, precision)
     return {key: (steps[key] - own[key]) / rule.momentum for key in trained}
+
+
+def _gradients(call: SavedCall, precision: str) -> Parameters:
+    """Return the gradients of the single step, with the weight decay."""
+    batch, before = call.saved[f"{call.where}/order"][0], call.weights(0)
+    _, gradients = call.built(0, precision).accumulate(call.images[batch], call.labels[batch], call.part)
+    decay = call.rule.weight_decay
+    return {key: gradient.astype(np.float64) + decay * before[key] for key, gradient in gradients.items()}
 
 
 def call_difference(call: SavedCall, exact: FollowedCall, quick: FollowedCall) -> EndCall:
@@ -93,3 +110,38 @@ def call_difference(call: SavedCall, exact: FollowedCall, quick: FollowedCall) -
     worst = max(updates, key=lambda key: surplus(updates[key]), default=ALL)
     loss = Difference(by_row[row], rounding)
     return EndCall(len(losses), order.shape[1], row + 1, loss, updates[worst], worst)
+
+
+def images_at_once(workload: Workload) -> int:
+    """Number of images that pass at once: patches of more would not fit in a cache, or in a small memory."""
+    return max(1, BACKWARD_MULTIPLY_ADDS // max(1, workload.multiply_adds))
+
+
+def last_losses(last: SavedCall, precision: str) -> tuple[float, float]:
+    """Return the loss of the trial's last update at the weights that it started from, and the same without the gradient
+    of the step after it.
+    """
+    now, after, rule, gradients = last.weights(0), last.weights(1), last.rule, _gradients(last, precision)
+    without = {key: now[key] + (now[key].astype(np.float64) - after[key]) / rule.momentum for key in gradients}
+    before = {key: without[key] - rule.learning_rate / rule.momentum * gradients[key] for key in gradients}
+    return _loss(last, before, precision), _loss(last, without, precision)
+
+
+def _loss(last: SavedCall, weights: Parameters, precision: str) -> float:
+    """Return the loss of the last update's images at these weights."""
+    adapter, batch, mean = Adapter(precision), last.saved[f"{LAST}/batch"][0], 0.0
+    adapter.build(last.workload, last.rule, weights, 0)
+    for piece in parts(batch, images_at_once(last.workload)):
+        logits, _ = sequence(
+            last.workload.layers, adapter.rescaled(last.images[piece]), adapter.new_pass(training=True)
+        )
+        mean += LOSSES[last.workload.loss](logits, last.labels[piece])[0] * len(piece) / len(batch)
+    return mean
+
+
+def last_difference(last: SavedCall, exact: tuple[float, float], quick: tuple[float, float]) -> Difference:
+    """Return the difference of the reported loss from the more exact answer; the quick answer gives the rounding."""
+    expected, without = exact
+    reported = float(last.saved[f"{LAST}/loss"][0])
+    kinks = KINKS * loss_apart(without, expected)
+    return Difference(loss_apart(reported, expected), loss_apart(quick[0], expected), kinks)

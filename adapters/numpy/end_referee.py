@@ -9,6 +9,7 @@ the difference between that and the referee in the trial's precision.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import sys
@@ -21,7 +22,7 @@ import numpy as np
 from adapters.base import Order, parts
 from adapters.devices import shares
 from adapters.numpy.adapter import Adapter
-from adapters.numpy.end_call import SavedCall, call_difference, follow
+from adapters.numpy.end_call import SavedCall, call_difference, follow, images_at_once, last_difference, last_losses
 from adapters.numpy.end_updates import Step, loss_apart, surplus, update_differences
 from adapters.numpy.layers import sequence
 from adapters.numpy.passes import Array, Parameters
@@ -31,13 +32,14 @@ from workloads.datasets import Images, Labels
 from workloads.records import network
 from workloads.records.build import FLOAT32, FLOAT64
 from workloads.records.end_evidence import (
-    BACKWARD_MULTIPLY_ADDS,
     CALL,
     END_FILE,
     IDLE_LOSS,
+    LAST,
     MIDDLE_FILE,
     SHOWN_AT_ONCE,
     Difference,
+    Digests,
     EndCall,
     EndStep,
     evaluated_images,
@@ -101,13 +103,9 @@ def _built(asked: Asked, number: int, precision: str) -> Adapter:
     return adapter
 
 
-def _chunk(workload: Workload) -> int:
-    """Number of images that pass at once: patches of more would not fit in a cache, or in a small memory."""
-    return max(1, BACKWARD_MULTIPLY_ADDS // max(1, workload.multiply_adds))
-
-
 def _logits(asked: Asked, precision: str) -> Array:
-    adapter, size, images = _built(asked, 0, precision), _chunk(asked.workload), asked.test_images
+    after = int(asked.saved.get("evaluated_after", np.array(0)))
+    adapter, size, images = _built(asked, after, precision), images_at_once(asked.workload), asked.test_images
     return np.concatenate([adapter.predict(images[first : first + size]) for first in range(0, len(images), size)])
 
 
@@ -138,7 +136,7 @@ def _at_once(asked: Asked, images: int) -> list[Order]:
     """Return the pieces of an update: BatchNorm needs the images that went through at once, a device's share."""
     every = np.arange(images, dtype=np.int32)
     if not asked.workload.statistic_shapes():
-        return parts(every, _chunk(asked.workload))
+        return parts(every, images_at_once(asked.workload))
     if (devices := asked.spec.placement.devices) > 1:
         return [share.rows for share in shares(every, devices) if share.weight]
     return parts(every, asked.spec.part or images)
@@ -196,12 +194,26 @@ def read(folder: Path, file: str = END_FILE) -> Asked:
     return Asked(spec, workload, saved, images, labels, test_images[evaluated], rule)
 
 
+def _saved(asked: Asked, where: str) -> SavedCall:
+    return SavedCall(where, asked.workload, asked.rule, asked.spec.part, asked.images, asked.labels, asked.saved)
+
+
+def _last(asked: Asked) -> Difference | None:
+    """Return the error of the loss of the trial's last update; None if the worker did not ask."""
+    if f"{LAST}/order" not in asked.saved:
+        return None
+    last = _saved(asked, LAST)
+    quick = last_losses(last, FLOAT32)
+    found = last_difference(last, quick, quick)
+    return found if surplus(found) <= DOUBTFUL else last_difference(last, last_losses(last, FLOAT64), quick)
+
+
 def _called(asked: Asked) -> EndCall | None:
     """Return the error of the call of several steps; None if the worker made none, or at a rate of 0."""
     if f"{CALL}/order" not in asked.saved or asked.rule.learning_rate == 0:
         return None
     spec = asked.spec
-    call = SavedCall(asked.workload, asked.rule, spec.part, asked.images, asked.labels, asked.saved)
+    call = _saved(asked, CALL)
     quick = follow(call, FLOAT32)
     if spec.task.precision != FLOAT32:
         return call_difference(call, quick, follow(call, spec.task.precision))
@@ -212,7 +224,7 @@ def _called(asked: Asked) -> EndCall | None:
 
 
 def _judged(asked: Asked) -> dict[str, Any]:
-    """Return the framework's errors in everything saved at one moment: `images`, `evaluation`, `steps`."""
+    """Return the framework's errors in everything saved at one moment: `images`, `evaluation`, `steps`, `digests`."""
     precision, quick = asked.spec.task.precision, answers(asked, FLOAT32)
     evaluation, steps = differences(asked, quick, quick if precision == FLOAT32 else answers(asked, precision))
     found = [evaluation, *(each for step in steps for each in (step.loss, step.update))]
@@ -222,7 +234,19 @@ def _judged(asked: Asked) -> dict[str, Any]:
         "images": len(asked.test_images) if evaluation else 0,
         "evaluation": asdict(evaluation) if evaluation else None,
         "steps": [asdict(step) for step in steps],
+        "digests": asdict(_digests(asked.saved)),
     }
+
+
+def _digests(saved: dict[str, Array]) -> Digests:
+    """Return digests of the saved arrays, each with its name."""
+    hashes = {name: hashlib.sha256() for name in ("weights", "images", "answers")}
+    kinds = {"weights": "weights", "batch": "images", "evaluated": "images", "loss": "answers", "logits": "answers"}
+    for key in sorted(saved):
+        if kind := kinds.get(key.split("/")[0]):
+            hashes[kind].update(f"{key} {saved[key].dtype} {saved[key].shape} ".encode())
+            hashes[kind].update(np.ascontiguousarray(saved[key]).tobytes())
+    return Digests(**{name: each.hexdigest() for name, each in hashes.items()})
 
 
 def judge_middle(folder: Path) -> dict[str, Any] | None:
@@ -252,8 +276,9 @@ def _idle(asked: Asked) -> dict[str, int]:
 def main(folder: Path) -> None:
     """Print one line of JSON: everything in `TrialEnd` that the referee computes; null if not a number."""
     asked = read(folder)
-    called = _called(asked)
-    answer = _judged(asked) | {"call": asdict(called) if called else None, "middle": judge_middle(folder)}
+    called, last = _called(asked), _last(asked)
+    answer = _judged(asked) | {"call": asdict(called) if called else None, "last": asdict(last) if last else None}
+    answer["middle"] = judge_middle(folder)
     print(json.dumps(without_nan(answer), allow_nan=False), flush=True)
 
 

@@ -22,7 +22,6 @@ from typing import cast
 
 from adapters.base import Adapter, Unsupported
 from adapters.worker import (
-    disturbed_epochs,
     first_probe,
     memory_steps,
     noise_steps,
@@ -43,7 +42,6 @@ KINDS: dict[Kind, Callable[[Adapter, Job, Path, EventLog], None]] = {
     Kind.TRIAL: trial.run,
     Kind.PROBE: first_probe.run,
     Kind.MEMORY: memory_steps.run,
-    Kind.DISTURBED: disturbed_epochs.run,
     Kind.NOISE: noise_steps.run,
     Kind.STEPS: steps.run,
     Kind.BLOCKS: steps.run_blocks,

@@ -20,7 +20,7 @@ from adapters.base import Adapter, Floats, Order
 from adapters.worker import host
 from adapters.worker.event_log import EventLog
 from adapters.worker.prepare import Prepared
-from adapters.worker.trainer import train_of
+from adapters.worker.trainer import Trainer
 from workloads.datasets import Images, Labels
 from workloads.layers import Dropout, Join, Layer
 from workloads.records.end_evidence import (
@@ -31,12 +31,15 @@ from workloads.records.end_evidence import (
     IDLE_LOSS,
     IDLE_STEPS,
     LARGE_PARAMETERS,
+    LAST,
     DropoutMasks,
     drawn_images,
     evaluated_images,
+    goes_back,
     idle_batch,
     makes_call,
     step_sizes,
+    steps_before_evaluation,
 )
 from workloads.records.job import TrialSpec
 from workloads.records.outstanding import COPIES_AGAIN, FIRST_TWO
@@ -72,40 +75,45 @@ def _copy(adapter: Adapter) -> tuple[float, float]:
     return time.monotonic() - began_s, host.user_s() - cpu_before_s
 
 
-def gather(
-    adapter: Adapter, spec: TrialSpec, workload: Workload, prepared: Prepared, steps: int, folder: Path
-) -> dict[str, Any]:
+def gather(spec: TrialSpec, workload: Workload, prepared: Prepared, trainer: Trainer, folder: Path) -> dict[str, Any]:
     """Write END_FILE into `folder`; return how many steps were tested for idleness, and how many were idle.
 
-    `steps` updates were made on the training split. Batches are drawn anew: none was seen before.
+    Batches are drawn anew from the training split: none was seen before.
     """
-    split, test_images = len(prepared.train.images), prepared.test.images
+    split, steps, adapter = len(prepared.train.images), len(trainer.losses), trainer.adapter
     rates = None if prepared.rates is None else prepared.rates[-1:]  # the last one holds
     generator = np.random.Generator(np.random.PCG64([spec.draw.seed, split, steps]))
 
     def batch(size: int) -> NDArray[np.int32]:
         return np.resize(generator.permutation(split), (1, size)).astype(np.int32)
 
+    def evaluated(after: int) -> dict[str, NDArray[Any]]:
+        size = spec.cell.batch_size
+        return evaluated_logits(adapter, workload, prepared.test.images, size, generator, after)
+
     arrays: dict[str, NDArray[Any]] = {"steps": np.array(steps)}
+    small, few = workload.parameter_count <= LARGE_PARAMETERS, idle_batch(workload, spec.cell.batch_size)
+    if trainer.last is not None and goes_back(workload, spec, trainer.last.shape[1]):
+        arrays |= _step_after_last(trainer, batch(few), rates)
     arrays |= named_weights(0, adapter.weights())
-    size = spec.cell.batch_size
-    arrays |= evaluated_logits(adapter, workload, test_images, size, generator)
-    small, train = workload.parameter_count <= LARGE_PARAMETERS, train_of(adapter, spec.part)
     sizes = step_sizes(workload, split, spec.global_batch, spec.passes.last_batch, spec.part)
     for number, images in enumerate(sizes):
+        if number == steps_before_evaluation(len(sizes)):
+            arrays |= evaluated(number)
         arrays[f"batch/{number}"] = batch(images)
-        arrays[f"loss/{number}"] = adapter.read(train(arrays[f"batch/{number}"], rates))
+        arrays[f"loss/{number}"] = adapter.read(trainer.train(arrays[f"batch/{number}"], rates))
         if small:
             arrays |= named_weights(number + 1, adapter.weights())
-    idle_batches = [batch(idle_batch(workload, size)) for _ in range(IDLE_STEPS)] if small else []
-    idle = _idle(adapter, lambda order: train(order, rates), idle_batches) if small else {}
-    if makes_call(workload, spec.task.optimizer.name, size, spec.placement.devices):
-        order = np.concatenate([batch(idle_batch(workload, size)) for _ in range(1 + CALL_ROWS)])
-        arrays |= _call(adapter, train, order, rates)
+    if not sizes:
+        arrays |= evaluated(0)
+    idle = _idle(adapter, lambda order: trainer.train(order, rates), [batch(few) for _ in range(IDLE_STEPS)], small)
+    if makes_call(workload, spec.task.optimizer.name, spec.cell.batch_size, spec.placement.devices):
+        order = np.concatenate([batch(few) for _ in range(1 + CALL_ROWS)])
+        arrays |= _call(trainer, order, rates, np.array(prepared.test.images[:few]))
     np.savez(folder / END_FILE, **arrays)  # type: ignore[arg-type]
     if not workload.draws:
         return idle
-    shown = batch(idle_batch(workload, size))[0]
+    shown = batch(few)[0]
     return idle | masks_of(adapter, workload, prepared.images(-1)[shown], prepared.train.labels[shown])
 
 
@@ -141,9 +149,10 @@ def neighbours(layers: tuple[Layer, ...]) -> Iterator[tuple[Layer, Layer]]:
 
 
 def evaluated_logits(
-    adapter: Adapter, workload: Workload, images: Images, size: int, generator: np.random.Generator
+    adapter: Adapter, workload: Workload, images: Images, size: int, generator: np.random.Generator, after: int
 ) -> dict[str, NDArray[Any]]:
-    """Return `evaluated` (n,), images drawn from the test split, and their `logits` (n, classes).
+    """Return `evaluated` (n,), images drawn from the test split, and their `logits` (n, classes), `evaluated_after` so
+    many steps of the probe.
 
     Each is predicted in its batch of `size`, as in an evaluation.
     """
@@ -151,7 +160,11 @@ def evaluated_logits(
     firsts = [int(batch[0]) // size * size for batch in drawn]
     logits = [adapter.predict(np.array(images[first : first + size])) for first in firsts]
     shown = [each[batch - first] for each, batch, first in zip(logits, drawn, firsts, strict=True)]
-    return {"evaluated": np.concatenate(drawn), "logits": np.concatenate(shown)}
+    return {
+        "evaluated": np.concatenate(drawn),
+        "logits": np.concatenate(shown),
+        "evaluated_after": np.array(after),
+    }
 
 
 def named_weights(number: int, weights: Weights, where: str = "") -> Weights:
@@ -159,20 +172,36 @@ def named_weights(number: int, weights: Weights, where: str = "") -> Weights:
     return {f"{where}weights/{number}/{key}": np.array(array) for key, array in weights.items()}
 
 
-def _call(
-    adapter: Adapter, train: Callable[[Order, Floats | None], Any], order: Order, rate: Floats | None
-) -> dict[str, NDArray[Any]]:
-    """Make one step alone, then all others of `order` (1 + CALL_ROWS, n) in one call; `rate` (1,) if rates differ."""
-    rates = None if rate is None else rate * np.array(CALL_PARTS, np.float32)
+def _step_after_last(trainer: Trainer, batch: Order, rates: Floats | None) -> dict[str, NDArray[Any]]:
+    """Make one step; return it with the trial's last update, the loss that was reported of that, and the weights
+    between them and after.
+    """
+    assert trainer.last is not None
+    arrays: dict[str, NDArray[Any]] = {f"{LAST}/batch": trainer.last[-1:], f"{LAST}/order": batch}
+    arrays[f"{LAST}/loss"] = np.array(trainer.losses[-1:], np.float32)
+    arrays |= named_weights(0, trainer.adapter.weights(), f"{LAST}/")
+    trainer.adapter.read(trainer.train(batch, rates))
+    return arrays | named_weights(1, trainer.adapter.weights(), f"{LAST}/")
+
+
+def _call(trainer: Trainer, order: Order, rate: Floats | None, images: Images) -> dict[str, NDArray[Any]]:
+    """Make one step alone, then all others of `order` (1 + CALL_ROWS, n) in one call; `rate` (1,) if rates differ.
+
+    Between the two `images` are evaluated, which must leave what momentum keeps.
+    """
+    rates, adapter = None if rate is None else rate * np.array(CALL_PARTS, np.float32), trainer.adapter
     arrays = {f"{CALL}/order": order} | ({} if rates is None else {f"{CALL}/rates": rates})
     arrays |= named_weights(0, adapter.weights(), f"{CALL}/")
-    adapter.read(train(order[:1], rate))
+    adapter.read(trainer.train(order[:1], rate))
     arrays |= named_weights(1, adapter.weights(), f"{CALL}/")
-    arrays[f"{CALL}/losses"] = adapter.read(train(order[1:], rates))
+    adapter.predict(images)
+    arrays[f"{CALL}/losses"] = adapter.read(trainer.train(order[1:], rates))
     return arrays | named_weights(2, adapter.weights(), f"{CALL}/")
 
 
-def _idle(adapter: Adapter, train: Callable[[Order], Any], batches: list[Order]) -> dict[str, int]:
+def _idle(adapter: Adapter, train: Callable[[Order], Any], batches: list[Order], small: bool) -> dict[str, int]:
+    if not small:
+        return {}
     asked = idle = 0
     before = named_weights(0, adapter.weights())
     for batch in batches:

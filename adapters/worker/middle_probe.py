@@ -26,6 +26,7 @@ from workloads.records.end_evidence import (
     CALL_PARAMETERS,
     MIDDLE_FILE,
     middle_steps,
+    steps_before_evaluation,
 )
 from workloads.records.job import TrialSpec
 from workloads.spec import Workload
@@ -69,9 +70,10 @@ class MiddleProbe:
         if trainer.rates is not None:
             self.saved["rates"] = trainer.rates[np.minimum(np.arange(taken, taken + steps), len(trainer.rates) - 1)]
         self._save(lambda: named_weights(0, adapter.weights()))
-        if epoch:  # before the first evaluation this would take the extra time of a first evaluation
-            self._save(lambda: self._logits(adapter, taken))
+        between = steps_before_evaluation(followed)
         for number in range(steps):
+            if epoch and number == between:  # in the first epoch this would take the extra time of a first evaluation
+                self._save(lambda: self._logits(adapter, taken, between))
             started_s = time.monotonic()
             trainer.run(iter([rows[number : number + 1]]))
             trained_s += time.monotonic() - started_s
@@ -88,10 +90,10 @@ class MiddleProbe:
         """Return the number of followed steps, at least one, which shows whether it changes the weights."""
         return max(1, middle_steps(self.workload, self.spec.task.optimizer.name, full.shape[1]))
 
-    def _logits(self, adapter: Adapter, taken: int) -> dict[str, NDArray[Any]]:
+    def _logits(self, adapter: Adapter, taken: int, after: int) -> dict[str, NDArray[Any]]:
         generator = np.random.Generator(np.random.PCG64([self.spec.draw.seed, len(self.test_images), taken]))
         size = self.spec.cell.batch_size
-        return evaluated_logits(adapter, self.workload, self.test_images, size, generator)
+        return evaluated_logits(adapter, self.workload, self.test_images, size, generator, after)
 
     def _store(self) -> None:
         try:

@@ -24,7 +24,7 @@ class Trainer:
 
     `rates` are the learning rates of all steps from the first on, if they differ; the last holds for all after it.
     `losses` grows by what the adapter returned, `images` by what it was given: two counts that must agree. `calls_s` is
-    the time from the losses of one call to those of the next, for each call of the last `run`.
+    the time from the losses of one call to those of the next, for each call of the last `run`. `last` is the last call.
     """
 
     def __init__(
@@ -41,6 +41,7 @@ class Trainer:
         self.losses: list[float] = []
         self.finite_losses = 0  # the number of losses, from the first on, known to be numbers
         self.images = 0
+        self.last: Order | None = None
         self.calls_s: list[float] = []
         self.step_s = float("inf")  # until the first full batches are timed: one step a call
 
@@ -53,6 +54,7 @@ class Trainer:
                 self.ahead(order)
             submitted = self.train(order, self._rates(len(order)))
             self.images += order.size
+            self.last = order
             self._read(pending)
             pending = submitted
         self._read(pending)

@@ -43,7 +43,7 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
     if prepared.own is None:
         events.write_answer(
             Event.END_PROBED,
-            lambda: end_probe.gather(adapter, spec, workload, prepared, len(window.trainer.losses), folder),
+            lambda: end_probe.gather(spec, workload, prepared, window.trainer, folder),
             ran_out,
         )
 
@@ -98,7 +98,7 @@ def train_epoch(
     epoch: int,
     batches: list[Order],
     events: EventLog,
-    window: WindowTrainer | None = None,
+    window: WindowTrainer,
     middle: MiddleProbe | None = None,
 ) -> None:
     """Train an epoch; a step's time is then that of the epoch without its warm-up, until epochs are cut.
@@ -109,20 +109,20 @@ def train_epoch(
     if epoch == 0:
         batches = warm_up(trainer, batches, events)
     started_ns, warm_up_steps, copied_s = time.monotonic_ns(), len(trainer.losses), 0.0
-    in_window = window is not None and window.wants(epoch)
+    in_window = window.wants(epoch)
     full, *others = batches
     if middle is not None and (rows := middle.draw(trainer, full, in_window)) is not None:
         trainer.run(trainer.calls(full[: rows.start]))
         copied_s = middle.ask(trainer, epoch, full[rows.start : rows.stop])
         full = full[rows.stop :]
-    if window is not None and in_window:
+    if in_window:
         full, settled_s = window.train_in_epoch(full)
         copied_s += settled_s
     batches = [full, *others]
     for block in batches:
         trainer.run(trainer.calls(block))
     ended_ns = time.monotonic_ns()
-    if len(trainer.losses) > warm_up_steps and not (window is not None and window.cut):
+    if len(trainer.losses) > warm_up_steps and not window.cut:
         trainer.step_s = ((ended_ns - started_ns) / 1e9 - copied_s) / (len(trainer.losses) - warm_up_steps)
     events.write(
         Event.EPOCH_TRAINED,

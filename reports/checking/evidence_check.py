@@ -2,14 +2,14 @@
 
 Written independently of the runner, as `recompute` is, and coarser than its gate. Differences beyond MARGIN times the
 gate's bounds in every draw of images cannot have passed. Layers' outputs, the loss and gradients of the first step are
-judged.
+judged. Of one framework alone, the first update is computed again from the gradient.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,8 @@ from workloads.records.stored_events import read_events
 MARGIN = 10.0
 # As in docs/tolerances.md: relative, and multiples of the float32 rounding of the referee's answer.
 FIRST_STEP, ROUNDINGS, SMALL_GRADIENT = 1e-4, 20, 0.1
-END_LOSSES, END_EVALUATION, END_ROUNDINGS = 5e-4, 1e-4, 5
+UPDATES, UNITS = 3e-4, 4 * 2.0**-24  # of a first update, and of the weights that it is rounded with
+END_LOSSES, END_EVALUATION, LAST_LOSS, END_ROUNDINGS = 5e-4, 1e-4, 2e-3, 5
 PROBED_INPUTS = ("train_images", "train_labels", "order", "network", AUGMENTATION, "weights")
 REFEREE = "numpy"
 
@@ -87,8 +88,10 @@ def differences(result: TrialResult, probes: Probes) -> Iterator[str]:
         yield f"evidence: it is another than in {answers[0].folder.parent.name}/{answers[0].folder.name}/{EVENTS_FILE}"
     passed = {check.name for check in result.checks if check.passed}
     gate = [check for check in result.checks if check.name == CheckName.GATE]
-    if result.evidence and CheckName.GATE in passed and JUDGE in gate[0].against:
-        yield from _first_step(result, probes)
+    if result.evidence and CheckName.GATE in passed:
+        yield from _first_update(result)
+        if JUDGE in gate[0].against:
+            yield from _first_step(result, probes)
     if result.end:
         yield from _end(validation.record(result.end, TrialEnd, "end"), passed)
 
@@ -110,6 +113,41 @@ def _first_step(result: TrialResult, probes: Probes) -> Iterator[str]:
                 "times what is allowed"
             )
             return
+
+
+def _first_update(result: TrialResult) -> Iterator[str]:
+    """Compare the loss and the first update of each draw with its own loss and gradient: W1 = W0 - rate x gradient."""
+    rule = result.spec.task.optimizer
+    factor = {"sgd": 1.0, "momentum": 1.0, "nesterov": 1.0 + rule.momentum}.get(rule.name)
+    if result.spec.task.precision in REDUCED:
+        return
+    followed = factor is not None and not rule.weight_decay and result.spec.task.accumulate == 1
+    rate = rule.learning_rate * (factor or 0.0) if followed else None
+    evidence = Evidence.from_json(validation.numbers(result.evidence))
+    draws = [_update_excesses(probe, rate) for probe in evidence.probes]
+    for name in draws[0]:
+        least = min(draw.get(name, math.inf) for draw in draws)
+        if least > MARGIN:
+            what = f"{name} is off by {least:.0f} times what is allowed"
+            yield f"{CheckName.GATE}: stored: passed; computed again, {what}"
+            return
+
+
+def _update_excesses(probe: Evidence, rate: float | None) -> dict[str, float]:
+    """Return {quantity: its difference from what follows from others, in multiples of what is allowed}."""
+    norm = math.hypot(*(gradient[0] for gradient in probe.gradients.values()))
+    found = {
+        "the norm of all gradients": abs(norm - probe.gradient_norm) / max(norm, 1e-30) / FIRST_STEP,
+        "the loss of step 1": abs(probe.losses[0] - probe.loss) / max(abs(probe.loss), 1e-3) / FIRST_STEP,
+    }
+    changes = probe.updates.get("1", {}) if rate else {}
+    for key, gradient in probe.gradients.items() if rate else ():
+        if key in changes:
+            expected = [abs(rate) * gradient[0], *(-rate * value for value in gradient[1:])]
+            floor = max(SMALL_GRADIENT * rate * norm, 1e-30)
+            allowed = UPDATES + UNITS * probe.sizes.get(key, 0.0) / max(expected[0], floor)
+            found[f"the first update of {key}"] = _apart(changes[key], expected, floor) / allowed
+    return found
 
 
 def _excesses(evidence: Evidence, expected: Evidence, rounded: Evidence) -> dict[str, float]:
@@ -137,6 +175,12 @@ def _apart(values: Fingerprint | None, expected: Fingerprint, floor: float) -> f
 
 
 def _end(end: TrialEnd, passed: set[str]) -> Iterator[str]:
+    if end.digests and end.middle and end.middle.digests and CheckName.END_UPDATES in passed:
+        for name, digest in asdict(end.digests).items():
+            if digest == getattr(end.middle.digests, name):
+                yield f"evidence: the {name} of its end are those of its middle"
+    if CheckName.LAST_LOSS in passed and end.last and (worst := _worst([end.last], LAST_LOSS)) > MARGIN:
+        yield f"{CheckName.LAST_LOSS}: stored: passed; judged again, it differs by {worst:.0f} times what is allowed"
     for moment, names in (
         (end, (CheckName.END_EVALUATION, CheckName.END_LOSSES)),
         (end.middle, (CheckName.MIDDLE, CheckName.MIDDLE)),

@@ -1,8 +1,8 @@
 """The gate: marks trials `unverified` if their frameworks did not compute the same thing.
 
 A trial's evidence (`workloads.records.evidence`) is compared with the referee's, if the referee is quick, and otherwise
-with the other frameworks'. Its first losses and its epochs are compared with those of other frameworks at the same
-batch size. Its end is compared with what the referee computes from the same weights.
+with the other frameworks'. Its first losses are compared with those of other frameworks at the same batch size. Its
+middle and its end are compared with what the referee computes from the same weights.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -17,17 +18,16 @@ from typing import Any
 from runner.ask import answered
 from runner.environments.code import code_digest
 from runner.environments.definition import digest_here
-from runner.gate import epochs, trial_end
-from runner.gate.disturbed import Disturbed, Launchers, losses_moved, with_disturbed_weights
-from runner.gate.drift import compared_epochs, growth_of_losses
+from runner.gate import trial_end
 from runner.gate.rivals import Disagreement, batches, framework_of, held_against, outvoted, rivals_of
+from runner.gate.rounding import Launchers, Pair, growth_of_losses, losses_moved, with_disturbed_weights
 from runner.gate.tolerances import Truth, difference, losses_differ
 from runner.launch import Launcher, LaunchFailed, Local
 from runner.project import Project
 from runner.results.assemble import as_it_was
 from workloads.networks import of_trial
 from workloads.records.build import DEFAULT, FLOAT64, REDUCED
-from workloads.records.check_name import JUDGE, LATE_NAMES, CheckName
+from workloads.records.check_name import JUDGE, LATE_NAMES, NO_LONGER_MADE, CheckName
 from workloads.records.events import Event
 from workloads.records.evidence import PROBE_BATCH, PROBE_STEPS, Evidence
 from workloads.records.job import AUGMENTATION, ON_DEMAND, ROOMS, Installation, Job, Kind, TrialSpec
@@ -43,7 +43,6 @@ REFEREE_TIMEOUT_S = 300.0
 JUDGED = (Status.OK, Status.CONTENDED, Status.UNVERIFIED, Status.DIVERGED)
 
 Group = tuple[Any, ...]
-Pair = tuple[Evidence, Evidence]
 
 
 def group(spec: TrialSpec) -> Group:
@@ -67,12 +66,16 @@ class Gate:
         """Prepare the gate. `launchers` are the frameworks that can be asked what rounding does to a flagged trial."""
         self.project = project
         self.results = results
-        self.disturbed = Disturbed(results, launchers or {})
+        self.launchers = launchers or {}
         self.disturbed_truths: set[Group] = set()
         self.pairs: dict[str, Pair | None] = {}  # by probe: the evidence, and the evidence from disturbed weights
         self.truths: dict[Group, Truth | str] = {}
         self.given: dict[str, dict[str, Any]] = {}
         self.silent: dict[str, str] = {}  # why a framework's probe gave nothing, in this run
+
+    def launcher(self, spec: TrialSpec) -> Launcher | None:
+        """Return the launcher of the trial's framework; None if that, as the trial had it, cannot be asked."""
+        return self.launchers.get((spec.cell.framework, spec.installation))
 
     def gather(self, spec: TrialSpec, launcher: Launcher | None) -> dict[str, Any]:
         """Return the evidence of the trial's framework from a separate worker; empty if it gave none. Without a
@@ -99,7 +102,8 @@ class Gate:
         return [self._verdict(t, groups[group(t.spec)]) if self._can_be_judged(t) else t for t in trials]
 
     def _verdict(self, trial: TrialResult, judged: list[TrialResult]) -> TrialResult:
-        before = [check for check in trial.checks if check.name not in (CheckName.GATE, *LATE_NAMES)]
+        made_anew = (CheckName.GATE, *LATE_NAMES, *NO_LONGER_MADE)
+        before = [check for check in trial.checks if check.name not in made_anew]
         if trial.status == Status.UNVERIFIED and len(before) == len(trial.checks):
             return trial  # for another reason
         if not trial.evidence:
@@ -122,9 +126,6 @@ class Gate:
             differing += self._outvoted(trial, rivals)
         same = [rival for rival in rivals if batches(rival.spec) == batches(trial.spec)]
         late = trial_end.checks(trial, workload)
-        suspect = bool(differing) or not all(check.passed or trial_end.is_ours(trial, check) for check in late)
-        if trial.spec.task.precision not in REDUCED:  # else rounding soon grows to chaos
-            late += epochs.check(trial, workload, same, None if suspect else self.disturbed)
         if not differing and not workload.draws:
             differing += self._outvoted_in_losses(trial, same, rounding)
             against += [framework_of(rival) for rival in same if framework_of(rival) not in against]
@@ -143,23 +144,23 @@ class Gate:
         return replace(trial, status=status, reason=reason, checks=checks)
 
     def _differs(self, trial: TrialResult) -> str | None:
-        """Return how the trial differs from the referee, which must have answered. The effect of rounding is
-        measured only for a flagged trial, and widens the tolerances of its whole group.
-        """
+        """Return how the trial differs from the referee, which must have answered."""
         truth, evidence = self._truth(trial.spec), Evidence.from_json(trial.evidence)
         assert isinstance(truth, Truth)
-        detail = difference(evidence, truth)
-        if detail and group(trial.spec) not in self.disturbed_truths:
-            self.disturbed_truths.add(group(trial.spec))  # also where it fails: not asked again in this run
-            try:
-                specs = [with_disturbed_weights(trial.spec, self.results, number) for number in range(DISTURBANCES)]
-                answers = [self._ask_referee(spec, spec.task.precision) for spec in specs]
-            except LaunchFailed:
-                return detail
-            truth = replace(truth, disturbed=tuple((truth.expected, answer) for answer in answers))
-            self.truths[group(trial.spec)] = truth
-            detail = difference(evidence, truth)
-        return detail
+        return difference(evidence, truth) and difference(evidence, self._widened(trial.spec, truth))
+
+    def _widened(self, spec: TrialSpec, truth: Truth) -> Truth:
+        """Return the truth with the effect of rounding, if the referee answers. It is measured only for a flagged
+        trial, and widens the tolerances of its whole group.
+        """
+        if group(spec) not in self.disturbed_truths:
+            self.disturbed_truths.add(group(spec))  # also where it fails: not asked again in this run
+            with suppress(LaunchFailed):
+                specs = [with_disturbed_weights(spec, self.results, number) for number in range(DISTURBANCES)]
+                answers = [self._ask_referee(each, each.task.precision) for each in specs]
+                truth = replace(truth, disturbed=tuple((truth.expected, answer) for answer in answers))
+                self.truths[group(spec)] = truth
+        return truth
 
     def _outvoted(self, trial: TrialResult, rivals: list[TrialResult]) -> list[Disagreement]:
         """Compare the frameworks' answers to the probe, without a referee."""
@@ -169,8 +170,12 @@ class Gate:
             return outvoted(rivals, lambda rival: difference(evidence, replace(unrounded(rival), disturbed=pairs)))
 
         before = differing(())
-        pairs = tuple(pair for each in (trial, *rivals) if (pair := self._pair(each))) if before else ()
+        pairs = self._pairs((trial, *rivals)) if before else ()
         return differing(pairs) if len(pairs) > 1 else before
+
+    def _pairs(self, trials: Iterable[TrialResult]) -> tuple[Pair, ...]:
+        """Return the pair of each trial's framework, as far as these can be asked."""
+        return tuple(pair for trial in trials if (pair := self._pair(trial)))
 
     def _pair(self, trial: TrialResult) -> Pair | None:
         """Return the trial's evidence from its weights and from disturbed ones; None without a launcher's answer."""
@@ -178,7 +183,7 @@ class Gate:
         if name not in self.pairs:
             try:
                 spec = with_disturbed_weights(trial.spec, self.results, 0)
-                answer = self._probe(spec, self.disturbed.launcher(trial.spec))
+                answer = self._probe(spec, self.launcher(trial.spec))
                 self.pairs[name] = Evidence.from_json(trial.evidence), Evidence.from_json(answer)
             except LaunchFailed:
                 self.pairs[name] = None
@@ -193,17 +198,15 @@ class Gate:
             growth = growth_of_losses(trial.epochs, trial.spec.rule, PROBE_STEPS, len(trial.first_losses))
 
         def differing(moved: Sequence[tuple[float, ...]]) -> list[Disagreement]:
-            known = (rounding, moved, trial.spec.task.precision, growth)
-            return outvoted(same, lambda rival: losses_differ(trial.first_losses, rival.first_losses, *known))
+            how = (rounding, moved, trial.spec.task.precision, growth)
+            return outvoted(same, lambda rival: losses_differ(trial.first_losses, rival.first_losses, *how))
 
         before = differing(())
         if not before:
             return []
-        normalised = bool(self._workload(trial.spec).statistic_shapes())
-        number = compared_epochs(trial.epochs, trial.spec.rule, normalised)
-        trainings = [(each, self.disturbed.trainings(each, number)) for each in (trial, *same)]
-        moved = [losses_moved(each, answers) for each, answers in trainings if answers]
-        return differing(list(zip(*moved, strict=False))) if len(moved) > 1 else before
+        truth = self._truth(trial.spec)
+        pairs = self._widened(trial.spec, truth).disturbed if isinstance(truth, Truth) else self._pairs((trial, *same))
+        return differing(losses_moved(pairs, growth)) if len(pairs) > 1 else before
 
     def _can_be_judged(self, trial: TrialResult) -> bool:
         """True if the trial's status can be judged and its workload still exists."""
@@ -269,7 +272,7 @@ def _undisputed(trial: TrialResult) -> tuple[Status, str | None]:
 
 def _excused(check: Check, status: Status) -> bool:
     """True for a late check that makes no trial unverified. Other processes may cause what is left after a window."""
-    return epochs.untold(check) or (status is Status.CONTENDED and check.name == CheckName.NOTHING_LEFT)
+    return status is Status.CONTENDED and check.name == CheckName.NOTHING_LEFT
 
 
 def unrounded(trial: TrialResult) -> Truth:

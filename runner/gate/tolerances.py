@@ -40,7 +40,7 @@ LOSSES = 1e-4
 # From the fourth loss on.
 LATE, LATE_LOSSES = 4, 5e-3
 # After the probe's steps, the tolerance of a trial's first losses grows as rounding may have since
-# (`drift.growth_of_losses`). Once it exceeds this, losses are not compared.
+# (`rounding.growth_of_losses`). Once it exceeds this, losses are not compared.
 MOST_LOSSES = 0.03
 GRADIENTS = 1e-4
 UPDATES = 3e-4
@@ -55,8 +55,7 @@ ROUNDOFF = {precision: 2.0**-digits for precision, digits in DIGITS.items()}
 # If outputs are off by less than this part of the rounding error of a precision (geometric mean), they were not
 # computed in it. TF32 is left out: a GPU's libraries choose for each product whether they use it.
 TOO_EXACT, HELD_TO_IT = 0.1, (BFLOAT16, FLOAT16)
-# If that is not enough, weights are disturbed (runner/gate/disturbed.py), and this many times the effect of the
-# disturbance on the same quantity is allowed.
+# If that is not enough, this many times the effect of disturbed weights (runner/gate/rounding.py) is allowed.
 DISTURBANCES = 3
 # Smaller gradients are compared with a tenth of all gradients' norm, updates likewise. A bias before BatchNorm has a
 # gradient of rounding only, and if a sum over the batch cancels, its rounding is that of its terms.
@@ -294,7 +293,8 @@ def _compared_losses(
     for step, (loss, other, moved, times) in enumerate(steps, start=1):
         if step > 2 and diverged(expected[:step]):
             return
-        if step > len(rounding) and max(LATE_LOSSES * times, ROUNDINGS * moved) > MOST_LOSSES:
+        seen = disturbed[step - 1] if step <= len(disturbed) else ()
+        widest = max(LATE_LOSSES * times, ROUNDINGS * moved, DISTURBANCES * lower_middle(seen))
+        if step > len(rounding) and widest > MOST_LOSSES:
             return
-        allowed = LATE_LOSSES * times if step >= LATE else LOSSES
-        yield step, _Gap(relative(loss, other), moved, allowed, disturbed[step - 1] if step <= len(disturbed) else ())
+        yield step, _Gap(relative(loss, other), moved, LATE_LOSSES * times if step >= LATE else LOSSES, seen)

@@ -32,7 +32,7 @@ SEEN_OF_THE_RIGHT = {
     CheckName.END_LOSSES,
     CheckName.END_UPDATES,
     CheckName.MIDDLE,
-    CheckName.EPOCHS_AGREE,
+    CheckName.LAST_LOSS,
     CheckName.NOTHING_LEFT,
     CheckName.POSSIBLE,
     CheckName.TIMES,

@@ -98,7 +98,7 @@ def test_every_framework_is_given_the_same_rates_and_images_and_the_gate_holds_t
     assert {result["status"] for result in cells.values()} == {"ok"}
     (inputs,) = {str(result["spec"]["inputs"]) for result in cells.values()}
     assert "rates" in inputs and "augmentation" in inputs
-    names = (CheckName.GATE, CheckName.EPOCHS_AGREE)
+    names = (CheckName.GATE, CheckName.END_UPDATES)
     for result in cells.values():
         assert [check["passed"] for check in result["checks"] if check["name"] in names] == [True, True]
         assert result["figures"]["augment_s"]["value"] > 0

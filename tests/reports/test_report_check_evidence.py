@@ -88,3 +88,52 @@ def test_a_verdict_on_its_end_that_the_stored_differences_do_not_allow_is_found(
     change(trial.end)
     (line,) = evidence_check.differences(trial, probes)
     assert line.startswith(f"{name}: stored: passed; judged again, it differs by ")
+
+
+def scaled_update(evidence: dict[str, Any]) -> None:
+    for draw in (evidence, *evidence["again"]):
+        key = next(iter(draw["updates"]["1"]))
+        draw["updates"]["1"][key] = moved(draw["updates"]["1"][key], 1.05)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (scaled_update, "the first update of "),
+        (
+            lambda evidence: [each.update(loss=each["loss"] * 1.01) for each in (evidence, *evidence["again"])],
+            "the loss",
+        ),
+        (
+            lambda evidence: [each.update(gradient_norm=9.0) for each in (evidence, *evidence["again"])],
+            "the norm of all gradients",
+        ),
+    ],
+)
+def test_evidence_whose_parts_do_not_follow_from_one_another_is_found_without_its_probes(
+    results: Path, probes: evidence_check.Probes, tmp_path: Path, change: Callable[[dict[str, Any]], object], words: str
+) -> None:
+    trial, none = one(results), evidence_check.Probes(tmp_path)
+    assert not list(evidence_check.differences(trial, none))
+    change(trial.evidence)
+    (line,) = evidence_check.differences(trial, none)
+    assert line.startswith(f"{CheckName.GATE}: stored: passed; computed again, {words}"), line
+
+
+def test_digests_of_an_end_that_are_those_of_its_middle_are_found(results: Path, probes: evidence_check.Probes) -> None:
+    trial = one(results)
+    digests = {name: name[0] * 64 for name in ("weights", "images", "answers")}
+    trial.end["digests"] = digests
+    trial.end["middle"] = {"epoch": 1, "updates": 60, "digests": {**digests, "weights": "0" * 64}}
+    lines = list(evidence_check.differences(trial, probes))
+    assert lines == [f"evidence: the {name} of its end are those of its middle" for name in ("images", "answers")]
+
+
+def test_a_last_loss_that_the_stored_difference_does_not_allow_is_found(
+    results: Path, probes: evidence_check.Probes
+) -> None:
+    trial = one(results)
+    trial.checks.append(Check(CheckName.LAST_LOSS, True, "-"))
+    for apart, count in ((0.001, 0), (0.5, 1)):
+        trial.end["last"] = {"apart": apart, "rounding": 0.0, "resolution": 0.01}
+        assert len(list(evidence_check.differences(trial, probes))) == count

@@ -14,7 +14,7 @@ from each import for_each
 
 from runner.gate import trial_end
 from runner.gate.end_referee import EndReferee
-from runner.gate.trial_end import EVALUATION, GROSS, LOSSES, ROUNDINGS, TURNED, UPDATES, checks, gather
+from runner.gate.trial_end import EVALUATION, GROSS, LAST_LOSS, LOSSES, ROUNDINGS, TURNED, UPDATES, checks, gather
 from workloads.catalogue.osu_cnn import OSU_CNN
 from workloads.records.check_name import CheckName
 from workloads.records.end_evidence import END_FILE, Difference, EndCall, EndStep, Missing, TrialEnd
@@ -76,6 +76,18 @@ def test_a_right_trial_passes_every_check_and_one_stored_before_there_was_a_prob
     ]
     assert [(check.name, check.passed) for check in checks(trial(), OSU_CNN)] == [(name, True) for name in every]
     assert [(check.name, check.passed) for check in checks(trial(None), OSU_CNN)] == [(CheckName.POSSIBLE, True)]
+
+
+def test_a_last_loss_is_judged_by_its_own_bound_and_by_what_a_kink_may_do() -> None:
+    def judged(apart: float | None, kinks: float) -> bool:
+        end = replace(RIGHT, last=Difference(apart, resolution=kinks))
+        (check,) = (each for each in checks(trial(end), OSU_CNN) if each.name == CheckName.LAST_LOSS)
+        assert check.detail.startswith("the loss of the trial's last update differs by ")
+        return check.passed
+
+    assert [judged(*each) for each in ((0.9 * LAST_LOSS, 0.0), (1.1 * LAST_LOSS, 0.0), (0.01, 0.01), (None, 0.0))] == [
+        True, False, True, False,
+    ]  # fmt: skip
 
 
 def test_an_end_survives_the_file_it_is_stored_in() -> None:

@@ -24,8 +24,9 @@ from adapters.numpy.end_updates import Step, update_differences
 from adapters.numpy.passes import Array
 from adapters.worker import end_probe
 from adapters.worker.prepare import Prepared
+from adapters.worker.trainer import Trainer
 from runner.gate.end_referee import EndReferee
-from runner.gate.trial_end import CALL_LOSSES, CALL_UPDATES
+from runner.gate.trial_end import CALL_LOSSES, CALL_UPDATES, GROSS, LAST_LOSS
 from workloads import schedules, weights
 from workloads.augmentation import draw
 from workloads.datasets import Images, Labels, Split
@@ -68,8 +69,8 @@ def ended(
 ) -> TrialEnd:
     """Return the referee's account of an adapter's end, 3 steps after its beginning.
 
-    `more` are inputs that not every trial has. Others: `workload`; `accumulate`; `change`, which is applied to the
-    adapter before the end.
+    `more` are inputs that not every trial has. Others: `workload`; fields of the task; `change`, which is applied to
+    the adapter before the end.
     """
     more, workload, change = more or {}, others.get("workload", "plain"), others.get("change")
     folder = tmp_path / "trials" / "one"
@@ -83,22 +84,24 @@ def ended(
     inputs["network"] = InputFile(network_file.name, "-")
     accumulate = others.get("accumulate", 1)
     precision = others.get("precision", "float32")
-    spec = make_spec(
-        workload=workload, optimizer=rule, batch_size=BATCH, accumulate=accumulate, precision=precision, inputs=inputs
+    task_changes = {"accumulate": accumulate, "precision": precision} | (
+        {"augment": "flip"} if others.get("augment") else {}
     )
+    spec = make_spec(workload=workload, optimizer=rule, batch_size=BATCH, inputs=inputs, **task_changes)
     write_json(folder / JOB_FILE, Job(Kind.TRIAL, spec).to_json())
     adapter = adapter or Adapter()
     adapter.open("cpu", 1, "default", precision, "host", "on-demand")
     adapter.load(IMAGES, LABELS)
     task = WORKLOADS[workload], rule, weights.draw(WORKLOADS[workload], 5), 5
     adapter.build(*task)
-    adapter.train(TRAINED, more.get(RATES))
+    trainer = Trainer(adapter, more.get(RATES), None, spec.part)
+    trainer.run(iter([TRAINED]))
     if change:
         change(adapter)
     split = Split(IMAGES, LABELS)
     prepared = Prepared(split, split, ORDER, task, more.get(RATES), more.get(AUGMENTATION))
     adapter.load(prepared.images(-1), LABELS)
-    idle = end_probe.gather(adapter, spec, WORKLOADS[workload], prepared, len(TRAINED), folder)
+    idle = end_probe.gather(spec, WORKLOADS[workload], prepared, trainer, folder)
     end_referee.main(folder)
     told = json.loads(capsys.readouterr().out)
     return TrialEnd.from_json(TrialEnd(None).to_json() | told | idle)
@@ -194,6 +197,85 @@ def test_a_call_of_several_steps_is_followed_where_the_optimizers_state_can_be_t
     if end.call:
         assert (end.call.rows, end.call.batch_size) == (CALL_ROWS, BATCH)
         assert apart(end.call.loss) < 1e-5 and excess(end.call.update) < 1e-4 and end.call.update.resolution < 0.1
+
+
+@pytest.mark.parametrize("rule", OPTIMIZER_NAMES)
+@pytest.mark.parametrize("scheduled", [False, True], ids=["one rate", "falling rates"])
+def test_the_loss_of_the_trials_last_update_is_found_again_by_going_back_where_momentum_lets_it(
+    rule: OptimizerName, scheduled: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = OptimizerSpec.named(rule, weight_decay=0.05 if rule == "momentum" else 0.0)
+    spec = replace(spec, schedule="cosine") if scheduled else spec
+    end = ended(tmp_path, capsys, rule=spec, more={RATES: RATES_FALLING} if scheduled else {})
+    assert (end.last is not None) == (rule == "momentum")
+    if end.last:
+        assert apart(end.last) < 1e-5 and 0 < end.last.resolution < 0.5
+
+
+@pytest.mark.parametrize("more", [{"workload": "batchnorm"}, {"precision": "bfloat16"}, {"augment": "flip"}], ids=str)
+def test_the_last_update_is_not_asked_about_where_going_back_leaves_doubt(
+    more: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    momentum = OptimizerSpec.named("momentum")
+    assert ended(tmp_path, capsys, rule=momentum, **more).last is None
+
+
+class Careful(Adapter):
+    """The referee, with a mistake in the last steps before the end's probe reads the weights."""
+
+    def __init__(self, mistake: str) -> None:
+        super().__init__()
+        self.mistake, self.seen = mistake, False
+
+    def weights(self) -> dict[str, Array]:
+        self.seen = True
+        return super().weights()
+
+    def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> Floats:
+        if self.seen:
+            return super().train(order, rates, part)
+        if self.mistake == "other images":
+            return super().train(np.repeat(order[:1], len(order), axis=0), rates, part)
+        return np.resize(super().train(order, rates, part)[:1], len(order))
+
+
+@pytest.mark.parametrize("mistake", ["other images", "stale losses"])
+def test_a_window_that_trains_other_images_or_reports_old_losses_is_seen_by_its_last_loss_alone(
+    mistake: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    end = ended(tmp_path, capsys, Careful(mistake), OptimizerSpec.named("momentum"))
+    assert end.last is not None and apart(end.last) > LAST_LOSS + end.last.resolution
+    assert apart(end.evaluation) < 1e-5 and max(apart(step.loss) for step in end.steps) < 1e-5
+    assert end.call and apart(end.call.loss) < 1e-5
+
+
+class Forgetful(Adapter):
+    """The referee, whose momentum begins at zero after each evaluation."""
+
+    def predict(self, images: Images) -> Floats:
+        self.optimizer.first = {key: np.zeros_like(array) for key, array in self.optimizer.first.items()}
+        return super().predict(images)
+
+
+def test_momentum_that_an_evaluation_resets_is_seen_in_the_step_and_in_the_call_after_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    right, wrong = (ended(tmp_path, capsys, each, OptimizerSpec.named("momentum")) for each in (Adapter(), Forgetful()))
+    assert right.call and wrong.call and apart(right.call.update) < 1e-4
+    assert apart(wrong.steps[1].update) > GROSS and apart(wrong.call.update) > CALL_UPDATES
+    assert apart(right.steps[1].update) < 1e-3 > apart(wrong.steps[2].update)
+
+
+def test_the_moments_digests_follow_from_what_was_asked_and_answered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Elsewhere(Adapter):
+        def predict(self, images: Images) -> Floats:
+            return super().predict(images[::-1])
+
+    one, again, other = (ended(tmp_path, capsys, each).digests for each in (Adapter(), Adapter(), Elsewhere()))
+    assert one and other and one == again
+    assert (one.weights, one.images) == (other.weights, other.images) and one.answers != other.answers
 
 
 class Called(Adapter):

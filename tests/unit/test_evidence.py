@@ -16,7 +16,7 @@ from adapters.numpy import layers
 from adapters.numpy.adapter import Adapter
 from adapters.numpy.layers import sequence
 from adapters.numpy.passes import Forward, Pass
-from runner.gate.drift import growth_of_losses
+from runner.gate.rounding import growth_of_losses
 from runner.gate.tolerances import (
     DISTURBANCES,
     EVALUATION,

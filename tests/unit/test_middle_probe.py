@@ -127,6 +127,8 @@ class WrongOnlyThere(Adapter):
 
     def predict(self, images: Images) -> Floats:
         logits = super().predict(images)
+        if self.mistake == "momentum forgotten by evaluation" and STEPS < self.done < (EPOCHS - 1) * STEPS:
+            self.optimizer.first = {key: np.zeros_like(array) for key, array in self.optimizer.first.items()}
         return logits * np.float32(1.01) if self.mistake == "evaluation" and self.done <= 3 * STEPS else logits
 
 
@@ -137,6 +139,7 @@ class WrongOnlyThere(Adapter):
         ("half batches", "momentum", "the loss of a step of 4 images differs by "),
         ("smaller", "sgd", "the update of "),
         ("momentum forgotten", "momentum", "the update of "),
+        ("momentum forgotten by evaluation", "momentum", "the update of "),
         ("evaluation", "sgd", "the logits of 30 test images in evaluation mode differ by "),
     ],
 )

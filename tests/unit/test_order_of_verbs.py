@@ -36,7 +36,7 @@ class Strict(Adapter):
         return super().__getattribute__(name)
 
 
-@pytest.mark.parametrize("kind", [Kind.TRIAL, Kind.PROBE, Kind.DISTURBED, Kind.STEPS])
+@pytest.mark.parametrize("kind", [Kind.TRIAL, Kind.PROBE, Kind.STEPS])
 def test_a_worker_of_every_kind_keeps_the_order_of_the_verbs(
     kind: Kind, results: Results, monkeypatch: pytest.MonkeyPatch  # noqa: F811
 ) -> None:  # fmt: skip

@@ -19,7 +19,7 @@ from adapters.worker.event_log import EventLog
 from adapters.worker.prepare import Prepared
 from reports.training_text import optimizer_label
 from runner.gate import judge
-from runner.gate.drift import allowed_training_loss
+from runner.gate.rounding import growth_of_losses
 from runner.request import training_inputs
 from runner.request.parser import BadInput
 from runner.results.assemble import augmentation
@@ -29,6 +29,7 @@ from workloads.datasets import Split, batch_order
 from workloads.records.evidence import probe_rates
 from workloads.records.figures import AUGMENT
 from workloads.records.job import AUGMENTATION, RATES, InputFile
+from workloads.records.result import Epoch
 from workloads.records.stored_events import read_events
 from workloads.spec import OptimizerSpec, ScaleName, ScheduleName
 from workloads.study import Study
@@ -151,9 +152,9 @@ def test_a_scaled_rate_is_by_the_images_of_an_update_where_it_has_several_parts(
 
 def test_rounding_may_grow_by_the_scaled_rate() -> None:
     rule = Study("s", scale_learning_rate="linear").optimizer_spec
-    of_sizes = [allowed_training_loss(make_spec(optimizer=rule, batch_size=b).rule, False, 24) for b in (16, 64, 256)]
+    of_sizes = [growth_of_losses([], make_spec(optimizer=rule, batch_size=b).rule, 5, 10)[-1] for b in (16, 64, 256)]
     assert of_sizes[0] < of_sizes[1] < of_sizes[2]
-    assert of_sizes[1] == allowed_training_loss(OptimizerSpec.named("momentum"), False, 24)
+    assert of_sizes[1] == growth_of_losses([], OptimizerSpec.named("momentum"), 5, 10)[-1]
 
 
 def test_a_warm_up_as_long_as_the_training_of_one_batch_size_is_bad_input() -> None:
@@ -171,9 +172,7 @@ def test_draws_are_of_every_epoch_and_of_the_window() -> None:
 
 
 def test_rounding_may_grow_by_each_updates_own_rate() -> None:
-    plain = replace(RULE, schedule="constant", warm_up=0.0)
-    same = np.full(24, plain.learning_rate, np.float32)
-    assert allowed_training_loss(plain, False, 24, same) == pytest.approx(allowed_training_loss(plain, False, 24), 1e-5)
-    falling = schedules.rates(RULE, 24)
-    assert allowed_training_loss(RULE, False, 24, falling) < 0.5 * allowed_training_loss(plain, False, 24)
-    assert allowed_training_loss(RULE, False, 12, falling) < allowed_training_loss(RULE, False, 24, falling)
+    epoch = Epoch(1.0, 24, 24, 1.0, 0.1, 1.0, 0.5)
+    plain = growth_of_losses([epoch], replace(RULE, schedule="constant", warm_up=0.0), 5, 24)
+    falling = growth_of_losses([epoch], RULE, 5, 24)
+    assert falling[-1] < 0.5 * plain[-1] and falling == sorted(falling)

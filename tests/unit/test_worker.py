@@ -290,35 +290,6 @@ def probe(results: Results) -> Ran:
     return results.run("probe", kind=Kind.PROBE)
 
 
-@pytest.mark.slow
-def test_disturbed_epochs_are_the_trials_from_weights_that_are_a_little_off(results: Results, ran: Ran) -> None:
-    disturbed = results.run("disturbed", kind=Kind.DISTURBED)
-    names = ["built", "first_step", "warmed_up", *["epoch_trained", "epoch_evaluated"] * EPOCHS]
-    assert [event["event"] for event in disturbed.events] == [
-        *("started", "imported", "opened", "loaded"),
-        *names * weights.DISTURBANCES,
-        "finished",
-    ]
-    every = []
-    for name, quantity in (("epoch_trained", "train_loss"), ("epoch_evaluated", "test_loss")):
-        given = [event[quantity] for event in ran.named(name)]
-        others = np.reshape([event[quantity] for event in disturbed.named(name)], (weights.DISTURBANCES, EPOCHS))
-        assert others == pytest.approx(np.tile(given, (weights.DISTURBANCES, 1)), rel=1e-2)
-        assert (others != given).any(axis=1).all(), "each is off"
-        every.append(others)
-    different = np.unique(np.concatenate(every, axis=1), axis=0)  # a single loss may agree: the processor rounds
-    assert len(different) == weights.DISTURBANCES, "and otherwise than the next"
-
-
-@pytest.mark.slow
-def test_disturbed_without_epochs_trains_the_first_steps_alone(results: Results, ran: Ran) -> None:
-    trained = results.run("first steps", kind=Kind.DISTURBED, epochs=0).named("epoch_trained")
-    given = next(event["first_losses"] for event in reversed(ran.named("epoch_trained")) if "first_losses" in event)
-    assert [event["steps"] for event in trained] == [min(FIRST_LOSSES, math.ceil(TRAIN / BATCH))] * weights.DISTURBANCES
-    for event in trained:
-        assert event["first_losses"] == pytest.approx(given[: event["steps"]], rel=1e-2)
-
-
 def test_an_unchanged_input_is_found_and_a_changed_one_refused(results: Results, tmp_path: Path) -> None:
     asked = results.spec.inputs["order"]
     assert read_input(results.folder, asked) == results.folder / "inputs" / "order.npy"

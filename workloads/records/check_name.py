@@ -45,6 +45,7 @@ class CheckName(Word):
     END_EVALUATION = "evaluation at its end = the referee's"
     END_LOSSES = "losses at its end = the referee's"
     END_UPDATES = "updates at its end = the referee's"
+    LAST_LOSS = "its last loss = the referee's"
     MIDDLE = "updates in its middle = the referee's"
     MASKS = "masks are drawn at their rate"
     EPOCHS_AGREE = "epochs are as the others'"
@@ -64,10 +65,12 @@ DISTURBABLE = (CheckName.TIMES, CheckName.CALLS_ADD_UP)
 # is not a valid measurement.
 LATE_NAMES = (
     CheckName.POSSIBLE, CheckName.NOTHING_LEFT, CheckName.END_ANSWERED, CheckName.END_EVALUATION,
-    CheckName.END_LOSSES, CheckName.END_UPDATES, CheckName.MIDDLE, CheckName.MASKS, CheckName.EPOCHS_AGREE,
+    CheckName.END_LOSSES, CheckName.END_UPDATES, CheckName.LAST_LOSS, CheckName.MIDDLE,
+    CheckName.MASKS,
 )  # fmt: skip
+NO_LONGER_MADE = (CheckName.EPOCHS_AGREE,)  # trials of earlier versions have it, until they are judged again
 OF_THE_RUN_ALONE = (
     CheckName.PRECISION, CheckName.TIMES, CheckName.CALLS_ADD_UP, CheckName.ENDED_WELL, CheckName.ALONE, CheckName.GATE,
-    *LATE_NAMES,
+    *LATE_NAMES, *NO_LONGER_MADE,
 )  # fmt: skip
 MADE_AGAIN = tuple(name for name in CheckName if name not in OF_THE_RUN_ALONE)  # from the stored files

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..spec import Workload
+from .build import REDUCED
+from .job import TrialSpec
 from .outstanding import Outstanding
 from .record import Record, Word
 
@@ -34,6 +36,9 @@ CALL, CALL_ROWS = "call", 4  # its name in END_FILE; a power of two, as a trial'
 CALL_RULES = ("sgd", "momentum", "nesterov")
 CALL_PARTS = (1.0, 0.5, 0.25, 0.5)  # of the last rate, for each row, if the trial's rates differ
 CALL_PARAMETERS = 10**6  # above this, no further copies of the weights are made
+# Before all of this, one step of as many images as an idle one. From it the referee learns what momentum kept of the
+# trial's last update, and goes back over that to the weights at which its loss was reported.
+LAST = "last"  # its name in END_FILE
 IDLE_LOSS = 0.01  # with less to learn a step may change nothing that float32 can hold
 # At most this many of the trial's own updates in its middle are followed, with this much work for the referee: half a
 # second of a core. A whole gradient is three passes of its batch. Above, an update is only checked for changing
@@ -56,7 +61,7 @@ class Difference:
     """Relative difference between the framework and the referee, None if one of them is not a number.
 
     `rounding` is the difference between the referee in float32 and in float64, 0 if it was not needed. `resolution` is
-    the most that keeping weights in float32 may add.
+    the most that keeping weights in float32 may add, or, going back over an update, a value on a kink.
     """
 
     apart: float | None
@@ -103,6 +108,17 @@ class DropoutMasks:
 
 
 @dataclass(frozen=True)
+class Digests:
+    """SHA-256 of what one moment's differences were computed from: the weights around the followed steps, the images
+    that were asked about, and the framework's answers.
+    """
+
+    weights: str
+    images: str
+    answers: str
+
+
+@dataclass(frozen=True)
 class TrialMiddle:
     """Some of the trial's own updates, drawn by the worker, after `updates` others; `reason` if the framework did
     not answer. Fields as in `TrialEnd`.
@@ -116,6 +132,7 @@ class TrialMiddle:
     steps: tuple[EndStep, ...] = ()
     asked_steps: int = 0
     idle_steps: int = 0
+    digests: Digests | None = None
 
 
 @dataclass(frozen=True)
@@ -133,6 +150,8 @@ class TrialEnd(Record):
     call: EndCall | None = None  # None if none was made, as in trials of earlier versions
     middle: TrialMiddle | None = None  # the same
     masks: tuple[DropoutMasks, ...] = ()  # for every Dropout that follows another layer; the same
+    digests: Digests | None = None  # None in trials of earlier versions
+    last: Difference | None = None  # of the loss of the trial's last update; the same, and where it cannot be told
 
 
 def evaluated_images(workload: Workload) -> int:
@@ -157,6 +176,13 @@ def drawn_images(generator: np.random.Generator, split: int, batch_size: int, mo
     ]
 
 
+def steps_before_evaluation(followed: int) -> int:
+    """Return after how many of the followed steps logits are asked for: between two, so that an evaluation that changes
+    what the optimizer remembers shows in the second.
+    """
+    return min(1, max(0, followed - 1))
+
+
 def follows_whole_gradient(workload: Workload, batch_size: int) -> bool:
     """True if the referee computes the last step's gradient of every layer, not only of the last."""
     return workload.multiply_adds * batch_size <= BACKWARD_MULTIPLY_ADDS
@@ -175,6 +201,22 @@ def makes_call(workload: Workload, rule: str, batch_size: int, devices: int) -> 
         and not workload.draws
         and workload.parameter_count <= CALL_PARAMETERS
         and follows_whole_gradient(workload, idle_batch(workload, batch_size))
+    )
+
+
+def goes_back(workload: Workload, spec: TrialSpec, images: int) -> bool:
+    """True if the referee can go back over the trial's last update, of so many images: only momentum's weights show the
+    weights before them. BatchNorm, augmented images and fewer digits than float32 leave more doubt than an error makes.
+    """
+    rule = spec.task.optimizer
+    return (
+        rule.name == "momentum"
+        and rule.momentum > 0
+        and spec.task.augment == "none"
+        and spec.task.precision not in REDUCED
+        and not workload.statistic_shapes()
+        and makes_call(workload, rule.name, spec.cell.batch_size, spec.placement.devices)
+        and 2 * workload.multiply_adds * images <= FORWARD_MULTIPLY_ADDS
     )
 
 

@@ -243,7 +243,6 @@ class Kind(Word):
     TRIAL = "trial"
     PROBE = "probe"  # gives the gate its evidence of a framework
     MEMORY = "memory"  # reports what memory holds, per batch size
-    DISTURBED = "disturbed"  # a trial's epochs, untimed, from disturbed weights: asked by the gate for a flagged trial
     NOISE = "noise"  # measures gradients at fixed weights: which batch size is best for learning
     STEPS = "steps"  # a steady window at one batch size, no epochs: does it fit, and how fast is it
     BLOCKS = "blocks"  # blocks of steps of several batch sizes in turn: what one more image costs
@@ -253,7 +252,6 @@ ROOMS = {
     Kind.TRIAL: "trials",
     Kind.PROBE: "probes",
     Kind.MEMORY: "memory",
-    Kind.DISTURBED: "disturbed",
     Kind.NOISE: "noise",
     Kind.STEPS: "steps",
     Kind.BLOCKS: "blocks",

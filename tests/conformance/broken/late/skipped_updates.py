@@ -7,7 +7,7 @@ import tensorflow as tf
 from adapters.base import Floats, Order
 from adapters.tensorflow import adapter
 
-FRAMEWORK, CAUGHT_BY = "tensorflow", {"epochs are as the others'"}
+FRAMEWORK, CAUGHT_BY = "tensorflow", {"updates at its end = the referee's"}
 
 
 class Adapter(adapter.Adapter):
