@@ -13,16 +13,16 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from workloads.records.intervals import CONFIDENCE_PERCENT
+from workloads.shifts import Shift, shift_ratio
+from workloads.statistics import CONFIDENCE_PERCENT, ERROR, Estimate, Verdict, decide, holm
 
 from . import tables
-from .comparing import effect_words, estimates
-from .comparing.estimates import Estimate, Shift
+from .comparing import effect_words
 from .condition_text import ABSENT
 from .conditions import Section
 from .frameworks import display_name, ordered
 from .load import ReportError
-from .order import ERROR, IN_THIS_RUN, holm
+from .order import IN_THIS_RUN
 from .quantities import SPEED
 from .table import Cell, Table, Theme
 from .words import listed
@@ -66,9 +66,8 @@ class Contrast:
     @property
     def verdict(self) -> str:
         """Verdict: "faster", "slower" or ""."""
-        if not self.p <= ERROR:
-            return ""
-        return "faster" if self.shift.value > 0 else "slower"
+        words = {Verdict.BETTER: "faster", Verdict.WORSE: "slower"}
+        return words.get(decide(self.shift.value, self.shift.value, p=self.p), "")
 
 
 def check(sections: Sequence[Section], baseline: int | None) -> None:
@@ -142,8 +141,8 @@ def _contrast(speeds: _Speeds, framework: str, size: int, baseline: int) -> Cont
     trials = tuple(side[repeat][1] for repeat in repeats for side in (own, other))
     if not repeats:
         return Contrast(framework, size, baseline, 0, Shift(math.nan, untested=NO_PAIR), trials)
-    shift = estimates.of_ratio([other[each][0] for each in repeats], [own[each][0] for each in repeats], paired=True)
-    estimate = estimates.of_cells([shift])[0] if shift.groups else None
+    shift = shift_ratio([other[each][0] for each in repeats], [own[each][0] for each in repeats], paired=True)
+    estimate = shift.sides.get("paired")
     return Contrast(framework, size, baseline, len(repeats), shift, trials, estimate)
 
 

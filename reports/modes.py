@@ -12,15 +12,14 @@ import pandas as pd
 
 from workloads.records.build import Mode, installed_of
 from workloads.records.figures import FigureSpec
-from workloads.records.intervals import CONFIDENCE_PERCENT, accuracy_step
 from workloads.records.result import TrialResult
+from workloads.statistics import CONFIDENCE_PERCENT, LEAST_SPREAD, accuracy_step, mean_interval, ratio_interval
 
 from . import tables
 from .condition_text import ABSENT
 from .conditions import Section, mode_said
 from .frameworks import display_name, ordered
 from .quantities import ACCURACY, MEMORY, SPEED, Quantity
-from .spread import LEAST_SPREAD, spread
 from .table import Cell, Table, Theme
 
 NAME, TITLE = "modes", "What tuning and precisions change: each column beside the same framework's default in float32"
@@ -47,10 +46,8 @@ class Change:
     def estimate(self) -> tuple[float, float, float]:
         """Estimate (mean, low, high); for ratios the geometric mean. The interval of one repeat is NaN."""
         if self.quantity is ACCURACY:
-            points = spread(self.values, self.step)
-            return points.mean, points.low, points.high
-        logs = spread([math.log(value) for value in self.values], LEAST_SPREAD)
-        return math.exp(logs.mean), math.exp(logs.low), math.exp(logs.high)
+            return mean_interval(self.values, self.step)
+        return ratio_interval([math.log(value) for value in self.values], LEAST_SPREAD)
 
     @property
     def cell(self) -> Cell:

@@ -12,9 +12,10 @@ import pandas as pd
 
 from workloads.records import figures as registry
 from workloads.records.result import TrialResult
+from workloads.statistics import LEAST_SPREAD, ratio_interval
 
 from . import tables
-from .comparing import effect_words, estimates
+from .comparing import effect_words
 from .condition_text import ABSENT
 from .conditions import DEVICE_ID, DEVICES, Condition, Section
 from .frameworks import display_name, ordered
@@ -138,11 +139,7 @@ def _efficiency(scaled: Scaled, one: Mapping[int, float]) -> tuple[float, float,
     repeats = sorted(own.keys() & one.keys())
     if not repeats:
         return math.nan, math.nan, math.nan
-    ideal = [scaled.devices * one[each] for each in repeats]
-    shift = estimates.of_ratio(ideal, [own[each] for each in repeats], paired=True)
-    interval = estimates.of_cells([shift])[0].interval if shift.groups else (math.nan, math.nan)
-    value, low, high = map(math.exp, (shift.value, *interval))
-    return value, low, high
+    return ratio_interval([math.log(own[each] / (scaled.devices * one[each])) for each in repeats], LEAST_SPREAD)
 
 
 def _shown(scaled: Scaled, efficiency: tuple[float, float, float]) -> Cell:

@@ -7,17 +7,17 @@ import statistics
 from collections.abc import Mapping
 from dataclasses import replace
 
-from workloads.records.intervals import accuracy_step
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
+from workloads.shifts import Shift, shift_points, shift_ratio, shift_runs
+from workloads.statistics import accuracy_step
 
 from .. import tables
 from ..conditions import Section
 from ..quantities import ACCURACY, Quantity
 from ..tables import Place
-from . import cell_tests, estimates
+from . import cell_tests
 from .cell_tests import MOVED_BY_THE_HOUR, CellTest, Replicate
-from .estimates import Shift
 from .pairing import Names, Pair
 
 Values = list[tuple[TrialResult, float]]
@@ -45,14 +45,14 @@ def compare_cell(pair: Pair, names: Names, quantity: Quantity, place: Place) -> 
         spread, remarks = _of_repeats(known_a, known_b, pair.a.runs)
         notes += remarks
     elif values_a and values_b and replicate is Replicate.RUNS:
-        spread = estimates.of_runs(_by_run(pair.a, known_a), _by_run(pair.b, known_b))
+        spread = shift_runs(_by_run(pair.a, known_a), _by_run(pair.b, known_b))
     elif values_a and values_b:
-        spread = estimates.of_ratio(values_a, values_b)
+        spread = shift_ratio(values_a, values_b)
     if quantity.better and spread.untested:
         notes.append(spread.untested)
     trials = tuple(result.spec.id for _, section, own in sides for result in tables.places(section)[own])
     # Values that the estimate counts: runs with the same inputs count once, repeats without a counterpart do not count.
-    repeats = min((group.n for group in spread.groups), default=min(len(values_a), len(values_b)))
+    repeats = min((side.n for side in spread.sides.values()), default=min(len(values_a), len(values_b)))
     cell = cell_tests.of_cell(*place, quantity, values_a, values_b, spread)
     return replace(cell, notes=tuple(notes), trials=trials, replicate=replicate, repeats=repeats)
 
@@ -96,10 +96,10 @@ def _of_repeats(a: Values, b: Values, run_of: Mapping[int, int]) -> tuple[Shift,
     pairs = [(value, of_b[repeat(result)]) for result, value in a if repeat(result) in of_b]
     if not pairs:
         values_a, values_b = ([value for _, value in side] for side in (a, b))
-        return estimates.of_ratio(values_a, values_b), ["no repeat is in both: repeats are not paired"]
+        return shift_ratio(values_a, values_b), ["no repeat is in both: repeats are not paired"]
     left = len(a) + len(b) - 2 * len(pairs)
     values_a, values_b = map(list, zip(*pairs, strict=True))
-    return estimates.of_ratio(values_a, values_b, paired=True), [LEFT_OUT.format(left)] if left else []
+    return shift_ratio(values_a, values_b, paired=True), [LEFT_OUT.format(left)] if left else []
 
 
 def _in_points(a: Values, b: Values, step: float, names: Names) -> tuple[Shift, list[str]]:
@@ -112,11 +112,11 @@ def _in_points(a: Values, b: Values, step: float, names: Names) -> tuple[Shift, 
     if not pairs:
         values_a, values_b = ([*side.values()] for side in (of_a, of_b))
         remark = f"the inputs differ between {names[0]} and {names[1]}: repeats are not paired"
-        return estimates.of_points(values_a, values_b, False, step), [remark]
+        return shift_points(values_a, values_b, False, step), [remark]
     left = len(of_a) + len(of_b) - 2 * len(pairs)
     remarks = [LEFT_OUT.format(left)] if left else []
     values_a, values_b = map(list, zip(*pairs, strict=True))
-    return estimates.of_points(values_a, values_b, True, step), remarks
+    return shift_points(values_a, values_b, True, step), remarks
 
 
 def _by_inputs(side: Values) -> dict[Inputs, float]:

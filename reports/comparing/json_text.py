@@ -9,7 +9,7 @@ from workloads.records.files import without_nan
 
 from ..condition_text import dates
 from . import headline
-from .cell_tests import AnyTest, CellTest, MeanTest
+from .cell_tests import WORDS, AnyTest, CellTest, MeanTest
 from .comparison import Compared, Comparison, Side
 from .gate import Ruling, smallest_losses
 from .headline import GeometricMean
@@ -72,7 +72,7 @@ def _pair(compared: Compared) -> dict[str, Any]:
                 "batch_size": ending.batch_size,
                 "a": ending.ended_a,
                 "b": ending.ended_b,
-                "verdict": str(ending.verdict),
+                "verdict": WORDS[ending.verdict],
                 "reason": ending.reason,
             }
             for ending in compared.endings
@@ -112,7 +112,7 @@ def _test(test: AnyTest) -> dict[str, Any]:
         "smallest_loss_found_percent": test.smallest_percent if test.is_judged else None,
         "p_worse_adjusted": test.p_worse,
         "p_better_adjusted": test.p_better,
-        "verdict": str(test.verdict),
+        "verdict": WORDS[test.verdict],
     }
 
 
