@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from . import batch_contrasts, best, condition_text, memory, modes, parity, tables, worker_facts
+from . import best, condition_text, contrast, memory, parity, tables, worker_facts
 from .conditions import Section
 from .drawing.section_charts import charts_of
 from .quantities import ACCURACY, USAGE, USAGE_BUSY, Quantity
@@ -42,9 +42,9 @@ def chapter(
         elif quantity is ACCURACY:
             compared = parity.compare(section)
             parts.append(parity.table(compared) if parity.stated(compared) else parity.NOT_STATED)
-    changes = modes.table(section)
+    changes = contrast.of_modes(section)
     parts += [changes] if changes else []
-    parts += batch_contrasts.of_section(section, baseline_batch)
+    parts += contrast.of_batch_sizes(section, baseline_batch)
     published, silent = published_tables.of_section(section)
     parts += [*published, *silent, *memory.of_section(section)]
     workers = worker_facts.table(section)

@@ -58,9 +58,17 @@ def shift_runs(a: Mapping[int, Sequence[float]], b: Mapping[int, Sequence[float]
 
 def shift_points(a: Sequence[float], b: Sequence[float], paired: bool, least_spread: float) -> Shift:
     """Return the shift of the means, b minus a; `paired`: a[i] and b[i] had the same inputs."""
-    differences = [y - x for x, y in zip(a, b, strict=True)] if paired else []
-    sides = {"paired": differences} if paired else {"A": a, "B": b}
-    value = statistics.fmean(differences) if paired else statistics.fmean(b) - statistics.fmean(a)
+    if paired:
+        return shift_values([y - x for x, y in zip(a, b, strict=True)], least_spread)
+    return _shift(statistics.fmean(b) - statistics.fmean(a), {"A": a, "B": b}, least_spread)
+
+
+def shift_values(values: Sequence[float], least_spread: float) -> Shift:
+    """Return the mean of the values, each of them the difference of a pair."""
+    return _shift(statistics.fmean(values), {"paired": values}, least_spread)
+
+
+def _shift(value: float, sides: Mapping[str, Sequence[float]], least_spread: float) -> Shift:
     if min(map(len, sides.values())) < 2:
         return Shift(value, untested=ONE_REPEAT)
     return Shift(value, {side: estimate_mean(values, least_spread) for side, values in sides.items()})
