@@ -19,7 +19,7 @@ from pathlib import Path
 from workloads.command_line import CommandLine, close_to
 from workloads.records.result import no_target
 
-from . import batch_contrasts, build, check, export, load, markdown, terminal
+from . import build, check, contrast, export, load, markdown, terminal
 from .batch_size import answers as batch_answers
 from .batch_size import page as batch_page
 from .blocks import page as blocks_page
@@ -132,7 +132,7 @@ def _parser() -> CommandLine:
                         help="a table of the time of training up to this test accuracy, as 0.9")  # fmt: skip
     tables.add_argument("--baseline-batch", type=int, metavar="N",
                         help="a table of each framework's speed at each batch size beside that at this one; without "
-                             f"it of neighbours, less than {batch_contrasts.NEIGHBOURS_PERCENT} %% apart")  # fmt: skip
+                             f"it of neighbours, less than {contrast.NEIGHBOURS_PERCENT} %% apart")  # fmt: skip
     pictures = parser.add_argument_group("figures (png, svg, pdf)")
     pictures.add_argument("--figure-size", choices=sizes.SIZES, default="page",
                           help="one column of a paper, its full width (default), or a slide of 16:9")  # fmt: skip

@@ -7,16 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from . import (
-    accumulation,
     attempts,
-    batch_contrasts,
     caveats,
     chapters,
     condition_text,
+    contrast,
     findings,
     learning_rates,
     load,
-    scaling,
+    section_axes,
     stable,
     target_time,
 )
@@ -55,7 +54,7 @@ def report(
     tried = {result.key: str(stored.attempts[folder]) for result, folder in pairs if folder in stored.attempts}
     parts, replaced = sections(stored.results)
     parts = [replace(section, attempts=tried, beside=tuple(beside)) for section in parts]
-    batch_contrasts.check(parts, baseline_batch)
+    contrast.check_baseline(parts, baseline_batch)
     headings = condition_text.headings(parts)
     aside = columns and len(parts) > 1
     lettered = dict(zip(chapters.letters(len(parts)), parts, strict=True)) if aside else {}
@@ -64,8 +63,8 @@ def report(
     retried = attempts.table(stored.attempts.values())
     appendix = [
         *([retried] if retried else []),
-        *accumulation.of_sections(parts),
-        *scaling.of_sections(parts),
+        *section_axes.of_accumulation(parts),
+        *section_axes.of_devices(parts),
         *of_folders,
     ]
     every = [
@@ -76,7 +75,7 @@ def report(
         stored,
         tuple(replaced),
         findings.summary(stored, parts),
-        tuple(replace(each, conditions=each.conditions + accumulation.remark(each.section, stored)) for each in every),
+        tuple(replace(each, conditions=each.conditions + section_axes.remark(each.section, stored)) for each in every),
         tuple(table for table in side_by_side if isinstance(table, Table)),
         dict(zip(lettered, headings, strict=False)),
         tuple(table for table in appendix if isinstance(table, Table)),

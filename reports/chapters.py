@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from . import batch_contrasts, best, condition_text, memory, modes, parity, tables
+from . import best, condition_text, contrast, memory, parity, tables
 from .condition_text import ABSENT, distinct, package_versions
 from .conditions import Section
 from .drawing.section_charts import charts_of
@@ -45,9 +45,9 @@ def chapter(
         elif quantity is ACCURACY:
             compared = parity.compare(section)
             parts.append(parity.table(compared) if parity.stated(compared) else parity.NOT_STATED)
-    changes = modes.table(section)
+    changes = contrast.of_modes(section)
     parts += [changes] if changes else []
-    parts += batch_contrasts.of_section(section, baseline_batch)
+    parts += contrast.of_batch_sizes(section, baseline_batch)
     published, silent = published_tables.of_section(section)
     parts += [*published, *silent, *memory.of_section(section)]
     workers = _build_workers_table(section)

@@ -9,14 +9,14 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from . import batch_contrasts, best, parity, target_time
+from . import best, contrast, parity, target_time
 from .charts import Chart
 from .quantities import MAIN
 from .report import HOW_TO_READ, RULES, SIDE_BY_SIDE, Chapter, Report
 from .table import Cell, Table, without_repeats
 
 # Tables of a chapter that a terminal shows.
-PRINTED = (best.NAME, *(quantity.name for quantity in MAIN), parity.NAME, batch_contrasts.NAME, target_time.NAME)
+PRINTED = (best.NAME, *(quantity.name for quantity in MAIN), parity.NAME, contrast.BATCH_SIZES.name, target_time.NAME)
 SHORTEST_COLUMN = 12
 SPECIAL = re.compile(r"[\\`*\[\]<>|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 

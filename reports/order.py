@@ -10,19 +10,17 @@ corrected for the number of comparisons.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from workloads.records.intervals import accuracy_step, reach, student
+from workloads.statistics import LEAST_SPREAD, Estimate, Verdict, accuracy_step, decide, pool
 
 from . import tables
 from .conditions import Section
 from .quantities import ACCURACY, Quantity
-from .spread import LEAST_SPREAD
 
-ERROR = 0.05  # of each family of tests
 TIE_PERCENT = 5.0
 FEWEST_FREEDOM = 4  # repeats beyond the first of each cell, summed over cells: for example two cells of three
 IN_THIS_RUN = "in this run"  # added to the order of one repeat
@@ -77,15 +75,14 @@ def with_borrowed(
     The spread is a share of the mean, or with `absolute` a number in the unit. With fewer than FEWEST_FREEDOM degrees
     of freedom none is given.
     """
-    squares, freedom = 0.0, 0
-    for cell in cells.values():
-        if cell["n"] > 1 and not math.isnan(cell["cv_percent"]):
-            deviation = cell["cv_percent"] / 100 * (abs(cell["mean"]) if absolute else 1.0)
-            squares += (cell["n"] - 1) * deviation**2
-            freedom += int(cell["n"]) - 1
+    known = [cell for cell in cells.values() if cell["n"] > 1 and not math.isnan(cell["cv_percent"])]
+    deviations = [cell["cv_percent"] / 100 * (abs(cell["mean"]) if absolute else 1.0) for cell in known]
+    variance, freedom = pool(
+        Estimate(cell["mean"], deviation, int(cell["n"]) - 1) for cell, deviation in zip(known, deviations, strict=True)
+    )
     if freedom < FEWEST_FREEDOM or all(point.sure for point in points.values()):
         return dict(points)
-    half = student(freedom) * max(math.sqrt(squares / freedom), least_spread)
+    half = Estimate(0.0, max(math.sqrt(variance), least_spread), freedom).half_width
     return {
         key: point if point.sure else replace(point, borrowed=half * (1.0 if absolute else abs(point.value)))
         for key, point in points.items()
@@ -100,7 +97,7 @@ def of_cell(cell: Mapping[str, Any], least_spread: float) -> Point:
     n, mean = cell["n"], float(cell["mean"])
     if n < 2:
         return Point(mean, math.nan, math.nan, n)
-    half = max(float(cell["high"]) - mean, reach(n, least_spread))
+    half = max(float(cell["high"]) - mean, Estimate(mean, least_spread, n - 1, n).half_width)
     return Point(mean, mean - half, mean + half, n)
 
 
@@ -119,6 +116,7 @@ class Order(StrEnum):
 
 ABOVE = (Order.ABOVE, Order.ABOVE_ONCE)
 BELOW = (Order.BELOW, Order.BELOW_ONCE)
+APART = {Verdict.BETTER: Order.ABOVE, Verdict.WORSE: Order.BELOW}  # of intervals that do not overlap
 ONCE = (Order.ABOVE_ONCE, Order.BELOW_ONCE, Order.TIE)  # possible orders from one repeat
 
 
@@ -128,10 +126,9 @@ def order(a: Point, b: Point) -> Order:
         if abs(a.value - b.value) <= TIE_PERCENT / 100 * max(abs(a.value), abs(b.value)):
             return Order.TIE
         return Order.ABOVE_ONCE if a.value > b.value else Order.BELOW_ONCE
-    if a.low > b.high:
-        return Order.ABOVE
-    if a.high < b.low:
-        return Order.BELOW
+    apart = decide(a.low, a.high, bottom=b.low, top=b.high)
+    if apart in APART:
+        return APART[apart]
     exact = a.low == a.high == b.low == b.high
     return Order.EQUAL if exact and a.n == b.n == 0 else Order.OVERLAP
 
@@ -199,40 +196,3 @@ def best(points: Mapping[int, Point]) -> Best:
     place = max(sorted(points), key=lambda size: points[size].value)
     others = (size for size in sorted(points) if size != place)
     return Best(place, tuple(size for size in others if rank(points[place], points[size]) not in ABOVE))
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjust p values by Holm (1979), in the same order.
-
-    The probability that chance alone puts any of them at or below ERROR is at most ERROR. That holds whichever of the
-    other effects are real.
-    """
-    adjusted, highest = [0.0] * len(p_values), 0.0
-    for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[place]))
-        adjusted[place] = highest
-    return adjusted
-
-
-def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
-    """Adjust p values by Benjamini and Hochberg (1995), in the same order.
-
-    Of those at or below ERROR, the expected share due to chance alone is at most ERROR. If nothing differs, that is the
-    probability that any is at or below ERROR.
-    """
-    if not p_values:
-        return []
-    from scipy import stats  # type: ignore[import-untyped]  # here: its import takes longer than all tables
-
-    return [float(p) for p in stats.false_discovery_control(p_values, method="bh")]
-
-
-def p_beyond(value: float, error: float, freedom: float, tolerance: float) -> float:
-    """Probability of so large a difference by chance if the true one is at most `tolerance` from 0, by Student's t.
-
-    `error` is its standard error, above 0, in the same unit.
-    """
-    from scipy import special
-
-    sides = (-(abs(value) - tolerance) / error, -(abs(value) + tolerance) / error)
-    return min(1.0, float(sum(special.stdtr(freedom, side) for side in sides)))

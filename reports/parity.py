@@ -12,20 +12,26 @@ from __future__ import annotations
 
 import itertools
 import math
-import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
 from workloads.records.figures import ACCURACY
-from workloads.records.intervals import CONFIDENCE_PERCENT, accuracy_step
 from workloads.records.result import TrialResult
+from workloads.statistics import (
+    CONFIDENCE_PERCENT,
+    ERROR,
+    Verdict,
+    accuracy_step,
+    benjamini_hochberg,
+    decide,
+    estimate_mean,
+)
 
 from .conditions import Section
 from .frameworks import display_name, ordered
-from .order import ERROR, benjamini_hochberg, p_beyond
-from .spread import spread
 from .table import Cell, Table, Theme
 from .tables import JOINED, is_shown
 from .words import status_words
@@ -103,11 +109,10 @@ def difference(differences: Sequence[float], step: float) -> dict[str, Any]:
     n = len(differences)
     if n < FEWEST:
         return {"n": n, **dict.fromkeys((*NUMBERS, "p_beyond"), math.nan)}
-    interval = spread(differences, step)
-    error = max(statistics.stdev(differences), step) / math.sqrt(n)
+    estimate = estimate_mean(differences, step)
     # Rounded, because in floating point 71 % - 70 % is slightly more than 1 point.
-    mean, low, high = (round(number, 9) for number in (interval.mean, interval.low, interval.high))
-    p = p_beyond(mean, error, n - 1, TOLERATED)
+    mean, low, high = (round(number, 9) for number in (estimate.value, *estimate.interval))
+    p = replace(estimate, value=mean).p_beyond(TOLERATED)
     return {"n": n, **dict(zip(NUMBERS, (mean, low, high), strict=True)), "p_beyond": p}
 
 
@@ -122,9 +127,8 @@ def verdicts(cells: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _verdict(cell: Mapping[str, Any], p_corrected: float) -> str:
     _, low, high = (cell[name] for name in NUMBERS)
-    if p_corrected <= ERROR and (low > TOLERATED or high < -TOLERATED):
-        return NOT_COMPARABLE
-    return AGREE if max(abs(low), abs(high)) <= TOLERATED else CANNOT_BE_TOLD
+    told = {Verdict.WITHIN: AGREE, Verdict.UNDECIDED: CANNOT_BE_TOLD}
+    return told.get(decide(low, high, bottom=-TOLERATED, top=TOLERATED, p=p_corrected), NOT_COMPARABLE)
 
 
 def stated(compared: pd.DataFrame) -> bool:

@@ -8,8 +8,8 @@ from typing import Literal, NotRequired, TypedDict
 import pandas as pd
 
 from workloads.records import validation
-from workloads.records.intervals import CONFIDENCE_PERCENT
 from workloads.records.validation import Count, Number, Real
+from workloads.statistics import CONFIDENCE_PERCENT
 
 from . import condition_text
 from .frameworks import display_name, ordered

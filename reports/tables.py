@@ -16,15 +16,14 @@ import pandas as pd
 
 from workloads.records.disturbance import withheld
 from workloads.records.figures import DIVERGED_STEP, FIGURES, Figure, FigureSpec, value_of
-from workloads.records.intervals import CONFIDENCE_PERCENT
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
+from workloads.statistics import CONFIDENCE_PERCENT, describe
 
 from .conditions import OWN_CODE, Section
 from .doubts import Doubt, doubts
 from .frameworks import display_name, ordered
 from .quantities import Quantity
-from .spread import spread
 from .table import Cell, Table
 
 STATISTICS = ["n", "median", "min", "max", "mean", "low", "high", "cv_percent", "unit", "status"]
@@ -173,7 +172,7 @@ def _errors(results: Sequence[TrialResult], spec: FigureSpec) -> tuple[float, ..
 def _statistics(values: list[float]) -> dict[str, float]:
     """Compute the first eight of STATISTICS: n, the others in the unit of the values, NaN where they are undefined."""
     ends = values or [math.nan]
-    return {**vars(spread(values)), "median": statistics.median(ends), "min": min(ends), "max": max(ends)}
+    return {**describe(values), "median": statistics.median(ends), "min": min(ends), "max": max(ends)}
 
 
 def of(frame: pd.DataFrame, quantity: Quantity, title: str) -> Table | str:

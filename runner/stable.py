@@ -21,10 +21,10 @@ from typing import Any
 
 from workloads.records.disturbance import withheld
 from workloads.records.figures import SPEED
-from workloads.records.intervals import mean_interval, neighbour_score, trend_score
 from workloads.records.job import ON_DEMAND
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
+from workloads.statistics import mean_interval, neighbour_score, trend_score
 
 FEWEST = 5
 LIMIT = 10

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from workloads.records.blocks import Phase
+from workloads.shifts import estimate_together
 from workloads.spec import Workload
+from workloads.statistics import Estimate, holm
 
-from ..comparing.estimates import Estimate, of_mean
 from ..frameworks import display_name
-from ..order import holm
 from ..reproduction.claim_tests import Outcome
 from .contrasts import Contrast, of_processes, percent, verdict
 from .stored import Measurement
@@ -138,7 +138,7 @@ def _claim(kind: Kind, framework: str, phase: Phase, contrasts: Sequence[Contras
     if kind.reason or not mine:
         reason = kind.reason or f"no such size was measured between two others by {display_name(framework)}"
         return Claim(kind.name, framework, phase, sizes, None, reason)
-    if not all(each.shift.groups for each in mine):
+    if not all(each.shift.sides for each in mine):
         return Claim(kind.name, framework, phase, sizes, None, ONE_PROCESS)
     # Sizes of one group were measured by the same processes, and only processes are independent.
     groups = {each.group: [other for other in mine if other.group == each.group] for each in mine}
@@ -146,4 +146,4 @@ def _claim(kind: Kind, framework: str, phase: Phase, contrasts: Sequence[Contras
         of_processes([statistics.fmean(values) for values in zip(*(each.values for each in same), strict=True)])
         for same in groups.values()
     ]
-    return Claim(kind.name, framework, phase, sizes, of_mean(shifts))
+    return Claim(kind.name, framework, phase, sizes, estimate_together(shifts))

@@ -9,14 +9,13 @@ not independent, but processes are: the interval is Student's t over them.
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from workloads.records.blocks import Block, Phase
+from workloads.shifts import Shift, estimate_together, shift_values
+from workloads.statistics import Estimate, Verdict, decide, holm, trimmed_mean
 
-from ..comparing.estimates import ONE_REPEAT, Estimate, Group, Shift, of_mean
-from ..order import ERROR, holm
 from .stored import Measurement, Process
 
 # Share of the rounds trimmed at either end. A disturbed block is always slow, and a size has two neighbours. With 10 %,
@@ -24,6 +23,7 @@ from .stored import Measurement, Process
 TRIMMED = 0.25
 SMALLEST_ERROR = 1e-9  # of processes that agree in every digit
 MARGIN_PERCENT = 1.0  # smaller differences are no reason to choose a batch size
+WORDS = {Verdict.BETTER: "faster", Verdict.WORSE: "slower"}
 
 Round = dict[int, Block]
 
@@ -65,11 +65,11 @@ class Contrast:
 def verdict(p: float, percents: tuple[float, float, float]) -> str:
     """Decide by the corrected p first, then by the interval."""
     value, low, high = percents
-    if p <= ERROR:
-        return "faster" if value > 0 else "slower"
-    if low > -MARGIN_PERCENT and high < MARGIN_PERCENT:
-        return f"within {MARGIN_PERCENT:g} %"
-    return "cannot be told"
+    told = decide(value, value, p=p)
+    if told in WORDS:
+        return WORDS[told]
+    within = decide(low, high, bottom=-MARGIN_PERCENT, top=MARGIN_PERCENT, p=p) is Verdict.WITHIN
+    return f"within {MARGIN_PERCENT:g} %" if within else "cannot be told"
 
 
 def percent(logarithm: float) -> float:
@@ -91,24 +91,14 @@ def above_line(of_round: Round, size: int, beside: tuple[int, int]) -> float:
     return (1 - share) * logs[low] + share * logs[high] - logs[size]
 
 
-def trimmed(values: Sequence[float]) -> float:
-    """Mean of the values without the share TRIMMED at either end."""
-    from scipy import stats  # type: ignore[import-untyped]  # here: its import takes longer than all tables
-
-    return float(stats.trim_mean(values, TRIMMED))
-
-
 def of_process(process: Process, phase: Phase, value: Callable[[Round], float]) -> float:
     """Return the trimmed mean of `value` over the rounds of a process."""
-    return trimmed([value(of_round) for of_round in process.rounds[phase]])
+    return trimmed_mean([value(of_round) for of_round in process.rounds[phase]], TRIMMED)
 
 
 def of_processes(values: Sequence[float]) -> Shift:
     """Return the mean and spread of the processes' values."""
-    value = statistics.fmean(values)
-    if len(values) < 2:
-        return Shift(value, untested=ONE_REPEAT)
-    return Shift(value, (Group("paired", len(values), max(statistics.variance(values), SMALLEST_ERROR**2)),))
+    return shift_values(values, SMALLEST_ERROR)
 
 
 def of_measurement(measurement: Measurement, tested: Callable[[int], Collection[str]]) -> list[Contrast]:
@@ -135,7 +125,7 @@ def _contrast(
     values = [of_process(each, phase, lambda of_round: above_line(of_round, size, beside)) for each in processes]
     rounds = sum(len(process.rounds[phase]) for process in processes)
     shift, group = of_processes(values), processes[0].group
-    estimate = of_mean([shift]) if shift.groups else None
+    estimate = estimate_together([shift]) if shift.sides else None
     return Contrast(framework, phase, size, beside, rounds, group, tuple(values), shift, estimate)
 
 

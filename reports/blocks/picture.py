@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from workloads.records.blocks import Phase
-from workloads.records.intervals import mean_interval
+from workloads.statistics import mean_interval
 
 from ..charts import Chart, Kind, Panel, Scale, Series
 from ..drawing import chart_words

@@ -15,12 +15,11 @@ import pandas as pd
 
 from workloads.datasets import DATASETS
 from workloads.records.blocks import Phase
-from workloads.records.intervals import CONFIDENCE_PERCENT, mean_interval
 from workloads.schedules import steps_of
+from workloads.statistics import CONFIDENCE_PERCENT, ERROR, mean_interval
 
 from ..condition_text import ABSENT
 from ..frameworks import display_name
-from ..order import ERROR
 from ..table import Cell, Table, Theme
 from . import article
 from .claims import Claim
@@ -160,7 +159,7 @@ def _by_size(measurement: Measurement, framework: str) -> dict[int, list[Process
 
 def _time(measurement: Measurement, framework: str, phase: Phase, size: int, mine: Sequence[Process]) -> dict[str, Any]:
     logs = [of_process(each, phase, lambda of_round: -math.log(of_round[size].image_s)) for each in mine]
-    mean, low, high = mean_interval(logs) if len(logs) > 1 else (logs[0], math.nan, math.nan)
+    mean, low, high = mean_interval(logs)
     blocks = [of_round[size] for process in mine for of_round in process.rounds[phase]]
     step_s, steps = size / math.exp(mean), math.nan
     images = _train_images(measurement)

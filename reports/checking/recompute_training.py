@@ -16,9 +16,9 @@ import numpy as np
 from workloads.records import figures as registry
 from workloads.records.events import Event, Events
 from workloads.records.files import EVENTS_FILE
-from workloads.records.intervals import tested_images
 from workloads.records.result import Epoch, TrialResult
 from workloads.spec import Workload
+from workloads.statistics import tested_images
 
 from .recompute import RELATIVE, Segment, Values
 

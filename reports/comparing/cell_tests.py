@@ -10,31 +10,36 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import chain
 
+from workloads.shifts import Shift, estimate_cells, estimate_together
+from workloads.statistics import ERROR, POWER, Estimate, Verdict, decide, holm
+
 from ..frameworks import display_name
-from ..order import ERROR, holm
 from ..quantities import ACCURACY, ENERGY, MEMORY, SPEED, USAGE, Quantity
-from . import estimates
-from .estimates import POWER, Estimate, Shift
 
 QUANTITIES = (SPEED, MEMORY, ACCURACY, ENERGY, USAGE)  # not start-up, which depends on the disk's cache
 MOVED_BY_THE_HOUR = frozenset((SPEED, ENERGY, USAGE))  # by neighbours, clock and heat; not memory and accuracy
 
 
-class Verdict(StrEnum):
-    """Result of comparing one value of B with A's."""
+class Untested(StrEnum):
+    """Reason why a value of B was not tested against A's."""
 
-    REGRESSION = "regression"
-    IMPROVEMENT = "improvement"
-    NO_DIFFERENCE = "no difference found"
     NOT_TESTED = "not tested"
     ONE_RUN = "cannot be told: one run on a side"
     NOT_JUDGED = "not judged"  # neither more nor less is better
     NO_VALUE = "no value"
+
+
+WORDS: Mapping[Verdict | Untested, str] = {
+    Verdict.WORSE: "regression",
+    Verdict.BETTER: "improvement",
+    Verdict.UNDECIDED: "no difference found",
+    **{reason: str(reason) for reason in Untested},
+}
 
 
 class Replicate(StrEnum):
@@ -69,17 +74,16 @@ class Tested:
     tests: int = 0
 
     @property
-    def verdict(self) -> Verdict:
-        """Verdict by the adjusted p at the level ERROR."""
+    def verdict(self) -> Verdict | Untested:
+        """Verdict by the adjusted p of either direction, or the reason why there is none."""
         if not self.quantity.better:
-            return Verdict.NOT_JUDGED
+            return Untested.NOT_JUDGED
         if self.estimate is None:
-            return Verdict.NOT_TESTED
+            return Untested.NOT_TESTED
         if self.replicate is Replicate.ONE_RUN:
-            return Verdict.ONE_RUN
-        if self.p_worse <= ERROR:
-            return Verdict.REGRESSION
-        return Verdict.IMPROVEMENT if self.p_better <= ERROR else Verdict.NO_DIFFERENCE
+            return Untested.ONE_RUN
+        gain = -self.loss.value
+        return decide(gain, gain, p=min(self.p_worse, self.p_better))
 
     @property
     def is_judged(self) -> bool:
@@ -157,9 +161,9 @@ class CellTest(Tested):
     trials: tuple[str, ...] = ()
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> Verdict | Untested:
         """Verdict as for any test, if both sides have a value."""
-        return super().verdict if self.repeats else Verdict.NO_VALUE
+        return super().verdict if self.repeats else Untested.NO_VALUE
 
     @property
     def name(self) -> str:
@@ -210,8 +214,8 @@ def _estimated(cells: Sequence[CellTest]) -> list[AnyTest]:
             families.setdefault((cell.quantity.name, cell.framework), []).append(place)
     done: list[AnyTest] = list(cells)
     for places in families.values():
-        enough = [place for place in places if cells[place].spread.groups]
-        for place, estimate in zip(enough, estimates.of_cells([cells[place].spread for place in enough]), strict=True):
+        enough = [place for place in places if cells[place].spread.sides]
+        for place, estimate in zip(enough, estimate_cells([cells[place].spread for place in enough]), strict=True):
             done[place] = replace(cells[place], estimate=estimate)
         if enough and cells[enough[0]].quantity.better:
             left = [cells[place].batch_size for place in places if place not in enough]
@@ -220,7 +224,7 @@ def _estimated(cells: Sequence[CellTest]) -> list[AnyTest]:
 
 
 def _mean(cells: Sequence[CellTest], untested: tuple[int, ...]) -> MeanTest:
-    estimate = estimates.of_mean([cell.spread for cell in cells])
+    estimate = estimate_together([cell.spread for cell in cells])
     return MeanTest(
         framework=cells[0].framework,
         quantity=cells[0].quantity,

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import TypeVar
 
-from workloads.records.intervals import accuracy_step
-from workloads.records.result import Key, TrialResult
+from workloads.records.result import TrialResult
 from workloads.records.status import Status
+from workloads.shifts import Shift, shift_points, shift_ratio, shift_runs
+from workloads.statistics import accuracy_step
 
 from .. import tables
 from ..conditions import Section
 from ..quantities import ACCURACY, Quantity
 from ..tables import Place
-from . import cell_tests, estimates
+from . import cell_tests
 from .cell_tests import MOVED_BY_THE_HOUR, CellTest, Replicate
-from .estimates import Shift
 from .pairing import Names, Pair
 
 Values = list[tuple[TrialResult, float]]
-Inputs = tuple[int, frozenset[tuple[str, str]]]  # the repeat, and the checksums of what it read
+Numbers = Sequence[float]
+Key = TypeVar("Key", bound=Hashable)
 WELL_ENDED = (Status.OK, Status.CONTENDED)  # neighbours are not a property of what is compared
+NO_COMMON_REPEAT = "no repeat is in both: repeats are not paired"
+DIFFERENT_INPUTS = "the inputs differ between {} and {}: repeats are not paired"
 LEFT_OUT = "left out, for want of a counterpart: {} of the repeats"
 
 
@@ -39,20 +44,22 @@ def compare_cell(pair: Pair, names: Names, quantity: Quantity, place: Place) -> 
     spread, replicate = Shift(math.nan), _replicate(pair, quantity)
     if values_a and values_b and quantity is ACCURACY:
         task = pair.a.condition.task
-        spread, remarks = _in_points(known_a, known_b, accuracy_step(task.dataset, task.source), names)
-        notes += remarks
-    elif values_a and values_b and pair.columns:
-        spread, remarks = _of_repeats(known_a, known_b, pair.a.runs)
-        notes += remarks
+        step = accuracy_step(task.dataset, task.source)
+        spread, remarks = _compare_pairs(known_a, known_b, _inputs, partial(shift_points, least_spread=step))
+        notes += [DIFFERENT_INPUTS.format(*names)] if remarks is None else remarks
+    elif values_a and values_b and pair.columns:  # repeats of one run are close in time
+        spread, remarks = _compare_pairs(known_a, known_b, partial(_repeat, pair.a), shift_ratio)
+        notes += [NO_COMMON_REPEAT] if remarks is None else remarks
     elif values_a and values_b and replicate is Replicate.RUNS:
-        spread = estimates.of_runs(_by_run(pair.a, known_a), _by_run(pair.b, known_b))
+        sides_by_run = (_grouped(known, partial(_run, side)) for known, side in ((known_a, pair.a), (known_b, pair.b)))
+        spread = shift_runs(*sides_by_run)
     elif values_a and values_b:
-        spread = estimates.of_ratio(values_a, values_b)
+        spread = shift_ratio(values_a, values_b)
     if quantity.better and spread.untested:
         notes.append(spread.untested)
     trials = tuple(result.spec.id for _, section, own in sides for result in tables.places(section)[own])
     # Values that the estimate counts: runs with the same inputs count once, repeats without a counterpart do not count.
-    repeats = min((group.n for group in spread.groups), default=min(len(values_a), len(values_b)))
+    repeats = min((side.n for side in spread.sides.values()), default=min(len(values_a), len(values_b)))
     cell = cell_tests.of_cell(*place, quantity, values_a, values_b, spread)
     return replace(cell, notes=tuple(notes), trials=trials, replicate=replicate, repeats=repeats)
 
@@ -61,17 +68,9 @@ def _replicate(pair: Pair, quantity: Quantity) -> Replicate:
     """Choose runs if both sides hold several. Accuracy is paired by its inputs, two columns of one run by repeat."""
     if quantity is ACCURACY or pair.columns:
         return Replicate.REPEATS
-    if all(len({section.runs.get(r.key, 0) for r in section.results}) > 1 for section in (pair.a, pair.b)):
+    if all(len({_run(section, r) for r in section.results}) > 1 for section in (pair.a, pair.b)):
         return Replicate.RUNS
     return Replicate.ONE_RUN if quantity in MOVED_BY_THE_HOUR else Replicate.REPEATS
-
-
-def _by_run(section: Section, known: Values) -> dict[int, list[float]]:
-    """Group the values by run."""
-    runs: dict[int, list[float]] = {}
-    for result, value in known:
-        runs.setdefault(section.runs[result.key], []).append(value)
-    return runs
 
 
 def _known(section: Section, quantity: Quantity, place: Place) -> Values:
@@ -83,49 +82,37 @@ def _known(section: Section, quantity: Quantity, place: Place) -> Values:
     return [(result, figure.value * spec.factor) for result, figure in figures if figure.value is not None]
 
 
-def _of_repeats(a: Values, b: Values, run_of: Mapping[Key, int]) -> tuple[Shift, list[str]]:
-    """Compare paired by repeat, because repeats of one run are close in time.
+def _compare_pairs(
+    a: Values, b: Values, key: Callable[[TrialResult], Hashable], shift: Callable[[Numbers, Numbers, bool], Shift]
+) -> tuple[Shift, list[str] | None]:
+    """Compare in pairs of the same key if there is one, otherwise independently: no remarks then, but None.
 
-    Uses independent repeats if none is in both.
+    Trials with the same key on one side give one value, their mean.
     """
-
-    def repeat(result: TrialResult) -> tuple[int, int]:
-        return run_of.get(result.key, 0), result.spec.draw.repeat
-
-    of_b = {repeat(result): value for result, value in b}
-    pairs = [(value, of_b[repeat(result)]) for result, value in a if repeat(result) in of_b]
+    of_a, of_b = ({name: statistics.fmean(values) for name, values in _grouped(side, key).items()} for side in (a, b))
+    pairs = [(value, of_b[name]) for name, value in of_a.items() if name in of_b]
     if not pairs:
-        values_a, values_b = ([value for _, value in side] for side in (a, b))
-        return estimates.of_ratio(values_a, values_b), ["no repeat is in both: repeats are not paired"]
-    left = len(a) + len(b) - 2 * len(pairs)
-    values_a, values_b = map(list, zip(*pairs, strict=True))
-    return estimates.of_ratio(values_a, values_b, paired=True), [LEFT_OUT.format(left)] if left else []
-
-
-def _in_points(a: Values, b: Values, step: float, names: Names) -> tuple[Shift, list[str]]:
-    """Compare paired by repeat if at least one repeat had the same inputs on both sides, otherwise independently.
-
-    `step`: the share of one test image, in points. Runs with the same inputs give one value, their mean.
-    """
-    of_a, of_b = map(_by_inputs, (a, b))
-    pairs = [(value, of_b[inputs]) for inputs, value in of_a.items() if inputs in of_b]
-    if not pairs:
-        values_a, values_b = ([*side.values()] for side in (of_a, of_b))
-        remark = f"the inputs differ between {names[0]} and {names[1]}: repeats are not paired"
-        return estimates.of_points(values_a, values_b, False, step), [remark]
+        return shift([*of_a.values()], [*of_b.values()], False), None
     left = len(of_a) + len(of_b) - 2 * len(pairs)
-    remarks = [LEFT_OUT.format(left)] if left else []
-    values_a, values_b = map(list, zip(*pairs, strict=True))
-    return estimates.of_points(values_a, values_b, True, step), remarks
+    values_a, values_b = zip(*pairs, strict=True)
+    return shift(values_a, values_b, True), [LEFT_OUT.format(left)] if left else []
 
 
-def _by_inputs(side: Values) -> dict[Inputs, float]:
-    values: dict[Inputs, list[float]] = {}
-    for result, value in side:
-        values.setdefault(_inputs(result), []).append(value)
-    return {inputs: statistics.fmean(each) for inputs, each in values.items()}
+def _grouped(known: Values, key: Callable[[TrialResult], Key]) -> dict[Key, list[float]]:
+    groups: dict[Key, list[float]] = {}
+    for result, value in known:
+        groups.setdefault(key(result), []).append(value)
+    return groups
 
 
-def _inputs(result: TrialResult) -> Inputs:
+def _run(section: Section, result: TrialResult) -> int:
+    return section.runs.get(result.key, 0)
+
+
+def _repeat(section: Section, result: TrialResult) -> tuple[int, int]:
+    return _run(section, result), result.spec.draw.repeat
+
+
+def _inputs(result: TrialResult) -> tuple[int, frozenset[tuple[str, str]]]:
     """Return the repeat, and the checksums of what it read."""
     return result.spec.draw.repeat, frozenset((name, file.sha256) for name, file in result.spec.inputs.items())

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workloads.command_line import CommandLine
+from workloads.statistics import ERROR, Verdict
 
 from .. import export
 from ..frameworks import display_name
 from ..load import ReportError
-from ..order import ERROR
 from . import comparison_tables
-from .cell_tests import Verdict
 from .comparison import Comparison, compare, compare_columns
 from .data_formats import write_json, write_junit
 from .gate import Outcome, Ruling, rule
@@ -156,7 +155,7 @@ def percent(text: str) -> float:
 
 def gate(comparison: Comparison, tolerated_percent: float, every_cell: bool = False) -> Ruling:
     """Apply the gate. Raises ReportError if no loss was found but part of A or B is missing."""
-    ended_worse = [ending.line for ending in comparison.endings if ending.verdict is Verdict.REGRESSION]
+    ended_worse = [ending.line for ending in comparison.endings if ending.verdict is Verdict.WORSE]
     ruling = rule(comparison.tests, tolerated_percent, every_cell, ended_worse)
     if ruling.outcome is Outcome.REGRESSION:
         return ruling

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
+from workloads.statistics import Verdict
 
 from .. import tables
 from ..conditions import Replaced, Section, sections
@@ -20,7 +21,7 @@ from ..load import ReportError, Stored
 from ..publishing import archive
 from ..tables import Place
 from . import cell_tests
-from .cell_tests import QUANTITIES, AnyTest, CellTest, MeanTest, Verdict
+from .cell_tests import QUANTITIES, AnyTest, CellTest, MeanTest
 from .cell_values import WELL_ENDED, compare_cell
 from .pairing import Names, Pair, pair, pair_columns
 from .runs import read_runs
@@ -225,7 +226,7 @@ def _ending(place: Place, a: list[TrialResult], b: list[TrialResult], names: Nam
     reasons = dict.fromkeys(
         result.reason or "no reason was stored" for result in worse if result.status not in WELL_ENDED
     )
-    kind = Verdict.REGRESSION if worse is b else Verdict.IMPROVEMENT
+    kind = Verdict.WORSE if worse is b else Verdict.BETTER
     return Ending(*place, _ended(a), _ended(b), kind, "; ".join(reasons), names)
 
 

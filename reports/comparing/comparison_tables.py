@@ -7,19 +7,16 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from workloads.records.intervals import CONFIDENCE_PERCENT
+from workloads.statistics import CONFIDENCE_PERCENT, ERROR, LEAST_SPREAD, POWER, Verdict
 
 from ..condition_text import ABSENT
 from ..frameworks import display_name, ordered
-from ..order import ERROR
 from ..sentences import say
-from ..spread import LEAST_SPREAD
 from ..table import Cell, Table, format_csv
 from ..tables import JOINED, Place, significant
 from . import effect_words, headline
-from .cell_tests import AnyTest, CellTest, MeanTest, Verdict
+from .cell_tests import WORDS, AnyTest, CellTest, MeanTest
 from .comparison import Compared, Comparison, Ending
-from .estimates import POWER
 
 HOW = (
     f"B against A: the ratio B/A of geometric means and its {CONFIDENCE_PERCENT} % interval (Welch's t on "
@@ -47,11 +44,10 @@ MEAN_COLUMNS = [
     "verdict",
 ]  # fmt: skip
 CHANGES = (
-    (Verdict.REGRESSION, "regressions", "Regressions: worse in {}"),
-    (Verdict.IMPROVEMENT, "improvements", "Improvements: better in {}"),
+    (Verdict.WORSE, "regressions", "Regressions: worse in {}"),
+    (Verdict.BETTER, "improvements", "Improvements: better in {}"),
 )
-WORDS = {Verdict.REGRESSION: " worse", Verdict.IMPROVEMENT: " better"}
-COMMA_WORDS = {verdict: f",{word}" for verdict, word in WORDS.items()}  # after words
+CHANGED = (Verdict.WORSE, Verdict.BETTER)
 
 
 WORDING = "compare"
@@ -129,7 +125,7 @@ def _changes(comparison: Comparison, verdict: Verdict) -> list[tuple[Cell, ...]]
             rows.append((*_place(ending), status, *map(Cell, (ending.ended_a, ending.ended_b, ABSENT, ABSENT))))
         changed = [cell for cell in pair.cells if cell.verdict is verdict]
         for cell in sorted(changed, key=lambda cell: -abs(cell.loss_percent)):
-            quantity, p = cell.quantity, cell.p_worse if verdict is Verdict.REGRESSION else cell.p_better
+            quantity, p = cell.quantity, cell.p_worse if verdict is Verdict.WORSE else cell.p_better
             medians = (_median(cell, median) for median in (cell.median_a, cell.median_b))
             effect = Cell(in_words(cell), cell.effect[0], cell.notes, cell.trials)
             name = Cell(f"{quantity.name}, {quantity.unit}")
@@ -156,7 +152,7 @@ def _means(compared: Compared, suffix: str) -> Table:
                 Cell(display_name(mean.framework)),
                 Cell(mean.quantity.name),
                 Cell(str(len(mean.batch_sizes)), len(mean.batch_sizes)),
-                Cell(in_words(mean) + COMMA_WORDS.get(mean.verdict, ""), mean.effect[0], left),
+                Cell(in_words(mean) + _changed(mean, ", "), mean.effect[0], left),
                 _percent(mean, mean.at_most_percent),
                 _percent(mean, mean.smallest_percent),
             )
@@ -173,7 +169,7 @@ def _means(compared: Compared, suffix: str) -> Table:
 
 def _percent(mean: MeanTest, percent: float) -> Cell:
     if not mean.is_judged:
-        return Cell(ABSENT, None, (str(mean.verdict),))
+        return Cell(ABSENT, None, (WORDS[mean.verdict],))
     return Cell(f"{percent:z.1f} {mean.unit}", percent)
 
 
@@ -200,7 +196,12 @@ def _cell(cell: CellTest | None) -> Cell:
         return Cell("not in both")
     if math.isnan(cell.shift):
         return Cell(ABSENT, None, cell.notes or ("no value on one side",), cell.trials)
-    return Cell(_effect(cell) + WORDS.get(cell.verdict, ""), cell.effect[0], cell.notes, cell.trials)
+    return Cell(_effect(cell) + _changed(cell, " "), cell.effect[0], cell.notes, cell.trials)
+
+
+def _changed(test: AnyTest, before: str) -> str:
+    """Return " worse" or " better", after `before`; "" without either."""
+    return f"{before}{test.verdict.value}" if test.verdict in CHANGED else ""
 
 
 def in_words(test: AnyTest) -> str:
@@ -228,7 +229,7 @@ def _test_row(test: AnyTest) -> dict[str, object]:
         "high": high,
         "p_worse_adjusted": test.p_worse,
         "p_better_adjusted": test.p_better,
-        "verdict": str(test.verdict),
+        "verdict": WORDS[test.verdict],
     }
 
 
@@ -253,7 +254,7 @@ def _ending_row(ending: Ending) -> dict[str, object]:
         "framework": ending.framework,
         "batch_size": ending.batch_size,
         "quantity": "status",
-        "verdict": str(ending.verdict),
+        "verdict": WORDS[ending.verdict],
         "notes": _joined(
             [*map(": ".join, zip(ending.names, (ending.ended_a, ending.ended_b), strict=True)), ending.reason]
         ),

@@ -14,14 +14,14 @@ from typing import Any
 from xml.etree import ElementTree
 
 from workloads.records.files import without_nan
+from workloads.statistics import POWER, Verdict
 
 from ..condition_text import dates
 from ..drawing.frame import plain
 from ..frameworks import display_name
 from . import comparison_tables, gate, headline
-from .cell_tests import AnyTest, CellTest, MeanTest, Verdict
+from .cell_tests import WORDS, AnyTest, CellTest, MeanTest, Untested
 from .comparison import Compared, Comparison, Side
-from .estimates import POWER
 from .gate import Ruling, smallest_losses
 from .headline import GeometricMean
 
@@ -29,9 +29,9 @@ SCHEMA_VERSION = 1
 ROOM = "batchwise.compare"
 FAILURE, SKIPPED = "failure", "skipped"
 UNTOLD = {
-    Verdict.NOT_TESTED: "cannot be tested",
-    Verdict.NO_VALUE: "no value on a side",
-    Verdict.ONE_RUN: f"{Verdict.ONE_RUN}; {gate.SEVERAL_RUNS}",
+    Untested.NOT_TESTED: "cannot be tested",
+    Untested.NO_VALUE: "no value on a side",
+    Untested.ONE_RUN: f"{Untested.ONE_RUN}; {gate.SEVERAL_RUNS}",
 }
 
 
@@ -90,7 +90,7 @@ def _pair(compared: Compared) -> dict[str, Any]:
                 "batch_size": ending.batch_size,
                 "a": ending.ended_a,
                 "b": ending.ended_b,
-                "verdict": str(ending.verdict),
+                "verdict": WORDS[ending.verdict],
                 "reason": ending.reason,
             }
             for ending in compared.endings
@@ -130,7 +130,7 @@ def _test(test: AnyTest) -> dict[str, Any]:
         "smallest_loss_found_percent": test.smallest_percent if test.is_judged else None,
         "p_worse_adjusted": test.p_worse,
         "p_better_adjusted": test.p_better,
-        "verdict": str(test.verdict),
+        "verdict": WORDS[test.verdict],
     }
 
 
@@ -205,7 +205,7 @@ def _add(suite: ElementTree.Element, case: Case) -> None:
 
 def _cases(compared: Compared, tolerated_percent: float | None, every_cell: bool) -> Iterator[Case]:
     for ending in compared.endings:
-        ended = FAILURE if ending.verdict is Verdict.REGRESSION else ""
+        ended = FAILURE if ending.verdict is Verdict.WORSE else ""
         yield Case(ending.framework, f"status, batch size {ending.batch_size}", ended, ending.line, ending.line)
     for test in compared.tests:
         if test.quantity.better:
@@ -222,14 +222,14 @@ def _case(test: AnyTest, against: str, tolerated_percent: float | None, every_ce
     where = f"batch size {test.batch_size}" if isinstance(test, CellTest) else "mean over its batch sizes"
     ended = message = ""
     if test.verdict in UNTOLD:
-        notes = test.notes if isinstance(test, CellTest) and test.verdict is not Verdict.ONE_RUN else ()
+        notes = test.notes if isinstance(test, CellTest) and test.verdict is not Untested.ONE_RUN else ()
         ended, message = SKIPPED, "; ".join(notes) or UNTOLD[test.verdict]
     elif gate.is_loss(test, tolerated_percent or 0.0):
         ended, message = FAILURE, gate.loss_line(test)
     elif tolerated_percent is not None and (every_cell or not of_cell) and gate.is_open(test, tolerated_percent):
         ended, message = SKIPPED, gate.open_line(test, tolerated_percent)
     out = f"{against}: {comparison_tables.in_words(test)}" if test.shift == test.shift else ""
-    if not ended and test.verdict is Verdict.NO_DIFFERENCE:
+    if not ended and test.verdict is Verdict.UNDECIDED:
         found = f"{test.smallest_percent:.1f} {test.unit}"
         out += f"; {100 * POWER:g} % of such comparisons would have found a loss of {found}"
     return Case(test.framework, f"{test.quantity.name}, {where}", ended, message, out)

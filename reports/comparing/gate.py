@@ -18,8 +18,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from .cell_tests import AnyTest, CellTest, MeanTest, Verdict
-from .estimates import POWER
+from workloads.statistics import POWER, Verdict
+
+from .cell_tests import AnyTest, CellTest, MeanTest, Untested
 
 MOST_REPEATS = 100  # more are not recommended
 SEVERAL_RUNS = (
@@ -60,11 +61,11 @@ def rule(tests: Sequence[AnyTest], tolerated_percent: float, every_cell: bool, e
         return Ruling(Outcome.REGRESSION, head, (*ended_worse, *map(loss_line, losses)))
     tested = [cell for cell in cells if cell.estimate]
     claimed = [*means, *(tested if every_cell else ())]
-    if of_one_run := [test.quantity.name for test in claimed if test.verdict is Verdict.ONE_RUN]:
+    if of_one_run := [test.quantity.name for test in claimed if test.verdict is Untested.ONE_RUN]:
         names = " and ".join(dict.fromkeys(of_one_run))
         return Ruling(Outcome.CANNOT_BE_TOLD, f"cannot be told: {names}: one run on a side; {SEVERAL_RUNS}")
     open_ = [test for test in claimed if is_open(test, tolerated_percent)]
-    untested = [cell for cell in cells if cell.verdict is Verdict.NOT_TESTED]
+    untested = [cell for cell in cells if cell.verdict is Untested.NOT_TESTED]
     if open_ or untested or not claimed:
         head = (
             f"cannot be told: a loss of {tolerated_percent:g} % is not excluded in {len(open_)} of {len(claimed)} "
@@ -121,7 +122,7 @@ def _change(test: AnyTest) -> str:
 
 def is_loss(test: AnyTest, tolerated_percent: float) -> bool:
     """True if a loss is established, and has this size or more."""
-    return test.verdict is Verdict.REGRESSION and test.loss_percent >= tolerated_percent
+    return test.verdict is Verdict.WORSE and test.loss_percent >= tolerated_percent
 
 
 def is_open(test: AnyTest, tolerated_percent: float) -> bool:
@@ -139,7 +140,7 @@ def open_line(test: AnyTest, tolerated_percent: float) -> str:
     """Return the line of a test for which `is_open` holds."""
     needed = test.repeats_needed(tolerated_percent)
     advice = f"about {needed}" if needed <= MOST_REPEATS else f"more than {MOST_REPEATS}"
-    known = "a loss is established, but not one of this size; " if test.verdict is Verdict.REGRESSION else ""
+    known = "a loss is established, but not one of this size; " if test.verdict is Verdict.WORSE else ""
     return (
         f"{_change(test)}, {known}the loss may be up to {test.at_most_percent:.1f} {test.unit}; the "
         f"smallest that such {test.replicate} find in {100 * POWER:g} % of comparisons is {test.smallest_percent:.1f} "

@@ -10,14 +10,16 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from workloads.shifts import estimate_together
+from workloads.statistics import Estimate
+
 from ..frameworks import display_name, ordered
 from ..quantities import ACCURACY, Quantity
 from ..sentences import say
 from ..table import Cell, Table
-from . import effect_words, estimates
+from . import effect_words
 from .cell_tests import CellTest, Replicate
 from .comparison import Compared
-from .estimates import Estimate
 
 NAME, TITLE = "compare-geometric-mean", "Geometric mean over the batch sizes"
 OF_ALL = "All"
@@ -106,8 +108,8 @@ def _mean(compared: Compared, cells: Sequence[CellTest], framework: str) -> Geom
 
 def _over(cells: Sequence[CellTest]) -> tuple[Sequence[CellTest], Estimate | None]:
     """Return the cells with repeats and the estimate of their mean; without repeats all cells, and None."""
-    tested = [cell for cell in cells if cell.spread.groups]
-    return (tested, estimates.of_mean([cell.spread for cell in tested])) if tested else (cells, None)
+    tested = [cell for cell in cells if cell.spread.sides]
+    return (tested, estimate_together([cell.spread for cell in tested])) if tested else (cells, None)
 
 
 def sentences(compared: Compared) -> list[str]:

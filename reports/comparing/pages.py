@@ -7,13 +7,14 @@ import re
 from collections import Counter
 from pathlib import Path
 
+from workloads.statistics import Verdict
 from workloads.words import counted
 
 from .. import markdown
 from ..condition_text import dates
 from ..web.page import NO_CONNECTION, STYLES, asset, environment
 from . import comparison_tables, headline, picture
-from .cell_tests import Verdict
+from .cell_tests import Untested
 from .comparison import Comparison, Side
 from .gate import SEVERAL_RUNS, Ruling, say_power
 
@@ -72,25 +73,25 @@ def counts(comparison: Comparison) -> list[str]:
     """Return sentences: how many values have which verdict, and what could not be compared."""
     counts = Counter(cell.verdict for cell in comparison.cells)
     ended = Counter(ending.verdict for ending in comparison.endings)
-    worse, better = (counts[verdict] + ended[verdict] for verdict in (Verdict.REGRESSION, Verdict.IMPROVEMENT))
-    values = counts.total() - counts[Verdict.NOT_JUDGED] - counts[Verdict.NO_VALUE]
-    once = counts[Verdict.ONE_RUN]
+    worse, better = (counts[verdict] + ended[verdict] for verdict in (Verdict.WORSE, Verdict.BETTER))
+    values = counts.total() - counts[Untested.NOT_JUDGED] - counts[Untested.NO_VALUE]
+    once = counts[Untested.ONE_RUN]
     lines = [
-        f"{values - counts[Verdict.NOT_TESTED] - once} of {values} values were tested: {worse} worse, {better} better "
+        f"{values - counts[Untested.NOT_TESTED] - once} of {values} values were tested: {worse} worse, {better} better "
         f"in {comparison.names[1]}, "
-        f"{counts[Verdict.NO_DIFFERENCE]} without a difference that could be found"
+        f"{counts[Verdict.UNDECIDED]} without a difference that could be found"
         + (f" (of these, {ended.total()} by how the trials ended)" if ended else "")
         + "."
     ]
     lines += [f"{power}."] if (power := say_power(comparison.tests)) else []
     if once:
-        names = " and ".join(dict.fromkeys(c.quantity.name for c in comparison.cells if c.verdict is Verdict.ONE_RUN))
+        names = " and ".join(dict.fromkeys(c.quantity.name for c in comparison.cells if c.verdict is Untested.ONE_RUN))
         lines.append(
             f"{names.capitalize()}: one run on a side, so a change cannot be told from another hour. Intervals hold "
             f"the spread of repeats, not that of runs. To know, {SEVERAL_RUNS}."
         )
-    if counts[Verdict.NOT_TESTED]:
-        lines.append(f"{counts[Verdict.NOT_TESTED]} could not be tested; the footnotes of their cells say why.")
+    if counts[Untested.NOT_TESTED]:
+        lines.append(f"{counts[Untested.NOT_TESTED]} could not be tested; the footnotes of their cells say why.")
     return lines + [f"{line[0].upper()}{line[1:]}." for line in comparison.alone]
 
 

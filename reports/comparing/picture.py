@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from workloads.records.intervals import CONFIDENCE_PERCENT
+from workloads.statistics import CONFIDENCE_PERCENT
 
 from ..charts import Kind
 from ..drawing import figures, frame, panels

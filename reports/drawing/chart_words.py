@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from workloads.records.intervals import CONFIDENCE_PERCENT
+from workloads.statistics import CONFIDENCE_PERCENT
 
 from ..charts import Series
 from ..tables import significant

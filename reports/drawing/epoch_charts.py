@@ -7,12 +7,12 @@ from itertools import zip_longest
 
 from workloads.records.figures import ACCURACY
 from workloads.records.result import Epoch, TrialResult
+from workloads.statistics import describe
 
 from .. import tables
 from ..charts import Chart, Panel, Scale, Series
 from ..conditions import Section
 from ..frameworks import ordered
-from ..spread import spread
 from ..table import Theme
 from . import chart_words
 from .chart_series import series_of
@@ -90,9 +90,7 @@ def _series(framework: str, results: list[TrialResult], value: Value) -> Series:
     cells = {}
     for number, repeats in enumerate(zip_longest(*(result.epochs for result in results)), 1):
         values = [y for epoch in repeats if epoch and (y := value(epoch)) is not None]
-        cells[number] = vars(spread(values)) | {
-            tables.KNOWN: trials,
-        }
+        cells[number] = describe(values) | {tables.KNOWN: trials}
     return series_of(framework, cells)
 
 

@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from workloads.records.intervals import mean_interval, reach
+from workloads import statistics
+from workloads.statistics import FEWEST_RANKED, decide, mean_interval, p_of_ranks, rank_correlation
 
 from ..frameworks import display_name
 from ..order import TIE_PERCENT, Order, Point, Points, order
 from ..words import listed
-from . import rank_correlation
 
 STRONG, FLAT, TWICE = 0.8, 1.5, 2.0
 NEAR = f"one repeat, within {TIE_PERCENT:g} %"
@@ -77,22 +77,27 @@ def extreme(values: Points, framework: str, others: Sequence[str], sizes: Sequen
 def rises(values: dict[int, Point]) -> Verdict:
     """Test if values and batch sizes have a rank correlation of STRONG or more."""
     sizes, numbers = list(values), [point.value for point in values.values()]
-    if len(sizes) < rank_correlation.FEWEST:
+    if len(sizes) < FEWEST_RANKED:
         return _few(values)
+    rho = rank_correlation(sizes, numbers)
     if all(point.n == 0 for point in values.values()):  # published
-        rho = rank_correlation.rho(sizes, numbers)
         return Verdict(Outcome.HOLDS if rho >= STRONG else Outcome.FAILS, f"rank correlation {rho:.2f}")
-    measured = rank_correlation.correlation(sizes, numbers)
-    if math.isnan(measured.rho):
+    if math.isnan(rho):
         return Verdict(Outcome.FAILS, "all values are the same")
-    if measured.p >= rank_correlation.ALPHA:
-        return Verdict(Outcome.UNTOLD, str(measured))
-    return Verdict(Outcome.HOLDS if measured.rho >= STRONG else Outcome.FAILS, str(measured))
+    p = p_of_ranks(sizes, numbers)
+    sure = decide(rho, rho, p=p) is not statistics.Verdict.UNDECIDED
+    outcome = Outcome.UNTOLD if not sure else Outcome.HOLDS if rho >= STRONG else Outcome.FAILS
+    return Verdict(outcome, correlation_words(rho, len(sizes), p))
+
+
+def correlation_words(rho: float, n: int, p: float) -> str:
+    """Format "rank correlation 0.95, n = 9, p = 0.002"."""
+    return f"rank correlation {rho:.2f}, n = {n}, {'p < 0.001' if p < 0.001 else f'p = {p:.3f}'}"
 
 
 def is_flat(values: dict[int, Point]) -> Verdict:
     """Test if the highest value is at most FLAT times the lowest."""
-    if len(values) < rank_correlation.FEWEST:
+    if len(values) < FEWEST_RANKED:
         return _few(values)
     points = values.values()
     top, bottom = (pick(point.value for point in points) for pick in (max, min))
@@ -175,9 +180,7 @@ def mean_difference(
     means = [math.fsum(a[repeat] - b[repeat] for a, b in pairs) / len(pairs) for repeat in common]
     if len(means) < 2:
         return Point(means[0], math.nan, math.nan, 1) if means else None
-    mean, _, high = mean_interval(means)
-    half = max(high - mean, reach(len(means), least_spread / math.sqrt(len(pairs))))
-    return Point(mean, mean - half, mean + half, len(means))
+    return Point(*mean_interval(means, least_spread / math.sqrt(len(pairs))), len(means))
 
 
 def _signed(point: Point, unit: str) -> str:
@@ -190,15 +193,16 @@ def _between(points: Sequence[Point], low: float, high: float, text: str) -> Ver
     if not all(point.sure for point in points):
         seen = all(low <= point.value <= high for point in points)
         return Verdict(Outcome.SEEN if seen else Outcome.UNSEEN, f"one repeat; {text}")
-    if any(point.low > high or point.high < low for point in points):
+    places = {decide(point.low, point.high, bottom=low, top=high) for point in points}
+    if places & {statistics.Verdict.BETTER, statistics.Verdict.WORSE}:
         return Verdict(Outcome.FAILS, text)
-    if all(low <= point.low and point.high <= high for point in points):
+    if places <= {statistics.Verdict.WITHIN}:
         return Verdict(Outcome.HOLDS, text)
     return Verdict(Outcome.UNTOLD, f"the interval reaches beyond the bound; {text}")
 
 
 def _few(values: dict[int, Point]) -> Verdict:
-    return Verdict(Outcome.UNTOLD, f"{len(values)} batch sizes, {rank_correlation.FEWEST} are needed")
+    return Verdict(Outcome.UNTOLD, f"{len(values)} batch sizes, {FEWEST_RANKED} are needed")
 
 
 def _missing(values: dict[int, Point], sizes: Sequence[int]) -> Verdict | None:

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from workloads.statistics import ERROR
+
 from ..conditions import Section
 from ..frameworks import display_name, ordered
 from ..order import TIE_PERCENT, Point
 from ..sentences import say
 from ..table import Cell, Table, Theme
 from ..tables import Place
-from . import rank_correlation
 from .claim_tests import FLAT, STRONG, TWICE, Outcome, Verdict, extreme, falls, is_flat, jumps, peaks, rises
 from .publication import SERIES, Claim, Metric, Publication
 from .reproduced import Reproduced, frameworks
@@ -98,7 +99,7 @@ def table(every: Sequence[Tested], publication: Publication, ours: Mapping[Metri
         "strong": STRONG,
         "flat": FLAT,
         "twice": TWICE,
-        "alpha": rank_correlation.ALPHA,
+        "alpha": ERROR,
         "tie_percent": TIE_PERCENT,
     }
     how = say(WORDING, "how_claims_are_tested", **bounds)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from workloads.records.intervals import CONFIDENCE_PERCENT
+from workloads.statistics import CONFIDENCE_PERCENT
 
 from .. import tables
 from ..conditions import Section

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from workloads.records.intervals import accuracy_step
 from workloads.records.status import Status
+from workloads.statistics import accuracy_step
 
 from .. import order, tables
 from ..conditions import Section

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 
+from workloads.statistics import FEWEST_RANKED, Verdict, decide, p_of_ranks, rank_correlation
+
 from .. import tables
 from ..order import ABOVE, BELOW, ONCE, TIE_PERCENT, Order, points
 from ..order import order as compared
 from ..quantities import MEMORY, USAGE, USAGE_BUSY
 from ..sentences import say
-from . import rank_correlation
-from .rank_correlation import Correlation
+from .claim_tests import correlation_words
 from .reproduced import Reproduced, frameworks, rms
 
 WORDING = "published"
@@ -59,15 +60,14 @@ def _orders(ours: Reproduced, series: str) -> dict[int, list[Order]]:
 
 def shape(ours: Reproduced, series: str) -> str:
     """Say if the values rise and fall over the batch sizes as the published ones do."""
-    fewest = rank_correlation.FEWEST
-    shapes: list[tuple[str, int, Correlation | None, bool]] = []
+    shapes: list[tuple[str, int, str | None, Verdict]] = []
     for framework in frameworks(ours.points):
         pairs = ours.pairs(series, framework).values()
-        known = rank_correlation.correlation(*zip(*pairs, strict=True)) if len(pairs) >= fewest else None
-        constant = known is None or math.isnan(known.rho)
-        sure = known is not None and known.p < rank_correlation.ALPHA
-        shapes.append((framework, len(pairs), None if constant else known, sure))
-    return say(WORDING, "shape", series=series, shapes=shapes, fewest=fewest)
+        sides = [*zip(*pairs, strict=True)] if len(pairs) >= FEWEST_RANKED else [(), ()]
+        rho, p = rank_correlation(*sides), p_of_ranks(*sides)
+        words = None if math.isnan(rho) else correlation_words(rho, len(pairs), p)
+        shapes.append((framework, len(pairs), words, decide(rho, rho, p=p)))
+    return say(WORDING, "shape", series=series, shapes=shapes, fewest=FEWEST_RANKED)
 
 
 def distance(ours: Reproduced, series: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .. import batch_contrasts, best, modes, parity, target_time
+from .. import best, contrast, parity, target_time
 from ..charts import Chart
 from ..frameworks import Style
 from ..quantities import ACCURACY, MAIN, MEMORY, SPEED
@@ -18,7 +18,7 @@ from .columns import rounded
 
 NUMBER_DIGITS = 6  # of a cell's number, which is only used for sorting
 FRONT = tuple(quantity.name for quantity in (SPEED, MEMORY, ACCURACY))  # charts shown first
-ASKED_FOR = (parity.NAME, modes.NAME, batch_contrasts.NAME, target_time.NAME)
+ASKED_FOR = (parity.NAME, contrast.MODES.name, contrast.BATCH_SIZES.name, target_time.NAME)
 SHOWN = (*(quantity.name for quantity in MAIN), *ASKED_FOR)  # of the remaining parts, not folded
 SHRINKS = 4  # least factor by which compression shortens a chart's numbers
 

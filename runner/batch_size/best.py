@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from workloads.records.batch_answers import Best, Compared, Point, Ratio
-from workloads.records.intervals import CONFIDENCE_PERCENT, mean_interval, reach
+from workloads.statistics import Verdict, decide, estimate_mean, mean_interval
 from workloads.words import counted
 
 TOLERATED = 0.02  # share of the best figure
@@ -31,6 +31,7 @@ FEWEST = 3  # blocks before the intervals are first checked
 LIMIT = 12  # blocks
 HOPELESS = 0.04  # stop if even LIMIT blocks would leave intervals wider than plus or minus this share
 FAILURES = 2  # blocks without a figure after which a size is left out
+STORED = {Verdict.WITHIN: Compared.WITHIN, Verdict.WORSE: Compared.WORSE}  # all else is uncertain
 
 Measure = Callable[[int], float | None]  # batch size -> its figure from one new trial; None if the trial gives none
 Block = Mapping[int, float]  # batch size -> logarithm of the figure; higher is better
@@ -266,16 +267,6 @@ def _compared(size: int, others: Collection[int], blocks: Sequence[Block]) -> Ra
     if pairs < FEWEST:
         return Ratio(size, Compared.CANNOT_BE_TOLD, ratio, None, None, pairs)
     low = math.exp(min(mean_interval(each)[1] for each in differences))
-    high = math.exp(min(_upper_end(each, len(differences)) for each in differences))
-    verdict = Compared.CANNOT_BE_TOLD
-    if low >= 1 - TOLERATED:
-        verdict = Compared.WITHIN
-    elif high < 1 - TOLERATED:
-        verdict = Compared.WORSE
-    return Ratio(size, verdict, ratio, low, high, pairs)
-
-
-def _upper_end(values: Sequence[float], comparisons: int) -> float:
-    """Return the upper end of the mean's interval, corrected for the number of comparisons after Bonferroni."""
-    percent = 100 - (100 - CONFIDENCE_PERCENT) / comparisons
-    return statistics.fmean(values) + reach(len(values), statistics.stdev(values), percent)
+    high = math.exp(min(estimate_mean(each).upper_end(len(differences)) for each in differences))
+    verdict = decide(low, high, bottom=1 - TOLERATED, top=math.inf)
+    return Ratio(size, STORED.get(verdict, Compared.CANNOT_BE_TOLD), ratio, low, high, pairs)

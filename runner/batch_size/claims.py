@@ -15,8 +15,8 @@ from collections.abc import Iterable, Sequence
 
 from runner.batch_size.target import FEWEST, MEASURED
 from workloads.records.batch_answers import Holds, Trained
-from workloads.records.intervals import accuracy_step, mean_interval, reach
 from workloads.records.result import TrialResult
+from workloads.statistics import accuracy_step, mean_interval
 
 LEAST_SPEED_UP = 3.0
 TOLERATED_LOSS = 0.01  # of accuracy, 0 ... 1
@@ -72,9 +72,7 @@ def _interval(values: Sequence[float], least_spread: float = 0.0) -> tuple[float
     """Return (mean, low, high). The spread is assumed to be at least `least_spread`."""
     if len(values) < FEWEST:
         return statistics.fmean(values), None, None
-    mean, low, high = mean_interval(values)
-    half = max((high - low) / 2, reach(len(values), least_spread))
-    return mean, mean - half, mean + half
+    return mean_interval(values, least_spread)
 
 
 def holds(speed_up: tuple[float | None, float | None], change: tuple[float | None, float | None]) -> Holds:

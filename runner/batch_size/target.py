@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from workloads.records import figures as registry
 from workloads.records.batch_answers import Reached, Target
-from workloads.records.intervals import mean_interval
 from workloads.records.job import ROOMS, Kind
 from workloads.records.result import TrialResult, until
 from workloads.records.status import Status
+from workloads.statistics import Verdict, decide, mean_interval
 from workloads.words import counted
 
 FEWEST = 3  # repeats for an interval
@@ -107,4 +107,4 @@ def least(costs: Costs, trials: int) -> tuple[int | None, str | None]:
 def _below(costs: Mapping[int, float], others: Mapping[int, float]) -> bool:
     """True if the interval of the ratio of costs, paired by repeat, lies below 1."""
     pairs = [math.log(costs[repeat] / others[repeat]) for repeat in costs if repeat in others]
-    return len(pairs) >= FEWEST and mean_interval(pairs)[2] < 0
+    return len(pairs) >= FEWEST and decide(*mean_interval(pairs)[1:]) is Verdict.WORSE

@@ -16,7 +16,7 @@ from runner.results.gpu_window import Cut, Floats, Readings
 from runner.results.window import unknown
 from workloads.records import figures as registry
 from workloads.records.figures import Figure, Method
-from workloads.records.intervals import CONFIDENCE_PERCENT, reach
+from workloads.statistics import CONFIDENCE_PERCENT, estimate_mean
 
 SHORTEST_BLOCK_S = 0.5  # several steps, and several readings; longer if a reading looks back further
 FEWEST_BLOCKS, MOST_BLOCKS = 3, 10
@@ -97,7 +97,7 @@ def _sampled_error(readings: Readings) -> Figure:
     edges = np.linspace(powers.times[0], powers.times[-1], count + 1)[1:-1]
     blocks = np.split(powers.values / 1e3, np.searchsorted(powers.times, edges))
     means = [float(block.mean()) for block in blocks if len(block)]
-    half = reach(len(means), float(np.std(means, ddof=1)))
+    half = estimate_mean(means).half_width
     return Figure(half, f"{source} {len(means)} blocks", len(powers.values), method=Method.POLLED)
 
 

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from runner.results.memory import NOT_ASKED, MemoryAccount
 from runner.results.window import uncounted, unknown
 from workloads.records.figures import EPOCH_TIME, EVALUATION_SPEED, PRODUCT, PRODUCT_SHARE, SPEED, WORK, Figure
-from workloads.records.intervals import tested_images
 from workloads.records.job import TrialSpec
 from workloads.records.result import Epoch
 from workloads.spec import Workload
+from workloads.statistics import tested_images
 
 NO_EPOCH = "there is no epoch after the first, which compiles and warms up"
 

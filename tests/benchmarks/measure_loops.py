@@ -44,8 +44,8 @@ from runner.environments.definition import read  # noqa: E402
 from runner.launch import Local  # noqa: E402
 from runner.machine.description import cores  # noqa: E402
 from workloads.records.build import DEFAULT, FLOAT32, PRECISIONS, TUNED  # noqa: E402
-from workloads.records.intervals import mean_interval  # noqa: E402
 from workloads.records.job import Placement  # noqa: E402
+from workloads.statistics import mean_interval  # noqa: E402
 
 BAR, SAME_LOSSES = 0.98, 1e-3
 BY_HAND, GUIDE_FEED, OTHER = "by-hand", "guide-feed", "other-checkout"

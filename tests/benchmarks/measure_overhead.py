@@ -29,8 +29,8 @@ from conftest import PROJECT, REAL_FRAMEWORKS  # noqa: E402
 from runner.environments.definition import read  # noqa: E402
 from runner.launch import Local, sampler, watch  # noqa: E402
 from runner.machine.description import cores  # noqa: E402
-from workloads.records.intervals import mean_interval  # noqa: E402
 from workloads.records.job import Placement  # noqa: E402
+from workloads.statistics import mean_interval  # noqa: E402
 
 DISTURBED_PERCENT = 10.0
 LARGE_BATCH, BAR_PERCENT, BAR_BELOW_PERCENT, SAMPLER_BAR_PERCENT = 64, 99, 98, 5

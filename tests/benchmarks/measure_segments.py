@@ -28,8 +28,8 @@ from conftest import PROJECT, REAL_FRAMEWORKS  # noqa: E402
 from runner.environments.definition import read  # noqa: E402
 from runner.launch import Local  # noqa: E402
 from runner.machine.description import cores  # noqa: E402
-from workloads.records.intervals import mean_interval  # noqa: E402
 from workloads.records.job import Placement  # noqa: E402
+from workloads.statistics import mean_interval  # noqa: E402
 
 Rounds = list[dict[str, dict[str, float]]]
 

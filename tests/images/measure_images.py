@@ -25,7 +25,7 @@ def main(rounds: int) -> None:
     from engines import alone, an_engine, build_all, learnt
     from tabulate import tabulate
 
-    from workloads.records.intervals import mean_interval
+    from workloads.statistics import mean_interval
 
     def measured(framework: str, way: str, results: Path) -> dict[str, Any]:
         if way == WAYS[2]:

@@ -20,7 +20,7 @@ OF_RUNNER_AND_REPORTS = {  # modules of the neutral package that no worker impor
     "workloads/records/stored_events.py": "msgspec",
     "workloads/records/stored_meter.py": "msgspec",
     "workloads/records/validation.py": "msgspec",
-    "workloads/records/intervals.py": "scipy",
+    "workloads/statistics.py": "scipy",
 }
 WITHOUT_NUMPY = ("layers", "spec", "study", "job", "result", "events", "figures", "files", "record")
 TABLE = {

@@ -1,8 +1,8 @@
 """Simulate how often `python -m reports compare --fail-on-regression 5%` errs, and what it finds.
 
-Repeats are made up. The draws go through the functions that the command uses: `estimates.of_runs`, `of_ratio` and
-`of_points`, `cell_tests.tested`, `gate.rule`. A value is that of one run, unless `Replicate` says otherwise. By hand:
-`python tests/reports/simulate_verdicts.py`.
+Repeats are made up. The draws go through the functions that the command uses: `shift_runs`, `shift_ratio` and
+`shift_points`, `cell_tests.tested`, `gate.rule`. A value is that of one run, unless `Replicate` says otherwise. By
+hand: `python tests/reports/simulate_verdicts.py`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 from stored import BATCH_SIZES, VERSIONS
 
-from reports.comparing import cell_tests, estimates, gate
-from reports.comparing.cell_tests import QUANTITIES, AnyTest, CellTest, MeanTest, Replicate, Verdict
+from reports.comparing import cell_tests, gate
+from reports.comparing.cell_tests import QUANTITIES, AnyTest, CellTest, MeanTest, Replicate
 from reports.quantities import Quantity
-from workloads.records.intervals import accuracy_step
+from workloads.shifts import shift_points, shift_ratio, shift_runs
+from workloads.statistics import Verdict, accuracy_step
 
 SPEED, MEMORY, ACCURACY, *_ = QUANTITIES
 # {framework, batch size, quantity: values of A, values of B}
@@ -96,11 +97,11 @@ def cell(place: tuple[str, int, Quantity], a: list[float], b: list[float], repli
     """Compare a cell as the command does: several runs, two columns of one run in turn (REPEATS), or one run."""
     framework, size, quantity = place
     if quantity is ACCURACY:
-        spread = estimates.of_points(a, b, True, accuracy_step("digits"))
+        spread = shift_points(a, b, True, accuracy_step("digits"))
     elif replicate is Replicate.RUNS:
-        spread = estimates.of_runs(*({run: [value] for run, value in enumerate(side)} for side in (a, b)))
+        spread = shift_runs(*({run: [value] for run, value in enumerate(side)} for side in (a, b)))
     else:
-        spread = estimates.of_ratio(a, b, paired=replicate is Replicate.REPEATS)
+        spread = shift_ratio(a, b, paired=replicate is Replicate.REPEATS)
     kind = replicate if quantity is SPEED or replicate is Replicate.RUNS else Replicate.REPEATS
     return replace(cell_tests.of_cell(framework, size, quantity, a, b, spread), replicate=kind)
 
@@ -160,7 +161,7 @@ def falsely_worse(tests: Sequence[AnyTest], truth: Truth) -> bool:
             return test.framework in changed
         return (test.framework, test.batch_size) in truth.speed_loss
 
-    worse = [test for test in tests if test.verdict is Verdict.REGRESSION and test.quantity is SPEED]
+    worse = [test for test in tests if test.verdict is Verdict.WORSE and test.quantity is SPEED]
     return not all(map(is_changed, worse))
 
 
@@ -188,5 +189,5 @@ def found_percent(loss: float, repeats: int, spread: float, runs: int, seed: int
             for test in judged(draw(truth, repeats, spread, drawn))
             if isinstance(test, CellTest) and (test.framework, test.batch_size, test.quantity) == ("pytorch", 64, SPEED)
         )
-        detected += cell.verdict is Verdict.REGRESSION
+        detected += cell.verdict is Verdict.WORSE
     return 100 * detected / runs

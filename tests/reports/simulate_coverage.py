@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from workloads.records.intervals import mean_interval
+from workloads.statistics import mean_interval
 
 
 class Noise(NamedTuple):

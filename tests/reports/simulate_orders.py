@@ -19,13 +19,12 @@ from stored import BATCH_SIZES, VERSIONS
 
 from reports import parity
 from reports.order import extreme, of_cell, with_borrowed
-from reports.spread import LEAST_SPREAD, spread
 from runner import stable
 from workloads.records.figures import Figure
-from workloads.records.intervals import accuracy_step
 from workloads.records.job import Draw, TrialSpec
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
+from workloads.statistics import LEAST_SPREAD, accuracy_step, describe
 
 LAST = tuple(VERSIONS)[-1]  # the framework that differs where any does
 
@@ -104,8 +103,7 @@ def order_rates(lead: float, repeats: int, noise: float, runs: int, seed: int, k
 
 def _cell(mean: float, noise: float, repeats: int, drawn: np.random.Generator) -> dict[str, float]:
     """Numbers of a cell that an order needs."""
-    interval = spread((mean * np.exp(drawn.normal(0, noise, repeats))).tolist())
-    return {"n": interval.n, "mean": interval.mean, "high": interval.high, "cv_percent": interval.cv_percent}
+    return describe((mean * np.exp(drawn.normal(0, noise, repeats))).tolist())
 
 
 @dataclass(frozen=True)

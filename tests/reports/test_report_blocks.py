@@ -15,20 +15,23 @@ import pytest
 from reports import __main__ as command
 from reports.blocks import article, claims, contrasts, page, stored
 from reports.blocks.contrasts import Contrast, percent
-from reports.comparing.estimates import of_mean
 from workloads.records.blocks import BLOCKS_FILE, Block, Phase, read_blocks, whole_rounds
 from workloads.records.status import Status
+from workloads.shifts import estimate_together
+from workloads.statistics import trimmed_mean
 
 
 def contrast_of(processes: int, effect: float, generator: np.random.Generator, **settings: float) -> Contrast:
     """Contrast of 128 with 127 and 129, training, as the only test."""
     every = [blocked.simulated(generator, effects={128: effect}, **settings) for _ in range(processes)]  # type: ignore[arg-type]
     values = [
-        contrasts.trimmed([contrasts.above_line(r, 128, (127, 129)) for r in whole_rounds(blocks, Phase.TRAINING)])
+        trimmed_mean(
+            [contrasts.above_line(r, 128, (127, 129)) for r in whole_rounds(blocks, Phase.TRAINING)], contrasts.TRIMMED
+        )
         for blocks in every
     ]
     shift = contrasts.of_processes(values)
-    estimate = of_mean([shift])
+    estimate = estimate_together([shift])
     made = Contrast("pytorch", Phase.TRAINING, 128, (127, 129), 20, (127, 128, 129), tuple(values), shift, estimate)
     return contrasts.corrected([made])[0]
 

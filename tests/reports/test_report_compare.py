@@ -17,11 +17,9 @@ from typing import Any
 import pytest
 from stored import MACHINE, VERSIONS, ended, on_gpu, store, trial
 
-from reports import order
-from reports.comparing import command, comparison_tables, effect_words, estimates, gate, headline, pages
-from reports.comparing.cell_tests import QUANTITIES, MeanTest, Verdict
+from reports.comparing import command, comparison_tables, effect_words, gate, headline, pages
+from reports.comparing.cell_tests import QUANTITIES, MeanTest, Untested
 from reports.comparing.comparison import Comparison, compare
-from reports.comparing.estimates import Estimate, Shift
 from reports.comparing.pairing import pair
 from reports.condition_text import ABSENT
 from reports.conditions import sections
@@ -31,6 +29,8 @@ from workloads.records.figures import Figure
 from workloads.records.job import InputFile
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
+from workloads.shifts import estimate_together, shift_ratio
+from workloads.statistics import POWER, Estimate, Verdict
 
 ROOT = Path(__file__).parents[2]
 SPEED, MEMORY, ACCURACY, ENERGY, USAGE = QUANTITIES
@@ -89,16 +89,15 @@ def cell(found: Comparison, quantity: str, framework: str = "pytorch", batch_siz
 
 def losses(found: Comparison, tolerated_percent: float) -> list[str]:
     """Return the lines that the gate names as worse."""
-    worse = [ending.line for ending in found.endings if ending.verdict is Verdict.REGRESSION]
+    worse = [ending.line for ending in found.endings if ending.verdict is Verdict.WORSE]
     ruling = gate.rule(found.tests, tolerated_percent, False, worse)
     return list(ruling.lines) if ruling.outcome is gate.Outcome.REGRESSION else []
 
 
-def alone(shift: Shift) -> tuple[float, float, float, float]:
-    """(ratio, its interval, p of a higher one by chance) of a single cell."""
-    (estimate,) = estimates.of_cells([shift])
-    value, low, high = map(math.exp, (estimate.value, *estimate.interval))
-    return value, low, high, estimate.p_above
+def shift_effect(a: Sequence[float], b: Sequence[float]) -> tuple[float, ...]:
+    """Ratio of independent repeats, and its interval."""
+    estimate = estimate_together([shift_ratio(a, b)])
+    return tuple(map(math.exp, (estimate.value, *estimate.interval)))
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -116,89 +115,16 @@ def test_the_command_line_knows_compare(tmp_path: Path) -> None:
     assert ran.stdout.startswith("# Batchwise: b against a\n")
 
 
-def test_the_ratio_is_of_geometric_means_with_the_interval_of_welchs_t_on_logarithms() -> None:
-    # Logs of A: 0, 2 (mean 1, variance 2); of B: 2, 4 (mean 3, variance 2). Difference 2, standard error
-    # sqrt(2/2 + 2/2) = sqrt 2, degrees of freedom (1 + 1)^2 / (1 + 1) = 2, t(0.975, 2) = 4.302653.
-    e = 2.718281828459045
-    value, low, high, p = alone(estimates.of_ratio([1, e**2], [e**2, e**4]))
-    assert value == pytest.approx(e**2)
-    assert low == pytest.approx(e ** (2 - 4.302653 * 2**0.5), rel=1e-5)
-    assert high == pytest.approx(e ** (2 + 4.302653 * 2**0.5), rel=1e-5)
-    # t = 2 / sqrt 2; with 2 degrees of freedom, P(|T| > t) = 1 - t / sqrt(2 + t^2) = 1 - sqrt(1/2); one-sided half.
-    assert p == pytest.approx((1 - 0.5**0.5) / 2)
-
-
-def test_accuracies_are_paired_so_that_what_a_seed_does_to_both_falls_out() -> None:
-    # Differences 1, 2, 3: mean 2, standard error 1/sqrt 3, t(0.975, 2) = 4.302653.
-    (paired,) = estimates.of_cells([estimates.of_points([10, 50, 90], [11, 52, 93], True, 0.01)])
-    assert paired.value == pytest.approx(2)
-    assert paired.interval == pytest.approx((2 - 4.302653 / 3**0.5, 2 + 4.302653 / 3**0.5))
-    (unpaired,) = estimates.of_cells([estimates.of_points([10, 50, 90], [11, 52, 93], False, 0.01)])
-    assert unpaired.error > 10 * paired.error
-
-
-def test_what_cannot_be_tested_says_why_and_has_no_spread() -> None:
-    one = estimates.of_ratio([10.0], [9.0, 9.1])
-    assert (one.groups, one.untested) == ((), "cannot be tested: one repeat on a side")
-    assert estimates.of_ratio([10.0, 0.0], [9.0, 9.1]).untested.startswith("cannot be told: a value is not above 0")
-    assert estimates.of_points([70.0], [60.0], True, 0.01).untested == one.untested
-
-
-def test_repeats_without_any_spread_are_taken_to_spread_by_the_least_and_never_as_exact() -> None:
-    # 600 against 660, twice: ln 1.1 = 0.0953, standard error 0.005 sqrt(1/2 + 1/2), t = 19.06 with 2 degrees of
-    # freedom: P(T > t) = (1 - t / sqrt(2 + t^2)) / 2
-    *_, p = alone(estimates.of_ratio([600, 600], [660, 660]))
-    assert p == pytest.approx((1 - 19.062 / (2 + 19.062**2) ** 0.5) / 2, rel=1e-3)
-    value, low, high, p = alone(estimates.of_ratio([600, 600, 600], [600, 600, 600]))
-    assert (value, p) == (1, 0.5)
-    assert low < 1 < high
-    # one test image of 360 and three repeats: 4.302653 x 0.278 / sqrt(3)
-    (same,) = estimates.of_cells([estimates.of_points([70.1, 71, 72], [70.1, 71, 72], True, 100 / 360)])
-    assert same.interval[1] == pytest.approx(0.69, abs=0.001)
-
-
-def test_a_cell_has_the_spread_of_its_frameworks_cells_or_its_own_where_that_is_larger() -> None:
-    """The variance of the logarithms -s, 0, s is s^2."""
-
-    def noisy(s: float) -> Shift:
-        values = [100 * math.exp(step * s) for step in (-1, 0, 1)]
-        return estimates.of_ratio(values, values[::-1])
-
-    wide, narrow, still = map(noisy, (0.03, 0.01, 0.0))
-    one, other, third = estimates.of_cells([wide, narrow, still])
-    pooled = (9e-4 + 1e-4 + 0.005**2) / 3
-    assert other.error == third.error == pytest.approx((2 * pooled / 3) ** 0.5)
-    assert one.error == pytest.approx((2 * 9e-4 / 3) ** 0.5)
-    assert one.freedom == pytest.approx(2 * 3 * 2)  # two sides of three cells with two degrees of freedom each
-
-
-def test_a_frameworks_mean_has_the_spreads_of_its_own_cells() -> None:
-    shifts = [estimates.of_ratio([100, 102], [90, 92]), estimates.of_ratio([50, 53], [60, 61])]
-    found = estimates.of_mean(shifts)
-    variances = [group.variance / 2 for shift in shifts for group in shift.groups]
-    assert found.value == pytest.approx((shifts[0].value + shifts[1].value) / 2)
-    assert found.error == pytest.approx(sum(variances) ** 0.5 / 2)
-    assert found.freedom == pytest.approx(sum(variances) ** 2 / sum(v**2 for v in variances))
-
-
-def test_p_values_are_adjusted_after_holm_and_after_benjamini_and_hochberg() -> None:
-    # Holm: 4 x 0.005, 3 x 0.01, 2 x 0.03, 1 x 0.04 and none below the one before.
-    assert order.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    # p(i) m / i from the largest down, each at most the one above: 0.04, 0.04 (3/4 of 0.04 x 4/3), 0.04 (of 0.02 x 2).
-    assert order.benjamini_hochberg([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.02, 0.04, 0.04, 0.02])
-    assert order.holm([]) == order.benjamini_hochberg([]) == []
-
-
 @pytest.mark.parametrize(
     ("quantity", "value", "told", "percent"),
     [
-        (SPEED, 0.9, Verdict.REGRESSION, 10),
-        (SPEED, 1.1, Verdict.IMPROVEMENT, -10),
-        (MEMORY, 1.1, Verdict.REGRESSION, 10),
-        (MEMORY, 0.9, Verdict.IMPROVEMENT, -10),
-        (ENERGY, 1.1, Verdict.REGRESSION, 10),
-        (ACCURACY, -2.0, Verdict.REGRESSION, 2),
-        (ACCURACY, 2.0, Verdict.IMPROVEMENT, -2),
+        (SPEED, 0.9, Verdict.WORSE, 10),
+        (SPEED, 1.1, Verdict.BETTER, -10),
+        (MEMORY, 1.1, Verdict.WORSE, 10),
+        (MEMORY, 0.9, Verdict.BETTER, -10),
+        (ENERGY, 1.1, Verdict.WORSE, 10),
+        (ACCURACY, -2.0, Verdict.WORSE, 2),
+        (ACCURACY, 2.0, Verdict.BETTER, -2),
     ],
 )
 def test_each_quantity_is_worse_in_its_own_direction(
@@ -212,7 +138,7 @@ def test_each_quantity_is_worse_in_its_own_direction(
     )  # fmt: skip
     assert test.loss_percent == test.percent(test.loss.value) == pytest.approx(percent)
     assert test.verdict is told
-    assert replace(test, p_worse=0.06, p_better=0.06).verdict is Verdict.NO_DIFFERENCE
+    assert replace(test, p_worse=0.06, p_better=0.06).verdict is Verdict.UNDECIDED
 
 
 @pytest.mark.parametrize(("quantity", "percent"), [(SPEED, 5), (MEMORY, 5), (ACCURACY, 2)])
@@ -221,7 +147,7 @@ def test_with_the_repeats_that_are_advised_such_a_loss_is_excluded(quantity: Qua
         """Bound of the loss, where the estimate is as high as in a share POWER of comparisons without one."""
         error = 0.05 * (3 / repeats) ** 0.5 if quantity is not ACCURACY else 2 * (3 / repeats) ** 0.5
         estimate = Estimate(0.0, error, 4)
-        loss = estimate.reach(estimates.POWER)
+        loss = estimate.reach(POWER)
         test = MeanTest(
             framework="mxnet", quantity=quantity, shift=0.0, repeats=3, batch_sizes=(32,),
             estimate=Estimate(-quantity.better * loss, error, 4),
@@ -238,7 +164,7 @@ def test_usage_is_shown_and_never_judged(tmp_path: Path) -> None:
     a = [with_figures(t, cpu_percent=90 + t.spec.draw.repeat) for t in repeats([100, 101, 102])]
     b = [with_figures(t, cpu_percent=50 + t.spec.draw.repeat) for t in repeats([100, 101, 102], **LATER)]
     found = cell(compared(tmp_path, a, b), "usage")
-    assert found.verdict is Verdict.NOT_JUDGED
+    assert found.verdict is Untested.NOT_JUDGED
     assert found.effect[0] == pytest.approx((50 * 51 * 52 / (90 * 91 * 92)) ** (1 / 3))
 
 
@@ -261,7 +187,7 @@ def test_a_ten_percent_regression_is_found_among_cells_with_one_percent_noise(tm
     found = compare(*runs(tmp_path, side(None), side(("mxnet", 64), **LATER)))
     (line,) = losses(found, 5)
     assert re.fullmatch(r"MXNet, batch size 64: speed worse by (9|10|11)\.\d % \[.*\] \(adjusted p .*\)", line)
-    assert cell(found, "speed", "mxnet", 64).verdict is Verdict.REGRESSION
+    assert cell(found, "speed", "mxnet", 64).verdict is Verdict.WORSE
     assert cell(found, "speed", "mxnet", 64).effect[0] == pytest.approx(0.9, abs=0.015)
     assert losses(found, 15) == []
 
@@ -276,19 +202,19 @@ def test_a_cell_that_is_ok_in_a_and_not_in_b_is_a_regression_with_its_reason(tmp
     ]
     found = compared(tmp_path, a, b)
     assert [(one.framework, one.ended_a, one.ended_b, one.verdict) for one in found.endings] == [
-        ("pytorch", "ok", "out of memory", Verdict.REGRESSION),
-        ("mxnet", "ok", "2 of 3 ok, 1 unverified", Verdict.REGRESSION),
+        ("pytorch", "ok", "out of memory", Verdict.WORSE),
+        ("mxnet", "ok", "2 of 3 ok, 1 unverified", Verdict.WORSE),
     ]
     assert losses(found, 50) == [
         "PyTorch, batch size 32: ok in a, out of memory in b: killed at 4 GiB",
         "MXNet, batch size 32: ok in a, 2 of 3 ok, 1 unverified in b: layer conv1 differs",
     ]
-    assert cell(found, "speed").verdict is Verdict.NO_VALUE
+    assert cell(found, "speed").verdict is Untested.NO_VALUE
     text = pages.write_markdown(found)
     assert "killed at 4 GiB" in text
     assert "layer conv1 differs" in text
     improved = compared(tmp_path / "back", b, a)
-    assert {one.verdict for one in improved.endings} == {Verdict.IMPROVEMENT}
+    assert {one.verdict for one in improved.endings} == {Verdict.BETTER}
     assert losses(improved, 1) == []
 
 
@@ -455,7 +381,7 @@ def test_one_run_on_a_side_tells_nothing_of_speed_and_the_line_says_what_to_do(t
         assert (ran.returncode, ran.stderr.count("\n")) == (2, 1)
         assert "5%: cannot be told: speed: one run on a side; measure both in turn by" in ran.stderr
     found = compare(a, slow)
-    assert cell(found, "speed").verdict is Verdict.ONE_RUN and cell(found, "memory").verdict is Verdict.NO_DIFFERENCE
+    assert cell(found, "speed").verdict is Untested.ONE_RUN and cell(found, "memory").verdict is Verdict.UNDECIDED
     text = pages.write_markdown(found)
     assert (
         "Regressions" not in text and "Speed: one run on a side, so a change cannot be told from another hour." in text
@@ -494,25 +420,9 @@ def test_runs_are_compared_by_their_means_so_that_repeats_of_one_run_count_once(
             )
     found = compare(*sides)
     means = {side: [math.sqrt(x * y) for x, y in each] for side, each in speeds.items()}
-    assert cell(found, "speed").effect == pytest.approx(alone(estimates.of_ratio(means["a"], means["b"]))[:3])
+    assert cell(found, "speed").effect == pytest.approx(shift_effect(means["a"], means["b"]))
     assert (cell(found, "speed").n_a, cell(found, "speed").repeats) == (4, 2)
     assert pages.sides(found)[0].startswith(f"A: {sides[0]}: 2 runs, 4 trials")
-
-
-def test_a_mean_over_cells_that_drift_together_is_as_uncertain_as_the_runs(tmp_path: Path) -> None:
-    """Three cells that are fast or slow together: the mean's interval is that of a single cell, not a third of it."""
-    drifts = [1.0, 1.1, 0.95]
-
-    def shift(size: int) -> Shift:
-        return estimates.of_runs(
-            {run: [size * drift] for run, drift in enumerate(drifts)},
-            {run: [size * drift] for run, drift in enumerate(reversed(drifts))},
-        )
-
-    shifts = [shift(size) for size in (100, 200, 300)]
-    (one,) = estimates.of_cells(shifts[:1])
-    for estimate in (estimates.of_mean(shifts), *estimates.of_cells(shifts)):
-        assert (estimate.error, estimate.freedom) == pytest.approx((one.error, one.freedom))
 
 
 def test_a_copy_is_no_second_run_and_a_run_without_results_is_named(tmp_path: Path) -> None:
@@ -628,7 +538,7 @@ def test_the_headline_is_the_geometric_mean_over_all_cells_with_the_interval_of_
     speeds = [mean for mean in headline.of(pair_) if mean.quantity is SPEED]
     assert [(mean.framework, mean.cells) for mean in speeds] == [("", 2), ("pytorch", 1), ("mxnet", 1)]
     cells = [cell for cell in pair_.cells if cell.quantity is SPEED]
-    assert speeds[0].estimate == estimates.of_mean([cell.spread for cell in cells])
+    assert speeds[0].estimate == estimate_together([cell.spread for cell in cells])
     assert speeds[0].ratio[0] == pytest.approx(math.exp(sum(cell.shift for cell in cells) / 2))
     of_frameworks = {mean.framework: mean.estimate for mean in pair_.means if mean.quantity is SPEED}
     assert {mean.framework: mean.estimate for mean in speeds[1:]} == of_frameworks

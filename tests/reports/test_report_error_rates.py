@@ -19,12 +19,12 @@ from scipy import stats  # type: ignore[import-untyped]  # it has no stubs of it
 from stored import trial
 from test_report_compare import in_runs
 
-from reports.comparing import command, estimates, gate
+from reports.comparing import command, gate
 from reports.comparing.cell_tests import Replicate
-from reports.order import ERROR
 from runner import stable
 from workloads.records.figures import Figure
 from workloads.records.result import TrialResult
+from workloads.statistics import ERROR, POWER
 
 pytestmark = pytest.mark.slow
 
@@ -75,7 +75,7 @@ def test_the_smallest_loss_that_is_said_to_be_found_is_found_as_often() -> None:
     runs = 60
     _, of_a_cell = simulate_compare.smallest_losses(3, 0.07, 10, 1)
     percent = simulate_compare.found_percent(of_a_cell / 100, 3, 0.07, runs, 1)
-    low, high = (100 * float(stats.binom.ppf(p, runs, estimates.POWER)) / runs for p in (0.001, 0.999))
+    low, high = (100 * float(stats.binom.ppf(p, runs, POWER)) / runs for p in (0.001, 0.999))
     assert low <= percent <= high
 
 

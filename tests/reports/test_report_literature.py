@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,7 +15,7 @@ from reports.conditions import sections
 from reports.drawing.section_charts import charts_of
 from reports.findings import summary
 from reports.load import Stored
-from reports.reproduction import publication, published_tables, rank_correlation
+from reports.reproduction import publication, published_tables
 from reports.reproduction.publication import CHART, PUBLICATIONS, TABLE, Metric, Publication, publications
 from workloads.records.figures import Figure
 
@@ -187,28 +186,3 @@ def test_a_publication_that_cannot_be_read_is_named_with_what_is_wrong(
     with pytest.raises(ValueError, match=reason) as raised:
         publications()
     assert str(raised.value).startswith(f"{path}: ")
-
-
-def test_rank_correlation_of_four_pairs_in_order_is_no_proof() -> None:
-    # of the 24 orders of four, two are as extreme: p = 2 / 24
-    found = rank_correlation.correlation([1, 2, 3, 4], [10, 20, 30, 40])
-    assert (found.rho, found.n, found.p) == pytest.approx((1, 4, 2 / 24))
-
-
-def test_rank_correlation_with_one_swap_of_neighbours() -> None:
-    # rho = 1 - 6 sum d^2 / n (n^2 - 1) = 1 - 6 x 2 / 120; of the 120 orders of five, 1 + 4 are as high: p = 2 x 5 / 120
-    found = rank_correlation.correlation([1, 2, 3, 4, 5], [1, 2, 3, 5, 4])
-    assert (found.rho, found.p) == pytest.approx((0.9, 10 / 120))
-    assert str(found) == "rank correlation 0.90, n = 5, p = 0.083"
-
-
-def test_nine_pairs_in_opposite_order_are_significant_and_the_same_at_every_run() -> None:
-    first, second = (rank_correlation.correlation(range(9), range(9, 0, -1)) for _ in range(2))
-    assert first == second
-    assert first.rho == pytest.approx(-1)
-    assert str(first) == "rank correlation -1.00, n = 9, p < 0.001"
-
-
-def test_a_row_without_variation_has_no_rank_correlation() -> None:
-    assert math.isnan(rank_correlation.rho([1, 2, 3, 4], [5, 5, 5, 5]))
-    assert math.isnan(rank_correlation.correlation([1, 2, 3, 4], [5, 5, 5, 5]).p)

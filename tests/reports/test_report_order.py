@@ -7,7 +7,7 @@ import math
 import pytest
 from each import for_each
 
-from reports.order import Order, Point, extreme, of_cell, order, p_beyond
+from reports.order import Order, Point, extreme, of_cell, order
 
 ONCE = math.nan
 
@@ -85,13 +85,3 @@ def test_an_interval_is_no_narrower_than_the_least_spread_gives() -> None:
     assert point.high == pytest.approx(600 + 4.302653 * 3 / 3**0.5)  # t(0.975, 2)
     assert point.low == pytest.approx(600 - 4.302653 * 3 / 3**0.5)
     assert not of_cell(cell | {"n": 1}, 3.0).sure
-
-
-def test_the_p_value_of_a_difference_beyond_a_tolerance_counts_both_sides() -> None:
-    # two degrees of freedom: P(T < -t) = (1 - t / sqrt(2 + t^2)) / 2
-    def below(t: float) -> float:
-        return (1 - t / math.sqrt(2 + t * t)) / 2
-
-    assert p_beyond(3.0, 0.5, 2, 1.0) == pytest.approx(below(4) + below(8))
-    assert p_beyond(-3.0, 0.5, 2, 1.0) == p_beyond(3.0, 0.5, 2, 1.0)
-    assert p_beyond(0.2, 0.5, 2, 1.0) > 0.9

@@ -83,7 +83,7 @@ def test_the_modules_of_a_worker_are_those_that_its_programs_load() -> None:
 
 
 def test_no_worker_imports_what_needs_scipy() -> None:
-    assert not any("workloads.records.intervals" in worker_modules(PROJECT, name) for name in PROJECT.frameworks)
+    assert not any("workloads.statistics" in worker_modules(PROJECT, name) for name in PROJECT.frameworks)
 
 
 def test_no_worker_reads_its_docstrings() -> None:

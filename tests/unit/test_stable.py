@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import random
-import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
@@ -13,7 +10,6 @@ from conftest import make_spec
 
 from runner.stable import CORRELATED_PERCENT, COVERAGE_PERCENT, FEWEST, Key, cells, follow, to_json, wanted, worth
 from workloads.records.figures import Figure
-from workloads.records.intervals import mean_interval, neighbour_score, trend_score
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
@@ -34,13 +30,6 @@ def repeats(framework: str, batch_size: int, speeds: Sequence[float]) -> list[Tr
 
 def told(results: list[TrialResult]) -> list[str]:
     return [cell.line() for cell in cells(results)]
-
-
-def test_the_interval_is_that_of_the_t_table() -> None:
-    """t(2) at 97.5 % is 4.303 (NIST/SEMATECH e-Handbook, 1.3.6.7.2); s of 1, 2, 3 is 1."""
-    mean, low, high = mean_interval([1.0, 2.0, 3.0])
-    assert (mean, high - mean) == pytest.approx((2.0, 4.303 / math.sqrt(3)), rel=1e-4)
-    assert mean - low == pytest.approx(high - mean)
 
 
 def test_a_steady_cell_asks_for_no_more_and_an_unsteady_one_does() -> None:
@@ -112,18 +101,6 @@ def test_repeats_do_not_go_on_after_all_is_stable() -> None:
 
 def test_a_limit_that_the_repeats_have_reached_adds_none() -> None:
     assert run(repeats("a", 4, UNSTEADY[:5]), 5, lambda repeat: 1000.0)[1] == []
-
-
-def test_scores_of_independent_values_have_mean_0_and_variance_1() -> None:
-    drawn = random.Random(1)
-    series = [[drawn.gauss(1000, 10) for _ in range(6)] for _ in range(4000)]
-    for score in (neighbour_score, trend_score):
-        scores = [score(values) for values in series]
-        assert statistics.fmean(scores) == pytest.approx(0, abs=0.05)
-        assert statistics.pvariance(scores) == pytest.approx(1, abs=0.08)
-        assert score([3.0] * 5) == 0.0
-    assert trend_score([1.0, 2.0, 3.0, 4.0, 5.0]) == pytest.approx(2.0), "a correlation of 1 with the place"
-    assert neighbour_score([1.0, 1.0, 1.0, 9.0, 9.0, 9.0]) > 2 > 0 > neighbour_score([1.0, 9.0] * 3)
 
 
 RISING = (990.0, 993.0, 997.0, 1000.0, 1004.0, 1007.0)

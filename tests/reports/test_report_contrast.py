@@ -1,17 +1,19 @@
-"""Adjacent batch sizes of a framework: 127, 128, 129, or any compared with a baseline."""
+"""Cells compared with a baseline: adjacent batch sizes, or any if asked for; columns in another mode."""
 
 from __future__ import annotations
 
+import csv
 import itertools
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from stored import ended, store, study, trial
-from written import numbers, run
+from written import make, numbers, run
 
-from reports import batch_contrasts, build, export
+from reports import build, contrast, export
 from reports.condition_text import ABSENT
 from reports.table import Table
 from workloads.records.figures import Figure
@@ -28,7 +30,7 @@ def speeds(batch_size: int, values: Sequence[float], framework: str = "pytorch")
 
 def contrasts(folder: Path, baseline: int | None = None) -> list[Table]:
     made = build.report([folder], baseline_batch=baseline)
-    return [table for chapter in made.chapters for table in chapter.tables if table.name == batch_contrasts.NAME]
+    return [table for chapter in made.chapters for table in chapter.tables if table.name == contrast.BATCH_SIZES.name]
 
 
 def texts(table: Table) -> list[list[str]]:
@@ -85,7 +87,7 @@ def test_one_repeat_gives_the_ratio_of_this_run_alone(tmp_path: Path) -> None:
 def test_neighbours_stand_beside_the_power_of_two_among_them_else_the_smallest(
     sizes: list[int], expected: dict[int, int]
 ) -> None:
-    assert batch_contrasts.neighbours(sizes) == expected
+    assert contrast.neighbours(sizes) == expected
 
 
 def test_a_report_without_neighbours_has_no_such_table_unless_it_is_asked_for(tmp_path: Path) -> None:
@@ -99,15 +101,15 @@ def test_a_batch_size_without_a_counterpart_is_a_dash_with_its_reason(tmp_path: 
     dead = ended(Status.OUT_OF_MEMORY, "killed at 4 GiB", batch_size=129)
     (table,) = contrasts(store(tmp_path, *speeds(128, [100]), dead))
     assert [cell.text for cell in table.rows[0]] == ["PyTorch", "129", "128", ABSENT, "0", ABSENT]
-    assert list(table.notes) == [batch_contrasts.NO_PAIR]
+    assert list(table.notes) == [contrast.NO_PAIR]
 
 
 def test_the_table_is_printed_and_written_as_csv(tmp_path: Path) -> None:
     results = store(tmp_path, *speeds(127, [95, 96]), *speeds(128, [100, 101]))
     ran = run(results, "--format", "csv", "--tables", "--baseline-batch", 127)
     assert ran.returncode == 0
-    assert batch_contrasts.TITLE in ran.stdout
-    (row,) = numbers(results / "report" / f"{batch_contrasts.NAME}.csv")
+    assert contrast.BATCH_SIZES.title in ran.stdout
+    (row,) = numbers(results / "report" / f"{contrast.BATCH_SIZES.name}.csv")
     assert (row["batch_size"], row["baseline_batch_size"], row["n"]) == ("128", "127", "2")
     export.write(build.report([results]), tmp_path / "page", ("html", "md", "json", "latex", "parquet"))
 
@@ -119,9 +121,9 @@ def test_a_terminal_shows_a_short_table_and_of_a_longer_one_where_it_is(
     results = store(tmp_path, *itertools.chain.from_iterable(speeds(size, [100 + size, 101 + size]) for size in sizes))
     ran = run(results, "--format", "json")
     assert ran.returncode == 0
-    lines = [line for line in ran.stdout.splitlines() if line.startswith(batch_contrasts.TITLE)]
+    lines = [line for line in ran.stdout.splitlines() if line.startswith(contrast.BATCH_SIZES.title)]
     rows = "" if printed else f": {len(sizes) - 1} rows, in the report."
-    assert lines == [f"{batch_contrasts.TITLE}{rows}"]
+    assert lines == [f"{contrast.BATCH_SIZES.title}{rows}"]
 
 
 def test_a_baseline_that_was_not_run_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
@@ -130,3 +132,72 @@ def test_a_baseline_that_was_not_run_is_one_line_and_exit_code_2(tmp_path: Path)
     assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (2, "", 1)
     assert "--baseline-batch 64: no trial has that batch size; there are 127 and 128" in ran.stderr
     assert not (results / "report").exists()
+
+
+def column(build: str, speed: float, accuracy: float, repeat: int = 0, **changes: Any) -> TrialResult:
+    figures = {
+        "images_per_s": Figure(speed, "worker"),
+        "host_memory_bytes": Figure(400 * 2.0**20, "resident size"),
+        "test_accuracy": Figure(accuracy, "worker"),
+    }
+    return trial(build, 32, repeat, figures=figures, **changes)
+
+
+TUNED: dict[str, Any] = {"profile": "tuned"}
+HALF: dict[str, Any] = {
+    "precision": "bfloat16",
+    "facts": {"framework_version": "2.4.6", "precision": "bfloat16", "tf32": False},
+}
+
+
+def test_a_column_of_another_mode_stands_beside_the_same_frameworks_default(tmp_path: Path) -> None:
+    made = make(
+        store(
+            tmp_path,
+            column("pytorch", 1000, 0.90),
+            column("pytorch@tuned", 2000, 0.90, **TUNED),
+            column("pytorch@bfloat16", 500, 0.88, **HALF),
+            column("mxnet", 3000, 0.90),
+        ),
+        tmp_path / "report",
+    )
+    (chapter,) = made.report.chapters
+    (table,) = (table for table in chapter.tables if table.name == "modes")
+    assert [[cell.text for cell in row] for row in table.rows] == [
+        ["PyTorch @bfloat16", "Training speed, part of the default", "0.50"],
+        ["PyTorch @bfloat16", "Host memory, part of the default", "1.00"],
+        ["PyTorch @bfloat16", "Test accuracy, points", "-2.00"],
+        ["PyTorch @tuned", "Training speed, part of the default", "2.00"],
+        ["PyTorch @tuned", "Host memory, part of the default", "1.00"],
+        ["PyTorch @tuned", "Test accuracy, points", "+0.00"],
+    ]
+    assert "precision float32 and bfloat16 (@bfloat16)" in made.markdown
+    assert "profile default and tuned (@tuned)" in made.markdown
+
+
+def test_of_repeats_the_same_seeds_are_compared_with_the_interval_of_their_mean(tmp_path: Path) -> None:
+    pairs = ((1000, 2000), (1100, 2310), (900, 1710))
+    trials = [column("pytorch", usual, 0.9, repeat) for repeat, (usual, _) in enumerate(pairs)]
+    trials += [column("pytorch@tuned", fast, 0.9, repeat, **TUNED) for repeat, (_, fast) in enumerate(pairs)]
+    lonely = column("pytorch@tuned", 9999, 0.9, 3, **TUNED)  # no column to compare it with
+    make(store(tmp_path, *trials, lonely), tmp_path / "report")
+    with (tmp_path / "report" / "modes.csv").open(newline="") as file:
+        (speed,) = [row for row in csv.DictReader(file) if row["quantity"] == "speed"]
+    assert speed["n"] == "3" and float(speed["mean"]) == pytest.approx((2.0 * 2.1 * 1.9) ** (1 / 3))
+    logs = [math.log(ratio) for ratio in (2.0, 2.1, 1.9)]
+    mean = sum(logs) / 3
+    deviation = math.sqrt(sum((log - mean) ** 2 for log in logs) / 2)
+    assert float(speed["low"]) == pytest.approx(math.exp(mean - 4.302653 * deviation / math.sqrt(3)), rel=1e-6)
+
+
+def test_there_is_no_such_table_without_another_mode_or_without_the_default_beside_it(tmp_path: Path) -> None:
+    for name, trials in {
+        "one mode": [column("pytorch", 1000, 0.9), column("mxnet", 900, 0.9)],
+        "no default": [column("pytorch@tuned", 2000, 0.9, **TUNED)],
+        "it failed": [
+            column("pytorch", 1000, 0.9, status=Status.FAILED, reason="it broke"),
+            column("pytorch@tuned", 2000, 0.9, **TUNED),
+        ],
+    }.items():
+        made = make(store(tmp_path / name, *trials), tmp_path / f"report of {name}")
+        assert all(table.name != "modes" for chapter in made.report.chapters for table in chapter.tables), name

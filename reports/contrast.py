@@ -1,0 +1,277 @@
+"""Compare cells with a baseline along one axis, in pairs of repeats; in a section: batch sizes, a framework's modes.
+
+Batch sizes: the baseline is the one asked for. Without one, the table appears if a section has neighbours. Neighbours
+are batch sizes that differ by less than NEIGHBOURS_PERCENT, as 127, 128 and 129. Each is compared with the power of two
+among them, otherwise with the smallest. Modes: each column in another profile or precision is compared with the same
+build's default in float32. Axes between sections: `section_axes`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pandas as pd
+
+from workloads.records.build import Mode, installed_of
+from workloads.records.result import TrialResult
+from workloads.statistics import (
+    CONFIDENCE_PERCENT,
+    ERROR,
+    LEAST_SPREAD,
+    Verdict,
+    accuracy_step,
+    decide,
+    estimate_mean,
+    holm,
+    mean_interval,
+    ratio_interval,
+)
+
+from . import tables
+from .comparing import effect_words
+from .condition_text import ABSENT
+from .conditions import Condition, Section, mode_said
+from .frameworks import display_name, ordered
+from .load import ReportError
+from .order import IN_THIS_RUN
+from .quantities import ACCURACY, MEMORY, SPEED, Quantity
+from .table import Cell, Table, Theme
+from .words import listed
+
+NEIGHBOURS_PERCENT = 10
+ONCE = f"One repeat: the ratios are what was seen {IN_THIS_RUN}, and tell no difference between batch sizes."
+NO_PAIR = "no repeat has a speed at both batch sizes"
+WORDS = {Verdict.BETTER: "faster", Verdict.WORSE: "slower"}
+
+Trials = Sequence[TrialResult]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Axis:
+    """An axis along which cells are compared. `pair_by` returns what the two trials of a pair have in common.
+
+    `columns` are those of its CSV, of which `value` is the ratio or difference.
+    """
+
+    name: str
+    title: str
+    quantities: tuple[Quantity, ...]
+    pair_by: Callable[[TrialResult], object]
+    how: str
+    value: str = "ratio"
+    columns: tuple[str, ...] = ()
+
+    def tidy(self, found: Sequence[Contrast], more: Sequence[Mapping[str, object]] = ()) -> pd.DataFrame:
+        """Build the data frame of the CSV, with a row per contrast; `more` are columns that only this axis has."""
+        rows = [each.row | {self.value: each.value} for each in found]
+        frame = pd.DataFrame([row | others for row, others in zip(rows, more or [{}] * len(rows), strict=True)])
+        return frame[list(self.columns)]
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A cell compared with its baseline in one quantity, from `n` pairs.
+
+    `value` is the ratio of geometric means, for accuracy the mean difference in points; NaN without a pair. The
+    interval and the two-sided p are NaN below two pairs. `trials` are those of each pair, the cell's first.
+    """
+
+    framework: str
+    quantity: Quantity
+    batch_size: int
+    n: int
+    value: float
+    low: float
+    high: float
+    p: float
+    trials: tuple[str, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """Verdict by p; BETTER is above the baseline."""
+        same = 0.0 if self.quantity is ACCURACY else 1.0
+        return decide(self.value, self.value, bottom=same, top=same, p=self.p)
+
+    @property
+    def ratio(self) -> tuple[float, float, float]:
+        """Value with the ends of its interval."""
+        return self.value, self.low, self.high
+
+    @property
+    def row(self) -> dict[str, object]:
+        """Columns that an axis may show."""
+        return {
+            "framework": self.framework,
+            "batch_size": self.batch_size,
+            "quantity": self.quantity.name,
+            "unit": _unit(self.quantity),
+            "n": self.n,
+            "low": self.low,
+            "high": self.high,
+            "p_corrected": self.p,
+            "verdict": WORDS.get(self.verdict),
+            "trials": tables.JOINED.join(self.trials),
+        }
+
+
+def by_repeat(result: TrialResult) -> object:
+    """Pair trials of the same repeat."""
+    return result.spec.draw.repeat
+
+
+def by_inputs(result: TrialResult) -> object:
+    """Pair trials with the same seeds that read the same bytes."""
+    return result.spec.draw, *sorted((name, file.sha256) for name, file in result.spec.inputs.items())
+
+
+def contrast(
+    own: Trials, baseline: Trials, axis: Axis, quantity: Quantity, condition: Condition, ideal: float = 1.0
+) -> Contrast:
+    """Compare the trials of one cell with those of its baseline, whose values are first multiplied by `ideal`."""
+    sides = [_values(side, axis, quantity, condition) for side in (own, baseline)]
+    pairs = [(each, sides[1][key]) for key, each in sides[0].items() if key in sides[1]]
+    if quantity is ACCURACY:
+        task = condition.task
+        values, least = [a - b for (_, a), (_, b) in pairs], accuracy_step(task.dataset, task.source)
+        effect = mean_interval(values, least)
+    else:
+        values, least = [math.log(a / (ideal * b)) for (_, a), (_, b) in pairs], LEAST_SPREAD
+        effect = ratio_interval(values, least)
+    p = estimate_mean(values, least).p_apart if len(values) > 1 else math.nan
+    cell = own[0].spec.cell
+    trials = tuple(trial for pair in pairs for trial, _ in pair)
+    return Contrast(cell.framework, quantity, cell.batch_size, len(pairs), *effect, p, trials)
+
+
+def _values(side: Trials, axis: Axis, quantity: Quantity, condition: Condition) -> dict[object, tuple[str, float]]:
+    """Map what makes a pair to (trial, its value in the quantity's unit); a ratio needs a value above 0."""
+    spec = quantity.figure(condition)
+    values: dict[object, tuple[str, float]] = {}
+    for result in side:
+        value = tables.figure_of(result, spec.name).value if spec and tables.is_shown(result, spec) else None
+        if spec and value is not None and (quantity is ACCURACY or value > 0):
+            values[axis.pair_by(result)] = result.spec.id, value * spec.factor
+    return values
+
+
+MODES = Axis(
+    name="modes",
+    title="What tuning and precisions change: each column beside the same framework's default in float32",
+    quantities=(SPEED, MEMORY, ACCURACY),
+    pair_by=by_inputs,
+    how="Speed and memory are parts of the default's: 2.00 is twice. Accuracy is the difference in percentage points. "
+    "Of repeats with the same inputs, each beside the other's; with two or more the "
+    f"{CONFIDENCE_PERCENT} % interval of their mean (of speed and memory, of the logarithms) stands in brackets.",
+    value="mean",
+    columns=("framework", "batch_size", "quantity", "unit", "n", "mean", "low", "high", "trials"),
+)
+
+
+def of_modes(section: Section) -> Table | None:
+    """Build the table of modes; None if all columns train in one."""
+    places, condition, found = tables.places(section), section.condition, list[Contrast]()
+    for (framework, size), results in places.items():
+        usual = places.get((installed_of(framework), size))
+        if mode_said(results[0]) != Mode() and usual:
+            found += [contrast(results, usual, MODES, quantity, condition) for quantity in MODES.quantities]
+    cells = {(each.framework, each.quantity, each.batch_size): each for each in found if each.n}
+    if not cells:
+        return None
+    sizes = sorted({size for *_, size in cells})
+    rows = []
+    for name in ordered(framework for framework, *_ in cells):
+        for quantity in MODES.quantities:
+            row = [cells.get((name, quantity, size)) for size in sizes]
+            if (spec := quantity.figure(condition)) and any(row):
+                label = Cell(f"{spec.label}, {_unit(quantity)}")
+                rows.append((Cell(display_name(name)), label, *(_mode(each) if each else Cell(ABSENT) for each in row)))
+    head = ("Framework", "", *map(str, sizes))
+    tidy, below = MODES.tidy([*cells.values()]), (MODES.how,)
+    return Table(MODES.name, MODES.title, head, tuple(rows), tidy, (), below, theme=Theme.MODES, keys=2, by_size=True)
+
+
+def _unit(quantity: Quantity) -> str:
+    return "points" if quantity is ACCURACY else "part of the default"
+
+
+def _mode(of: Contrast) -> Cell:
+    sign = "+" if of.quantity is ACCURACY else ""
+    interval = "" if math.isnan(of.low) else f" [{of.low:{sign}.2f}, {of.high:{sign}.2f}]"
+    return Cell(f"{of.value:{sign}.2f}{interval}", of.value, trials=of.trials)
+
+
+BATCH_SIZES = Axis(
+    name="batch-contrasts",
+    title="Batch sizes beside each other: training speed, times as fast as at the baseline (more is better)",
+    quantities=(SPEED,),
+    pair_by=by_repeat,
+    how="Of each repeat the speed over that of the same repeat at the baseline: their geometric mean with its "
+    f"{CONFIDENCE_PERCENT} % interval (Student's t on logarithms). p is two-sided, corrected after Holm within a "
+    f"framework; faster or slower is said where it is at most {ERROR:g}.",
+    value="speed_ratio",
+    columns=("framework", "batch_size", "baseline_batch_size", "n", "speed_ratio", "low", "high", "p_corrected",
+             "verdict", "trials"),
+)  # fmt: skip
+
+
+def check_baseline(sections: Sequence[Section], baseline: int | None) -> None:
+    """Check the baseline. Raises ReportError if no trial has that batch size."""
+    sizes = sorted({result.spec.cell.batch_size for section in sections for result in section.results})
+    if baseline is not None and baseline not in sizes:
+        raise ReportError(f"--baseline-batch {baseline}: no trial has that batch size; there are {listed(sizes)}")
+
+
+def neighbours(sizes: Iterable[int]) -> dict[int, int]:
+    """Map {batch size: the baseline that it is compared with}."""
+    groups: list[list[int]] = []
+    for size in sorted(sizes):
+        near = groups and 100 * (size - groups[-1][-1]) < NEIGHBOURS_PERCENT * groups[-1][-1]
+        if near:
+            groups[-1].append(size)
+        else:
+            groups.append([size])
+    baselines: dict[int, int] = {}
+    for group in groups:
+        first = next((size for size in group if size.bit_count() == 1), group[0])
+        baselines |= {size: first for size in group if size != first}
+    return baselines
+
+
+def of_batch_sizes(section: Section, baseline: int | None) -> list[Table]:
+    """Build the table; none if no baseline is given and no sizes are neighbours, or the baseline is not in this
+    section.
+    """
+    places = tables.places(section)
+    sizes = sorted({batch_size for _, batch_size in places})
+    baselines = neighbours(sizes) if baseline is None else {size: baseline for size in sizes if size != baseline}
+    found: list[Contrast] = []
+    if baseline is None or baseline in sizes:
+        for name in ordered(framework for framework, _ in places):
+            tried = [(places[name, size], places.get((name, base), [])) for size, base in baselines.items()
+                     if (name, size) in places]  # fmt: skip
+            found += correct([contrast(*sides, BATCH_SIZES, SPEED, section.condition) for sides in tried])
+    return [_batch_table(found, baselines)] if found else []
+
+
+def correct(family: Sequence[Contrast]) -> list[Contrast]:
+    """Correct the p values of a family after Holm."""
+    corrected = iter(holm([each.p for each in family if not math.isnan(each.p)]))
+    return [each if math.isnan(each.p) else replace(each, p=next(corrected)) for each in family]
+
+
+def _batch_table(found: Sequence[Contrast], baselines: Mapping[int, int]) -> Table:
+    rows = []
+    for each in found:
+        base, shown = baselines[each.batch_size], Cell(ABSENT, None, (NO_PAIR,))
+        if each.n:
+            text = " ".join(filter(None, (effect_words.ratio(*each.ratio), WORDS.get(each.verdict))))
+            shown = Cell(text, each.value, trials=each.trials)
+        sizes = (Cell(str(each.batch_size), each.batch_size), Cell(str(base), base))
+        p = Cell(ABSENT if math.isnan(each.p) else f"{each.p:.2g}", each.p)
+        rows.append((Cell(display_name(each.framework)), *sizes, shown, Cell(str(each.n), each.n), p))
+    head = ("Framework", "Batch size", "Baseline", "Times as fast", "Repeats", "Corrected p")
+    below = BATCH_SIZES.how if any(each.n > 1 for each in found) else ONCE
+    tidy = BATCH_SIZES.tidy(found, [{"baseline_batch_size": baselines[each.batch_size]} for each in found])
+    return Table(BATCH_SIZES.name, BATCH_SIZES.title, head, tuple(rows), tidy, below=(below,), theme=Theme.SPEED)

@@ -1,0 +1,262 @@
+"""Compare sections that are alike but for one axis: the number of devices, or of the batches of an update."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pandas as pd
+
+from workloads.networks import of_trial
+from workloads.records.figures import FigureSpec
+from workloads.records.result import TrialResult
+
+from . import tables
+from .comparing import effect_words
+from .condition_text import ABSENT
+from .conditions import ACCUMULATION, DEVICE_ID, DEVICES, Condition, Section, Software
+from .contrast import Axis, Contrast, by_repeat, contrast
+from .frameworks import display_name, ordered
+from .load import Stored
+from .quantities import ALLOCATOR_PEAK, MEMORY, SPEED, STEP_TIME, Quantity
+from .reproduction.publication import FIGURES, PUBLICATIONS
+from .table import Cell, Table, Theme
+
+OPTIMIZER = "optimizer"  # stated with the number of devices; the rule itself is in the task
+NORMALISED = (
+    "The network has BatchNorm, and an update accumulates several batches: statistics are of each batch, so the update "
+    "is not that of one batch of the same images."
+)
+SHARED = (
+    "On a CPU devices are parts of the allotted threads, of which one device has all: {devices} devices are no more "
+    "machine than one, and at an efficiency of {ideal} dividing cost nothing."
+)
+NO_PAIR = "no repeat has a speed on one device, too"
+PUBLICATION, ONE, SEVERAL, ONE_SIZE = "powers-of-two-2022", "1xV100", "4xV100", 512
+PUBLISHED = (
+    "Published (S. Raschka, 2022: MobileNetV3-Large, CIFAR-10 at 224 x 224, fp16; whole trainings, each run once): "
+    "four V100 by DistributedDataParallel took {several} minutes at {sizes} images a card. No run of one card at these "
+    "sizes is published; at {one_size} it took {one} minutes, {ratio:.2f} times as long as four at 256: of other "
+    "updates, so no efficiency as above."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SectionAxis(Axis):
+    """An axis between sections. `stated` are the conditions that name its level; `without` leaves the level out of one.
+
+    Cells are compared that have the same `alike`, a number made from batch size and level.
+    """
+
+    head: str
+    row: str  # names a level and its batch size
+    theme: Theme
+    stated: tuple[str, ...]
+    level: Callable[[Condition], int]
+    without: Callable[[Condition], Condition]
+    alike: Callable[[int, int], int]
+
+
+@dataclass(frozen=True)
+class Level:
+    """Trials of one framework at one batch size, in one section, at one level of an axis."""
+
+    framework: str
+    level: int
+    batch_size: int
+    section: int  # its number
+    results: tuple[TrialResult, ...]
+
+
+@dataclass(frozen=True)
+class Varied:
+    """Levels that are alike in all else, `images` included: on a device, or of an update."""
+
+    condition: Condition
+    images: int
+    levels: Sequence[Level]
+
+    def cells(self, quantity: Quantity) -> tuple[FigureSpec, list[dict[str, Any]]]:
+        """Return the quantity's figure, which every device has, and the cell of each level."""
+        figure = quantity.figure(self.condition)
+        assert figure is not None
+        return figure, [tables.cell(each.results, figure) for each in self.levels]
+
+
+def vary(sections: Iterable[Section], axis: SectionAxis) -> list[Varied]:
+    """Group cells that are alike but for their level, and keep those whose framework has several with one software.
+
+    Levels are in the order of framework, level and section.
+    """
+    groups: dict[tuple[Condition, int], dict[tuple[str, Software], list[Level]]] = {}
+    for number, section in enumerate(sections, start=1):
+        condition, level = section.condition, axis.level(section.condition)
+        stated = tuple(each for each in condition.stated if each[0] not in axis.stated)
+        shared = replace(axis.without(condition), stated=stated)
+        for (framework, size), results in tables.places(section).items():
+            by_software = groups.setdefault((shared, axis.alike(size, level)), {})
+            levels = by_software.setdefault((framework, section.software[framework]), [])
+            levels.append(Level(framework, level, size, number, tuple(results)))
+    varied = []
+    for (condition, alike), by_software in groups.items():
+        kept = [each for levels in by_software.values() if len({x.level for x in levels}) > 1 for each in levels]
+        names = ordered(each.framework for each in kept)
+        kept.sort(key=lambda each: (names.index(each.framework), each.level, each.section))
+        varied += [Varied(condition, alike, kept)] if kept else []
+    return varied
+
+
+def _table(
+    axis: SectionAxis,
+    made: int,
+    varied: Varied,
+    beside: Mapping[str, Sequence[Cell]],
+    tidy: pd.DataFrame,
+    below: Sequence[str] = (),
+) -> Table:
+    """Build the table of all levels: their own values, and `beside` them comparisons, {head: cells}."""
+    columns, counts = dict[str, Sequence[Cell]](), []
+    for quantity in axis.quantities:
+        figure, cells = varied.cells(quantity)
+        counts.append(max(cell["n"] for cell in cells))
+        shown = [tables.shown(cell, quantity.decimals, counts[-1]) for cell in cells]
+        columns[f"{figure.label}, {figure.unit}"] = shown
+    columns |= beside
+    rows = [
+        (Cell(display_name(x.framework)), Cell(axis.row.format(level=x.level, size=x.batch_size), x.level), *cells)
+        for x, *cells in zip(varied.levels, *columns.values(), strict=True)
+    ]
+    numbers = ", ".join(map(str, sorted({each.section for each in varied.levels})))
+    how = axis.how.format(alike=varied.images, numbers=numbers)
+    return Table(
+        "-".join([axis.name, str(varied.images), *([str(made + 1)] if made else [])]),
+        axis.title.format(alike=varied.images),
+        ("Framework", axis.head, *columns),
+        tuple(rows),
+        tidy,
+        below=(f"{how} {tables.how_to_read_a_cell(counts)}", *below),
+        theme=axis.theme,
+        keys=2,
+    )
+
+
+SCALING = SectionAxis(
+    name="scaling",
+    title="Several devices: {alike} images on each, training speed and efficiency",
+    quantities=(SPEED,),
+    pair_by=by_repeat,
+    value="efficiency",
+    columns=("framework", "batch_size", "devices", "images_per_s", "efficiency", "low", "high"),
+    how="The speed is that of all devices together. Efficiency is it over so many times the speed of one device at the "
+    "same batch size a device: of each repeat, their geometric mean with its 95 % interval (Student's t on logarithms) "
+    "where there are two or more. All else is alike, the allotted threads of a CPU too: sections {numbers}.",
+    head="Devices",
+    row="{level}",
+    theme=Theme.SPEED,
+    stated=(DEVICES, DEVICE_ID, OPTIMIZER),
+    level=lambda condition: condition.placement.devices,
+    without=lambda condition: replace(condition, placement=condition.placement.first),
+    alike=lambda size, _: size,
+)
+
+
+def of_devices(sections: Iterable[Section]) -> list[Table]:
+    """Build a table for each batch size per device at which a framework trained on several devices and on one."""
+    return [_scaled(made, varied) for made, varied in enumerate(vary(sections, SCALING))]
+
+
+def _scaled(made: int, varied: Varied) -> Table:
+    condition, levels = varied.condition, varied.levels
+    ones = {each.framework: each.results for each in levels if each.level == 1}
+    found = [contrast(x.results, ones.get(x.framework, ()), SCALING, SPEED, condition, x.level) for x in levels]
+    speeds = varied.cells(SPEED)[1]
+    more = [{"devices": x.level, "images_per_s": cell["mean"]} for x, cell in zip(levels, speeds, strict=True)]
+    most = max(each.level for each in levels)
+    on_cpu = condition.placement.device_kind == "cpu"
+    below = [SHARED.format(devices=most, ideal=f"1/{most}")] if on_cpu else []
+    cells = [Cell("1", 1.0) if each.level == 1 else _efficiency(of) for each, of in zip(levels, found, strict=True)]
+    return _table(SCALING, made, varied, {"Efficiency": cells}, SCALING.tidy(found, more), (*below, published()))
+
+
+def _efficiency(of: Contrast) -> Cell:
+    return Cell(effect_words.ratio(*of.ratio), of.value) if of.n else Cell(ABSENT, None, (NO_PAIR,))
+
+
+def published() -> str:
+    """State what is published about four cards, and what it does not show."""
+    with (PUBLICATIONS / PUBLICATION / FIGURES).open(encoding="utf-8", newline="") as file:
+        minutes = {(row["gpus"], int(row["batch_size"])): row["train_minutes"] for row in csv.DictReader(file)}
+    several = {size: taken for (gpus, size), taken in minutes.items() if gpus == SEVERAL}
+    one, sizes = minutes[ONE, ONE_SIZE], ", ".join(map(str, several))
+    ratio = float(one) / float(several[256])
+    return PUBLISHED.format(several=", ".join(several.values()), sizes=sizes, one_size=ONE_SIZE, one=one, ratio=ratio)
+
+
+SPLITTING = SectionAxis(
+    name="accumulation",
+    title="Accumulation: updates of {alike} images in parts",
+    quantities=(SPEED, STEP_TIME, MEMORY, ALLOCATOR_PEAK),
+    pair_by=by_repeat,
+    how="Each row is the same update, of {alike} images, in parts that go through the network one after the other; the "
+    "optimizer makes one step for all of them. Step time is that of an update. The last two columns are parts of what "
+    "the same framework needs without accumulation (1 x {alike}): of means, without an interval. All else is "
+    "alike: sections {numbers}.",
+    head="Parts",
+    row="{level} x {size}",
+    theme=Theme.RUN,
+    stated=(ACCUMULATION,),
+    level=lambda condition: condition.task.accumulate,
+    without=lambda condition: replace(condition, task=replace(condition.task, accumulate=1)),
+    alike=lambda size, accumulate: size * accumulate,
+)
+BESIDE_WHOLE = (STEP_TIME, MEMORY)  # also shown as a ratio to the same update in one batch
+
+
+def of_accumulation(sections: Iterable[Section]) -> list[Table]:
+    """Build a table for each number of images per update that some framework split in two or more ways."""
+    return [_split(made, varied) for made, varied in enumerate(vary(sections, SPLITTING))]
+
+
+def _split(made: int, varied: Varied) -> Table:
+    cells = {quantity: varied.cells(quantity) for quantity in SPLITTING.quantities}
+    beside = {}
+    for quantity in BESIDE_WHOLE:
+        figure, parts = cells[quantity]
+        wholes = {x.framework: cell for x, cell in zip(varied.levels, parts, strict=True) if x.level == 1}
+        beside[f"{figure.label}, of 1 x {varied.images}"] = [
+            _part(cell, wholes.get(each.framework)) for each, cell in zip(varied.levels, parts, strict=True)
+        ]
+    tidy = [
+        {
+            "framework": x.framework,
+            "batch_size": x.batch_size,
+            "accumulate": x.level,
+            "quantity": q.name,
+            **parts[place],
+        }
+        for place, x in enumerate(varied.levels)
+        for q, (_, parts) in cells.items()
+    ]
+    return _table(SPLITTING, made, varied, beside, tables.tidy(pd.DataFrame(tidy), "accumulate", "quantity"))
+
+
+def _part(cell: Mapping[str, Any], whole: Mapping[str, Any] | None) -> Cell:
+    """Ratio to the mean of the whole update; a dash if either is unknown."""
+    if whole is None or not cell["n"] or not whole["n"]:
+        return Cell(ABSENT)
+    part = cell["mean"] / whole["mean"]
+    return Cell(f"{part:.2f}", part)
+
+
+def remark(section: Section, stored: Stored) -> tuple[str, ...]:
+    """Return a note if the section accumulates batches and its network has BatchNorm; otherwise nothing."""
+    if section.condition.task.accumulate == 1:
+        return ()
+    folders = {result.key: folder for result, folder in zip(stored.results, stored.folders, strict=True)}
+    result = section.every[0]
+    workload = of_trial(result.spec, folders[result.key].parent.parent)
+    if workload is None or not workload.statistic_shapes():
+        return ()
+    return (NORMALISED,)
