@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cache
 
 from workloads.records.job import TrialSpec
-from workloads.study import Study, read, studies
+from workloads.study import Study, studies
+from workloads.study_file import read
 
 from .conditions import Section
 

@@ -9,7 +9,8 @@ import pytest
 from runner.command.parser import BadInput
 from runner.command.placement import notes, placed
 from runner.machine import allotment, description
-from workloads.study import Study, read
+from workloads.study import Study
+from workloads.study_file import read
 
 QUICK = Path(__file__).parents[2] / "workloads" / "studies" / "quick.toml"
 
