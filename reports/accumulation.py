@@ -13,7 +13,7 @@ from workloads.records.result import TrialResult
 
 from . import tables
 from .condition_text import ABSENT
-from .conditions import ACCUMULATION, Condition, Section, Software
+from .conditions import Condition, Section, Software
 from .frameworks import display_name, ordered
 from .load import Stored
 from .quantities import ALLOCATOR_PEAK, MEMORY, SPEED, STEP_TIME, Quantity
@@ -88,8 +88,7 @@ def remark(section: Section, stored: Stored) -> tuple[str, ...]:
 
 def _unsplit(condition: Condition) -> Condition:
     """Return the condition without the way the update is split."""
-    stated = tuple(each for each in condition.stated if each[0] != ACCUMULATION)
-    return replace(condition, task=replace(condition.task, accumulate=1), stated=stated)
+    return replace(condition, task=replace(condition.task, accumulate=1))
 
 
 def _table(name: str, shared: Shared, splits: list[Split]) -> Table:

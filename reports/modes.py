@@ -11,13 +11,14 @@ from dataclasses import dataclass
 import pandas as pd
 
 from workloads.records.build import Mode, installed_of
+from workloads.records.conditions import mode_said
 from workloads.records.figures import FigureSpec
 from workloads.records.intervals import CONFIDENCE_PERCENT, accuracy_step
 from workloads.records.result import TrialResult
 
 from . import tables
 from .condition_text import ABSENT
-from .conditions import Section, mode_said
+from .conditions import Section
 from .frameworks import display_name, ordered
 from .quantities import ACCURACY, MEMORY, SPEED, Quantity
 from .spread import LEAST_SPREAD, spread

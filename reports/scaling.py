@@ -16,7 +16,7 @@ from workloads.records.result import TrialResult
 from . import tables
 from .comparing import effect_words, estimates
 from .condition_text import ABSENT
-from .conditions import DEVICE_ID, DEVICES, Condition, Section
+from .conditions import Condition, Section
 from .frameworks import display_name, ordered
 from .quantities import SPEED
 from .reproduction.publication import FIGURES, PUBLICATIONS
@@ -76,10 +76,7 @@ def of_sections(sections: list[Section]) -> list[Table]:
 
 def _of_one(condition: Condition) -> Condition:
     """Return the condition as if it were of one device."""
-    stated = dict(condition.stated)
-    for part in (DEVICES, DEVICE_ID, "optimizer"):  # the optimizer itself is in the task
-        stated.pop(part, None)
-    return replace(condition, placement=condition.placement.first, stated=tuple(stated.items()))
+    return replace(condition, placement=condition.placement.first)
 
 
 def _table(name: str, condition: Condition, batch_size: int, every: list[Scaled]) -> Table:
