@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from functools import cache
+from string import Formatter
 
 from ..networks import WORKLOADS
-from ..spec import OptimizerSpec
+from ..spec import DECAYING, OptimizerSpec
 from . import network
 from .job import ImageFindings, ImageSource, Placement, Task
 
@@ -16,17 +17,8 @@ IMAGE_FITS = {
     "crop": "the largest part in the middle",
     "pad": "all of it on black",
 }
-# For each update rule: the settings that it uses, and its label.
-SETTINGS = {
-    "sgd": ("weight_decay",),
-    "momentum": ("momentum", "weight_decay"),
-    "nesterov": ("momentum", "weight_decay"),
-    "adam": ("beta1", "beta2", "epsilon"),
-    "adamw": ("beta1", "beta2", "epsilon", "weight_decay"),
-    "rmsprop": ("rho", "epsilon"),
-}
-OF_ALL = ("schedule", "warm_up", "scale", "base_batch_size")
-LABELS = {
+OF_ALL = ("schedule", "warm_up", "scale", "base_batch_size")  # settings that every update rule uses
+LABELS = {  # of the rules, with the settings that each has of its own besides the weight decay
     "sgd": "SGD",
     "momentum": "SGD with momentum {momentum}",
     "nesterov": "SGD with Nesterov momentum {momentum}",
@@ -111,7 +103,9 @@ def doubts_words(source: ImageSource) -> str:
 
 def in_use(optimizer: OptimizerSpec) -> OptimizerSpec:
     """Return the optimizer with the settings that its rule ignores at their defaults."""
-    settings = {name: getattr(optimizer, name) for name in (*SETTINGS[optimizer.name], *OF_ALL)}
+    own = [name for _, name, *_ in Formatter().parse(LABELS[optimizer.name]) if name]
+    decay = ["weight_decay"] if optimizer.name in DECAYING else []
+    settings = {name: getattr(optimizer, name) for name in (*own, *decay, *OF_ALL)}
     return OptimizerSpec(optimizer.name, optimizer.learning_rate, **settings)
 
 
@@ -125,7 +119,7 @@ def optimizer_label(optimizer: OptimizerSpec, parts: int = 1) -> str:
     if optimizer.warm_up:
         steps = "% of the steps" if optimizer.warm_up < 1 else " steps"
         words.append(f"warm-up of {optimizer.warm_up * (100 if optimizer.warm_up < 1 else 1):g}{steps}")
-    if optimizer.weight_decay and "weight_decay" in SETTINGS[optimizer.name]:
+    if optimizer.weight_decay and optimizer.name in DECAYING:
         words.append(f"weight decay {optimizer.weight_decay}")
     return ", ".join(words)
 
