@@ -11,6 +11,8 @@ from workloads.study_file import read
 
 from .conditions import Section
 
+NOT_COMPARED = ("feed", "last_batch", "threads")  # settings by which a trial is still of its series
+
 
 def parts(study: str) -> dict[str, Study]:
     """Return {series: its study} for one of our studies, {} for any other; {"": the study} if it has no series."""
@@ -26,7 +28,7 @@ def _parts(study: str) -> dict[str, Study]:
 def is_of(spec: TrialSpec, part: Study) -> bool:
     """True if a trial trains what the study does; an option may have asked for something else."""
     trained, asked = values_of(spec), vars(part) | {"optimizer": part.optimizer_spec}
-    return all(trained[name] == asked[name] for name in OF_SERIES if name in trained and name != "threads")
+    return all(trained[name] == asked[name] for name in OF_SERIES if name in trained and name not in NOT_COMPARED)
 
 
 def name_of(section: Section) -> str:

@@ -165,10 +165,9 @@ def _add_key(group: argparse._ArgumentGroup, name: str) -> None:
     """Add the option of a study's key; how it is parsed follows from the key's type."""
     key, known_words = KEYS[name], choices(TYPES[name])
     kind = next((each for each in get_args(TYPES[name]) if NoneType in get_args(TYPES[name])), TYPES[name])
-    listed = {"workloads": WORKLOADS, "datasets": DATASETS, "choices": known_words}
-    text = key.help.format(**{each: ", ".join(names) for each, names in listed.items()})
+    text = key.help.format(workloads=", ".join(WORKLOADS), datasets=", ".join(DATASETS), choices=", ".join(known_words))
     parsed = PARSED.get(kind, {"nargs": "+"} if get_origin(kind) is tuple else {})
-    shown = {} if kind is bool else {"metavar": key.metavar or "|".join(known_words)}
+    shown: dict[str, Any] = {} if kind is bool else {"metavar": key.metavar or "|".join(known_words)}
     group.add_argument(f"--{_option(name)}", dest=name, default=None, help=text or None, **parsed, **shown)
 
 
