@@ -13,6 +13,7 @@ from workloads.records.checks import SHORTEST_S, as_asked, failed
 from workloads.records.disturbance import largest_share, taken_above
 from workloads.records.figures import ACCURACY, HOST_MEMORY, SPEED
 from workloads.records.result import TrialResult
+from workloads.records.setting_words import finding_words
 from workloads.records.status import Status
 from workloads.study import studies
 from workloads.words import counted
@@ -20,7 +21,6 @@ from workloads.words import counted
 from . import series
 from .conditions import Replaced, Section
 from .doubts import TOLERATED_PERCENT
-from .image_source import finding_words
 from .load import Stored
 from .reproduction import summary
 from .sentences import say

@@ -7,38 +7,33 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from workloads.records.build import DEFAULT, FLOAT32, MARK, TF32
+from workloads.records.conditions import CONDITIONS, NOT_REPORTED, SETTINGS, VARIABLES, Setting, mode_said
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.records.stored import started
 from workloads.words import counted
 
 from . import series
-from .conditions import ACCUMULATION, COOL_DOWN, DEVICES, VARIABLES, Condition, Section, mode_said, model_words
+from .conditions import Condition, Section
 from .frameworks import display_name, ordered
-from .reference_words import REFERENCE
-from .training_text import accumulation_label, optimizer_label
 
-# Parts that are named only where a section differs from this.
-SELDOM = {
-    "network": "of the catalogue",
-    "augmentation": "none",
-    ACCUMULATION: "none",
-    COOL_DOWN: "none",
-    DEVICES: "one",
-    REFERENCE: "none",
-}
-NOT_REPORTED, ABSENT = "not reported", "\N{EN DASH}"
+ABSENT = "\N{EN DASH}"
 
 
 def described(condition: Condition) -> dict[str, str]:
-    """Return every part of a condition in words, for reading and for distinguishing sections."""
-    on_cpu = condition.placement.device_kind == "cpu"
-    unknown = {"processor": f"model {NOT_REPORTED}"}
-    words = {part: stated or unknown.get(part, NOT_REPORTED) for part, stated in condition.stated}
-    words["device"] = f"{'CPU' if on_cpu else 'GPU'}, {condition.device_model or f'model {NOT_REPORTED}'}"
-    for needless in ("device id", "processor", "GPU driver") if on_cpu else ():
-        del words[needless]
-    return words
+    """Return every condition in words, for reading and for distinguishing sections."""
+    kind, stated = condition.placement.device_kind, dict(condition.stated)
+    words = {}
+    for each in CONDITIONS:
+        if isinstance(each, Setting):
+            text = each.describe(condition)
+        else:
+            reported = stated[each.name]
+            text = each.unknown if reported is None else reported
+        if text and each.device in (None, kind):
+            words[each.name] = text
+    model = condition.device_model or f"model {NOT_REPORTED}"
+    return words | {"device": f"{'CPU' if kind == 'cpu' else 'GPU'}, {model}"}
 
 
 def headings(sections: list[Section]) -> list[str]:
@@ -54,9 +49,9 @@ def headings(sections: list[Section]) -> list[str]:
             for name, words in zip(names, each, strict=True)
         ]
     every = [described(section.condition) | software_words(section) for section in sections]
-    for part, usual in SELDOM.items():
-        if any(part in words for words in every):
-            every = [{part: usual} | words for words in every]
+    for seldom in CONDITIONS:
+        if seldom.usual and any(seldom.name in words for words in every):
+            every = [{seldom.name: seldom.usual} | words for words in every]
     values: dict[str, set[str]] = {}
     for words in every:
         for key, value in words.items():
@@ -104,14 +99,18 @@ def setting(section: Section) -> str:
     repeats = len({result.spec.draw.repeat for result in results})
     augmented = "" if condition.task.augment == "none" else f" ({condition.task.augment})"
     times = "one repeat" if repeats == 1 else f"{repeats} repeats"
-    task = condition.task
-    parts = f", {accumulation_label(task)}" if task.accumulate > 1 else ""
     device += f" in {condition.placement.devices} devices" if condition.placement.devices > 1 else ""
-    updates = task.accumulate * condition.placement.devices
+    words = described(condition)
     return (
-        f"{model_words(task)} on {task.dataset}{augmented}, {counted(condition.passes.epochs, 'epoch')} of "
-        f"{optimizer_label(task.optimizer, updates)}{parts}; {batches}, {times}; {device}; {software}"
+        f"{words['model']} on {words['data set']}{augmented}, {counted(condition.passes.epochs, 'epoch')} of "
+        f"{words['optimizer']}{_phrases(words)}; {batches}, {times}; {device}; {software}"
     )
+
+
+def _phrases(words: dict[str, str]) -> str:
+    """Return ", ..." for each condition that a sentence about a section says only where it has words."""
+    said = (each.phrase.format(name=each.name, words=words[each.name]) for each in SETTINGS if each.name in words)
+    return "".join(f", {phrase}" for phrase in said if phrase)
 
 
 def conditions_list(section: Section) -> list[str]:
@@ -165,12 +164,12 @@ def provenance(section: Section) -> str:
     host = f", driver {words['GPU driver']}, {words['processor']}" if on_gpu else ""
     kept = "" if section.condition.passes.last_batch == "keep" else ", last partial batch dropped"
     augmented = f", augmented ({words['augmentation']})" if "augmentation" in words else ""
-    parts = "".join(f", {words[part]}" for part in (ACCUMULATION, DEVICES) if part in words)
+    devices = f", {words['devices']}" if "devices" in words else ""
     load, commit = _load_range(results), distinct(result.machine.get("commit") for result in results)
     return (
         f"{words['device']}{host}, {words['cores']} cores, {counted(words['threads'], 'thread')}. {versions}. "
         f"{words['model']} on {words['data set']}{augmented}, {words['precision']}, TF32 {words['TF32']}, "
-        f"{words['optimizer']}{parts}, "
+        f"{words['optimizer']}{_phrases(words)}{devices}, "
         f"{counted(words['epochs'], 'epoch')}{kept}; profile {words['profile']}, feed {words['feed']}, "
         f"seed {words['seed']}. {VARIABLES}: {words[VARIABLES]}. Load before a trial {load or NOT_REPORTED}. "
         f"Commit {commit or NOT_REPORTED}. {dates(results)}."

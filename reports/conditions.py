@@ -7,34 +7,27 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, TypeVar
 
-from workloads.networks import WORKLOADS
-from workloads.records import network, processor
-from workloads.records.build import DEFAULT, FLOAT32, TF32, Mode, mode_of
-from workloads.records.job import ANY_GPU, AS_BY_ITSELF, OF_THE_CALLER, Cell, Passes, Placement, Task
+from workloads.records import processor
+from workloads.records.build import DEFAULT, FLOAT32
+from workloads.records.conditions import REPORTED, mode_said
+from workloads.records.job import AS_BY_ITSELF, OF_THE_CALLER, Cell, Passes, Placement, Task
 from workloads.records.result import Key, TrialResult
+from workloads.records.setting_words import in_use, own_network
 from workloads.records.status import Status
 from workloads.records.stored import started
-
-from .image_source import source_words
-from .reference_words import reference
-from .training_text import accumulation_label, augmentation_label, devices_label, in_use, optimizer_label
-
-VARIABLES = "caller's variables"
-OWN_CODE = "own code, not compared"
-ACCUMULATION, COOL_DOWN, DEVICES, DEVICE_ID = "accumulation", "cool-down", "devices", "device id"
 
 
 @dataclass(frozen=True)
 class Condition:
-    """Conditions shared by all frameworks of a table. `stated` are (part, its words), None if not reported."""
+    """Conditions shared by all frameworks of a table: the settings, and what results reported, as (name, words)."""
 
     task: Task
     passes: Passes
     placement: Placement
-    stated: tuple[tuple[str, str | None], ...]
+    stated: tuple[tuple[str, str | None], ...]  # of conditions.REPORTED: None if not reported, "" where it is left out
 
     @property
     def sorted_by(self) -> list[list[str | float]]:
@@ -109,78 +102,12 @@ def condition_of(result: TrialResult) -> Condition:
     task = replace(
         own,
         optimizer=in_use(own.optimizer),
-        network=_network(own),
+        network=own_network(own),
         profile=DEFAULT if said.profile == own.profile else own.profile,
         precision=FLOAT32 if said.precision == own.precision else own.precision,
     )
-    return Condition(task, spec.passes, spec.placement, tuple(_stated(result, task.profile, said).items()))
-
-
-def mode_said(result: TrialResult) -> Mode:
-    """Return the mode named in the trial's column label, if the trial did train in that mode."""
-    said, task = mode_of(result.spec.cell.framework), result.spec.task
-    return Mode(
-        said.profile if said.profile == task.profile else DEFAULT,
-        said.precision if said.precision == task.precision else FLOAT32,
-    )
-
-
-def _network(task: Task) -> str:
-    """Digest of a network that differs from the catalogue's network of that name; "" if it does not differ."""
-    return "" if task.network == _of_catalogue(task.workload) else task.network
-
-
-@cache  # a report asks for it twice per trial
-def _of_catalogue(name: str) -> str:
-    return network.digest(WORKLOADS[name]) if name in WORKLOADS else ""
-
-
-def model_words(task: Task) -> str:
-    """Name of the model, with the note that must accompany it everywhere."""
-    return f"{task.workload} ({OWN_CODE})" if task.own_code else task.workload
-
-
-def _stated(result: TrialResult, profile: str, said: Mode) -> dict[str, str | None]:
-    """Describe every part of a condition, in display order; leaves out what the column label says."""
-    spec, machine, precision = result.spec, result.machine, result.facts.get("precision")
-    task, passes, placement = spec.task, spec.passes, spec.placement
-    tf32 = result.facts.get("tf32") is True and said.precision != TF32
-    gpu, cpu_model, container = _gpu(result), _text(machine.get("cpu_model")), _container(result)
-    cores, flags = machine.get("cores"), machine.get("cpu_flags")
-    return {
-        "model": model_words(task),
-        **reference(task),
-        **({"own code": f"{task.own_code.words}, initial weights by the framework itself"} if task.own_code else {}),
-        **({"network": f"digest {digest}"} if (digest := _network(task)) else {}),
-        "data set": task.dataset,
-        **(source_words(task.source) if task.source else {}),
-        **({"augmentation": augmentation_label(task)} if task.augment != "none" else {}),
-        **({ACCUMULATION: accumulation_label(task)} if task.accumulate > 1 else {}),
-        "optimizer": optimizer_label(task.optimizer, task.accumulate * placement.devices),
-        "epochs": str(passes.epochs),
-        "last batch": {"keep": "kept", "drop": "dropped"}.get(passes.last_batch, passes.last_batch),
-        "profile": profile,
-        "feed": task.feed,
-        "device": cpu_model if placement.device_kind == "cpu" else _text(gpu.get("name")),
-        DEVICE_ID: ", ".join([placement.device, *placement.others]),
-        **({DEVICES: devices_label(placement)} if placement.devices > 1 else {}),
-        "processor": cpu_model,
-        "processor's flags": processor.listed(flags) if isinstance(flags, list) else None,
-        "cores": str(cores) if isinstance(cores, int) and cores else None,
-        "GPU driver": _text(gpu.get("driver")),
-        "kernel": _text(machine.get("os")),
-        "libc": None if container is None else _text(machine.get("libc")),  # the worker's
-        "runner's code": _measurement(machine),
-        "threads": str(placement.threads),
-        VARIABLES: " ".join(f"{name}={value}" for name, value in sorted(placement.variables.items())) or "none set",
-        "steady window": f"{spec.window_s:g} s",
-        **({COOL_DOWN: f"{spec.cool_down_s:g} s"} if spec.cool_down_s else {}),
-        "precision": FLOAT32 if precision == said.precision else _text(precision),
-        "TF32": None if precision is None else "on" if tf32 else "off",
-        "seed": str(spec.draw.first_seed),
-        "container": container,
-        "limits": _limits(result),
-    }
+    stated = tuple((each.name, each.read(result)) for each in REPORTED)
+    return Condition(task, spec.passes, spec.placement, stated)
 
 
 def software_of(result: TrialResult) -> Software:
@@ -189,7 +116,8 @@ def software_of(result: TrialResult) -> Software:
     packages = facts.get("packages")
     if isinstance(packages, dict) and packages:
         digest = hashlib.sha256(json.dumps(packages, sort_keys=True).encode()).hexdigest()[:8]
-    version, cuda, cudnn = (_text(facts.get(f"{name}_version")) for name in ("framework", "cuda", "cudnn"))
+    stated = (facts.get(f"{name}_version") for name in ("framework", "cuda", "cudnn"))
+    version, cuda, cudnn = (None if each is None else str(each) for each in stated)
     installation = result.spec.installation
     whose = "own interpreter, " if installation.isolation == OF_THE_CALLER else ""
     return Software(whose + installation.environment, version, cuda, cudnn, digest, processor.kernels(facts))
@@ -258,42 +186,3 @@ def _completed(
             shared = fitting[0] if len(fitting) == 1 else shared
         completed.append((result, shared))
     return completed
-
-
-def _gpu(result: TrialResult) -> dict[str, Any]:
-    """Facts that the machine reported about the trial's GPU; empty on a CPU or if nothing was reported."""
-    gpus = result.machine.get("gpus")
-    known = [gpu for gpu in gpus if isinstance(gpu, dict)] if isinstance(gpus, list) else []
-    device = result.spec.placement.device  # in a sweep, the machine reported the assigned device
-    return next((gpu for gpu in known if device in (ANY_GPU, gpu.get("uuid"))), {})
-
-
-def _container(result: TrialResult) -> str | None:
-    """Describe the container of worker or runner; None if the trial should have had one and never started."""
-    container = result.machine.get("container")
-    if isinstance(container, dict):
-        return f"one for each trial, {container.get('engine')}"
-    if result.spec.installation.isolation == "docker":
-        return None
-    return "one for the whole study" if result.machine.get("image") else "none"
-
-
-def _measurement(machine: dict[str, Any]) -> str | None:
-    """Version of the runner's measurement; for older results a digest of all its code."""
-    version = machine.get("measurement_version")
-    return _text(machine.get("runner_digest")) if version is None else f"measurement version {version}"
-
-
-def _limits(result: TrialResult) -> str:
-    cores, memory = result.machine.get("cpu_limit_cores"), result.machine.get("memory_limit_bytes")
-    placed = result.spec.placement.memory_limit_bytes
-    memory = placed or memory
-    limits = [f"{cores:g} cores"] if isinstance(cores, int | float) else []
-    kind = " of data segment" if placed and result.spec.installation.isolation != "docker" else ""
-    kind = " of a control group" if result.spec.placement.control_group else kind
-    limits += [f"{memory / 2**20:.0f} MiB{kind}"] if isinstance(memory, int | float) else []
-    return ", ".join(limits) or "none"
-
-
-def _text(value: Any) -> str | None:
-    return None if value is None else str(value)

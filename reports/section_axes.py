@@ -16,7 +16,7 @@ from workloads.records.result import TrialResult
 from . import tables
 from .comparing import effect_words
 from .condition_text import ABSENT
-from .conditions import ACCUMULATION, DEVICE_ID, DEVICES, Condition, Section, Software
+from .conditions import Condition, Section, Software
 from .contrast import Axis, Contrast, by_repeat, contrast
 from .frameworks import display_name, ordered
 from .load import Stored
@@ -24,7 +24,6 @@ from .quantities import ALLOCATOR_PEAK, MEMORY, SPEED, STEP_TIME, Quantity
 from .reproduction.publication import FIGURES, PUBLICATIONS
 from .table import Cell, Table, Theme
 
-OPTIMIZER = "optimizer"  # stated with the number of devices; the rule itself is in the task
 NORMALISED = (
     "The network has BatchNorm, and an update accumulates several batches: statistics are of each batch, so the update "
     "is not that of one batch of the same images."
@@ -45,7 +44,7 @@ PUBLISHED = (
 
 @dataclass(frozen=True, kw_only=True)
 class SectionAxis(Axis):
-    """An axis between sections. `stated` are the conditions that name its level; `without` leaves the level out of one.
+    """An axis between sections. `without` leaves the level out of a condition.
 
     Cells are compared that have the same `alike`, a number made from batch size and level.
     """
@@ -53,7 +52,6 @@ class SectionAxis(Axis):
     head: str
     row: str  # names a level and its batch size
     theme: Theme
-    stated: tuple[str, ...]
     level: Callable[[Condition], int]
     without: Callable[[Condition], Condition]
     alike: Callable[[int, int], int]
@@ -93,8 +91,7 @@ def vary(sections: Iterable[Section], axis: SectionAxis) -> list[Varied]:
     groups: dict[tuple[Condition, int], dict[tuple[str, Software], list[Level]]] = {}
     for number, section in enumerate(sections, start=1):
         condition, level = section.condition, axis.level(section.condition)
-        stated = tuple(each for each in condition.stated if each[0] not in axis.stated)
-        shared = replace(axis.without(condition), stated=stated)
+        shared = axis.without(condition)
         for (framework, size), results in tables.places(section).items():
             by_software = groups.setdefault((shared, axis.alike(size, level)), {})
             levels = by_software.setdefault((framework, section.software[framework]), [])
@@ -155,7 +152,6 @@ SCALING = SectionAxis(
     head="Devices",
     row="{level}",
     theme=Theme.SPEED,
-    stated=(DEVICES, DEVICE_ID, OPTIMIZER),
     level=lambda condition: condition.placement.devices,
     without=lambda condition: replace(condition, placement=condition.placement.first),
     alike=lambda size, _: size,
@@ -206,7 +202,6 @@ SPLITTING = SectionAxis(
     head="Parts",
     row="{level} x {size}",
     theme=Theme.RUN,
-    stated=(ACCUMULATION,),
     level=lambda condition: condition.task.accumulate,
     without=lambda condition: replace(condition, task=replace(condition.task, accumulate=1)),
     alike=lambda size, accumulate: size * accumulate,

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from functools import cache
 
+from workloads.records.conditions import values_of
 from workloads.records.job import TrialSpec
-from workloads.study import Study, read, studies
+from workloads.study import OF_SERIES, Study, studies
+from workloads.study_file import read
 
 from .conditions import Section
+
+NOT_COMPARED = ("feed", "last_batch", "threads")  # settings by which a trial is still of its series
 
 
 def parts(study: str) -> dict[str, Study]:
@@ -23,10 +27,8 @@ def _parts(study: str) -> dict[str, Study]:
 
 def is_of(spec: TrialSpec, part: Study) -> bool:
     """True if a trial trains what the study does; an option may have asked for something else."""
-    task, asked = spec.task, part.task
-    settings = ((each.workload, each.dataset, each.optimizer, each.augment, each.accumulate) for each in (task, asked))
-    alike = spec.passes.epochs == part.epochs and spec.placement.devices == part.devices
-    return len(set(settings)) == 1 and alike
+    trained, asked = values_of(spec), vars(part) | {"optimizer": part.optimizer_spec}
+    return all(trained[name] == asked[name] for name in OF_SERIES if name in trained and name not in NOT_COMPARED)
 
 
 def name_of(section: Section) -> str:

@@ -17,10 +17,11 @@ import pandas as pd
 from workloads.records.disturbance import withheld
 from workloads.records.figures import DIVERGED_STEP, FIGURES, Figure, FigureSpec, value_of
 from workloads.records.result import TrialResult
+from workloads.records.setting_words import OWN_CODE
 from workloads.records.status import Status
 from workloads.statistics import CONFIDENCE_PERCENT, describe
 
-from .conditions import OWN_CODE, Section
+from .conditions import Section
 from .doubts import Doubt, doubts
 from .frameworks import display_name, ordered
 from .quantities import Quantity

@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from workloads.records.check_name import CheckName
+from workloads.records.conditions import SETTINGS
 from workloads.records.disturbance import withheld
 from workloads.records.figures import FIGURES, TARGET_TIME, FigureSpec
 from workloads.records.job import TrialSpec
@@ -24,6 +25,7 @@ from .frameworks import display_name
 from .load import Stored
 
 NAME = "trials"
+SHOWN = {setting.field: setting for setting in SETTINGS if setting.column}
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,10 @@ def _of_result(name: str, meaning: str, value: Callable[[TrialResult], Any]) -> 
     return Column(name, meaning, lambda row: value(row.result) if row.result else None)
 
 
+def _of_setting(field: str) -> Column:
+    return _of_spec(field, SHOWN[field].column, SHOWN[field].value)
+
+
 def _of_figure(spec: FigureSpec) -> Column:
     def value(row: Row) -> int | float | None:
         figure = row.result.figures.get(spec.name) if row.result else None
@@ -71,7 +77,7 @@ def _gate(result: TrialResult) -> bool | None:
     return next((check.passed for check in result.checks if check.name == CheckName.GATE), None)
 
 
-COLUMNS = (
+_LISTED = (
     Column("trial", "id of the trial; with the attempt's number it names the row", lambda row: row.trial),
     Column("attempt", "number of the attempt, from 1", lambda row: row.attempt),
     Column("attempts", "how many there were at this trial", lambda row: row.attempts),
@@ -88,20 +94,20 @@ COLUMNS = (
     _of_spec("batch_size", "images that go through the network at once", lambda spec: spec.cell.batch_size),
     _of_spec("global_batch_size", "images of an update", lambda spec: spec.global_batch),
     _of_spec("allocator", "policy of the device's allocator", lambda spec: spec.cell.allocator),
-    _of_spec("workload", "the network", lambda spec: spec.task.workload),
-    _of_spec("dataset", "the images", lambda spec: spec.task.dataset),
+    _of_setting("workload"),
+    _of_setting("dataset"),
     _of_spec("optimizer", "the update rule", lambda spec: spec.task.optimizer.name),
     _of_spec("learning_rate", "at this batch size; of a schedule the highest", lambda spec: spec.rule.learning_rate),
     _of_spec("schedule", "of the learning rate", lambda spec: spec.task.optimizer.schedule),
-    _of_spec("augment", "what is done to the training images", lambda spec: spec.task.augment),
-    _of_spec("profile", "the loop: default, tuned, autotune or no-autotune", lambda spec: spec.task.profile),
+    _of_setting("augment"),
+    _of_setting("profile"),
     _of_spec("precision", "of the layers", lambda spec: spec.task.precision),
-    _of_spec("feed", "where the images lie: host or device", lambda spec: spec.task.feed),
+    _of_setting("feed"),
     _of_spec("own_code", "whether the model is somebody's own code", lambda spec: spec.task.own_code is not None),
-    _of_spec("epochs", "passes over the training split", lambda spec: spec.passes.epochs),
-    _of_spec("device", "cpu, the UUID of a GPU, or cuda: any, in a sweep", lambda spec: spec.placement.device),
-    _of_spec("devices", "that train one model", lambda spec: spec.placement.devices),
-    _of_spec("threads", "cores allotted", lambda spec: spec.placement.threads),
+    _of_setting("epochs"),
+    _of_setting("device"),
+    _of_setting("devices"),
+    _of_setting("threads"),
     _of_spec("memory_limit_bytes", "that the worker had", lambda spec: spec.placement.memory_limit_bytes),
     _of_spec("isolation", "venv, docker, here, or the caller's interpreter", lambda spec: spec.installation.isolation),
     _of_spec("repeat", "number of the repeat, from 0", lambda spec: spec.draw.repeat),
@@ -110,8 +116,10 @@ COLUMNS = (
     _of_result("cpu_model", "the processor", lambda result: result.machine.get("cpu_model")),
     _of_result("cores", "of the machine", lambda result: result.machine.get("cores")),
     _of_result("commit", "of this suite", lambda result: result.machine.get("commit")),
+    *map(_of_setting, SHOWN),  # a setting that is not above has its column here
     *(_of_figure(spec) for spec in FIGURES.values() if spec is not TARGET_TIME),
 )
+COLUMNS = tuple({column.name: column for column in _LISTED}.values())
 
 
 def rows(stored: Stored) -> Iterator[Row]:

@@ -32,7 +32,8 @@ from workloads.records.memory_line import FEWEST_TO_LEAVE_ONE_OUT, Line
 from workloads.records.result import TrialResult
 from workloads.records.status import FINDINGS, Status
 from workloads.spec import OPTIMIZER_NAMES, SCHEDULE_NAMES, Workload
-from workloads.study import Study, read, studies
+from workloads.study import Study, studies
+from workloads.study_file import read
 from workloads.words import counted
 
 LIST_WIDTH = 120  # characters of a line

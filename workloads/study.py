@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import re
-import tomllib
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
@@ -17,7 +14,7 @@ from .records.build import DEFAULT, Precision, Profile
 from .records.job import AugmentName, Fit, Passes, PixelRange, Task
 from .records.validation import one_line
 from .spec import BASE_BATCH_SIZE, DECAYING, OptimizerName, OptimizerSpec, ScaleName, ScheduleName
-from .study_text import choices, line_of, offer
+from .study_keys import KEY, MEASURING, NETWORK, TRAINING, WHERE, StudyKey, choices, offer, option
 
 STUDIES = Path(__file__).parent / "studies"
 
@@ -73,39 +70,88 @@ class Study:
 
     name: str
     summary: str = ""
-    workload: str = "osu-cnn"
-    dataset: str = "digits"
-    frameworks: Annotated[tuple[str, ...], Meta(min_length=1)] = ("all",)
-    batch_sizes: Annotated[tuple[Count, ...], Meta(min_length=1)] = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
-    epochs: Count = 10
-    repeats: Count = 1
-    seed: Annotated[int, Meta(ge=0, le=INT32)] = 0
-    optimizer: OptimizerName = "momentum"
-    learning_rate: Positive | None = None
-    weight_decay: NotNegative | None = None
-    schedule: ScheduleName = "constant"
-    warm_up: NotNegative = 0.0
-    scale_learning_rate: ScaleName = "none"
-    base_batch_size: Count = BASE_BATCH_SIZE
-    augment: AugmentName = "none"
-    accumulate: Count = 1  # batches that make one update
-    devices: Annotated[int, Meta(ge=1, le=MOST_DEVICES)] = 1  # that train one model in data parallel
-    last_batch: Literal["keep", "drop"] = "keep"
-    fit: Fit | None = None  # None: a published data set as the catalogue brings it to the network, else "stretch"
-    skip_unreadable: bool = False  # custom images that cannot be decoded are left out
-    test_all: bool = False  # if a data set leaves images over: these are tested with, too
-    test_folder: str | None = None  # of a custom folder: which of its folders is the test split
-    pixel_range: PixelRange | None = None  # values of custom images that become 0 and 255; None: the type's
-    profiles: Annotated[tuple[Profile, ...], Meta(min_length=1)] = ("default",)
-    precisions: Annotated[tuple[Precision, ...], Meta(min_length=1)] = ("float32",)
-    feed: Literal["host", "device"] = "host"
-    device: str = "auto"
-    threads: Count | None = None  # None = every core this process may use
-    window_s: Positive = 5.0
-    timeout_s: Positive | None = None  # None: LIMIT_S, or more where a trial is estimated to need it
-    cool_down_s: NotNegative = 0.0  # before each trial
+    workload: str = option("osu-cnn", NETWORK, "{workloads}; or a file of yours that defines one", "NAME|FILE")
+    dataset: str = option(
+        "digits", NETWORK, "{datasets}; or your own: a path with a / in it to a folder with train/CLASS/, test/CLASS/; "
+        "or a .npz file with x_train, y_train, x_test, y_test", "NAME|DIR|FILE.npz",
+    )  # fmt: skip
+    frameworks: Annotated[tuple[str, ...], Meta(min_length=1)] = option(
+        ("all",), WHERE, "all, or names (default: the study's)", "NAME", "framework"
+    )
+    batch_sizes: Annotated[tuple[Count, ...], Meta(min_length=1)] = option(
+        (4, 8, 16, 32, 64, 128, 256, 512, 1024), WHERE, "100 127, or 100,127 (default: the study's)", "N", "batch-size",
+        by_series=True,
+    )  # fmt: skip
+    epochs: Count = option(10, TRAINING, metavar="N")
+    repeats: Count = option(1, MEASURING, "fresh-process repeats of every cell", "N", "repeat")
+    seed: Annotated[int, Meta(ge=0, le=INT32)] = option(
+        0, MEASURING, "repeat r draws weights and batch order with seed + r", "N"
+    )
+    optimizer: OptimizerName = option("momentum", TRAINING, "{choices}", "NAME")
+    learning_rate: Positive | None = option(None, TRAINING, "the highest, where a schedule has more", "RATE")
+    weight_decay: NotNegative | None = option(None, TRAINING, f"of {', '.join(DECAYING)}", "DECAY")
+    schedule: ScheduleName = option("constant", TRAINING, "of the learning rate: {choices}", "NAME")
+    warm_up: NotNegative = option(
+        0.0, TRAINING, "steps, or below 1 a part of all, in which the learning rate rises", "STEPS"
+    )
+    scale_learning_rate: ScaleName = option("none", TRAINING, "with the batch size: {choices} (default: none)", "HOW")
+    base_batch_size: Count = option(
+        BASE_BATCH_SIZE, TRAINING, "at which the learning rate is the one that is given (default: "
+        f"{BASE_BATCH_SIZE})", "N",
+    )  # fmt: skip
+    augment: AugmentName = option("none", TRAINING, "of the training images: {choices}", "NAME")
+    accumulate: Count = option(
+        1, TRAINING, "batches that make one update: gradients of K times the batch size, in the memory of one batch "
+        "(default: 1)", "K",
+    )  # fmt: skip
+    devices: Annotated[int, Meta(ge=1, le=MOST_DEVICES)] = option(
+        1, TRAINING, "that train one model in data parallel, each on the batch size: GPUs, on a CPU parts of the "
+        "threads (default: 1)", "N",
+    )  # fmt: skip
+    # None: a published data set as the catalogue brings it to the network, else "stretch".
+    fit: Fit | None = option(
+        None, NETWORK, "how images are brought to the network's input, by interpolation (default: stretch; published "
+        "ones by whole factors)",
+    )  # fmt: skip
+    skip_unreadable: bool = option(False, NETWORK, "leave out, and count, images of your own that cannot be decoded")
+    test_folder: str | None = option(
+        None, NETWORK, "which folder of your own images is the test split (default: test/, else the only one of val/, "
+        "valid/, validation/, dev/, eval/)", "NAME",
+    )  # fmt: skip
+    pixel_range: PixelRange | None = option(
+        None, NETWORK, "values of your own images that become 0 and 255, as 0 4095 of 12 bits (default: all of the "
+        "file's type)", ("LOW", "HIGH"),
+    )  # fmt: skip
+    test_all: bool = option(
+        False, NETWORK, "of a data set that leaves images over (cats-dogs, cifar10-cats-dogs): test with these, too"
+    )
+    profiles: Annotated[tuple[Profile, ...], Meta(min_length=1)] = option(
+        ("default",), MEASURING, "default, the loop of the framework's guide; tuned, the fastest known with the same "
+        "numbers; on a GPU autotune or no-autotune, cuDNN's choice of convolutions; or several", "NAME", "profile",
+    )  # fmt: skip
+    precisions: Annotated[tuple[Precision, ...], Meta(min_length=1)] = option(
+        ("float32",), MEASURING, "of the layers: {choices}, or several; weights and updates stay in float32", "NAME",
+        "precision",
+    )  # fmt: skip
+    feed: Literal["host", "device"] = option(
+        "host", MEASURING, "where the training split lives (default: host)", by_series=True
+    )
+    last_batch: Literal["keep", "drop"] = option(
+        "keep", MEASURING, "what becomes of the last, smaller batch", by_series=True
+    )
+    device: str = option("auto", WHERE, metavar="auto|cpu|cuda:N|UUID")
+    threads: Count | None = option(None, WHERE, "cores and threads of a worker (default: all)", "N", by_series=True)
+    window_s: Positive = option(5.0, MEASURING, "length of the steady window", "SECONDS", "window")
+    # None: LIMIT_S, or more where a trial is estimated to need it.
+    timeout_s: Positive | None = option(None, MEASURING, "time limit of a trial", "SECONDS", "timeout")
+    cool_down_s: NotNegative = option(
+        0.0, MEASURING, "wait before each trial, for the device to cool (default: 0)", "SECONDS", "cool-down"
+    )
     # Groups of batch sizes, each measured in alternating blocks of steps, in place of trials of `batch_sizes`.
-    blocks: tuple[Annotated[tuple[Count, ...], Meta(min_length=3)], ...] = ()
+    blocks: tuple[Annotated[tuple[Count, ...], Meta(min_length=3)], ...] = option(
+        (), MEASURING, "instead of trials: groups of batch sizes, each in blocks of steps in turn within one process a "
+        "repeat, as 127,128,129 255,256,257; is one faster an image than its neighbours?", "A,B,C",
+    )  # fmt: skip
     series: tuple[Series, ...] = ()
 
     def __post_init__(self) -> None:
@@ -187,21 +233,13 @@ class Study:
 
     @property
     def task(self) -> Task:
-        """The model, the data and the optimizer of the study."""
-        return Task(
-            self.workload,
-            self.dataset,
-            self.optimizer_spec,
-            DEFAULT,  # a column may have another
-            self.feed,
-            augment=self.augment,
-            accumulate=self.accumulate,
-        )
+        """The model, the data and the optimizer of the study; a column may have another profile and precision."""
+        return Task(**_shared(self, Task) | {"optimizer": self.optimizer_spec, "profile": DEFAULT})
 
     @property
     def passes(self) -> Passes:
         """The passes through the data."""
-        return Passes(self.epochs, self.last_batch)
+        return Passes(**_shared(self, Passes))
 
     @property
     def images(self) -> tuple[Any, ...]:
@@ -227,12 +265,14 @@ class Study:
         return replace(self, **changes)
 
 
+def _shared(study: Study, part: type[Task | Passes]) -> dict[str, Any]:
+    """Return {field: the study's value} of the fields of a trial's part that are keys of a study, too."""
+    return {each.name: getattr(study, each.name) for each in fields(part) if each.name in KEYS}
+
+
+KEYS: dict[str, StudyKey] = {each.name: each.metadata[KEY] for each in fields(Study) if KEY in each.metadata}
 # Keys in which the trials of one study may differ: task, passes and placement. All else holds for the whole run.
-OF_SERIES = (
-    "workload", "dataset", "batch_sizes", "epochs", "optimizer", "learning_rate", "weight_decay", "schedule", "warm_up",
-    "scale_learning_rate", "base_batch_size", "augment", "accumulate", "last_batch", "fit", "skip_unreadable", "feed",
-    "test_all", "test_folder", "pixel_range", "threads", "devices",
-)  # fmt: skip
+OF_SERIES = tuple(name for name, each in KEYS.items() if each.by_series)
 
 
 def is_path(name: str) -> bool:
@@ -243,55 +283,3 @@ def is_path(name: str) -> bool:
 def studies() -> dict[str, Path]:
     """Return {name: file} of the studies that come with the project."""
     return {path.stem: path for path in sorted(STUDIES.glob("*.toml"))}
-
-
-def read(path: Path) -> Study:
-    """Read a study. Raises StudyError naming file, key and line of an unknown, wrongly typed or out-of-range value."""
-    try:
-        if path.exists() and not path.is_file():  # a pipe would be waited for
-            raise IsADirectoryError(errno.EISDIR, "no file")
-        content = path.read_bytes()
-    except (OSError, ValueError) as error:
-        raise StudyError(f"{path}: cannot be read: {one_line(error)}") from error
-    return of_text(content, path)
-
-
-def of_text(content: bytes, path: Path) -> Study:
-    """Read a study from a file's content. Raises StudyError as `read` does."""
-    try:
-        text = content.decode()
-        table = tomllib.loads(text)
-    except UnicodeDecodeError as error:
-        raise StudyError(f"{path}: cannot be read: {error}") from error
-    except (ValueError, RecursionError) as error:  # tomllib lets a number of too many digits through as it is
-        raise StudyError(f"{path}: not valid TOML: {one_line(error)}") from error
-    known = [field.name for field in fields(Study) if field.name != "name"]
-    try:
-        for key in table:
-            if key not in known:
-                raise StudyError(f"unknown key; known are {', '.join(known)}", key)
-        series = _series(table.pop("series", []), path.parent)
-        return Study(name=path.stem, series=series, **_placed(table, path.parent))
-    except StudyError as error:
-        raise StudyError(f"{path}, line {line_of(error.key, text, error.series)}: {error}") from error
-
-
-def _series(tables: Any, folder: Path) -> tuple[Series, ...]:
-    """Read the `[[series]]` of a file. Raises StudyError."""
-    if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
-        raise StudyError("is no list of tables: begin each with [[series]]", "series")
-    return tuple(
-        Series(str(each.pop("name", "")), tuple((key, _frozen(value)) for key, value in _placed(each, folder).items()))
-        for each in tables
-    )
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _placed(table: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Resolve paths of files named in the study, which are relative to the study's folder."""
-    named = {"workload": lambda name: name.endswith(".py"), "dataset": is_path}
-    paths = {key for key, is_named in named.items() if isinstance(table.get(key), str) and is_named(table[key])}
-    return table | {key: os.path.join(folder, table[key]) for key in paths}

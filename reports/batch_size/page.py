@@ -7,6 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from workloads.records.batch_answers import BatchAnswers
+from workloads.records.setting_words import optimizer_label
 from workloads.spec import OptimizerSpec
 
 from .. import markdown, terminal
@@ -14,7 +15,6 @@ from ..export import OF_CHARTS, by_itself, write_text
 from ..frameworks import display_name
 from ..load import ReportError
 from ..table import format_csv
-from ..training_text import optimizer_label
 from ..web.page import NO_CONNECTION, STYLES, asset, environment
 from . import picture, recommendation, tables
 

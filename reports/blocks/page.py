@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from workloads.records.setting_words import optimizer_label
+
 from .. import markdown, terminal
 from ..charts import Chart
 from ..drawing import figures, sizes
@@ -17,7 +19,6 @@ from ..latex import files as latex_files
 from ..load import ReportError
 from ..sentences import say
 from ..table import Placed, Table
-from ..training_text import optimizer_label
 from ..web.page import NO_CONNECTION, STYLES, asset, environment
 from . import claims, contrasts, picture, tables
 from .stored import Measurement

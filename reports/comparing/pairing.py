@@ -14,11 +14,12 @@ from typing import Any, TypeVar
 import pandas as pd
 
 from workloads.records.build import MARK, adapter_of
+from workloads.records.conditions import NOT_REPORTED
 from workloads.records.job import Passes, Task
 from workloads.records.result import TrialResult
 
 from .. import series
-from ..condition_text import NOT_REPORTED, described, distinct, software_words
+from ..condition_text import described, distinct, software_words
 from ..conditions import Section
 from ..frameworks import display_name, ordered
 

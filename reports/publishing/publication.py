@@ -17,12 +17,13 @@ from typing import Literal
 import msgspec
 
 from workloads.records import validation
+from workloads.records.conditions import NOT_REPORTED
 from workloads.records.result import TrialResult
+from workloads.records.setting_words import model_words
 from workloads.records.stored import started
 from workloads.words import counted
 
-from ..condition_text import NOT_REPORTED
-from ..conditions import condition_of, model_words, software_of
+from ..conditions import condition_of, software_of
 from ..frameworks import display_name, ordered
 from ..load import Stored
 

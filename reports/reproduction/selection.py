@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from typing import Any
 
-from ..conditions import ACCUMULATION, Condition
+from workloads.records.conditions import REPORTED, values_of
 
-# Also given by a setting; what is stated about a machine is kept.
-STATED_TWICE = (
-    "augmentation", ACCUMULATION, "optimizer", "epochs", "last batch", "profile", "feed", "device id", "threads",
-)  # fmt: skip
-OF_A_DEVICE = ("device", "GPU driver", "TF32")  # stated differently for each kind of device
+from ..conditions import Condition
+
 RULE, DEVICE_KIND = "optimizer", "device_kind"
 
 
 def settings(condition: Condition) -> dict[str, Any]:
     """Return {key of a study: value}: task, passes and placement, the update rule's numbers, the kind of device."""
-    # Fields are read one by one: a part read from a file may have its defaults on the class only.
-    parts = (condition.task, condition.passes, condition.placement)
-    known = {each.name: getattr(part, each.name) for part in parts for each in fields(part)}
     rule = asdict(condition.task.optimizer)
-    return known | rule | {RULE: rule.pop("name"), DEVICE_KIND: condition.placement.device_kind}
+    return values_of(condition) | rule | {RULE: rule.pop("name"), DEVICE_KIND: condition.placement.device_kind}
 
 
 def others(condition: Condition, wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -45,7 +39,7 @@ def alike(a: Condition, b: Condition, but: Collection[str]) -> bool:
 def _rest(condition: Condition, but: Collection[str]) -> dict[str, Any]:
     """Return everything that must be the same."""
     left_out = {*but, *(asdict(condition.task.optimizer) if RULE in but else ())}
-    stated_otherwise = {*STATED_TWICE, *(OF_A_DEVICE if DEVICE_KIND in but else ())}
     left_out |= {"device"} if DEVICE_KIND in but else set()
+    by_device = {each.name for each in REPORTED if each.by_device and DEVICE_KIND in but}
     known = {key: value for key, value in settings(condition).items() if key not in left_out}
-    return known | {f"stated {key}": words for key, words in condition.stated if key not in stated_otherwise}
+    return known | {f"stated {name}": words for name, words in condition.stated if name not in by_device}

@@ -10,8 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from workloads.records.setting_words import model_words
+
 from ..charts import Kind
-from ..conditions import model_words
 from ..drawing import figures
 from ..drawing.sizes import COLUMN, Layout
 from ..drawing.styles import series_style

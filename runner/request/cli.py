@@ -36,7 +36,7 @@ from workloads.records.job import ImageSource, Placement
 from workloads.records.status import Status
 from workloads.spec import Workload
 from workloads.study import Study, StudyError, studies
-from workloads.study import read as read_study
+from workloads.study_file import read as read_study
 
 # File types in which frameworks keep trained weights.
 WEIGHTS_OF = {".pt": "pytorch", ".pth": "pytorch", ".h5": "tensorflow", ".keras": "tensorflow", ".params": "mxnet"}

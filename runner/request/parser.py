@@ -4,37 +4,25 @@ from __future__ import annotations
 
 import argparse
 import difflib
-from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from types import NoneType
+from typing import Any, NoReturn, get_args, get_origin, get_type_hints
 
 from runner import stable
 from runner.request.block import shard_of
-from workloads import study as studies
+from workloads import study_file
 from workloads.command_line import CommandLine
 from workloads.datasets import DATASETS
 from workloads.networks import WORKLOADS
-from workloads.records.build import PRECISIONS
-from workloads.records.job import AUGMENTATIONS, FITS
 from workloads.records.status import Status
-from workloads.spec import BASE_BATCH_SIZE, DECAYING, OPTIMIZER_NAMES, SCALE_NAMES, SCHEDULE_NAMES
-from workloads.study import Study, StudyError
-from workloads.study_sizes import of_sizes
+from workloads.study import KEYS, Study, StudyError, studies
+from workloads.study_keys import MEASURING, NETWORK, TRAINING, WHERE, choices
 
 RETRIES = 3
 USUAL_STUDY = "quick"
 COMMANDS = ("batch-size", "compare", "doctor")  # the first words of other commands
-CHOICES = {
-    "optimizer": OPTIMIZER_NAMES,
-    "schedule": SCHEDULE_NAMES,
-    "scale_learning_rate": SCALE_NAMES,
-    "augment": AUGMENTATIONS,
-    "fit": FITS,
-    "feed": ("host", "device"),
-    "last_batch": ("keep", "drop"),
-}
-OPTIONS = {"batch_sizes": "batch-size"}  # options whose name differs from the study's key
 # Statuses that may change when tried again at once. The next run tries all of them again anyway.
 RETRIED = tuple(status.value for status in (Status.FAILED, Status.TIMEOUT, Status.CONTENDED, Status.UNVERIFIED))
 
@@ -94,7 +82,7 @@ def run_parser() -> Parser:
     )
     parser.add_argument("--plan", action="store_true", help="print the trials and an estimate; runs nothing")
     parser.add_argument("--study", default=USUAL_STUDY, metavar="NAME|FILE",
-                        help=f"{', '.join(sorted(studies.studies()))}, or a TOML file: what it says holds where no "
+                        help=f"{', '.join(sorted(studies()))}, or a TOML file: what it says holds where no "
                         "option says otherwise (default: quick)")  # fmt: skip
     parser.add_argument("--series", dest="chosen_series", nargs="+", default=[], metavar="NAME",
                         help="of a study that has several: these alone")  # fmt: skip
@@ -126,84 +114,35 @@ def run_parser() -> Parser:
 
 def add_axes(parser: Parser) -> None:
     """Add options that change the study (`study_of`), and options for its data."""
-    what = parser.add_argument_group("network and images")
-    what.add_argument("--workload", metavar="NAME|FILE", help=f"{', '.join(WORKLOADS)}; or a file of yours that "
-                       "defines one")  # fmt: skip
-    what.add_argument("--model", dest="models", action="append", default=[], metavar="FRAMEWORK=FILE.py:FUNCTION",
-                       help="a function (classes) -> model of the framework, trained in place of the network and "
-                       "compared with nothing; --workload says the shape of its images")  # fmt: skip
-    what.add_argument("--dataset", metavar="NAME|DIR|FILE.npz", help=f"{', '.join(DATASETS)}; or your own: a path "
-                       "with a / in it to a folder with train/CLASS/, test/CLASS/; or a .npz file with x_train, "
-                       "y_train, x_test, y_test")  # fmt: skip
-    what.add_argument("--fit", metavar="stretch|crop|pad", help="how images are brought to the network's input, by "
-                       "interpolation (default: stretch; published ones by whole factors)")  # fmt: skip
-    what.add_argument("--skip-unreadable", action="store_true", default=None, help="leave out, and count, images of "
-                       "your own that cannot be decoded")  # fmt: skip
-    what.add_argument("--test-folder", metavar="NAME", help="which folder of your own images is the test split "
-                       "(default: test/, else the only one of val/, valid/, validation/, dev/, eval/)")  # fmt: skip
-    what.add_argument("--pixel-range", nargs=2, type=number, metavar=("LOW", "HIGH"), help="values of your own images "
-                       "that become 0 and 255, as 0 4095 of 12 bits (default: all of the file's type)")  # fmt: skip
-    what.add_argument("--test-all", action="store_true", default=None, help="of a data set that leaves images over "
-                       "(cats-dogs, cifar10-cats-dogs): test with these, too")  # fmt: skip
+    what = parser.add_argument_group(NETWORK)
+    for name in _keys_of(NETWORK):
+        _add_key(what, name)
+        if name == "workload":
+            what.add_argument("--model", dest="models", action="append", default=[],
+                              metavar="FRAMEWORK=FILE.py:FUNCTION", help="a function (classes) -> model of the "
+                              "framework, trained in place of the network and compared with nothing; --workload says "
+                              "the shape of its images")  # fmt: skip
     what.add_argument("--data-dir", type=Path, help="folder with the published files (default: $BATCHWISE_DATA, else "
                        "the project's data/, where they are downloaded); of cats-dogs, that of your zip")  # fmt: skip
-    training = parser.add_argument_group("training")
-    training.add_argument("--epochs", type=whole, metavar="N")
-    training.add_argument("--optimizer", metavar="NAME", help=", ".join(OPTIMIZER_NAMES))
-    training.add_argument("--learning-rate", type=number, metavar="RATE", help="the highest, where a schedule has more")
-    training.add_argument("--weight-decay", type=number, metavar="DECAY", help=f"of {', '.join(DECAYING)}")
-    training.add_argument("--schedule", metavar="NAME", help=f"of the learning rate: {', '.join(SCHEDULE_NAMES)}")
-    training.add_argument("--warm-up", type=number, metavar="STEPS", help="steps, or below 1 a part of all, in which "
-                       "the learning rate rises")  # fmt: skip
-    training.add_argument("--scale-learning-rate", metavar="HOW", help=f"with the batch size: {', '.join(SCALE_NAMES)} "
-                       "(default: none)")  # fmt: skip
-    training.add_argument("--base-batch-size", type=whole, metavar="N", help="at which the learning rate is the one "
-                          f"that is given (default: {BASE_BATCH_SIZE})")  # fmt: skip
-    training.add_argument("--augment", metavar="NAME", help=f"of the training images: {', '.join(AUGMENTATIONS)}")
-    training.add_argument("--accumulate", type=whole, metavar="K", help="batches that make one update: gradients of K "
-                       "times the batch size, in the memory of one batch (default: 1)")  # fmt: skip
-    training.add_argument("--devices", type=whole, metavar="N", help="that train one model in data parallel, each on "
-                          "the batch size: GPUs, on a CPU parts of the threads (default: 1)")  # fmt: skip
-    measuring = parser.add_argument_group("measuring")
-    measuring.add_argument(
-        "--repeat", dest="repeats", type=whole, metavar="N", help="fresh-process repeats of every cell"
-    )
-    measuring.add_argument(
-        "--seed", type=whole, metavar="N", help="repeat r draws weights and batch order with seed + r"
-    )
-    measuring.add_argument("--profile", dest="profiles", nargs="+", metavar="NAME", help="default, the loop of the "
-                       "framework's guide; tuned, the fastest known with the same numbers; on a GPU autotune or "
-                       "no-autotune, cuDNN's choice of convolutions; or several")  # fmt: skip
-    measuring.add_argument("--precision", dest="precisions", nargs="+", metavar="NAME", help=f"of the layers: "
-                       f"{', '.join(PRECISIONS)}, or several; weights and updates stay in float32")  # fmt: skip
-    measuring.add_argument("--feed", metavar="host|device", help="where the training split lives (default: host)")
-    measuring.add_argument("--last-batch", metavar="keep|drop", help="what becomes of the last, smaller batch")
-    measuring.add_argument(
-        "--window", dest="window_s", type=number, metavar="SECONDS", help="length of the steady window"
-    )
-    measuring.add_argument("--timeout", dest="timeout_s", type=number, metavar="SECONDS", help="time limit of a trial")
-    measuring.add_argument("--cool-down", dest="cool_down_s", type=number, metavar="SECONDS", help="wait before each "
-                       "trial, for the device to cool (default: 0)")  # fmt: skip
-    measuring.add_argument("--blocks", nargs="+", type=wholes, metavar="A,B,C", help="instead of trials: groups of "
-                       "batch sizes, each in blocks of steps in turn within one process a repeat, as 127,128,129 "
-                       "255,256,257; is one faster an image than its neighbours?")  # fmt: skip
+    for title in (TRAINING, MEASURING):
+        group = parser.add_argument_group(title)
+        for name in _keys_of(title):
+            _add_key(group, name)
 
 
 def add_shared(parser: Parser) -> None:
     """Add options that `python -m runner batch-size` has, too."""
-    where = parser.add_argument_group("what runs, and where")
-    where.add_argument(
-        "--framework", dest="frameworks", nargs="+", metavar="NAME", help="all, or names (default: the study's)"
-    )
-    where.add_argument("--adapters", type=Path, metavar="DIR", help="a folder of frameworks of one's own, DIR/NAME as "
-                       "`python -m adapters new NAME --into DIR` writes it, beside the project's")  # fmt: skip
-    where.add_argument("--python", dest="pythons", action="append", default=[], metavar="FRAMEWORK[@LABEL]=PATH",
-                       help="run its workers by an interpreter that has it already; with labels several builds of "
-                       "one framework stand beside each other")  # fmt: skip
-    where.add_argument("--batch-size", dest="batch_sizes", nargs="+", type=wholes, action=Several, metavar="N",
-                       help="100 127, or 100,127 (default: the study's)")  # fmt: skip
-    where.add_argument("--device", metavar="auto|cpu|cuda:N|UUID")
-    where.add_argument("--threads", type=whole, metavar="N", help="cores and threads of a worker (default: all)")
+    where = parser.add_argument_group(WHERE)
+    for name in _keys_of(WHERE):
+        _add_key(where, name)
+        if name == "frameworks":
+            where.add_argument("--adapters", type=Path, metavar="DIR", help="a folder of frameworks of one's own, "
+                               "DIR/NAME as `python -m adapters new NAME --into DIR` writes it, beside the "
+                               "project's")  # fmt: skip
+            where.add_argument("--python", dest="pythons", action="append", default=[],
+                               metavar="FRAMEWORK[@LABEL]=PATH", help="run its workers by an interpreter that has it "
+                               "already; with labels several builds of one framework stand beside each "
+                               "other")  # fmt: skip
     where.add_argument(
         "--results",
         type=Path,
@@ -215,6 +154,26 @@ def add_shared(parser: Parser) -> None:
                        "(default: venv; in an image: here)")  # fmt: skip
     where.add_argument("--memory-limit", type=whole, metavar="MIB", help="of a trial's container; without one, of a "
                        "control group if one can be made, else of its private memory (RLIMIT_DATA)")  # fmt: skip
+
+
+def _keys_of(group: str) -> list[str]:
+    """List the keys of a study whose options are in this group."""
+    return [name for name, key in KEYS.items() if key.group == group]
+
+
+def _add_key(group: argparse._ArgumentGroup, name: str) -> None:
+    """Add the option of a study's key; how it is parsed follows from the key's type."""
+    key, known_words = KEYS[name], choices(TYPES[name])
+    kind = next((each for each in get_args(TYPES[name]) if NoneType in get_args(TYPES[name])), TYPES[name])
+    text = key.help.format(workloads=", ".join(WORKLOADS), datasets=", ".join(DATASETS), choices=", ".join(known_words))
+    parsed = PARSED.get(kind, {"nargs": "+"} if get_origin(kind) is tuple else {})
+    shown: dict[str, Any] = {} if kind is bool else {"metavar": key.metavar or "|".join(known_words)}
+    group.add_argument(f"--{_option(name)}", dest=name, default=None, help=text or None, **parsed, **shown)
+
+
+def _option(name: str) -> str:
+    """Return the option of a study's key, without its hyphens."""
+    return KEYS[name].name or name.replace("_", "-")
 
 
 class Several(argparse.Action):
@@ -246,6 +205,18 @@ def number(text: str) -> float:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
 
 
+TYPES = get_type_hints(Study)
+# The arguments of argparse by a key's type; other lists are words, and all else is one word.
+PARSED: dict[Any, dict[str, Any]] = {
+    bool: {"action": "store_true"},
+    int: {"type": whole},
+    float: {"type": number},
+    tuple[int, ...]: {"nargs": "+", "type": wholes, "action": Several},
+    tuple[float, float]: {"nargs": 2, "type": number},
+    tuple[tuple[int, ...], ...]: {"nargs": "+", "type": wholes},
+}
+
+
 def known(kind: str, name: str, names: Iterable[str]) -> str:
     """Return the name. Raises BadInput for an unknown one, with similar names."""
     names = sorted(names)
@@ -258,25 +229,25 @@ def known(kind: str, name: str, names: Iterable[str]) -> str:
 
 def study_of(options: argparse.Namespace) -> Study:
     """Return the requested study, changed by the options. Raises BadInput."""
-    shipped = studies.studies()
+    shipped = studies()
     is_file = options.study.endswith(".toml") or "/" in options.study
     path = Path(options.study) if is_file else shipped[known("study", options.study, shipped)]
-    axes: dict[str, Any] = {axis.name: getattr(options, axis.name, None) for axis in fields(Study)}
-    for name, choices in CHOICES.items():
-        if axes[name] is not None:
-            known(name.replace("_", " "), axes[name], choices)
-    lists = {name: tuple(value) for name, value in axes.items() if isinstance(value, list)}
-    changes = {name: value for name, value in (axes | lists).items() if value is not None}
+    changes: dict[str, Any] = {name: value for name in KEYS if (value := getattr(options, name)) is not None}
+    for name, value in changes.items():
+        if isinstance(value, list):
+            changes[name] = tuple(value)
+        elif words := choices(TYPES[name]):
+            known(name.replace("_", " "), value, words)
     try:
-        study = _chosen(studies.read(path), getattr(options, "chosen_series", []))
+        study = _chosen(study_file.read(path), getattr(options, "chosen_series", []))
         if any("batch_sizes" in each.keys for each in study.series):
-            study = of_sizes(study, changes.pop("batch_sizes", ()))
+            study = _of_sizes(study, changes.pop("batch_sizes", ()))
         for key in changes:
             if own := [each.name for each in study.series if key in each.keys]:
-                option, names = OPTIONS.get(key, key.replace("_", "-")), ", ".join(own)
+                names = ", ".join(own)
                 raise BadInput(
-                    f"--{option}: study {study.name} says it by series ({names}): leave it out, or choose others with "
-                    "--series"
+                    f"--{_option(key)}: study {study.name} says it by series ({names}): leave it out, or choose others "
+                    "with --series"
                 )
         return study.changed(**changes)
     except StudyError as error:
@@ -289,3 +260,22 @@ def _chosen(study: Study, names: list[str]) -> Study:
         raise BadInput(f"--series {names[0]}: study {study.name} has no series")
     wanted = {known("series", name, study.parts) for name in names} or set(study.parts)
     return study.changed(series=tuple(each for each in study.series if each.name in wanted))
+
+
+def _of_sizes(study: Study, sizes: Collection[int]) -> Study:
+    """Return the study with only these batch sizes, and the series that have one of them; all if none is named.
+
+    Raises BadInput for a size that no series has.
+    """
+    if not sizes:
+        return study
+    kept = {name: tuple(size for size in part.batch_sizes if size in sizes) for name, part in study.parts.items()}
+    known_sizes = sorted({size for part in study.parts.values() for size in part.batch_sizes})
+    if unknown := [size for size in sizes if size not in known_sizes]:
+        offer = ", ".join(map(str, known_sizes))
+        raise BadInput(f"--batch-size {unknown[0]}: the series of study {study.name} have {offer}: name some of those")
+    series = (
+        replace(each, changes=tuple((dict(each.changes) | {"batch_sizes": kept[each.name]}).items()))
+        for each in study.series
+    )
+    return study.changed(series=tuple(each for each in series if kept[each.name]))

@@ -50,7 +50,6 @@ from runner.progress import row
 from runner.results.assemble import Records, measured, read_epochs
 from runner.results.attempt import Attempt
 from runner.results.memory import memory
-from workloads import study
 from workloads.activations import activation_bytes
 from workloads.networks import WORKLOADS, of_stored
 from workloads.records import network, validation
@@ -68,6 +67,8 @@ from workloads.records.status import Status
 from workloads.records.stored import result_of
 from workloads.records.stored_events import events_of
 from workloads.records.stored_meter import meter_of
+from workloads.study import studies
+from workloads.study_file import of_text
 
 
 @dataclass(frozen=True)
@@ -251,9 +252,9 @@ def _whole(name: str) -> Reader:
     """Return a reader of a file that is read whole by its types, or of a study."""
     match name:
         case "study":
-            studies = [path.read_bytes() for path in study.studies().values()]
-            read = lambda content: study.of_text(content, Path("a.toml"))  # noqa: E731
-            return Reader(tuple(map(toml_text, studies)), read)
+            shipped = [path.read_bytes() for path in studies().values()]
+            read = lambda content: of_text(content, Path("a.toml"))  # noqa: E731
+            return Reader(tuple(map(toml_text, shipped)), read)
         case "stable":
             return Reader(_json(_dumped(STABLE)), read_stable, use_stable)
         case "blocks":

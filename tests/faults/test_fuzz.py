@@ -17,7 +17,7 @@ from mutations import mutated
 from readers import NAMES, reader
 from real_files import probed
 
-from reports.training_text import optimizer_label
+from workloads.records.setting_words import optimizer_label
 from workloads.records.stored import result_of
 
 EXAMPLES = 40

@@ -11,12 +11,12 @@ from written import make, numbers, report, rows
 from reports import condition_text
 from reports.comparing.pairing import pair
 from reports.conditions import sections
-from reports.training_text import optimizer_label
 from workloads.networks import WORKLOADS
 from workloads.records import network
 from workloads.records.figures import Figure
 from workloads.records.job import InputFile
 from workloads.records.result import TrialResult
+from workloads.records.setting_words import optimizer_label
 from workloads.records.status import Status
 from workloads.spec import OptimizerSpec
 

@@ -9,10 +9,11 @@ from stored import ended, store, trial
 from written import make, numbers, rows, run
 
 from reports import build, export, load
-from reports.conditions import OWN_CODE, sections
+from reports.conditions import sections
 from workloads.records.check_name import CheckName
 from workloads.records.network import OwnCode
 from workloads.records.result import TrialResult
+from workloads.records.setting_words import OWN_CODE, model_words
 from workloads.records.status import Status
 
 OWN = OwnCode("pytorch", "my_net.py", "make_model", "1a2b3c4d5e6f", 10, (8, 8, 1))
@@ -50,8 +51,7 @@ def test_no_other_code_and_no_network_stands_in_a_table_with_it(tmp_path: Path) 
     store(tmp_path, own(), other, larger, trial(workload="my-net"))
     parts, replaced = sections(load.read(tmp_path).results)
     assert len(parts) == 4 and not replaced
-    stated = [dict(part.condition.stated)["model"] for part in parts]
-    assert sorted(map(str, stated)) == ["my-net", *[f"my-net ({OWN_CODE})"] * 3]
+    assert sorted(model_words(part.condition.task) for part in parts) == ["my-net", *[f"my-net ({OWN_CODE})"] * 3]
 
 
 def test_it_is_told_apart_from_trials_that_nobody_looked_at(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ import pytest
 from runner.machine import allotment, description
 from runner.request.parser import BadInput
 from runner.request.placement import notes, placed
-from workloads.study import Study, read
+from workloads.study import Study
+from workloads.study_file import read
 
 QUICK = Path(__file__).parents[2] / "workloads" / "studies" / "quick.toml"
 

@@ -17,7 +17,8 @@ from runner.request import training_inputs
 from runner.request.parser import BadInput
 from runner.request.placement import placed
 from workloads.records.job import Placement, TrialSpec
-from workloads.study import MOST_DEVICES, Study, StudyError, read, studies
+from workloads.study import MOST_DEVICES, Study, StudyError, studies
+from workloads.study_file import read
 
 
 def test_trials_on_several_devices_have_ids_of_their_own() -> None:

@@ -12,7 +12,6 @@ import pytest
 from pictured import QUIET, a_folder, noise, save
 from PIL import Image
 
-from reports.image_source import source_words
 from runner.data import cache, twice
 from runner.data.cache import Cached, Repeats, Wanted, find_repeats
 from runner.data.folder import listing
@@ -20,6 +19,7 @@ from runner.data.own import SPLITS, OwnImages, Place, SplitName
 from runner.request import own_data
 from runner.request.data_sets import find_images
 from workloads.records.job import ImageFindings, ImageSource
+from workloads.records.setting_words import doubts_words, range_words, split_words
 
 CLEAN = ImageFindings(0, 0, 0, 0, 0)
 
@@ -153,14 +153,14 @@ def test_a_class_without_an_image_is_named(tmp_path: Path) -> None:
 
 def test_what_was_found_stands_in_a_reports_conditions() -> None:
     source = ImageSource("f00d", 8, 8, False, "stretch", 64, 64, drawn_test=False, skipped=0, test_folder="val")
-    assert "doubtful images" not in source_words(source) | source_words(replace(source, findings=CLEAN))
+    assert doubts_words(source) == doubts_words(replace(source, findings=CLEAN)) == ""
     found = replace(source, findings=ImageFindings(64, 2, 0, 1, 3), pixel_range=(0.0, 4095.0))
-    assert source_words(found)["doubtful images"] == (
+    assert doubts_words(found) == (
         "64 of the test identical to training images, 2 identical to one of another class, 1 of the test identical to "
         "an earlier one, 3 without nearly all of their files' contrast"
     )
-    assert source_words(found)["pixel range"] == "0 becomes 0, 4095 becomes 255"
-    assert source_words(found)["test split"] == "as given, in val/"
+    assert range_words(found) == "0 becomes 0, 4095 becomes 255"
+    assert split_words(found) == "as given, in val/"
 
 
 def find_in_train(tmp_path: Path, named: list[int]) -> Repeats:

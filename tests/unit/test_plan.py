@@ -21,7 +21,8 @@ from workloads.records.job import Cell, Installation, Placement, TrialSpec
 from workloads.records.result import Epoch, TrialResult
 from workloads.records.status import Status
 from workloads.spec import OptimizerSpec
-from workloads.study import LIMIT_S, Study, read, studies
+from workloads.study import LIMIT_S, Study, studies
+from workloads.study_file import read
 
 CATS_DOGS, IMAGES = WORKLOADS["cats-dogs-cnn"], 1200  # Adam at batch size 16 took 350 s for five epochs of these
 

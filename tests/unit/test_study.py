@@ -10,7 +10,8 @@ import pytest
 
 from workloads.datasets import DATASETS
 from workloads.networks import WORKLOADS
-from workloads.study import Series, Study, StudyError, is_path, read, studies
+from workloads.study import Series, Study, StudyError, is_path, studies
+from workloads.study_file import read
 
 THESIS_BATCH_SIZES = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
@@ -103,15 +104,15 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         "flip-crop",
         7,
         2,
-        "drop",
         "pad",
-        True,
         True,
         "val",
         (0.0, 4095.0),
+        True,
         ("default",),
         ("float32", "bfloat16"),
         "device",
+        "drop",
         "cpu",
         5,
         0.5,

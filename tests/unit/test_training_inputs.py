@@ -17,7 +17,6 @@ from adapters.numpy.adapter import Adapter
 from adapters.worker import trial
 from adapters.worker.event_log import EventLog
 from adapters.worker.prepare import Prepared
-from reports.training_text import optimizer_label
 from runner.gate import judge
 from runner.gate.rounding import growth_of_losses
 from runner.request import training_inputs
@@ -30,6 +29,7 @@ from workloads.records.evidence import probe_rates
 from workloads.records.figures import AUGMENT
 from workloads.records.job import AUGMENTATION, RATES, InputFile
 from workloads.records.result import Epoch
+from workloads.records.setting_words import optimizer_label
 from workloads.records.stored_events import read_events
 from workloads.spec import OptimizerSpec, ScaleName, ScheduleName
 from workloads.study import Study

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from conftest import PROJECT, make_spec, varied
 
-from reports.conditions import VARIABLES, condition_of
+from reports.condition_text import described
+from reports.conditions import condition_of
 from reports.publishing.cleaning import tells
 from runner import ask as asking
 from runner import launch
@@ -24,6 +25,7 @@ from runner.launch import Launcher, LaunchFailed, Local, worker_environment
 from runner.machine.description import LOADER, deciding_variables
 from runner.memory_worker import MemoryWorker
 from runner.request.placement import placed
+from workloads.records.conditions import VARIABLES
 from workloads.records.job import Job, Kind
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
@@ -164,7 +166,7 @@ def test_libraries_that_the_loader_is_told_to_take_are_a_condition_and_reach_the
     plain, spec = make_spec(), make_spec(variables=told)
     assert spec.id != plain.id
     result = TrialResult(spec, Status.OK, None, "2026-01-01T00:00:00+00:00", 1.0)
-    assert dict(condition_of(result).stated)[VARIABLES] == " ".join(f"{name}={value}" for name, value in told.items())
+    assert described(condition_of(result))[VARIABLES] == " ".join(f"{name}={value}" for name, value in told.items())
 
 
 def test_a_worker_gets_no_library_path_that_its_trial_does_not_say(monkeypatch: pytest.MonkeyPatch) -> None:
