@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..charts import Chart, Kind
 from . import panels
 from .sizes import Layout, Size
-from .traces import Entry
+from .traces import LegendEntry
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -48,7 +48,7 @@ class Around:
         return sum(part.height for part in (*self.above, *self.below)) + self.margin
 
 
-def around(figure: Figure, chart: Chart, entries: list[Entry], shrunk: float, layout: Layout) -> Around:
+def around(figure: Figure, chart: Chart, entries: list[LegendEntry], shrunk: float, layout: Layout) -> Around:
     """Build title, legend, name of the batch axis and caption; bare figures have no title and no caption."""
     size = layout.size
     left = size.margin / size.width
@@ -91,17 +91,17 @@ def _wrapped(figure: Figure, words: str, points: float, size: Size, va: str = "t
     return text
 
 
-def _legend(figure: Figure, entries: list[Entry], shrunk: float, size: Size) -> Legend:
+def _legend(figure: Figure, entries: list[LegendEntry], shrunk: float, size: Size) -> Legend:
     """Build the legend.
 
     With published series, each framework gets a column with its kinds below each other, if the width allows. Otherwise
     labels are arranged in rows.
     """
     kinds = [kind for kind in Kind if any(entry.kind is kind for entry in entries)]
-    of_key: dict[str, dict[Kind, Entry]] = {}
+    of_key: dict[str, dict[Kind, LegendEntry]] = {}
     for entry in entries:
         of_key.setdefault(entry.key, {})[entry.kind] = entry
-    choices: list[tuple[int, list[Entry | None]]] = []
+    choices: list[tuple[int, list[LegendEntry | None]]] = []
     if len(kinds) > 1 and all(Kind.MEASURED in of_kind for of_kind in of_key.values()):
         choices.append((len(of_key), [of_kind.get(kind) for of_kind in of_key.values() for kind in kinds]))
     for columns in range(len(entries), 0, -1):
@@ -127,7 +127,7 @@ def _legend(figure: Figure, entries: list[Entry], shrunk: float, size: Size) -> 
     return legend
 
 
-def _handle(entry: Entry | None, shrunk: float) -> Artist:
+def _handle(entry: LegendEntry | None, shrunk: float) -> Artist:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
