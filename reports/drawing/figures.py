@@ -139,7 +139,7 @@ def drawn(chart: Chart, layout: Layout = sizes.USUAL, looks: Mapping[str, Style]
         panels.draw(axes, chart, number, panel, shrunk)
         title = textwrap.wrap(frame.plain(chart.panels[number].title), longest, max_lines=2, placeholder=frame.ELLIPSIS)
         axes.set_title("\n".join(title), loc="left", size=size.text)
-        axes.grid(axis="y", color=GRID, linewidth=0.6 * size.thick)
+        axes.grid(axis="y", color=GRID, linewidth=0.6 * size.thick, clip_on=False)
         axes.set_axisbelow(True)
         _batch_axis(axes, chart, width, size.numbers if columns == 1 else size.small)
         if number % columns:

@@ -79,6 +79,7 @@ def place(figure: Figure, around: Around, whole: float) -> None:
         part.put(bottom / whole)
         bottom += part.height
     figure.tight_layout(rect=(0, bottom / whole, 1, 1 - top / whole), pad=0.3, h_pad=1, w_pad=0.8)
+    figure.set_layout_engine(None)  # otherwise saving would draw everything twice, to lay it out again
 
 
 def _wrapped(figure: Figure, words: str, points: float, size: Size, va: str = "top", **settings: Any) -> Text:

@@ -14,8 +14,7 @@ from ..frameworks import display_name
 from ..quantities import ALLOCATOR_PEAK, MEMORY_PARTS, NOT_ALWAYS_THERE, PROCESS_PEAK, STEPS_PEAK
 from ..table import Theme
 from . import chart_words
-from .batch_charts import BATCH_AXIS
-from .chart_series import against_batch_size, batch_scale
+from .chart_series import BATCH_AXIS, against_batch_size, batch_scale
 
 NAMES = ("memory-split", "memory-shares", "memory-line")
 Known = tuple[float | None, ...]

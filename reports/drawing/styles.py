@@ -21,7 +21,7 @@ PARTS = {  # memory parts: colour and hatch (neighbours differ in lightness or h
     "gradients": ("#56B4E9", "///", "v", 6.5),
     "optimizer": ("#E69F00", "", "D", 4.0),
     "dataset": (BLACK, "", "o", 6.0),
-    "inputs": ("#F0E442", "...", "P", 7.0),
+    "inputs": ("#F0E442", "---", "P", 7.0),  # dots would be a hundred times the bytes
     "activations": ("#009E73", "\\\\", "^", 7.0),
     "workspace": ("#CC79A7", "xxx", "X", 7.0),
 }

@@ -105,12 +105,12 @@ def drawings(report: Report) -> list[inline.Drawing]:
     looks = styles({*frameworks}.union(*(chart.frameworks for _, _, chart in numbered_charts(report))))
     cells = web_trials.rows_of(web_trials.trials_of(report))
     found = []
-    for number, name, chart in numbered_charts(report):
+    for place, (number, name, chart) in enumerate(numbered_charts(report)):
         find = web_trials.finder(cells, number)
         ids = dict.fromkeys(trials for series in chart.series for trials in series.trials)
         addresses = {trials: address.href for trials in ids if (address := find(trials))}
         layout = SMALL if len(chart.panels) == 1 else WIDE
-        found.append(inline.Drawing(chart, layout, name, looks, switches, addresses))
+        found.append(inline.Drawing(chart, layout, name, f"c{place}", looks, switches, addresses))
     return found
 
 

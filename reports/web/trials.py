@@ -65,7 +65,7 @@ class CellRows:
 
 @dataclass(frozen=True)
 class Address:
-    """Link to the rows of trials. `title` names the cells if they are in several; the link leads to the first."""
+    """Link to the rows of a cell's trials. If the trials are in several cells, `title` names these."""
 
     href: str
     title: str = ""
@@ -108,21 +108,19 @@ def rows_of(trials: Sequence[Trial]) -> list[CellRows]:
 
 def finder(cells: Sequence[CellRows], section: int | None = None) -> Find:
     """Return a function from ids to an address, in one section if given; unknown ids have none."""
-    places: dict[str, list[tuple[CellRows, Trial]]] = {}
-    for group in cells:
-        for trial in group.trials:
+    places: dict[str, list[CellRows]] = {}
+    for cell in cells:
+        for trial in cell.trials:
             if section in (None, trial.section):
-                places.setdefault(trial.id, []).append((group, trial))
+                places.setdefault(trial.id, []).append(cell)
 
     def find(ids: Iterable[str]) -> Address | None:
-        found = [place for name in dict.fromkeys(ids) for place in places.get(name, [])]
-        if len(found) < 2:
-            return Address(f"#trial-{quote(found[0][1].key)}") if found else None
-        names = {group.id: group.name for group, _ in found}
-        first, *others = names
+        found = [cell for name in dict.fromkeys(ids) for cell in places.get(name, [])]
+        names = list({cell.id: cell.name for cell in found}.values())
+        if len(names) < 2:
+            return Address(f"#{found[0].id}") if found else None
         more = [f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []
-        said = listed([*list(names.values())[:MOST_NAMED], *more])
-        return Address(f"#{first}", f"{len(found)} trials: {said}" if others else "")
+        return Address(f"#{found[0].id}", f"{len(found)} trials: {listed([*names[:MOST_NAMED], *more])}")
 
     return find
 
