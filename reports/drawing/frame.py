@@ -78,8 +78,21 @@ def place(figure: Figure, around: Around, whole: float) -> None:
     for part in around.below:
         part.put(bottom / whole)
         bottom += part.height
-    figure.tight_layout(rect=(0, bottom / whole, 1, 1 - top / whole), pad=0.3, h_pad=1, w_pad=0.8)
+    figure.tight_layout(pad=0.3, h_pad=1, w_pad=0.8)
     figure.set_layout_engine(None)  # otherwise saving would draw everything twice, to lay it out again
+    _squeeze(figure, bottom / whole, top / whole)
+
+
+def _squeeze(figure: Figure, below: float, above: float) -> None:
+    """Leave these shares of the height free around panels that fill the figure; what is between rows stays as high.
+
+    `tight_layout(rect=...)` does so, too, by measuring all texts once more.
+    """
+    found, rows = figure.subplotpars, figure.axes[0].get_gridspec().nrows
+    between = found.hspace * (found.top - found.bottom) / (rows + found.hspace * (rows - 1))
+    bottom, top = found.bottom + below, found.top - above
+    each = (top - bottom - between * (rows - 1)) / rows
+    figure.subplots_adjust(bottom=bottom, top=top, hspace=between / each)
 
 
 def _wrapped(figure: Figure, words: str, points: float, size: Size, va: str = "top", **settings: Any) -> Text:
