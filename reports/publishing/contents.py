@@ -9,6 +9,7 @@ from .. import build, export, load
 from ..blocks import article, claims
 from ..blocks import page as blocks
 from ..blocks import stored as blocks_stored
+from ..drawing.sizes import Layout
 from ..load import Stored
 from ..report import Report
 from ..reproduction import claims_across
@@ -45,8 +46,8 @@ def write_report(out: Path, marks: tuple[str, ...], formats: Sequence[str] | Non
     report = build.report([RESULTS])
     said = _read_report(report)
     # With several chapters, one picture: the page has them all, and twenty would burden a repository.
-    charts = CHARTS if len(report.chapters) == 1 else (Path(said.picture).stem,)
-    export.write(report, out, formats, marks, charts)
+    stems = CHARTS if len(report.chapters) == 1 else (Path(said.picture).stem,)
+    export.write(report, out, formats, marks, Layout(stems=stems), ARCHIVE)
     (out / export.LIST_FILE).unlink()  # only later reports into the same folder would use it
     return said
 
