@@ -16,7 +16,7 @@ from runner.attendance import WORDS
 from runner.launch import Launcher, LaunchFailed, Outcome, run_worker
 from runner.log import last_lines, refused_thread, telling_line, thread_limits
 from runner.machine import description
-from workloads.records import attempts
+from workloads.records import files
 from workloads.records.events import Event, Events, MemoryBound
 from workloads.records.files import EVENTS_FILE, JOB_FILE, LOCK_FILE, LOG_FILE, settle, write_json
 from workloads.records.job import Job, TrialSpec
@@ -133,7 +133,7 @@ def answered(job: Job, folder: Path, launcher: Launcher | None) -> Events:
         if launcher is None:
             raise LaunchFailed("its framework cannot be asked")
         if folder.exists():
-            attempts.put_aside(folder, folder.parent)  # one that did not finish; its log says why
+            files.move_aside(folder, folder.parent)  # one that did not finish; its log says why
         ended = ask(job, folder, launcher)
         if events := _finished(folder):
             return events

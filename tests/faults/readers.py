@@ -67,7 +67,7 @@ from workloads.records.samples import DRIVER_COLUMNS, samples_of
 from workloads.records.status import Status
 from workloads.records.stored import result_of
 from workloads.records.stored_events import events_of
-from workloads.records.stored_meter import meter_of
+from workloads.records.stored_reports import meter_of
 
 
 @dataclass(frozen=True)

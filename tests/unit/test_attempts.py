@@ -41,7 +41,7 @@ from runner.storage import Storage
 from runner.stored import read as read_stored
 from runner.trial import TooLarge
 from workloads.networks import WORKLOADS
-from workloads.records import attempts
+from workloads.records import files
 from workloads.records.check_name import CheckName
 from workloads.records.end_evidence import END_FILE, Missing
 from workloads.records.events import PEAK_PARTS, Event
@@ -95,14 +95,14 @@ def test_a_number_is_never_given_twice(tmp_path: Path) -> None:
     for name in ("one-2", "one-10", "one-x", "one-two-77", "one-0123", "one"):
         (room / name).mkdir(parents=True)
     (room / "one-99").write_text("a file")
-    assert attempts.next_path(room, "one") == room / "one-11"
-    assert [path.name for path in attempts.of(room, "one")] == ["one-2", "one-10"]
-    assert attempts.next_path(tmp_path / "nowhere", "one").name == "one-1"
+    assert files.next_attempt_path(room, "one") == room / "one-11"
+    assert [path.name for path in files.attempts_of(room, "one")] == ["one-2", "one-10"]
+    assert files.next_attempt_path(tmp_path / "nowhere", "one").name == "one-1"
 
 
 def test_an_id_that_ends_in_digits_is_no_attempt_at_another(tmp_path: Path) -> None:
     (tmp_path / "numpy-cpu-r0-12345678").mkdir()
-    assert attempts.by_id(tmp_path) == {}
+    assert files.attempts_by_id(tmp_path) == {}
 
 
 def test_an_earlier_measurement_of_blocks_is_kept_apart_from_trials(tmp_path: Path) -> None:
