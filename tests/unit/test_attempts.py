@@ -287,7 +287,7 @@ def session_of(results: Path, specs: Sequence[TrialSpec], **changes: Any) -> tup
     printed = StringIO()
     launchers = {spec.cell.framework: LAUNCHER for spec in specs}
     opened = Session(request, launchers, specs, Console(file=printed, width=1000))
-    opened.open(read_stored(results, PROJECT))
+    opened.open(read_stored(results))
     return opened, printed
 
 
