@@ -19,7 +19,7 @@ from runner.ask import Ended
 from runner.gate import judge as judging
 from runner.gate.disturbed import Disturbed, Training, losses_moved, who_can_be_asked, with_disturbed_weights
 from runner.gate.judge import Gate
-from runner.launch import LaunchFailed, Local, Outcome, Unavailable
+from runner.launch import LaunchFailed, Local, Unavailable, WorkerOutcome
 from workloads import weights
 from workloads.networks import WORKLOADS
 from workloads.records.check_name import CheckName
@@ -110,7 +110,7 @@ def test_a_worker_that_cannot_be_started_or_does_not_finish_tells_nothing_and_is
     def die(job: Job, folder: Path, launcher: object) -> Ended:
         calls.append(job)
         answer(folder, 1.9, finished=False)
-        return Ended([], Outcome(1, False, 0.0), Status.FAILED, "it died")
+        return Ended([], WorkerOutcome(1, False, 0.0), Status.FAILED, "it died")
 
     for worker in (refuse, die):
         monkeypatch.setattr("runner.ask.ask", worker)

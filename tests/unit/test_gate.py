@@ -21,7 +21,7 @@ from runner.environments import definition
 from runner.gate import judge as gate
 from runner.gate.judge import JUDGED, Gate
 from runner.gate.tolerances import LATE, LOSSES, ROUNDINGS, Truth
-from runner.launch import Launcher, LaunchFailed, Local, Outcome
+from runner.launch import Launcher, LaunchFailed, Local, WorkerOutcome
 from runner.request.plan import Plan
 from runner.session import Session
 from runner.stored import read as read_stored
@@ -495,7 +495,7 @@ class Worker:
         self.instead, self.last, self.ran = instead, last, list[TrialSpec]()
         self.started_with: list[Launcher] = []
 
-    def __call__(self, folder: Path, job: Job, launcher: Launcher) -> Outcome:
+    def __call__(self, folder: Path, job: Job, launcher: Launcher) -> WorkerOutcome:
         if job.kind is Kind.MEMORY:
             raise LaunchFailed("nobody asks here what memory holds")
         assert Job.from_json(json.loads((folder / JOB_FILE).read_text())) == job
@@ -509,7 +509,7 @@ class Worker:
             file.write(json.dumps({"event": Event.PROBED, "t_ns": 0, "evidence": evidence.to_json()}) + "\n")
             ending = {"event": self.last, "t_ns": 0, "status": Status.OUT_OF_MEMORY, "reason": "no room"}
             file.write(json.dumps(ending) + "\n")
-        return Outcome(0, False, 1.0)
+        return WorkerOutcome(0, False, 1.0)
 
 
 def test_the_referee_runs_in_a_worker_of_its_own_that_ends_after_the_gate(
