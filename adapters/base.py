@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workloads.datasets import Images, Labels
-from workloads.records.events import ByteCount as Count
+from workloads.records.events import Count as Count
 from workloads.records.network import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights

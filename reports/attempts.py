@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from workloads.records import attempts as numbered
+from workloads.records import files as numbered
 from workloads.records.files import ATTEMPTS, RESULT_FILE
 from workloads.records.job import ROOMS, Kind
 from workloads.records.result import TrialResult
@@ -102,7 +102,7 @@ def read(folder: Path) -> Attempt:
 
 def earlier(results: Path) -> dict[str, list[Attempt]]:
     """Return {a trial's id: attempts before the newest, in order}; leaves out attempts that were skipped."""
-    folders = numbered.by_id(results / ATTEMPTS)
+    folders = numbered.attempts_by_id(results / ATTEMPTS)
     found = {name: [each for path in paths if not _left_out(each := read(path))] for name, paths in folders.items()}
     return {name: attempts for name, attempts in found.items() if attempts}
 

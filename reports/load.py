@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from workloads.records import attempts as numbered
+from workloads.records import files as numbered
 from workloads.records.files import ATTEMPTS, LOCK_FILES, RESULT_FILE
 from workloads.records.result import TrialResult
 from workloads.records.stored import Unreadable
@@ -118,7 +118,7 @@ def _trials(folder: Path) -> Iterator[list[Attempt]]:
 
 def _processes(room: Path) -> Iterator[list[Attempt]]:
     """Yield the attempts at each process, the newest last."""
-    earlier = numbered.by_id(room)
+    earlier = numbered.attempts_by_id(room)
     newest = [path for path in _folders(room) if not numbered.NUMBERED.fullmatch(path.name)]
     for folder in sorted(newest):
         yield [attempts.read(path) for path in (*earlier.get(folder.name, ()), folder)]

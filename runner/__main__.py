@@ -26,7 +26,7 @@ from rich.console import Console
 from runner import blocks, compare, owned, show, stable, stored
 from runner.batch_size import command as batch_size
 from runner.cluster import away
-from runner.cluster.sweep import Engine, Sweep
+from runner.cluster.sweep import BlockEngine, Sweep
 from runner.doctor import command as doctor
 from runner.environments import definition
 from runner.launch import cores
@@ -132,7 +132,7 @@ def alone(request: cli.Request, *files: str, elsewhere: bool = False) -> Iterato
             raise
 
 
-def run(request: cli.Request, console: Console, engine: Engine | None) -> int:
+def run(request: cli.Request, console: Console, engine: BlockEngine | None) -> int:
     """Run everything between a checked request and the exit code; trials run on the engine's machines, if any."""
     results = blocks.measure(request, console) if request.study.blocks else train(request, console, engine)
     reported = report(request, console)  # whatever the outcome of the trials
@@ -145,7 +145,7 @@ def run(request: cli.Request, console: Console, engine: Engine | None) -> int:
 def train(
     request: cli.Request,
     console: Console,
-    engine: Engine | None = None,
+    engine: BlockEngine | None = None,
     cells: Collection[stable.Key] | None = None,
 ) -> list[TrialResult]:
     """Return every trial of the request, including those of earlier runs; only those of `cells`, if given."""

@@ -13,10 +13,10 @@ from typing import Any
 from filelock import FileLock
 
 from runner.attendance import WORDS
-from runner.launch import Launcher, LaunchFailed, Outcome, run_worker
+from runner.launch import Launcher, LaunchFailed, WorkerOutcome, run_worker
 from runner.log import last_lines, refused_thread, telling_line, thread_limits
 from runner.machine import description
-from workloads.records import attempts
+from workloads.records import files
 from workloads.records.events import Event, Events, MemoryBound
 from workloads.records.files import EVENTS_FILE, JOB_FILE, LOCK_FILE, LOG_FILE, settle, write_json
 from workloads.records.job import Job, TrialSpec
@@ -44,7 +44,7 @@ class Ended:
     """Result of a job; `reason` is None if it is ok."""
 
     events: Events
-    outcome: Outcome | None  # None: the runner was killed before it knew
+    outcome: WorkerOutcome | None  # None: the runner was killed before it knew
     status: Status
     reason: str | None
 
@@ -133,7 +133,7 @@ def answered(job: Job, folder: Path, launcher: Launcher | None) -> Events:
         if launcher is None:
             raise LaunchFailed("its framework cannot be asked")
         if folder.exists():
-            attempts.put_aside(folder, folder.parent)  # one that did not finish; its log says why
+            files.move_aside(folder, folder.parent)  # one that did not finish; its log says why
         ended = ask(job, folder, launcher)
         if events := _finished(folder):
             return events
@@ -155,7 +155,7 @@ def _finished(folder: Path) -> Events:
 
 
 def ending(
-    events: Events, outcome: Outcome, log: Path, killed_for_memory: bool, limit_bytes: int | None = None
+    events: Events, outcome: WorkerOutcome, log: Path, killed_for_memory: bool, limit_bytes: int | None = None
 ) -> tuple[Status, str | None]:
     """Return the worker's ending, by its events first, then by its exit code or signal and its log."""
     last = events[-1] if events else {}
@@ -185,7 +185,7 @@ def ending(
     return Status.FAILED, f"{reason}; last event: {last.get('event', 'none')}"
 
 
-def refused_line(outcome: Outcome, log: Path) -> str | None:
+def refused_line(outcome: WorkerOutcome, log: Path) -> str | None:
     """Return the log line with which a process ended that was refused memory where nothing can catch it."""
     codes = [sign for code, sign in OUT_OF_MEMORY_ENDS if outcome.exit_code == code]
     lines = [line for line in last_lines(log) if line.strip()] if codes else []

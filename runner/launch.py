@@ -38,7 +38,7 @@ INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "SSL_CERT_FILE")
 
 
 @dataclass(frozen=True)
-class Outcome:
+class WorkerOutcome:
     """Ending of the worker's process; a negative exit code is the signal that killed it.
 
     `sampler_lost` and `hung` are clauses: why it was not measured to its end, and why it was ended before its timeout.
@@ -135,7 +135,7 @@ class Launcher(Protocol):
         """
 
 
-def run_worker(folder: Path, job: Job, launcher: Launcher) -> Outcome:
+def run_worker(folder: Path, job: Job, launcher: Launcher) -> WorkerOutcome:
     """Run a worker until it has ended, its timeout is over, or it can no longer be measured. Raises LaunchFailed."""
     with (
         sampler(launcher.project, folder, job.trial.placement, launcher.spare) as sampling,
@@ -157,7 +157,7 @@ def run_worker(folder: Path, job: Job, launcher: Launcher) -> Outcome:
         finally:
             exit_code = worker.end()
         attendance.times.look()
-        return Outcome(
+        return WorkerOutcome(
             exit_code, attendance.timed_out, attendance.over_s - started, attendance.sampler_lost(), attendance.hung,
             killed_first, attendance.times.apart_s(), doubtful_events=attendance.times.doubtful(),
         )  # fmt: skip

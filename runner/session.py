@@ -28,7 +28,7 @@ from runner.setup import fresh_folder, next_aside, put_aside, put_back
 from runner.storage import Storage
 from runner.stored import TRIALS, StoredTrials
 from runner.trial import TooLarge, now, run_trial
-from workloads.records import attempts
+from workloads.records import files
 from workloads.records.end_evidence import END_FILE, MIDDLE_FILE
 from workloads.records.figures import STEPS_PEAK
 from workloads.records.files import ATTEMPTS, EVENTS_FILE, RESULT_FILE, write_json
@@ -287,7 +287,7 @@ class Session:
 
     def attempts(self, spec: TrialSpec) -> int:
         """Count the attempts at the trial; one that was left out does not count."""
-        earlier = attempts.of(self.request.results / ATTEMPTS, spec.id)
+        earlier = files.attempts_of(self.request.results / ATTEMPTS, spec.id)
         results = (read_result(folder / RESULT_FILE) for folder in earlier)
         return 1 + sum(result is None or result.status is not Status.SKIPPED for result in results)
 

@@ -23,7 +23,7 @@ from runner.project import DEFINITION_FILE, Project
 from runner.request.cli import Request
 from runner.request.parser import BadInput
 from runner.spare import Spare
-from workloads.records import attempts, processor
+from workloads.records import files, processor
 from workloads.records.build import OF_CUDNN, installed_of, mode_of
 from workloads.records.files import ATTEMPTS, sync
 from workloads.records.job import ANY_GPU, OF_THE_CALLER, Installation, Job, Kind
@@ -211,12 +211,12 @@ def put_aside(folder: Path, kind: Kind = Kind.TRIAL) -> Path:
 
     A trial goes below ATTEMPTS, any other job next to the next attempt.
     """
-    return attempts.put_aside(folder, _room_aside(folder, kind))
+    return files.move_aside(folder, _room_aside(folder, kind))
 
 
 def next_aside(folder: Path, kind: Kind = Kind.TRIAL) -> Path:
     """Return the path to which this folder's attempt is moved when the next one starts."""
-    return attempts.next_path(_room_aside(folder, kind), folder.name)
+    return files.next_attempt_path(_room_aside(folder, kind), folder.name)
 
 
 def put_back(aside: Path, folder: Path, kind: Kind = Kind.TRIAL) -> Path:

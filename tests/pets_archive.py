@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from runner.data.cats_dogs import CLASSES
+from workloads.pets import CLASSES
 
 NAME = "kagglecatsanddogs_5340.zip"
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..runner.data import cats_dogs
+from . import pets
 from .layers import Shape
 
 Images = NDArray[np.uint8]
@@ -166,15 +166,15 @@ def _cifar10_pets(test_all: bool) -> Dataset:
     def read(folder: Path) -> tuple[Split, Split]:
         whole = _cifar10_split(folder, CIFAR10_TRAIN)
         members = [np.flatnonzero(whole.labels == label).tolist() for label in (3, 5)]  # cat, dog
-        by_class = [cats_dogs.divide(each, test_all) for each in members]
+        by_class = [pets.divided(each, test_all) for each in members]
         train, test = (np.sort(np.concatenate(parts)) for parts in zip(*by_class, strict=True))
         dogs = (whole.labels == 5).astype(np.int32)
         return Split(whole.images[train], dogs[train]), Split(whole.images[test], dogs[test])
 
-    tested = 5_000 - cats_dogs.TRAIN - cats_dogs.VALIDATION if test_all else cats_dogs.TEST
+    tested = 5_000 - pets.TRAIN - pets.VALIDATION if test_all else pets.TEST
     summary = "CIFAR-10's cats and dogs, in the numbers of cats-dogs, 32x32 colour"
     return Dataset(
-        *("cifar10-cats-dogs", summary, 2 * cats_dogs.TRAIN, 2 * tested, 2, read),
+        *("cifar10-cats-dogs", summary, 2 * pets.TRAIN, 2 * tested, 2, read),
         files=tuple(DataFile(path, CIFAR10_MD5[path]) for path in CIFAR10_TRAIN),
         download=CIFAR10_DOWNLOAD,
         base_url=CIFAR10_URL,
@@ -190,8 +190,8 @@ def _of_the_user(folder: Path) -> tuple[Split, Split]:
 def _pets(test_all: Dataset | None) -> Dataset:
     """Return the data set; an archive's image count beyond the article's is not known before it is read."""
     summary = "cats and dogs of your own copy of Microsoft's archive (--data-dir), decoded to the network's size"
-    counts = 2 * cats_dogs.TRAIN, 2 * cats_dogs.TEST
-    return Dataset("cats-dogs", summary, *counts, 2, _of_the_user, own_archive=cats_dogs.ARCHIVE, test_all=test_all)
+    counts = 2 * pets.TRAIN, 2 * pets.TEST
+    return Dataset("cats-dogs", summary, *counts, 2, _of_the_user, own_archive=pets.ARCHIVE, test_all=test_all)
 
 
 def _read_idx(path: Path) -> NDArray[np.uint8]:

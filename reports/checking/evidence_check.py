@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from workloads.records import attempts as numbered
+from workloads.records import files as numbered
 from workloads.records import validation
 from workloads.records.build import FLOAT64, REDUCED
 from workloads.records.check_name import JUDGE, CheckName

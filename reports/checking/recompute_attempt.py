@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from workloads.activations import FLOAT32_BYTES, activation_bytes
-from workloads.records import attempts as numbered
 from workloads.records import figures as registry
+from workloads.records import files as numbered
 from workloads.records import validation
 from workloads.records.build import FLOAT64, REDUCED
 from workloads.records.events import Event, Events
@@ -118,7 +118,7 @@ def account_differs(result: TrialResult, attempt: RunnerFacts, results: Path) ->
     room, name = results / ROOMS[Kind.MEMORY], result.spec.memory_id
     told = [
         event
-        for folder in (room / name, *numbered.of(room, name))
+        for folder in (room / name, *numbered.attempts_of(room, name))
         for event in read_events(folder / EVENTS_FILE)
         if event["event"] == Event.MEMORY_TOLD and event["batch_size"] == account.get("batch_size")
     ]

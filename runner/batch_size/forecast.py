@@ -12,7 +12,7 @@ from runner.batch_size.noise import PROBES
 from runner.batch_size.question import FASTEST, LARGEST, LEAST_ENERGY, NOISE_SCALE, Question
 from runner.batch_size.searches import MOST
 from runner.estimate import estimate_s
-from runner.machine.package_energy import PackageEnergy
+from runner.machine.counters import PackageEnergy
 from runner.progress import duration
 from runner.request.cli import Request
 from runner.request.plan import plan_of

@@ -17,7 +17,7 @@ from runner.request.cli import Request
 from runner.request.plan import plan_of, read_result
 from runner.storage import Storage
 from runner.trial import now, run_trial
-from workloads.records import attempts
+from workloads.records import files
 from workloads.records.files import RESULT_FILE, write_json
 from workloads.records.job import ON_DEMAND, ROOMS, Cell, InputFile, Installation, Job, Kind, Passes, TrialSpec
 from workloads.records.result import TrialResult
@@ -121,11 +121,11 @@ class StepTrials:
 
     def attempts(self, spec: TrialSpec) -> list[Path]:
         """Return the folders of all attempts, finished or not, in their order."""
-        return attempts.of(self._room(spec), spec.id)
+        return files.attempts_of(self._room(spec), spec.id)
 
     def next_folder(self, spec: TrialSpec) -> Path:
         """Create and return a folder numbered after all existing ones."""
-        folder = attempts.next_path(self._room(spec), spec.id)
+        folder = files.next_attempt_path(self._room(spec), spec.id)
         folder.mkdir(parents=True)
         return folder
 

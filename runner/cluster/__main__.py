@@ -29,7 +29,7 @@ from runner.machine import allotment, description, locks
 from runner.machine.description import LIBRARY_PATH, Gpu
 from runner.memory_worker import MemoryWorker
 from runner.project import Project
-from runner.request.block import BLOCK_FILE, Block
+from runner.request.block import BLOCK_FILE, TrialBlock
 from runner.setup import environment_for, local, refused, unavailable
 from runner.spare import Spare
 from runner.trial import now, run_trial
@@ -50,7 +50,7 @@ def main(work: Path) -> None:
     program.interrupt_in_order()
     answer = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # anything else that is printed goes to the log
-    block = Block.from_json(json.loads((work / BLOCK_FILE).read_text(encoding="utf-8")))
+    block = TrialBlock.from_json(json.loads((work / BLOCK_FILE).read_text(encoding="utf-8")))
     project = project_of(Path(__file__).resolve().parents[2])
     gpu = allotment.given_gpu() if block.on_gpu else None
     if block.on_gpu and gpu is None:
@@ -100,7 +100,11 @@ def with_own_libraries(launcher: Local) -> Local:
 
 
 def trials(
-    block: Block, launchers: dict[str, Launcher | Unavailable], project: Project, work: Path, machine: dict[str, Any]
+    block: TrialBlock,
+    launchers: dict[str, Launcher | Unavailable],
+    project: Project,
+    work: Path,
+    machine: dict[str, Any],
 ) -> Iterator[dict[str, Any]]:
     """Run the trials and yield the JSON object of each."""
     host = host_folder()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from runner import owned
-from runner.cluster.sweep import Engine, EngineUnavailable, Wanted
+from runner.cluster.sweep import BlockEngine, EngineUnavailable, Resources
 from runner.owned import ENDING_S, KILLED, Owned
 from runner.request.cli import Request
 from runner.request.parser import BadInput
@@ -78,7 +78,7 @@ def types_of(request: Request) -> dict[str, str]:
 
 
 @contextmanager
-def engine_of(request: Request) -> Iterator[Engine | None]:
+def engine_of(request: Request) -> Iterator[BlockEngine | None]:
     """Connect to the requested machines, and yield the engine; None where trials run here. Raises BadInput."""
     if not request.elsewhere:
         yield None
@@ -102,10 +102,10 @@ def _ray(request: Request) -> RayEngine:
     return RayEngine(request.ray, request.project, request.results, _wanted(request), request.node)
 
 
-def _wanted(request: Request) -> Wanted:
+def _wanted(request: Request) -> Resources:
     """Return the most that a trial of any of its series needs."""
     places = [part.placement for part in request.parts.values()]
-    return Wanted(max(place.threads for place in places), max(int(place.device == ANY_GPU) for place in places))
+    return Resources(max(place.threads for place in places), max(int(place.device == ANY_GPU) for place in places))
 
 
 def _answers(address: str) -> None:

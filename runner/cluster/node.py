@@ -19,7 +19,7 @@ from runner.input_files import INPUTS, placed
 from runner.log import last_lines
 from runner.owned import Owned
 from runner.project import Project
-from runner.request.block import BLOCK_FILE, Block
+from runner.request.block import BLOCK_FILE, TrialBlock
 from workloads.program import of_ours
 from workloads.records.files import LOG_FILE, write_json
 from workloads.records.job import InputFile
@@ -55,7 +55,7 @@ def host_folder() -> Path:
     return node_folder() / "hosts" / platform.node()
 
 
-def run(block: Block, root: Path, fetch: Fetch) -> Iterator[Parcel]:
+def run(block: TrialBlock, root: Path, fetch: Fetch) -> Iterator[Parcel]:
     """Run the block and yield each trial as soon as it is finished. Raises BlockFailed, OSError.
 
     `root` is the folder of the project's code on this node. `fetch` brings an input that is not here yet.

@@ -19,10 +19,10 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from runner.cluster import node
 from runner.cluster.ship import Parcel
-from runner.cluster.sweep import EngineUnavailable, Over, Wanted
+from runner.cluster.sweep import EngineUnavailable, Over, Resources
 from runner.machine import description
 from runner.project import Project
-from runner.request.block import Block
+from runner.request.block import TrialBlock
 from workloads.records.job import InputFile
 
 CODE = ("workloads", "adapters", "runner")  # the parts of the project that a node needs
@@ -38,7 +38,7 @@ class RayEngine:
         address: str,
         project: Project,
         results: Path,
-        wanted: Wanted,
+        wanted: Resources,
         node_id: str | None = None,
         task: Any = None,
     ) -> None:
@@ -60,7 +60,7 @@ class RayEngine:
             raise EngineUnavailable(f"--ray {address}: {reason}; start one with `ray start --head`") from error
         self.results, self.task, self.node_id = results, task or run_block, node_id
         self.wanted = {"CPU": wanted.threads, **({"GPU": wanted.gpus} if wanted.gpus else {})}
-        self.arrivals: SimpleQueue[tuple[Block, Parcel | Over]] = SimpleQueue()
+        self.arrivals: SimpleQueue[tuple[TrialBlock, Parcel | Over]] = SimpleQueue()
         self.inputs: dict[str, Any] = {}
         if not self._fitting():
             ray.shutdown()
@@ -99,7 +99,7 @@ class RayEngine:
             raise EngineUnavailable(f"--per-node-type: {said(error)}") from error
         return found
 
-    def submit(self, block: Block) -> None:
+    def submit(self, block: TrialBlock) -> None:
         """Submit the block as a task. Ray's dashboard shows it by the block's name."""
         inputs = {sha256: self._put(file) for sha256, file in block.inputs.items()}
         where = {"scheduling_strategy": on(self.node_id)} if self.node_id else {}
@@ -114,7 +114,7 @@ class RayEngine:
             self.inputs[file.sha256] = ray.put((self.results / file.path).read_bytes())
         return self.inputs[file.sha256]
 
-    def _follow(self, block: Block, running: Any) -> None:
+    def _follow(self, block: TrialBlock, running: Any) -> None:
         reason = None
         try:
             for reference in running:
@@ -124,7 +124,7 @@ class RayEngine:
         finally:
             self.arrivals.put((block, Over(reason)))
 
-    def arrival(self) -> tuple[Block, Parcel | Over]:
+    def arrival(self) -> tuple[TrialBlock, Parcel | Over]:
         """Return the next arrival; blocks until there is one."""
         return self.arrivals.get()
 
@@ -167,4 +167,4 @@ def run_block(block: dict[str, Any], inputs: dict[str, Any]) -> Iterator[Parcel]
         content: bytes = ray.get(inputs[file.sha256])
         return content
 
-    yield from node.run(Block.from_json(block), Path(os.getcwd()), fetch)
+    yield from node.run(TrialBlock.from_json(block), Path(os.getcwd()), fetch)

@@ -13,7 +13,7 @@ from runner.cluster.ship import ARRIVING, Damaged, Parcel
 from runner.environments import definition
 from runner.machine import description
 from runner.progress import Display
-from runner.request.block import Block, blocks
+from runner.request.block import TrialBlock, blocks
 from runner.request.parser import RETRIES
 from runner.request.plan import Plan
 from runner.session import Session
@@ -30,7 +30,7 @@ class EngineUnavailable(Exception):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Resources:
     """Resources reserved for a block while it runs."""
 
     threads: int
@@ -44,16 +44,16 @@ class Over:
     reason: str | None = None
 
 
-class Engine(Protocol):
+class BlockEngine(Protocol):
     """Carry blocks to machines, and their trials back."""
 
     def slots(self) -> int:
         """Return how many blocks can run at the same time at present, at least one."""
 
-    def submit(self, block: Block) -> None:
+    def submit(self, block: TrialBlock) -> None:
         """Hand out the block; it waits where nothing is free."""
 
-    def arrival(self) -> tuple[Block, Parcel | Over]:
+    def arrival(self) -> tuple[TrialBlock, Parcel | Over]:
         """Return the next arrival from any block that was handed out; blocks until there is one."""
 
     def close(self) -> None:
@@ -67,11 +67,11 @@ LOST = 3  # times that a trial may be lost with its node
 class Sweep:
     """Sweep of one plan. Every trial is in one block that waits or is handed out, until it has arrived."""
 
-    def __init__(self, session: Session, plan: Plan, engine: Engine) -> None:
+    def __init__(self, session: Session, plan: Plan, engine: BlockEngine) -> None:
         self.session, self.plan, self.engine = session, plan, engine
         self.results, self.console = session.request.results, session.console
         self.too_large = TooLarge(plan.finished.values())
-        self.waiting: deque[Block] = deque()
+        self.waiting: deque[TrialBlock] = deque()
         self.left: dict[int, set[str]] = {}  # by the identity of each block that is handed out: the ids still to arrive
         self.lost: Counter[str] = Counter()
         self.tries: Counter[str] = Counter()
@@ -118,7 +118,7 @@ class Sweep:
                 self.engine.submit(block)
         self.display.handed_out(len(self.left))
 
-    def take(self, block: Block, arrived: Parcel | Over) -> None:
+    def take(self, block: TrialBlock, arrived: Parcel | Over) -> None:
         """Take a trial of the block, or its end. After its end, trials that have not arrived are handed out again."""
         left = self.left[id(block)]
         if isinstance(arrived, Parcel):
@@ -172,7 +172,7 @@ class Sweep:
         retries_left = RETRIES - self.tries[spec.id]
         self.tries[spec.id] += 1
         if self.session.runs_again(folder, judged, retries_left):
-            self.waiting.append(Block((spec,), self.commit))
+            self.waiting.append(TrialBlock((spec,), self.commit))
         else:
             if self.tries[spec.id] == 1:
                 self.disturbed += self.session.disturbed([spec])

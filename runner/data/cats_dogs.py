@@ -1,7 +1,7 @@
 """Read Microsoft's archive of cats and dogs, the user's copy, in place: PetImages/Cat/N.jpg, PetImages/Dog/N.jpg.
 
 Files without JFIF in their first ten bytes are left out, as the script of Lheureux 2022 does with damaged files. The
-rest of each class is split in the order of its file names: the first 1,000, and what is left.
+rest of each class is split in the order of its file names (`workloads.pets`).
 """
 
 from __future__ import annotations
@@ -10,10 +10,8 @@ import re
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 
@@ -21,17 +19,11 @@ from runner.data.folder_images import PictureImages
 from runner.data.own import SPLITS, Place, SplitName
 from runner.data.pictures import METHODS, Packed
 from runner.data.words import shown
+from workloads import pets
 from workloads.datasets import DataError, Dataset
 from workloads.records.job import PixelRange
 
-ARCHIVE = "kagglecatsanddogs_*.zip"  # as published by Microsoft
-CLASSES = ("Cat", "Dog")  # its folders, in the order of their labels
-TRAIN, VALIDATION, TEST = 600, 200, 200  # images a class; nothing here is trained or judged on those in the middle
-OF_CLASS = TRAIN + VALIDATION + TEST
-
-Item = TypeVar("Item")
-
-MEMBER = re.compile(rf"PetImages/({'|'.join(CLASSES)})/[0-9]+\.jpg")
+MEMBER = re.compile(rf"PetImages/({'|'.join(pets.CLASSES)})/[0-9]+\.jpg")
 HEADER_BYTES, MARK = 10, b"JFIF"
 ENCRYPTED = 1  # a member's flag
 BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError)
@@ -47,7 +39,7 @@ class CatsDogs(PictureImages):
 
     def class_name(self, label: int) -> str:
         """Name of the class's folder in the archive."""
-        return CLASSES[label]
+        return pets.CLASSES[label]
 
     def described(self, place: Place) -> str:
         """Return the member's name."""
@@ -77,15 +69,15 @@ def of_archive(dataset: Dataset, folder: Path, test_all: bool, pixel_range: Pixe
         )
         raise DataError(f"{where}: {reason}") from error
     for name, members in sound.items():
-        if len(members) < OF_CLASS:
-            few = f"{len(members):,} sound images in PetImages/{name}/, {OF_CLASS:,} are the least"
+        if len(members) < pets.OF_CLASS:
+            few = f"{len(members):,} sound images in PetImages/{name}/, {pets.OF_CLASS:,} are the least"
             raise DataError(f"{where}: {few}")
-    divided = [divide(sound[name], test_all) for name in CLASSES]
+    divided = [pets.divided(sound[name], test_all) for name in pets.CLASSES]
     parts = {split: [each[number] for each in divided] for number, split in enumerate(SPLITS)}
     return CatsDogs(
         dataset.name,
         {split: np.repeat(np.arange(2, dtype=np.int32), [len(each) for each in parts[split]]) for split in SPLITS},
-        len(CLASSES),
+        len(pets.CLASSES),
         False,
         _notes(by_class, sound, others),
         path.resolve(),
@@ -114,7 +106,7 @@ def _found(dataset: Dataset, folder: Path) -> Path:
 
 def _members(where: str, archive: zipfile.ZipFile) -> tuple[dict[str, list[str]], int]:
     """Return ({class: its members by name}, number of other members that are not folders). Raises DataError."""
-    by_class: dict[str, list[str]] = {name: [] for name in CLASSES}
+    by_class: dict[str, list[str]] = {name: [] for name in pets.CLASSES}
     files = [info for info in archive.infolist() if not info.is_dir()]
     for info in files:
         if matched := MEMBER.fullmatch(info.filename):
@@ -139,7 +131,7 @@ def _is_jfif(archive: zipfile.ZipFile, member: str) -> bool:
 
 def _notes(by_class: dict[str, list[str]], sound: dict[str, list[str]], others: int) -> tuple[str, ...]:
     """Return notes on what is not used as an image."""
-    left_out = {name: len(by_class[name]) - len(sound[name]) for name in CLASSES}
+    left_out = {name: len(by_class[name]) - len(sound[name]) for name in pets.CLASSES}
     notes = [
         f"{count:,} of {len(by_class[name]):,} files in PetImages/{name}/ have no JFIF header and are left out"
         for name, count in left_out.items()
@@ -148,9 +140,3 @@ def _notes(by_class: dict[str, list[str]], sound: dict[str, list[str]], others: 
     if others:
         notes.append(f"{others} members of the archive are no PetImages/Cat/N.jpg or PetImages/Dog/N.jpg and left out")
     return tuple(notes)
-
-
-def divide(members: Sequence[Item], test_all: bool) -> tuple[list[Item], list[Item]]:
-    """Return (train, test) of a class, in its order; `test_all` also tests with those beyond the first 1,000."""
-    end = len(members) if test_all else OF_CLASS
-    return list(members[:TRAIN]), list(members[TRAIN + VALIDATION : end])

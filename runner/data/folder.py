@@ -23,7 +23,7 @@ DRAWN_SHARE, DRAW_SEED = 5, 14  # without a test split, one in five images of ea
 
 
 @dataclass(frozen=True)
-class Picture:
+class PictureFile:
     """A file, and the number of its class."""
 
     path: str  # absolute; bytes that are not UTF-8 are decoded by os.fsdecode
@@ -39,8 +39,8 @@ class Listing:
     """
 
     classes: tuple[str, ...]
-    train: tuple[Picture, ...]
-    test: tuple[Picture, ...]
+    train: tuple[PictureFile, ...]
+    test: tuple[PictureFile, ...]
     drawn_test: bool
     left_out: int
     loose: int
@@ -76,7 +76,7 @@ def listing(folder: Path, test_folder: str | None = None) -> Listing:
     root, left_out, loose = folder.resolve(), 0, 0
     chosen = find_splits(folder, root, test_folder)
     classes: tuple[str, ...] = ()
-    splits: dict[str, list[Picture]] = {TRAIN: [], TEST: []}
+    splits: dict[str, list[PictureFile]] = {TRAIN: [], TEST: []}
     for split, place in ((TRAIN, chosen.train), (TEST, chosen.test)):
         if place is None:
             continue
@@ -109,13 +109,15 @@ def _nothing_to_test(root: Path, chosen: Splits) -> str:
     return reason + (f", or say --test-folder {shown(others[0])}" if others else "")
 
 
-def _of_classes(root: Path, split: Path, classes: tuple[str, ...], names: tuple[str, ...]) -> tuple[list[Picture], int]:
+def _of_classes(
+    root: Path, split: Path, classes: tuple[str, ...], names: tuple[str, ...]
+) -> tuple[list[PictureFile], int]:
     """Return (images of the classes in the split, number of other files). Raises DataError."""
     found = {name: _pictures(root, split / name) for name in names}
     if empty := [_below(root, str(split / name)) for name, (files, _) in found.items() if not files]:
         which = f"class {empty[0]} has" if len(empty) == 1 else f"classes {', '.join(empty)} have"
         raise DataError(f"data set {root}: {which} no {', '.join(SUFFIXES)} file in it")
-    pictures = [Picture(file, classes.index(name)) for name, (files, _) in found.items() for file in files]
+    pictures = [PictureFile(file, classes.index(name)) for name, (files, _) in found.items() for file in files]
     return pictures, sum(others for _, others in found.values())
 
 
@@ -175,7 +177,7 @@ def _pictures(root: Path, folder: Path) -> tuple[list[str], int]:
     return files, len(entries) - len(files)
 
 
-def _drawn(pictures: list[Picture]) -> tuple[list[Picture], list[Picture]]:
+def _drawn(pictures: list[PictureFile]) -> tuple[list[PictureFile], list[PictureFile]]:
     """Return (train, test): a fifth of each class, at least one of two, is test; the draw never changes.
 
     Identical files stay together. Files that occur in several classes are in train, because their class is unknown.
@@ -207,7 +209,7 @@ def _whole_groups(members: list[int], wanted: int, twins: list[list[int]], label
     return drawn
 
 
-def _twins(pictures: list[Picture]) -> list[list[int]]:
+def _twins(pictures: list[PictureFile]) -> list[list[int]]:
     """Return, for each file, the numbers of all files identical to it, itself included.
 
     Only files of equal size are read.
@@ -222,14 +224,14 @@ def _twins(pictures: list[Picture]) -> list[list[int]]:
     return [groups[key] for key in keys]
 
 
-def _size(picture: Picture) -> int:
+def _size(picture: PictureFile) -> int:
     try:
         return os.stat(picture.path).st_size
     except OSError:
         return -1  # the survey reports why
 
 
-def _content(picture: Picture, index: int) -> object:
+def _content(picture: PictureFile, index: int) -> object:
     """Return the file's checksum, or the picture's number if it cannot be read."""
     try:
         return file_digest(Path(picture.path), "sha256")

@@ -12,8 +12,8 @@ import numpy as np
 from rich.console import Console
 
 from runner.data import folder, own, pictures
-from runner.data.folder import Picture
-from runner.data.own import SPLITS, Asked, Filled, OwnImages, Place, Size, SplitName, Survey, digest, rows_of
+from runner.data.folder import PictureFile
+from runner.data.own import SPLITS, Filled, ImageChoices, OwnImages, Place, Size, SplitName, Survey, digest, rows_of
 from runner.data.pictures import Packed
 from runner.data.splits import TEST
 from runner.data.words import shown
@@ -64,7 +64,7 @@ class FolderImages(PictureImages):
     """Images of the folder `path`."""
 
     path: Path
-    files: dict[SplitName, tuple[Picture, ...]]
+    files: dict[SplitName, tuple[PictureFile, ...]]
     class_names: tuple[str, ...]
 
     def class_name(self, label: int) -> str:
@@ -81,10 +81,10 @@ class FolderImages(PictureImages):
         return self.files[split][number].path
 
 
-def of_folder(name: str, path: Path, asked: Asked) -> FolderImages:
+def of_folder(name: str, path: Path, asked: ImageChoices) -> FolderImages:
     """Return the images of a folder. Raises DataError for a folder with another layout."""
     listing = folder.listing(path, asked.test_folder)
-    files: dict[SplitName, tuple[Picture, ...]] = {"train": listing.train, "test": listing.test}
+    files: dict[SplitName, tuple[PictureFile, ...]] = {"train": listing.train, "test": listing.test}
     labels = {split: np.array([each.label for each in files[split]], np.int32) for split in SPLITS}
     found = name, labels, len(listing.classes), listing.drawn_test, listing.notes, path.resolve(), files
     test_folder = "" if listing.splits.test in (None, TEST) else shown(listing.splits.test)
@@ -95,7 +95,7 @@ def _looks(sources: Sequence[str | Packed]) -> list[Seen]:
     def look(source: str | Packed) -> Seen:
         try:
             seen = pictures.look(source)
-        except pictures.Unreadable as error:
+        except pictures.UnreadablePicture as error:
             return "", None, str(error)
         return seen.sha256, seen.size, ""
 
@@ -112,6 +112,6 @@ def _decode(
             decoded = pictures.decoded(source, rows.shape[1:], fit, pixel_range)
             rows[row] = decoded.pixels
             answers.append(("", decoded.faded))
-        except pictures.Unreadable as error:
+        except pictures.UnreadablePicture as error:
             answers.append((str(error), ""))
     return answers

@@ -36,7 +36,7 @@ Size = tuple[int, int]  # rows, columns
 
 
 @dataclass(frozen=True)
-class Asked:
+class ImageChoices:
     """Options for reading custom images."""
 
     test_folder: str | None = None  # of a folder of images

@@ -71,7 +71,7 @@ Size = tuple[int, int]  # rows, columns
 Answer = TypeVar("Answer")
 
 
-class Unreadable(ValueError):
+class UnreadablePicture(ValueError):
     """A picture that cannot be decoded; the message says why."""
 
 
@@ -95,7 +95,7 @@ def look(source: str | Packed) -> Look:
             columns, rows = image.size
             lying = Image.Image.getexif(image).get(ORIENTATION) in LYING  # the getexif of PNG decodes all of it
         if min(rows, columns) < LEAST_SIDE:
-            raise Unreadable(f"{rows} x {columns} pixels")
+            raise UnreadablePicture(f"{rows} x {columns} pixels")
         return Look(digest.hexdigest(), (columns, rows) if lying else (rows, columns))
 
     return _of_file(source, seen)
@@ -140,13 +140,13 @@ def _of_file(source: str | Packed, work: Callable[[BinaryIO], Answer]) -> Answer
             warnings.simplefilter("ignore")
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             return work(file)
-    except Unreadable:
+    except UnreadablePicture:
         raise
     except UnidentifiedImageError as error:
-        raise Unreadable(f"no {', '.join(FORMATS)} image") from error
+        raise UnreadablePicture(f"no {', '.join(FORMATS)} image") from error
     except UNREADABLE as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else " ".join(str(error).split())
-        raise Unreadable(reason or type(error).__name__) from error
+        raise UnreadablePicture(reason or type(error).__name__) from error
 
 
 def _in_bytes(image: Image.Image, file: BinaryIO, pixel_range: PixelRange | None) -> tuple[Image.Image, Extent]:

@@ -126,7 +126,7 @@ def noise_of_cores(used: list[int], window_s: float) -> dict[str, Any]:
     return noise_conditions(noise.calibrate(used, min(noise.LOOP_S, window_s)), description.turbo(ROOT))
 
 
-def noise_conditions(calibration: noise.Calibration, turbo: bool | None) -> dict[str, Any]:
+def noise_conditions(calibration: noise.LoopTimes, turbo: bool | None) -> dict[str, Any]:
     """Return the conditions as they are stored with a trial's figures."""
     return {
         "noise_spread_percent": calibration.spread_percent,

@@ -25,7 +25,7 @@ SPREAD_PERCENT = 10.0  # of the median: between the 5th and the 95th percentile
 
 
 @dataclass(frozen=True)
-class Calibration:
+class LoopTimes:
     """Times of a loop that does the same work over and over on one core."""
 
     pieces_s: list[float]
@@ -42,7 +42,7 @@ class Calibration:
         return 100 * (cuts[-1] - cuts[0]) / statistics.median(self.pieces_s)
 
 
-def calibrate(cores: Sequence[int], seconds: float = LOOP_S) -> Calibration:
+def calibrate(cores: Sequence[int], seconds: float = LOOP_S) -> LoopTimes:
     """Run the loop for this many seconds on the first of these cores."""
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores[:1])
@@ -59,7 +59,7 @@ def calibrate(cores: Sequence[int], seconds: float = LOOP_S) -> Calibration:
         throttled = description.rise_of(throttle_count, description.throttle_count(cores))
     finally:
         os.sched_setaffinity(0, allowed)
-    return Calibration(pieces_s, wall_s, max(0.0, 100 * foreign_s / (wall_s * len(cores))), throttled)
+    return LoopTimes(pieces_s, wall_s, max(0.0, 100 * foreign_s / (wall_s * len(cores))), throttled)
 
 
 def _busy_s(cores: Sequence[int]) -> float:
@@ -98,7 +98,7 @@ def turbo(is_on: bool | None) -> Finding:
     return Finding("turbo", State.OK, "turbo is off")
 
 
-def throttling(calibration: Calibration | None) -> Finding:
+def throttling(calibration: LoopTimes | None) -> Finding:
     """Check if clocks were lowered for heat while the loop ran."""
     if calibration is None:
         return Finding("throttling", State.UNKNOWN, NOT_TRIED)
@@ -126,7 +126,7 @@ def other_runs(cores: Sequence[int], gpus: Sequence[str]) -> Finding:
     return Finding("other runs", State.OK, "none that this one sees")
 
 
-def neighbours(calibration: Calibration | None) -> Finding:
+def neighbours(calibration: LoopTimes | None) -> Finding:
     """Check what others used of the cores while the loop ran. None: it did not run, because another run has these
     cores.
     """
@@ -139,7 +139,7 @@ def neighbours(calibration: Calibration | None) -> Finding:
     return Finding("neighbours", State.OK, text)
 
 
-def steadiness(calibration: Calibration | None) -> Finding:
+def steadiness(calibration: LoopTimes | None) -> Finding:
     """Check how much the times of the same work differ."""
     if calibration is None:
         return Finding("steadiness", State.UNKNOWN, NOT_TRIED)

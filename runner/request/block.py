@@ -19,7 +19,7 @@ BLOCK_FILE = "block.json"
 
 
 @dataclass(frozen=True)
-class Block(Record):
+class TrialBlock(Record):
     """Trials whose figures share one row or column of a table, so they meet the same machine.
 
     `commit` is that of the code that travels, because the copy on the node is no checkout.
@@ -75,11 +75,11 @@ def shard_of(text: str) -> Shard:
     return Shard(int(found[1]), int(found[2]))
 
 
-def blocks(trials: Iterable[TrialSpec], commit: str | None) -> list[Block]:
+def blocks(trials: Iterable[TrialSpec], commit: str | None) -> list[TrialBlock]:
     """Group trials into blocks, in the order of the first trial of each."""
     together: dict[Any, list[TrialSpec]] = {}
     for spec in trials:
         task = replace(spec.task, profile=DEFAULT, precision=FLOAT32)
         key = task, spec.passes, spec.placement, spec.cell.batch_size, spec.cell.allocator, spec.draw
         together.setdefault(key, []).append(spec)
-    return [Block(tuple(each), commit) for each in together.values()]
+    return [TrialBlock(tuple(each), commit) for each in together.values()]

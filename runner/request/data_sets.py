@@ -8,7 +8,7 @@ from pathlib import Path
 
 from runner.data import twice
 from runner.data.archive import of_archive
-from runner.data.own import Asked, OwnImages, need_pillow
+from runner.data.own import ImageChoices, OwnImages, need_pillow
 from runner.data.words import shift_advice, shown
 from runner.machine import description
 from runner.request.parser import BadInput, known
@@ -38,7 +38,7 @@ def _found(study: Study, folder: Path) -> tuple[Dataset, OwnImages | None]:
     if is_path(study.dataset):
         if study.test_all:
             raise _nothing_left(study.dataset)
-        images: OwnImages = find_images(Path(study.dataset), Asked(study.test_folder, study.pixel_range))
+        images: OwnImages = find_images(Path(study.dataset), ImageChoices(study.test_folder, study.pixel_range))
         return _of_images(images), images
     if study.dataset not in DATASETS and Path(study.dataset).is_dir():
         raise BadInput(f"unknown data set {study.dataset!r}: for the folder of that name say ./{study.dataset}")
@@ -109,10 +109,10 @@ def need_files(folder: Path | None, dataset: Dataset) -> None:
 
 
 IMAGES_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,40}")  # it appears in file names
-AS_IS = Asked()
+AS_IS = ImageChoices()
 
 
-def find_images(path: Path, asked: Asked = AS_IS) -> OwnImages:
+def find_images(path: Path, asked: ImageChoices = AS_IS) -> OwnImages:
     """Return the data set of this folder or array file. Raises DataError."""
     if path.suffix == ".npz" and path.is_file():
         if asked.test_folder is not None:

@@ -6,7 +6,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from runner.machine import allotment, description, memory_group
+from runner import family
+from runner.machine import allotment, description
 from runner.machine.allotment import ALLOTTED_THREADS, VISIBLE, WISHED_THREADS, UnclearGpus, VisibleGpus
 from runner.machine.description import LIBRARY_PATH
 from runner.request.parser import BadInput, known
@@ -36,7 +37,7 @@ def placed(
         threads=_threads(study.threads, elsewhere),
         variables=_variables(isolation, elsewhere),
         memory_limit_bytes=limit_bytes,
-        control_group=isolation != "docker" and limit_bytes is not None and memory_group.possible(),
+        control_group=isolation != "docker" and limit_bytes is not None and family.can_limit_memory(),
         devices=study.devices,
         others=_others(device, study.devices, gpus, isolation),
     )

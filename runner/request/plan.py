@@ -32,7 +32,7 @@ from workloads.study import Study
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedSeries:
     """Network and image count that the trials of one series train; used for their estimate."""
 
     series: str
@@ -51,7 +51,7 @@ class Plan:
     finished: dict[str, TrialResult]
     workload: Workload
     train_count: int  # images
-    trained: dict[str, Trained] = field(default_factory=dict)
+    trained: dict[str, TrainedSeries] = field(default_factory=dict)
     paces: Paces = field(default_factory=Paces)
 
     @property
@@ -63,7 +63,7 @@ class Plan:
     def estimates_s(self) -> dict[str, float]:
         """{id: seconds} of the trials that are to run."""
         measured = list(self.finished.values())
-        usual = Trained("", self.workload, self.train_count)
+        usual = TrainedSeries("", self.workload, self.train_count)
         of = {spec.id: self.trained.get(spec.id, usual) for spec in self.to_run}
         return {
             spec.id: estimate_s(spec, of[spec.id].workload, of[spec.id].train_count, measured, self.paces)
@@ -94,7 +94,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Part:
+class PlanPart:
     """A series, or a study without series. `inputs` are by repeat; a plan that runs nothing has none."""
 
     study: Study
@@ -122,7 +122,7 @@ Planned = tuple[str, TrialSpec]  # series, trial
 
 
 def planned_trials(
-    parts: dict[str, Part],
+    parts: dict[str, PlanPart],
     installations: dict[str, Installation],
     preallocating: Collection[str],
     repeats: range,
@@ -191,14 +191,14 @@ def plan_of_series(
     project, kind = request.project, request.placement.device_kind
     preallocating = {name for name in request.frameworks if definition.preallocates(project, name, kind)}
     requests = request.parts
-    parts = {name: Part(each.study, each.placement, inputs.get(name, {})) for name, each in requests.items()}
+    parts = {name: PlanPart(each.study, each.placement, inputs.get(name, {})) for name, each in requests.items()}
     trials = [
         (series, _whole(spec, requests[series], request.paces))
         for series, spec in planned_trials(
             parts, installations, preallocating, repeats, in_rounds=request.until_stable is not None
         )
     ]
-    trained = {name: Trained(name, each.workload, each.dataset.train_count) for name, each in requests.items()}
+    trained = {name: TrainedSeries(name, each.workload, each.dataset.train_count) for name, each in requests.items()}
     of_series = {spec.id: trained[series] for series, spec in trials} if request.series else {}
     specs, count = [spec for _, spec in trials], request.dataset.train_count
     if request.shard:

@@ -38,7 +38,7 @@ from workloads.records.result import Check, Epoch, TrialResult
 from workloads.records.samples import DRIVER_COLUMNS, Samples, SteadyWindow, read_samples
 from workloads.records.status import Status
 from workloads.records.stored import refuse_size
-from workloads.records.stored_meter import read_meter
+from workloads.records.stored_reports import read_meter
 from workloads.spec import Workload
 
 

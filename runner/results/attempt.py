@@ -11,7 +11,7 @@ from typing import Any
 
 from runner.ask import Ended
 from runner.attendance import EventLooks
-from runner.launch import Outcome
+from runner.launch import WorkerOutcome
 from runner.results.memory import MemoryAccount
 from workloads.records import validation
 from workloads.records.events import Event, Events
@@ -65,7 +65,7 @@ class Attempt:
         """Return the worker's ending; from the events alone if the runner was killed early, None if unknown."""
         if self.worker is not None:
             worker = self.worker
-            outcome = Outcome(
+            outcome = WorkerOutcome(
                 worker.exit_code, worker.timed_out, worker.wall_s,
                 times_apart_s=worker.times_apart_s, out_of_memory=worker.out_of_memory,
                 doubtful_events=worker.doubtful_events,

@@ -20,7 +20,7 @@ from workloads.activations import FLOAT32_BYTES, activation_bytes
 from workloads.records import figures as registry
 from workloads.records.build import FLOAT64, REDUCED
 from workloads.records.disturbance import withheld
-from workloads.records.events import ByteCount, Event
+from workloads.records.events import Count, Event
 from workloads.records.figures import HOST_MEMORY_PEAK, PROCESS_GPU_MEMORY, Figure, Method
 from workloads.records.job import ON_DEMAND, TrialSpec
 from workloads.records.memory_line import FEWEST_TO_LEAVE_ONE_OUT, Line, fit_line
@@ -41,7 +41,7 @@ NOT_ASKED: MemoryAccount = {
 }
 
 
-def parts(account: MemoryAccount, counts: dict[str, ByteCount]) -> dict[str, Figure]:
+def parts(account: MemoryAccount, counts: dict[str, Count]) -> dict[str, Figure]:
     """Return bytes of every part, and of the peaks of the steps that were divided into them.
 
     `counts` come from the trial's worker at its end, for parts that the memory worker does not report.
@@ -133,13 +133,13 @@ def memory(
     return figures | {registry.EXACT_ACTIVATIONS.name: exact_activations(spec, workload)}
 
 
-def counts_of(events: dict[str, Any]) -> dict[str, ByteCount]:
+def counts_of(events: dict[str, Any]) -> dict[str, Count]:
     """Return the framework's counts at the end of the measurement, by kind; a reason for each that is unknown."""
     event = events.get(Event.ALLOCATOR_COUNTED, {"reason": "the trial did not get that far"})
     return event["counts"] if "counts" in event else dict.fromkeys(ALLOCATOR_KINDS, event["reason"])
 
 
-def allocator(counts: dict[str, ByteCount], steps_peak: Figure) -> dict[str, Figure]:
+def allocator(counts: dict[str, Count], steps_peak: Figure) -> dict[str, Figure]:
     """Return the trial's counters; if the framework counts only in instrumented steps, the peak of those."""
     source = "the framework's allocator, over the whole trial"
     peak, reserved = (counts.get(kind, "the framework does not tell it") for kind in ALLOCATOR_KINDS)

@@ -8,7 +8,7 @@ import numpy as np
 
 from runner.ask import Ended
 from runner.attendance import EventLooks
-from runner.launch import Outcome
+from runner.launch import WorkerOutcome
 from workloads.records.check_name import CheckName
 from workloads.records.events import Event
 from workloads.records.job import TrialSpec
@@ -50,7 +50,7 @@ def _begun_s(ended: Ended) -> float:
     return 0.0 if window is None else (window.edges[0] - ended.last[Event.WINDOW_STARTED]["t_ns"]) / 1e9
 
 
-def _times(spec: TrialSpec, outcome: Outcome, apart_s: float, samples: Samples) -> Check:
+def _times(spec: TrialSpec, outcome: WorkerOutcome, apart_s: float, samples: Samples) -> Check:
     late_s = max([apart_s, *(looks.apart_s for looks in outcome.doubtful_events)])
     worst_s, side, allowed_s = (late_s, "late", LATE_S) if late_s > 0 else (abs(apart_s), "early", TIMES_APART_S)
     if worst_s <= allowed_s and (worked := _worked_on(spec, outcome, samples)):
@@ -60,7 +60,7 @@ def _times(spec: TrialSpec, outcome: Outcome, apart_s: float, samples: Samples) 
     return Check(CheckName.TIMES, worst_s <= allowed_s, detail)
 
 
-def _worked_on(spec: TrialSpec, outcome: Outcome, samples: Samples) -> str | None:
+def _worked_on(spec: TrialSpec, outcome: WorkerOutcome, samples: Samples) -> str | None:
     """Name the event after whose time the worker computed on, before it was written; None if there is none.
 
     Returns None if others than the writer may compute meanwhile: custom code and several devices have further

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from workloads.records import figures as registry
 from workloads.records.checks import FEWEST_SAMPLES
-from workloads.records.events import ByteCount, Event, Events
+from workloads.records.events import Count, Event, Events
 from workloads.records.figures import Figure, FigureSpec
 from workloads.records.job import TrialSpec
 from workloads.records.samples import PERIOD_S, Samples, SteadyWindow
@@ -35,7 +35,7 @@ def uncounted(spec: TrialSpec) -> str:
     return f"there is no workload {spec.task.workload} to count"
 
 
-def counted(source: str, count: ByteCount) -> Figure:
+def counted(source: str, count: Count) -> Figure:
     """Return bytes; null if the count is the reason why there is none."""
     return Figure(count, source) if isinstance(count, int) else unknown(source, count)
 

@@ -15,7 +15,7 @@ from typing import Any
 import pynvml
 
 from runner.results.gpu_window import RISE_BYTES
-from runner.sampler.nvml import UNANSWERED, DriverBuffer, Gpm, Implausible, Metric, Query, Row, refusal
+from runner.sampler.nvml import UNANSWERED, DriverBuffer, Gpm, Implausible, NvmlMetric, Query, Row, refusal
 from workloads.records.samples import PERIOD_S
 
 SLOW_PERIOD_S = 1.0  # a process list takes milliseconds and a driver-wide lock; clocks and temperature change slowly
@@ -87,13 +87,13 @@ def slow_queries() -> dict[str, tuple[Query, ...]]:
     }
 
 
-class Processes:
+class GpuProcesses:
     """The processes on the device: the worker's tree, and others."""
 
     def __init__(self, total_bytes: int | None) -> None:
         names = ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2")
         queries = (Query(name, partial(self._ask, getattr(pynvml, name))) for name in names)
-        self.metric = Metric(tuple(queries), SLOW_PERIOD_S)
+        self.metric = NvmlMetric(tuple(queries), SLOW_PERIOD_S)
         self.total_bytes = total_bytes
         self.worker_ids: set[int] = set()
         self.phase = "before"  # "before" | "during" | "after" the worker's life
@@ -133,7 +133,7 @@ class GpuMeter:
 
     def __init__(self, uuid: str, driver_samples: Path) -> None:
         self.uuid = uuid
-        self.metrics: dict[str, Metric] = {}
+        self.metrics: dict[str, NvmlMetric] = {}
         self.remark = ""
         self.graphics: int | None = None  # most processes listed with graphics, without the worker's
         self.reason: str | None = None
@@ -152,10 +152,10 @@ class GpuMeter:
         total_bytes = None
         with suppress(*UNANSWERED):
             total_bytes = pynvml.nvmlDeviceGetMemoryInfo(self.handle).total
-        self.processes = Processes(total_bytes)
+        self.processes = GpuProcesses(total_bytes)
         self.metrics = {
-            **{name: Metric(queries, PERIOD_S) for name, queries in quick_queries().items()},
-            **{name: Metric(queries, SLOW_PERIOD_S) for name, queries in slow_queries().items()},
+            **{name: NvmlMetric(queries, PERIOD_S) for name, queries in quick_queries().items()},
+            **{name: NvmlMetric(queries, SLOW_PERIOD_S) for name, queries in slow_queries().items()},
             "gpm": Gpm(SLOW_PERIOD_S).metric,
             "driver_samples": DriverBuffer(driver_samples, SLOW_PERIOD_S).metric,
             "processes": self.processes.metric,  # last: it takes longest
@@ -206,7 +206,7 @@ class GpuMeter:
             row |= self.processes.metric.ask(self.handle)
         return row
 
-    def _ask(self, wanted: Callable[[Metric], bool]) -> Row:
+    def _ask(self, wanted: Callable[[NvmlMetric], bool]) -> Row:
         row: Row = {}
         for metric in self.metrics.values():
             if wanted(metric):

@@ -24,8 +24,7 @@ from typing import Any, TextIO
 
 import psutil
 
-from runner.machine.package_energy import POWERCAP, PackageEnergy
-from runner.sampler.cpu_quota import CpuQuota
+from runner.machine.counters import POWERCAP, CpuQuota, PackageEnergy
 from runner.sampler.gpu_meter import GpuMeter
 from runner.sampler.nvml import Row
 from runner.sampler.owner import Owner

@@ -51,7 +51,7 @@ class Query:
 
 
 @dataclass
-class Metric:
+class NvmlMetric:
     """One metric, probed once: the first query that is answered is used, and without one it is not asked again."""
 
     queries: tuple[Query, ...]
@@ -141,7 +141,7 @@ class DriverBuffer:
 
     def __init__(self, path: Path, every_s: float) -> None:
         query = Query("nvmlDeviceGetSamples", self.ask, note="the driver's own samples", start=self.start)
-        self.metric = Metric((query,), every_s)
+        self.metric = NvmlMetric((query,), every_s)
         self.path = path
         self.seen_us = 0
 
@@ -184,7 +184,7 @@ class Gpm:
     """Means between two samples of the hardware's counters; each pair starts where the one before ended."""
 
     def __init__(self, every_s: float) -> None:
-        self.metric = Metric((Query("nvmlGpmMetricsGet", self.ask, start=self.start),), every_s)
+        self.metric = NvmlMetric((Query("nvmlGpmMetricsGet", self.ask, start=self.start),), every_s)
 
     def start(self, handle: Any) -> None:
         """Take the first of two samples. Raises Implausible before Hopper, NVMLError."""

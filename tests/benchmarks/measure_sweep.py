@@ -27,11 +27,11 @@ if __name__ == "__main__":
 
 from runner.cluster import ray_engine  # noqa: E402
 from runner.cluster.ship import Parcel  # noqa: E402
-from runner.cluster.sweep import Sweep, Wanted  # noqa: E402
+from runner.cluster.sweep import Resources, Sweep  # noqa: E402
 from runner.launch import Unavailable  # noqa: E402
 from runner.project import Project  # noqa: E402
 from runner.request import cli, parser  # noqa: E402
-from runner.request.block import Block  # noqa: E402
+from runner.request.block import TrialBlock  # noqa: E402
 from runner.request.plan import plan_of_series  # noqa: E402
 from runner.session import Session  # noqa: E402
 from runner.trial import now  # noqa: E402
@@ -48,7 +48,7 @@ def sleeping(seconds: float) -> Any:
 
     @ray.remote(max_retries=0, num_returns="streaming")
     def sleep_block(block: dict[str, Any], inputs: dict[str, Any]) -> Iterator[Parcel]:
-        for spec in Block.from_json(block).trials:
+        for spec in TrialBlock.from_json(block).trials:
             with tempfile.TemporaryDirectory() as made:
                 folder = Path(made) / spec.id
                 folder.mkdir()
@@ -80,7 +80,7 @@ def main() -> None:
                 cluster.add_node(num_cpus=1, object_store_memory=100 * 2**20, include_dashboard=False)
             cluster.wait_for_nodes()
             engine = ray_engine.RayEngine(
-                cluster.address, request.project, Path(results), Wanted(1), task=sleeping(asked.seconds)
+                cluster.address, request.project, Path(results), Resources(1), task=sleeping(asked.seconds)
             )
             before, spent = psutil.Process().memory_info().rss, time.process_time()
             started = time.monotonic()

@@ -18,7 +18,7 @@ from conftest import make_spec
 from runner.cluster import node, ship
 from runner.cluster.ship import Damaged, Parcel
 from runner.machine import locks
-from runner.request.block import Block, blocks
+from runner.request.block import TrialBlock, blocks
 from workloads.records.job import Draw, InputFile
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
@@ -51,8 +51,10 @@ def test_frameworks_of_a_batch_size_and_repeat_are_one_block_and_no_other_trial_
 
 
 def test_a_block_is_the_same_behind_its_way_as_json() -> None:
-    block = Block((SPEC, replace(SPEC, draw=Draw(1, 1), inputs={"order": InputFile("inputs/o.npy", "0" * 64)})), None)
-    back = Block.from_json(block.to_json())
+    block = TrialBlock(
+        (SPEC, replace(SPEC, draw=Draw(1, 1), inputs={"order": InputFile("inputs/o.npy", "0" * 64)})), None
+    )
+    back = TrialBlock.from_json(block.to_json())
     assert back == block and [spec.id for spec in back.trials] == [spec.id for spec in block.trials]
 
 

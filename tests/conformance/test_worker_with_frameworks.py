@@ -14,7 +14,7 @@ from suite import FRAMEWORKS, REFEREE
 from runner.ask import Ended, ending
 from runner.environments.definition import read
 from runner.input_files import INPUTS
-from runner.launch import Outcome
+from runner.launch import WorkerOutcome
 from runner.results.assemble import assemble
 from runner.setup import fresh_folder, local
 from runner.trial import run_trial
@@ -91,7 +91,7 @@ def test_a_device_that_cannot_be_had_is_a_row_with_its_reason(
         worker = local(read(PROJECT, framework, "cpu"), "venv").start(folder, Job(Kind.TRIAL, spec), log)
         worker.go()
         exit_code = worker.wait(60)
-    events, outcome = read_events(folder / EVENTS_FILE), Outcome(exit_code, False, 1.0)
+    events, outcome = read_events(folder / EVENTS_FILE), WorkerOutcome(exit_code, False, 1.0)
     ended = Ended(events, outcome, *ending(events, outcome, folder / LOG_FILE, False))
     result = assemble(folder, spec, ended, {}, "2026-01-01T00:00:00+00:00", {})
     assert (result.status, bool(result.reason)) == (Status.UNSUPPORTED, True)

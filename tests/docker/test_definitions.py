@@ -203,7 +203,7 @@ def test_mxnet_of_nvidia_installs_no_other_mxnet_and_a_worker_needs_no_newer_pyt
     assert (environment.pins, environment.python, environment.in_base) == ("", "3.10", True)
     names = ("workloads", "workloads/layers", "workloads/records", "adapters", "adapters/worker", "adapters/mxnet")
     rooms = [path for name in names for path in sorted((ROOT / name).glob("*.py"))]
-    of_the_runner = ("study.py", "records/stored.py", "records/stored_events.py", "records/stored_meter.py")
+    of_the_runner = ("study.py", "records/stored.py", "records/stored_events.py", "records/stored_reports.py")
     for commands in (*(f"workloads/{name}" for name in of_the_runner), "adapters/__main__.py"):  # and of a person
         rooms.remove(ROOT / commands)
     vermin = Path(sys.executable).parent / "vermin"

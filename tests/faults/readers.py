@@ -45,7 +45,7 @@ from runner.ask import Ended, ending
 from runner.gate import trial_end
 from runner.gate.judge import unrounded
 from runner.gate.tolerances import difference
-from runner.launch import Outcome
+from runner.launch import WorkerOutcome
 from runner.progress import row
 from runner.results.assemble import Records, measured, read_epochs
 from runner.results.attempt import Attempt
@@ -66,7 +66,7 @@ from workloads.records.samples import DRIVER_COLUMNS, samples_of
 from workloads.records.status import Status
 from workloads.records.stored import result_of
 from workloads.records.stored_events import events_of
-from workloads.records.stored_meter import meter_of
+from workloads.records.stored_reports import meter_of
 from workloads.study import studies
 from workloads.study_file import of_text
 
@@ -112,7 +112,7 @@ def assembled(events: bytes, samples: bytes, driver: bytes, meter: bytes) -> Tri
     spec = replace(probed().spec, passes=replace(probed().spec.passes, epochs=1))
     spec = replace(spec, placement=replace(spec.placement, device=GPU))
     told = events_of(events)
-    ended = Ended(told, Outcome(0, False, 13.0), Status.OK, None)
+    ended = Ended(told, WorkerOutcome(0, False, 13.0), Status.OK, None)
     tables = samples_of(samples), samples_of(driver, DRIVER_COLUMNS)
     records = Records(spec, WORKLOADS[spec.task.workload], ended, *tables, meter_of(meter))
     accounts = [event for event in told if event["event"] == Event.MEMORY_TOLD]
@@ -134,7 +134,7 @@ def use_events(events: list[dict[str, Any]]) -> None:
     read_epochs(events)
     recompute.from_events(events, 1)
     if events:
-        ending(events, Outcome(1, False, 1.0), Path("/dev/null"), False)
+        ending(events, WorkerOutcome(1, False, 1.0), Path("/dev/null"), False)
     for event in events:
         if event["event"] == Event.MEMORY_TOLD:
             memory({}, samples_of(b""), probed().spec, None, event)

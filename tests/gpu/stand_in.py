@@ -16,7 +16,7 @@ import pytest
 from conftest import ROOT
 
 from runner.ask import Ended
-from runner.launch import Outcome
+from runner.launch import WorkerOutcome
 from runner.results.assemble import assemble
 from runner.sampler.meter import Sampler, Schedule
 from workloads.records.events import Event
@@ -162,7 +162,7 @@ class Replay:
             {"event": Event.FINISHED, "t_ns": end_ns},
         ]
         (self.folder / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
-        ended = Ended(read_events(self.folder / "events.jsonl"), Outcome(0, False, 12.0), Status.OK, None)
+        ended = Ended(read_events(self.folder / "events.jsonl"), WorkerOutcome(0, False, 12.0), Status.OK, None)
         return assemble(self.folder, spec, ended, {}, "2026-01-01T00:00:00+00:00", {})
 
 

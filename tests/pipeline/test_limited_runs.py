@@ -7,7 +7,7 @@ from pathlib import Path
 
 from conftest import run_runner
 
-from runner.machine import memory_group
+from runner import family
 from workloads.records.files import RESULT_FILE
 from workloads.records.status import Status
 
@@ -22,7 +22,7 @@ def test_what_needs_more_than_the_limit_is_out_of_memory_and_what_needs_less_is_
     results = [json.loads(path.read_text()) for path in tmp_path.glob(f"trials/*/{RESULT_FILE}")]
     statuses = {each["spec"]["cell"]["batch_size"]: Status(each["status"]) for each in results}
     assert statuses == {1: Status.OK, 64: Status.OUT_OF_MEMORY}
-    in_group = memory_group.possible()
+    in_group = family.can_limit_memory()
     assert {each["spec"]["placement"]["control_group"] for each in results} == {in_group}
     reason = next(each["reason"] for each in results if each["status"] == Status.OUT_OF_MEMORY)
     assert ("under a limit of 100.0 MiB" if in_group else "limit of private memory (RLIMIT_DATA)") in reason

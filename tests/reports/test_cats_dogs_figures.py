@@ -11,9 +11,9 @@ from reports.order import Point, Points
 from reports.reproduction import claims, claims_across
 from reports.reproduction.claim_tests import Outcome, mean_difference
 from reports.reproduction.publication import PUBLICATIONS, Claim, Metric, read
-from runner.data import cats_dogs
+from workloads import pets
 
-EPOCHS, PLAIN = 5, 2 * cats_dogs.TRAIN
+EPOCHS, PLAIN = 5, 2 * pets.TRAIN
 PUBLICATION = read(PUBLICATIONS / "cats-dogs-2022")
 METRICS = {metric.name: metric for metric in PUBLICATION.metrics}
 CLAIMS = {claim.text.removeprefix("{framework}: "): claim for claim in PUBLICATION.claims}
@@ -81,6 +81,6 @@ def test_adam_is_above_sgd_and_accuracy_falls_with_the_batch_size_in_the_publish
 def test_the_same_configuration_run_twice_differs_by_more_than_its_test_images_explain() -> None:
     once, again = (METRICS[name].published for name in ("adam_beside_sgd", "adam_plain"))
     assert max(abs(value - again[place]) for place, value in once.items()) == pytest.approx(5.3)
-    standard_error = 100 * math.sqrt(0.65 * 0.35 / (2 * cats_dogs.TEST))
+    standard_error = 100 * math.sqrt(0.65 * 0.35 / (2 * pets.TEST))
     assert standard_error == pytest.approx(2.4, abs=0.05)
     assert "2.4 points" in PUBLICATION.caveat and "5.3 points" in PUBLICATION.caveat

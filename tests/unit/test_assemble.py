@@ -11,7 +11,7 @@ import pytest
 from conftest import make_spec
 
 from runner.ask import Ended, ending
-from runner.launch import Outcome
+from runner.launch import WorkerOutcome
 from runner.results.assemble import assemble
 from workloads.records.check_name import CheckName
 from workloads.records.disturbance import withheld
@@ -38,7 +38,7 @@ from workloads.records.stored_events import read_events
 Timed = list[tuple[Event, float, dict[str, Any]]]  # event, s, its data
 
 SECOND = 10**9
-OK = Outcome(0, False, 12.0)
+OK = WorkerOutcome(0, False, 12.0)
 LARGE = {"parameters": 2**20, "optimizer": 2**20, "activations": 2**32}  # no fewer than the network has
 TOLD = {"parts": dict.fromkeys(MEMORY_PARTS, 8) | LARGE, "step_peak": 64, "peak": 70, "steps": 6}
 
@@ -101,7 +101,7 @@ def result_of(folder: Path, events: Timed, samples: list[dict[str, float]], **gi
 def assembled(
     folder: Path,
     spec: TrialSpec | None = None,
-    outcome: Outcome = OK,
+    outcome: WorkerOutcome = OK,
     killed_for_memory: bool = False,
     told: dict[str, Any] = TOLD,
 ) -> TrialResult:
@@ -194,7 +194,7 @@ def test_the_trials_own_count_of_its_allocator_stands_before_the_memory_workers(
 def test_a_trial_that_was_measured_stays_ok_whatever_happens_to_what_is_optional(tmp_path: Path, behind: Timed) -> None:
     events = [*trained()[:-2], *behind]
     result = result_of(
-        tmp_path, events, busy_window(), outcome=Outcome(-signal.SIGSEGV if not behind else 0, False, 13)
+        tmp_path, events, busy_window(), outcome=WorkerOutcome(-signal.SIGSEGV if not behind else 0, False, 13)
     )
     assert (result.status, result.reason) == (Status.OK, None)
     figures = result.figures
@@ -312,7 +312,7 @@ def test_a_copy_of_the_worker_while_it_opens_is_in_no_peak_of_its_memory(tmp_pat
     samples[14]["host_memory_bytes"] = 1800 * 2**20
     assert result_of(tmp_path, trained(), samples).figures["host_memory_peak_bytes"].value == 900 * 2**20
     killed = [event for event in trained() if event[0] in (Event.STARTED, Event.IMPORTED)]
-    never_open = result_of(tmp_path, killed, samples, outcome=Outcome(-9, False, 12.0))
+    never_open = result_of(tmp_path, killed, samples, outcome=WorkerOutcome(-9, False, 12.0))
     assert never_open.figures["host_memory_peak_bytes"].value == 1800 * 2**20
 
 
@@ -344,16 +344,21 @@ def test_company_on_the_device_is_marked(tmp_path: Path, gpu_spec: TrialSpec) ->
 @pytest.mark.parametrize(
     ("outcome", "killed_for_memory", "status", "telling"),
     [
-        (Outcome(-signal.SIGKILL, False, 5), False, Status.FAILED, "SIGKILL; it last said: last line; last event"),
-        (Outcome(-signal.SIGKILL, False, 5), True, Status.OUT_OF_MEMORY, "oom_kill"),
-        (Outcome(-signal.SIGSEGV, False, 5), False, Status.FAILED, "SIGSEGV"),
-        (Outcome(-signal.SIGKILL, True, 5), False, Status.TIMEOUT, "not finished after 5 s; last event: built"),
-        (Outcome(3, False, 5), False, Status.FAILED, "exit code 3: last line"),
-        (Outcome(0, False, 5), False, Status.FAILED, "exit code 0"),
+        (
+            WorkerOutcome(-signal.SIGKILL, False, 5),
+            False,
+            Status.FAILED,
+            "SIGKILL; it last said: last line; last event",
+        ),
+        (WorkerOutcome(-signal.SIGKILL, False, 5), True, Status.OUT_OF_MEMORY, "oom_kill"),
+        (WorkerOutcome(-signal.SIGSEGV, False, 5), False, Status.FAILED, "SIGSEGV"),
+        (WorkerOutcome(-signal.SIGKILL, True, 5), False, Status.TIMEOUT, "not finished after 5 s; last event: built"),
+        (WorkerOutcome(3, False, 5), False, Status.FAILED, "exit code 3: last line"),
+        (WorkerOutcome(0, False, 5), False, Status.FAILED, "exit code 0"),
     ],
 )
 def test_worker_that_died_is_told_as_what_it_died_of(
-    outcome: Outcome, killed_for_memory: bool, status: Status, telling: str, tmp_path: Path
+    outcome: WorkerOutcome, killed_for_memory: bool, status: Status, telling: str, tmp_path: Path
 ) -> None:
     result = result_of(tmp_path, trained()[:4], busy_window(), outcome=outcome, killed_for_memory=killed_for_memory)
     assert result.status == status and telling in (result.reason or "")
@@ -361,7 +366,7 @@ def test_worker_that_died_is_told_as_what_it_died_of(
 
 
 def test_a_crash_after_the_last_figure_does_not_lose_the_trial(tmp_path: Path) -> None:
-    result = result_of(tmp_path, trained(), busy_window(), outcome=Outcome(-signal.SIGSEGV, False, 12))
+    result = result_of(tmp_path, trained(), busy_window(), outcome=WorkerOutcome(-signal.SIGSEGV, False, 12))
     assert result.status == Status.OK and result.figures["images_per_s"].value == 800
     assert [check.name for check in result.checks if not check.passed] == ["the worker ended well"]
 
@@ -406,5 +411,5 @@ def test_files_cut_short_by_a_kill_do_not_lose_the_result(tmp_path: Path) -> Non
     for name in ("events.jsonl", "samples.csv"):
         text = (tmp_path / name).read_text()
         (tmp_path / name).write_text(text[:-8])
-    result = assembled(tmp_path, outcome=Outcome(-signal.SIGKILL, False, 5))
+    result = assembled(tmp_path, outcome=WorkerOutcome(-signal.SIGKILL, False, 5))
     assert result.status == Status.FAILED and result.figures["host_memory_peak_bytes"].value == 900 * 2**20

@@ -30,10 +30,10 @@ from runner.cluster.sweep import Over, Sweep
 from runner.environments import definition
 from runner.gate.end_referee import EndReferee
 from runner.gate.judge import Gate
-from runner.launch import LaunchFailed, Local, Outcome
+from runner.launch import LaunchFailed, Local, WorkerOutcome
 from runner.memory_worker import MemoryWorker
 from runner.progress import Display
-from runner.request.block import Block
+from runner.request.block import TrialBlock
 from runner.request.plan import Plan
 from runner.session import Session
 from runner.setup import fresh_folder, put_aside
@@ -41,7 +41,7 @@ from runner.storage import Storage
 from runner.stored import read as read_stored
 from runner.trial import TooLarge
 from workloads.networks import WORKLOADS
-from workloads.records import attempts
+from workloads.records import files
 from workloads.records.check_name import CheckName
 from workloads.records.end_evidence import END_FILE, Missing
 from workloads.records.events import PEAK_PARTS, Event
@@ -95,14 +95,14 @@ def test_a_number_is_never_given_twice(tmp_path: Path) -> None:
     for name in ("one-2", "one-10", "one-x", "one-two-77", "one-0123", "one"):
         (room / name).mkdir(parents=True)
     (room / "one-99").write_text("a file")
-    assert attempts.next_path(room, "one") == room / "one-11"
-    assert [path.name for path in attempts.of(room, "one")] == ["one-2", "one-10"]
-    assert attempts.next_path(tmp_path / "nowhere", "one").name == "one-1"
+    assert files.next_attempt_path(room, "one") == room / "one-11"
+    assert [path.name for path in files.attempts_of(room, "one")] == ["one-2", "one-10"]
+    assert files.next_attempt_path(tmp_path / "nowhere", "one").name == "one-1"
 
 
 def test_an_id_that_ends_in_digits_is_no_attempt_at_another(tmp_path: Path) -> None:
     (tmp_path / "numpy-cpu-r0-12345678").mkdir()
-    assert attempts.by_id(tmp_path) == {}
+    assert files.attempts_by_id(tmp_path) == {}
 
 
 def test_an_earlier_measurement_of_blocks_is_kept_apart_from_trials(tmp_path: Path) -> None:
@@ -116,9 +116,9 @@ def test_an_earlier_measurement_of_blocks_is_kept_apart_from_trials(tmp_path: Pa
 def test_a_probe_that_did_not_finish_is_kept_when_it_is_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def run(folder: Path, job: Job, launcher: object) -> Outcome:
+    def run(folder: Path, job: Job, launcher: object) -> WorkerOutcome:
         (folder / EVENTS_FILE).write_text('{"event": "finished", "t_ns": 1}\n')
-        return Outcome(0, False, 1.0)
+        return WorkerOutcome(0, False, 1.0)
 
     monkeypatch.setattr(asking, "run_worker", run)
     job = Job(Kind.PROBE, make_spec())
@@ -136,11 +136,11 @@ def test_what_a_killed_process_had_half_written_goes_when_its_job_has_ended(
 ) -> None:
     """A sampler is killed in the probe of a run that goes on."""
 
-    def run(folder: Path, job: Job, launcher: object) -> Outcome:
+    def run(folder: Path, job: Job, launcher: object) -> WorkerOutcome:
         (folder / f"{METER_FILE}.part").write_text("{")
         if before_the_worker:
             raise LaunchFailed("the sampler did not start")
-        return Outcome(0, False, 1.0, sampler_lost="the sampler was killed by SIGKILL")
+        return WorkerOutcome(0, False, 1.0, sampler_lost="the sampler was killed by SIGKILL")
 
     monkeypatch.setattr(asking, "run_worker", run)
     with suppress(LaunchFailed):
@@ -159,7 +159,7 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / JOB_FILE, job.to_json())
         write_trial(folder, trained(), busy_window())
-        return Ended(read_events(folder / EVENTS_FILE), Outcome(0, False, 13.5), Status.OK, None)
+        return Ended(read_events(folder / EVENTS_FILE), WorkerOutcome(0, False, 13.5), Status.OK, None)
 
     monkeypatch.setattr(trial, "ask", ask)
     folder = Job(Kind.TRIAL, SPEC).folder(tmp_path)
@@ -287,7 +287,7 @@ def session_of(results: Path, specs: Sequence[TrialSpec], **changes: Any) -> tup
     printed = StringIO()
     launchers = {spec.cell.framework: LAUNCHER for spec in specs}
     opened = Session(request, launchers, specs, Console(file=printed, width=1000))
-    opened.open(read_stored(results, PROJECT))
+    opened.open(read_stored(results))
     return opened, printed
 
 
@@ -476,16 +476,16 @@ class LosingEngine:
     """A node that carries the trial once, and then is lost with it every time."""
 
     def __init__(self, parcel: Parcel) -> None:
-        self.parcel, self.blocks = parcel, deque[Block]()
+        self.parcel, self.blocks = parcel, deque[TrialBlock]()
         self.arriving: deque[Parcel | Over] = deque([parcel, Over(), *[Over("the node is gone")] * 3])
 
     def slots(self) -> int:
         return 1
 
-    def submit(self, block: Block) -> None:
+    def submit(self, block: TrialBlock) -> None:
         self.blocks.append(block)
 
-    def arrival(self) -> tuple[Block, Parcel | Over]:
+    def arrival(self) -> tuple[TrialBlock, Parcel | Over]:
         arrived = self.arriving.popleft()
         return (self.blocks[0] if isinstance(arrived, Parcel) else self.blocks.popleft()), arrived
 
@@ -534,7 +534,7 @@ def written_trial(job: Job, folder: Path, launcher: Local) -> Ended:
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / JOB_FILE, job.to_json())
     write_trial(folder, trained(), busy_window())
-    return Ended(read_events(folder / EVENTS_FILE), Outcome(0, False, 13.5), Status.OK, None)
+    return Ended(read_events(folder / EVENTS_FILE), WorkerOutcome(0, False, 13.5), Status.OK, None)
 
 
 @pytest.fixture

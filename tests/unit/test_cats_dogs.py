@@ -18,8 +18,9 @@ from PIL import Image
 
 from runner.data import cache, pictures
 from runner.data.cache import Cached, Wanted
-from runner.data.cats_dogs import CatsDogs, divide, of_archive
+from runner.data.cats_dogs import CatsDogs, of_archive
 from workloads.datasets import CIFAR10_TRAIN, DATASETS, DataError, Split, load
+from workloads.pets import divided
 
 PETS = DATASETS["cats-dogs"]
 SHAPE = (8, 8, 3)
@@ -220,9 +221,9 @@ def test_a_changed_archive_is_opened_anew(tmp_path: Path) -> None:
 
 
 def test_a_class_is_divided_in_its_order() -> None:
-    train, test = divide(range(1100), test_all=False)
+    train, test = divided(range(1100), test_all=False)
     assert (train, test) == (list(range(600)), list(range(800, 1000)))
-    assert divide(range(1100), test_all=True) == (train, list(range(800, 1100)))
+    assert divided(range(1100), test_all=True) == (train, list(range(800, 1100)))
 
 
 def test_cifars_cats_and_dogs_are_the_publishers_images_in_the_same_numbers(real_data: Path) -> None:

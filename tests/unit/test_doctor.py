@@ -16,7 +16,7 @@ from rich.console import Console
 
 from runner.doctor import command, machine, noise, project
 from runner.doctor.finding import Finding, State
-from runner.doctor.noise import Calibration
+from runner.doctor.noise import LoopTimes
 from runner.environments import definition
 from runner.machine import description, locks
 from runner.machine.description import Gpu
@@ -139,7 +139,7 @@ def test_clocks_that_were_lowered_for_heat_are_named(tmp_path: Path) -> None:
     assert description.throttle_count([0, 1], tmp_path) is None
     before, after = counted(3, 4), counted(5, 4)
     assert description.rise_of(before, after) == 2 and description.rise_of(before, None) is None
-    calm = Calibration([0.001] * 50, 2.0, 0.0)
+    calm = LoopTimes([0.001] * 50, 2.0, 0.0)
     assert noise.throttling(None).state is noise.throttling(calm).state is State.UNKNOWN
     fine(noise.throttling(replace(calm, throttled=0)), "no clock")
     bad(noise.throttling(replace(calm, throttled=2)), State.WARNING, "2 times over 2.0 s")
@@ -148,13 +148,13 @@ def test_clocks_that_were_lowered_for_heat_are_named(tmp_path: Path) -> None:
 def test_load_neighbours_and_unsteady_work_are_named() -> None:
     fine(noise.load(0.2, 2))
     bad(noise.load(1.5, 2), State.WARNING, "1.50")
-    steady = Calibration([0.001] * 100, 2.0, 1.0)
+    steady = LoopTimes([0.001] * 100, 2.0, 1.0)
     fine(noise.neighbours(steady), "1.0 %")
     fine(noise.steadiness(steady), "1.00 ms, 0.0 % apart")
-    unsteady = Calibration([0.001, 0.0015] * 50, 2.0, 30.0)
+    unsteady = LoopTimes([0.001, 0.0015] * 50, 2.0, 30.0)
     bad(noise.neighbours(unsteady), State.WARNING, "30.0 %")
     bad(noise.steadiness(unsteady), State.WARNING, "40.0 % apart")
-    assert noise.steadiness(Calibration([0.1, 0.1], 2.0, 0.0)).state is State.UNKNOWN
+    assert noise.steadiness(LoopTimes([0.1, 0.1], 2.0, 0.0)).state is State.UNKNOWN
     assert {noise.steadiness(None).state, noise.neighbours(None).state} == {State.UNKNOWN}
 
 

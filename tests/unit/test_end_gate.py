@@ -25,7 +25,7 @@ from workloads.records.job import Job, Kind
 from workloads.records.outstanding import COPIES_AGAIN, LEFT_SHARE, Outstanding
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
-from workloads.records.stored_evidence import refuse_end
+from workloads.records.stored_reports import refuse_end
 from workloads.spec import OptimizerName, OptimizerSpec
 from workloads.words import compare_with_allowed, show_both
 

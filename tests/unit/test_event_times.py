@@ -14,7 +14,7 @@ from conftest import make_spec
 
 from runner.ask import Ended
 from runner.attendance import EventTimes
-from runner.launch import Outcome
+from runner.launch import WorkerOutcome
 from runner.results.assemble import Records, ending
 from runner.results.attempt import Attempt, read
 from runner.results.times import TIMES_APART_S, times_checks
@@ -74,7 +74,9 @@ class Worker:
     def verdict(self, spec: TrialSpec | None = None) -> Check:
         """Return the check of its times, as the runner makes it from what it saw."""
         self.times.look()
-        outcome = Outcome(0, False, 1.0, times_apart_s=self.times.apart_s(), doubtful_events=self.times.doubtful())
+        outcome = WorkerOutcome(
+            0, False, 1.0, times_apart_s=self.times.apart_s(), doubtful_events=self.times.doubtful()
+        )
         times, sums = np.array(self.sampled, float).reshape(-1, 2).T
         samples: Samples = {column: np.full(len(times), np.nan) for column in COLUMNS}
         samples |= {"t_ns": times, "cpu_s": sums}
@@ -218,7 +220,7 @@ def checked(apart_s: float | None = 0.0, **ended: Any) -> dict[str, Check]:
     """{name: check} of a window of 2 s in two segments."""
     window = {"event": Event.WINDOW_ENDED, "t_ns": 5, "segments": [[0, SECOND], [2 * SECOND, 3 * SECOND]], **ended}
     events = [{"event": Event.WINDOW_STARTED, "t_ns": 0}, window]
-    seen = Ended(events, Outcome(0, False, 1.0, times_apart_s=apart_s), Status.OK, None)
+    seen = Ended(events, WorkerOutcome(0, False, 1.0, times_apart_s=apart_s), Status.OK, None)
     return {check.name: check for check in times_checks(make_spec(), seen, EMPTY)}
 
 
@@ -236,7 +238,7 @@ def test_what_is_doubtful_is_judged_again_from_the_stored_attempt(
     worker.write_at(Event.WINDOW_ENDED, window_of(worker, 4.5))
     worker.times.look()
     doubtful = worker.times.doubtful()
-    outcome = Outcome(0, False, 1.0, times_apart_s=worker.times.apart_s(), doubtful_events=doubtful)
+    outcome = WorkerOutcome(0, False, 1.0, times_apart_s=worker.times.apart_s(), doubtful_events=doubtful)
     ended = Ended([], outcome, Status.OK, None)
     Attempt("2026-11-26T09:00:00+00:00", {}, None).ended(ended, {}).store(tmp_path)
     again = read(tmp_path).with_events([])
@@ -252,7 +254,7 @@ def test_of_a_worker_that_nobody_looked_at_nothing_is_said() -> None:
     assert checked(None) == {}
     unseen = Ended([], None, Status.OK, None)
     assert list(times_checks(make_spec(), unseen, EMPTY)) == []
-    assert list(times_checks(make_spec(), replace(unseen, outcome=Outcome(0, False, 1.0)), EMPTY)) == []
+    assert list(times_checks(make_spec(), replace(unseen, outcome=WorkerOutcome(0, False, 1.0)), EMPTY)) == []
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from runner.environments import definition
 from runner.gate import judge as gate
 from runner.gate.judge import JUDGED, Gate
 from runner.gate.tolerances import LATE, LOSSES, ROUNDINGS, Truth
-from runner.launch import Launcher, LaunchFailed, Local, Outcome
+from runner.launch import Launcher, LaunchFailed, Local, WorkerOutcome
 from runner.request.plan import Plan
 from runner.session import Session
 from runner.stored import read as read_stored
@@ -495,7 +495,7 @@ class Worker:
         self.instead, self.last, self.ran = instead, last, list[TrialSpec]()
         self.started_with: list[Launcher] = []
 
-    def __call__(self, folder: Path, job: Job, launcher: Launcher) -> Outcome:
+    def __call__(self, folder: Path, job: Job, launcher: Launcher) -> WorkerOutcome:
         if job.kind is Kind.MEMORY:
             raise LaunchFailed("nobody asks here what memory holds")
         assert Job.from_json(json.loads((folder / JOB_FILE).read_text())) == job
@@ -509,7 +509,7 @@ class Worker:
             file.write(json.dumps({"event": Event.PROBED, "t_ns": 0, "evidence": evidence.to_json()}) + "\n")
             ending = {"event": self.last, "t_ns": 0, "status": Status.OUT_OF_MEMORY, "reason": "no room"}
             file.write(json.dumps(ending) + "\n")
-        return Outcome(0, False, 1.0)
+        return WorkerOutcome(0, False, 1.0)
 
 
 def test_the_referee_runs_in_a_worker_of_its_own_that_ends_after_the_gate(
@@ -644,7 +644,7 @@ def run_plan(
     monkeypatch.setattr(running, "run_trial", lambda folder, spec, *_: measured(spec))
     monkeypatch.setattr(definition, "label", lambda project, framework: framework)
     session = session_of(results, specs)
-    session.open(read_stored(results, PROJECT))
+    session.open(read_stored(results))
     returned = session.run(Plan(specs, {}, PLAIN, 64))
     stored = [json.loads((results / "trials" / spec.id / RESULT_FILE).read_text()) for spec in specs]
     return returned, [TrialResult.from_json(result) for result in stored]
@@ -800,7 +800,7 @@ def test_trials_in_doubt_for_want_of_the_referee_are_judged_again_and_not_measur
     for worker in (Worker(instead=cannot_start), Worker()):
         monkeypatch.setattr(asking, "run_worker", worker)
         session = session_of(tmp_path, plan.trials)
-        session.open(read_stored(tmp_path, PROJECT))
+        session.open(read_stored(tmp_path))
         session.complete(plan.trials)
         asked.append([spec.cell.framework for spec in plan.with_stored(session.known.values()).to_run])
     assert asked == [["one", "odd"], ["odd"]]
@@ -817,7 +817,7 @@ def test_a_trial_whose_probe_gave_nothing_is_judged_by_the_next_runs_probe_and_n
     for worker in (Worker(instead=cannot_start), Worker(instead=cannot_start), Worker()):
         monkeypatch.setattr(asking, "run_worker", worker)
         session = session_of(tmp_path, [result.spec])
-        session.open(read_stored(tmp_path, PROJECT))
+        session.open(read_stored(tmp_path))
         session.complete([result.spec])
         assert Plan([result.spec], {}, PLAIN, 64).with_stored(session.known.values()).to_run == []
         after = TrialResult.from_json(json.loads(path.read_text()))

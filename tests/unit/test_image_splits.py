@@ -9,7 +9,7 @@ import pytest
 from pictured import a_folder, noise, save
 
 from runner.data.folder import listing
-from runner.data.own import Asked
+from runner.data.own import ImageChoices
 from runner.data.splits import TEST_NAMES, TRAIN_NAMES, VALIDATION_NAMES
 from runner.request.data_sets import chosen, find_images
 from runner.request.parser import BadInput
@@ -30,7 +30,7 @@ def with_folders(root: Path, *names: str) -> Path:
 
 def refused(folder: Path, test_folder: str | None = None) -> str:
     with pytest.raises(DataError) as told:
-        find_images(folder, Asked(test_folder))
+        find_images(folder, ImageChoices(test_folder))
     text = str(told.value)
     assert "\n" not in text and str(folder) in text
     return text
@@ -96,7 +96,7 @@ def test_where_several_may_be_meant_the_option_says_which_one(tmp_path: Path) ->
         "dev/: 4 images to test with",
         "val/ is not read: nothing is trained or judged on its 4 images",
     )
-    images = find_images(folder, Asked("dev"))
+    images = find_images(folder, ImageChoices("dev"))
     assert images.test_folder == "dev" and find_images(with_folders(tmp_path / "b", "test")).test_folder == ""
 
 

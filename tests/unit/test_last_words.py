@@ -11,7 +11,7 @@ import pytest
 from conftest import make_spec, varied
 
 from runner.ask import ending, with_refused_thread
-from runner.launch import Outcome
+from runner.launch import WorkerOutcome
 from runner.log import refused_thread, telling_line, thread_limits
 from workloads import control_groups
 from workloads.records.events import Event, Events
@@ -58,7 +58,7 @@ CHECK = (
 def test_the_last_telling_line_follows_the_signal(tmp_path: Path, number: signal.Signals, log: str, line: str) -> None:
     path = tmp_path / "log.txt"
     path.write_text(log)
-    status, reason = ending(BUILT, Outcome(-number, False, 1.0), path, killed_for_memory=False)
+    status, reason = ending(BUILT, WorkerOutcome(-number, False, 1.0), path, killed_for_memory=False)
     assert status is Status.FAILED
     assert reason and reason.startswith(f"the worker was killed by {number.name}; it last said: ") and line in reason
     assert reason.endswith("; last event: built") and "KeyboardInterrupt" not in reason
@@ -68,7 +68,7 @@ def test_a_worker_that_said_nothing_is_put_no_words_into_its_mouth(tmp_path: Pat
     path = tmp_path / "log.txt"
     for log in ("", IMPORT_ENDS):
         path.write_text(log)
-        _, reason = ending(BUILT, Outcome(-signal.SIGINT, False, 1.0), path, killed_for_memory=False)
+        _, reason = ending(BUILT, WorkerOutcome(-signal.SIGINT, False, 1.0), path, killed_for_memory=False)
         assert reason == "the worker was killed by SIGINT; last event: built"
     assert telling_line(IMPORT_ENDS.splitlines()) is None
 

@@ -17,7 +17,7 @@ from conftest import PROJECT, make_spec
 
 from runner import attendance, launch
 from runner.ask import ending
-from runner.launch import Local, Outcome, run_worker
+from runner.launch import Local, WorkerOutcome, run_worker
 from runner.log import HEAD_BYTES, TAIL_BYTES, CappedLog
 from runner.owned import run
 from workloads.lifeline import start_time
@@ -71,7 +71,7 @@ def test_of_100_signals_at_a_workers_birth_none_leaves_a_process(tmp_path: Path)
 
 def light(
     folder: Path, monkeypatch: pytest.MonkeyPatch, code: str, timeout_s: float = 30, kind: Kind = Kind.TRIAL
-) -> Outcome:
+) -> WorkerOutcome:
     """Run a worker that is this piece of Python, in the trial's folder."""
     (folder / "light.py").write_text(code)
     (folder / "trial").mkdir()

@@ -15,9 +15,10 @@ import psutil
 import pytest
 from conftest import PROJECT, ROOT, make_spec
 
+from runner import family
+from runner.family import PREFIX, MemoryGroup
 from runner.launch import Local
-from runner.machine import description, memory_group
-from runner.machine.memory_group import PREFIX, MemoryGroup
+from runner.machine import description
 from runner.owned import Owned
 from runner.results import memory
 from workloads import control_groups
@@ -128,7 +129,7 @@ def test_a_real_limit_of_this_kernel_is_seen() -> None:
 @pytest.fixture
 def group() -> Iterator[MemoryGroup]:
     """A real memory group of 200 MiB."""
-    if not memory_group.possible():
+    if not family.can_limit_memory():
         pytest.skip("this user may make no control group with a memory limit")
     group = MemoryGroup.made(200 * MIB)
     yield group
@@ -150,7 +151,7 @@ def test_a_worker_and_its_children_take_no_more_than_their_control_group(
 
 
 def test_a_worker_of_a_limited_trial_runs_in_a_control_group_and_leaves_none(tmp_path: Path) -> None:
-    if not memory_group.possible():
+    if not family.can_limit_memory():
         pytest.skip("this user may make no control group with a memory limit")
     spec = make_spec()
     spec = replace(spec, placement=replace(spec.placement, memory_limit_bytes=300 * MIB, control_group=True))
@@ -175,5 +176,5 @@ def test_where_no_group_can_be_made_the_data_segment_is_limited(
     groups: Callable[[dict[str, str], str], None], tmp_path: Path
 ) -> None:
     groups({"system.slice/job/memory.max": "max\n"}, NEW)  # a folder in it gets no files
-    assert memory_group.possible() is False
+    assert family.can_limit_memory() is False
     assert [path.name for path in (tmp_path / "cgroup/system.slice/job").iterdir()] == ["memory.max"]

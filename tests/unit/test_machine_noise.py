@@ -12,18 +12,18 @@ from rich.console import Console
 
 from runner.doctor import command, noise
 from runner.doctor.finding import Finding, State
-from runner.doctor.noise import Calibration
+from runner.doctor.noise import LoopTimes
 from runner.machine import description
 
-QUIET = Calibration([0.001] * 50, 2.0, 0.0)
-NOISY = Calibration([0.001, 0.002] * 25, 2.0, 40.0)
+QUIET = LoopTimes([0.001] * 50, 2.0, 0.0)
+NOISY = LoopTimes([0.001, 0.002] * 25, 2.0, 40.0)
 
 
-def said(calibration: Calibration, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, Any], str, float]:
+def said(calibration: LoopTimes, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, Any], str, float]:
     """(conditions, what was printed, how long the loop was asked to run)."""
     asked: list[float] = []
 
-    def calibrate(cores: list[int], seconds: float) -> Calibration:
+    def calibrate(cores: list[int], seconds: float) -> LoopTimes:
         asked.append(seconds)
         return calibration
 
@@ -52,5 +52,5 @@ def test_what_will_spoil_the_figures_is_a_line_each_with_what_to_do(monkeypatch:
 
 
 def test_a_loop_that_came_round_too_few_times_gives_null(monkeypatch: pytest.MonkeyPatch) -> None:
-    conditions, _, _ = said(Calibration([0.5] * 3, 2.0, 0.0), monkeypatch)
+    conditions, _, _ = said(LoopTimes([0.5] * 3, 2.0, 0.0), monkeypatch)
     assert conditions["noise_spread_percent"] is None

@@ -12,7 +12,7 @@ from conftest import PROJECT, make_spec, varied
 from adapters.base import MemoryUse
 from adapters.worker.memory_steps import divided
 from runner import ask as asking
-from runner.launch import Launcher, LaunchFailed, Local, Outcome
+from runner.launch import Launcher, LaunchFailed, Local, WorkerOutcome
 from runner.memory_worker import MemoryWorker
 from runner.results.memory import memory
 from runner.results.memory import parts as memory_figures
@@ -133,7 +133,7 @@ class Asked:
         self.calls: list[tuple[int, ...]] = []
         self.dies_at = dies_at
 
-    def __call__(self, folder: Path, job: Job, launcher: Launcher) -> Outcome:
+    def __call__(self, folder: Path, job: Job, launcher: Launcher) -> WorkerOutcome:
         assert job.kind is Kind.MEMORY
         self.calls.append(job.batch_sizes)
         (folder / LOG_FILE).write_text("")
@@ -143,7 +143,7 @@ class Asked:
                 if size == self.dies_at:
                     ended = {"event": Event.ENDED, "t_ns": 1, "status": "out_of_memory", "reason": "no room"}
                     file.write(json.dumps(ended) + "\n")
-                    return Outcome(0, False, 1.0)
+                    return WorkerOutcome(0, False, 1.0)
                 told = {
                     "event": Event.MEMORY_TOLD,
                     "t_ns": 1,
@@ -154,7 +154,7 @@ class Asked:
                     "steps": 6,
                 }
                 file.write(json.dumps(told) + "\n")
-        return Outcome(0, False, 1.0)
+        return WorkerOutcome(0, False, 1.0)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from adapters.worker.refused_memory import out_of_memory
 from runner.ask import ending
 from runner.batch_size.memory_limit import data_peak_bytes, host_limit_bytes, tried
 from runner.family import limit_data
-from runner.launch import Outcome
+from runner.launch import WorkerOutcome
 from workloads.records.batch_answers import Fit, Limit
 from workloads.records.events import Event, Events
 from workloads.records.result import TrialResult
@@ -30,7 +30,7 @@ BUILT: Events = [{"event": Event.BUILT, "t_ns": 0}]
 
 def ended(folder: Path, code: int, log: str, events: Events = BUILT, timed_out: bool = False) -> Status:
     (folder / "log.txt").write_text(log)
-    return ending(events, Outcome(code, timed_out, 1.0), folder / "log.txt", killed_for_memory=False)[0]
+    return ending(events, WorkerOutcome(code, timed_out, 1.0), folder / "log.txt", killed_for_memory=False)[0]
 
 
 @pytest.mark.parametrize(

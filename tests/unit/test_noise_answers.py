@@ -15,7 +15,7 @@ from conftest import PROJECT, make_spec, varied
 from runner.ask import Ended
 from runner.batch_size.noise import SAME, SAME_MEAN, noise
 from runner.input_files import INPUTS, write, write_array
-from runner.launch import LaunchFailed, Local, Outcome, Unavailable
+from runner.launch import LaunchFailed, Local, Unavailable, WorkerOutcome
 from workloads import weights
 from workloads.catalogue.tiny import TINY
 from workloads.datasets import batch_order
@@ -70,7 +70,7 @@ class Workers:
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / JOB_FILE, job.to_json())
         if framework in self.dying:
-            return Ended([], Outcome(1, False, 0.0), Status.FAILED, "it died")
+            return Ended([], WorkerOutcome(1, False, 0.0), Status.FAILED, "it died")
         events = [] if HELD[0] in job.trial.inputs else self.trained(folder)
         for number, progress in enumerate(PROGRESS):
             norms = norms_at(number)
@@ -80,7 +80,7 @@ class Workers:
             events.append({"event": Event.NOISE_MEASURED, "progress": progress} | sizes | norms)
         lines = [json.dumps(event | {"t_ns": 0}) for event in [*events, {"event": Event.FINISHED}]]
         (folder / EVENTS_FILE).write_text("\n".join(lines) + "\n")
-        return Ended([], Outcome(0, False, 0.0), Status.OK, None)
+        return Ended([], WorkerOutcome(0, False, 0.0), Status.OK, None)
 
     def trained(self, folder: Path) -> list[dict[str, Any]]:
         events: list[dict[str, Any]] = []

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from runner.machine.package_energy import PackageEnergy
+from runner.machine.counters import PackageEnergy
 from runner.results.processor import package_energy
 from runner.sampler.meter import Sampler, sample
 from workloads.records.events import Event

@@ -12,7 +12,7 @@ from PIL import Image
 
 from runner.data import pictures
 from runner.data.own import stored_size
-from runner.data.pictures import Unreadable, fitted, look
+from runner.data.pictures import UnreadablePicture, fitted, look
 from workloads.datasets import Images
 from workloads.records.job import Fit, PixelRange
 
@@ -186,19 +186,19 @@ def test_what_cannot_be_decoded_says_why_in_one_line(name: str, tmp_path: Path) 
         look(str(path))
         decoded(str(path), SHAPE, "stretch")
 
-    with pytest.raises(Unreadable) as told:
+    with pytest.raises(UnreadablePicture) as told:
         seen()
     assert str(told.value) and "\n" not in str(told.value)
 
 
 def test_a_decompression_bomb_is_not_decoded(tmp_path: Path) -> None:
     Image.new("1", (20_000, 20_000)).save(tmp_path / "bomb.png")
-    with pytest.raises(Unreadable, match="exceeds limit"):
+    with pytest.raises(UnreadablePicture, match="exceeds limit"):
         look(str(tmp_path / "bomb.png"))
-    with pytest.raises(Unreadable, match="exceeds limit"):
+    with pytest.raises(UnreadablePicture, match="exceeds limit"):
         decoded(str(tmp_path / "bomb.png"), SHAPE, "stretch")
 
 
 def test_a_file_that_is_gone_is_told(tmp_path: Path) -> None:
-    with pytest.raises(Unreadable, match="No such file"):
+    with pytest.raises(UnreadablePicture, match="No such file"):
         decoded(str(tmp_path / "gone.png"), SHAPE, "stretch")

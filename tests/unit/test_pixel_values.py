@@ -15,7 +15,7 @@ from PIL import Image
 
 from runner.data import cache, pixel_values
 from runner.data.cache import Wanted
-from runner.data.own import Asked
+from runner.data.own import ImageChoices
 from runner.data.pictures import Decoded, decoded
 from runner.request.data_sets import find_images
 from workloads.datasets import DataError
@@ -167,7 +167,7 @@ def test_arrays_of_other_types_become_images_by_their_range(
     kind: str, scale: float, pixel_range: tuple[float, float], tmp_path: Path
 ) -> None:
     x = np.random.default_rng(0).integers(0, 4096, (4, 8, 8, 3))
-    images = find_images(arrays(tmp_path / "mine.npz", (x * scale).astype(kind)), Asked(pixel_range=pixel_range))
+    images = find_images(arrays(tmp_path / "mine.npz", (x * scale).astype(kind)), ImageChoices(pixel_range=pixel_range))
     cached = cache.arrays(Wanted(images, images.survey(QUIET), (8, 8, 3), "stretch", False), tmp_path / "cache", QUIET)
     assert np.abs(cached.split("train")[0] - x / 4095 * 255).max() <= 0.501 and cached.findings.faded == 0
 
@@ -176,7 +176,7 @@ def test_arrays_that_lose_their_contrast_by_a_range_are_counted(tmp_path: Path) 
     path = arrays(tmp_path / "mine.npz", np.random.default_rng(0).integers(0, 4096, (4, 8, 8, 3)).astype(np.uint16))
     keys = set()
     for pixel_range, faded in (((0, 65535), 6), ((0, 4095), 0)):
-        images = find_images(path, Asked(pixel_range=pixel_range))
+        images = find_images(path, ImageChoices(pixel_range=pixel_range))
         wanted = Wanted(images, images.survey(QUIET), (8, 8, 3), "stretch", False)
         cached = cache.arrays(wanted, tmp_path / "cache", QUIET)
         assert cached.findings.faded == faded
@@ -215,7 +215,7 @@ def test_values_that_are_no_finite_numbers_are_refused(
     x[2, 3, 3] = value
 
     def decode() -> None:
-        images = find_images(arrays(tmp_path / "mine.npz", x), Asked(pixel_range=pixel_range))
+        images = find_images(arrays(tmp_path / "mine.npz", x), ImageChoices(pixel_range=pixel_range))
         cache.arrays(Wanted(images, images.survey(QUIET), (8, 8, 3), "stretch", False), tmp_path / "cache", QUIET)
 
     with pytest.raises(DataError, match="values that are no finite numbers"):

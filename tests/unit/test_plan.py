@@ -13,7 +13,7 @@ from conftest import make_spec
 from runner.estimate import LIMIT_TIMES, Pace, Paces, estimate_s, guess_s, limit_s, pace_of
 from runner.request.block import Shard, blocks
 from runner.request.parser import BadInput, run_parser
-from runner.request.plan import Part, Plan, planned_trials
+from runner.request.plan import Plan, PlanPart, planned_trials
 from runner.stable import cells
 from workloads.networks import WORKLOADS
 from workloads.records.figures import Figure
@@ -50,8 +50,9 @@ def test_an_estimate_is_corrected_by_the_trials_that_are_most_like_it(tmp_path: 
     spec = cats_dogs()
     guess = guess_s(spec, CATS_DOGS, 5 * IMAGES)
     larger = cats_dogs(batch_size=32)
-    alike = pace_of(timed(larger, 3 * guess_s(larger, CATS_DOGS, 5 * IMAGES)), tmp_path)
-    assert alike == Pace(spec.memory_id, "numpy", "cpu", "cats-dogs-cnn", pytest.approx(3))
+    pace = pace_of(timed(larger, 3 * guess_s(larger, CATS_DOGS, 5 * IMAGES)), tmp_path)
+    alike = Pace(spec.memory_id, "numpy", "cpu", "cats-dogs-cnn", 3.0)
+    assert pace == replace(alike, times=pytest.approx(3))
     network, column = replace(alike, memory_id="", times=2.0), Pace("", "numpy", "cpu", "osu-cnn", 4.0)
     other, on_gpu = replace(column, framework="mxnet", times=0.5), replace(alike, device_kind="cuda", times=9.0)
     for paces, times in (
@@ -102,14 +103,14 @@ GPU = "GPU-00000000-1111-2222-3333-444444444444"
 def planned(repeats: range = range(2), preallocating: tuple[str, ...] = ("tensorflow",)) -> list[TrialSpec]:
     digests = {"mxnet": "a", "pytorch": "b", "tensorflow": "c"}
     installations = {name: Installation("venv", digest) for name, digest in digests.items()}
-    part = Part(STUDY, Placement(GPU, 2, {}), {})
+    part = PlanPart(STUDY, Placement(GPU, 2, {}), {})
     return [spec for _, spec in planned_trials({"": part}, installations, preallocating, repeats)]
 
 
 @pytest.mark.parametrize("name", sorted(studies()))
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
 def test_every_trial_of_a_study_is_in_one_shard_with_its_rivals(name: str, count: int) -> None:
-    parts = {key: Part(each, Placement(GPU, 2, {}), {}) for key, each in read(studies()[name]).parts.items()}
+    parts = {key: PlanPart(each, Placement(GPU, 2, {}), {}) for key, each in read(studies()[name]).parts.items()}
     installations = {framework: Installation("venv", "a") for framework in ("mxnet", "pytorch", "tensorflow@tuned")}
     plan = [spec for _, spec in planned_trials(parts, installations, ("mxnet",), range(2))]
     shards = [Shard(number, count).select(plan) for number in range(1, count + 1)]
@@ -153,7 +154,7 @@ def test_trial_of_the_policy_does_not_count_as_a_repeat_of_its_cell() -> None:
 
 def test_in_rounds_every_cell_has_a_repeat_before_any_has_the_next_in_an_order_drawn_for_each_round() -> None:
     def order(seed: int) -> list[tuple[int, int]]:
-        part = Part(Study("s", batch_sizes=(1, 2, 4, 8, 16), seed=seed), Placement("cpu", 2, {}), {})
+        part = PlanPart(Study("s", batch_sizes=(1, 2, 4, 8, 16), seed=seed), Placement("cpu", 2, {}), {})
         one = {"pytorch": Installation("venv", "a")}
         trials = planned_trials({"": part}, one, (), range(5), in_rounds=True)
         return [(spec.draw.repeat, spec.cell.batch_size) for _, spec in trials]
@@ -168,7 +169,8 @@ def test_in_rounds_every_cell_has_a_repeat_before_any_has_the_next_in_an_order_d
 def test_frameworks_of_a_block_follow_each_other_and_blocks_of_all_series_are_shuffled() -> None:
     sizes = {"a": (1, 2, 3, 4), "b": (2, 4), "c": (8, 16, 32)}
     parts = {
-        name: Part(Study("s", batch_sizes=each, repeats=2), Placement("cpu", 2, {}), {}) for name, each in sizes.items()
+        name: PlanPart(Study("s", batch_sizes=each, repeats=2), Placement("cpu", 2, {}), {})
+        for name, each in sizes.items()
     }
     installations = {name: Installation("venv", name) for name in ("mxnet", "pytorch", "tensorflow")}
     trials = [
@@ -199,7 +201,7 @@ def test_a_study_without_series_is_run_in_the_order_of_before_there_were_any() -
 
 def test_the_policy_is_measured_once_for_all_series() -> None:
     parts = {
-        name: Part(Study("s", batch_sizes=(8, 4)).changed(optimizer=rule), Placement(GPU, 2, {}), {})
+        name: PlanPart(Study("s", batch_sizes=(8, 4)).changed(optimizer=rule), Placement(GPU, 2, {}), {})
         for name, rule in (("a", "sgd"), ("b", "adam"))
     }
     trials = planned_trials(parts, {"tensorflow": Installation("venv", "c")}, ("tensorflow",), range(1))

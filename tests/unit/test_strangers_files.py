@@ -11,7 +11,7 @@ import pytest
 from conftest import PROJECT, make_spec
 
 from runner import ask as asking
-from runner.launch import Launcher, Local, Outcome
+from runner.launch import Launcher, Local, WorkerOutcome
 from runner.machine import description
 from runner.memory_worker import MemoryWorker
 from runner.results.assemble import first_losses_of
@@ -34,10 +34,10 @@ REFUSED = "OpenBLAS error: Memory allocation still failed after 10 retries\n"
 def ran(folder: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str]) -> Any:
     """Run a trial whose processes leave these files; return its result."""
 
-    def run_worker(folder: Path, job: Job, launcher: Launcher) -> Outcome:
+    def run_worker(folder: Path, job: Job, launcher: Launcher) -> WorkerOutcome:
         for name, text in files.items():
             (folder / name).write_text(text)
-        return Outcome(0, False, 1.0)
+        return WorkerOutcome(0, False, 1.0)
 
     monkeypatch.setattr(asking, "run_worker", run_worker)
     return run_trial(folder, SPEC, LAUNCHER, {}, {"reason": "not asked"})
@@ -66,17 +66,17 @@ def test_a_trial_of_files_that_are_none_has_failed_with_file_and_line(
 @pytest.mark.parametrize(
     ("outcome", "kills", "log", "limit", "ran_out"),
     [
-        (Outcome(-9, False, 1.0), 1, "", None, True),
-        (Outcome(-9, False, 1.0), 0, "", None, False),
-        (Outcome(-11, False, 1.0), 1, "", None, False),
-        (Outcome(1, False, 1.0), 0, REFUSED, 2**28, True),
-        (Outcome(1, False, 1.0), 0, REFUSED, None, False),  # only its own word
+        (WorkerOutcome(-9, False, 1.0), 1, "", None, True),
+        (WorkerOutcome(-9, False, 1.0), 0, "", None, False),
+        (WorkerOutcome(-11, False, 1.0), 1, "", None, False),
+        (WorkerOutcome(1, False, 1.0), 0, REFUSED, 2**28, True),
+        (WorkerOutcome(1, False, 1.0), 0, REFUSED, None, False),  # only its own word
     ],
 )
 def test_that_memory_ended_a_worker_is_the_kernels_word_or_under_a_limit_its_logs(
-    outcome: Outcome, kills: int, log: str, limit: int | None, ran_out: bool, tmp_path: Path
+    outcome: WorkerOutcome, kills: int, log: str, limit: int | None, ran_out: bool, tmp_path: Path
 ) -> None:
-    def run_worker(folder: Path, job: Job, launcher: Launcher) -> Outcome:
+    def run_worker(folder: Path, job: Job, launcher: Launcher) -> WorkerOutcome:
         for name, text in (FILES | {LOG_FILE: log}).items():
             (folder / name).write_text(text)
         return outcome

@@ -50,7 +50,7 @@ class MemoryBound(Word):
 Events = list[dict[str, Any]]
 
 
-ByteCount = int | str  # bytes, or the reason why they are unknown
+Count = int | str  # bytes, or the reason why they are unknown
 
 # What a framework's allocator holds while it trains; together they are its peak.
 PEAK_PARTS = (

@@ -1,4 +1,7 @@
-"""The files of a trial's folder, and JSON written so that a reader never sees half of it."""
+"""The files of a trial's folder, JSON written so that a reader never sees half of it, and folders of earlier attempts.
+
+Each attempt at a job has a separate folder, ROOM/ID-NUMBER, counted from 1. None is removed or overwritten.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,13 @@ import errno
 import itertools
 import json
 import os
+import re
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from ..temporary import clear_parts
 
 JOB_FILE = "job.json"
 EVENTS_FILE = "events.jsonl"
@@ -28,6 +35,8 @@ LOCK_FILE = ".lock-{}"  # in a results folder: for a device or for a file that o
 LOCK_FILES = ".lock*"  # all of them
 
 ATTEMPTS = "attempts"  # in a results folder: earlier attempts at a trial, each as ID-NUMBER, counted from 1
+# An id ends in a digest of eight characters, all of which may be digits: a number has fewer.
+NUMBERED = re.compile(r"(?P<id>.+)-(?P<number>[1-9][0-9]{0,6})")
 
 
 def write_json(path: Path, data: dict[str, Any]) -> None:
@@ -98,3 +107,43 @@ def without_nan(value: Any) -> Any:
     if isinstance(value, float) and value - value != 0:  # NaN and the infinities
         return None
     return value
+
+
+def attempts_by_id(room: Path) -> dict[str, list[Path]]:
+    """Return {id: its folders, in order} of all attempts in the folder `room`; empty if it does not exist."""
+    return _by_id(room.glob("*"))
+
+
+def attempts_of(room: Path, name: str) -> list[Path]:
+    """Return the folders of the attempts at the job of this id, in order."""
+    return _by_id(room.glob(f"{name}-*")).get(name, [])
+
+
+def _by_id(paths: Iterable[Path]) -> dict[str, list[Path]]:
+    folders: dict[str, list[tuple[int, Path]]] = {}
+    for path in paths:
+        if (name := NUMBERED.fullmatch(path.name)) and path.is_dir():
+            folders.setdefault(name["id"], []).append((int(name["number"]), path))
+    return {name: [path for _, path in sorted(numbered)] for name, numbered in sorted(folders.items())}
+
+
+def attempt_number(folder: Path) -> int:
+    """Return the number of an attempt's folder."""
+    return int(folder.name.rpartition("-")[2])
+
+
+def next_attempt_path(room: Path, name: str) -> Path:
+    """Return the path after all existing ones. A number is not reused if an earlier one was removed."""
+    return room / f"{name}-{1 + max(map(attempt_number, attempts_of(room, name)), default=0)}"
+
+
+def move_aside(folder: Path, room: Path) -> Path:
+    """Move the whole folder into `room`, as the newest attempt there; return its new path. JSON files that a killed
+    process left half written are removed. Raises OSError.
+    """
+    room.mkdir(exist_ok=True)
+    clear_parts(folder)
+    moved = folder.rename(next_attempt_path(room, folder.name))
+    for changed in (room, folder.parent, room.parent):
+        sync(changed)
+    return moved

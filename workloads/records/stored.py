@@ -12,7 +12,7 @@ from typing import NoReturn
 from .figures import ACCURACY, Figure
 from .job import ID, TrialSpec
 from .result import OtherSchema, TrialResult
-from .stored_evidence import refuse_end, refuse_evidence
+from .stored_reports import refuse_end, refuse_evidence
 from .validation import record
 
 MOST_DIGITS = 32

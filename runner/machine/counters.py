@@ -1,0 +1,173 @@
+"""Counters of the kernel: the energy of the processor's packages (RAPL, powercap), and time that a quota withholds.
+
+Each package is a folder intel-rapl:N below /sys/class/powercap, on AMD's processors too. It has `name` "package-N" (on
+some "package-N-die-M"), a running sum `energy_uj`, and `max_energy_range_uj`, after which that begins at 0 again
+(Documentation/power/powercap/powercap.rst of the kernel). Domains inside a package, and "psys", which holds all of
+them, would be counted twice. It is the whole package's energy, whoever used it. Often only root may read it.
+
+A control group with a quota may run for a fixed time in each period. Demand beyond that waits for the next one, which
+is called throttled. Version 2 of control groups counts it in microseconds (throttled_usec), version 1 in nanoseconds
+(throttled_time). Both sum it over the cores on which the group waited (sched-bwc.rst of the kernel's documentation).
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workloads import control_groups
+
+POWERCAP = Path("/sys/class/powercap")
+FOLDER = re.compile(r"intel-rapl:\d+")
+PROC = Path("/proc")
+STAT = "cpu.stat"
+
+
+class PackageEnergy:
+    """The packages' energy since the start. Nothing here raises: an unreadable value is an empty cell."""
+
+    def __init__(self, powercap: Path = POWERCAP) -> None:
+        self.packages: list[_Package] = []
+        self.reason: str | None = None
+        self.calls = self.failures = 0
+        self.first_failure: dict[str, Any] | None = None
+        try:
+            self.packages = _packages(powercap)
+        except (OSError, ValueError) as error:
+            self.reason = _in_words(error)
+        if self.reason is None and not self.packages:
+            self.reason = f"{powercap} has no package of the processor"
+
+    def sample(self) -> dict[str, float | int | None]:
+        """Return the sum; empty if one of the packages could not be read."""
+        if self.reason is not None:
+            return {}
+        self.calls += 1
+        try:
+            return {"package_energy_uj": sum(package.used_uj() for package in self.packages)}
+        except (OSError, ValueError) as error:
+            self.failures += 1
+            self.first_failure = self.first_failure or {"t_ns": time.monotonic_ns(), "reason": _in_words(error)}
+            return {}
+
+    def account(self) -> dict[str, Any]:
+        """Return the report for meter.json."""
+        files = ", ".join(str(package.folder / "energy_uj") for package in self.packages)
+        return {
+            "source": files or None,
+            "reason": self.reason,
+            "calls": self.calls,
+            "failures": self.failures,
+            "first_failure": self.first_failure,
+        }
+
+
+@dataclass
+class _Package:
+    """One package. `used` is the sum of the counter's increases, over its returns to 0."""
+
+    folder: Path
+    range_uj: int
+    last_uj: int
+    used: int = 0
+
+    def used_uj(self) -> int:
+        """Return the energy used so far. Raises OSError, ValueError."""
+        now_uj = _number(self.folder / "energy_uj")
+        self.used += now_uj - self.last_uj + (self.range_uj if now_uj < self.last_uj else 0)
+        self.last_uj = now_uj
+        return self.used
+
+
+def _packages(powercap: Path) -> list[_Package]:
+    """Return the packages. Raises OSError, ValueError."""
+    folders = sorted(folder for folder in powercap.iterdir() if FOLDER.fullmatch(folder.name))
+    return [
+        _Package(folder, _number(folder / "max_energy_range_uj"), _number(folder / "energy_uj"))
+        for folder in folders
+        if (folder / "name").read_text(encoding="ascii").startswith("package")
+    ]
+
+
+def _number(path: Path) -> int:
+    return int(path.read_text(encoding="ascii"))
+
+
+def _in_words(error: Exception) -> str:
+    return f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
+
+
+class CpuQuota:
+    """The groups with a quota among a process's own and those above. Nothing here raises: the report says why."""
+
+    def __init__(self, pid: int, proc: Path = PROC) -> None:
+        """Count from now on. Groups without a quota withhold nothing, and are not read again."""
+        self.quotas = control_groups.cpu_quotas(proc / str(pid) / "cgroup")
+        self.calls = self.failures = 0
+        self.first_failure: dict[str, Any] | None = None
+        self.before = self.now = _Counts()
+        self.reason: str | None = None
+        try:
+            self.before = self.now = self._read()
+        except (OSError, ValueError) as error:
+            self.reason = _in_words(error)
+
+    def sample(self) -> dict[str, float | int | None]:
+        """Return the sum since the start; empty without a quota, or if a group could not be read."""
+        if not self.quotas or self.reason is not None:
+            return {}
+        self.calls += 1
+        try:
+            self.now = self._read()
+        except (OSError, ValueError) as error:
+            self.failures += 1
+            self.first_failure = self.first_failure or {"t_ns": time.monotonic_ns(), "reason": _in_words(error)}
+            return {}
+        return {"throttled_s": round(self.now.throttled_s - self.before.throttled_s, 6)}
+
+    def account(self) -> dict[str, Any]:
+        """Return the report on the quota for meter.json."""
+        return {
+            "source": ", ".join(str(folder / STAT) for folder in self.quotas) or None,
+            "reason": self.reason,
+            "quota_cores": min(self.quotas.values(), default=None),
+            "periods": self.now.periods - self.before.periods,
+            "throttled_periods": self.now.throttled_periods - self.before.throttled_periods,
+            "calls": self.calls,
+            "failures": self.failures,
+            "first_failure": self.first_failure,
+        }
+
+    def _read(self) -> _Counts:
+        """Read the sums of all groups. Raises OSError, ValueError."""
+        every = [_counts(folder / STAT) for folder in self.quotas]
+        return _Counts(
+            sum(each.throttled_s for each in every),
+            sum(each.periods for each in every),
+            sum(each.throttled_periods for each in every),
+        )
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """Running sums of cpu.stat."""
+
+    throttled_s: float = 0.0
+    periods: int = 0
+    throttled_periods: int = 0
+
+
+def _counts(path: Path) -> _Counts:
+    """Read one group's sums. Raises OSError, ValueError."""
+    lines = dict(line.split() for line in path.read_text(encoding="ascii").splitlines())
+    try:
+        if "throttled_usec" in lines:
+            throttled_s = int(lines["throttled_usec"]) / 1e6
+        else:
+            throttled_s = int(lines["throttled_time"]) / 1e9
+        return _Counts(throttled_s, int(lines["nr_periods"]), int(lines["nr_throttled"]))
+    except KeyError as error:
+        raise ValueError(f"{path}: it has no {error}") from error
