@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 # Groups of options. A series may have its own value for every key of the second and third.
-WHERE, NETWORK, TRAINING, MEASURING = "what runs, and where", "network and images", "training", "measuring"
+WHERE, NETWORK, TRAINING, MEASURING = "where", "network", "training", "measuring"
 KEY = "key"  # the entry of a field's metadata that holds its StudyKey
 Value = TypeVar("Value")
 

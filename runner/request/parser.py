@@ -114,7 +114,7 @@ def run_parser() -> Parser:
 
 def add_axes(parser: Parser) -> None:
     """Add options that change the study (`study_of`), and options for its data."""
-    what = parser.add_argument_group(NETWORK)
+    what = parser.add_argument_group("network and images")
     for name in _keys_of(NETWORK):
         _add_key(what, name)
         if name == "workload":
@@ -124,15 +124,15 @@ def add_axes(parser: Parser) -> None:
                               "the shape of its images")  # fmt: skip
     what.add_argument("--data-dir", type=Path, help="folder with the published files (default: $BATCHWISE_DATA, else "
                        "the project's data/, where they are downloaded); of cats-dogs, that of your zip")  # fmt: skip
-    for title in (TRAINING, MEASURING):
-        group = parser.add_argument_group(title)
-        for name in _keys_of(title):
-            _add_key(group, name)
+    for group in (TRAINING, MEASURING):
+        options = parser.add_argument_group(group)
+        for name in _keys_of(group):
+            _add_key(options, name)
 
 
 def add_shared(parser: Parser) -> None:
     """Add options that `python -m runner batch-size` has, too."""
-    where = parser.add_argument_group(WHERE)
+    where = parser.add_argument_group("what runs, and where")
     for name in _keys_of(WHERE):
         _add_key(where, name)
         if name == "frameworks":

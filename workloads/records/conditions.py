@@ -19,6 +19,15 @@ DeviceKind = Literal["cpu", "cuda"]
 NOT_REPORTED = "not reported"
 VARIABLES = "caller's variables"
 LAST_BATCHES = {"keep": "kept", "drop": "dropped"}
+# The parts of a trial that a study decides, the part of each field, and the defaults of the fields that have one. What
+# is left out of an id at its default is left out of the conditions, too.
+PARTS: dict[str, type[Task] | type[Passes] | type[Placement]] = {
+    "task": Task, "passes": Passes, "placement": Placement,
+}  # fmt: skip
+PART_OF = {each.name: name for name, part in PARTS.items() for each in fields(part)}
+DEFAULTS: dict[str, Any] = {
+    each.name: each.default for part in PARTS.values() for each in fields(part) if each.default is not MISSING
+}
 
 
 class Settings(Protocol):
@@ -55,7 +64,7 @@ class Setting:
 
     def value(self, settings: Settings) -> Any:
         """Value of its field."""
-        return values_of(settings)[self.field]
+        return getattr(getattr(settings, PART_OF[self.field]), self.field)
 
     def describe(self, settings: Settings) -> str:
         """Return its words; "" where it is left out."""
@@ -80,8 +89,7 @@ class Reported:
 def values_of(settings: Settings) -> dict[str, Any]:
     """Return {field: value} of task, passes and placement."""
     # Fields are read one by one: a part read from a file may have its defaults on the class only.
-    parts = (settings.task, settings.passes, settings.placement)
-    return {each.name: getattr(part, each.name) for part in parts for each in fields(part)}
+    return {name: getattr(getattr(settings, part), name) for name, part in PART_OF.items()}
 
 
 def mode_said(result: TrialResult) -> Mode:
@@ -178,13 +186,6 @@ def _text(value: Any) -> str | None:
     return None if value in (None, "") else str(value)
 
 
-# The defaults of fields that have one. What is left out of an id there is left out of the conditions, too.
-DEFAULTS: dict[str, Any] = {
-    each.name: each.default
-    for part in (Task, Passes, Placement)
-    for each in fields(part)
-    if each.default is not MISSING
-}
 # In the order in which they are listed.
 CONDITIONS: tuple[Setting | Reported, ...] = (
     Setting("model", "workload", lambda _, s: setting_words.model_words(s.task), column="the network"),
