@@ -24,9 +24,9 @@ from workloads.datasets import Images, Labels
 from workloads.records.end_evidence import BACKWARD_MULTIPLY_ADDS, CALL, LAST, Difference, EndCall
 from workloads.spec import OptimizerSpec, Workload
 
-# A value on a kink (ReLU, pooling) may change a step's gradient, by some percent. This part of all that the gradient
-# does to the last loss is allowed.
-KINKS = 0.5
+# A value on a kink (ReLU, pooling) may change a step's gradient: by 6e-3 in one of the steps of correct frameworks that
+# docs/evidence/gate-margins.md counts. What this part of the gradient does to the last loss is allowed.
+KINKS = 0.05
 
 
 @dataclass(frozen=True)
@@ -118,13 +118,14 @@ def images_at_once(workload: Workload) -> int:
 
 
 def last_losses(last: SavedCall, precision: str) -> tuple[float, float]:
-    """Return the loss of the trial's last update at the weights that it started from, and the same without the gradient
-    of the step after it.
+    """Return the loss of the trial's last update at the weights that it started from, and the same if the gradient of
+    the step after it were larger by KINKS.
     """
     now, after, rule, gradients = last.weights(0), last.weights(1), last.rule, _gradients(last, precision)
-    without = {key: now[key] + (now[key].astype(np.float64) - after[key]) / rule.momentum for key in gradients}
-    before = {key: without[key] - rule.learning_rate / rule.momentum * gradients[key] for key in gradients}
-    return _loss(last, before, precision), _loss(last, without, precision)
+    kept = {key: now[key] + (now[key].astype(np.float64) - after[key]) / rule.momentum for key in gradients}
+    rate = rule.learning_rate / rule.momentum
+    before, bent = ({key: kept[key] - rate * times * gradients[key] for key in kept} for times in (1, 1 + KINKS))
+    return _loss(last, before, precision), _loss(last, bent, precision)
 
 
 def _loss(last: SavedCall, weights: Parameters, precision: str) -> float:
@@ -141,7 +142,6 @@ def _loss(last: SavedCall, weights: Parameters, precision: str) -> float:
 
 def last_difference(last: SavedCall, exact: tuple[float, float], quick: tuple[float, float]) -> Difference:
     """Return the difference of the reported loss from the more exact answer; the quick answer gives the rounding."""
-    expected, without = exact
+    expected, bent = exact
     reported = float(last.saved[f"{LAST}/loss"][0])
-    kinks = KINKS * loss_apart(without, expected)
-    return Difference(loss_apart(reported, expected), loss_apart(quick[0], expected), kinks)
+    return Difference(loss_apart(reported, expected), loss_apart(quick[0], expected), loss_apart(bent, expected))

@@ -109,7 +109,7 @@ def gather(spec: TrialSpec, workload: Workload, prepared: Prepared, trainer: Tra
     idle = _idle(adapter, lambda order: trainer.train(order, rates), [batch(few) for _ in range(IDLE_STEPS)], small)
     if makes_call(workload, spec.task.optimizer.name, spec.cell.batch_size, spec.placement.devices):
         order = np.concatenate([batch(few) for _ in range(1 + CALL_ROWS)])
-        arrays |= _call(trainer, order, rates, np.array(prepared.test.images[:few]))
+        arrays |= _call(trainer, order, rates, np.array(prepared.test.images[: spec.cell.batch_size]))
     np.savez(folder / END_FILE, **arrays)  # type: ignore[arg-type]
     if not workload.draws:
         return idle

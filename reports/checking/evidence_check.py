@@ -116,13 +116,17 @@ def _first_step(result: TrialResult, probes: Probes) -> Iterator[str]:
 
 
 def _first_update(result: TrialResult) -> Iterator[str]:
-    """Compare the loss and the first update of each draw with its own loss and gradient: W1 = W0 - rate x gradient."""
-    rule = result.spec.task.optimizer
-    factor = {"sgd": 1.0, "momentum": 1.0, "nesterov": 1.0 + rule.momentum}.get(rule.name)
-    if result.spec.task.precision in REDUCED:
+    """Compare the loss and the first update of each draw with its own loss and gradient: W1 = W0 - rate x gradient.
+
+    Updates in parts are of other images than the gradient.
+    """
+    task = result.spec.task
+    if task.precision in REDUCED or task.accumulate > 1:
         return
-    followed = factor is not None and not rule.weight_decay and result.spec.task.accumulate == 1
-    rate = rule.learning_rate * (factor or 0.0) if followed else None
+    rate = 0.0  # of no update that could be computed
+    if task.optimizer.name in ("sgd", "momentum", "nesterov") and not task.optimizer.weight_decay:
+        ahead = task.optimizer.momentum if task.optimizer.name == "nesterov" else 0.0
+        rate = task.optimizer.learning_rate * (1 + ahead)
     evidence = Evidence.from_json(validation.numbers(result.evidence))
     draws = [_update_excesses(probe, rate) for probe in evidence.probes]
     for name in draws[0]:
@@ -133,17 +137,17 @@ def _first_update(result: TrialResult) -> Iterator[str]:
             return
 
 
-def _update_excesses(probe: Evidence, rate: float | None) -> dict[str, float]:
+def _update_excesses(probe: Evidence, rate: float) -> dict[str, float]:
     """Return {quantity: its difference from what follows from others, in multiples of what is allowed}."""
     norm = math.hypot(*(gradient[0] for gradient in probe.gradients.values()))
     found = {
         "the norm of all gradients": abs(norm - probe.gradient_norm) / max(norm, 1e-30) / FIRST_STEP,
         "the loss of step 1": abs(probe.losses[0] - probe.loss) / max(abs(probe.loss), 1e-3) / FIRST_STEP,
     }
-    changes = probe.updates.get("1", {}) if rate else {}
-    for key, gradient in probe.gradients.items() if rate else ():
-        if key in changes:
-            expected = [abs(rate) * gradient[0], *(-rate * value for value in gradient[1:])]
+    changes = probe.updates.get("1", {})
+    for key, gradient in probe.gradients.items():
+        if rate and key in changes:
+            expected = [rate * gradient[0], *(-rate * value for value in gradient[1:])]
             floor = max(SMALL_GRADIENT * rate * norm, 1e-30)
             allowed = UPDATES + UNITS * probe.sizes.get(key, 0.0) / max(expected[0], floor)
             found[f"the first update of {key}"] = _apart(changes[key], expected, floor) / allowed

@@ -53,8 +53,8 @@ GROSS, FEWEST_STEPS = 0.2, 2
 # For a call of several steps, whose rows follow each other with unseen weights between them: rounding grows from row to
 # row, and so may a value on a kink. A misplaced batch changes either by tens of percent.
 CALL_LOSSES, CALL_UPDATES = 2e-2, 0.2
-# For the loss of the trial's last update, at weights computed back from those after it. A part of what the gradient of
-# the step after it does to that loss is allowed, too.
+# For the loss of the trial's last update, at weights computed back from those after it. What a twentieth of the
+# gradient of the step after it does to that loss is allowed, too.
 LAST_LOSS = 2e-3
 # Times the rounding of float32, or of the trial's precision, in the referee's own answer. A loss is a mean: over one
 # batch its rounding cancels by chance, so the largest of all steps counts, and at least one rounding.

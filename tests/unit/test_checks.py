@@ -8,7 +8,7 @@ import pytest
 from conftest import make_spec
 
 from workloads.networks import WORKLOADS
-from workloads.records.check_name import COUNTS, LATE_NAMES, MADE_AGAIN, CheckName
+from workloads.records.check_name import COUNTS, LATE_NAMES, MADE_AGAIN, NO_LONGER_MADE, CheckName
 from workloads.records.checks import clock_checks, figure_checks, sample_checks
 from workloads.records.figures import Figure, Method
 from workloads.records.job import TrialSpec
@@ -150,7 +150,7 @@ def test_what_a_run_alone_can_tell_is_not_made_again_from_its_files() -> None:
         CheckName.ENDED_WELL,
         CheckName.ALONE,
     }
-    of_the_run = {*of_the_worker, CheckName.GATE, *LATE_NAMES}
+    of_the_run = {*of_the_worker, CheckName.GATE, *LATE_NAMES, *NO_LONGER_MADE}
     assert set(MADE_AGAIN) == set(CheckName) - of_the_run
     assert len(MADE_AGAIN) == 23
 
