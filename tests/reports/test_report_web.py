@@ -103,10 +103,14 @@ def test_a_cell_keeps_its_number_its_note_and_its_trials(quick: Path) -> None:
     html = web.page(report)
     own = report.stored.results[0].spec.id
     cell = re.search(rf'<tbody id="(cell-\d+)">\s*<tr id="trial-{own}"', html)
-    assert cell and (
-        f'<td data-n="12.5"><a class="trials" href="#{cell[1]}">12.5</a>'
-        '<sup><a href="#s1-speed-note-1" aria-label="note 1">1</a></sup></td><td class="w">out of memory</td>'
-    ) in html
+    assert (
+        cell
+        and (
+            f'<td data-n="12.5"><a class="trials" href="#{cell[1]}">12.5</a>'
+            '<sup><a href="#s1-speed-note-1" aria-label="note 1">1</a></sup></td><td class="w">out of memory</td>'
+        )
+        in html
+    )
     assert '<li id="s1-speed-note-1">noisy</li>' in html
 
 
