@@ -79,7 +79,10 @@ class ChapterLayout:
 
 @dataclass(frozen=True)
 class PartBuilder:
-    """What all parts of a page need. `names` are the frameworks' display names, in the order of the switches."""
+    """Builder of tables and charts, with what all of a page need.
+
+    `names` are the frameworks' display names, in the order of the switches.
+    """
 
     macros: Any  # of table.html.j2
     pictures: Mapping[str, str]  # SVG of each chart, by its id

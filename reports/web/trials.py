@@ -44,7 +44,7 @@ class Trial:
 
     @property
     def status(self) -> str:
-        """How the trial ended, with the reason if there is one."""
+        """Ending of the trial, with the reason if there is one."""
         status = str(self.result.status).replace("_", " ")
         return f"{status}: {self.result.reason}" if self.result.reason else status
 
