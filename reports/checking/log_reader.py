@@ -179,18 +179,22 @@ def _split_devices(name: str, table: pd.DataFrame) -> Iterator[Log]:
 
     Raises ValueError for a table without a quantity, or with a cell that cannot be read.
     """
-    day, hour = (next((column for column in table if column.lower() == word), None) for word in ("date", "time"))
+    day, hour = (
+        next((column for column in table.columns if column.lower() == word), None) for word in ("date", "time")
+    )
     if day and hour and table[hour].str.match(r"\d?\d:").all():
         table = table.drop(columns=hour).assign(**{day: table[day] + " " + table[hour]})
     keys = _find_device_columns(table)
-    numbers = {column: next(filter(None, found.groups())) for column in table
+    numbers = {column: next(filter(None, found.groups())) for column in table.columns
                if column not in keys and (found := OWN_NUMBER.search(column.lower()))}  # fmt: skip
     if len(set(numbers.values())) > 1:
         for number in dict.fromkeys(numbers.values()):
-            own = [c for c in table if numbers.get(c) == number or (c not in numbers and _time_unit(c) is not None)]
+            own = [
+                c for c in table.columns if numbers.get(c) == number or (c not in numbers and _time_unit(c) is not None)
+            ]
             yield _build_log(f"{name}, device {number}", table[own])
         table = table.drop(columns=[*numbers, *keys])
-        if any(map(kind_of, table)):
+        if any(map(kind_of, table.columns)):
             yield _build_log(name, table)
         return
     groups = [rows for _, rows in table.groupby(keys, sort=False)] if keys else [table]
@@ -203,8 +207,8 @@ def _split_devices(name: str, table: pd.DataFrame) -> Iterator[Log]:
 
 def _find_device_columns(table: pd.DataFrame) -> list[str]:
     """List the columns that number or name the device; a column with a different value in every row is not one."""
-    found = [column for column in table if DEVICE.fullmatch(column.lower())]
-    usages = [column for column in table if kind_of(column) == "usage" and column not in found]
+    found = [column for column in table.columns if DEVICE.fullmatch(column.lower())]
+    usages = [column for column in table.columns if kind_of(column) == "usage" and column not in found]
     for bare in (column for column in usages if column.lower() in ("gpu", "cpu")):
         others = [c for c in usages if c != bare and ("cpu" in c.lower()) == (bare.lower() == "cpu")]
         number = pd.to_numeric(table[bare], errors="coerce")
@@ -215,11 +219,11 @@ def _find_device_columns(table: pd.DataFrame) -> list[str]:
 
 
 def _build_log(name: str, table: pd.DataFrame) -> Log:
-    times = next((column for column in table if _time_unit(column) is not None), None)
-    left = [column for column in table if column != times and not DEVICE.fullmatch(column.lower())]
+    times = next((column for column in table.columns if _time_unit(column) is not None), None)
+    left = [column for column in table.columns if column != times and not DEVICE.fullmatch(column.lower())]
     kinds = {column: kind for column in left if (kind := kind_of(column)) and not _is_text(table[column])}
     if not kinds:
-        raise ValueError(f"no column of usage, memory or power; it has {', '.join(table)}")
+        raise ValueError(f"no column of usage, memory or power; it has {', '.join(table.columns)}")
     whole = {False: 0.0, True: 0.0}
     for column in (column for column in left if MEMORY_TOTAL.search(column.lower())):
         total = read_column(column, "memory", table[column])
