@@ -63,15 +63,15 @@ class Axis:
     value: str = "ratio"
     columns: tuple[str, ...] = ()
 
-    def tidy(self, found: Sequence[Contrast], more: Sequence[Mapping[str, object]] = ()) -> pd.DataFrame:
+    def tidy(self, found: Sequence[CellContrast], more: Sequence[Mapping[str, object]] = ()) -> pd.DataFrame:
         """Build the data frame of the CSV, with a row per contrast; `more` are columns that only this axis has."""
         rows = [each.row | {self.value: each.value} for each in found]
-        frame = pd.DataFrame([row | others for row, others in zip(rows, more or [{}] * len(rows), strict=True)])
+        frame = pd.DataFrame([{**row, **others} for row, others in zip(rows, more or [{}] * len(rows), strict=True)])
         return frame[list(self.columns)]
 
 
 @dataclass(frozen=True)
-class Contrast:
+class CellContrast:
     """A cell compared with its baseline in one quantity, from `n` pairs.
 
     `value` is the ratio of geometric means, for accuracy the mean difference in points; NaN without a pair. The
@@ -91,8 +91,8 @@ class Contrast:
     @property
     def verdict(self) -> Verdict:
         """Verdict by p; BETTER is above the baseline."""
-        same = 0.0 if self.quantity is ACCURACY else 1.0
-        return decide(self.value, self.value, bottom=same, top=same, p=self.p)
+        above = self.value if self.quantity is ACCURACY else self.value - 1
+        return decide(above, above, p=self.p)
 
     @property
     def ratio(self) -> tuple[float, float, float]:
@@ -128,7 +128,7 @@ def by_inputs(result: TrialResult) -> object:
 
 def contrast(
     own: Trials, baseline: Trials, axis: Axis, quantity: Quantity, condition: Condition, ideal: float = 1.0
-) -> Contrast:
+) -> CellContrast:
     """Compare the trials of one cell with those of its baseline, whose values are first multiplied by `ideal`."""
     sides = [_values(side, axis, quantity, condition) for side in (own, baseline)]
     pairs = [(each, sides[1][key]) for key, each in sides[0].items() if key in sides[1]]
@@ -142,7 +142,7 @@ def contrast(
     p = estimate_mean(values, least).p_apart if len(values) > 1 else math.nan
     cell = own[0].spec.cell
     trials = tuple(trial for pair in pairs for trial, _ in pair)
-    return Contrast(cell.framework, quantity, cell.batch_size, len(pairs), *effect, p, trials)
+    return CellContrast(cell.framework, quantity, cell.batch_size, len(pairs), *effect, p, trials)
 
 
 def _values(side: Trials, axis: Axis, quantity: Quantity, condition: Condition) -> dict[object, tuple[str, float]]:
@@ -171,7 +171,7 @@ MODES = Axis(
 
 def of_modes(section: Section) -> Table | None:
     """Build the table of modes; None if all columns train in one."""
-    places, condition, found = tables.places(section), section.condition, list[Contrast]()
+    places, condition, found = tables.places(section), section.condition, list[CellContrast]()
     for (framework, size), results in places.items():
         usual = places.get((installed_of(framework), size))
         if mode_said(results[0]) != Mode() and usual:
@@ -196,7 +196,7 @@ def _unit(quantity: Quantity) -> str:
     return "points" if quantity is ACCURACY else "part of the default"
 
 
-def _mode(of: Contrast) -> Cell:
+def _mode(of: CellContrast) -> Cell:
     sign = "+" if of.quantity is ACCURACY else ""
     interval = "" if math.isnan(of.low) else f" [{of.low:{sign}.2f}, {of.high:{sign}.2f}]"
     return Cell(f"{of.value:{sign}.2f}{interval}", of.value, trials=of.trials)
@@ -246,7 +246,7 @@ def of_batch_sizes(section: Section, baseline: int | None) -> list[Table]:
     places = tables.places(section)
     sizes = sorted({batch_size for _, batch_size in places})
     baselines = neighbours(sizes) if baseline is None else {size: baseline for size in sizes if size != baseline}
-    found: list[Contrast] = []
+    found: list[CellContrast] = []
     if baseline is None or baseline in sizes:
         for name in ordered(framework for framework, _ in places):
             tried = [(places[name, size], places.get((name, base), [])) for size, base in baselines.items()
@@ -255,13 +255,13 @@ def of_batch_sizes(section: Section, baseline: int | None) -> list[Table]:
     return [_batch_table(found, baselines)] if found else []
 
 
-def correct(family: Sequence[Contrast]) -> list[Contrast]:
+def correct(family: Sequence[CellContrast]) -> list[CellContrast]:
     """Correct the p values of a family after Holm."""
     corrected = iter(holm([each.p for each in family if not math.isnan(each.p)]))
     return [each if math.isnan(each.p) else replace(each, p=next(corrected)) for each in family]
 
 
-def _batch_table(found: Sequence[Contrast], baselines: Mapping[int, int]) -> Table:
+def _batch_table(found: Sequence[CellContrast], baselines: Mapping[int, int]) -> Table:
     rows = []
     for each in found:
         base, shown = baselines[each.batch_size], Cell(ABSENT, None, (NO_PAIR,))

@@ -126,7 +126,7 @@ def order(a: Point, b: Point) -> Order:
         if abs(a.value - b.value) <= TIE_PERCENT / 100 * max(abs(a.value), abs(b.value)):
             return Order.TIE
         return Order.ABOVE_ONCE if a.value > b.value else Order.BELOW_ONCE
-    apart = decide(a.low, a.high, bottom=b.low, top=b.high)
+    apart = decide(a.low, a.high, margin=(b.low, b.high))
     if apart in APART:
         return APART[apart]
     exact = a.low == a.high == b.low == b.high

@@ -128,7 +128,7 @@ def verdicts(cells: Sequence[Mapping[str, Any]]) -> list[str]:
 def _verdict(cell: Mapping[str, Any], p_corrected: float) -> str:
     _, low, high = (cell[name] for name in NUMBERS)
     told = {Verdict.WITHIN: AGREE, Verdict.UNDECIDED: CANNOT_BE_TOLD}
-    return told.get(decide(low, high, bottom=-TOLERATED, top=TOLERATED, p=p_corrected), NOT_COMPARABLE)
+    return told.get(decide(low, high, margin=(-TOLERATED, TOLERATED), p=p_corrected), NOT_COMPARABLE)
 
 
 def stated(compared: pd.DataFrame) -> bool:

@@ -17,7 +17,7 @@ from . import tables
 from .comparing import effect_words
 from .condition_text import ABSENT
 from .conditions import Condition, Section, Software
-from .contrast import Axis, Contrast, by_repeat, contrast
+from .contrast import Axis, CellContrast, by_repeat, contrast
 from .frameworks import display_name, ordered
 from .load import Stored
 from .quantities import ALLOCATOR_PEAK, MEMORY, SPEED, STEP_TIME, Quantity
@@ -176,7 +176,7 @@ def _scaled(made: int, varied: Varied) -> Table:
     return _table(SCALING, made, varied, {"Efficiency": cells}, SCALING.tidy(found, more), (*below, published()))
 
 
-def _efficiency(of: Contrast) -> Cell:
+def _efficiency(of: CellContrast) -> Cell:
     return Cell(effect_words.ratio(*of.ratio), of.value) if of.n else Cell(ABSENT, None, (NO_PAIR,))
 
 

@@ -40,16 +40,17 @@ class Verdict(Enum):
     UNDECIDED = "undecided"
 
 
-def decide(low: float, high: float, *, bottom: float = 0.0, top: float = 0.0, p: float = 0.0) -> Verdict:
-    """Decide where an interval lies relative to the values from `bottom` to `top`, which count as no difference.
+def decide(low: float, high: float, *, margin: tuple[float, float] | None = None, p: float = 0.0) -> Verdict:
+    """Decide where an interval lies: beyond 0, or beyond or within a margin of values that count as no difference.
 
     `p`, corrected for the number of tests, must be at most ERROR for BETTER and WORSE. UNDECIDED if an end is NaN.
     """
+    bottom, top = margin or (0.0, 0.0)
     if p <= ERROR and low > top:
         return Verdict.BETTER
     if p <= ERROR and high < bottom:
         return Verdict.WORSE
-    return Verdict.WITHIN if bottom <= low and high <= top else Verdict.UNDECIDED
+    return Verdict.WITHIN if margin and bottom <= low and high <= top else Verdict.UNDECIDED
 
 
 @dataclass(frozen=True)

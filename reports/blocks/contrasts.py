@@ -68,7 +68,7 @@ def verdict(p: float, percents: tuple[float, float, float]) -> str:
     told = decide(value, value, p=p)
     if told in WORDS:
         return WORDS[told]
-    within = decide(low, high, bottom=-MARGIN_PERCENT, top=MARGIN_PERCENT, p=p) is Verdict.WITHIN
+    within = decide(low, high, margin=(-MARGIN_PERCENT, MARGIN_PERCENT), p=p) is Verdict.WITHIN
     return f"within {MARGIN_PERCENT:g} %" if within else "cannot be told"
 
 

@@ -24,7 +24,7 @@ from .pairing import Names, Pair
 
 Values = list[tuple[TrialResult, float]]
 Numbers = Sequence[float]
-Key = TypeVar("Key", bound=Hashable)
+Shared = TypeVar("Shared", bound=Hashable)
 WELL_ENDED = (Status.OK, Status.CONTENDED)  # neighbours are not a property of what is compared
 NO_COMMON_REPEAT = "no repeat is in both: repeats are not paired"
 DIFFERENT_INPUTS = "the inputs differ between {} and {}: repeats are not paired"
@@ -98,8 +98,8 @@ def _compare_pairs(
     return shift(values_a, values_b, True), [LEFT_OUT.format(left)] if left else []
 
 
-def _grouped(known: Values, key: Callable[[TrialResult], Key]) -> dict[Key, list[float]]:
-    groups: dict[Key, list[float]] = {}
+def _grouped(known: Values, key: Callable[[TrialResult], Shared]) -> dict[Shared, list[float]]:
+    groups: dict[Shared, list[float]] = {}
     for result, value in known:
         groups.setdefault(key(result), []).append(value)
     return groups

@@ -103,7 +103,7 @@ def _pair(compared: Compared) -> dict[str, Any]:
 
 def _geometric_mean(mean: GeometricMean) -> dict[str, Any]:
     """Return the fields of a mean; `framework` is null for all frameworks."""
-    value, low, high = mean.ratio
+    value, low, high = mean.effect
     return {
         "quantity": mean.quantity.name,
         "framework": mean.framework or None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from ..quantities import ACCURACY, ENERGY, MEMORY, SPEED, USAGE, Quantity
+from ..quantities import ENERGY, MEMORY, SPEED, USAGE, Quantity
 from ..tables import significant
 from .comparison import Compared
 
@@ -27,11 +27,6 @@ TIMES = {
     ENERGY.name: Times("takes", "times the energy", "of"),
     USAGE.name: Times("has", "times the usage", "of"),
 }
-
-
-def is_ratio(quantity: Quantity) -> bool:
-    """True if a quantity is compared by its ratio; accuracies are compared by their difference."""
-    return quantity is not ACCURACY
 
 
 def ratio(value: float, low: float, high: float) -> str:

@@ -14,11 +14,11 @@ from workloads.shifts import estimate_together
 from workloads.statistics import Estimate
 
 from ..frameworks import display_name, ordered
-from ..quantities import ACCURACY, Quantity
+from ..quantities import ACCURACY
 from ..sentences import say
 from ..table import Cell, Table
 from . import effect_words
-from .cell_tests import CellTest, Replicate
+from .cell_tests import CellTest, Replicate, Tested
 from .comparison import Compared
 
 NAME, TITLE = "compare-geometric-mean", "Geometric mean over the batch sizes"
@@ -26,33 +26,26 @@ OF_ALL = "All"
 WORDING = "compare"
 
 
-@dataclass(frozen=True)
-class GeometricMean:
+@dataclass(frozen=True, kw_only=True)
+class GeometricMean(Tested):
     """Geometric mean over `cells` cells of a framework, or of all if it is "".
 
-    `shift` is the logarithm of the ratio B/A. It is taken over the cells with repeats, by the rule of a framework's
-    mean. If no cell has repeats, it is over all cells, without an `estimate`.
+    It is taken over the cells with repeats, by the rule of a framework's mean. If no cell has repeats, it is over all
+    cells, without an `estimate`.
     """
 
-    quantity: Quantity
-    framework: str
     cells: int
-    shift: float
-    estimate: Estimate | None
     names: tuple[str, str]  # of A and B
-    one_run: bool = False  # a side has one run, and the quantity varies between runs
 
     @property
-    def ratio(self) -> tuple[float, float, float]:
-        """Ratio B/A, low and high; NaN without an interval."""
-        interval = self.estimate.interval if self.estimate else (math.nan, math.nan)
-        value, low, high = map(math.exp, (self.shift, *interval))
-        return value, low, high
+    def one_run(self) -> bool:
+        """True if a side has one run, and the quantity varies between runs."""
+        return self.replicate is Replicate.ONE_RUN
 
     @property
     def told(self) -> bool:
         """True if the interval excludes 1, and is one between runs if the quantity varies between runs."""
-        _, low, high = self.ratio
+        _, low, high = self.effect
         return self.estimate is not None and not self.one_run and effect_words.leaves_out_1(low, high)
 
     @property
@@ -72,13 +65,13 @@ class GeometricMean:
             "told": self.told,
             "one_run": self.one_run,
         }
-        return say(WORDING, "geometric_mean", ratio=effect_words.ratio(*self.ratio), **words, **seen)
+        return say(WORDING, "geometric_mean", ratio=effect_words.ratio(*self.effect), **words, **seen)
 
     @property
     def cell(self) -> Cell:
         """Cell of a table."""
-        value, *_ = self.ratio
-        text = effect_words.ratio(*self.ratio)
+        value, *_ = self.effect
+        text = effect_words.ratio(*self.effect)
         if self.estimate is None:
             return Cell(text, value, (say(WORDING, "one_repeat"),))
         if self.one_run:
@@ -88,7 +81,7 @@ class GeometricMean:
 
 def of(compared: Compared) -> list[GeometricMean]:
     """Return the headlines of each quantity that has a better direction: for all, then for each framework."""
-    cells = [cell for cell in compared.cells if effect_words.is_ratio(cell.quantity) and not math.isnan(cell.shift)]
+    cells = [cell for cell in compared.cells if not cell.in_points and not math.isnan(cell.shift)]
     means = []
     for name in dict.fromkeys(cell.quantity.name for cell in cells if cell.quantity.better):
         alike = [cell for cell in cells if cell.quantity.name == name]
@@ -102,8 +95,10 @@ def of(compared: Compared) -> list[GeometricMean]:
 def _mean(compared: Compared, cells: Sequence[CellTest], framework: str) -> GeometricMean:
     used, estimate = _over(cells)
     shift = estimate.value if estimate else statistics.fmean(cell.shift for cell in used)
-    one_run = any(cell.replicate is Replicate.ONE_RUN for cell in used)
-    return GeometricMean(cells[0].quantity, framework, len(used), shift, estimate, compared.names, one_run)
+    return GeometricMean(
+        framework=framework, quantity=cells[0].quantity, shift=shift, repeats=min(cell.repeats for cell in used),
+        replicate=used[0].replicate, estimate=estimate, cells=len(used), names=compared.names,
+    )  # fmt: skip
 
 
 def _over(cells: Sequence[CellTest]) -> tuple[Sequence[CellTest], Estimate | None]:

@@ -81,7 +81,7 @@ def _rows(cells: Sequence[CellTest], means: Sequence[headline.GeometricMean], qu
     for framework in ordered(cell.framework for cell in known):
         of_framework = sorted((c for c in known if c.framework == framework), key=lambda cell: cell.batch_size)
         rows[framework] = [Dot(str(cell.batch_size), *cell.effect) for cell in of_framework]
-        rows[framework] += [Dot(MEAN, *mean.ratio) for mean in means if mean.framework == framework]
+        rows[framework] += [Dot(MEAN, *mean.effect) for mean in means if mean.framework == framework]
     return rows
 
 

@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from workloads import statistics
-from workloads.statistics import FEWEST_RANKED, decide, mean_interval, p_of_ranks, rank_correlation
+from workloads.statistics import FEWEST_RANKED, Verdict, decide, mean_interval, p_of_ranks, rank_correlation
 
 from ..frameworks import display_name
 from ..order import TIE_PERCENT, Order, Point, Points, order
@@ -35,35 +34,35 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ClaimVerdict:
     """An outcome and `why`, the numbers that led to it, in words."""
 
     outcome: Outcome
     why: str
 
 
-def all_above(pairs: Sequence[tuple[Point, Point]], text: str, or_equal: bool = False) -> Verdict:
+def all_above(pairs: Sequence[tuple[Point, Point]], text: str, or_equal: bool = False) -> ClaimVerdict:
     """Test if the first value of each pair is above the second."""
     orders = {order(a, b) for a, b in pairs} - ({Order.EQUAL} if or_equal else set())
     if orders & {Order.BELOW, Order.EQUAL}:
-        return Verdict(Outcome.FAILS, text)
+        return ClaimVerdict(Outcome.FAILS, text)
     if orders <= {Order.ABOVE}:
-        return Verdict(Outcome.HOLDS, text)
+        return ClaimVerdict(Outcome.HOLDS, text)
     if Order.BELOW_ONCE in orders:
-        return Verdict(Outcome.UNSEEN, f"one repeat; {text}")
+        return ClaimVerdict(Outcome.UNSEEN, f"one repeat; {text}")
     if Order.TIE in orders:
-        return Verdict(Outcome.UNTOLD, f"{NEAR}; in this run {text}")
+        return ClaimVerdict(Outcome.UNTOLD, f"{NEAR}; in this run {text}")
     if Order.OVERLAP in orders:
-        return Verdict(Outcome.UNTOLD, f"intervals overlap; {text}")
-    return Verdict(Outcome.SEEN, f"one repeat; {text}")
+        return ClaimVerdict(Outcome.UNTOLD, f"intervals overlap; {text}")
+    return ClaimVerdict(Outcome.SEEN, f"one repeat; {text}")
 
 
-def extreme(values: Points, framework: str, others: Sequence[str], sizes: Sequence[int], highest: bool) -> Verdict:
+def extreme(values: Points, framework: str, others: Sequence[str], sizes: Sequence[int], highest: bool) -> ClaimVerdict:
     """Test if a framework has the highest, or lowest, value of all at each of the batch sizes."""
     every = (framework, *others)
     missing = [size for size in sizes if any((name, size) not in values for name in every)]
     if missing or not others:
-        return Verdict(Outcome.UNTOLD, f"no value of all frameworks at {listed(missing)}")
+        return ClaimVerdict(Outcome.UNTOLD, f"no value of all frameworks at {listed(missing)}")
     pick, word = (max, "highest") if highest else (min, "lowest")
     ends = {size: pick(every, key=lambda name: values[name, size].value) for size in sizes}
     text = ", ".join(
@@ -74,20 +73,20 @@ def extreme(values: Points, framework: str, others: Sequence[str], sizes: Sequen
     return all_above(pairs if highest else [(b, a) for a, b in pairs], f"{word} is {text}")
 
 
-def rises(values: dict[int, Point]) -> Verdict:
+def rises(values: dict[int, Point]) -> ClaimVerdict:
     """Test if values and batch sizes have a rank correlation of STRONG or more."""
     sizes, numbers = list(values), [point.value for point in values.values()]
     if len(sizes) < FEWEST_RANKED:
         return _few(values)
     rho = rank_correlation(sizes, numbers)
     if all(point.n == 0 for point in values.values()):  # published
-        return Verdict(Outcome.HOLDS if rho >= STRONG else Outcome.FAILS, f"rank correlation {rho:.2f}")
+        return ClaimVerdict(Outcome.HOLDS if rho >= STRONG else Outcome.FAILS, f"rank correlation {rho:.2f}")
     if math.isnan(rho):
-        return Verdict(Outcome.FAILS, "all values are the same")
+        return ClaimVerdict(Outcome.FAILS, "all values are the same")
     p = p_of_ranks(sizes, numbers)
-    sure = decide(rho, rho, p=p) is not statistics.Verdict.UNDECIDED
+    sure = decide(rho, rho, p=p) is not Verdict.UNDECIDED
     outcome = Outcome.UNTOLD if not sure else Outcome.HOLDS if rho >= STRONG else Outcome.FAILS
-    return Verdict(outcome, correlation_words(rho, len(sizes), p))
+    return ClaimVerdict(outcome, correlation_words(rho, len(sizes), p))
 
 
 def correlation_words(rho: float, n: int, p: float) -> str:
@@ -95,7 +94,7 @@ def correlation_words(rho: float, n: int, p: float) -> str:
     return f"rank correlation {rho:.2f}, n = {n}, {'p < 0.001' if p < 0.001 else f'p = {p:.3f}'}"
 
 
-def is_flat(values: dict[int, Point]) -> Verdict:
+def is_flat(values: dict[int, Point]) -> ClaimVerdict:
     """Test if the highest value is at most FLAT times the lowest."""
     if len(values) < FEWEST_RANKED:
         return _few(values)
@@ -105,7 +104,7 @@ def is_flat(values: dict[int, Point]) -> Verdict:
     return all_above([(a.times(FLAT), b) for a in points for b in points], text, or_equal=True)
 
 
-def jumps(values: dict[int, Point], before: int, after: int) -> Verdict:
+def jumps(values: dict[int, Point], before: int, after: int) -> ClaimVerdict:
     """Test if the value at the second batch size is at least TWICE the value at the first."""
     if missing := _missing(values, (before, after)):
         return missing
@@ -114,7 +113,7 @@ def jumps(values: dict[int, Point], before: int, after: int) -> Verdict:
     return all_above([(b, a.times(TWICE))], text, or_equal=True)
 
 
-def peaks(values: dict[int, Point], sizes: Sequence[int], neighbours: Sequence[int], unit: str) -> Verdict:
+def peaks(values: dict[int, Point], sizes: Sequence[int], neighbours: Sequence[int], unit: str) -> ClaimVerdict:
     """Test if the highest value is at one of these batch sizes.
 
     The neighbouring sizes must have values: otherwise a peak beyond the sizes that were run could look like one here.
@@ -130,13 +129,13 @@ def peaks(values: dict[int, Point], sizes: Sequence[int], neighbours: Sequence[i
     if len(inside) == len(sizes):  # otherwise the size that was not run might be higher
         beaten = [all_above([(values[size], values[mine]) for mine in inside], text).outcome for size in outside]
         if Outcome.HOLDS in beaten:
-            return Verdict(Outcome.FAILS, text)
+            return ClaimVerdict(Outcome.FAILS, text)
         if Outcome.SEEN in beaten:
-            return Verdict(Outcome.UNSEEN, f"one repeat; {text}")
-    return Verdict(Outcome.UNTOLD, text)
+            return ClaimVerdict(Outcome.UNSEEN, f"one repeat; {text}")
+    return ClaimVerdict(Outcome.UNTOLD, text)
 
 
-def falls(values: dict[int, Point], sizes: Sequence[int], unit: str) -> Verdict:
+def falls(values: dict[int, Point], sizes: Sequence[int], unit: str) -> ClaimVerdict:
     """Test if the values decrease from each of these batch sizes to the next."""
     if missing := _missing(values, sizes):
         return missing
@@ -144,23 +143,23 @@ def falls(values: dict[int, Point], sizes: Sequence[int], unit: str) -> Verdict:
     return all_above([(values[a], values[b]) for a, b in itertools.pairwise(sizes)], text)
 
 
-def gains_nothing(shift: Point, within: float, unit: str) -> Verdict:
+def gains_nothing(shift: Point, within: float, unit: str) -> ClaimVerdict:
     """Test if a mean difference is `within` at most."""
     return _between([shift], -math.inf, within, f"mean difference {_signed(shift, unit)}")
 
 
-def same(shift: Point, within: float, unit: str) -> Verdict:
+def same(shift: Point, within: float, unit: str) -> ClaimVerdict:
     """Test if a mean difference is `within` at most, in either direction."""
     return _between([shift], -within, within, f"mean difference {_signed(shift, unit)}")
 
 
-def is_times(pairs: Sequence[tuple[Point, Point]], factor: float, within: float) -> Verdict:
+def is_times(pairs: Sequence[tuple[Point, Point]], factor: float, within: float) -> ClaimVerdict:
     """Test if the first value of each pair is `factor` times the second.
 
     The ratio may differ by the share `within` of the factor. For a factor of 0 it may be at most `within`.
     """
     if any(b.value <= 0 for _, b in pairs):
-        return Verdict(Outcome.UNTOLD, "a value is 0: nothing is so many times it")
+        return ClaimVerdict(Outcome.UNTOLD, "a value is 0: nothing is so many times it")
     ratios = [Point(a.value / b.value, a.low / b.high, a.high / b.low, min(a.n, b.n)) for a, b in pairs]
     text = f"{listed(f'{ratio.value:.3f}' for ratio in ratios)} times"
     slack = within * (factor or 1.0)
@@ -188,23 +187,23 @@ def _signed(point: Point, unit: str) -> str:
     return f"{point.value:+.2f}{interval} {unit}"
 
 
-def _between(points: Sequence[Point], low: float, high: float, text: str) -> Verdict:
+def _between(points: Sequence[Point], low: float, high: float, text: str) -> ClaimVerdict:
     """Test if all values lie between the two bounds, by their intervals."""
     if not all(point.sure for point in points):
         seen = all(low <= point.value <= high for point in points)
-        return Verdict(Outcome.SEEN if seen else Outcome.UNSEEN, f"one repeat; {text}")
-    places = {decide(point.low, point.high, bottom=low, top=high) for point in points}
-    if places & {statistics.Verdict.BETTER, statistics.Verdict.WORSE}:
-        return Verdict(Outcome.FAILS, text)
-    if places <= {statistics.Verdict.WITHIN}:
-        return Verdict(Outcome.HOLDS, text)
-    return Verdict(Outcome.UNTOLD, f"the interval reaches beyond the bound; {text}")
+        return ClaimVerdict(Outcome.SEEN if seen else Outcome.UNSEEN, f"one repeat; {text}")
+    places = {decide(point.low, point.high, margin=(low, high)) for point in points}
+    if places & {Verdict.BETTER, Verdict.WORSE}:
+        return ClaimVerdict(Outcome.FAILS, text)
+    if places <= {Verdict.WITHIN}:
+        return ClaimVerdict(Outcome.HOLDS, text)
+    return ClaimVerdict(Outcome.UNTOLD, f"the interval reaches beyond the bound; {text}")
 
 
-def _few(values: dict[int, Point]) -> Verdict:
-    return Verdict(Outcome.UNTOLD, f"{len(values)} batch sizes, {FEWEST_RANKED} are needed")
+def _few(values: dict[int, Point]) -> ClaimVerdict:
+    return ClaimVerdict(Outcome.UNTOLD, f"{len(values)} batch sizes, {FEWEST_RANKED} are needed")
 
 
-def _missing(values: dict[int, Point], sizes: Sequence[int]) -> Verdict | None:
+def _missing(values: dict[int, Point], sizes: Sequence[int]) -> ClaimVerdict | None:
     missing = [size for size in sizes if size not in values]
-    return Verdict(Outcome.UNTOLD, f"no value at {listed(missing)}") if missing else None
+    return ClaimVerdict(Outcome.UNTOLD, f"no value at {listed(missing)}") if missing else None

@@ -18,7 +18,7 @@ from ..order import TIE_PERCENT, Point
 from ..sentences import say
 from ..table import Cell, Table, Theme
 from ..tables import Place
-from .claim_tests import FLAT, STRONG, TWICE, Outcome, Verdict, extreme, falls, is_flat, jumps, peaks, rises
+from .claim_tests import FLAT, STRONG, TWICE, ClaimVerdict, Outcome, extreme, falls, is_flat, jumps, peaks, rises
 from .publication import SERIES, Claim, Metric, Publication
 from .reproduced import Reproduced, frameworks
 
@@ -39,8 +39,8 @@ class Tested:
 
     claim: Claim
     framework: str
-    published: Mapping[str, Verdict | None]
-    measured: Verdict
+    published: Mapping[str, ClaimVerdict | None]
+    measured: ClaimVerdict
 
     @property
     def text(self) -> str:
@@ -48,7 +48,7 @@ class Tested:
         return self.claim.text.format(framework=display_name(self.framework))
 
     @property
-    def verdicts(self) -> dict[str, Verdict | None]:
+    def verdicts(self) -> dict[str, ClaimVerdict | None]:
         """Verdicts {where: verdict}: the published series first, then ours."""
         return {**self.published, MEASURED: self.measured}
 
@@ -132,7 +132,7 @@ def _by_framework(claimed: Sequence[Claim], ours: Mapping[Metric, Reproduced]) -
     return named + [(claim, framework) for framework in ordered(published | measured) for claim in of_all]
 
 
-def _of_published(claim: Claim, framework: str, series: str) -> Verdict | None:
+def _of_published(claim: Claim, framework: str, series: str) -> ClaimVerdict | None:
     """Test a claim on a published series; None if that series has no such figures."""
     values = claim.metric.values.get(series)
     if values is None or claim.metric.framework not in ("", framework):
@@ -140,15 +140,15 @@ def _of_published(claim: Claim, framework: str, series: str) -> Verdict | None:
     return verdict(claim, framework, {place: Point(value, value, value, 0) for place, value in values.items()})
 
 
-def _of_ours(claim: Claim, framework: str, ours: Reproduced) -> Verdict:
+def _of_ours(claim: Claim, framework: str, ours: Reproduced) -> ClaimVerdict:
     if ours.obstacles_of_claims:
-        return Verdict(Outcome.UNTOLD, "; ".join(ours.obstacles_of_claims))
+        return ClaimVerdict(Outcome.UNTOLD, "; ".join(ours.obstacles_of_claims))
     if framework not in frameworks(ours.points):
-        return Verdict(Outcome.UNTOLD, f"nothing was measured of {display_name(framework)}")
+        return ClaimVerdict(Outcome.UNTOLD, f"nothing was measured of {display_name(framework)}")
     return verdict(claim, framework, ours.points)
 
 
-def verdict(claim: Claim, framework: str, points: Mapping[Place, Point]) -> Verdict:
+def verdict(claim: Claim, framework: str, points: Mapping[Place, Point]) -> ClaimVerdict:
     """Test a claim on these values of all frameworks."""
     values = {size: points[name, size] for name, size in sorted(points) if name == framework}
     sizes, unit = claim.sizes, claim.metric.quantity.unit

@@ -21,7 +21,7 @@ from ..sentences import say
 from ..table import Cell, Table, Theme
 from ..words import listed
 from . import claims
-from .claim_tests import Outcome, Verdict, all_above, gains_nothing, is_times, mean_difference, same
+from .claim_tests import ClaimVerdict, Outcome, all_above, gains_nothing, is_times, mean_difference, same
 from .claims import DASH, WORDING, Tested, notes
 from .publication import Claim, Publication, beside
 from .reproduced import Reproduced, frameworks
@@ -197,7 +197,7 @@ def _sides(claim: Claim, publication: Publication, held: dict[int, Section]) -> 
                 yield Sides(of_a, of_b, (number_a, number_b), DEVICE_KIND in keys)
 
 
-def _of_published(claim: Claim, framework: str) -> Verdict | None:
+def _of_published(claim: Claim, framework: str) -> ClaimVerdict | None:
     """Test a claim on published figures; None if either side has none."""
     assert claim.against
     of_a, of_b = (
@@ -213,11 +213,11 @@ def _exact(pairs: Pairs) -> Point:
     return Point(mean, mean, mean, 0)
 
 
-def _of_ours(claim: Claim, framework: str, sides: Sides | None) -> Verdict:
+def _of_ours(claim: Claim, framework: str, sides: Sides | None) -> ClaimVerdict:
     if sides is None:
-        return Verdict(Outcome.UNTOLD, "no two sections of one software and machine hold both sides")
+        return ClaimVerdict(Outcome.UNTOLD, "no two sections of one software and machine hold both sides")
     if reasons := dict.fromkeys((*sides.a.obstacles_of_claims, *sides.b.obstacles_of_claims)):
-        return Verdict(Outcome.UNTOLD, "; ".join(reasons))
+        return ClaimVerdict(Outcome.UNTOLD, "; ".join(reasons))
 
     def difference(pairs: Pairs) -> Point | None:
         of_a, of_b = sides.a.repeats, sides.b.repeats
@@ -228,11 +228,11 @@ def _of_ours(claim: Claim, framework: str, sides: Sides | None) -> Verdict:
 
 def verdict(
     claim: Claim, framework: str, a: Points, b: Points, difference: Callable[[Pairs], Point | None] = _exact
-) -> Verdict:
+) -> ClaimVerdict:
     """Test a claim on these values of both sides; `difference` gives the mean difference over all pairs."""
     missing = [_at(x, y) for x, y in claim.pairs if (framework, x) not in a or (framework, y) not in b]
     if missing:
-        return Verdict(Outcome.UNTOLD, f"no value of both sides at {listed(missing)}")
+        return ClaimVerdict(Outcome.UNTOLD, f"no value of both sides at {listed(missing)}")
     pairs = {(x, y): (a[framework, x], b[framework, y]) for x, y in claim.pairs}
     if claim.test == "above":
         unit = claim.metric.quantity.unit
@@ -242,7 +242,7 @@ def verdict(
         return is_times(list(pairs.values()), claim.factor, claim.within)
     shift = difference(pairs)
     if shift is None:
-        return Verdict(Outcome.UNTOLD, "no repeat is on both sides")
+        return ClaimVerdict(Outcome.UNTOLD, "no repeat is on both sides")
     return (gains_nothing if claim.test == "no-gain" else same)(shift, claim.within, claim.metric.unit)
 
 

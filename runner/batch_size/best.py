@@ -268,5 +268,5 @@ def _compared(size: int, others: Collection[int], blocks: Sequence[Block]) -> Ra
         return Ratio(size, Compared.CANNOT_BE_TOLD, ratio, None, None, pairs)
     low = math.exp(min(mean_interval(each)[1] for each in differences))
     high = math.exp(min(estimate_mean(each).upper_end(len(differences)) for each in differences))
-    verdict = decide(low, high, bottom=1 - TOLERATED, top=math.inf)
+    verdict = decide(low, high, margin=(1 - TOLERATED, math.inf))
     return Ratio(size, STORED.get(verdict, Compared.CANNOT_BE_TOLD), ratio, low, high, pairs)

@@ -12,7 +12,7 @@ from stored import on_gpu, trial
 from reports.conditions import sections
 from reports.order import Point, Points
 from reports.reproduction import claim_tests, claims, published_tables
-from reports.reproduction.claim_tests import Outcome, Verdict
+from reports.reproduction.claim_tests import ClaimVerdict, Outcome
 from reports.reproduction.publication import PUBLICATIONS, read
 from reports.table import Table
 from workloads.records.figures import Figure
@@ -180,13 +180,13 @@ def test_memory_of_a_gpu_is_tested() -> None:
 
 
 def test_a_trend_over_few_or_disordered_sizes_cannot_be_told() -> None:
-    assert claim_tests.rises(once(s4=1, s8=2, s16=3)) == Verdict(Outcome.UNTOLD, "3 batch sizes, 4 are needed")
+    assert claim_tests.rises(once(s4=1, s8=2, s16=3)) == ClaimVerdict(Outcome.UNTOLD, "3 batch sizes, 4 are needed")
     # four in order: p = 2 / 24
     assert claim_tests.rises(once(s4=1, s8=2, s16=3, s32=4)).outcome is Outcome.UNTOLD
     assert claim_tests.rises(once(s4=1, s8=2, s16=3, s32=4, s64=5)).outcome is Outcome.HOLDS
     assert claim_tests.rises(once(s4=5, s8=4, s16=3, s32=2, s64=1)).outcome is Outcome.FAILS
     assert claim_tests.rises(once(s4=2, s8=5, s16=1, s32=4, s64=3)).outcome is Outcome.UNTOLD
-    assert claim_tests.rises(once(s4=1, s8=1, s16=1, s32=1)) == Verdict(Outcome.FAILS, "all values are the same")
+    assert claim_tests.rises(once(s4=1, s8=1, s16=1, s32=1)) == ClaimVerdict(Outcome.FAILS, "all values are the same")
 
 
 def test_repeats_without_any_spread_are_still_ours_and_need_their_p() -> None:

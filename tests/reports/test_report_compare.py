@@ -539,7 +539,7 @@ def test_the_headline_is_the_geometric_mean_over_all_cells_with_the_interval_of_
     assert [(mean.framework, mean.cells) for mean in speeds] == [("", 2), ("pytorch", 1), ("mxnet", 1)]
     cells = [cell for cell in pair_.cells if cell.quantity is SPEED]
     assert speeds[0].estimate == estimate_together([cell.spread for cell in cells])
-    assert speeds[0].ratio[0] == pytest.approx(math.exp(sum(cell.shift for cell in cells) / 2))
+    assert speeds[0].effect[0] == pytest.approx(math.exp(sum(cell.shift for cell in cells) / 2))
     of_frameworks = {mean.framework: mean.estimate for mean in pair_.means if mean.quantity is SPEED}
     assert {mean.framework: mean.estimate for mean in speeds[1:]} == of_frameworks
     text = pages.write_markdown(found)

@@ -81,7 +81,13 @@ def test_no_other_module_computes_an_interval_judges_a_p_value_or_defines_a_verd
 def test_a_verdict_needs_the_whole_interval_and_for_a_difference_p(
     low: float, high: float, p: float, expected: Verdict
 ) -> None:
-    assert decide(low, high, bottom=-1.0, top=1.0, p=p) is expected
+    assert decide(low, high, margin=(-1.0, 1.0), p=p) is expected
+
+
+def test_without_a_margin_no_value_counts_as_no_difference() -> None:
+    assert [decide(value, value, p=0.01) for value in (-0.1, 0.0, 0.1)] == [
+        Verdict.WORSE, Verdict.UNDECIDED, Verdict.BETTER
+    ]  # fmt: skip
 
 
 def test_values_are_described_as_far_as_their_number_allows() -> None:
