@@ -27,8 +27,6 @@ from workloads.datasets import file_digest
 from workloads.temporary import temporary_folder
 
 from .. import build, export, load
-from ..blocks import page as blocks
-from ..blocks import stored as blocks_stored
 from ..load import ReportError, Stored
 from . import archive, checksums, citation, found, publication
 from . import index as published_index
@@ -223,22 +221,12 @@ def inputs_text(stored: Stored) -> str:
 
 
 def write_report(out: Path, marks: tuple[str, ...], formats: Sequence[str] | None = None) -> publication.Found:
-    """Write a report on RESULTS in the working folder, on trials, on blocks or on both.
-
-    Returns its findings, those of the trials if there are any. `formats`: FORMATS if None.
-    """
-    formats = FORMATS if formats is None else formats
-    chapters = [blocks.chapter(each) for each in blocks_stored.read(RESULTS)]
-    if chapters:
-        blocks.write(chapters, out, formats, marks)
-        export.write_rules(out)
-        if not load.has_results(RESULTS):
-            return found.of_blocks(chapters)
+    """Write a report on RESULTS in the working folder; returns its findings. `formats`: FORMATS if None."""
     report = build.report([RESULTS])
     said = found.of_report(report)
     # With several chapters, one picture: the page has them all, and twenty would burden a repository.
-    charts = CHARTS if len(report.chapters) == 1 else (Path(said.picture).stem,)
-    export.write(report, out, formats, marks, charts)
+    charts = {Path(said.picture).stem, *(CHARTS if len(report.chapters) == 1 else ())}
+    export.write(report, out, FORMATS if formats is None else formats, marks, charts)
     (out / export.LIST_FILE).unlink()  # only later reports into the same folder would use it
     return said
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..charts import Kind
-from ..conditions import model_words
 from ..drawing import figures
 from ..drawing.sizes import COLUMN, Layout
 from ..drawing.styles import series_style
@@ -101,7 +100,7 @@ def _page(report: Report, marks: tuple[str, ...], parts_bytes: int, pictures: Ma
         "sections": [chapter.heading for chapter in report.chapters],
         "tables": room.tables,
         "charts": room.charts,
-        "trials": web_trials.table_data(trials, [chapter.section for chapter in report.chapters]),
+        "trials": web_trials.table_data(trials, [chapter.section for chapter in report.chapters if chapter.section]),
         "tracks": [[track.label, track.unit] for track in TRACKS],
     }
     packed = {"shown": pack(shown), "echarts": _packed_library()}
@@ -141,12 +140,7 @@ def _context(report: Report, room: Room, trials: list[Trial]) -> dict[str, Any]:
 
 def _title(report: Report) -> str:
     """Name what the trials are about; of several subjects, the first two are named."""
-    subjects = list(
-        dict.fromkeys(
-            f"{model_words(chapter.section.condition.task)} on {chapter.section.condition.task.dataset}"
-            for chapter in report.chapters
-        )
-    )
+    subjects = list(dict.fromkeys(chapter.subject for chapter in report.chapters))
     more = f" and {len(subjects) - 2} more" if len(subjects) > 2 else ""
     return f"{', '.join(subjects[:2])}{more}"
 

@@ -52,7 +52,9 @@ def trials_of(report: Report) -> list[Trial]:
     """List all trials of the report, first repeats before later ones; an id stored twice gets a second key."""
     stored = report.stored
     section_of = {
-        id(result): number for number, chapter in enumerate(report.chapters, 1) for result in chapter.section.every
+        id(result): number
+        for number, chapter in enumerate(report.chapters, 1)
+        for result in (chapter.section.every if chapter.section else ())
     }
     seen: dict[str, int] = {}
     trials = []
