@@ -10,8 +10,6 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from workloads.records.job import Task
 
 from .. import quantities
@@ -22,7 +20,7 @@ from . import selection
 from .selection import SizeKind
 
 PUBLICATIONS = Path(__file__).parent / "publications"
-DEFINITION, FIGURES, CALIBRATION = "publication.toml", "figures.csv", "calibration.csv"
+DEFINITION, FIGURES = "publication.toml", "figures.csv"
 TABLE, CHART = SERIES = ("table", "chart")  # a chart is digitised
 TESTS = ("highest", "lowest", "rises", "flat", "jumps", "peaks", "falls")  # of claims
 TESTS_AGAINST = ("above", "no-gain", "same", "times")  # of claims that compare two metrics
@@ -45,7 +43,7 @@ class Metric:
     caption: str = ""  # of the chart
     finding: str = ""  # name of its row in the summary; empty: it has no row there
     title: str = ""  # of its table, if its label is not unique for its quantity
-    from_size: int = 0  # the smallest batch size that the summary and the calibration compare
+    from_size: int = 0  # the smallest batch size that the summary compares
 
     @property
     def series(self) -> list[str]:
@@ -129,22 +127,12 @@ class Claim:
 
 @dataclass(frozen=True)
 class Calibration:
-    """A setting that gives the published row of a metric, found before this suite measured anything.
+    """A training setting that gives the published row of a metric, and the `finding` that says how it was found."""
 
-    `runs` come from calibration.csv: optimizer, learning_rate, batch_size, run and the metric, one row per run. `rows`
-    are those to show. The sentences are plain text.
-    """
-
-    metric: Metric
     optimizer: str
     learning_rate: float
     momentum: float
-    title: str
-    how: str
-    finding: str  # for the summary
-    conclusions: tuple[str, ...]
-    rows: tuple[Mapping[str, Any], ...]  # label, optimizer, learning_rate
-    runs: pd.DataFrame
+    finding: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,10 +232,7 @@ def _publication(folder: Path, data: dict[str, Any]) -> Publication:
     published = {framework for metric in metrics.values() for framework, _ in metric.published}
     if silent := published - set(data.get("versions", ())):
         raise ValueError(f"versions: there is none of {', '.join(sorted(silent))}")
-    calibration = data.get("calibration")
-    if calibration:
-        runs = pd.read_csv(folder / CALIBRATION)
-        calibration = Calibration(**_tuples(calibration) | {"metric": metrics[calibration["metric"]], "runs": runs})
+    calibration = Calibration(**data["calibration"]) if "calibration" in data else None
     parts = {"metrics": tuple(metrics.values()), "claims": tuple(claims), "calibration": calibration}
     read = Publication(folder.name, **_tuples(data) | parts)
     of_figures = ("hardware", "device", "workload", "dataset", "epochs", "unknown", "caveat", "caption")
