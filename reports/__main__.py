@@ -19,11 +19,7 @@ from pathlib import Path
 from workloads.command_line import CommandLine, close_to
 from workloads.records.result import no_target
 
-from . import build, check, contrast, export, load, markdown, terminal
-from .batch_size import answers as batch_answers
-from .batch_size import page as batch_page
-from .blocks import page as blocks_page
-from .blocks import stored as blocks_stored
+from . import build, check, contrast, export, markdown, terminal
 from .comparing import command as compare
 from .drawing import sizes
 from .load import ReportError
@@ -74,29 +70,17 @@ def run(arguments: list[str]) -> int:
             raise ReportError(
                 f"--figure-size, --bare: no figure is drawn; add one of {kinds} to --format, or leave them"
             )
-        asked = [answers for folder in options.results if (answers := batch_answers.read(folder))]
-        if len(asked) > 1:
-            raise ReportError("several of these folders hold answers of batch-size: make a report of each by itself")
-        blocks = [blocks_page.chapter(each) for folder in options.results for each in blocks_stored.read(folder)]
-        report = (
-            None
-            if (asked or blocks) and not load.has_results(*options.results)
-            else build.report(
-                options.results, options.columns, options.target_accuracy, options.beside, options.baseline_batch
-            )
+        report = build.report(
+            options.results, options.columns, options.target_accuracy, options.beside, options.baseline_batch
         )
-        main_files = export.write(report, out, options.format, layout=layout) if report else []
-        main_files += batch_page.write(asked[0], out, options.format) if asked else []
-        main_files += blocks_page.write(blocks, out, options.format) if blocks else []
+        main_files = export.write(report, out, options.format, layout=layout)
     except ReportError as error:
         print(f"reports: {error}", file=sys.stderr)
         return 2
-    for item in report.stored.unreadable if report else ():
+    for item in report.stored.unreadable:
         print(f"reports: {item.path}: left out: {item.reason}", file=sys.stderr)
-    told = markdown.printed if options.tables else terminal.printed
-    of_blocks = [blocks_page.printed(blocks)] if blocks else []
-    print("\n".join([*([told(report)] if report else []), *map(batch_page.printed, asked), *of_blocks]))
-    if report and not options.tables:
+    print(markdown.printed(report) if options.tables else terminal.printed(report))
+    if not options.tables:
         print(f"All tables here: python -m reports {shlex.join(map(str, options.results))} --tables")
     print(terminal.address(main_files, out))
     return 0

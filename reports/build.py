@@ -19,10 +19,12 @@ from . import (
     stable,
     target_time,
 )
-from .conditions import sections
-from .load import ReportError
+from .batch_size import answers as batch_size
+from .blocks import chapter as blocks
+from .conditions import Section, sections
+from .load import ReportError, Stored
 from .quantities import QUANTITIES, Quantity
-from .report import Report
+from .report import Chapter, Report, Summary
 from .reproduction import claims_across
 from .table import Table
 
@@ -41,18 +43,17 @@ def report(
     fits them or not. `baseline_batch`: batch sizes are compared with this one. Raises ReportError for a folder without
     results, or if no result can be read, or none has the baseline.
     """
-    stored = load.read(*folders)
-    if not stored.results:
-        first = stored.unreadable[0]
-        all_of_them = f"none of the {len(stored.unreadable)} results can be read"
-        raise ReportError(f"{first.path}: {first.reason}; {all_of_them}, run the trials anew")
+    answers = batch_size.chapters(folders)
+    stored = _stored(folders) if not answers or load.has_results(*folders, rooms=load.OF_JOBS) else load.NOTHING
     quantities: tuple[Quantity, ...] = QUANTITIES
     if target_accuracy is not None:
         stored = replace(stored, results=target_time.with_times(stored.results, target_accuracy))
         quantities += (target_time.quantity(target_accuracy),)
-    pairs = zip(stored.results, stored.folders, strict=True)
-    tried = {result.key: str(stored.attempts[folder]) for result, folder in pairs if folder in stored.attempts}
-    parts, replaced = sections(stored.results)
+    tried = {result.key: str(stored.attempts[folder]) for result, folder in stored.pairs if folder in stored.attempts}
+    parts, replaced = sections(result for result, folder in stored.pairs if folder.parent.name != load.BLOCKS)
+    of_blocks, replaced_processes = blocks.chapters(stored)
+    answers += of_blocks
+    replaced += replaced_processes
     parts = [replace(section, attempts=tried, beside=tuple(beside)) for section in parts]
     contrast.check_baseline(parts, baseline_batch)
     headings = condition_text.headings(parts)
@@ -71,17 +72,46 @@ def report(
         chapters.chapter(section, f"{number}. {heading}", quantities, not aside, baseline_batch)
         for number, (section, heading) in enumerate(zip(parts, headings, strict=True), start=1)
     ]
+    remarks = [section_axes.remark(section, stored) for section in parts]
+    every = [replace(each, conditions=each.conditions + more) for each, more in zip(every, remarks, strict=True)]
     return Report(
         stored,
         tuple(replaced),
-        findings.summary(stored, parts),
-        tuple(replace(each, conditions=each.conditions + section_axes.remark(each.section, stored)) for each in every),
+        _summary(stored, parts, answers),
+        (*answers, *every),
         tuple(table for table in side_by_side if isinstance(table, Table)),
         dict(zip(lettered, headings, strict=False)),
         tuple(table for table in appendix if isinstance(table, Table)),
         tuple(line for line in (*side_by_side, *appendix) if isinstance(line, str)),
         caveats.lists(stored, replaced),
         (*claims_across.of_sections(parts), *learning_rates.of_sections(parts)),
+    )
+
+
+def _stored(folders: Sequence[Path]) -> Stored:
+    """Read the trials and processes of the folders. Raises ReportError if there is no result that can be read."""
+    stored = load.everything(*folders)
+    if not stored.results:
+        first = stored.unreadable[0]
+        all_of_them = f"none of the {len(stored.unreadable)} results can be read"
+        raise ReportError(f"{first.path}: {first.reason}; {all_of_them}, run the trials anew")
+    return stored
+
+
+def _summary(stored: Stored, parts: Sequence[Section], answers: Sequence[Chapter]) -> Summary:
+    """Summarise the trials; answers, from other jobs than trials, come before what is found of these."""
+    summary = findings.summary(stored, parts)
+    if not answers:
+        return summary
+    first = next((chapter for chapter in answers if chapter.findings), answers[0])
+    found = [line for chapter in answers for line in chapter.findings]
+    return replace(
+        summary,
+        headline=first.answer,
+        about=first.kind,
+        ran=summary.ran if stored.results else (first.setting,),
+        findings=(*found, *(summary.findings if parts else ())),
+        main=answers.index(first),
     )
 
 

@@ -41,6 +41,8 @@ def headings(sections: list[Section]) -> list[str]:
 
     The name of its series is used if that suffices.
     """
+    if not sections:
+        return []
     names = list(map(series.name_of, sections))
     if all(names) and len(names) == len(set(names)) > 1:
         each = (described(section.condition) for section in sections)

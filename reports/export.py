@@ -74,11 +74,6 @@ def write(
     return [out / name for name in MAIN if name in names]
 
 
-def write_rules(out: Path) -> None:
-    """Write the rules, which belong to each report. Raises ReportError if they are missing, and OSError."""
-    (out / RULES.name).write_bytes(_rules())
-
-
 def _rules() -> bytes:
     try:
         return RULES.read_bytes()
@@ -112,7 +107,7 @@ def _write(
 ) -> None:
     """Write all files but the rules; `page` builds the page with its pictures."""
     _write_tables(report, out, formats)
-    if of_trials := [kind for kind in OF_TRIALS if kind in formats]:
+    if report.stored.results and (of_trials := [kind for kind in OF_TRIALS if kind in formats]):
         trials = trial_rows.frame(report.stored)
         for kind in of_trials:
             _write_frame(trials, out / f"{trial_rows.NAME}.{kind}", kind)
@@ -149,18 +144,17 @@ def _draw_for(reporter: int) -> None:
 
 
 def _tables(report: Report) -> Iterator[Placed]:
-    """Yield every table with a unique stem; those of several chapters are numbered."""
-    several = len(report.chapters) > 1
-    lettered = zip(report.legend, report.chapters, strict=False)  # no letters if there are no tables side by side
+    """Yield every table with a unique stem; those of several chapters of one kind are numbered."""
+    lettered = zip(report.legend, report.of_trials, strict=False)  # no letters if there are no tables side by side
     legend = tuple(f"{letter}: {line}" for letter, chapter in lettered for line in chapter.conditions)
     for table in report.beside:
         yield Placed(table, table.name, legend)
     for table in report.across:
         yield Placed(table, table.name, ())
-    for number, chapter in enumerate(report.chapters, start=1):
+    for place, chapter in enumerate(report.chapters):
+        number = report.number(place)
         for table in chapter.tables:
-            stem = f"{table.name}-{number}" if several else table.name
-            yield Placed(table, stem, chapter.conditions, number if several else None)
+            yield Placed(table, f"{table.name}-{number}" if number else table.name, chapter.conditions, number)
     seen: Counter[str] = Counter()
     for table in report.appendix:
         seen[table.name] += 1
@@ -209,12 +203,12 @@ def _write_frame(frame: pd.DataFrame, file: Path, kind: str) -> None:
 
 def _pictures(report: Report, stems: Collection[str] | None) -> dict[tuple[int, str], tuple[Chart, str]]:
     """Map {(chapter's index, chart's name): (chart, stem of its files)}, for the `stems` to be drawn, or all."""
-    several = len(report.chapters) > 1
     return {
         (place, chart.name): (chart, stem)
         for place, chapter in enumerate(report.chapters)
         for chart in chapter.charts
-        if (stem := f"{chart.name}-{place + 1}" if several else chart.name) and (stems is None or stem in stems)
+        if (stem := f"{chart.name}-{number}" if (number := report.number(place)) else chart.name)
+        and (stems is None or stem in stems)
     }
 
 

@@ -19,6 +19,7 @@ from .attempts import Attempt, Attempts
 
 TRIALS, BLOCKS = "trials", attempts.BLOCKS
 ROOMS = (TRIALS, ATTEMPTS)
+OF_JOBS = (*ROOMS, BLOCKS)
 
 
 class ReportError(Exception):
@@ -41,6 +42,11 @@ class Stored:
     in_use: tuple[Path, ...] = ()
     attempts: dict[Path, Attempts] = field(default_factory=dict)
 
+    @property
+    def pairs(self) -> list[tuple[TrialResult, Path]]:
+        """List each result with its folder."""
+        return list(zip(self.results, self.folders, strict=True))
+
 
 def read(*folders: Path) -> Stored:
     """Read all folders; identical copies of a trial count once.
@@ -50,16 +56,15 @@ def read(*folders: Path) -> Stored:
     return _stored(itertools.chain.from_iterable(map(_trials, dict.fromkeys(folders))), folders)
 
 
-def processes(folder: Path) -> Stored:
-    """Read the processes of the folder's blocks; empty if it has none."""
-    return _stored(_processes(folder / BLOCKS), (folder,))
+def everything(*folders: Path) -> Stored:
+    """Read the folders' trials and the processes of their blocks together. Raises ReportError, as `read`."""
+    each = dict.fromkeys(folders)
+    only_blocks = has_results(*each, rooms=(BLOCKS,)) and not has_results(*each)
+    trials = () if only_blocks else map(_trials, each)
+    return _stored(itertools.chain(*trials, *(_processes(folder / BLOCKS) for folder in each)), folders)
 
 
-def everything(folder: Path) -> Stored:
-    """Read the folder's trials and the processes of its blocks together. Raises ReportError, as `read`."""
-    of_blocks = list(_processes(folder / BLOCKS))
-    trials = _trials(folder) if not of_blocks or has_results(folder) else ()
-    return _stored(itertools.chain(trials, of_blocks), (folder,))
+NOTHING = Stored((), (), (), ())
 
 
 def _stored(jobs: Iterable[list[Attempt]], folders: Sequence[Path]) -> Stored:
@@ -95,9 +100,9 @@ def _shown(every: list[Attempt]) -> int | None:
     return max((place for place, attempt in enumerate(every) if attempt.result is not None), default=None)
 
 
-def has_results(*folders: Path) -> bool:
-    """True if a trial in any of the folders has a result."""
-    return any(True for folder in folders for room in ROOMS for _ in (folder / room).glob(f"*/{RESULT_FILE}"))
+def has_results(*folders: Path, rooms: Sequence[str] = ROOMS) -> bool:
+    """True if a trial, or another job of these rooms, has a result in any of the folders."""
+    return any(True for folder in folders for room in rooms for _ in (folder / room).glob(f"*/{RESULT_FILE}"))
 
 
 def _trials(folder: Path) -> Iterator[list[Attempt]]:

@@ -110,7 +110,7 @@ def printed(report: Report) -> str:
     for chapter in report.chapters:
         parts += [
             f"## {escape(chapter.heading)}",
-            *map(of, without_repeats(t for t in chapter.tables if t.name in PRINTED)),
+            *map(of, without_repeats(t for t in chapter.tables if t.name in (*PRINTED, chapter.kind))),
         ]
         parts += map(escape, chapter.remarks)
     return _joined([*parts, *_below(report)])

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from workloads.records.setting_words import model_words
+
 from .charts import Chart
 from .conditions import Replaced, Section
 from .load import Stored
+from .reproduction.claims import Tested
+from .reproduction.publication import Publication
 from .table import Table
 
 HOW_TO_READ = (
@@ -36,15 +40,29 @@ RULES = "What is equalised, what is left at each framework's defaults, and how t
 
 @dataclass(frozen=True)
 class Chapter:
-    """Chapter on one section: trials of the same conditions. Sentences are plain text, without markup."""
+    """Chapter on one section: trials of the same conditions. Sentences are plain text, without markup.
+
+    A chapter that answers a question by other jobs than trials has a `kind`, the name of its main table and chart. Its
+    `answer` has no full stop, and `tested` are the claims that its processes test.
+    """
 
     heading: str
-    section: Section
+    section: Section | None  # None: answers of a search, which have no trials in common
     setting: str  # the conditions in one line
     conditions: tuple[str, ...]
     tables: tuple[Table, ...]
     charts: tuple[Chart, ...]
     remarks: tuple[str, ...]  # a line for each missing table, with the reason
+    kind: str = ""
+    answer: str = ""
+    findings: tuple[str, ...] = ()
+    tested: tuple[tuple[Publication, Tested], ...] = ()
+
+    @property
+    def subject(self) -> str:
+        """Name of what was trained."""
+        task = self.section.condition.task if self.section else None
+        return f"{model_words(task)} on {task.dataset}" if task else self.heading
 
 
 @dataclass(frozen=True)
@@ -83,6 +101,21 @@ class Report:
     remarks: tuple[str, ...]
     problems: dict[str, tuple[str, ...]]
     across: tuple[Table, ...] = ()
+
+    @property
+    def sections(self) -> list[Section]:
+        """Sections of the chapters that have one."""
+        return [chapter.section for chapter in self.chapters if chapter.section]
+
+    @property
+    def of_trials(self) -> list[Chapter]:
+        """Chapters on trials."""
+        return [chapter for chapter in self.chapters if not chapter.kind]
+
+    def number(self, place: int) -> int | None:
+        """Return the chapter's number among those of its kind, from 1; None if it is the only one."""
+        alike = [each for each, chapter in enumerate(self.chapters) if chapter.kind == self.chapters[place].kind]
+        return alike.index(place) + 1 if len(alike) > 1 else None
 
     def _repr_markdown_(self) -> str:
         """Show the report in a notebook, without the charts."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -79,6 +80,33 @@ class Table:
         """Map {footnote: its number}, each once, in the order of the cells."""
         notes = dict.fromkeys(note for row in self.rows for cell in row for note in cell.notes)
         return {note: number for number, note in enumerate(notes, start=1)}
+
+
+EMPTY = Cell("\N{EN DASH}")
+Record = Mapping[str, Any]
+Columns = Mapping[str, Callable[[Any], Cell]]  # {head: cell of a record}
+
+
+def of_records(
+    records: Sequence[Record], shown: Columns
+) -> tuple[tuple[str, ...], tuple[tuple[Cell, ...], ...], pd.DataFrame]:
+    """Return (head, rows, tidy) of a table with a row per record: files hold the records, readers see `shown`."""
+    rows = tuple(tuple(cell(record) for cell in shown.values()) for record in records)
+    return tuple(shown), rows, pd.DataFrame(records)
+
+
+def text_of(key: str) -> Callable[[Record], Cell]:
+    """Return a column of a record's text."""
+    return lambda record: Cell(record[key])
+
+
+def number_cell(value: float | None, form: str, ends: tuple[float, float] = (math.nan, math.nan)) -> Cell:
+    """Format a value, with the ends of its interval if they are known; a dash for None and NaN."""
+    if value is None or math.isnan(value):
+        return EMPTY
+    low, high = ends
+    interval = "" if math.isnan(low) else f" [{form.format(low)}, {form.format(high)}]"
+    return Cell(form.format(value) + interval, value)
 
 
 def without_repeats(tables: Iterable[Table]) -> tuple[Table, ...]:

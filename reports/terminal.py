@@ -10,7 +10,7 @@ import pandas as pd
 from workloads.words import counted
 
 from . import best, contrast, target_time
-from .report import Report
+from .report import Chapter, Report
 from .table import Table
 
 SHOWN = (best.NAME, contrast.BATCH_SIZES.name, target_time.NAME)  # the second and third exist only if asked for
@@ -19,7 +19,8 @@ MOST_ROWS = 4  # of the second and third; a longer one is in the report
 
 def printed(report: Report) -> str:
     """Format the report in about ten lines."""
-    parts = [f"{report.summary.headline}.", "", *_tables(report), report.summary.ran[0]]
+    answers = [line for chapter in report.chapters if chapter.kind for line in _answers(chapter)]
+    parts = [f"{report.summary.headline}.", *answers, "", *_tables(report), report.summary.ran[0]]
     parts += [f"{kind}: {len(lines)}" for kind, lines in report.problems.items()]
     if report.summary.not_verified:
         things = counted(len(report.summary.not_verified), "thing")
@@ -42,12 +43,17 @@ def table(shown: Table) -> str:
     return "\n".join([text, *(f"[{number}] {note}" for note, number in notes.items())])
 
 
+def _answers(chapter: Chapter) -> list[str]:
+    """Format what answers a question by other jobs than trials: heading, findings, main table, what is left out."""
+    main = [table(each) for each in chapter.tables if each.name == chapter.kind]
+    return ["", chapter.heading, *chapter.findings, "", *main, *chapter.remarks]
+
+
 def _tables(report: Report) -> list[str]:
     """Format the tables in SHOWN that the main chapter has, each followed by an empty line."""
-    if report.summary.main is None:
-        return []
+    main = None if report.summary.main is None else report.chapters[report.summary.main]
     shown = []
-    for each in report.chapters[report.summary.main].tables:
+    for each in main.tables if main and not main.kind else ():
         if each.name == best.NAME:
             shown += [table(each), ""]
         elif each.name in SHOWN and len(each.rows) <= MOST_ROWS:

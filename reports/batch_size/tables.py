@@ -173,8 +173,13 @@ def details(answers: BatchAnswers) -> list[Table]:
         _joined("energy-pairs", "Least energy: pairs of trials", answers, lambda each: _ratios(each.least_energy)),
         _joined("noise-scale", "Gradient noise scale along a training", answers, _noise_points),
         _joined("to-target", "To the target accuracy", answers, _reached),
-        _joined("then-train", "Trained at the found size and at the one in use", answers, _trained),
-        _joined("split", "A global batch in parts", answers, _split),
+        _joined(
+            "then-train",
+            "Trained at the found size and at the one in use",
+            answers,
+            lambda each: list(map(_worded, each.trained)),
+        ),
+        _joined("split", "A global batch in parts", answers, lambda each: [_worded(each.split)] if each.split else []),
     ]
     return [table for table in tables if table.rows]
 
@@ -184,79 +189,35 @@ def _joined(
 ) -> Table:
     """Build a table with the rows of all frameworks; heads are the keys of the rows."""
     rows = [{"Framework": display_name(each.framework), **row} for each in answers.frameworks for row in rows_of(each)]
-    head = tuple(rows[0]) if rows else ()
-    cells = tuple(tuple(_cell(value) for value in row.values()) for row in rows)
-    return Table(name, title, head, cells, pd.DataFrame(rows))
+    cells = tuple(tuple(map(_cell, row.values())) for row in rows)
+    return Table(name, title, tuple(rows[0]) if rows else (), cells, pd.DataFrame(rows))
 
 
 def _cell(value: object) -> Cell:
-    if value is None:
-        return Cell(ABSENT)
+    if value is None or isinstance(value, bool):
+        return Cell("yes" if value else ABSENT)
     if isinstance(value, int | float):
         return Cell(f"{value:,}" if isinstance(value, int) else f"{value:,.4g}", float(value))
     return Cell(str(value))
 
 
 def _tried(each: Answers) -> list[dict[str, Any]]:
-    largest: Largest | None = each.largest
-    tried = [*largest.tried, *largest.around] if largest else []
-    return [
-        {
-            "Trial": number,
-            "Batch size": trial.batch_size,
-            "Memory": trial.fit.value,
-            "Limit": "lifted" if trial.lifted else "",
-            "Peak, MiB": trial.peak_bytes / 2**20 if trial.peak_bytes is not None else None,
-            "Folder": trial.folder,
-            "Why": trial.reason or "",
-        }
-        for number, trial in enumerate(tried, start=1)
-    ]
+    tried = (*each.largest.tried, *each.largest.around) if each.largest else ()
+    return [{"Trial": number, **_worded(trial)} for number, trial in enumerate(tried, start=1)]
 
 
 def _ratios(best: Best | None) -> list[dict[str, Any]]:
-    return [
-        {
-            "Batch size": ratio.batch_size,
-            "Over the best": ratio.ratio,
-            "Low": ratio.low,
-            "High": ratio.high,
-            "Pairs": ratio.pairs,
-            "Verdict": VERDICTS[ratio.verdict],
-        }
-        for ratio in (best.ratios if best else ())
-    ]
+    return [_worded(ratio) | {"Verdict": VERDICTS[ratio.verdict]} for ratio in (best.ratios if best else ())]
 
 
 def _noise_points(each: Answers) -> list[dict[str, Any]]:
-    return [
-        {
-            "Progress": point.progress,
-            "|G|^2": point.squared_gradient,
-            "S": point.trace,
-            "Noise scale": point.noise_scale,
-            "Low": point.low,
-            "High": point.high,
-            "More than": point.at_least,
-            "Steps": point.steps,
-            "Batches": f"{point.small_batch} and {point.large_batch}",
-        }
-        for point in (each.noise.points if each.noise else ())
-    ]
+    return list(map(_worded, each.noise.points if each.noise else ()))
 
 
 def _reached(each: Answers) -> list[dict[str, Any]]:
-    return [_worded(asdict(reached)) for reached in (each.target.reached if each.target else ())]
+    return list(map(_worded, each.target.reached if each.target else ()))
 
 
-def _trained(each: Answers) -> list[dict[str, Any]]:
-    return [_worded(asdict(trained) | {"verdict": trained.verdict.value}) for trained in each.trained]
-
-
-def _split(each: Answers) -> list[dict[str, Any]]:
-    return [_worded(asdict(each.split))] if each.split else []
-
-
-def _worded(row: dict[str, Any]) -> dict[str, Any]:
-    """Turn the field names of a record into heads."""
-    return {name.replace("_", " ").capitalize(): value for name, value in row.items()}
+def _worded(record: Any) -> dict[str, Any]:
+    """Turn the fields of a record into a row; heads are their names."""
+    return {name.replace("_", " ").capitalize(): value for name, value in asdict(record).items()}

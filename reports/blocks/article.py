@@ -10,23 +10,15 @@ from functools import cache
 
 from workloads.records.blocks import Phase
 
-from ..reproduction.publication import FIGURES, PUBLICATIONS
+from ..reproduction.publication import FIGURES, PUBLICATIONS, Publication, read
 from .contrasts import neighbours, percent
 
-NAME = "powers-of-two-2022"
 COLUMNS = {Phase.TRAINING: "train_minutes", Phase.EVALUATION: "inference_minutes"}
-SOURCE = "S. Raschka, rasbt/b3-basic-batchsize-benchmark, 2022: MobileNetV3-Large, CIFAR-10 at 224 x 224, fp16"
-CANNOT_SAY = (
-    "The article ran each batch size once: its column has no interval, and by itself tells no difference. It timed "
-    "whole trainings, validation and start-up included, and printed them to 0.01 minute: rounding alone moves its "
-    "training column by {training:.1f} points at most, its inference column by {evaluation:.0f}. On four cards an "
-    "epoch of 255 is one step more than of 256 or 257 (44, 43, 43), and so is its time."
-)
 DIGIT_MINUTES = 0.01
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedContrast:
     """Published difference: by how many % the size was faster than the line through its neighbours.
 
     `rounding`: largest effect of rounding, in points.
@@ -35,15 +27,20 @@ class Published:
     machine: str
     phase: Phase
     size: int
-    neighbours: tuple[int, int]
     percent: float
     rounding: float
 
 
 @cache
-def published() -> tuple[Published, ...]:
+def publication() -> Publication:
+    """Read the source, its claims and what they rest on."""
+    return read(PUBLICATIONS / "powers-of-two-2022")
+
+
+@cache
+def published() -> tuple[PublishedContrast, ...]:
     """Read the published sizes with neighbours less than 10 % apart, by machine."""
-    with (PUBLICATIONS / NAME / FIGURES).open(encoding="utf-8", newline="") as file:
+    with (PUBLICATIONS / publication().name / FIGURES).open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     found = []
     for machine in dict.fromkeys(f"{row['gpus']}, {row['strategy']}" for row in rows):
@@ -54,7 +51,7 @@ def published() -> tuple[Published, ...]:
     return tuple(found)
 
 
-def _contrasts(machine: str, phase: Phase, minutes: dict[int, float]) -> list[Published]:
+def _contrasts(machine: str, phase: Phase, minutes: dict[int, float]) -> list[PublishedContrast]:
     found = []
     for size, (low, high) in neighbours(sorted(minutes)).items():
         if high - low > size / 10 or size % 8:
@@ -63,11 +60,11 @@ def _contrasts(machine: str, phase: Phase, minutes: dict[int, float]) -> list[Pu
         line = (1 - share) * math.log(minutes[low]) + share * math.log(minutes[high])
         value = percent(line - math.log(minutes[size]))
         rounding = percent(2 * DIGIT_MINUTES / 2 / min(minutes[each] for each in (low, size, high)))
-        found.append(Published(machine, phase, size, (low, high), value, rounding))
+        found.append(PublishedContrast(machine, phase, size, value, rounding))
     return found
 
 
-def cannot_say(shown: Sequence[Published]) -> str:
+def cannot_say(shown: Sequence[PublishedContrast]) -> str:
     """Say what the article's column does not show."""
     most = {phase: max((each.rounding for each in shown if each.phase is phase), default=0.0) for phase in Phase}
-    return CANNOT_SAY.format(training=most[Phase.TRAINING], evaluation=most[Phase.EVALUATION])
+    return publication().caveat.format(training=most[Phase.TRAINING], evaluation=most[Phase.EVALUATION])

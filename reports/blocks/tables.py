@@ -18,28 +18,21 @@ from workloads.records.blocks import Phase
 from workloads.schedules import steps_of
 from workloads.statistics import CONFIDENCE_PERCENT, ERROR, mean_interval
 
-from ..condition_text import ABSENT
 from ..frameworks import display_name
-from ..table import Cell, Table, Theme
+from ..reproduction.claim_tests import Outcome
+from ..table import EMPTY, Cell, Columns, Record, Table, Theme, number_cell, of_records, text_of
 from . import article
-from .claims import Claim
-from .contrasts import MARGIN_PERCENT, TRIMMED, Contrast, of_process
+from .claims import TestedSizes
+from .contrasts import MARGIN_PERCENT, TRIMMED, Contrast, of_process, percent
 from .stored import Measurement, Process
 
 NAME, CLAIMS, TIMES, ARTICLE = "powers-of-two", "powers-of-two-claims", "block-times", "powers-of-two-published"
 HOW = (
-    f"Of each round the size's seconds an image against the line through its two neighbours, as a logarithm; of each "
-    f"process the mean over its rounds without {100 * TRIMMED:g} % at either end; the interval is "
-    f"{CONFIDENCE_PERCENT} % of Student's t over the processes. p is two-sided, corrected after Holm within a "
-    "framework; "
+    f"Per round: the logarithm of the seconds per image, compared with the line through both neighbours. Per process: "
+    f"the mean over its rounds without {100 * TRIMMED:g} % at either end. The interval is {CONFIDENCE_PERCENT} % of "
+    "Student's t over the processes. p is two-sided, corrected after Holm within a framework; "
     f"faster or slower is said where it is at most {ERROR:g}, within {MARGIN_PERCENT:g} % where the interval is. "
     '"Could have found": the smallest difference that four in five such runs would find at the strictest step of that.'
-)
-HOW_CLAIMS = (
-    "Each claim is that such sizes are faster an image than their neighbours: the mean over the sizes measured, "
-    "sizes of one group first within each process. A size belongs to the first of the first three kinds that it is "
-    "of. p is corrected after Holm within a framework. Upheld: faster; violated: slower, or the whole interval within "
-    f"{MARGIN_PERCENT:g} %."
 )
 HOW_TIMES = (
     f"Over the processes, with the {CONFIDENCE_PERCENT} % interval of their mean; within a process the trimmed mean "
@@ -51,104 +44,95 @@ HOW_TIMES = (
 
 def contrasts(found: Sequence[Contrast]) -> Table:
     """Build a table with a row for each framework, phase and size."""
-    rows = tuple(
-        (
-            Cell(display_name(each.framework)),
-            Cell(each.phase),
-            Cell(str(each.size), each.size),
-            Cell(" and ".join(map(str, each.neighbours))),
-            _percents(each.percents),
-            Cell(each.verdict),
-            _p(each.p),
-            _number(100 * math.expm1(each.detectable), "{:.2f}"),
-            Cell(f"{each.processes}, {each.rounds}", each.processes),
-        )
+    records = [
+        {
+            "framework": each.framework,
+            "phase": each.phase.value,
+            "batch_size": each.size,
+            "lower_neighbour": each.neighbours[0],
+            "upper_neighbour": each.neighbours[1],
+            **_percents(each.percents),
+            "p_corrected": each.p,
+            "detectable_percent": percent(each.detectable),
+            "verdict": each.verdict,
+            "processes": each.processes,
+            "rounds": each.rounds,
+        }
         for each in found
-    )
-    head = ("Framework", "Phase", "Batch size", "Neighbours", "Faster an image by, %", "Verdict", "Corrected p",
-            "Could have found, %", "Processes, rounds")  # fmt: skip
-    tidy = pd.DataFrame(
-        [
-            {
-                "framework": each.framework,
-                "phase": each.phase.value,
-                "batch_size": each.size,
-                "lower_neighbour": each.neighbours[0],
-                "upper_neighbour": each.neighbours[1],
-                **dict(zip(("faster_percent", "low", "high"), each.percents, strict=True)),
-                "p_corrected": each.p,
-                "detectable_percent": 100 * math.expm1(each.detectable),
-                "verdict": each.verdict,
-                "processes": each.processes,
-                "rounds": each.rounds,
-            }
-            for each in found
-        ]
-    )
+    ]
+    shown: Columns = {
+        "Framework": _framework,
+        "Phase": text_of("phase"),
+        "Batch size": _batch_size,
+        "Neighbours": lambda row: Cell(f"{row['lower_neighbour']} and {row['upper_neighbour']}"),
+        "Faster an image by, %": _faster,
+        "Verdict": text_of("verdict"),
+        "Corrected p": lambda row: number_cell(row["p_corrected"], "{:.2g}"),
+        "Could have found, %": lambda row: number_cell(row["detectable_percent"], "{:.2f}"),
+        "Processes, rounds": lambda row: Cell(f"{row['processes']}, {row['rounds']}", row["processes"]),
+    }
     title = "Batch sizes against the line through their neighbours"
-    return Table(NAME, title, head, rows, tidy, below=(HOW,), theme=Theme.SPEED, keys=3)
+    return Table(NAME, title, *of_records(records, shown), below=(HOW,), theme=Theme.SPEED, keys=3)
 
 
-def claims(found: Sequence[Claim]) -> Table:
+def claims(tested: Sequence[TestedSizes]) -> Table:
     """Build a table with a row for each claim, framework and phase; a dash has its reason as a footnote."""
-    rows = tuple(
-        (
-            Cell(each.kind),
-            Cell(display_name(each.framework)),
-            Cell(each.phase),
-            Cell(", ".join(map(str, each.sizes)) or ABSENT, notes=(each.reason,) if each.reason else ()),
-            _percents(each.percents),
-            _p(each.p),
-            Cell(each.verdict),
-        )
-        for each in found
-    )
-    head = ("Said to be fast", "Framework", "Phase", "Sizes", "Faster an image by, %", "Corrected p", "Verdict")
-    tidy = pd.DataFrame(
-        [
-            {
-                "kind": each.kind,
-                "framework": each.framework,
-                "phase": each.phase.value,
-                "batch_sizes": " ".join(map(str, each.sizes)),
-                **dict(zip(("faster_percent", "low", "high"), each.percents, strict=True)),
-                "p_corrected": each.p,
-                "verdict": each.verdict,
-                "reason": each.reason or None,
-            }
-            for each in found
-        ]
-    )
-    return Table(CLAIMS, "Claims about round batch sizes", head, rows, tidy, below=(HOW_CLAIMS,), theme=Theme.SPEED,
-                 keys=3)  # fmt: skip
+    records = [
+        {
+            "kind": each.claim.kind.name,
+            "framework": each.framework,
+            "phase": each.phase.value,
+            "batch_sizes": " ".join(map(str, each.sizes)),
+            **_percents(each.percents),
+            "p_corrected": each.p,
+            "verdict": _verdict(each),
+            "reason": each.measured.why if math.isnan(each.p) else None,
+        }
+        for each in tested
+    ]
+    shown: Columns = {
+        "Said to be fast": text_of("kind"),
+        "Framework": _framework,
+        "Phase": text_of("phase"),
+        "Sizes": lambda row: Cell(
+            row["batch_sizes"].replace(" ", ", ") or EMPTY.text, notes=(row["reason"],) if row["reason"] else ()
+        ),
+        "Faster an image by, %": _faster,
+        "Corrected p": lambda row: number_cell(row["p_corrected"], "{:.2g}"),
+        "Verdict": text_of("verdict"),
+    }
+    how = article.publication().claims_note.format(margin=MARGIN_PERCENT)
+    title = "Claims about round batch sizes"
+    return Table(CLAIMS, title, *of_records(records, shown), below=(how,), theme=Theme.SPEED, keys=3)
+
+
+def _verdict(tested: TestedSizes) -> str:
+    """Return "upheld"; "violated" if slower, or faster by less than the margin; else "cannot be told"."""
+    words = {Outcome.HOLDS: "upheld", Outcome.UNTOLD: "cannot be told"}
+    return words.get(tested.measured.outcome, f"violated: {tested.measured.why}")
 
 
 def times(measurement: Measurement) -> Table:
     """Build a table with a row for each framework, phase and size: what was measured, without any comparison."""
-    rows = [
+    records = [
         _time(measurement, framework, phase, size, mine)
         for framework in measurement.frameworks
         for phase in Phase
         for size, mine in _by_size(measurement, framework).items()
     ]
-    head = ("Framework", "Phase", "Batch size", "Images/s", "A step, ms", "Steps an epoch", "An epoch, s",
-            "Foreign CPU, %", "Processes")  # fmt: skip
-    shown = tuple(
-        (
-            Cell(display_name(row["framework"])),
-            Cell(row["phase"]),
-            Cell(str(row["batch_size"]), row["batch_size"]),
-            _interval(row),
-            _number(row["step_ms"], "{:,.2f}"),
-            _number(row["steps_an_epoch"], "{:,.0f}"),
-            _number(row["epoch_s"], "{:,.2f}"),
-            _number(row["foreign_cpu_percent"], "{:.1f}"),
-            Cell(str(row["processes"]), row["processes"]),
-        )
-        for row in rows
-    )
+    shown: Columns = {
+        "Framework": _framework,
+        "Phase": text_of("phase"),
+        "Batch size": _batch_size,
+        "Images/s": lambda row: number_cell(row["images_per_s"], "{:,.1f}", (row["low"], row["high"])),
+        "A step, ms": lambda row: number_cell(row["step_ms"], "{:,.2f}"),
+        "Steps an epoch": lambda row: number_cell(row["steps_an_epoch"], "{:,.0f}"),
+        "An epoch, s": lambda row: number_cell(row["epoch_s"], "{:,.2f}"),
+        "Foreign CPU, %": lambda row: number_cell(row["foreign_cpu_percent"], "{:.1f}"),
+        "Processes": lambda row: Cell(str(row["processes"]), row["processes"]),
+    }
     title = "Time of the blocks, and steps an epoch beside it"
-    return Table(TIMES, title, head, shown, pd.DataFrame(rows), below=(HOW_TIMES,), theme=Theme.SPEED, keys=3)
+    return Table(TIMES, title, *of_records(records, shown), below=(HOW_TIMES,), theme=Theme.SPEED, keys=3)
 
 
 def _by_size(measurement: Measurement, framework: str) -> dict[int, list[Process]]:
@@ -183,7 +167,7 @@ def _time(measurement: Measurement, framework: str, phase: Phase, size: int, min
 
 def _train_images(measurement: Measurement) -> int | None:
     """Number of training images; None if the data set is no longer in the catalogue."""
-    task = measurement.task
+    task = measurement.section.condition.task
     if task.source is not None:
         return task.source.train
     known = DATASETS.get(task.dataset)
@@ -197,60 +181,61 @@ def published(found: Sequence[Contrast]) -> Table | None:
         return None
     names = list(dict.fromkeys(each.framework for each in found))
     ours = {(each.framework, each.phase, each.size): each for each in found}
+    records = [
+        {
+            "machine": each.machine,
+            "phase": each.phase.value,
+            "batch_size": each.size,
+            "framework": name,
+            "published_percent": each.percent,
+            "published_rounding_points": each.rounding,
+            "measured_percent": mine.percents[0],
+            "difference_points": mine.percents[0] - each.percent,
+        }
+        for each in shown
+        for name in names
+        if (mine := ours.get((name, each.phase, each.size)))
+    ]
+    head = ("Published on", "Phase", "Batch size", "Published, %", *map(display_name, names))
     rows = tuple(
         (
             Cell(each.machine),
             Cell(each.phase),
             Cell(str(each.size), each.size),
             Cell(f"{each.percent:+.2f}", each.percent),
-            *(
-                _percents(mine.percents) if (mine := ours.get((name, each.phase, each.size))) else Cell(ABSENT)
-                for name in names
-            ),
+            *(_ours(ours.get((name, each.phase, each.size))) for name in names),
         )
         for each in shown
     )
-    head = ("Published on", "Phase", "Batch size", "Published, %", *map(display_name, names))
-    tidy = pd.DataFrame(
-        [
-            {
-                "machine": each.machine,
-                "phase": each.phase.value,
-                "batch_size": each.size,
-                "framework": name,
-                "published_percent": each.percent,
-                "published_rounding_points": each.rounding,
-                "measured_percent": mine.percents[0],
-                "difference_points": mine.percents[0] - each.percent,
-            }
-            for each in shown
-            for name in names
-            if (mine := ours.get((name, each.phase, each.size)))
-        ]
-    )
-    below = (f"{article.SOURCE}. Faster an image than the line through the neighbours, by so many %.",
-             article.cannot_say(shown))  # fmt: skip
-    return Table(ARTICLE, "Published beside measured", head, rows, tidy, below=below, theme=Theme.PUBLISHED, keys=3)
+    return Table(
+        ARTICLE,
+        "Published beside measured",
+        head,
+        rows,
+        pd.DataFrame(records),
+        below=(f"{article.publication().source}. Faster an image than the line through the neighbours, by so many %.",
+               article.cannot_say(shown)),
+        theme=Theme.PUBLISHED,
+        keys=3,
+    )  # fmt: skip
 
 
-def _percents(percents: tuple[float, float, float]) -> Cell:
+def _ours(contrast: Contrast | None) -> Cell:
+    return _faster(_percents(contrast.percents)) if contrast else EMPTY
+
+
+def _percents(percents: tuple[float, float, float]) -> dict[str, float]:
+    return dict(zip(("faster_percent", "low", "high"), percents, strict=True))
+
+
+def _faster(row: Record) -> Cell:
     """Format "+0.31 [+0.10, +0.52]"; without an interval only the value."""
-    value, low, high = percents
-    if math.isnan(value):
-        return Cell(ABSENT)
-    ends = "" if math.isnan(low) else f" [{low:+.2f}, {high:+.2f}]"
-    return Cell(f"{value:+.2f}{ends}", value)
+    return number_cell(row["faster_percent"], "{:+.2f}", (row["low"], row["high"]))
 
 
-def _interval(row: dict[str, Any]) -> Cell:
-    value, low, high = (row[name] for name in ("images_per_s", "low", "high"))
-    ends = "" if math.isnan(low) else f" [{low:,.1f}, {high:,.1f}]"
-    return Cell(f"{value:,.1f}{ends}", value)
+def _framework(row: Record) -> Cell:
+    return Cell(display_name(row["framework"]))
 
 
-def _p(p: float) -> Cell:
-    return Cell(ABSENT) if math.isnan(p) else Cell(f"{p:.2g}", p)
-
-
-def _number(value: float, form: str) -> Cell:
-    return Cell(ABSENT) if math.isnan(value) else Cell(form.format(value), value)
+def _batch_size(row: Record) -> Cell:
+    return Cell(str(row["batch_size"]), row["batch_size"])

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .. import export
-from ..blocks.page import PAGE as BLOCKS_PAGE
 from ..frameworks import display_name, ordered
 from . import publication
 from .publication import ClaimOutcome, Publication
@@ -15,7 +14,6 @@ from .publication import ClaimOutcome, Publication
 TEMPLATES = Path(__file__).parent
 INDEX = "index.html"
 PICTURES = ("speed.png", "usage.png")  # for a publication that names none
-LISTED = (*export.MAIN, BLOCKS_PAGE, publication.FILE)  # files that an entry links to: the first that exists
 
 
 def write(into: Path) -> list[str]:
@@ -117,7 +115,7 @@ def listed(into: Path) -> tuple[list[Entry], list[str]]:
         except ValueError as error:
             unreadable.append(f"{folder.name}: {publication.FILE}: {error}")
             continue
-        file = next(name for name in LISTED if (folder / name).exists())
+        file = next((page.name for page in sorted(folder.glob("*.html"))), publication.FILE)
         picture = next((name for name in (facts.picture, *PICTURES) if name and (folder / name).is_file()), "")
         publications.append((facts, folder.name, file, picture))
     return sorted(publications, key=lambda entry: (entry[0].first_day, entry[1]), reverse=True), unreadable

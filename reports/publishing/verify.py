@@ -22,14 +22,13 @@ from workloads.datasets import file_digest
 from workloads.temporary import temporary_folder
 
 from .. import caveats, export, load
-from ..blocks.page import PAGE as BLOCKS_PAGE
 from ..checking.completeness import find_obstacles
 from ..load import ReportError, Stored
 from . import archive, contents, page_tables, publication
 from .archive import ARCHIVE, CHECKSUMS, find_changed_files
 from .publication import Publication, version_of_reports
 
-PAGES = (export.MAIN[0], BLOCKS_PAGE)
+PAGE = export.MAIN[0]
 RULES = export.RULES.name
 # Facts of the trials that are the same in any version; the others are sentences, or names that versions may change.
 PLAIN = ("first_day", "last_day", "studies", "trials", "commits")
@@ -129,8 +128,8 @@ class _Check:
         """Compare what all versions have in common: inputs, the headline in the page, and the tables of figures."""
         inputs = _text_differs(place / contents.INPUTS, built / contents.INPUTS)
         self.seen.findings += [f"{self.folder / contents.INPUTS}: {line}" for line in inputs]
-        for name in (name for name in PAGES if (place / name).is_file() and (built / name).is_file()):
-            path, page, anew = self.folder / name, _read(place / name), _read(built / name)
+        for published in sorted(place.glob("*.html")):  # one, whatever an older version called it
+            path, page, anew = self.folder / published.name, _read(published), _read(built / PAGE)
             if page == anew:
                 continue
             if self.facts.headline not in html.unescape(page):

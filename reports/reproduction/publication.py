@@ -10,8 +10,6 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from workloads.records.job import Task
 
 from .. import quantities
@@ -19,12 +17,14 @@ from ..conditions import Condition, Section
 from ..quantities import Quantity
 from ..tables import Place
 from . import selection
+from .selection import SizeKind
 
 PUBLICATIONS = Path(__file__).parent / "publications"
-DEFINITION, FIGURES, CALIBRATION = "publication.toml", "figures.csv", "calibration.csv"
+DEFINITION, FIGURES = "publication.toml", "figures.csv"
 TABLE, CHART = SERIES = ("table", "chart")  # a chart is digitised
 TESTS = ("highest", "lowest", "rises", "flat", "jumps", "peaks", "falls")  # of claims
 TESTS_AGAINST = ("above", "no-gain", "same", "times")  # of claims that compare two metrics
+TESTS_OF_BLOCKS = ("faster-than-neighbours",)  # of claims about kinds of batch sizes, on blocks of steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class Metric:
     caption: str = ""  # of the chart
     finding: str = ""  # name of its row in the summary; empty: it has no row there
     title: str = ""  # of its table, if its label is not unique for its quantity
-    from_size: int = 0  # the smallest batch size that the summary and the calibration compare
+    from_size: int = 0  # the smallest batch size that the summary compares
 
     @property
     def series(self) -> list[str]:
@@ -104,7 +104,7 @@ class Claim:
 
     A test in TESTS_AGAINST compares the metric with a second one, `against`, size by size. The second metric's sizes
     are `against_sizes`, or the same sizes where there are none. `within` is a difference in the quantity's unit; for
-    `times` it is a share of the `factor`.
+    `times` it is a share of the `factor`. A test in TESTS_OF_BLOCKS is about the sizes of a `kind`.
     """
 
     text: str
@@ -117,6 +117,7 @@ class Claim:
     against_sizes: tuple[int, ...] = ()
     within: float = 0.0
     factor: float = 1.0
+    kind: SizeKind = field(default_factory=SizeKind)
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
@@ -126,22 +127,12 @@ class Claim:
 
 @dataclass(frozen=True)
 class Calibration:
-    """A setting that gives the published row of a metric, found before this suite measured anything.
+    """A training setting that gives the published row of a metric, and the `finding` that says how it was found."""
 
-    `runs` come from calibration.csv: optimizer, learning_rate, batch_size, run and the metric, one row per run. `rows`
-    are those to show. The sentences are plain text.
-    """
-
-    metric: Metric
     optimizer: str
     learning_rate: float
     momentum: float
-    title: str
-    how: str
-    finding: str  # for the summary
-    conclusions: tuple[str, ...]
-    rows: tuple[Mapping[str, Any], ...]  # label, optimizer, learning_rate
-    runs: pd.DataFrame
+    finding: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +143,8 @@ class Publication:
 
     `stand_in`: {"workload": ..., "dataset": ...}, another task on which its claims are tested as well, although its
     figures differ. `studies`: names of studies that test its claims, whatever they train. Such a publication has no
-    `workload`, no `dataset`, and none of the keys that only figures need.
+    `workload`, no `dataset`, and none of the keys that only figures need. `of_blocks`: its claims are about blocks of
+    steps; it names neither studies nor a task, and its figures are not read here.
     """
 
     name: str
@@ -173,6 +165,7 @@ class Publication:
     calibration: Calibration | None = None
     stand_in: Mapping[str, str] = field(default_factory=dict)
     studies: tuple[str, ...] = ()
+    of_blocks: bool = False
 
     def fits(self, section: Section) -> bool:
         """True if its claims apply to a section: matched by study where it names any, otherwise by task."""
@@ -198,8 +191,9 @@ class Publication:
 
 @cache
 def publications() -> tuple[Publication, ...]:
-    """List all publications, by name."""
-    return tuple(read(path.parent) for path in sorted(PUBLICATIONS.glob(f"*/{DEFINITION}")))
+    """List the publications that trials are compared with, by name."""
+    every = (read(path.parent) for path in sorted(PUBLICATIONS.glob(f"*/{DEFINITION}")))
+    return tuple(each for each in every if not each.of_blocks)
 
 
 def beside(section: Section) -> tuple[Publication, ...]:
@@ -222,7 +216,8 @@ def read(folder: Path) -> Publication:
 
 
 def _publication(folder: Path, data: dict[str, Any]) -> Publication:
-    values = _values(folder)
+    of_blocks = data.get("of_blocks", False)
+    values = {} if of_blocks else _values(folder)
     known = {
         quantity.name: quantity
         for quantity in (*quantities.QUANTITIES, *quantities.MEMORY_PARTS, quantities.STEPS_PEAK)
@@ -233,31 +228,29 @@ def _publication(folder: Path, data: dict[str, Any]) -> Publication:
     }
     if values:
         raise ValueError(f"{FIGURES}: no such metric: {', '.join(values)}")
-    claims = [_claim(each, metrics) for each in data.get("claims", ())]
+    claims = [_claim(each, metrics, of_blocks) for each in data.get("claims", ())]
     published = {framework for metric in metrics.values() for framework, _ in metric.published}
     if silent := published - set(data.get("versions", ())):
         raise ValueError(f"versions: there is none of {', '.join(sorted(silent))}")
-    calibration = data.get("calibration")
-    if calibration:
-        runs = pd.read_csv(folder / CALIBRATION)
-        calibration = Calibration(**_tuples(calibration) | {"metric": metrics[calibration["metric"]], "runs": runs})
+    calibration = Calibration(**data["calibration"]) if "calibration" in data else None
     parts = {"metrics": tuple(metrics.values()), "claims": tuple(claims), "calibration": calibration}
     read = Publication(folder.name, **_tuples(data) | parts)
     of_figures = ("hardware", "device", "workload", "dataset", "epochs", "unknown", "caveat", "caption")
     if published and (missing := [key for key in of_figures if key not in data]):
         raise ValueError(f"there are figures, so these must be told, too: {', '.join(missing)}")
-    if ("workload" in data) != ("dataset" in data) or ("workload" in data) == ("studies" in data):
-        raise ValueError("a publication has a workload and a dataset, or else studies")
+    if ("workload" in data) != ("dataset" in data) or ("workload" in data) + ("studies" in data) + of_blocks != 1:
+        raise ValueError("a publication has a workload and a dataset, or else studies, or of_blocks = true")
     return read
 
 
-def _claim(data: dict[str, Any], metrics: Mapping[str, Metric]) -> Claim:
+def _claim(data: dict[str, Any], metrics: Mapping[str, Metric], of_blocks: bool) -> Claim:
     against = metrics[data["against"]] if "against" in data else None
-    claim = Claim(**_tuples(data) | {"metric": metrics[data["metric"]], "against": against})
-    tests = TESTS_AGAINST if against else TESTS
+    kind = SizeKind(**data.get("kind", {}))
+    claim = Claim(**_tuples(data) | {"metric": metrics[data["metric"]], "against": against, "kind": kind})
+    tests = TESTS_OF_BLOCKS if of_blocks else TESTS_AGAINST if against else TESTS
     if claim.test not in tests:
-        kind = "claim against another metric" if against else "claim"
-        raise ValueError(f"no such test of a {kind}: {claim.test}; there are {', '.join(tests)}")
+        subject = "claim against another metric" if against else "claim"
+        raise ValueError(f"no such test of a {subject}: {claim.test}; there are {', '.join(tests)}")
     if against and (not claim.sizes or (claim.against_sizes and len(claim.against_sizes) != len(claim.sizes))):
         raise ValueError(f"{claim.text}: sizes are missing, or against_sizes are more or fewer than those")
     return claim

@@ -20,7 +20,7 @@ from ..conditions import Section
 from ..frameworks import display_name, ordered
 from ..sentences import say
 from ..table import Cell, Table, Theme
-from . import calibration, claims, verdicts
+from . import claims, verdicts
 from .publication import CHART, SERIES, TABLE, Metric, Publication, beside
 from .reproduced import Reproduced, frameworks
 
@@ -53,9 +53,7 @@ def of_section(section: Section) -> tuple[list[Table], list[str]]:
 
 
 def of_publication(section: Section, publication: Publication) -> list[Table]:
-    """Build a table for each published metric of the section's conditions, their claims, and the setting's
-    calibration.
-    """
+    """Build a table for each published metric of the section's conditions, and one of their claims."""
     claimed, ours = claims.of_section(section, publication)
     here = {metric: each for metric, each in ours.items() if not metric.other_conditions(section.condition)}
     named = [metric.quantity for metric in here if metric.series]
@@ -64,9 +62,9 @@ def of_publication(section: Section, publication: Publication) -> list[Table]:
         for metric, each in here.items()
         if metric.series
     ]
-    shown += [claims.table(claimed, publication, ours)] if claimed else []
-    setting = calibration.of_setting(section, publication)
-    return [*shown, calibration.table(setting, ours[setting.metric])] if setting else shown
+    agreement = verdicts.table(each for metric, each in here.items() if metric.series)
+    shown += [agreement] if agreement else []
+    return [*shown, claims.table(claimed, publication, ours)] if claimed else shown
 
 
 def table(ours: Reproduced, name: str) -> Table:
@@ -82,7 +80,7 @@ def table(ours: Reproduced, name: str) -> Table:
         rows=tuple((Cell(head), *cells) for name in names for head, cells in _rows(name, ours, differences, sizes)),
         tidy=pd.DataFrame(differences, columns=TIDY),
         above=tuple(_above(ours)),
-        below=verdicts.of(ours),
+        below=verdicts.below(ours),
         theme=Theme.PUBLISHED,
         by_size=True,
     )

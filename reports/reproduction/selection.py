@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from workloads.records.conditions import REPORTED, values_of
@@ -11,6 +11,22 @@ from workloads.records.conditions import REPORTED, values_of
 from ..conditions import Condition
 
 RULE, DEVICE_KIND = "optimizer", "device_kind"
+
+
+@dataclass(frozen=True)
+class SizeKind:
+    """A kind of batch sizes. `coulom`: sizes by Coulom's rule, "input" or "widest map", which only a GPU has."""
+
+    name: str = ""
+    power_of_two: bool = False
+    multiple_of: int = 1
+    not_of: int = 0  # sizes that are multiples of this, too, are of another kind
+    coulom: str = ""
+
+    def holds(self, size: int) -> bool:
+        """True if `size` is of this kind, which is not Coulom's."""
+        powers = (size.bit_count() == 1) == self.power_of_two
+        return powers and size % self.multiple_of == 0 and not (self.not_of and size % self.not_of == 0)
 
 
 def settings(condition: Condition) -> dict[str, Any]:

@@ -1,87 +1,107 @@
-"""Compare published and measured values in words: order, shape, distance, and what is known of the cause."""
+"""Compare published and measured values: order, shape and distance as a table; what is known of the cause, in words."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from typing import Any
 
-from workloads.statistics import FEWEST_RANKED, Verdict, decide, p_of_ranks, rank_correlation
+from workloads.statistics import ERROR, FEWEST_RANKED, p_of_ranks, rank_correlation
 
 from .. import tables
-from ..order import ABOVE, BELOW, ONCE, TIE_PERCENT, Order, points
+from ..frameworks import display_name
+from ..order import ABOVE, BELOW, ONCE, TIE_PERCENT, points
 from ..order import order as compared
 from ..quantities import MEMORY, USAGE, USAGE_BUSY
 from ..sentences import say
-from .claim_tests import correlation_words
+from ..table import Cell, Columns, Record, Table, Theme, number_cell, of_records, text_of
 from .reproduced import Reproduced, frameworks, rms
 
-WORDING = "published"
+WORDING, NAME = "published", "agreement"
+HOW = (
+    "Difference: measured minus published. Shape: Spearman's rank correlation over the batch sizes, p by permutation; "
+    f"below {ERROR:g} a positive one is the same shape, a negative one the opposite. It needs "
+    f"{FEWEST_RANKED} batch sizes. Order: where the framework stands among the others whose published values "
+    f"differ; uncertain if intervals overlap or values are within {TIE_PERCENT:g} % of each other. * one repeat: in "
+    "this run only."
+)
 
 
-def of(ours: Reproduced) -> tuple[str, ...]:
+def below(ours: Reproduced) -> tuple[str, ...]:
     """Write the sentences below the table of this metric; a single one if nothing can be compared."""
     if ours.obstacles or not ours.points:
         return (say(WORDING, "untold", reasons=ours.obstacles),)
-    each = (sentence(ours, series) for series in ours.metric.series for sentence in (order, shape, distance))
-    return (*each, *causes(ours))
+    return tuple(causes(ours))
 
 
-def order(ours: Reproduced, series: str) -> str:
-    """Say if the frameworks are in the published order, batch size by batch size."""
-    judged: dict[str, list[int]] = {}
-    once: dict[str, list[int]] = {}  # with one repeat: the order in this run
-    for size, orders in _orders(ours, series).items():
-        if any(each in BELOW for each in orders):
-            how = "another"
-        elif all(each in ABOVE for each in orders):
-            how = "same"
-        else:
-            how = "tie" if Order.TIE in orders else "overlap"
-        (once if any(each in ONCE for each in orders) else judged).setdefault(how, []).append(size)
-    facts = {"judged": judged, "once": once, "tie_percent": TIE_PERCENT}
-    return say(WORDING, "order", series=series, framework=ours.metric.framework, **facts)
+def table(every: Iterable[Reproduced]) -> Table | None:
+    """Build the table of agreement, a row per metric, series and framework; None if nothing can be compared."""
+    records = [
+        _agreement(ours, series, framework)
+        for ours in every
+        if not ours.obstacles
+        for series in ours.metric.series
+        for framework in frameworks(ours.points)
+    ]
+    shown: Columns = {
+        "Published": lambda row: Cell(f"{row['quantity']}, {row['series']}".replace("_", " ")),
+        "Framework": lambda row: Cell(display_name(row["framework"])),
+        "Batch sizes": lambda row: Cell(str(row["batch_sizes"]), row["batch_sizes"]),
+        "RMS difference": lambda row: number_cell(row["rms_difference"], "{:.2f}"),
+        "Largest difference": _largest,
+        "Rank correlation": lambda row: number_cell(row["rank_correlation"], "{:.2f}"),
+        "p": lambda row: number_cell(row["p"], "{:.3f}"),
+        **{f"{how.capitalize()} order at": text_of(f"{how}_order_at") for how in ORDERS},
+    }
+    title = "Published and measured: distance, shape and order"
+    rows = of_records(records, shown)
+    return Table(NAME, title, *rows, below=(HOW,), theme=Theme.PUBLISHED, keys=2) if records else None
 
 
-def _orders(ours: Reproduced, series: str) -> dict[int, list[Order]]:
-    """Map {batch size: our orders of framework pairs}, for pairs whose published values differ beyond the tolerance."""
-    published, measured = ours.metric.values[series], ours.points
-    by_size = {}
-    for size in sorted({size for _, size in measured}):
-        names = [name for name in frameworks(measured) if (name, size) in measured and (name, size) in published]
+ORDERS = ("same", "other", "uncertain")  # than published
+
+
+def _agreement(ours: Reproduced, series: str, framework: str) -> dict[str, Any]:
+    pairs = ours.pairs(series, framework)
+    differences = {size: a - b for size, (a, b) in pairs.items()}
+    largest = max(differences, key=lambda size: abs(differences[size]), default=None)
+    sides = [*zip(*pairs.values(), strict=True)] if len(pairs) >= FEWEST_RANKED else [(), ()]
+    orders = _orders(ours, series, framework)
+    return {
+        "quantity": ours.metric.name,
+        "series": series,
+        "framework": framework,
+        "batch_sizes": len(pairs),
+        "rms_difference": rms(pairs) if pairs else math.nan,
+        "largest_difference": differences[largest] if largest is not None else math.nan,
+        "largest_at": largest,
+        "rank_correlation": rank_correlation(*sides),
+        "p": p_of_ranks(*sides),
+        **{f"{how}_order_at": " ".join(size for size, its in orders.items() if its == how) for how in ORDERS},
+    }
+
+
+def _largest(row: Record) -> Cell:
+    cell = number_cell(row["largest_difference"], "{:+.2f}")
+    return cell if cell.number is None else Cell(f"{cell.text} at {row['largest_at']}", cell.number)
+
+
+def _orders(ours: Reproduced, series: str, framework: str) -> dict[str, str]:
+    """Map {batch size, with a * for one repeat: one of ORDERS}, of the framework among those published otherwise."""
+    published, measured, found = ours.metric.values[series], ours.points, {}
+    for size in sorted({size for name, size in measured if name == framework and (name, size) in published}):
+        names = [name for name, its_size in measured if its_size == size and (name, size) in published]
         orders = [
             compared(measured[a, size], measured[b, size])
             for a in names
             for b in names
-            if published[a, size] - published[b, size] > ours.metric.tolerance
+            if framework in (a, b) and published[a, size] - published[b, size] > ours.metric.tolerance
         ]
         if orders:
-            by_size[size] = orders
-    return by_size
-
-
-def shape(ours: Reproduced, series: str) -> str:
-    """Say if the values rise and fall over the batch sizes as the published ones do."""
-    shapes: list[tuple[str, int, str | None, Verdict]] = []
-    for framework in frameworks(ours.points):
-        pairs = ours.pairs(series, framework).values()
-        sides = [*zip(*pairs, strict=True)] if len(pairs) >= FEWEST_RANKED else [(), ()]
-        rho, p = rank_correlation(*sides), p_of_ranks(*sides)
-        words = None if math.isnan(rho) else correlation_words(rho, len(pairs), p)
-        shapes.append((framework, len(pairs), words, decide(rho, rho, p=p)))
-    return say(WORDING, "shape", series=series, shapes=shapes, fewest=FEWEST_RANKED)
-
-
-def distance(ours: Reproduced, series: str) -> str:
-    """State the root-mean-square difference per framework, and the largest difference."""
-    decimals, distances = ours.metric.decimals, []
-    for framework in frameworks(ours.points):
-        differences = {size: a - b for size, (a, b) in ours.pairs(series, framework).items()}
-        if differences:
-            size = max(differences, key=lambda size: abs(differences[size]))
-            mean, largest = f"{rms(ours.pairs(series, framework)):.{decimals}f}", f"{differences[size]:+z.{decimals}f}"
-            distances.append((framework, len(differences), mean, largest, size))
-        else:
-            distances.append((framework, 0, "", "", 0))
-    return say(WORDING, "distance", series=series, distances=distances, unit=ours.metric.unit)
+            how = "other" if any(each in BELOW for each in orders) else "uncertain"
+            how = "same" if all(each in ABOVE for each in orders) else how
+            found[f"{size}*" if any(each in ONCE for each in orders) else f"{size}"] = how
+    return found
 
 
 def causes(ours: Reproduced) -> list[str]:

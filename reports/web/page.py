@@ -10,8 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workloads.records.setting_words import model_words
-
 from ..drawing import inline
 from ..drawing.sizes import COLUMN, PAGE, Layout
 from ..drawing.styles import on_dark
@@ -91,7 +89,7 @@ def _rows(report: Report, trials: list[Trial], folder: Path | None, archive: str
     keys = {trial.key for trial in trials}
     return {
         "cells": web_trials.rows_of(trials),
-        "figures": web_trials.figures_of([chapter.section for chapter in report.chapters]),
+        "figures": web_trials.figures_of(report.sections),
         "cell_of": web_trials.cell_of,
         "files": {trial.key: web_trials.files_of(trial, None if archive else folder) for trial in trials},
         "archive": archive,
@@ -145,12 +143,7 @@ def _hiding(frameworks: int) -> str:
 
 def _title(report: Report) -> str:
     """Name what the trials are about; of several subjects, the first two are named."""
-    subjects = list(
-        dict.fromkeys(
-            f"{model_words(chapter.section.condition.task)} on {chapter.section.condition.task.dataset}"
-            for chapter in report.chapters
-        )
-    )
+    subjects = list(dict.fromkeys(chapter.subject for chapter in report.chapters))
     more = f" and {len(subjects) - 2} more" if len(subjects) > 2 else ""
     return f"{', '.join(subjects[:2])}{more}"
 

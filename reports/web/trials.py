@@ -81,7 +81,9 @@ def trials_of(report: Report) -> list[Trial]:
     """
     stored = report.stored
     section_of = {
-        result.key: number for number, chapter in enumerate(report.chapters, 1) for result in chapter.section.every
+        result.key: number
+        for number, chapter in enumerate(report.chapters, 1)
+        for result in (chapter.section.every if chapter.section else ())
     }
     frameworks = ordered(result.spec.cell.framework for result in stored.results)
     seen: dict[str, int] = {}

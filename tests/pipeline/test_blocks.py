@@ -53,7 +53,7 @@ def test_every_process_leaves_whole_rounds_in_the_drawn_order_and_is_held_agains
             (gate,) = [check for check in result["checks"] if check["name"] == CheckName.GATE]
             assert gate["passed"] and gate["against"] == [JUDGE]
     assert len({result["spec"]["inputs"]["turns"]["sha256"] for result in found}) == 2
-    assert (tmp_path / "report" / "powers-of-two.html").is_file() and not list(tmp_path.glob("trials/*"))
+    assert (tmp_path / "report" / "report.html").is_file() and not list(tmp_path.glob("trials/*"))
 
 
 def test_what_is_finished_is_not_measured_again_and_an_attempt_is_never_written_over(

@@ -94,7 +94,7 @@ def test_every_answer_is_stored_printed_and_on_one_page(answered: tuple[Path, st
     assert found["noise"]["points"] and found["memory"]
     assert found["target"]["accuracy"] == 0.05 and found["target"]["reached"]
     assert (stored["in_use"], stored["conditions"]["train_images"]) == (4, 64)
-    assert (results / "report" / "batch-size.html").is_file() and (results / "report" / "report.html").is_file()
+    assert (results / "report" / "batch-size.csv").is_file() and (results / "report" / "report.html").is_file()
     assert "Train with numpy referee at batch size" in printed
     assert re.search(r"^numpy: fastest .+: about \d+ trials", printed, re.MULTILINE), "before it starts"
     row = printed[printed.index("Noise scale") :].splitlines()[2]  # below its heading and the line

@@ -48,7 +48,7 @@ def simulated(
 def spec_of(framework: str, group: Sequence[int], process: int, **changes: object) -> TrialSpec:
     """The spec of one process of the group."""
     usual = {"framework": framework, "batch_size": max(group, key=lambda size: size & -size), "epochs": 0}
-    spec = make_spec(**usual | {"dataset": "cifar10", "repeat": process} | changes)
+    spec = make_spec(**usual | {"dataset": "cifar10", "repeat": process, "seed": process} | changes)
     turns = InputFile(f"inputs/{framework}-{process}.npy", f"{process:064x}")
     return replace(spec, inputs={TURNS: turns})
 

@@ -12,8 +12,7 @@ from answered import answers, fastest, judged, noise, stored
 
 from reports.__main__ import main
 from reports.batch_size import recommendation
-from reports.batch_size.answers import read
-from reports.batch_size.picture import marked
+from reports.batch_size.answers import named_sizes, read
 from workloads.records.advice import advised
 from workloads.records.batch_answers import ANSWERS_FILE, Best, Caution, Fit, Largest, Limit, Noise, NoisePoint, Tried
 from workloads.records.status import Status
@@ -33,10 +32,10 @@ def test_a_folder_with_answers_alone_gives_their_page_table_and_picture(
     results = stored(tmp_path, *ALL)
     assert main([str(results)]) == 0
     files = {path.name for path in (results / "report").iterdir()}
-    assert {f"batch-size.{ending}" for ending in ("html", "md", "csv", "png", "svg")} <= files
-    page = (results / "report" / "batch-size.html").read_text()
-    assert "<script" not in page and "data:image/svg+xml;base64," in page
-    assert "batch-size.html" in capsys.readouterr().out
+    assert {f"batch-size.{ending}" for ending in ("md", "csv", "png", "svg")} <= files
+    page = (results / "report" / "report.html").read_text()
+    assert 'data-table="s1-batch-size"' in page and 'data-chart="s1-batch-size-chart"' in page
+    assert "report.html" in capsys.readouterr().out
 
 
 def test_the_printed_table_is_no_wider_than_100_characters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,7 +90,7 @@ def test_where_no_ordinary_trial_passed_nothing_is_recommended_and_every_page_sa
     trials = () if status is None else judged("tensorflow", 128, status, "losses at its end differ by 0.4")
     main([str(stored(tmp_path, replace(ALL[1], judged=trials))), "--format", "md", "html", "csv", "svg"])
     report = tmp_path / "report"
-    texts = [(report / f"batch-size.{ending}").read_text() for ending in ("md", "html")]
+    texts = [(report / f"report.{ending}").read_text() for ending in ("md", "html")]
     for text in (capsys.readouterr().out, *texts):
         plain = " ".join(text.replace("&#39;", "'").split())
         assert "Nothing is recommended: at no framework's batch size did" in plain and "Train with" not in plain
@@ -136,7 +135,7 @@ def test_where_no_fastest_size_was_asked_for_nothing_is_recommended(
 ) -> None:
     asked = [replace(each, fastest=None, least_energy=None, noise=None) for each in ALL]
     main([str(stored(tmp_path, *asked)), "--format", "md", "html"])
-    pages = [(tmp_path / "report" / f"batch-size.{ending}").read_text() for ending in ("md", "html")]
+    pages = [(tmp_path / "report" / f"report.{ending}").read_text() for ending in ("md", "html")]
     for text in (capsys.readouterr().out, *pages):
         assert "2,311" in text and "ecommend" not in text
 
@@ -156,8 +155,8 @@ def test_the_largest_says_its_limit_and_what_fitted_and_failed_around_it(
     assert "1 failed, and not by memory: ValueError: Expected more than 1 value" in printed
 
 
-def test_the_picture_marks_every_answer_that_is_known() -> None:
-    assert marked(replace(ALL[0], noise=noise(500))) == {"fastest": 32, "largest": 2311, "noise": 500}
+def test_the_pictures_captions_name_every_answer_that_is_known() -> None:
+    assert named_sizes(replace(ALL[0], noise=noise(500))) == {"fastest": 32, "largest": 2311, "noise scale": 500}
 
 
 def test_a_file_that_is_no_record_of_answers_is_refused_in_one_line(
@@ -173,7 +172,7 @@ def test_a_file_that_is_no_record_of_answers_is_refused_in_one_line(
 
 def test_the_page_has_the_conditions_of_its_numbers(tmp_path: Path) -> None:
     main([str(stored(tmp_path, *(replace(each, version="1.2.3") for each in ALL))), "--format", "md"])
-    page = (tmp_path / "report" / "batch-size.md").read_text()
+    page = (tmp_path / "report" / "report.md").read_text()
     for words in (
         "processor AMD EPYC",
         "memory limit 2,048 MiB",

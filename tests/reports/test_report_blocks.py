@@ -13,8 +13,10 @@ import numpy as np
 import pytest
 
 from reports import __main__ as command
-from reports.blocks import article, claims, contrasts, page, stored
+from reports import build, load
+from reports.blocks import article, chapter, claims, contrasts, stored
 from reports.blocks.contrasts import Contrast, percent
+from reports.report import Chapter
 from workloads.records.blocks import BLOCKS_FILE, Block, Phase, read_blocks, whole_rounds
 from workloads.records.status import Status
 from workloads.shifts import estimate_together
@@ -80,13 +82,13 @@ def test_what_a_step_costs_in_any_case_is_no_advantage_of_the_larger_size() -> N
     assert contrasts.neighbours((129, 100, 128, 140)) == {128: (100, 129), 129: (128, 140)}
 
 
-def read(results: Path) -> page.Chapter:
-    (measurement,) = stored.read(results)
-    return page.chapter(measurement)
+def read(results: Path) -> Chapter:
+    ([found], _) = chapter.chapters(load.everything(results))
+    return found
 
 
-def rows(chapter: page.Chapter, name: str) -> list[dict[str, object]]:
-    (table,) = [table for table in chapter.tables if table.name == name]
+def rows(found: Chapter, name: str) -> list[dict[str, object]]:
+    (table,) = [table for table in found.tables if table.name == name]
     return table.tidy.to_dict("records")  # type: ignore[return-value]
 
 
@@ -95,25 +97,25 @@ def rows(chapter: page.Chapter, name: str) -> list[dict[str, object]]:
     [(0.05, "faster", "upheld"), (-0.05, "slower", "violated: slower"), (0.0, "within 1 %", "violated: within 1 %")],
 )
 def test_a_planted_claim_is_upheld_or_violated(tmp_path: Path, effect: float, told: str, claimed: str) -> None:
-    chapter = read(blocked.study(tmp_path, {128: effect}, process_spread=0.001))
-    assert [row["verdict"] for row in rows(chapter, "powers-of-two")] == [told, told]
-    powers = [row for row in rows(chapter, "powers-of-two-claims") if row["kind"] == "powers of two"]
+    found = read(blocked.study(tmp_path, {128: effect}, process_spread=0.001))
+    assert [row["verdict"] for row in rows(found, "powers-of-two")] == [told, told]
+    powers = [row for row in rows(found, "powers-of-two-claims") if row["kind"] == "powers of two"]
     assert [(row["batch_sizes"], row["verdict"]) for row in powers] == [("128", claimed)] * 2
     word = "slower" if effect < 0 else "faster"
-    assert effect == 0 or all(f"% {word} [" in line for line in chapter.findings)
+    assert effect == 0 or all(f"% {word} [" in line for line in found.findings)
 
 
 def test_what_this_run_cannot_tell_is_said_with_what_it_could_have_found(tmp_path: Path) -> None:
-    chapter = read(blocked.study(tmp_path, {}, processes=3, process_spread=0.02))
-    assert {row["verdict"] for row in rows(chapter, "powers-of-two")} == {"cannot be told"}
-    assert all("cannot be told from no difference; " in line for line in chapter.findings)
-    assert all(float(str(row["detectable_percent"])) > 1 for row in rows(chapter, "powers-of-two"))
+    found = read(blocked.study(tmp_path, {}, processes=3, process_spread=0.02))
+    assert {row["verdict"] for row in rows(found, "powers-of-two")} == {"cannot be told"}
+    assert all("cannot be told from no difference; " in line for line in found.findings)
+    assert all(float(str(row["detectable_percent"])) > 1 for row in rows(found, "powers-of-two"))
 
 
 def test_multiples_are_claims_of_their_own_that_a_power_of_two_tells_nothing_of(tmp_path: Path) -> None:
     groups = ((127, 128, 129), (119, 120, 121), (191, 192, 193))
-    chapter = read(blocked.study(tmp_path, {120: 0.05}, groups, process_spread=0.001))
-    told = {(row["kind"], row["batch_sizes"]): row["verdict"] for row in rows(chapter, "powers-of-two-claims")}
+    found = read(blocked.study(tmp_path, {120: 0.05}, groups, process_spread=0.001))
+    told = {(row["kind"], row["batch_sizes"]): row["verdict"] for row in rows(found, "powers-of-two-claims")}
     assert told["multiples of 8, not of 64, no powers of two", "120"] == "upheld"
     assert told["multiples of 64, no powers of two", "192"] == "violated: within 1 %"
     assert told["powers of two", "128"] == "violated: within 1 %"
@@ -125,7 +127,7 @@ def test_a_claim_without_a_size_or_a_gpu_has_no_verdict_and_a_reason(tmp_path: P
     assert (of_64["verdict"], of_64["reason"]) == (
         "cannot be told", "no such size was measured between two others by PyTorch",
     )  # fmt: skip
-    rule = [row for row in found if str(row["kind"]).startswith(claims.COULOM)]
+    rule = [row for row in found if str(row["kind"]).startswith("Coulom's rule")]
     assert len(rule) == 4 and all(row["reason"] == claims.NO_GPU and math.isnan(float(str(row["low"]))) for row in rule)
 
 
@@ -141,18 +143,18 @@ def test_coulom_s_rule_is_a_claim_on_a_gpu_that_told_its_multiprocessors(tmp_pat
         spec = blocked.spec_of("pytorch", group, process, device="GPU-1")
         blocks = blocked.simulated(generator, group, {20: 0.1}, process_spread=0.001)
         blocked.store(tmp_path, spec, blocks, multiprocessors=80)
-    (measurement,) = stored.read(tmp_path)
-    kinds = claims.kinds_of(measurement)
+    ((measurement,), _) = stored.measurements(load.everything(tmp_path))
     shape = claims.widest(measurement.workload) if measurement.workload else ()
-    (widest,) = [kind for kind in kinds if kind.name.endswith("widest map")]
-    assert widest.reason == "" and widest.holds(20) == (20 in claims.coulom_sizes(80, shape, 21))
+    kinds = {each.kind for each in article.publication().claims if each.kind.coulom == "widest map"}
+    (found,) = [claims.sizes_of_kind(kind, measurement, group) for kind in kinds]
+    assert found == (claims.coulom_sizes(80, shape, 21).intersection(group), "")
 
 
 def test_one_process_has_a_value_and_no_verdict(tmp_path: Path) -> None:
-    chapter = read(blocked.study(tmp_path, {128: 0.2}, processes=1))
-    assert {row["verdict"] for row in rows(chapter, "powers-of-two")} == {"cannot be told"}
-    assert all("in the one process that measured it" in line for line in chapter.findings)
-    of_powers = [row for row in rows(chapter, "powers-of-two-claims") if row["kind"] == "powers of two"]
+    found = read(blocked.study(tmp_path, {128: 0.2}, processes=1))
+    assert {row["verdict"] for row in rows(found, "powers-of-two")} == {"cannot be told"}
+    assert all("in the one process that measured it" in line for line in found.findings)
+    of_powers = [row for row in rows(found, "powers-of-two-claims") if row["kind"] == "powers of two"]
     assert {row["reason"] for row in of_powers} == {claims.ONE_PROCESS}
 
 
@@ -164,8 +166,8 @@ def test_steps_an_epoch_stand_beside_time(tmp_path: Path) -> None:
 
 
 def test_the_article_stands_beside_ours_with_what_it_cannot_say(tmp_path: Path) -> None:
-    chapter = read(blocked.study(tmp_path, {}, ((127, 128, 129), (255, 256, 257))))
-    (table,) = [table for table in chapter.tables if table.name == "powers-of-two-published"]
+    found = read(blocked.study(tmp_path, {}, ((127, 128, 129), (255, 256, 257))))
+    (table,) = [table for table in found.tables if table.name == "powers-of-two-published"]
     shown = {(row[0].text, row[1].text, row[2].text): row[3].text for row in table.rows}
     assert shown["1xV100, none", "training", "128"] == "+0.82"  # 9.78 minutes between 9.80 and 9.92
     assert shown["1xV100, none", "evaluation", "128"] == "+0.00"
@@ -174,17 +176,18 @@ def test_the_article_stands_beside_ours_with_what_it_cannot_say(tmp_path: Path) 
     assert {each.size for each in article.published()} == {128, 256, 512}
 
 
-def test_processes_that_did_not_end_well_or_are_of_other_code_are_left_out_and_named(tmp_path: Path) -> None:
+def test_processes_that_did_not_end_well_are_left_out_and_named(tmp_path: Path) -> None:
     blocked.study(tmp_path, {}, processes=3)
     blocks = blocked.simulated(np.random.default_rng(1))
     contended = blocked.store(tmp_path, blocked.spec_of("pytorch", (127, 128, 129), 8), blocks, Status.CONTENDED)
     broken = blocked.store(tmp_path, blocked.spec_of("pytorch", (127, 128, 129), 9), blocks)
     (broken / BLOCKS_FILE).write_text('{"blocks": [')
     (tmp_path / "blocks" / f"{contended.name}-1").mkdir()
-    chapter = read(tmp_path)
-    assert [row["processes"] for row in rows(chapter, "powers-of-two")] == [3, 3]
-    assert any(line == f"{contended.name}: contended: made up." for line in chapter.left_out)
-    assert any(str(broken) in line and "blocks.json: JSONDecodeError" in line for line in chapter.left_out)
+    report = build.report([tmp_path])
+    (found,) = report.chapters
+    assert [row["processes"] for row in rows(found, "powers-of-two")] == [3, 3]
+    assert report.problems["Trials that are not ok"] == (f"{contended.name}: contended: made up",)
+    assert any(str(broken) in line and "blocks.json: JSONDecodeError" in line for line in found.remarks)
 
 
 @pytest.mark.parametrize(
@@ -219,13 +222,13 @@ def test_the_report_command_writes_every_format_without_any_trial(
     formats = ("html", "md", "csv", "json", "latex", "png", "svg")
     assert command.run([str(tmp_path), "--format", *formats]) == 0
     printed = capsys.readouterr().out
-    assert "osu-cnn on cifar10: blocks of steps" in printed and "128 is 5." in printed
+    assert "osu-cnn on cifar10, CPU" in printed and ": blocks of steps" in printed and "128 is 5." in printed
     out = tmp_path / "report"
     names = {path.name for path in out.iterdir()}
     for stem in ("powers-of-two", "powers-of-two-claims", "block-times", "powers-of-two-published"):
         assert {f"{stem}.csv", f"{stem}.json", f"{stem}.tex"} <= names
-    assert {"powers-of-two.html", "powers-of-two.md", "powers-of-two.png", "powers-of-two.svg"} <= names
-    html = (out / "powers-of-two.html").read_text()
-    assert "What is found" in html and "Recommendation" not in html and "data:image/svg+xml" in html
+    assert {"report.html", "report.md", "powers-of-two.png", "powers-of-two.svg"} <= names
+    html = (out / "report.html").read_text()
+    assert "Is a round batch size faster" in html and 'data-table="s1-powers-of-two"' in html
     with (out / "powers-of-two.csv").open() as file:
         assert {row["framework"] for row in csv.DictReader(file)} == {"pytorch", "mxnet"}

@@ -12,9 +12,8 @@ import pytest
 from test_report_publish import CREDIT
 
 from reports import __main__ as command
-from reports import check, load
-from reports.blocks import stored
-from reports.blocks.page import PAGE
+from reports import check, export, load
+from reports.blocks.stored import measurements
 from reports.load import ReportError
 from reports.publishing import archive, publication, publish
 from reports.reproduction.claim_tests import Outcome
@@ -23,7 +22,8 @@ from workloads.records.files import EVENTS_FILE, RESULT_FILE, SAMPLES_FILE
 from workloads.records.samples import COLUMNS
 from workloads.records.status import Status
 
-HEADLINE = "Is a round batch size faster an image than its neighbours? Of 4 comparisons: 4 faster."
+PAGE = export.MAIN[0]
+HEADLINE = "Is a round batch size faster an image than its neighbours? Of 4 comparisons: 4 faster"
 
 
 @pytest.fixture
@@ -112,13 +112,14 @@ def test_attempts_before_the_newest_are_counted_and_no_process_of_their_own(resu
     everything = load.everything(results)
     assert len(everything.results) == 12 and not everything.unfinished
     assert [each.place for each in everything.attempts.values()] == ["2 of 2"]
-    assert sum(len(each.processes) for each in stored.read(results)) == 12
+    assert sum(len(each.processes) for each in measurements(everything)[0]) == 12
 
 
 def test_a_process_whose_newest_result_cannot_be_read_is_shown_as_it_was_before_that(results: Path) -> None:
     path = process_of(results)
     shutil.copytree(path, path.with_name(f"{path.name}-1"))
     (path / RESULT_FILE).write_text("{")
-    [measurement] = stored.read(results)
+    everything = load.everything(results)
+    ([measurement], _) = measurements(everything)
     assert len(measurement.processes) == 12
-    assert [line for line in measurement.left_out if line.startswith(f"{path}: ")]
+    assert [each.path.parent for each in everything.unreadable] == [path]

@@ -141,7 +141,7 @@ def test_a_publication_is_a_folder_of_data_and_nothing_else() -> None:
     trials = [trial("pytorch", 8, workload="mlp", figures=accuracy), trial("pytorch", 4, workload="mlp")]
     found, _ = sections(trials)
     tables, remarks = published_tables.of_section(found[0])
-    assert ([table.name for table in tables], remarks) == (["published-accuracy", "claims"], [])
+    assert ([table.name for table in tables], remarks) == (["published-accuracy", "agreement", "claims"], [])
     rows = {row[0].text: [cell.text for cell in row[1:]] for table in tables for row in table.rows}
     assert rows["PyTorch 2.0, published (table)"] == ["30.00", "75.00"]
     assert rows["PyTorch, measured minus published (table)"][1] == "-5.00"
@@ -164,7 +164,7 @@ def test_figures_published_under_certain_conditions_stand_by_results_of_these_al
         charts = {chart.name: chart for chart in charts_of(section)}
         assert ("Published: PyTorch 2.0" in charts["accuracy"].caption) == (feed == "device")
     assert shown["host"] == {}
-    assert list(shown["device"]) == ["published-accuracy", "claims"]
+    assert list(shown["device"]) == ["published-accuracy", "agreement", "claims"]
 
 
 @pytest.mark.parametrize(

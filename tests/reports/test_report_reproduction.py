@@ -1,4 +1,4 @@
-"""Published and measured figures: every line of the tables, the verdicts below them, and the calibration."""
+"""Published and measured figures: every line of the tables, and the verdicts below them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from reports.table import Table
 from workloads.records.figures import Figure
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
-from workloads.spec import OptimizerSpec
 
 PUBLISHED = dict(zip(BATCH_SIZES, (32.55, 45.83, 63.06, 68.59, 68.97, 69.77, 64.82, 57.28, 51.02), strict=True))
 BEHIND = {Kind.PUBLISHED_TABLE, Kind.PUBLISHED_CHART}
@@ -174,13 +173,13 @@ def test_a_cpu_runs_usage_and_memory_are_shown_and_never_subtracted(name: str, o
     difference = "PyTorch, measured minus published (table)"
     assert (line(table, difference)["8"], notes(table, difference, 8)) == ("\u2013", (reason,))
     assert table.tidy["difference"].isna().all()
-    assert table.below == ("Order, shape and cause of the differences: cannot be told: CPU run.",)
+    assert table.below == ("Not compared: CPU run.",)
 
 
 def test_another_data_set_is_shown_and_gets_no_verdict() -> None:
     table = made(trial("tensorflow", 8))["published-accuracy"]
     assert line(table, "TensorFlow, measured minus published (table)")["8"].startswith("+")
-    assert table.below == ("Order, shape and cause of the differences: cannot be told: other data set, digits.",)
+    assert table.below == ("Not compared: other data set, digits.",)
     assert any("The data set here is digits" in sentence for sentence in table.above)
 
 
@@ -230,6 +229,17 @@ def three(framework: str, size: int, usage: float) -> list[TrialResult]:
     return [card(framework, size, usage + step, repeat) for repeat, step in enumerate((-0.1, 0, 0.1))]
 
 
+def agreement(*results: TrialResult) -> dict[tuple[str, str], Any]:
+    """Rows of the table of agreement on usage, by series and framework."""
+    rows = made(*results)["agreement"].tidy.to_dict("records")
+    return {(row["series"], row["framework"]): row for row in rows if row["quantity"] == "gpu_usage_percent"}
+
+
+def orders(row: Any) -> tuple[str, str, str]:
+    """Batch sizes at which the framework stands as published, otherwise, uncertainly."""
+    return row["same_order_at"], row["other_order_at"], row["uncertain_order_at"]
+
+
 def test_the_order_of_frameworks_is_judged_by_intervals_size_by_size_and_series_by_series() -> None:
     # 8: published MXNet 24.65 > PyTorch 9.98. 512: MXNet > TensorFlow > PyTorch in the table, in the chart TensorFlow
     # 61.1 > MXNet 46.0 > PyTorch
@@ -238,59 +248,47 @@ def test_the_order_of_frameworks_is_judged_by_intervals_size_by_size_and_series_
         *three("pytorch", 16, 10), *three("mxnet", 16, 10.4),
         *three("tensorflow", 512, 60), *three("mxnet", 512, 50), *three("pytorch", 512, 40),
     ]  # fmt: skip
-    table = made(*results)["published-usage"]
-    told = "the same at 8; cannot be told, intervals overlap, at 16; another at 512."
-    assert below(table, "Order of the frameworks, against the published table").endswith(told)
-    told = "the same at 8 and 512; cannot be told, intervals overlap, at 16."
-    assert below(table, "Order of the frameworks, against the published chart").endswith(told)
+    found = agreement(*results)
+    assert orders(found["table", "mxnet"]) == ("8", "512", "16")
+    assert orders(found["chart", "mxnet"]) == ("8 512", "", "16")
+    assert orders(found["table", "tensorflow"]) == ("", "512", "")
 
 
-def test_from_one_repeat_the_order_is_seen_and_not_told() -> None:
-    table = made(card("pytorch", 8, 10), card("mxnet", 8, 20))["published-usage"]
-    told = "cannot be told from one repeat; in this run the same at 8."
-    assert below(table, "Order of the frameworks, against the published table").endswith(told)
-
-
-def test_one_cell_of_one_repeat_keeps_no_other_batch_size_from_a_verdict() -> None:
-    table = made(*three("pytorch", 8, 10), *three("mxnet", 8, 20), *three("pytorch", 16, 10), card("mxnet", 16, 20))
-    told = "the same at 8; cannot be told from one repeat; in this run the same at 16."
-    found = below(table["published-usage"], "Order of the frameworks, against the published table")
-    assert found.endswith(f"table: {told}")
+def test_an_order_from_one_repeat_is_marked_and_keeps_no_other_batch_size_from_a_verdict() -> None:
+    found = agreement(
+        *three("pytorch", 8, 10), *three("mxnet", 8, 20), *three("pytorch", 16, 10), card("mxnet", 16, 20)
+    )
+    assert orders(found["table", "mxnet"]) == ("8 16*", "", "")
 
 
 def test_one_framework_alone_has_no_order() -> None:
-    told = below(
-        made(card("pytorch", 8, 10))["published-usage"], "Order of the frameworks, against the published table"
-    )
-    assert told.endswith("cannot be told: at no batch size are there two frameworks to order.")
+    assert orders(agreement(card("pytorch", 8, 10))["table", "pytorch"]) == ("", "", "")
 
 
-def test_the_shape_is_the_same_the_opposite_or_cannot_be_told() -> None:
+def test_the_shape_is_a_rank_correlation_of_four_batch_sizes_or_more() -> None:
     # MXNet's published usage rises from 4 to 64, so does TensorFlow's from 8 to 64; PyTorch's goes 9.59 9.98 11.46 11
     sizes = (4, 8, 16, 32, 64)
     results = [card("mxnet", size, size / 2) for size in sizes]
     results += [card("tensorflow", size, 40 - size / 2) for size in sizes[1:]]
     results += [card("pytorch", size, 10.0) for size in sizes[:3]]
-    told = below(made(*results)["published-usage"], "Shape over the batch sizes, against the published table")
+    found = agreement(*results)
     # five in order: p = 2 / 120; four in opposite order: p = 2 / 24, which is no proof
-    assert "MXNet the same (rank correlation 1.00, n = 5, p = 0.017)" in told
-    assert "TensorFlow cannot be told (rank correlation -1.00, n = 4, p = 0.083)" in told
-    assert "PyTorch cannot be told (3 batch sizes to compare, 4 are needed)" in told
+    told = {name: (found["table", name]["rank_correlation"], found["table", name]["p"]) for name in VERSIONS}
+    assert told["mxnet"] == (1, pytest.approx(0.017, abs=5e-4))
+    assert told["tensorflow"] == (-1, pytest.approx(0.083, abs=5e-4))
+    assert math.isnan(told["pytorch"][0])
 
 
-def test_an_opposite_shape_and_a_flat_one() -> None:
-    sizes = (4, 8, 16, 32, 64)
-    results = [card("mxnet", size, 40 - size / 2) for size in sizes] + [card("pytorch", size, 10.0) for size in sizes]
-    told = below(made(*results)["published-usage"], "Shape over the batch sizes, against the published table")
-    assert "MXNet the opposite (rank correlation -1.00, n = 5, p = 0.017)" in told
-    assert "PyTorch cannot be told (all values are the same)" in told
+def test_a_row_without_variation_has_no_shape() -> None:
+    found = agreement(*(card("pytorch", size, 10.0) for size in (4, 8, 16, 32, 64)))
+    assert math.isnan(found["table", "pytorch"]["rank_correlation"])
 
 
 def test_the_distance_is_the_root_of_the_mean_square_with_the_largest_difference_named() -> None:
     # +3 at 8 and -4 at 16: sqrt((9 + 16) / 2) = 3.5355
-    table = made(accurate(48.83), accurate(59.06, size=16))["published-accuracy"]
-    told = "TensorFlow 3.54 points over 2 batch sizes, largest -4.00 at 16."
-    assert below(table, "Root-mean-square difference to the published table").endswith(told)
+    table = made(accurate(48.83), accurate(59.06, size=16))["agreement"]
+    (row,) = [row for row in table.rows if row[0].text == "accuracy percent, table"]
+    assert [cell.text for cell in row[1:5]] == ["TensorFlow", "2", "3.54", "-4.00 at 16"]
 
 
 def test_the_cause_is_unknown_and_what_differs_is_named() -> None:
@@ -328,54 +326,6 @@ def test_the_allocators_policy_is_told_where_both_were_measured() -> None:
 def test_without_that_measurement_the_policy_is_no_cause() -> None:
     table = made(card("tensorflow", 4, 40.0, mib=600))["published-memory"]
     assert not [sentence for sentence in table.below if sentence.startswith("Allocator")]
-
-
-def test_the_calibration_stands_by_its_setting_and_apart_from_what_was_measured() -> None:
-    # +3 at 8 and -4 at 16: sqrt((9 + 16) / 2) = 3.5; batch size 4 is kept separate
-    results = accurate(48.83), accurate(59.06, size=16), accurate(10, size=4)
-    table = made(*results)["calibration"]
-    name = "Calibration, SGD with momentum 0.9, learning rate 0.01"
-    assert line(table, name)["8"] == "46.7 / 50.0"
-    assert line(table, name)["4"] == "10.0 / 10.0 / 10.0"
-    assert line(table, "Calibration, SGD with Nesterov momentum 0.9, learning rate 0.01")["32"] == "\u2013"
-    assert not [row for row in table.rows if "measured" in row[0].text]
-    apart = below(table, "These results, apart from the calibration")
-    assert "TensorFlow 3.5 points over 2; one repeat" in apart
-    assert below(table, "These results at batch size 4").endswith("TensorFlow 10.00 %; published 32.55 %.")
-
-
-def test_the_calibrations_distance_is_that_of_its_runs() -> None:
-    # first seeds: 0.87 -0.26 -0.49 0.13 -0.97 0.58 1.92 -0.12: mean square 0.7577
-    # means: 48.35 at 8 (+2.52), 51.55 at 1024 (+0.53), else the same: mean square 1.4890
-    told = below(made(accurate(46.7))["calibration"], "SGD with momentum 0.9")
-    assert (round(0.7577**0.5, 1), round(1.4890**0.5, 1)) == (0.9, 1.2)
-    assert "of 0.9 points by the first seed of each size, 1.2 by the mean of its seeds" in told
-
-
-def test_the_calibration_says_how_it_was_found_what_was_tried_and_what_stays_unknown() -> None:
-    table = made(accurate(46.7))["calibration"]
-    assert "26 runs" in table.above[0] and "bfloat16" in table.above[0]
-    # 59.8 - 51.02
-    assert "Adam, learning rate 0.001 59.8 (+8.8 points) at 1024" in below(table, "Other settings")
-    unknown = below(table, "What stays unknown")
-    for told in ("sufficient, not proven", "coin flip", "32.55 published", "71 to 79 %"):
-        assert told in unknown
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"optimizer": OptimizerSpec.named("nesterov", 0.01)},
-        {"optimizer": OptimizerSpec.named("momentum", 0.02)},
-        {"epochs": 9},
-    ],
-)
-def test_another_setting_has_no_calibration(other: dict[str, Any]) -> None:
-    assert "calibration" not in made(accurate(46.7, **other))
-
-
-def test_the_digits_have_no_calibration() -> None:
-    assert "calibration" not in made(trial("tensorflow", 8))
 
 
 def test_a_report_without_a_comparison_does_not_pay_for_scipys_statistics() -> None:

@@ -122,4 +122,4 @@ def test_the_referee_finds_its_fastest_batch_size(tmp_path: Path) -> None:
     (found,) = stored.frameworks
     assert found.fastest and found.fastest.batch_size in {2**power for power in range(7)}
     assert json.loads((results / "batch-size.json").read_text())["frameworks"]
-    assert (results / "report" / "batch-size.html").is_file()
+    assert (results / "report" / "batch-size.csv").is_file()
