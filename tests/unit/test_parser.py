@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from runner.request.parser import BadInput, run_parser, study_of
 from workloads.datasets import DATASETS
 from workloads.networks import WORKLOADS
-from workloads.study import studies
+from workloads.study import KEYS, OF_SERIES, Study, studies
 
 
 @pytest.mark.parametrize("words", [["100", "127", "256"], ["100,127,256"], ["100,127", "256"]])
@@ -35,6 +36,13 @@ def test_the_help_has_groups_examples_and_the_names_that_exist() -> None:
         f"\n{group}:\n" in told for group in (*groups, "examples", "other commands, each with a --help of its own")
     )
     assert max(len(line) for line in told.splitlines() if line.startswith("  python -m")) <= 100
+
+
+def test_every_key_of_a_study_is_an_option_whose_default_is_the_studys() -> None:
+    options = run_parser().parse_args([])
+    assert {each.name for each in fields(Study)} - KEYS.keys() == {"name", "summary", "series"}
+    assert {getattr(options, name) for name in KEYS} == {None}
+    assert set(OF_SERIES) < KEYS.keys() and not {"frameworks", "repeats", "seed", "device"} & set(OF_SERIES)
 
 
 STUDY = """
