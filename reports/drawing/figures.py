@@ -175,8 +175,8 @@ def _name_values(figure: Figure, first: Sequence[Axes], label: str, around: fram
 
 def marker_scale(chart: Chart, size: sizes.Size) -> float:
     """Factor for markers: they are smaller where batch sizes are close."""
-    width = _axes_width(chart, size)
-    return size.thick * min(1.0, max(SMALLEST, (SPACIOUS * width / size.thick / len(chart.places)) ** 0.5))
+    spacing = SPACIOUS * _axes_width(chart, size) / size.thick / len(chart.places)
+    return size.thick * min(1.0, max(SMALLEST, math.sqrt(spacing)))
 
 
 def _axes_width(chart: Chart, size: sizes.Size) -> float:

@@ -80,15 +80,16 @@ def place(figure: Figure, around: Around, whole: float) -> None:
         bottom += part.height
     figure.tight_layout(pad=0.3, h_pad=1, w_pad=0.8)
     figure.set_layout_engine(None)  # otherwise saving would draw everything twice, to lay it out again
-    _squeeze(figure, bottom / whole, top / whole)
+    rows = len({axes.get_subplotspec().rowspan.start for axes in figure.axes})
+    _squeeze(figure, rows, bottom / whole, top / whole)
 
 
-def _squeeze(figure: Figure, below: float, above: float) -> None:
+def _squeeze(figure: Figure, rows: int, below: float, above: float) -> None:
     """Leave these shares of the height free around panels that fill the figure; what is between rows stays as high.
 
     `tight_layout(rect=...)` does so, too, by measuring all texts once more.
     """
-    found, rows = figure.subplotpars, figure.axes[0].get_gridspec().nrows
+    found = figure.subplotpars
     between = found.hspace * (found.top - found.bottom) / (rows + found.hspace * (rows - 1))
     bottom, top = found.bottom + below, found.top - above
     each = (top - bottom - between * (rows - 1)) / rows

@@ -6,7 +6,7 @@ import html
 import io
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from .styles import BLACK, WHITE
 from .traces import Trace, legend, traces
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -64,17 +65,17 @@ def draw(drawing: Drawing) -> str:
     width, height = figure.get_size_inches() * 72
     picture = _tidy(text.getvalue(), drawing.prefix, colours)
     words = f'aria-labelledby="{drawing.id}-title" aria-describedby="{drawing.id}-alt"'
-    return f'<svg viewBox="0 0 {width:g} {height:.5g}"><g role="img" {words}>{picture}</g>{points}</svg>'
+    return f'<svg role="group" viewBox="0 0 {width:g} {height:.5g}"><g role="img" {words}>{picture}</g>{points}</svg>'
 
 
 def _mark_switched(figure: Figure, drawing: Drawing, shown: tuple[tuple[Trace, ...], ...]) -> None:
     """Give everything that belongs to a switch an id with the switch's number, from which `_tidy` makes `data-f`."""
     count = itertools.count()
 
-    def mark(artists: list[object], key: str) -> None:
+    def mark(artists: Iterable[Artist], key: str) -> None:
         for artist in artists:
             if key in drawing.switches:
-                artist.set_gid(f"switch-{drawing.switches[key]}-{next(count)}")  # type: ignore[attr-defined]
+                artist.set_gid(f"switch-{drawing.switches[key]}-{next(count)}")
 
     for axes, panel, of_panel in zip(figure.axes, drawing.chart.panels, shown, strict=True):
         mark([axes], panel.key)
@@ -161,8 +162,8 @@ def _points(figure: Figure, drawing: Drawing, shown: tuple[tuple[Trace, ...], ..
 
 
 def _points_of_panel(axes: Axes, panel: Panel, of_panel: tuple[Trace, ...], drawing: Drawing, scale: float) -> str:
-    points, top = 72 / axes.figure.dpi, axes.figure.get_size_inches()[1] * 72
-    box = axes.bbox
+    points, box = 72 / axes.figure.dpi, axes.bbox
+    top = float(axes.figure.bbox.height) * points
     places: dict[float, list[tuple[Trace, int]]] = {}
     for trace in of_panel:
         for place, (at, y) in enumerate(zip(trace.at, _heights(trace), strict=True)):
@@ -179,7 +180,7 @@ def _points_of_panel(axes: Axes, panel: Panel, of_panel: tuple[Trace, ...], draw
             rectangle = _link(*places[at][0], drawing, rectangle)
         parts.append(f"<g><title>{html.escape(_values(drawing.chart, places[at]))}</title>{rectangle}")
         for trace, place in () if panel.key else sorted(places[at], key=lambda found: -found[0].style.size):
-            y = top - float(axes.transData.transform((at, _heights(trace)[place]))[1]) * points
+            y = top - float(axes.transData.transform((at, _heights(trace)[place] or 0.0))[1]) * points
             parts.append(_circle(trace, place, (x + trace.aside * scale, y), drawing, scale))
         parts.append("</g>")
     switch = drawing.switches.get(panel.key)

@@ -16,7 +16,7 @@ from stored import store, study
 from reports.web import page as web
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Locator, Page
 
 pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"{CHROMIUM} is not there: the page is not driven")
 
@@ -127,19 +127,22 @@ def test_a_place_of_a_chart_says_its_values_with_their_intervals(opened: Callabl
     assert box and drawing and drawing["x"] < box["x"] < box["x"] + box["width"] <= drawing["x"] + drawing["width"]
 
 
+def centre(part: Locator) -> tuple[float, float]:
+    box = part.bounding_box()
+    assert box
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
 @pytest.mark.parametrize("scripts", [True, False])
 def test_a_point_of_a_chart_lies_on_its_marker_and_leads_to_its_trials(
     opened: Callable[..., Page], scripts: bool
 ) -> None:
     page = opened(unfolded="", java_script_enabled=scripts)
     point = page.locator("#s1-speed-chart .points a[aria-label='PyTorch, 128'] circle")
-    box = point.bounding_box()
     markers = page.locator("#s1-speed-chart [data-f='1'] use").all()
-    centres = [(at["x"] + at["width"] / 2, at["y"] + at["height"] / 2) for one in markers if (at := one.bounding_box())]
-    assert box
-    at = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-    assert min(abs(at[0] - x) + abs(at[1] - y) for x, y in centres) < 1.5
-    page.mouse.click(*at)
+    (x, y), centres = centre(point), [centre(marker) for marker in markers]
+    assert min(abs(x - left) + abs(y - top) for left, top in centres) < 1.5
+    page.mouse.click(x, y)
     page.wait_for_url(re.compile("#cell-"))
     rows = page.locator("tbody:target tr")
     assert [name[:20] for name in rows.locator("th").all_inner_texts()] == ["pytorch-cpu-b00128-r"] * 2

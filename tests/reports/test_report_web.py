@@ -243,7 +243,7 @@ def test_each_place_says_its_values_and_each_point_leads_to_its_trials() -> None
 
 @pytest.mark.parametrize("low", [(), (0.9, 1.9)])
 def test_everything_of_a_framework_has_its_switch(low: tuple[float, ...]) -> None:
-    ends = {"low": low, "high": tuple(y + 0.2 for y in low)}
+    ends: dict[str, Any] = {"low": low, "high": tuple(y + 0.2 for y in low)}
     panels = [[line(name, (4, 8), (1.0, 2.0), **ends) for name in ("TensorFlow", "PyTorch")]] * 2
     drawn = inlined(chart(*panels, titles=("a", "b")), Layout(PAGE, bare=True))
     found = Counter(part.get("data-f") for part in drawn.iter() if part.get("data-f"))
