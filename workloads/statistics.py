@@ -32,7 +32,7 @@ DESCRIBED = ("n", "mean", "low", "high", "cv_percent")
 
 
 class Verdict(Enum):
-    """Where an interval lies; higher is better. WITHIN: no difference that matters."""
+    """Position of an interval; higher is better. WITHIN: no difference that matters."""
 
     BETTER = "better"
     WORSE = "worse"

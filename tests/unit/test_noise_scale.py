@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from adapters.numpy.adapter import Adapter
 from adapters.worker.noise_steps import norms_of
-from runner.batch_size import noise_points
 from runner.batch_size.noise_points import Measured, apart, finder, point, pooled
 from workloads import weights
 from workloads.catalogue.tiny import TINY
@@ -106,7 +105,7 @@ def test_the_interval_holds_the_noise_scale_about_as_often_as_it_says(
     noise_scale: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Measured, 600 draws: 94 %; by chance 100 draws are below 86 % once in a hundred times."""
-    monkeypatch.setattr(noise_points, "RESAMPLES", 499)
+    monkeypatch.setattr("workloads.statistics.RESAMPLES", 499)
     points = [point(measured(noise_scale, seed)) for seed in range(100)]
     held = [each.low <= noise_scale <= each.high for each in points if each.low is not None and each.high is not None]
     assert len(held) >= 95, "at so much noise |G|^2 is not lost"
