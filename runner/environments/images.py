@@ -42,7 +42,7 @@ RECIPE = (
     "runner/environments/uv_settings.py",
     "runner/environments/venv.py",
     "runner/owned.py",
-    "workloads/isolation.py",
+    "workloads/program.py",
     "workloads/lifeline.py",
     "workloads/records/build.py",
     "runner/requirements.txt",

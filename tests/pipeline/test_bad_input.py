@@ -140,6 +140,6 @@ def test_a_package_that_is_not_installed_is_a_line_that_says_what_to_do(module: 
 
 
 def test_a_module_of_our_own_that_is_missing_has_its_traceback() -> None:
-    program = "from workloads import packages; packages.missing_in_a_line(); import runner.nothing"
+    program = "from workloads import program; program.report_missing_packages(); import runner.nothing"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and done.stderr.startswith("Traceback")

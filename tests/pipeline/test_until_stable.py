@@ -29,7 +29,7 @@ def project(tmp_path: Path) -> tuple[Path, Callable[[float], None]]:
     """A copy that never finds a cell stable, until the returned function sets how wide an interval may be. No cell
     drifts."""
     project = copy_project(tmp_path / "project")
-    module = project / "runner" / "command" / "stable.py"
+    module = project / "runner" / "stable.py"
     original = module.read_text()
 
     def tolerate(share: float) -> None:

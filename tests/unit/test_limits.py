@@ -118,7 +118,7 @@ def test_a_real_limit_of_this_kernel_is_seen() -> None:
         pytest.skip("this user may make no control group with a memory limit")
     try:
         code = "import os, sys; open(sys.argv[1], 'w').write(str(os.getpid())); " \
-               "from runner.machine import cgroups; print(cgroups.memory_limit_bytes())"  # fmt: skip
+               "from workloads import control_groups; print(control_groups.memory_limit_bytes())"  # fmt: skip
         command = [sys.executable, "-c", code, str(group / "cgroup.procs")]
         told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     finally:

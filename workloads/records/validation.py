@@ -17,6 +17,8 @@ Count = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Real = Annotated[float, Meta(ge=-1e30, le=1e30)]
 Number = Count | Real
 
+NESTED = (dict, list)
+
 Kind = TypeVar("Kind")
 
 
@@ -54,10 +56,14 @@ def _invented(data: Any, known: Any, path: str) -> Iterator[str]:
     """Yield the paths of keys in `data` that `known` does not have."""
     if isinstance(data, dict):
         for key, value in data.items():
-            yield from _invented(value, known[key], f"{path}.{key}") if key in known else (f"{path}.{key}",)
+            if key not in known:
+                yield f"{path}.{key}"
+            elif isinstance(value, NESTED):  # thousands of numbers have no keys, and are passed over quickly
+                yield from _invented(value, known[key], f"{path}.{key}")
     elif isinstance(data, list):
         for number, (value, of_value) in enumerate(zip(data, known, strict=True)):
-            yield from _invented(value, of_value, f"{path}[{number}]")
+            if isinstance(value, NESTED):
+                yield from _invented(value, of_value, f"{path}[{number}]")
 
 
 def read(path: Path, kind: type[Kind]) -> Kind | None:
