@@ -101,6 +101,11 @@ class Report:
     across: tuple[Table, ...] = ()
 
     @property
+    def sections(self) -> list[Section]:
+        """Sections of the chapters that have one."""
+        return [chapter.section for chapter in self.chapters if chapter.section]
+
+    @property
     def of_trials(self) -> list[Chapter]:
         """Chapters on trials."""
         return [chapter for chapter in self.chapters if not chapter.kind]

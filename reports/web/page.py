@@ -100,7 +100,7 @@ def _page(report: Report, marks: tuple[str, ...], parts_bytes: int, pictures: Ma
         "sections": [chapter.heading for chapter in report.chapters],
         "tables": room.tables,
         "charts": room.charts,
-        "trials": web_trials.table_data(trials, [chapter.section for chapter in report.chapters if chapter.section]),
+        "trials": web_trials.table_data(trials, report.sections),
         "tracks": [[track.label, track.unit] for track in TRACKS],
     }
     packed = {"shown": pack(shown), "echarts": _packed_library()}

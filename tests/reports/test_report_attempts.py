@@ -64,7 +64,7 @@ def test_the_page_tells_of_a_trial_which_attempt_it_is_and_why_the_others_ended(
     result = failed_then_ok(tmp_path)
     report = make(tmp_path, tmp_path / "report").report
     trials = {each.id: each for each in web_trials.trials_of(report)}
-    data = web_trials.table_data(list(trials.values()), [chapter.section for chapter in report.chapters])
+    data = web_trials.table_data(list(trials.values()), report.sections)
     assert dict(zip(data["key"], data["attempt"], strict=True))[result.spec.id] == "2 of 2"
     assert sorted(data["attempt"]) == ["", "2 of 2"]
     assert FELL in page.page(report)  # in its tables; the dialog's data are packed

@@ -54,13 +54,13 @@ def test_each_build_is_a_row_a_column_of_facts_and_a_pair_of_the_parity(tmp_path
     export.write(build.report([tmp_path]), folder, ("md", "csv", "latex"))
     assert list(rows(folder / "speed.md"))[1:] == ["PyTorch", "PyTorch @nightly", "PyTorch @stable"]
     assert [row["framework"] for row in numbers(folder / "speed.csv")] == list(BUILDS)
-    (section,) = build.report([tmp_path]).chapters
-    compared = parity.compare(section.section)
+    report = build.report([tmp_path])
+    compared = parity.compare(*report.sections)
     pairs = list(zip(compared["framework_a"], compared["framework_b"], strict=True))
     assert pairs == list(itertools.combinations(BUILDS, 2))
     assert set(compared["verdict"]) == {"agree"}
     assert "PyTorch @nightly" in (folder / "speed.tex").read_text()
-    *_, software = section.conditions
+    *_, software = report.chapters[0].conditions
     assert software.startswith("Environments and packages, by checksum: ")
     assert "PyTorch @nightly environment own interpreter, aaaa-bbbb" in software
     assert "PyTorch environment e1" in software

@@ -207,9 +207,9 @@ def test_several_folders_are_one_report_with_conditions_apart(tmp_path: Path) ->
     second = store(tmp_path / "二", *(result for result in study() if result.spec.cell.framework == "mxnet"))
     other = store(tmp_path / "other", trial("mxnet", 32, threads=1))
     report = build.report([first, second])
-    assert [len(chapter.section.results) for chapter in report.chapters] == [27]
+    assert [len(section.results) for section in report.sections] == [27]
     apart = build.report([first, second, other])
-    assert [len(chapter.section.results) for chapter in apart.chapters] == [1, 27]  # 1 thread sorts before 2
+    assert [len(section.results) for section in apart.sections] == [1, 27]  # 1 thread sorts before 2
 
 
 def test_a_trial_in_two_folders_counts_once_and_none_is_lost(tmp_path: Path) -> None:
