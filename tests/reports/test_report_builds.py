@@ -60,7 +60,7 @@ def test_each_build_is_a_row_a_column_of_facts_and_a_pair_of_the_parity(tmp_path
     assert pairs == list(itertools.combinations(BUILDS, 2))
     assert set(compared["verdict"]) == {"agree"}
     assert "PyTorch @nightly" in (folder / "speed.tex").read_text()
-    *_, software = section.conditions
+    *_, software = report.chapters[0].conditions
     assert software.startswith("Environments and packages, by checksum: ")
     assert "PyTorch @nightly environment own interpreter, aaaa-bbbb" in software
     assert "PyTorch environment e1" in software
