@@ -32,7 +32,7 @@ from workloads.statistics import (
 from . import tables
 from .comparing import effect_words
 from .condition_text import ABSENT
-from .conditions import Condition, Section, mode_said
+from .conditions import Condition, Section
 from .frameworks import display_name, ordered
 from .load import ReportError
 from .order import IN_THIS_RUN

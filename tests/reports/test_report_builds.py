@@ -54,8 +54,8 @@ def test_each_build_is_a_row_a_column_of_facts_and_a_pair_of_the_parity(tmp_path
     export.write(build.report([tmp_path]), folder, ("md", "csv", "latex"))
     assert list(rows(folder / "speed.md"))[1:] == ["PyTorch", "PyTorch @nightly", "PyTorch @stable"]
     assert [row["framework"] for row in numbers(folder / "speed.csv")] == list(BUILDS)
-    (section,) = build.report([tmp_path]).sections
-    compared = parity.compare(section)
+    report = build.report([tmp_path])
+    compared = parity.compare(*report.sections)
     pairs = list(zip(compared["framework_a"], compared["framework_b"], strict=True))
     assert pairs == list(itertools.combinations(BUILDS, 2))
     assert set(compared["verdict"]) == {"agree"}

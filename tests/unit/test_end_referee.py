@@ -94,7 +94,7 @@ def ended(
     adapter.load(IMAGES, LABELS)
     task = WORKLOADS[workload], rule, weights.draw(WORKLOADS[workload], 5), 5
     adapter.build(*task)
-    trainer = Trainer(adapter, more.get(RATES), None, spec.part)
+    trainer = Trainer(adapter, rates=more.get(RATES), part=spec.part)
     trainer.run(iter([TRAINED]))
     if change:
         change(adapter)

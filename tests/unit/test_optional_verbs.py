@@ -71,7 +71,7 @@ def test_the_memory_worker_reports_the_reason_for_each_batch_size_and_what_it_me
     assert events[-1]["event"] == Event.FINISHED
 
 
-@pytest.mark.parametrize("kind", [Kind.TRIAL, Kind.DISTURBED, Kind.STEPS])
+@pytest.mark.parametrize("kind", [Kind.TRIAL, Kind.STEPS])
 def test_a_worker_that_trains_and_evaluates_shows_that_it_is_alive(
     kind: Kind, results: Results, monkeypatch: pytest.MonkeyPatch  # noqa: F811
 ) -> None:  # fmt: skip
