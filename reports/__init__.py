@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pandas as pd
 
-    from .report import Report
+    from .markdown import NotebookReport
 
 
 def trials(*folders: str | Path) -> pd.DataFrame:
@@ -23,8 +23,10 @@ def trials(*folders: str | Path) -> pd.DataFrame:
 
 def read(
     *folders: str | Path, columns: bool = False, target_accuracy: float | None = None, beside: Sequence[str] = ()
-) -> Report:
+) -> NotebookReport:
     """Build a report, as `build.report`, that displays itself in a notebook. Raises load.ReportError."""
     from . import build
+    from .markdown import NotebookReport
 
-    return build.report([Path(folder) for folder in folders], columns, target_accuracy, beside)
+    report = build.report([Path(folder) for folder in folders], columns, target_accuracy, beside)
+    return NotebookReport(**vars(report))

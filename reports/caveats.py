@@ -13,8 +13,8 @@ from workloads.records.checks import SHORTEST_S, as_asked, failed
 from workloads.records.disturbance import largest_share, taken_above
 from workloads.records.figures import ACCURACY, HOST_MEMORY, SPEED
 from workloads.records.result import TrialResult
-from workloads.records.setting_words import finding_words
 from workloads.records.status import Status
+from workloads.setting_words import finding_words
 from workloads.study import studies
 from workloads.words import counted
 

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from workloads.conditions import CONDITIONS, NOT_REPORTED, SETTINGS, VARIABLES, Setting, mode_said
 from workloads.records.build import DEFAULT, FLOAT32, MARK, TF32
-from workloads.records.conditions import CONDITIONS, NOT_REPORTED, SETTINGS, VARIABLES, Setting, mode_said
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.records.stored import started

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
+from workloads.conditions import REPORTED, mode_said
 from workloads.records import processor
 from workloads.records.build import DEFAULT, FLOAT32
-from workloads.records.conditions import REPORTED, mode_said
 from workloads.records.job import AS_BY_ITSELF, OF_THE_CALLER, Cell, Passes, Placement, Task
 from workloads.records.result import Key, TrialResult
-from workloads.records.setting_words import in_use, own_network
 from workloads.records.status import Status
 from workloads.records.stored import started
+from workloads.setting_words import in_use, own_network
 
 
 @dataclass(frozen=True)

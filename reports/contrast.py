@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
+from workloads.conditions import mode_said
 from workloads.records.build import Mode, installed_of
-from workloads.records.conditions import mode_said
 from workloads.records.result import TrialResult
 from workloads.statistics import (
     CONFIDENCE_PERCENT,

@@ -6,6 +6,7 @@ import itertools
 import re
 import textwrap
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import pandas as pd
 
@@ -79,6 +80,14 @@ def _cell(cell: Cell, notes: dict[str, int]) -> str:
     return (escape(cell.text) if cell.number is None else cell.text) + "".join(
         f" [{notes[note]}]" for note in cell.notes
     )
+
+
+@dataclass(frozen=True)
+class NotebookReport(Report):
+    """Report that displays itself in a notebook, without the charts."""
+
+    def _repr_markdown_(self) -> str:
+        return page(self, (), {})
 
 
 def page(report: Report, marks: tuple[str, ...], pictures: dict[tuple[int, str], str], captions: bool = False) -> str:

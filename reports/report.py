@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workloads.records.setting_words import model_words
+from workloads.setting_words import model_words
 
 from .charts import Chart
 from .conditions import Replaced, Section
@@ -116,9 +116,3 @@ class Report:
         """Return the chapter's number among those of its kind, from 1; None if it is the only one."""
         alike = [each for each, chapter in enumerate(self.chapters) if chapter.kind == self.chapters[place].kind]
         return alike.index(place) + 1 if len(alike) > 1 else None
-
-    def _repr_markdown_(self) -> str:
-        """Show the report in a notebook, without the charts."""
-        from . import markdown  # needs the classes of this module
-
-        return markdown.page(self, (), {})

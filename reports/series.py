@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from workloads.records.conditions import values_of
+from workloads.conditions import values_of
 from workloads.records.job import TrialSpec
 from workloads.study import OF_SERIES, Study, studies
 from workloads.study_file import read

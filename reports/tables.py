@@ -17,8 +17,8 @@ import pandas as pd
 from workloads.records.disturbance import withheld
 from workloads.records.figures import DIVERGED_STEP, FIGURES, Figure, FigureSpec, value_of
 from workloads.records.result import TrialResult
-from workloads.records.setting_words import OWN_CODE
 from workloads.records.status import Status
+from workloads.setting_words import OWN_CODE
 from workloads.statistics import CONFIDENCE_PERCENT, describe
 
 from .conditions import Section

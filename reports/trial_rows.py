@@ -12,8 +12,8 @@ from typing import Any
 
 import pandas as pd
 
+from workloads.conditions import SETTINGS
 from workloads.records.check_name import CheckName
-from workloads.records.conditions import SETTINGS
 from workloads.records.disturbance import withheld
 from workloads.records.figures import FIGURES, TARGET_TIME, FigureSpec
 from workloads.records.job import TrialSpec

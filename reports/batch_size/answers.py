@@ -9,8 +9,8 @@ from pathlib import Path
 from workloads.records import validation
 from workloads.records.advice import judged
 from workloads.records.batch_answers import ANSWERS_FILE, Answers, BatchAnswers, Point
-from workloads.records.setting_words import optimizer_label
 from workloads.records.status import Status
+from workloads.setting_words import optimizer_label
 from workloads.spec import OptimizerSpec
 
 from ..charts import Chart, Kind, Panel, Series

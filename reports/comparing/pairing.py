@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
+from workloads.conditions import NOT_REPORTED
 from workloads.records.build import MARK, adapter_of
-from workloads.records.conditions import NOT_REPORTED
 from workloads.records.job import Passes, Task
 from workloads.records.result import TrialResult
 

@@ -16,11 +16,11 @@ from typing import Literal
 
 import msgspec
 
+from workloads.conditions import NOT_REPORTED
 from workloads.records import validation
-from workloads.records.conditions import NOT_REPORTED
 from workloads.records.result import TrialResult
-from workloads.records.setting_words import model_words
 from workloads.records.stored import started
+from workloads.setting_words import model_words
 from workloads.words import counted
 
 from ..conditions import condition_of, software_of

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from workloads.records.conditions import REPORTED, values_of
+from workloads.conditions import REPORTED, values_of
 
 from ..conditions import Condition
 

@@ -17,8 +17,8 @@ from mutations import mutated
 from readers import NAMES, reader
 from real_files import probed
 
-from workloads.records.setting_words import optimizer_label
 from workloads.records.stored import result_of
+from workloads.setting_words import optimizer_label
 
 EXAMPLES = 40
 

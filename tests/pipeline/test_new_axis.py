@@ -14,7 +14,7 @@ import pytest
 from copied import copy_project, replace_in, run_in
 from stored import store, trial
 
-from workloads.records.conditions import SETTINGS
+from workloads.conditions import SETTINGS
 from workloads.records.job import Passes, Placement, Task
 
 MOST_FILES = 6  # besides the adapters and their workers, which do something with it
@@ -25,7 +25,7 @@ AXIS = {
         "    accumulate: Count = option(",
         '    jitter: int = option(0, TRAINING, "noise that is added to the training images", "PERCENT")\n',
     ),
-    "workloads/records/conditions.py": (
+    "workloads/conditions.py": (
         '    Setting("optimizer", "optimizer",',
         '    Setting("jitter", "jitter", lambda percent, _: f"{percent} %", usual="none", column="percent of noise",\n'
         '            phrase="{name} of {words}"),\n',

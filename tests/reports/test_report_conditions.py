@@ -16,8 +16,8 @@ from workloads.records import network
 from workloads.records.figures import Figure
 from workloads.records.job import InputFile
 from workloads.records.result import TrialResult
-from workloads.records.setting_words import optimizer_label
 from workloads.records.status import Status
+from workloads.setting_words import optimizer_label
 from workloads.spec import OptimizerSpec
 
 

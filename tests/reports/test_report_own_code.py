@@ -13,8 +13,8 @@ from reports.conditions import sections
 from workloads.records.check_name import CheckName
 from workloads.records.network import OwnCode
 from workloads.records.result import TrialResult
-from workloads.records.setting_words import OWN_CODE, model_words
 from workloads.records.status import Status
+from workloads.setting_words import OWN_CODE, model_words
 
 OWN = OwnCode("pytorch", "my_net.py", "make_model", "1a2b3c4d5e6f", 10, (8, 8, 1))
 TASK: dict[str, Any] = {"workload": "my-net", "own_code": OWN}

@@ -19,7 +19,7 @@ from runner.data.own import SPLITS, OwnImages, Place, SplitName
 from runner.request import own_data
 from runner.request.data_sets import find_images
 from workloads.records.job import ImageFindings, ImageSource
-from workloads.records.setting_words import doubts_words, range_words, split_words
+from workloads.setting_words import doubts_words, range_words, split_words
 
 CLEAN = ImageFindings(0, 0, 0, 0, 0)
 

@@ -29,8 +29,8 @@ from workloads.records.evidence import probe_rates
 from workloads.records.figures import AUGMENT
 from workloads.records.job import AUGMENTATION, RATES, InputFile
 from workloads.records.result import Epoch
-from workloads.records.setting_words import optimizer_label
 from workloads.records.stored_events import read_events
+from workloads.setting_words import optimizer_label
 from workloads.spec import OptimizerSpec, ScaleName, ScheduleName
 from workloads.study import Study
 

@@ -25,7 +25,7 @@ from runner.launch import Launcher, LaunchFailed, Local, worker_environment
 from runner.machine.description import LOADER, deciding_variables
 from runner.memory_worker import MemoryWorker
 from runner.request.placement import placed
-from workloads.records.conditions import VARIABLES
+from workloads.conditions import VARIABLES
 from workloads.records.job import Job, Kind
 from workloads.records.result import TrialResult
 from workloads.records.status import Status

@@ -6,10 +6,10 @@ from dataclasses import asdict
 from functools import cache
 from string import Formatter
 
-from ..networks import WORKLOADS
-from ..spec import DECAYING, OptimizerSpec
-from . import network
-from .job import ImageFindings, ImageSource, Placement, Task
+from .networks import WORKLOADS
+from .records import network
+from .records.job import ImageFindings, ImageSource, Placement, Task
+from .spec import DECAYING, OptimizerSpec
 
 OWN_CODE = "own code, not compared"
 IMAGE_FITS = {

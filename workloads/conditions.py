@@ -10,10 +10,11 @@ from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, Literal, Protocol
 
-from . import processor, setting_words
-from .build import DEFAULT, FLOAT32, TF32, Mode, mode_of
-from .job import ANY_GPU, ImageSource, Passes, Placement, Task
-from .result import TrialResult
+from . import setting_words
+from .records import processor
+from .records.build import DEFAULT, FLOAT32, TF32, Mode, mode_of
+from .records.job import ANY_GPU, ImageSource, Passes, Placement, Task
+from .records.result import TrialResult
 
 DeviceKind = Literal["cpu", "cuda"]
 NOT_REPORTED = "not reported"
