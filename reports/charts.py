@@ -55,10 +55,11 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes. `title` is "" if the chart has one panel."""
+    """One pair of axes. `title` is "" if the chart has one panel; `key` is the framework that all of it is about."""
 
     title: str
     series: tuple[Series, ...]
+    key: str = ""
 
     @property
     def stacked(self) -> tuple[Series, ...]:

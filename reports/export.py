@@ -8,10 +8,11 @@ import json
 import multiprocessing
 import os
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -22,7 +23,7 @@ from workloads.temporary import temporary_folder
 
 from . import csv_text, markdown, trial_rows
 from .charts import Chart
-from .drawing import figures, sizes
+from .drawing import figures, inline, sizes
 from .drawing.sizes import Layout
 from .latex.files import files as latex_files
 from .load import ReportError
@@ -45,20 +46,21 @@ def write(
     out: Path,
     formats: Sequence[str] = USUAL,
     marks: tuple[str, ...] = (),
-    charts: Collection[str] | None = None,
     layout: Layout = sizes.USUAL,
+    archive: str = "",
 ) -> list[Path]:
     """Write the report into `out` and remove an earlier one; returns its main files.
 
-    `formats` are some of FORMATS. `marks` are sentences placed first in report.md and the page. `charts` are the stems
-    of the pictures to draw, None for all, and `layout` is theirs. Raises ReportError if the rules are missing, or `out`
-    is not writable.
+    `formats` are some of FORMATS. `marks` are sentences placed first in report.md and the page. `layout` says which
+    pictures are drawn, and how. `archive` is the file next to the page that holds the raw trials; without one the page
+    links to those near it. Raises ReportError if the rules are missing, or `out` is not writable.
     """
     rules = _rules()
     try:
         out.mkdir(parents=True, exist_ok=True)
         with by_itself(out), temporary_folder(".report-", out) as part:
-            _write(report, part, formats, marks, charts, layout)
+            page = partial(web.page, report, marks, folder=out, archive=archive)
+            _write(report, part, formats, marks, layout, page)
             (part / RULES.name).write_bytes(rules)
             names = sorted(path.name for path in part.iterdir())
             write_text(part / LIST_FILE, "".join(f"{name}\n" for name in names))
@@ -105,28 +107,34 @@ def _write(
     out: Path,
     formats: Sequence[str],
     marks: tuple[str, ...],
-    charts: Collection[str] | None,
     layout: Layout,
+    page: Callable[[Mapping[str, str]], str],
 ) -> None:
+    """Write all files but the rules; `page` builds the page with its pictures."""
     _write_tables(report, out, formats)
     if of_trials := [kind for kind in OF_TRIALS if kind in formats]:
         trials = trial_rows.frame(report.stored)
         for kind in of_trials:
             _write_frame(trials, out / f"{trial_rows.NAME}.{kind}", kind)
     kinds = [kind for kind in OF_CHARTS if kind in formats]
-    pictures = _pictures(report, charts) if kinds else {}
+    pictures = _pictures(report, layout.stems) if kinds else {}
+    drawings = web.drawings(report) if "html" in formats else []
+    if pictures or drawings:
+        figures.preload()
     cores = len(os.sched_getaffinity(0))
     forked = multiprocessing.get_context("fork")
     # Processes, because drawing takes most of a report's time.
-    with ProcessPoolExecutor(min(cores, len(pictures)) or 1, forked, _draw_for, (os.getpid(),)) as pool:
+    workers = min(cores, len(pictures) + len(drawings)) or 1
+    with ProcessPoolExecutor(workers, forked, _draw_for, (os.getpid(),)) as pool:
+        inlined = {drawing.id: pool.submit(inline.draw, drawing) for drawing in drawings}
         drawn = [pool.submit(figures.draw, chart, out / stem, kinds, layout) for chart, stem in pictures.values()]
         if "html" in formats:
-            web.write(report, out / "report.html", marks)
+            write_text(out / "report.html", page({name: drawing.result() for name, drawing in inlined.items()}))
         if "md" in formats:
             shown = {key: f"{stem}.{kinds[0]}" for key, (_, stem) in pictures.items()}
             write_text(out / "report.md", markdown.page(report, marks, shown, layout.bare))
-        for drawing in drawn:
-            drawing.result()
+        for job in drawn:
+            job.result()
 
 
 def _draw_for(reporter: int) -> None:

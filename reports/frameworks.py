@@ -91,12 +91,12 @@ def styles(frameworks: Iterable[str]) -> dict[str, Style]:
         family = KNOWN.get(adapter_of(name)) if label_of(name) else None
         if family:
             builds = sum(bool(label_of(other)) and adapter_of(other) == adapter_of(name) for other in chosen)
-            style = replace(style, colour=_mixed(family.colour, *SHADES[builds % len(SHADES)]))
+            style = replace(style, colour=mix_colours(family.colour, *SHADES[builds % len(SHADES)]))
         chosen[name] = style
     return chosen
 
 
-def _mixed(colour: str, other: str, share: float) -> str:
+def mix_colours(colour: str, other: str, share: float) -> str:
     """Mix two #rrggbb colours, with this share of the other."""
     pairs = ((int(one[place : place + 2], 16) for one in (colour, other)) for place in (1, 3, 5))
     return "#" + "".join(f"{round((1 - share) * channel + share * mixed):02X}" for channel, mixed in pairs)

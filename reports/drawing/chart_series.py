@@ -14,6 +14,7 @@ from ..conditions import Section
 from ..frameworks import display_name
 from ..quantities import Quantity
 
+BATCH_AXIS = "Batch size, images"
 CLOSE = 1.1  # ratio of sizes; closer points coincide on a logarithmic axis of a few powers of two
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import math
 import textwrap
@@ -13,6 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ..charts import NOT_FROM_ZERO, SCALE_NAMES, Chart, Scale
+from ..frameworks import Style
 from . import frame, panels, sizes
 from .sizes import Layout
 from .traces import Trace, legend, place_of, traces, x_span, y_span
@@ -55,6 +57,12 @@ def styled(size: sizes.Size, more: Mapping[Any, Any] = MappingProxyType({})) -> 
         mpl.rcdefaults()
         mpl.rcParams.update({**SETTINGS, **size.settings, **more})
         yield
+
+
+def preload() -> None:
+    """Import what drawing needs, so that processes forked later share it."""
+    for name in ("figure", "lines", "backends.backend_agg", "backends.backend_svg"):
+        importlib.import_module(f"matplotlib.{name}")
 
 
 def draw(chart: Chart, stem: Path, formats: Collection[str] = FORMATS, layout: Layout = sizes.USUAL) -> list[Path]:
@@ -110,16 +118,19 @@ def _save_png(figure: Figure, path: Path, about: dict[str, str]) -> None:
     few.save(path, pnginfo=info, dpi=(DPI, DPI), optimize=True)
 
 
-def drawn(chart: Chart, layout: Layout = sizes.USUAL) -> Figure:
-    """Draw the whole picture. Raises ValueError for a chart without a point."""
+def drawn(chart: Chart, layout: Layout = sizes.USUAL, looks: Mapping[str, Style] | None = None) -> Figure:
+    """Draw the whole picture, with these styles of frameworks, or those that the chart would have alone.
+
+    Raises ValueError for a chart without a point.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     size = layout.size
-    shown, columns = traces(chart), columns_of(len(chart.panels), size.most_columns)
+    shown, columns = traces(chart, looks), columns_of(len(chart.panels), size.most_columns)
     rows = -(-len(shown) // columns)
-    width = (size.width - size.beside) / columns  # approximate width of the axes, inches
-    shrunk = size.thick * min(1.0, max(SMALLEST, (SPACIOUS * width / size.thick / len(chart.places)) ** 0.5))
+    width = _axes_width(chart, size)
+    shrunk = marker_scale(chart, size)
     longest = int(size.width * 72 / WIDE_LETTER / size.text) // columns
     figure = Figure((size.width, size.row_height(columns) * rows))
     FigureCanvasAgg(figure)  # needed to measure texts
@@ -128,7 +139,7 @@ def drawn(chart: Chart, layout: Layout = sizes.USUAL) -> Figure:
         panels.draw(axes, chart, number, panel, shrunk)
         title = textwrap.wrap(frame.plain(chart.panels[number].title), longest, max_lines=2, placeholder=frame.ELLIPSIS)
         axes.set_title("\n".join(title), loc="left", size=size.text)
-        axes.grid(axis="y", color=GRID, linewidth=0.6 * size.thick)
+        axes.grid(axis="y", color=GRID, linewidth=0.6 * size.thick, clip_on=False)
         axes.set_axisbelow(True)
         _batch_axis(axes, chart, width, size.numbers if columns == 1 else size.small)
         if number % columns:
@@ -140,7 +151,7 @@ def drawn(chart: Chart, layout: Layout = sizes.USUAL) -> Figure:
     whole = size.row_height(columns) * rows + around.height
     if size.shape:
         if whole * size.shape > size.width + TOUCH:
-            return drawn(chart, replace(layout, size=size.as_high_as(whole)))
+            return drawn(chart, replace(layout, size=size.as_high_as(whole)), looks)
         whole = size.width / size.shape
     _name_values(figure, list(every[: len(shown) : columns]), _value_label(chart, shown), around, whole)
     return figure
@@ -160,6 +171,17 @@ def _name_values(figure: Figure, first: Sequence[Axes], label: str, around: fram
         if taken <= 1 or longest <= SHORTEST_LINE:
             return
         longest = max(SHORTEST_LINE, min(int(longest / taken), longest - 1))
+
+
+def marker_scale(chart: Chart, size: sizes.Size) -> float:
+    """Factor for markers: they are smaller where batch sizes are close."""
+    spacing = SPACIOUS * _axes_width(chart, size) / size.thick / len(chart.places)
+    return size.thick * min(1.0, max(SMALLEST, math.sqrt(spacing)))
+
+
+def _axes_width(chart: Chart, size: sizes.Size) -> float:
+    """Approximate width of a panel's axes, in inches."""
+    return (size.width - size.beside) / columns_of(len(chart.panels), size.most_columns)
 
 
 def columns_of(panels: int, most: int) -> int:
@@ -222,7 +244,8 @@ def _break_mark(axes: Axes) -> None:
     from matplotlib.transforms import ScaledTranslation
 
     foot = axes.transAxes + ScaledTranslation(0, BREAK_POINTS / 72, axes.figure.dpi_scale_trans)
-    for shape, colour, width in ((BREAK[::5], "white", 3.0), (BREAK, panels.INK, 1.0)):
+    ink = axes.spines["left"].get_edgecolor()
+    for shape, colour, width in ((BREAK[::5], "white", 3.0), (BREAK, ink, 1.0)):
         axes.plot(
             [0], [0], transform=foot, clip_on=False, zorder=4, marker=shape, markersize=BREAK_POINTS, color=colour,
             markerfacecolor="none", markeredgewidth=width,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..charts import Chart, Kind
 from . import panels
 from .sizes import Layout, Size
-from .traces import Entry
+from .traces import LegendEntry
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -48,7 +48,7 @@ class Around:
         return sum(part.height for part in (*self.above, *self.below)) + self.margin
 
 
-def around(figure: Figure, chart: Chart, entries: list[Entry], shrunk: float, layout: Layout) -> Around:
+def around(figure: Figure, chart: Chart, entries: list[LegendEntry], shrunk: float, layout: Layout) -> Around:
     """Build title, legend, name of the batch axis and caption; bare figures have no title and no caption."""
     size = layout.size
     left = size.margin / size.width
@@ -78,7 +78,22 @@ def place(figure: Figure, around: Around, whole: float) -> None:
     for part in around.below:
         part.put(bottom / whole)
         bottom += part.height
-    figure.tight_layout(rect=(0, bottom / whole, 1, 1 - top / whole), pad=0.3, h_pad=1, w_pad=0.8)
+    figure.tight_layout(pad=0.3, h_pad=1, w_pad=0.8)
+    figure.set_layout_engine(None)  # otherwise saving would draw everything twice, to lay it out again
+    rows = len({round(axes.get_position().y0, 6) for axes in figure.axes})
+    _squeeze(figure, rows, bottom / whole, top / whole)
+
+
+def _squeeze(figure: Figure, rows: int, below: float, above: float) -> None:
+    """Leave these shares of the height free around panels that fill the figure; what is between rows stays as high.
+
+    `tight_layout(rect=...)` does so, too, by measuring all texts once more.
+    """
+    found = figure.subplotpars
+    between = found.hspace * (found.top - found.bottom) / (rows + found.hspace * (rows - 1))
+    bottom, top = found.bottom + below, found.top - above
+    each = (top - bottom - between * (rows - 1)) / rows
+    figure.subplots_adjust(bottom=bottom, top=top, hspace=between / each)
 
 
 def _wrapped(figure: Figure, words: str, points: float, size: Size, va: str = "top", **settings: Any) -> Text:
@@ -91,17 +106,17 @@ def _wrapped(figure: Figure, words: str, points: float, size: Size, va: str = "t
     return text
 
 
-def _legend(figure: Figure, entries: list[Entry], shrunk: float, size: Size) -> Legend:
+def _legend(figure: Figure, entries: list[LegendEntry], shrunk: float, size: Size) -> Legend:
     """Build the legend.
 
     With published series, each framework gets a column with its kinds below each other, if the width allows. Otherwise
     labels are arranged in rows.
     """
     kinds = [kind for kind in Kind if any(entry.kind is kind for entry in entries)]
-    of_key: dict[str, dict[Kind, Entry]] = {}
+    of_key: dict[str, dict[Kind, LegendEntry]] = {}
     for entry in entries:
         of_key.setdefault(entry.key, {})[entry.kind] = entry
-    choices: list[tuple[int, list[Entry | None]]] = []
+    choices: list[tuple[int, list[LegendEntry | None]]] = []
     if len(kinds) > 1 and all(Kind.MEASURED in of_kind for of_kind in of_key.values()):
         choices.append((len(of_key), [of_kind.get(kind) for of_kind in of_key.values() for kind in kinds]))
     for columns in range(len(entries), 0, -1):
@@ -127,7 +142,7 @@ def _legend(figure: Figure, entries: list[Entry], shrunk: float, size: Size) -> 
     return legend
 
 
-def _handle(entry: Entry | None, shrunk: float) -> Artist:
+def _handle(entry: LegendEntry | None, shrunk: float) -> Artist:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 

@@ -14,8 +14,7 @@ from ..frameworks import display_name
 from ..quantities import ALLOCATOR_PEAK, MEMORY_PARTS, NOT_ALWAYS_THERE, PROCESS_PEAK, STEPS_PEAK
 from ..table import Theme
 from . import chart_words
-from .batch_charts import BATCH_AXIS
-from .chart_series import against_batch_size, batch_scale
+from .chart_series import BATCH_AXIS, against_batch_size, batch_scale
 
 NAMES = ("memory-split", "memory-shares", "memory-line")
 Known = tuple[float | None, ...]
@@ -30,7 +29,7 @@ HOW_LINE = "Lines: least squares through the means, memory = fixed + per sample 
 
 
 @dataclass(frozen=True)
-class Split:
+class MemorySplit:
     """Memory of one framework: the parts at every batch size where all are known, and the steps' peak.
 
     `sums` are MiB, one for each x of the parts, which all have the same x.
@@ -49,7 +48,7 @@ def of_section(section: Section) -> list[Chart]:
     return [*([_split(splits, how), _shares(splits, how)] if splits else []), *_line_chart(section)]
 
 
-def _splits(section: Section) -> tuple[list[Split], int]:
+def _splits(section: Section) -> tuple[list[MemorySplit], int]:
     """Return (a split for each framework with a stack at some batch size; the largest number of repeats)."""
     by_part = {part.name: against_batch_size(section, part) for part in MEMORY_PARTS}
     splits = []
@@ -63,11 +62,11 @@ def _splits(section: Section) -> tuple[list[Split], int]:
             if any(y) or (name not in NOT_ALWAYS_THERE and any(total is not None for total in sums)):
                 shown.append(Series(figures.MEMORY_PARTS[name].label, name, Kind.PART, part.x, y, trials=part.trials))
         if shown:
-            splits.append(Split(peak.key, tuple(shown), replace(peak, label=PEAK, low=(), high=()), sums))
+            splits.append(MemorySplit(peak.key, tuple(shown), replace(peak, label=PEAK, low=(), high=()), sums))
     return splits, max(measured.most for measured in by_part.values())
 
 
-def _split(splits: list[Split], how: str) -> Chart:
+def _split(splits: list[MemorySplit], how: str) -> Chart:
     """Build a stack, or lines on a logarithmic axis if a stack would hide a part."""
     stacked = not _hidden(splits)
     title = f"What the memory holds in a training step, MiB, {'stacked ' if stacked else ''}by part"
@@ -78,7 +77,8 @@ def _split(splits: list[Split], how: str) -> Chart:
         last = max(place for place, total in enumerate(split.sums) if total is not None)
         sentences.append(f"{chart_words.course(whole, 'batch size')}; {_largest(split, last)}")
         shown = (*split.parts, *([split.peak] if any(split.peak.y) else []))
-        panels.append(Panel(name, shown if stacked else tuple(map(_line_of, filter(_positive, shown)))))
+        series = shown if stacked else tuple(map(_line_of, filter(_positive, shown)))
+        panels.append(Panel(name, series, split.framework))
     return Chart(
         name=NAMES[0],
         title=title,
@@ -93,7 +93,7 @@ def _split(splits: list[Split], how: str) -> Chart:
     )
 
 
-def _shares(splits: list[Split], how: str) -> Chart:
+def _shares(splits: list[MemorySplit], how: str) -> Chart:
     title = "What the memory holds in a training step, % of the sum of its parts"
     sentences, panels = [], []
     for split in splits:
@@ -101,7 +101,8 @@ def _shares(splits: list[Split], how: str) -> Chart:
         known = [place for place, total in enumerate(split.sums) if total]
         ends = dict.fromkeys((known[0], known[-1])) if known else {}
         sentences.append(f"{name}: {'; '.join(_largest(split, place) for place in ends)}")
-        panels.append(Panel(name, tuple(replace(part, y=_percent(part.y, split.sums)) for part in split.parts)))
+        series = tuple(replace(part, y=_percent(part.y, split.sums)) for part in split.parts)
+        panels.append(Panel(name, series, split.framework))
     return Chart(
         name=NAMES[1],
         title=title,
@@ -116,7 +117,7 @@ def _shares(splits: list[Split], how: str) -> Chart:
     )
 
 
-def _hidden(splits: list[Split]) -> bool:
+def _hidden(splits: list[MemorySplit]) -> bool:
     """True if some part is never large enough to be visible in a stack; all panels share their axis."""
     top = max(total for split in splits for total in split.sums if total is not None)
     largest = (max(y or 0 for y in part.y) for split in splits for part in split.parts)
@@ -137,7 +138,7 @@ def _percent(values: Known, sums: Known) -> Known:
     return tuple(None if y is None or not total else 100 * y / total for y, total in zip(values, sums, strict=True))
 
 
-def _largest(split: Split, place: int) -> str:
+def _largest(split: MemorySplit, place: int) -> str:
     """Say "at batch size 1024 the largest part is activations, 80 %"."""
     part = max(split.parts, key=lambda part: part.y[place] or 0)
     share = 100 * (part.y[place] or 0) / (split.sums[place] or 1.0)

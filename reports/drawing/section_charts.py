@@ -1,4 +1,4 @@
-"""Build all charts of a section, in the order of a report."""
+"""Build all charts of a section: of quantities against batch size, of its memory, of its training."""
 
 from __future__ import annotations
 
@@ -6,23 +6,55 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from .. import condition_text
-from ..charts import Chart
+from ..charts import Chart, Panel
 from ..conditions import Section
+from ..quantities import ACCURACY, ENERGY, MAIN, STEP_TIME, Quantity
 from ..reproduction.publication import Publication, beside
-from . import batch_charts, epoch_charts, memory_charts
+from ..reproduction.published_series import behind as published_behind
+from . import chart_words, epoch_charts, memory_charts
+from .chart_series import BATCH_AXIS, against_batch_size, batch_scale
 
-NAMES = (*batch_charts.NAMES, *memory_charts.NAMES, *epoch_charts.NAMES)
+DRAWN = (*MAIN, STEP_TIME, ENERGY)
+NAMES = (*(quantity.name for quantity in DRAWN), *memory_charts.NAMES, *epoch_charts.NAMES)
+LOGARITHMIC = (STEP_TIME,)  # proportional to the batch size: on a linear axis half of its points are near 0
+AXIS_NAMES = {ENERGY: "{}, J an image"}
 
 
 def charts_of(section: Section, published: Sequence[Publication] | None = None) -> tuple[Chart, ...]:
-    """Build the charts of NAMES that have a value to show.
+    """Build the charts of NAMES that have a value to show, in the order of a report.
 
     `published` are the publications whose figures are drawn behind ours; None = those that fit the section.
     """
     if not section.results:
         return ()
     published = beside(section) if published is None else published
-    charts = [*batch_charts.of_section(section, published), *memory_charts.of_section(section)]
-    charts += epoch_charts.of_section(section)
+    quantities = (_chart(section, quantity, published) for quantity in DRAWN)
+    charts = [chart for chart in quantities if chart is not None]
+    charts += [*memory_charts.of_section(section), *epoch_charts.of_section(section)]
     provenance = condition_text.provenance(section)
     return tuple(replace(chart, provenance=provenance) for chart in charts)
+
+
+def _chart(section: Section, quantity: Quantity, published: Sequence[Publication]) -> Chart | None:
+    spec = quantity.figure(section.condition)
+    measured = against_batch_size(section, quantity) if spec else None
+    if spec is None or measured is None or not measured.most:
+        return None
+    behind, about = published_behind(quantity, section.condition, [series.key for series in measured.series], published)
+    series = (*measured.series, *behind)
+    title = quantity.title(section.condition)
+    courses = [chart_words.course(line, "batch size") for line in series]
+    return Chart(
+        name=quantity.name,
+        title=title,
+        x_name=BATCH_AXIS,
+        y_label=AXIS_NAMES.get(quantity, f"{{}}, {spec.unit}").format(spec.label),
+        panels=(Panel("", series),),
+        alt=chart_words.sentence([f"{title}, against batch size", *courses]),
+        caption=" ".join([chart_words.points(measured.most), *about]),
+        x_scale=batch_scale(series),
+        full_scale=spec.full_scale,
+        theme=quantity.theme,
+        from_zero=quantity is not ACCURACY,
+        y_log=quantity in LOGARITHMIC and all(y is None or y > 0 for line in measured.series for y in line.y),
+    )

@@ -92,10 +92,14 @@ SIZES: Mapping[str, Size] = {"column": COLUMN, "page": PAGE, "slide": SLIDE}
 
 @dataclass(frozen=True)
 class Layout:
-    """Layout of every figure of a report. `bare`: without title and caption, for a text that has its own."""
+    """Layout of every figure of a report. `bare`: without title and caption, for a text that has its own.
+
+    `stems` are those of the figures that are drawn as files; None means all.
+    """
 
     size: Size = PAGE
     bare: bool = False
+    stems: tuple[str, ...] | None = None
 
 
 USUAL = Layout()

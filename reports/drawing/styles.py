@@ -9,9 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..charts import Kind
-from ..frameworks import Style
+from ..frameworks import Style, mix_colours
 
 BLACK, WHITE = "#000000", "#FFFFFF"  # text and paper of the page, also in its dark colours
+DARK_PAPER = "#15171a"  # of page.css
+LEAST_CONTRAST = 3.0  # of graphics with their paper: WCAG 2.2, 1.4.11
 PARTS = {  # memory parts: colour and hatch (neighbours differ in lightness or hatch), marker and its size
     # (a part often as large as the parameters has a smaller marker, which lies inside theirs)
     "parameters": ("#0072B2", "", "s", 9.0),
@@ -19,7 +21,7 @@ PARTS = {  # memory parts: colour and hatch (neighbours differ in lightness or h
     "gradients": ("#56B4E9", "///", "v", 6.5),
     "optimizer": ("#E69F00", "", "D", 4.0),
     "dataset": (BLACK, "", "o", 6.0),
-    "inputs": ("#F0E442", "...", "P", 7.0),
+    "inputs": ("#F0E442", "---", "P", 7.0),  # dots would be a hundred times the bytes
     "activations": ("#009E73", "\\\\", "^", 7.0),
     "workspace": ("#CC79A7", "xxx", "X", 7.0),
 }
@@ -68,3 +70,21 @@ def series_style(kind: Kind, framework: Style, joined: bool = True, over_parts: 
             return SeriesStyle(BLACK, WHITE, "o", 3.5, 1.0, "--")
         case _:
             return SeriesStyle(colour, "", marker, size, 1.6, framework.line if joined else "")
+
+
+def on_dark(colour: str) -> str:
+    """Mix a colour with white until it can be seen on the dark page."""
+    mixed = (mix_colours(colour, WHITE, step / 20) for step in range(21))
+    return next(one for one in mixed if contrast(one, DARK_PAPER) >= LEAST_CONTRAST)
+
+
+def contrast(one: str, other: str) -> float:
+    """Contrast of two colours, #rrggbb, from 1 to 21, as WCAG 2.2 defines it."""
+    high, low = sorted(map(_luminance, (one, other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    channels = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue

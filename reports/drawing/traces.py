@@ -39,8 +39,8 @@ class Trace:
 
 
 @dataclass(frozen=True)
-class Entry:
-    """Entry of a legend. `key` is "" if series of several frameworks share this label."""
+class LegendEntry:
+    """LegendEntry of a legend. `key` is "" if series of several frameworks share this label."""
 
     label: str
     key: str
@@ -104,14 +104,14 @@ def _styles(
     return style, None if series.kind is Kind.FIT else series_style(series.kind, framework, True, over_parts)
 
 
-def legend(panels: tuple[tuple[Trace, ...], ...]) -> list[Entry]:
+def legend(panels: tuple[tuple[Trace, ...], ...]) -> list[LegendEntry]:
     """List each label once, in the order of the series."""
-    entries: dict[str, Entry] = {}
+    entries: dict[str, LegendEntry] = {}
     for trace in itertools.chain(*panels):
         if trace.in_legend:
             label, key = trace.series.label, trace.series.key
             several = label in entries and entries[label].key != key
-            entries[label] = Entry(label, "" if several else key, trace.series.kind, trace.in_legend)
+            entries[label] = LegendEntry(label, "" if several else key, trace.series.kind, trace.in_legend)
     return list(entries.values())
 
 

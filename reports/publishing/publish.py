@@ -29,6 +29,7 @@ from workloads.temporary import temporary_folder
 from .. import build, export, load
 from ..blocks import page as blocks
 from ..blocks import stored as blocks_stored
+from ..drawing.sizes import Layout
 from ..load import ReportError, Stored
 from . import archive, checksums, citation, found, publication
 from . import index as published_index
@@ -237,8 +238,8 @@ def write_report(out: Path, marks: tuple[str, ...], formats: Sequence[str] | Non
     report = build.report([RESULTS])
     said = found.of_report(report)
     # With several chapters, one picture: the page has them all, and twenty would burden a repository.
-    charts = CHARTS if len(report.chapters) == 1 else (Path(said.picture).stem,)
-    export.write(report, out, formats, marks, charts)
+    stems = CHARTS if len(report.chapters) == 1 else (Path(said.picture).stem,)
+    export.write(report, out, formats, marks, Layout(stems=stems), ARCHIVE)
     (out / export.LIST_FILE).unlink()  # only later reports into the same folder would use it
     return said
 

@@ -1,142 +1,145 @@
-"""Write the report as one page, report.html: self-contained, and limited in size for any number of trials."""
+"""Write the report as one page, report.html. It loads nothing; without scripts it only lacks sorting and filters."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import tomllib
+import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..charts import Kind
 from ..conditions import model_words
-from ..drawing import figures
-from ..drawing.sizes import COLUMN, Layout
-from ..drawing.styles import series_style
-from ..frameworks import styles
-from ..load import ReportError
+from ..drawing import inline
+from ..drawing.sizes import COLUMN, PAGE, Layout
+from ..drawing.styles import on_dark
+from ..frameworks import Style, styles
 from ..report import HOW_TO_READ, RULES, SIDE_BY_SIDE, Report
 from . import trials as web_trials
-from .chart_data import style_data
-from .columns import pack
-from .parts import FRONT, Room, chart_id
-from .trial_files import TRACKS
+from .parts import PartBuilder, numbered_charts
 from .trials import Trial
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-LIMIT_BYTES = 3_000_000
-PARTS_BYTES = (1_500_000, 500_000, 100_000, 0)  # for tables and charts: the first that keeps the page small enough
-SENTENCES_BYTES = 5_000  # reserved for the sentences on what was left out
 MOST_LINES = 200  # of one kind of problem
-SMALL = Layout(COLUMN, bare=True)  # title and caption are next to it in the page
+# Title and caption are next to the picture in the page. A chart with one panel is as wide as a phone.
+SMALL, WIDE = Layout(COLUMN, bare=True), Layout(PAGE, bare=True)
 TEMPLATES = Path(__file__).parent / "templates"
 STYLES = ("page.css", "parts.css", "print.css")
-SCRIPTS = (
-    "data.js",
-    "tables.js",
-    "options.js",
-    "charts.js",
-    "samples.js",
-    "trials.js",
-    "details.js",
-    "page.js",
-)
+DASHES = {"-": "", "--": "6 3", "-.": "9 3 2 3", ":": "2 3"}  # of a framework's line, next to its switch
+COLOUR = re.compile(r"var\(--c([0-9a-f]{6})\)")
 NO_CONNECTION = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
-def write(report: Report, path: Path, marks: tuple[str, ...] = ()) -> None:
-    """Write the page. `marks` are plain sentences placed above everything: what a reader must know first.
+def page(
+    report: Report,
+    marks: tuple[str, ...] = (),
+    pictures: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+    archive: str = "",
+) -> str:
+    """Build the HTML.
 
-    Raises ReportError if the file cannot be written, or if no page below LIMIT_BYTES is possible.
+    `pictures` are those of `drawings`, drawn here if None. `folder` is where the page will be read: it links to raw
+    files of trials that are near. `archive` is the file next to the page that has them instead.
     """
-    text = page(report, marks)
-    try:
-        path.write_bytes(text.encode("utf-8", "replace"))
-    except OSError as error:
-        raise ReportError(f"{path}: cannot be written: {error.strerror}; choose another folder with --out") from error
-
-
-def page(report: Report, marks: tuple[str, ...] = ()) -> str:
-    """Build the HTML. If it is too large, tables and charts get less space, and what is left out is listed."""
-    pictures = _pictures(report)
-    for room in PARTS_BYTES:
-        text = _page(report, marks, room, pictures if room else {})
-        if len(text.encode("utf-8", "replace")) < LIMIT_BYTES:
-            return text
-    raise ReportError(f"a page of this report is larger than {LIMIT_BYTES:,} bytes: split the results folder")
-
-
-def _pictures(report: Report) -> dict[str, str]:
-    """Return {id of a chart: its picture for readers without JavaScript}, for the first charts of the main chapter."""
-    main = report.summary.main
-    charts = () if main is None else report.chapters[main].charts
-    encoded = {
-        chart.name: base64.b64encode(figures.svg(chart, SMALL).encode()).decode()
-        for chart in charts
-        if chart.name in FRONT
-    }
-    return {chart_id((main or 0) + 1, name): f"data:image/svg+xml;base64,{data}" for name, data in encoded.items()}
-
-
-def _page(report: Report, marks: tuple[str, ...], parts_bytes: int, pictures: Mapping[str, str]) -> str:
-    templates = environment()
-    trials = web_trials.trials_of(report)
-    frameworks = styles(trial.result.spec.cell.framework for trial in trials)
-    charted = (chart.frameworks for chapter in report.chapters for chart in chapter.charts)
-    room = Room(templates.get_template("table.html.j2").module, styles({*frameworks}.union(*charted)), parts_bytes)
-    context = _context(report, room, trials) | {
-        "marks": marks,
-        "pictures": pictures,
-        "frameworks": [(key, style.name) for key, style in frameworks.items()],
-    }
-    shown = {
-        "frameworks": [
-            (key, style.name, style_data(series_style(Kind.MEASURED, room.styles[key]), Kind.MEASURED))
-            for key, style in frameworks.items()
-        ],
-        "sections": [chapter.heading for chapter in report.chapters],
-        "tables": room.tables,
-        "charts": room.charts,
-        "trials": web_trials.table_data(trials, [chapter.section for chapter in report.chapters]),
-        "tracks": [[track.label, track.unit] for track in TRACKS],
-    }
-    packed = {"shown": pack(shown), "echarts": _packed_library()}
-    template = templates.get_template("report.html.j2")
-    bare = template.render(context, packed=packed | dict.fromkeys(web_trials.DETAILS, ""), left_out=[])
-    spare = LIMIT_BYTES - SENTENCES_BYTES - len(bare.encode("utf-8", "replace"))
-    details, left_out = web_trials.details(trials, max(0, spare))
-    return template.render(context, packed=packed | details, left_out=left_out)
-
-
-def _context(report: Report, room: Room, trials: list[Trial]) -> dict[str, Any]:
-    """Build what the template shows; `room` then holds the tables and charts that it refers to."""
-    chapters = [
-        (chapter, room.chapter(chapter, number, web_trials.finder(trials, number)))
-        for number, chapter in enumerate(report.chapters, 1)
-    ]
-    every = web_trials.finder(trials)
-    script = f'(() => {{\n"use strict";\n{"".join(asset(name) for name in SCRIPTS)}}})();\n'
-    return {
+    drawn = {drawing.id: inline.draw(drawing) for drawing in drawings(report)} if pictures is None else pictures
+    frameworks = _frameworks(report)
+    script = asset("page.js")
+    context = {
         "title": _title(report),
+        "marks": marks,
         "main": report.summary.main,
         "report": report,
         "how_to_read": HOW_TO_READ,
         "rules": RULES,
         "side_by_side": SIDE_BY_SIDE,
-        "chapters": chapters,
-        "beside": room.several(report.beside, "beside", every),
-        "across": room.several(report.across, "across", every),
-        "appendix": room.several(report.appendix, "appendix", every),
         "most_lines": MOST_LINES,
-        "style": "".join(asset(name) for name in STYLES),
+        "frameworks": [(style, DASHES[style.line]) for style in frameworks.values()],
+        "switch_of": {key: number for number, key in enumerate(frameworks)},
+        "style": "".join(map(asset, STYLES)) + _colours(frameworks, drawn) + _hiding(len(frameworks)),
         "script": script,
-        "policy": f"{NO_CONNECTION}; script-src {_hash(script)} {_hash(_library())}",
-        "library": vendored("echarts"),
+        "policy": f"{NO_CONNECTION}; script-src {_hash(script)}",
     }
+    trials = web_trials.trials_of(report)
+    context |= _parts(report, drawn, trials) | _rows(report, trials, folder, archive)
+    return environment().get_template("report.html.j2").render(context)
+
+
+def _parts(report: Report, pictures: Mapping[str, str], trials: list[Trial]) -> dict[str, Any]:
+    """Build the tables and charts."""
+    names = tuple(style.name for style in _frameworks(report).values())
+    builder = PartBuilder(environment().get_template("table.html.j2").module, pictures, names)
+    cells = web_trials.rows_of(trials)
+    every = web_trials.finder(cells)
+    return {
+        "chapters": [
+            (chapter, builder.build_chapter(chapter, number, web_trials.finder(cells, number)))
+            for number, chapter in enumerate(report.chapters, 1)
+        ],
+        "beside": builder.build_several(report.beside, "beside", every),
+        "across": builder.build_several(report.across, "across", every),
+        "appendix": builder.build_several(report.appendix, "appendix", every),
+    }
+
+
+def _rows(report: Report, trials: list[Trial], folder: Path | None, archive: str) -> dict[str, Any]:
+    """Build the table of all trials, and the problems, which link to it."""
+    keys = {trial.key for trial in trials}
+    return {
+        "cells": web_trials.rows_of(trials),
+        "figures": web_trials.figures_of([chapter.section for chapter in report.chapters]),
+        "cell_of": web_trials.cell_of,
+        "files": {trial.key: web_trials.files_of(trial, None if archive else folder) for trial in trials},
+        "archive": archive,
+        "problems": {kind: [_linked(line, keys) for line in lines] for kind, lines in report.problems.items()},
+    }
+
+
+def drawings(report: Report) -> list[inline.Drawing]:
+    """List what has to be drawn for the page, by id."""
+    frameworks = _frameworks(report)
+    switches = {key: number for number, key in enumerate(frameworks)}
+    looks = styles({*frameworks}.union(*(chart.frameworks for _, _, chart in numbered_charts(report))))
+    cells = web_trials.rows_of(web_trials.trials_of(report))
+    found = []
+    for place, (number, name, chart) in enumerate(numbered_charts(report)):
+        find = web_trials.finder(cells, number)
+        ids = dict.fromkeys(trials for series in chart.series for trials in series.trials)
+        addresses = {trials: address.href for trials in ids if (address := find(trials))}
+        layout = SMALL if len(chart.panels) == 1 else WIDE
+        found.append(inline.Drawing(chart, layout, name, f"c{place}", looks, switches, addresses))
+    return found
+
+
+def _frameworks(report: Report) -> dict[str, Style]:
+    """Map each framework that has a trial to its style, in the order of the switches."""
+    return styles(result.spec.cell.framework for result in report.stored.results)
+
+
+def _linked(line: str, keys: set[str]) -> tuple[str, str]:
+    """Split a problem into (key of the trial that it is about, "" if none; the other words)."""
+    key = re.split("[: ]", line, maxsplit=1)[0]
+    return (key, line.removeprefix(key)) if key in keys else ("", line)
+
+
+def _colours(frameworks: Mapping[str, Style], pictures: Mapping[str, str]) -> str:
+    """Define the colours of charts and switches, each with one that can be seen on a dark page."""
+    used = {colour for picture in pictures.values() for colour in COLOUR.findall(picture)}
+    used |= {style.colour[1:].lower() for style in frameworks.values()}
+    light, dark = ("".join(f" --c{colour}: {own(f'#{colour}')};" for colour in sorted(used)) for own in (str, on_dark))
+    return f":root {{{light} }}\n@media screen and (prefers-color-scheme: dark) {{ :root {{{dark} }} }}\n"
+
+
+def _hiding(frameworks: int) -> str:
+    """Define what the switches of so many frameworks hide: whatever has its number, or the sentence that it is off."""
+    return "".join(
+        f':root:has(#show-{number}:not(:checked)) [data-f~="{number}"], '
+        f":root:has(#show-{number}:checked) #left-{number} {{ display: none; }}\n"
+        for number in range(frameworks)
+    )
 
 
 def _title(report: Report) -> str:
@@ -165,25 +168,9 @@ def environment() -> Environment:
     )
 
 
-def vendored(name: str) -> dict[str, Any]:
-    """Read the entry of a library in VENDORED.toml: name, version, licence, file, sha256."""
-    entry: dict[str, Any] = tomllib.loads(asset("vendor/VENDORED.toml"))[name]
-    return entry
-
-
 def asset(name: str) -> str:
     """Read the text of a file in the templates' folder."""
     return (TEMPLATES / name).read_text(encoding="utf-8")
-
-
-@cache
-def _library() -> str:
-    return asset(f"vendor/{vendored('echarts')['file']}")
-
-
-@cache
-def _packed_library() -> str:
-    return pack(_library())
 
 
 def _hash(script: str) -> str:

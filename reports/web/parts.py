@@ -1,26 +1,22 @@
-"""Prepare the tables and charts of a page, each with its own id, as long as the page has space."""
+"""Prepare the tables and charts of a page, each with its own id, in the order of the page."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from .. import batch_contrasts, best, modes, parity, target_time
 from ..charts import Chart
-from ..frameworks import Style
 from ..quantities import ACCURACY, MAIN, MEMORY, SPEED
-from ..report import Chapter
-from ..table import Table, Theme, without_repeats
-from .chart_data import Indices, chart_data
-from .columns import rounded
+from ..report import Chapter, Report
+from ..table import Cell, Table, Theme, without_repeats
+from .trials import Find
 
-NUMBER_DIGITS = 6  # of a cell's number, which is only used for sorting
 FRONT = tuple(quantity.name for quantity in (SPEED, MEMORY, ACCURACY))  # charts shown first
 ASKED_FOR = (parity.NAME, modes.NAME, batch_contrasts.NAME, target_time.NAME)
 SHOWN = (*(quantity.name for quantity in MAIN), *ASKED_FOR)  # of the remaining parts, not folded
-SHRINKS = 4  # least factor by which compression shortens a chart's numbers
 
 
 def chart_id(number: int, name: str) -> str:
@@ -28,11 +24,18 @@ def chart_id(number: int, name: str) -> str:
     return f"s{number}-{name}-chart"
 
 
-@dataclass(frozen=True)
-class Part:
-    """A table (`html`) or a chart, with a `name` unique in its chapter.
+def numbered_charts(report: Report) -> Iterator[tuple[int, str, Chart]]:
+    """Yield (number of its chapter, its id in the page, chart) for every chart."""
+    for number, chapter in enumerate(report.chapters, 1):
+        for chart in chapter.charts:
+            yield number, chart_id(number, chart.name), chart
 
-    `missing` says why it is absent, "" if it is not. `titled`: the chart before it already has its title.
+
+@dataclass(frozen=True)
+class PagePart:
+    """A table (`html`) or a chart with its `picture` (SVG), with a `name` unique in its chapter.
+
+    `titled`: the chart before it already has its title.
     """
 
     id: str
@@ -40,18 +43,18 @@ class Part:
     title: str
     html: str = ""
     chart: Chart | None = None
-    missing: str = ""
+    picture: str = ""
     titled: bool = False
 
 
 @dataclass(frozen=True)
-class Group:
+class PartGroup:
     """Parts of one theme: `shown` are visible, `folded` can be expanded."""
 
     id: str
     theme: Theme
-    shown: tuple[Part, ...]
-    folded: tuple[Part, ...]
+    shown: tuple[PagePart, ...]
+    folded: tuple[PagePart, ...]
 
     @property
     def more(self) -> str:
@@ -66,79 +69,62 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Layout:
+class ChapterLayout:
     """Layout of a chapter: small charts side by side, the table of the best batch sizes, the rest by theme."""
 
-    front: tuple[Part, ...]
-    best: Part | None
-    groups: tuple[Group, ...]
+    front: tuple[PagePart, ...]
+    best: PagePart | None
+    groups: tuple[PartGroup, ...]
 
 
-@dataclass
-class Room:
-    """Space left on the page, and the parts placed on it.
+@dataclass(frozen=True)
+class PartBuilder:
+    """Builder of tables and charts, with what all of a page need.
 
-    `tables` and `charts` are what the script needs of each part, by id; they grow as parts are added.
+    `names` are the frameworks' display names, in the order of the switches.
     """
 
     macros: Any  # of table.html.j2
-    styles: Mapping[str, Style]  # of the frameworks
-    free: int  # bytes of the page
-    tables: dict[str, Any] = field(default_factory=dict)
-    charts: dict[str, Any] = field(default_factory=dict)
+    pictures: Mapping[str, str]  # SVG of each chart, by its id
+    names: tuple[str, ...]
 
-    def table(self, table: Table, name: str, indices: Indices, titled: bool = False) -> Part:
-        """Add a table, without its rows if no space is left; `name` is its id in the page."""
-        html = str(self.macros.table(table, name))
-        if not self._taken(len(html)):
-            missing = f"{len(table.rows):,} rows, left out of this page for its size; its files have them."
-            return Part(name, table.name, table.title, missing=missing)
-        self.tables[name] = {
-            "numbers": [[rounded(cell.number, NUMBER_DIGITS) for cell in row] for row in table.rows],
-            "trials": [[indices(cell.trials) for cell in row] for row in table.rows],
-        }
-        return Part(name, table.name, table.title, html=html, titled=titled)
+    def build_table(self, table: Table, name: str, find: Find, titled: bool = False) -> PagePart:
+        """Build a table; `name` is its id in the page."""
+        html = str(self.macros.table(table, name, find, self.switches_of))
+        return PagePart(name, table.name, table.title, html=html, titled=titled)
 
-    def chart(self, chart: Chart, name: str, indices: Indices) -> Part:
-        """Add a chart, without its curves if no space is left; `name` is its id in the page."""
-        data = chart_data(chart, indices, self.styles)
-        if not self._taken(len(json.dumps(data)) // SHRINKS):
-            return Part(
-                name, chart.name, chart.title, missing="A chart, left out of this page for its size; its files have it."
-            )
-        self.charts[name] = data
-        return Part(name, chart.name, chart.title, chart=chart)
+    def build_chart(self, chart: Chart, number: int) -> PagePart:
+        """Build a chart of the chapter with this number."""
+        name = chart_id(number, chart.name)
+        return PagePart(name, chart.name, chart.title, chart=chart, picture=self.pictures[name])
 
-    def _taken(self, length: int) -> bool:
-        """Use up `length` bytes; False if fewer are left."""
-        if length > self.free:
-            return False
-        self.free -= length
-        return True
+    def switches_of(self, row: tuple[Cell, ...]) -> str:
+        """List the switches of the frameworks that the row's name contains: "TensorFlow minus PyTorch" has two."""
+        text, found = row[0].text, []
+        for name in sorted(self.names, key=len, reverse=True):  # a build's name contains its framework's
+            text, count = re.subn(rf"(?<!\w){re.escape(name)}(?!\w)", "", text)
+            found += [str(self.names.index(name))] * bool(count)
+        return " ".join(sorted(found))
 
-    def chapter(self, chapter: Chapter, number: int, indices: Indices) -> Layout:
+    def build_chapter(self, chapter: Chapter, number: int, find: Find) -> ChapterLayout:
         """Lay out a chapter, with each chart before the table of its name."""
-        front = {
-            name: self.chart(chart, chart_id(number, name), indices)
-            for name, chart in ((chart.name, chart) for chart in chapter.charts)
-            if name in FRONT
-        }
-        leading: Part | None = None
-        themes: dict[Theme, list[Part]] = {theme: [] for theme in Theme}
-        charts = {chart.name: chart for chart in chapter.charts if chart.name not in front}
+        charts = {chart.name: self.build_chart(chart, number) for chart in chapter.charts}
+        front = tuple(charts.pop(name) for name in FRONT if name in charts)
+        leading: PagePart | None = None
+        themes: dict[Theme, list[PagePart]] = {theme: [] for theme in Theme}
         for table in without_repeats(chapter.tables):
-            if chart := charts.pop(table.name, None):
-                themes[table.theme].append(self.chart(chart, chart_id(number, chart.name), indices))
+            chart = charts.pop(table.name, None)
+            themes[table.theme] += [chart] if chart else []
             titled = chart is not None and chart.title == table.title
-            part = self.table(table, f"s{number}-{table.name}", indices, titled)
+            part = self.build_table(table, f"s{number}-{table.name}", find, titled)
             if table.name == best.NAME:
                 leading = part
             else:
                 themes[table.theme].append(part)
-        for chart in charts.values():
-            themes[chart.theme].append(self.chart(chart, chart_id(number, chart.name), indices))
+        for part in charts.values():
+            themes[part.chart.theme if part.chart else Theme.RUN].append(part)
         groups = [
-            Group(
+            PartGroup(
                 f"s{number}-theme-{theme.name.lower().replace('_', '-')}",
                 theme,
                 tuple(part for part in parts if part.name in SHOWN),
@@ -147,14 +133,16 @@ class Room:
             for theme, parts in themes.items()
             if parts
         ]
-        return Layout(tuple(front[name] for name in FRONT if name in front), leading, tuple(groups))
+        return ChapterLayout(front, leading, tuple(groups))
 
-    def several(self, tables: Iterable[Table], prefix: str, indices: Indices) -> list[Part]:
-        """Add several tables; those of the same name, from several results folders, are numbered from the second on."""
+    def build_several(self, tables: Iterable[Table], prefix: str, find: Find) -> list[PagePart]:
+        """Build several tables; those of the same name, from several results folders, are numbered from the second
+        on.
+        """
         seen: dict[str, int] = {}
         parts = []
         for table in tables:
             seen[table.name] = seen.get(table.name, 0) + 1
             name = f"{prefix}-{table.name}" + (f"-{seen[table.name]}" if seen[table.name] > 1 else "")
-            parts.append(self.table(table, name, indices))
+            parts.append(self.build_table(table, name, find))
         return parts

@@ -1,36 +1,31 @@
-"""Prepare all trials of a report for its page: their table, and details of each within a budget of bytes."""
+"""Prepare all trials of a report for its page: a row each, and the addresses by which numbers and points lead to it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+import os
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from urllib.parse import quote
 
-from workloads.records.disturbance import WITHHELD, withheld
-from workloads.records.figures import EPOCH_TIME, FIGURES, FigureSpec
-from workloads.records.files import LOG_FILE, RESULT_FILE, SAMPLES_FILE
+from workloads.records.disturbance import withheld
+from workloads.records.figures import FigureSpec
+from workloads.records.files import EVENTS_FILE, LOG_FILE, RESULT_FILE, SAMPLES_FILE
 from workloads.records.result import TrialResult
 
 from ..attempts import Attempts, below_results
 from ..conditions import Section
+from ..frameworks import display_name, ordered
 from ..quantities import ACCURACY, MEMORY, SPEED, STEP_TIME, USAGE
 from ..report import Report
-from ..tables import significant
-from . import trial_files
-from .chart_data import Indices
-from .columns import columns, fitting, flat, rounded
+from ..table import Cell
+from ..tables import UNKNOWN, significant, words
+from ..words import listed
 
 IN_TABLE = (SPEED, STEP_TIME, USAGE, MEMORY, ACCURACY)
-DIGITS, EPOCHS_DIGITS = 5, 4
-MOST_READ = 2000  # trials whose samples and logs are read
-# In order of priority: the file with all of it, and the largest share of the remaining space that it gets.
-DETAILS = {
-    "results": (RESULT_FILE, 0.9),
-    "epochs": (RESULT_FILE, 0.5),
-    "samples": (SAMPLES_FILE, 0.8),
-    "logs": (LOG_FILE, 1),
-}
+RAW_FILES = (RESULT_FILE, SAMPLES_FILE, EVENTS_FILE, LOG_FILE)
+MOST_NAMED = 4  # cells of the table of trials, in the title of a link
 
 
 @dataclass(frozen=True)
@@ -47,13 +42,48 @@ class Trial:
     key: str
     attempts: Attempts | None = None  # if there were several
 
+    @property
+    def status(self) -> str:
+        """Ending of the trial, with the reason if there is one."""
+        status = str(self.result.status).replace("_", " ")
+        return f"{status}: {self.result.reason}" if self.result.reason else status
+
+
+@dataclass(frozen=True)
+class CellRows:
+    """Rows of the trials of one cell, which follow each other; `id` is theirs in the page."""
+
+    id: str
+    trials: tuple[Trial, ...]
+
+    @property
+    def name(self) -> str:
+        """Framework and batch size."""
+        cell = self.trials[0].result.spec.cell
+        return f"{display_name(cell.framework)} {cell.batch_size}"
+
+
+@dataclass(frozen=True)
+class Address:
+    """Link to the rows of a cell's trials. If the trials are in several cells, `title` names these."""
+
+    href: str
+    title: str = ""
+
+
+Find = Callable[[Iterable[str]], Address | None]  # from the ids of trials
+
 
 def trials_of(report: Report) -> list[Trial]:
-    """List all trials of the report, first repeats before later ones; an id stored twice gets a second key."""
+    """List all trials of the report by section, framework, batch size and repeat, replaced ones last.
+
+    An id stored twice gets a second key.
+    """
     stored = report.stored
     section_of = {
         id(result): number for number, chapter in enumerate(report.chapters, 1) for result in chapter.section.every
     }
+    frameworks = ordered(result.spec.cell.framework for result in stored.results)
     seen: dict[str, int] = {}
     trials = []
     for result, folder in zip(stored.results, stored.folders, strict=True):
@@ -61,118 +91,65 @@ def trials_of(report: Report) -> list[Trial]:
         seen[name] = seen.get(name, 0) + 1
         key = name if seen[name] == 1 else f"{name}~{seen[name]}"
         trials.append(Trial(result, folder, name, section_of.get(id(result), 0), key, stored.attempts.get(folder)))
-    return sorted(trials, key=lambda trial: trial.result.spec.draw.repeat)
+
+    def order(trial: Trial) -> tuple[bool, int, int, int, int]:
+        spec = trial.result.spec
+        framework = frameworks.index(spec.cell.framework)
+        return not trial.section, trial.section, framework, spec.cell.batch_size, spec.draw.repeat
+
+    return sorted(trials, key=order)
 
 
-def finder(trials: list[Trial], section: int | None = None) -> Indices:
-    """Return a function from ids to indices, in one section if given; unknown ids have no index."""
-    places: dict[str, list[int]] = {}
-    for place, trial in enumerate(trials):
-        if section in (None, trial.section):
-            places.setdefault(trial.id, []).append(place)
-    return lambda ids: sorted(place for name in dict.fromkeys(ids) for place in places.get(name, []))
+def rows_of(trials: Sequence[Trial]) -> list[CellRows]:
+    """Group the trials of `trials_of` by cell."""
+    groups = itertools.groupby(trials, lambda trial: (trial.section, trial.result.spec.cell))
+    return [CellRows(f"cell-{number}", tuple(found)) for number, (_, found) in enumerate(groups, 1)]
 
 
-def table_data(trials: list[Trial], sections: list[Section]) -> dict[str, Any]:
-    """Build the columns of the table of all trials; figures have the units and decimals of the quantities' tables."""
+def finder(cells: Sequence[CellRows], section: int | None = None) -> Find:
+    """Return a function from ids to an address, in one section if given; unknown ids have none."""
+    places: dict[str, list[CellRows]] = {}
+    for cell in cells:
+        for trial in cell.trials:
+            if section in (None, trial.section):
+                places.setdefault(trial.id, []).append(cell)
+
+    def find(ids: Iterable[str]) -> Address | None:
+        found = [cell for name in dict.fromkeys(ids) for cell in places.get(name, [])]
+        names = list({cell.id: cell.name for cell in found}.values())
+        if len(names) < 2:
+            return Address(f"#{found[0].id}") if found else None
+        more = [f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []
+        return Address(f"#{found[0].id}", f"{len(found)} trials: {listed([*names[:MOST_NAMED], *more])}")
+
+    return find
+
+
+def figures_of(sections: Sequence[Section]) -> list[FigureSpec]:
+    """List the figures in the table of trials."""
     shown = dict.fromkeys(quantity.figure(section.condition) for quantity in IN_TABLE for section in sections)
-    rows = [
-        {
-            "key": trial.key,
-            "framework": trial.result.spec.cell.framework,
-            "batch": trial.result.spec.cell.batch_size,
-            "repeat": trial.result.spec.draw.repeat,
-            "status": str(trial.result.status).replace("_", " "),
-            "section": trial.section,
-            "attempt": trial.attempts.place if trial.attempts else "",
-        }
-        for trial in trials
-    ]
-    return columns(rows) | {
-        "figures": [
-            {
-                "label": spec.label,
-                "unit": spec.unit,
-                "decimals": spec.decimals,
-                "values": [_value(trial.result, spec) for trial in trials],
-            }
-            for spec in shown
-            if spec
-        ],
-    }
+    return [spec for spec in shown if spec]
 
 
-def _value(result: TrialResult, spec: FigureSpec) -> float | None:
-    """Round a figure's value as its table does."""
-    figure = result.figures.get(spec.name)
-    if figure is None or figure.value is None or withheld(result, spec):
-        return None
+def cell_of(trial: Trial, spec: FigureSpec) -> Cell:
+    """Build the cell of a figure, with the unit and decimals of its own table."""
+    figure = trial.result.figures.get(spec.name)
+    if figure is None or figure.value is None or withheld(trial.result, spec):
+        return Cell(words(UNKNOWN))
     value = figure.value * spec.factor
-    shown: float | None = rounded(
-        round(value, significant(value) if spec.decimals is None else spec.decimals) + 0.0, 15
-    )
-    return shown
+    decimals = significant(value) if spec.decimals is None else spec.decimals
+    return Cell(f"{value:z.{decimals}f}", value)
 
 
-def details(trials: list[Trial], room: int) -> tuple[dict[str, str], list[str]]:
-    """Pack the details into `room` bytes; returns ({name of DETAILS: packed}, a sentence for everything left out).
+def files_of(trial: Trial, page_folder: Path | None) -> tuple[str, dict[str, str]]:
+    """Return (the trial's folder below its results folder, {raw file: its address from the page}).
 
-    The first trials are kept.
+    There are no addresses if `page_folder` is None, or is neither the results folder, nor in it, nor next to it.
     """
-    read = trials[:MOST_READ]
-    results = [_result(trial) for trial in trials]
-    epochs = [_epochs(trial.result) for trial in trials]
-    samples = [trial_files.samples(trial.folder, trial.result.spec.placement.threads) for trial in read]
-    logs = [trial_files.log(trial.folder) for trial in read]
-    every: dict[str, tuple[list[Any], Callable[[Sequence[Any]], Any]]] = {
-        "results": (results, columns),
-        "epochs": (epochs, list),
-        "samples": (samples, list),
-        "logs": (logs, list),
-    }
-    packed, left_out = {}, []
-    for name, (file, share) in DETAILS.items():
-        packed[name], count = fitting(*every[name], int(room * share))
-        room -= len(packed[name])
-        if count < len(trials):
-            left_out.append(
-                f"The {name} of {len(trials) - count:,} of {len(trials):,} trials, the last repeats, are left out of "
-                f"this page for its size; they are in the trials' {file}."
-            )
-    return packed, left_out
-
-
-def _result(trial: Trial) -> dict[str, Any]:
-    """Flatten a result, so that its columns can be compressed."""
-    result = trial.result
-    nested = {
-        "reason": result.reason,
-        "started_at": result.started_at,
-        "wall_s": rounded(result.wall_s, DIGITS),
-        "folder": below_results(trial.folder),
-        "attempts": str(trial.attempts) if trial.attempts else None,
-        "spec": result.spec,
-        "facts": result.facts,
-        "machine": result.machine,
-        "figures": {name: _figure(result, FIGURES[name]) for name in result.figures},
-        "checks": {check.name: {"passed": check.passed, "detail": check.detail} for check in result.checks},
-    }
-    return flat(nested)
-
-
-def _epochs(result: TrialResult) -> list[list[Any]]:
-    """List seconds, training loss, test loss and test accuracy in percent, for each epoch."""
-    untimed = withheld(result, EPOCH_TIME)
-    epochs = [
-        (None if untimed else epoch.train_s, epoch.train_loss, epoch.test_loss, 100 * epoch.test_accuracy)
-        for epoch in result.epochs
-    ]
-    return [[rounded(value, EPOCHS_DIGITS) for value in values] for values in epochs]
-
-
-def _figure(result: TrialResult, spec: FigureSpec) -> dict[str, Any]:
-    figure = result.figures[spec.name]
-    silent = WITHHELD if withheld(result, spec) else figure.reason
-    value = None if figure.value is None or silent else rounded(float(figure.value) * spec.factor, DIGITS)
-    known = {"source": figure.source, "samples": figure.samples, "reason": silent}
-    return {"label": spec.label, "unit": spec.unit, "value": value} | known
+    folder = below_results(trial.folder)
+    if page_folder is None:
+        return folder, {}
+    path = Path(os.path.relpath(trial.folder.resolve(), page_folder.resolve()))
+    if path.parts.count(os.pardir) > 1:
+        return folder, {}
+    return folder, {name: quote(f"{path}/{name}") for name in RAW_FILES if (trial.folder / name).is_file()}

@@ -41,7 +41,7 @@ def chromium(**variables: str) -> Iterator[Browser]:
 
 
 def opened_in_s(browser: Browser, path: Path) -> float:
-    """Seconds from the navigation to the moment when tables sort, charts are drawn and addresses lead to trials."""
+    """Seconds from the navigation to the moment when tables sort and addresses lead to trials."""
     page = browser.new_page()
     started = time.perf_counter()
     page.goto(path.as_uri())

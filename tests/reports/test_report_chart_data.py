@@ -12,8 +12,6 @@ from stored import BATCH_SIZES, ended, memory_parts, on_gpu, study, trial
 from reports.charts import Kind, Scale
 from reports.conditions import sections
 from reports.drawing import section_charts
-from reports.frameworks import styles
-from reports.web.chart_data import chart_data
 from workloads.records.figures import Figure
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
@@ -128,15 +126,6 @@ def test_batch_sizes_that_are_neighbours_have_one_place_each_in_every_chart_of_t
 def test_only_charts_of_the_accuracy_need_not_start_at_nought() -> None:
     found = charts(*(trained(result, (2.0, 1.9, 0.3)) for result in study()))
     assert {name for name, chart in found.items() if not chart.from_zero} == {"accuracy", "accuracy-by-epoch"}
-
-
-def test_the_page_is_told_the_true_batch_sizes_and_their_places() -> None:
-    (chart,) = [charts(*(trial("pytorch", size) for size in (127, 128, 129)))["speed"]]
-    told = chart_data(chart, lambda ids: [], styles(chart.frameworks))
-    (trace,) = told["panels"][0]["traces"]
-    assert (trace["x"], trace["at"]) == ([127, 128, 129], [0, 1, 2])
-    assert (told["xScale"], told["places"], told["xName"]) == ("ordinal", (127, 128, 129), "Batch size, images")
-    assert told["xSpan"][0] < 0 and told["xSpan"][1] > 2
 
 
 def test_on_a_cpu_only_the_published_accuracy_stands_behind_ours() -> None:

@@ -1,37 +1,35 @@
-"""The page as a file: self-contained, escaped, bounded in size, and honest about what it leaves out."""
+"""The page as a file: self-contained and escaped, with charts in its colours and links that lead somewhere."""
 
 from __future__ import annotations
 
 import base64
-import gzip
 import hashlib
-import json
 import re
-import tomllib
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
-from stored import store, study, trial
+from charted import chart, line
+from stored import ended, store, study, trial
 
-from reports import load
+from reports import export, load
 from reports.charts import Chart, Kind, Panel, Series
 from reports.conditions import sections
-from reports.load import ReportError
+from reports.drawing import inline
+from reports.drawing.sizes import COLUMN, PAGE, Layout
+from reports.drawing.styles import BLACK
+from reports.frameworks import styles
 from reports.report import Chapter, Report, Summary
 from reports.table import Cell, Table, Theme
-from reports.web import columns as web_columns
 from reports.web import page as web
-from reports.web import trial_files
 from reports.web import trials as web_trials
-from reports.web.parts import Group, Part
-from workloads.records.figures import Figure
-from workloads.records.samples import COLUMNS
+from reports.web.parts import PagePart, PartBuilder, PartGroup
+from workloads.records.status import Status
 
-VENDOR = web.TEMPLATES / "vendor"
 EVIL = "<script>alert(1)</script>"
 
 
@@ -69,25 +67,7 @@ def quick(tmp_path: Path) -> Path:
     return store(tmp_path / "results", *study())
 
 
-def packed(html: str, name: str) -> Any:
-    """Return the data of this name in the page; None where they were left out."""
-    found = re.search(rf'<script type="application/octet-stream" id="data-{name}">([^<]*)</script>', html)
-    assert found
-    return json.loads(gzip.decompress(base64.b64decode(found[1]))) if found[1] else None
-
-
-def test_the_vendored_library_is_as_it_was_built_of_the_version_that_is_told_and_has_its_licence() -> None:
-    told = tomllib.loads((VENDOR / "VENDORED.toml").read_text())
-    assert set(told) == {path.name for path in VENDOR.iterdir() if path.is_dir()}
-    for library in told.values():
-        assert hashlib.sha256((VENDOR / library["file"]).read_bytes()).hexdigest() == library["sha256"]
-        assert all((VENDOR / name).stat().st_size for name in library["beside"])
-        assert library["version"] in (VENDOR / library["file"]).read_text()
-        script = (Path(__file__).parents[2] / library["built_by"]).read_text()
-        assert f"{library['package']}@{library['version']} " in script
-
-
-def test_nothing_of_the_page_is_fetched_and_the_policy_lets_only_its_own_scripts_run(quick: Path) -> None:
+def test_nothing_of_the_page_is_fetched_and_the_policy_lets_only_its_own_script_run(quick: Path) -> None:
     html = web.page(report_of(quick))
     found = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', html)
     assert found
@@ -95,11 +75,9 @@ def test_nothing_of_the_page_is_fetched_and_the_policy_lets_only_its_own_scripts
     assert policy.startswith("default-src 'none'")
     assert "unsafe" not in policy.partition("script-src")[2]
     assert not re.findall(r"""(?:src|href|action)=["']?(?!#|data:|RULES.md")[^"'\s>]+""", html)
-    assert "@import" not in html and "url(" not in html
-    script = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
-    assert len(script) == 1
-    for text in (script[0], packed(html, "echarts")):
-        assert base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() in policy
+    assert "@import" not in html and not re.findall(r"url\((?!#)", html)
+    (script,) = re.findall(r"<script[^>]*>(.*?)</script>", html, re.DOTALL)
+    assert base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() in policy
 
 
 def test_text_from_outside_is_escaped_everywhere(tmp_path: Path) -> None:
@@ -108,7 +86,9 @@ def test_text_from_outside_is_escaped_everywhere(tmp_path: Path) -> None:
     chapter = base.chapters[0]
     table = replace(chapter.tables[0], title=EVIL, head=(EVIL,) * 3, above=(EVIL,), below=(EVIL,))
     table = replace(table, rows=((Cell(EVIL), Cell(EVIL, 1.0, (EVIL,)), Cell(EVIL)),))
-    chart = replace(chapter.charts[0], title=EVIL, alt=EVIL, caption=EVIL, provenance=EVIL, x_name=EVIL)
+    chart = replace(chapter.charts[0], title=EVIL, alt=EVIL, caption=EVIL, provenance=EVIL, x_name=EVIL, y_label=EVIL)
+    series = replace(chart.series[0], label=EVIL)
+    chart = replace(chart, panels=(Panel(EVIL, (series,)),))
     chapter = replace(chapter, heading=EVIL, conditions=(EVIL,), tables=(table,), charts=(chart,), remarks=(EVIL,))
     summary = Summary(EVIL, "speed", (EVIL,), (EVIL,), (EVIL,), 0)
     html = web.page(
@@ -119,15 +99,26 @@ def test_text_from_outside_is_escaped_everywhere(tmp_path: Path) -> None:
 
 
 def test_a_cell_keeps_its_number_its_note_and_its_trials(quick: Path) -> None:
-    html = web.page(report_of(quick))
+    report = report_of(quick)
+    html = web.page(report)
+    own = report.stored.results[0].spec.id
+    cell = re.search(rf'<tbody id="(cell-\d+)">\s*<tr id="trial-{own}"', html)
     assert (
-        '<td>12.5<sup><a href="#s1-speed-note-1" aria-label="note 1">1</a></sup></td><td class="w">out of memory</td>'
+        cell
+        and (
+            f'<td data-n="12.5"><a class="trials" href="#{cell[1]}">12.5</a>'
+            '<sup><a href="#s1-speed-note-1" aria-label="note 1">1</a></sup></td><td class="w">out of memory</td>'
+        )
         in html
     )
     assert '<li id="s1-speed-note-1">noisy</li>' in html
-    shown = packed(html, "shown")
-    assert shown["tables"]["s1-speed"] == {"numbers": [[None, 12.5, None]], "trials": [[[], [0], []]]}
-    assert shown["charts"]["s1-speed-chart"]["panels"][0]["traces"][0]["y"] == [12.5, None]
+
+
+def test_every_address_is_in_the_page_and_no_id_is_there_twice(quick: Path) -> None:
+    html = web.page(report_of(quick))
+    ids = Counter(re.findall(r' id="([^"]+)"', html))
+    assert [name for name, count in ids.items() if count > 1] == []
+    assert {*re.findall(r'(?:href="|url\()#([^")]+)', html)} <= {*ids}
 
 
 def test_marks_stand_before_the_summary(quick: Path) -> None:
@@ -135,16 +126,10 @@ def test_marks_stand_before_the_summary(quick: Path) -> None:
     assert html.index("Of a dirty commit.") < html.index('id="summary"') < html.index("Part 1</h2>")
 
 
-def test_a_null_figure_keeps_its_reason_and_is_no_zero(tmp_path: Path) -> None:
-    folder = store(tmp_path / "results", trial(figures={"power_w": unknown("no meter here")}))
-    results = packed(web.page(report_of(folder)), "results")
-    assert results["figures.power_w.value"] == [None]
-    assert results["figures.power_w.reason"] == ["no meter here"]
-
-
-def unknown(reason: str) -> Figure:
-    figure = trial().figures["cpu_percent"]
-    return replace(figure, value=None, reason=reason)
+def test_a_trial_that_failed_has_its_reason_and_no_number(tmp_path: Path) -> None:
+    html = web.page(report_of(store(tmp_path / "results", trial(), ended(Status.FAILED, "it fell", "pytorch", 4))))
+    row = html.partition('<tr id="trial-pytorch-')[2].partition("</tr>")[0]
+    assert "failed: it fell" in row and "<td>\N{EN DASH}</td>" in row and "data-n" not in row
 
 
 def test_trials_of_one_id_from_two_machines_have_addresses_of_their_own(tmp_path: Path) -> None:
@@ -152,140 +137,121 @@ def test_trials_of_one_id_from_two_machines_have_addresses_of_their_own(tmp_path
     report = report_of(folder)
     other = replace(report.stored.results[0], machine={"cpu_model": "another"})
     stored = replace(report.stored, results=(*report.stored.results, other), folders=report.stored.folders * 2)
-    keys = packed(web.page(replace(report, stored=stored)), "shown")["trials"]["key"]
     own = report.stored.results[0].spec.id
-    assert keys == [own, f"{own}~2"]
+    html = web.page(replace(report, stored=stored))
+    assert re.findall(r'<tr id="trial-([^"]+)"', html) == [own, f"{own}~2"]
 
 
-def test_what_does_not_fit_is_left_out_by_name_and_the_page_stays_within_its_limit(
-    quick: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = web.page(report_of(quick))
-    assert len(whole.encode()) < 1_000_000
-    assert packed(whole, "results") is not None
-    monkeypatch.setattr(web, "LIMIT_BYTES", len(whole.encode()) - 4_000)
-    html = web.page(report_of(quick))
-    assert len(html.encode()) < len(whole.encode()) - 4_000
-    held = {name: packed(html, name) for name in web_trials.DETAILS}
-    assert len((held["results"] or {"folder": []})["folder"]) < 27
-    assert "left out of this page for its size" in html.partition('id="trials-table"')[2].partition("</section>")[0]
+def test_a_number_from_several_cells_names_them_and_leads_to_the_first(quick: Path) -> None:
+    trials = web_trials.trials_of(report_of(quick))
+    find = web_trials.finder(web_trials.rows_of(trials))
+    found = find([trials[place].id for place in (3, 0, 1)])
+    assert found == web_trials.Address("#cell-4", "3 trials: TensorFlow 32, TensorFlow 4 and TensorFlow 8")
+    every = find([trial.id for trial in trials])
+    assert every and every.title.endswith("and 23 more")
+    assert find(["nothing"]) is None and find([]) is None
 
 
-@pytest.mark.slow
-def test_a_table_without_room_is_named_with_its_length(quick: Path) -> None:
-    html = web.page(report_of(quick, rows=40_000))
-    assert len(html.encode()) < web.LIMIT_BYTES
-    assert "40,000 rows, left out of this page for its size" in html
+@pytest.mark.parametrize(
+    ("out", "prefix"), [("results/report", "../trials"), ("report", "../results/trials"), (".", "results/trials")]
+)
+def test_a_page_near_its_results_links_to_the_raw_files_that_are_there(tmp_path: Path, out: str, prefix: str) -> None:
+    folder = store(tmp_path / "results", trial())
+    report = report_of(folder)
+    own = report.stored.results[0].spec.id
+    (folder / "trials" / own / "log.txt").touch()
+    (shown,) = web_trials.trials_of(report)
+    files = {name: f"{prefix}/{own}/{name}" for name in ("result.json", "log.txt")}
+    assert web_trials.files_of(shown, tmp_path / out) == (f"trials/{own}", files)
+    assert f'<a href="{prefix}/{own}/log.txt">log.txt</a>' in web.page(report, folder=tmp_path / out)
 
 
-def test_a_page_that_cannot_be_made_small_is_refused_in_one_line(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web, "LIMIT_BYTES", 1000)
-    with pytest.raises(ReportError, match="larger than 1,000 bytes"):
-        web.page(report_of(quick))
-
-
-def test_a_folder_that_cannot_be_written_is_named(quick: Path, tmp_path: Path) -> None:
-    with pytest.raises(ReportError, match=r"missing/report\.html: cannot be written"):
-        web.write(report_of(quick), tmp_path / "missing" / "report.html")
+def test_a_page_that_stands_alone_says_where_the_raw_files_are(tmp_path: Path) -> None:
+    report = report_of(store(tmp_path / "a" / "results", trial()))
+    own = report.stored.results[0].spec.id
+    far = web.page(report, folder=tmp_path / "b" / "c")
+    assert f"<code>trials/{own}</code>" in far and "one of the results folder" in far
+    export.write(report, tmp_path / "a" / "report", ("html",), archive="results.tar.xz")
+    packed = (tmp_path / "a" / "report" / "report.html").read_text(encoding="utf-8")
+    assert f"<code>trials/{own}</code>" in packed and '<a href="results.tar.xz">' in packed
 
 
 def test_the_same_results_make_the_same_page(quick: Path) -> None:
     assert web.page(report_of(quick)) == web.page(report_of(quick))
 
 
-def test_columns_have_null_where_a_row_lacks_the_key() -> None:
-    assert web_columns.columns([{"a": 1}, {"b": "x", "a": 2}]) == {"a": [1, 2], "b": [None, "x"]}
-
-
-def test_a_number_that_is_not_finite_becomes_null() -> None:
-    assert web_columns.rounded(float("nan"), 4) is None
-    assert web_columns.rounded(1234567.0, 4) == 1235000
-    assert web_columns.rounded(0.000123456, 3) == 0.000123
-
-
-def write_samples(folder: Path, rows: list[tuple[float, float | None, float | None]]) -> None:
-    """Write samples, one row per (seconds, running CPU seconds, bytes); an event at 0 s, the steady window from 2 to 4
-    s."""
-    lines = [",".join(COLUMNS)]
-    for seconds, cpu_s, memory in rows:
-        told = {"t_ns": int(seconds * 1e9), "cpu_s": cpu_s, "host_memory_bytes": memory}
-        lines.append(",".join("" if told.get(name) is None else str(told[name]) for name in COLUMNS))
-    (folder / "samples.csv").write_text("\n".join(lines) + "\n")
-    events = (("started", 0), ("window_started", 2), ("window_ended", 4))
-    counted = '"steps": 1, "images": 1, "segments": [[2000000000, 4000000000]]'
-    written = (f'{{"event": "{name}", "t_ns": {s * 10**9}, {counted}}}\n' for name, s in events)
-    (folder / "events.jsonl").write_text("".join(written))
-
-
-def test_samples_are_thinned_to_means_of_the_usage_and_peaks_of_the_memory(tmp_path: Path) -> None:
-    # Two cores: both idle for 2 s, then both busy for 2 s. Memory 1 MiB, but 5 MiB at 3 s.
-    write_samples(tmp_path, [(0, 0, 2**20), (1, 0, 2**20), (2, 0, 2**20), (3, 2, 5 * 2**20), (4, 4, 2**20)])
-    found = trial_files.samples(tmp_path, 2, 2)
-    assert found == {"from": 0, "step": 2, "window": [2.0, 4.0], "tracks": {0: [0, 100], 2: [1, 5]}}
-
-
-def test_a_hole_in_the_samples_stays_a_hole(tmp_path: Path) -> None:
-    write_samples(tmp_path, [(0, None, 2**20), (1, None, None), (2, None, None), (3, None, None), (4, None, 2**20)])
-    found = trial_files.samples(tmp_path, 2, 4)
-    assert found and found["tracks"] == {2: [1, None, None, 1]}
-
-
-@pytest.mark.parametrize("told", ["-1", "true", "1.5", '"1"', str(2**63)])
-def test_an_event_at_a_time_that_no_clock_tells_is_no_edge_of_a_curve(tmp_path: Path, told: str) -> None:
-    write_samples(tmp_path, [(second, second, 2**20) for second in range(5)])
-    with (tmp_path / "events.jsonl").open("a") as file:
-        file.write(f'{{"event": "finished", "t_ns": {told}}}\n')
-    found = trial_files.samples(tmp_path, 2, 10)
-    assert found and "events.jsonl: line 4: " in found["reason"] and "t_ns" in found["reason"]
-
-
-def test_samples_that_cannot_be_read_say_why(tmp_path: Path) -> None:
-    (tmp_path / "samples.csv").write_text("t_ns\nno number\n")
-    found = trial_files.samples(tmp_path, 2, 10)
-    assert found and "cannot be read" in found["reason"]
-    assert trial_files.samples(tmp_path / "missing", 2, 10) is None
-
-
-def test_a_long_log_loses_its_middle_and_says_how_much(tmp_path: Path) -> None:
-    (tmp_path / "log.txt").write_bytes(b"first\n" + b"x" * 10_000 + b"\nlast\xff")
-    text = trial_files.log(tmp_path, 100)
-    assert text and text.startswith("first\n") and text.endswith("\nlast\N{REPLACEMENT CHARACTER}")
-    assert "9,912 of 10,012 bytes are left out here" in text
-    assert len(text) < 300
-    whole = trial_files.log(tmp_path, 20_000)
-    assert whole and whole.count("x") == 10_000
-
-
-def test_curves_go_to_the_first_repeats_where_there_is_no_room_for_all(tmp_path: Path) -> None:
-    folder = store(tmp_path / "results", *(trial(repeat=repeat) for repeat in range(4)))
-    rng = np.random.default_rng(0)
-    for path in (folder / "trials").iterdir():
-        write_samples(path, [(second, second, float(rng.integers(2**20, 2**30))) for second in range(400)])
-    trials = web_trials.trials_of(report_of(folder))
-    assert [trial.result.spec.draw.repeat for trial in trials] == [0, 1, 2, 3]
-    whole, nothing = web_trials.details(trials, 10**6)
-    some, left_out = web_trials.details(trials, 10 * len(whole["results"]) // 7)
-    assert nothing == [] and some["results"] == whole["results"]
-    every, first = (json.loads(gzip.decompress(base64.b64decode(one["samples"]))) for one in (whole, some))
-    assert len(every) == 4 and first == every[: len(first)] and 0 < len(first) < 4
-    assert any(f"samples of {4 - len(first)} of 4 trials" in sentence for sentence in left_out)
-
-
-def test_the_first_of_what_does_not_fit_into_the_room_stay() -> None:
-    noise = np.random.default_rng(0).integers(0, 2**31, 10_000).tolist()
-    whole, every = web_columns.fitting(noise, list, 10**6)
-    part, some = web_columns.fitting(noise, list, 2_000)
-    assert (len(whole) > 2_000 >= len(part), every) == (True, 10_000)
-    assert json.loads(gzip.decompress(base64.b64decode(part))) == noise[:some] and some > 100
-    assert web_columns.fitting(noise, list, 10) == ("", 0)
+def test_a_row_is_switched_by_the_frameworks_that_it_names() -> None:
+    builder = PartBuilder(None, {}, ("TensorFlow", "PyTorch", "PyTorch @nightly"))
+    rows = ("PyTorch", "PyTorch @nightly", "TensorFlow minus PyTorch", "PyTorchy", "128")
+    assert [builder.switches_of((Cell(row),)) for row in rows] == ["1", "2", "0 1", "", ""]
 
 
 def test_what_is_folded_is_named_without_its_theme_and_apart_from_what_is_shown() -> None:
     named = [
-        Part(str(place), "x", title)
+        PagePart(str(place), "x", title)
         for place, title in enumerate(
             ("Test accuracy, %, after epoch 10", "Test accuracy, %, after each epoch", "Accuracy: loss, mean")
         )
     ]
-    group = Group("g", Theme.ACCURACY, tuple(named[:1]), tuple(named[1:]))
+    group = PartGroup("g", Theme.ACCURACY, tuple(named[:1]), tuple(named[1:]))
     assert group.more == "Test accuracy, %, after each epoch; loss"
+
+
+SMALL = Layout(COLUMN, bare=True)
+
+
+def inlined(shown: Chart, layout: Layout = SMALL, **more: Any) -> ElementTree.Element:
+    looks = styles(shown.frameworks)
+    given: dict[str, Any] = {"switches": {name: place for place, name in enumerate(looks)}, "addresses": {}} | more
+    return ElementTree.fromstring(inline.draw(inline.Drawing(shown, layout, "s1-a-chart", "c7", looks, **given)))
+
+
+def test_a_chart_in_the_page_has_the_pages_colours_and_fonts_and_no_ids_but_its_own() -> None:
+    kinds = (Kind.MEASURED, Kind.PUBLISHED_TABLE)
+    lines = [line(f"PyTorch {kind}", (4, 8), (1.0, 2.0), "pytorch", kind) for kind in kinds]
+    drawn = inlined(chart(lines))
+    text = ElementTree.tostring(drawn, encoding="unicode")
+    assert {"var(--c0072b2)", "color-mix(in srgb, var(--c0072b2) 60%, var(--paper))"} <= {
+        *re.findall(r"stroke:(var\(--c\w+\)|color-mix.*?paper\)\))", text)
+    }
+    assert "var(--text)" in text and "var(--line)" in text and BLACK not in text and "font-family" not in text
+    assert all(name.startswith("c7-") for name in re.findall(r' id="([^"]+)"', text))
+    picture = drawn[0]
+    assert picture.attrib == {
+        "role": "img", "aria-labelledby": "s1-a-chart-title", "aria-describedby": "s1-a-chart-alt"
+    }  # fmt: skip
+    assert not re.search(r"\.\d{3}", text), "two decimals"
+
+
+def test_hatches_stay_dark_on_a_dark_page() -> None:
+    parts = [line(name, (4, 8), (1.0, 2.0), name, Kind.PART) for name in ("parameters", "gradients")]
+    text = ElementTree.tostring(inlined(chart(parts)), encoding="unicode")
+    assert "pattern" in text and "#222222" in text
+
+
+def test_each_place_says_its_values_and_each_point_leads_to_its_trials() -> None:
+    one = line("PyTorch", (4, 8), (1.0, None), low=(0.5, None), high=(1.5, None), trials=(("a", "b"), ()))
+    other = line("MXNet", (4, 8), (3.0, 4.0), trials=(("c",), ("d",)))
+    drawn = inlined(chart([one, other]), addresses={("a", "b"): "#cell-1", ("d",): "#trial-d"})
+    places = drawn[1]
+    assert [place[0].text for place in places] == [
+        "Batch size: 4\nPyTorch: 1.00 [0.500, 1.50]\nMXNet: 3.00", "Batch size: 8\nMXNet: 4.00"
+    ]  # fmt: skip
+    links = [(link.get("href"), link.get("aria-label"), link.get("data-f")) for link in places.iter("a")]
+    assert links == [("#cell-1", "PyTorch, 4", "0"), ("#trial-d", "MXNet, 8", "1")]
+
+
+@pytest.mark.parametrize("low", [(), (0.9, 1.9)])
+def test_everything_of_a_framework_has_its_switch(low: tuple[float, ...]) -> None:
+    ends: dict[str, Any] = {"low": low, "high": tuple(y + 0.2 for y in low)}
+    panels = [[line(name, (4, 8), (1.0, 2.0), **ends) for name in ("TensorFlow", "PyTorch")]] * 2
+    drawn = inlined(chart(*panels, titles=("a", "b")), Layout(PAGE, bare=True))
+    found = Counter(part.get("data-f") for part in drawn.iter() if part.get("data-f"))
+    assert found == {name: 2 + 2 * (4 if low else 1) for name in ("0", "1")}, "legend, lines, bars with two caps"
+
+
+def test_a_panel_of_a_framework_has_its_switch() -> None:
+    shown = chart([line("parameters", (4, 8), (1.0, 2.0), "parameters", Kind.PART)], titles=("PyTorch",))
+    (panel,) = shown.panels
+    drawn = inlined(replace(shown, panels=(replace(panel, key="pytorch"),)), switches={"pytorch": 3})
+    assert [part.get("data-f") for part in drawn.iter() if part.get("data-f")] == ["3", "3"], "axes and points"

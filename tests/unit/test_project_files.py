@@ -18,7 +18,6 @@ from workloads.records.samples import COLUMNS, DRIVER_COLUMNS
 from workloads.records.status import Status
 
 ROOT = Path(__file__).resolve().parents[2]
-VENDOR = ROOT / "reports" / "web" / "templates" / "vendor"
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("reports/reproduction/publications/*.md")])
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
@@ -72,16 +71,6 @@ def test_the_citation_file_is_of_its_format_and_tells_the_projects_version_and_l
     assert (str(citation["version"]), citation["license"]) == (project()["version"], project()["license"])
     assert [author["name"] for author in citation["authors"]] == [author["name"] for author in project()["authors"]]
     assert len(set(citation["keywords"])) == len(citation["keywords"])
-
-
-def test_the_notice_names_every_vendored_part_with_its_version_and_its_licences_lie_beside_it() -> None:
-    notice = (ROOT / "NOTICE").read_text()
-    for part in tomllib.loads((VENDOR / "VENDORED.toml").read_text()).values():
-        assert f"{part['name']} {part['version']}" in notice
-        assert str((VENDOR / part["file"]).relative_to(ROOT)) in notice
-        assert all((VENDOR / path).is_file() for path in part["beside"])
-    vendored = {path.parent for path in VENDOR.rglob("*.js")}
-    assert all(any(folder.glob("LICENSE*")) for folder in vendored)
 
 
 def test_what_the_package_asks_for_is_what_the_requirements_pin() -> None:
