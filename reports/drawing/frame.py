@@ -80,7 +80,7 @@ def place(figure: Figure, around: Around, whole: float) -> None:
         bottom += part.height
     figure.tight_layout(pad=0.3, h_pad=1, w_pad=0.8)
     figure.set_layout_engine(None)  # otherwise saving would draw everything twice, to lay it out again
-    rows = len({axes.get_subplotspec().rowspan.start for axes in figure.axes})
+    rows = len({round(axes.get_position().y0, 6) for axes in figure.axes})
     _squeeze(figure, rows, bottom / whole, top / whole)
 
 

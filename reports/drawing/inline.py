@@ -88,7 +88,7 @@ def _mark_switched(figure: Figure, drawing: Drawing, shown: tuple[tuple[Trace, .
     keys = {frame.shortened(entry.label): entry.key for entry in legend(shown)}
     for names in figure.legends:
         for handle, text in zip(names.legend_handles, names.get_texts(), strict=True):
-            mark([handle, text], keys.get(text.get_text(), ""))
+            mark([part for part in (handle, text) if part], keys.get(text.get_text(), ""))
 
 
 def _page_colours(shown: tuple[tuple[Trace, ...], ...]) -> dict[str, str]:
