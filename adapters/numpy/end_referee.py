@@ -203,6 +203,8 @@ def _last(asked: Asked) -> Difference | None:
     if f"{LAST}/order" not in asked.saved:
         return None
     last = _saved(asked, LAST)
+    after = {f"{LAST}/weights/1/{key}": array for key, array in asked.weights(0).items()}
+    last = replace(last, saved={**last.saved, **after})
     quick = last_losses(last, FLOAT32)
     found = last_difference(last, quick, quick)
     return found if surplus(found) <= DOUBTFUL else last_difference(last, last_losses(last, FLOAT64), quick)

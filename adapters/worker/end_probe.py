@@ -174,14 +174,14 @@ def named_weights(number: int, weights: Weights, where: str = "") -> Weights:
 
 def _step_after_last(trainer: Trainer, batch: Order, rates: Floats | None) -> dict[str, NDArray[Any]]:
     """Make one step; return it with the trial's last update, the loss that was reported of that, and the weights
-    between them and after.
+    between them.
     """
     assert trainer.last is not None
     arrays: dict[str, NDArray[Any]] = {f"{LAST}/batch": trainer.last[-1:], f"{LAST}/order": batch}
     arrays[f"{LAST}/loss"] = np.array(trainer.losses[-1:], np.float32)
     arrays |= named_weights(0, trainer.adapter.weights(), f"{LAST}/")
     trainer.adapter.read(trainer.train(batch, rates))
-    return arrays | named_weights(1, trainer.adapter.weights(), f"{LAST}/")
+    return arrays
 
 
 def _call(trainer: Trainer, order: Order, rate: Floats | None, images: Images) -> dict[str, NDArray[Any]]:

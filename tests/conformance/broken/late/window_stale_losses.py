@@ -1,4 +1,4 @@
-"""PyTorch: from step 25 on the first losses are reported again, except in four steps after a look at the weights."""
+"""PyTorch: from step 25 on the first loss is reported again, except right after a single look at the weights."""
 
 from typing import Any
 
@@ -7,21 +7,22 @@ from adapters.pytorch import adapter
 from workloads.weights import Weights
 
 FRAMEWORK, CAUGHT_BY = "pytorch", {"its last loss = the referee's"}
-RIGHT_UNTIL, WATCHED = 24, 4
+RIGHT_UNTIL = 24
 
 
 class Adapter(adapter.Adapter):
     def build(self, *arguments: Any, **named: Any) -> None:
         super().build(*arguments, **named)
         self.first: list[Any] = []
-        self.done = self.watched = 0
+        self.done = self.looks = 0
 
     def weights(self) -> Weights:
-        self.watched = self.done + WATCHED
+        self.looks += 1
         return super().weights()
 
     def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> list[Any]:
         losses = super().train(order, rates, part)
-        self.first = [*self.first, *losses][:RIGHT_UNTIL]
+        self.first = self.first or losses[:1]
         self.done += len(order)
-        return losses if self.done <= max(RIGHT_UNTIL, self.watched) else self.first[: len(losses)]
+        looks, self.looks = self.looks, 0
+        return losses if looks == 1 or self.done <= RIGHT_UNTIL else self.first * len(losses)
