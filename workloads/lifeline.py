@@ -8,11 +8,13 @@ whole process group that this process leads. Without a byte, it ends. COMMAND in
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import fcntl
 import os
 import select
 import signal
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -35,6 +37,27 @@ def die_with_parent(parent: int, deadly: int = signal.SIGKILL) -> None:
 def adopt(orphans: bool) -> None:
     """Choose whether descendants whose parents have ended become children of this process, or of the system."""
     _prctl(SET_CHILD_SUBREAPER, int(orphans))
+
+
+def begin(by_standard_input: bool) -> None:
+    """Begin a worker: from now on a signal shows its stacks. By standard input: return when a line comes; its end ends
+    this process, and with it the container whose first process it is.
+    """
+    faulthandler.register(STACKS, all_threads=True)
+    if not by_standard_input:
+        return
+    owner = os.dup(0)  # code in this process finds an empty standard input, as in any other worker
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    if not os.read(owner, 1):
+        os._exit(1)
+    threading.Thread(target=_leave_with, args=(owner,), daemon=True).start()
+
+
+def _leave_with(owner: int) -> None:
+    while os.read(owner, 1):
+        pass
+    os._exit(1)
 
 
 def bind_group(descriptor: int) -> None:

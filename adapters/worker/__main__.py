@@ -8,13 +8,11 @@ ends with that.
 from __future__ import annotations
 
 import ctypes
-import faulthandler
 import importlib
 import importlib.util
 import json
 import os
 import sys
-import threading
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -30,7 +28,7 @@ from adapters.worker import (
     trial,
 )
 from adapters.worker.event_log import EventLog, in_a_line
-from workloads.lifeline import ATTENDED, STACKS
+from workloads.lifeline import ATTENDED, begin
 from workloads.records.build import adapter_of
 from workloads.records.events import Event
 from workloads.records.files import EVENTS_FILE, JOB_FILE
@@ -81,27 +79,6 @@ def adapter_for(framework: str, devices: int) -> Adapter:
         raise Unsupported(f"{framework} has no adapter for several devices (adapters/{framework}/data_parallel.py)")
     module = importlib.import_module(f"adapters.{framework}.data_parallel")
     return cast(Adapter, module.DataParallel(devices))
-
-
-def begin(by_standard_input: bool) -> None:
-    """Show stacks from now on when asked to. By standard input: return when a line comes; its end ends this process,
-    and with it the container whose first process it is.
-    """
-    faulthandler.register(STACKS, all_threads=True)
-    if not by_standard_input:
-        return
-    owner = os.dup(0)  # code in this process finds an empty standard input, as in any other worker
-    with open(os.devnull, "rb") as nothing:
-        os.dup2(nothing.fileno(), 0)
-    if not os.read(owner, 1):
-        os._exit(1)
-    threading.Thread(target=_leave_with, args=(owner,), daemon=True).start()
-
-
-def _leave_with(owner: int) -> None:
-    while os.read(owner, 1):
-        pass
-    os._exit(1)
 
 
 def end_at_once() -> None:

@@ -14,6 +14,8 @@ from runner.environments.definition import read
 from workloads.records.check_name import CheckName
 from workloads.records.status import Status
 
+pytestmark = pytest.mark.real
+
 ADAPTERS = ROOT / "examples" / "adapters"
 MOST_LINES = 150
 SIZE, EPOCHS = 64, 2

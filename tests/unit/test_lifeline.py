@@ -164,7 +164,7 @@ def test_a_process_that_keeps_the_log_open_holds_nobody_up(tmp_path: Path) -> No
     spammer.wait()
 
 
-HANGS = "import time\nfrom adapters.worker.__main__ import begin\nbegin(False)\ndef stuck():\n time.sleep(60)\nstuck()"
+HANGS = "import time\nfrom workloads.lifeline import begin\nbegin(False)\ndef stuck():\n time.sleep(60)\nstuck()"
 
 
 def test_a_worker_without_a_sign_of_life_is_ended_with_its_stacks(
