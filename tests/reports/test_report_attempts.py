@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -13,9 +14,11 @@ from test_report_check import printed, run_trial
 from test_report_publish import CREDIT, unpacked
 from written import make, run
 
-from reports import load
+from reports import load, tables
 from reports.attempts import ordinal
+from reports.conditions import sections
 from reports.publishing import contents, publish
+from reports.quantities import SPEED
 from reports.web import page
 from workloads.records.files import write_json
 from workloads.records.result import TrialResult
@@ -166,6 +169,12 @@ def test_a_report_over_attempts_alone_is_made(tmp_path: Path) -> None:
     done = run(tmp_path, "--format", "md", "--tables")
     assert (done.returncode, done.stderr) == (0, "")
     assert "stands in for the 2nd" in done.stdout
+
+
+def test_a_changed_copy_of_a_result_keeps_the_note_on_its_other_attempts() -> None:
+    (section,), _ = sections([trial()])
+    copied = replace(section, results=(replace(trial(), wall_s=1.0),), attempts={trial().key: "tried twice"})
+    assert tables.by_place(copied, SPEED)["pytorch", 32]["notes"] == ("repeat 0: tried twice",)
 
 
 def test_ordinals_are_english() -> None:
