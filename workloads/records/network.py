@@ -1,4 +1,4 @@
-"""What is trained, as data: a network's layers, or which model the caller's code makes.
+"""A network as data: its layers; and which model the caller's code makes in place of one.
 
 The runner writes a network and workers read it, so they run no foreign code for it. A model of the caller's code is
 trained and measured, and compared with nothing.
