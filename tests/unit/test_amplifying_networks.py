@@ -95,7 +95,7 @@ RUNS = {run["seed"]: run["frameworks"] for run in json.loads((FOLDER / "vgg-11-l
 
 @pytest.mark.parametrize("seed", RUNS)
 def test_first_losses_of_correct_trials_are_ok_once_it_is_known_what_rounding_does_there(seed: int) -> None:
-    """Of a network this large the probe makes two steps, so that two losses are compared."""
+    """Compare two losses: of a network this large the probe makes two steps."""
     known = measured("vgg-11")
     moved_losses, rounding = losses_moved(known.disturbed), [0.0] * EVALUATED_STEPS
     pairs = list(itertools.combinations(RUNS[seed].values(), 2))
