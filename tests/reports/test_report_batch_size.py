@@ -34,7 +34,7 @@ def test_a_folder_with_answers_alone_gives_their_page_table_and_picture(
     files = {path.name for path in (results / "report").iterdir()}
     assert {f"batch-size.{ending}" for ending in ("md", "csv", "png", "svg")} <= files
     page = (results / "report" / "report.html").read_text()
-    assert 'data-table="s1-batch-size"' in page and 'data-chart="s1-batch-size-chart"' in page
+    assert 'data-table="s1-batch-size"' in page and 'id="s1-batch-size-chart"' in page
     assert "report.html" in capsys.readouterr().out
 
 

@@ -51,7 +51,7 @@ def largest(batch_size: int | None) -> Largest:
 def test_a_search_has_the_kind_of_limit_that_the_next_run_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: bool, limit: Limit
 ) -> None:
-    monkeypatch.setattr("runner.family.possible", lambda: group)
+    monkeypatch.setattr("runner.family.can_limit_memory", lambda: group)
     request, _ = asked(tmp_path, "--memory-limit", "700")
     bound = bound_of(request)
     assert (bound.limit, bound.limit_bytes, request.placement.control_group) == (limit, 700 * 2**20, group)

@@ -245,16 +245,16 @@ def test_a_command_that_cannot_be_started_says_so(tmp_path: Path) -> None:
 DRAWS = """
 import os, sys, time
 from pathlib import Path
-from reports import export
+from types import SimpleNamespace
+from reports import export, load
 from reports.drawing import figures
-from reports.load import Stored
 def draw(*_):
     os.write(1, b"d")
     time.sleep(600)
 figures.draw = draw
 export._pictures = lambda *_: {(0, str(n)): (None, str(n)) for n in range(4)}
 export._tables = lambda *_: iter(())
-export.write(None, Path(sys.argv[1]), ("png",))
+export.write(SimpleNamespace(stored=load.NOTHING), Path(sys.argv[1]), ("png",))
 """
 
 
