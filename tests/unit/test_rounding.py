@@ -51,13 +51,13 @@ def with_losses(evidence: Evidence, *losses: float) -> Evidence:
     return replace(evidence, losses=list(losses), again=[replace(each, losses=list(losses)) for each in evidence.again])
 
 
-def test_losses_moved_are_the_most_of_all_probes_up_to_the_step_after_and_three_times_that_for_other_batches() -> None:
+def test_losses_moved_are_the_most_of_all_probes_up_to_the_step_after_and_ten_times_that_for_other_batches() -> None:
     given = with_losses(truth().expected, 2.0, 1.0, 1.0, 1.0)
     one = with_losses(given, 2.002, 1.0, 1.1, 1.0)
     two = replace(with_losses(given, 2.0, 1.01, 1.0, 1.0), again=with_losses(given, 2.0, 1.0, 1.0, 1.2).again)
     found = losses_moved([(given, one), (given, two)])
-    assert np.array(found) == pytest.approx(3 * np.array([(0.001, 0.01), (0.1, 0.01), (0.1, 0.2), (0.1, 0.2)]))
-    assert np.array(losses_moved([(given, one)], [10.0])[3:]) == pytest.approx(3 * np.array([(0.1,), (1.0,)]))
+    assert np.array(found) == pytest.approx(10 * np.array([(0.001, 0.01), (0.1, 0.01), (0.1, 0.2), (0.1, 0.2)]))
+    assert np.array(losses_moved([(given, one)], [10.0])[3:]) == pytest.approx(10 * np.array([(0.1,), (1.0,)]))
     assert losses_moved([]) == []
 
 
