@@ -217,7 +217,7 @@ def test_a_program_starts_again_once_where_its_interpreter_sets_a_variable_of_py
     script.write_text(f'#!/bin/sh\nexport PYTHONNOUSERSITE=true\necho start\nexec "{sys.executable}" "$@"\n')
     script.chmod(0o755)
     program = (
-        f"import os, sys\nsys.executable = {str(script)!r}\nfrom workloads import program\nisolation.start_again()\n"
+        f"import os, sys\nsys.executable = {str(script)!r}\nfrom workloads import program\nprogram.start_again()\n"
         f"print({{name for name in os.environ if name.startswith(('PYTHON', {AGAIN!r}))}} - {set(HARMLESS)})\n"
     )
     for left in ({}, {AGAIN: "1"}):  # the second: set by another process
