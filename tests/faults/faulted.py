@@ -249,8 +249,10 @@ class Faults:
     def violations(self, point: Point) -> list[str]:
         """Return each promise that does not hold with a fault at this point, as a sentence."""
         self.lay_out(point.finished)
-        # A probe that was killed is asked again, and its trials are then compared with more than before.
-        judged_again = bool(point.call and point.call.path.startswith(f"{ROOMS[Kind.PROBE]}/"))
+        # A probe that was killed is asked again, and its trials are then compared with more than before. A result is
+        # written once before it is judged, and the next run judges what was left so.
+        path = point.call.path if point.call else ""
+        judged_again = path.startswith(f"{ROOMS[Kind.PROBE]}/") or path.endswith(f"{RESULT_FILE}.part")
         before = self.finished()
         try:
             done = self.with_fault(point)
