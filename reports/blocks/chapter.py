@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from workloads.records.blocks import Phase
-from workloads.statistics import mean_interval
+from workloads.statistics import ratio_interval
 
 from .. import condition_text
 from ..charts import Chart, Kind, Panel, Scale, Series
@@ -43,10 +43,10 @@ def chapters(stored: Stored) -> tuple[list[Chapter], list[Replaced]]:
 
 def chapter(measurement: Measurement, heading: str) -> Chapter:
     """Build the chapter of one set of conditions."""
-    sizes = sorted({size for process in measurement.processes for size in process.group})
-    kinds = [claims.sizes_of_kind(each.kind, measurement, sizes)[0] for each in article.publication().claims]
-    found = contrasts.of_measurement(measurement, lambda size: [str(size)] if any(size in of for of in kinds) else [])
-    tested = claims.of_contrasts(found, measurement)
+    kinds = claims.sizes_by_kind(measurement)
+    claimed = set().union(*(sizes for sizes, _ in kinds.values()))
+    found = contrasts.of_measurement(measurement, claimed)
+    tested = claims.of_contrasts(found, kinds, measurement.frameworks)
     made = [tables.contrasts(found), tables.claims(tested), tables.times(measurement), tables.published(found)]
     section = measurement.section
     drawn = (
@@ -69,7 +69,7 @@ def chapter(measurement: Measurement, heading: str) -> Chapter:
 
 def headline(found: Sequence[contrasts.Contrast]) -> str:
     """Count the verdicts of the comparisons, in a sentence without a full stop."""
-    verdicts = Counter(each.verdict for each in found if each.estimate is not None)
+    verdicts = Counter(contrasts.WORDS[each.verdict] for each in found if each.estimate is not None)
     return say(WORDING, "headline", verdicts=verdicts.most_common(), once=bool(found))
 
 
@@ -80,7 +80,8 @@ def finding(contrast: contrasts.Contrast) -> str:
     if contrast.estimate is None:
         return say(WORDING, "once", **facts)
     detectable = contrasts.percent(contrast.detectable)
-    return say(WORDING, "found", **facts, low=low, high=high, verdict=contrast.verdict, detectable=detectable)
+    judged = {"verdict": contrast.verdict, "words": contrasts.WORDS[contrast.verdict]}
+    return say(WORDING, "found", **facts, low=low, high=high, **judged, detectable=detectable)
 
 
 def chart(measurement: Measurement) -> Chart:
@@ -127,7 +128,5 @@ def _point(processes: Sequence[Process], phase: Phase, size: int) -> tuple[float
         return logs[size] - statistics.fmean(logs.values())
 
     values = [of_process(process, phase, beside_group) for process in processes]
-    if len(values) < 2:
-        return math.exp(values[0]), None, None
-    value, low, high = map(math.exp, mean_interval(values))
-    return value, low, high
+    value, low, high = ratio_interval(values)
+    return (value, low, high) if len(values) > 1 else (value, None, None)

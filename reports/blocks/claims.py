@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from workloads.records.blocks import Phase
 from workloads.shifts import estimate_together
 from workloads.spec import Workload
-from workloads.statistics import Estimate, holm
+from workloads.statistics import Estimate, Verdict, holm
 
 from ..frameworks import display_name
 from ..reproduction.claim_tests import ClaimVerdict, Outcome
@@ -21,7 +21,7 @@ from ..reproduction.claims import Tested
 from ..reproduction.publication import TABLE, Claim
 from ..reproduction.selection import SizeKind
 from . import article
-from .contrasts import Contrast, of_processes, percent, verdict
+from .contrasts import WORDS, Contrast, judge, of_processes, percent
 from .stored import Measurement
 
 MULTIPROCESSORS = "multiprocessors"  # a fact of PyTorch's worker on a GPU
@@ -29,8 +29,9 @@ NO_GPU = "the rule counts a GPU's multiprocessors, and this was measured on a CP
 NOT_TOLD = "the rule counts a GPU's multiprocessors, and no worker told them (PyTorch's does)"
 ONE_PROCESS = "one process has no interval"
 RAN_ONCE = "each size was run once"
+Kinds = Mapping[SizeKind, tuple[set[int], str]]
 NAN = math.nan, math.nan, math.nan
-OUTCOMES = {"faster": Outcome.HOLDS, "cannot be told": Outcome.UNTOLD}
+OUTCOMES = {Verdict.BETTER: Outcome.HOLDS, Verdict.UNDECIDED: Outcome.UNTOLD}  # any other: it fails
 
 
 @dataclass(frozen=True)
@@ -73,19 +74,23 @@ def sizes_of_kind(kind: SizeKind, measurement: Measurement, sizes: Sequence[int]
     return coulom_sizes(multiprocessors, shape, max(sizes, default=1)).intersection(sizes), ""
 
 
-def of_contrasts(contrasts: Sequence[Contrast], measurement: Measurement) -> list[TestedSizes]:
+def sizes_by_kind(measurement: Measurement) -> Kinds:
+    """Return, for each kind that the article's claims name, what `sizes_of_kind` says of the measured sizes."""
+    sizes = sorted({size for process in measurement.processes for size in process.group})
+    return {claim.kind: sizes_of_kind(claim.kind, measurement, sizes) for claim in article.publication().claims}
+
+
+def of_contrasts(contrasts: Sequence[Contrast], kinds: Kinds, frameworks: Sequence[str]) -> list[TestedSizes]:
     """Test each claim of the article for each framework; p is corrected within a framework."""
     claims = article.publication().claims
-    sizes = sorted({size for process in measurement.processes for size in process.group})
-    kinds = {claim.kind: sizes_of_kind(claim.kind, measurement, sizes) for claim in claims}
     tested = (_of_framework([c for c in contrasts if c.framework == framework], kinds, claims, framework)
-              for framework in measurement.frameworks)  # fmt: skip
+              for framework in frameworks)  # fmt: skip
     return [each for of_framework in tested for each in of_framework]
 
 
 def _of_framework(
     contrasts: Sequence[Contrast],
-    kinds: Mapping[SizeKind, tuple[set[int], str]],
+    kinds: Kinds,
     claims: Sequence[Claim],
     framework: str,
 ) -> Iterator[TestedSizes]:
@@ -97,8 +102,8 @@ def _of_framework(
             continue
         value, low, high = map(percent, (estimate.value, *estimate.interval))
         p = next(p_values)
-        found = verdict(p, (value, low, high))
-        measured = ClaimVerdict(OUTCOMES.get(found, Outcome.FAILS), found)
+        found = judge(p, (value, low, high))
+        measured = ClaimVerdict(OUTCOMES.get(found, Outcome.FAILS), WORDS[found])
         yield replace(each, measured=measured, percents=(value, low, high), p=p)
 
 

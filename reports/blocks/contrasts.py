@@ -23,7 +23,12 @@ from .stored import Measurement, Process
 TRIMMED = 0.25
 SMALLEST_ERROR = 1e-9  # of processes that agree in every digit
 MARGIN_PERCENT = 1.0  # smaller differences are no reason to choose a batch size
-WORDS = {Verdict.BETTER: "faster", Verdict.WORSE: "slower"}
+WORDS = {
+    Verdict.BETTER: "faster",
+    Verdict.WORSE: "slower",
+    Verdict.WITHIN: f"within {MARGIN_PERCENT:g} %",
+    Verdict.UNDECIDED: "cannot be told",
+}
 
 Round = dict[int, Block]
 
@@ -57,19 +62,16 @@ class Contrast:
         return value, low, high
 
     @property
-    def verdict(self) -> str:
-        """Verdict: "faster", "slower", "within 1 %" if the interval is, otherwise "cannot be told"."""
-        return verdict(self.p, self.percents)
+    def verdict(self) -> Verdict:
+        """Verdict; BETTER is faster."""
+        return judge(self.p, self.percents)
 
 
-def verdict(p: float, percents: tuple[float, float, float]) -> str:
+def judge(p: float, percents: tuple[float, float, float]) -> Verdict:
     """Decide by the corrected p first, then by the interval."""
     value, low, high = percents
-    told = decide(value, value, p=p)
-    if told in WORDS:
-        return WORDS[told]
-    within = decide(low, high, margin=(-MARGIN_PERCENT, MARGIN_PERCENT), p=p) is Verdict.WITHIN
-    return f"within {MARGIN_PERCENT:g} %" if within else "cannot be told"
+    found = decide(value, value, p=p)
+    return decide(low, high, margin=(-MARGIN_PERCENT, MARGIN_PERCENT), p=p) if found is Verdict.UNDECIDED else found
 
 
 def percent(logarithm: float) -> float:
@@ -101,8 +103,8 @@ def of_processes(values: Sequence[float]) -> Shift:
     return shift_values(values, SMALLEST_ERROR)
 
 
-def of_measurement(measurement: Measurement, tested: Callable[[int], Collection[str]]) -> list[Contrast]:
-    """Compute the contrasts of every batch size that has neighbours and for which `tested` names a kind.
+def of_measurement(measurement: Measurement, tested: Collection[int]) -> list[Contrast]:
+    """Compute the contrasts of every batch size that has neighbours and is in `tested`.
 
     p is corrected within a framework.
     """
@@ -113,7 +115,7 @@ def of_measurement(measurement: Measurement, tested: Callable[[int], Collection[
         for group in sorted({process.group for process in mine}):
             same = [process for process in mine if process.group == group]
             for size, beside in neighbours(group).items():
-                if tested(size):
+                if size in tested:
                     found += [_contrast(same, framework, phase, size, beside) for phase in Phase]
         every += corrected(found)
     return every

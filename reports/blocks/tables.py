@@ -23,7 +23,7 @@ from ..reproduction.claim_tests import Outcome
 from ..table import EMPTY, Cell, Columns, Record, Table, Theme, number_cell, of_records, text_of
 from . import article
 from .claims import TestedSizes
-from .contrasts import MARGIN_PERCENT, TRIMMED, Contrast, of_process, percent
+from .contrasts import MARGIN_PERCENT, TRIMMED, WORDS, Contrast, of_process, percent
 from .stored import Measurement, Process
 
 NAME, CLAIMS, TIMES, ARTICLE = "powers-of-two", "powers-of-two-claims", "block-times", "powers-of-two-published"
@@ -54,7 +54,7 @@ def contrasts(found: Sequence[Contrast]) -> Table:
             **_percents(each.percents),
             "p_corrected": each.p,
             "detectable_percent": percent(each.detectable),
-            "verdict": each.verdict,
+            "verdict": WORDS[each.verdict],
             "processes": each.processes,
             "rounds": each.rounds,
         }

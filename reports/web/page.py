@@ -63,15 +63,15 @@ def page(
         "policy": f"{NO_CONNECTION}; script-src {_hash(script)}",
     }
     trials = web_trials.trials_of(report)
-    context |= _parts(report, drawn, trials) | _rows(report, trials, folder, archive)
+    cells = web_trials.rows_of(trials)
+    context |= _parts(report, drawn, cells) | _rows(report, trials, folder, archive) | {"cells": cells}
     return environment().get_template("report.html.j2").render(context)
 
 
-def _parts(report: Report, pictures: Mapping[str, str], trials: list[Trial]) -> dict[str, Any]:
+def _parts(report: Report, pictures: Mapping[str, str], cells: list[web_trials.CellRows]) -> dict[str, Any]:
     """Build the tables and charts."""
     names = tuple(style.name for style in _frameworks(report).values())
     builder = PartBuilder(environment().get_template("table.html.j2").module, pictures, names)
-    cells = web_trials.rows_of(trials)
     every = web_trials.finder(cells)
     return {
         "chapters": [
@@ -88,7 +88,6 @@ def _rows(report: Report, trials: list[Trial], folder: Path | None, archive: str
     """Build the table of all trials, and the problems, which link to it."""
     keys = {trial.key for trial in trials}
     return {
-        "cells": web_trials.rows_of(trials),
         "figures": web_trials.figures_of(report.sections),
         "cell_of": web_trials.cell_of,
         "files": {trial.key: web_trials.files_of(trial, None if archive else folder) for trial in trials},

@@ -85,17 +85,6 @@ def test_every_file_imports_only_what_its_room_may() -> None:
     assert [said for file in FILES for said in violations((ROOT / file).read_text(encoding="utf-8"), file, own)] == []
 
 
-def test_no_two_packages_of_the_reports_import_each_other() -> None:
-    imports = {
-        (file.parts[1], target.split(".")[1])
-        for file in FILES
-        if file.parts[0] == "reports" and len(file.parts) > 2
-        for _, target in targets((ROOT / file).read_text(encoding="utf-8"), file)
-        if target.startswith("reports.") and (ROOT / "reports" / target.split(".")[1]).is_dir()
-    }
-    assert {tuple(sorted(pair)) for pair in imports if pair[0] != pair[1] and pair[::-1] in imports} == set()
-
-
 def imported(files: Iterable[Path]) -> set[Path]:
     """Return these files and all of the repository that they import, directly or not."""
     seen: set[Path] = set()

@@ -20,7 +20,7 @@ from reports.report import Chapter
 from workloads.records.blocks import BLOCKS_FILE, Block, Phase, read_blocks, whole_rounds
 from workloads.records.status import Status
 from workloads.shifts import estimate_together
-from workloads.statistics import trimmed_mean
+from workloads.statistics import Verdict, trimmed_mean
 
 
 def contrast_of(processes: int, effect: float, generator: np.random.Generator, **settings: float) -> Contrast:
@@ -55,14 +55,14 @@ def test_the_interval_holds_the_true_effect_as_often_as_it_says_also_under_drift
 @pytest.mark.slow
 @pytest.mark.parametrize("drift", [0.0, 0.3])
 def test_a_size_that_is_as_fast_as_its_neighbours_is_seldom_said_to_be_another(drift: float) -> None:
-    wrong = np.mean([each.verdict in ("faster", "slower") for each in many(0.0, drift=drift)])
+    wrong = np.mean([each.verdict in (Verdict.BETTER, Verdict.WORSE) for each in many(0.0, drift=drift)])
     assert wrong < 0.08
 
 
 @pytest.mark.slow
 def test_the_smallest_effect_that_could_have_been_found_is_found_four_times_in_five() -> None:
     detectable = float(np.sqrt(np.mean([each.detectable**2 for each in many(0.0)])))
-    found = np.mean([each.verdict == "faster" for each in many(detectable)])
+    found = np.mean([each.verdict is Verdict.BETTER for each in many(detectable)])
     assert 0.7 < found < 0.92
 
 
@@ -71,7 +71,7 @@ def test_rounds_of_one_process_are_no_independent_repeats() -> None:
     """A deviation that belongs to a process does not go away with more rounds in it."""
     few, lots = (many(0.0, rounds=rounds, process_spread=0.01) for rounds in (20, 80))
     assert np.mean([each.detectable for each in lots]) > 0.8 * np.mean([each.detectable for each in few])
-    assert np.mean([each.verdict in ("faster", "slower") for each in lots]) < 0.08
+    assert np.mean([each.verdict in (Verdict.BETTER, Verdict.WORSE) for each in lots]) < 0.08
 
 
 def test_what_a_step_costs_in_any_case_is_no_advantage_of_the_larger_size() -> None:
