@@ -223,9 +223,9 @@ def real_data() -> Path:
     return Path(os.environ["BATCHWISE_DATA"])
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def lean(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the project that makes no reports, for tests that are not about them."""
+    """A copy of the project without environments that makes no reports, for tests that are not about them."""
     from copied import copy_project, without_reports  # these import names from here
 
     project = copy_project(tmp_path_factory.mktemp("project"))
@@ -236,11 +236,26 @@ def lean(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the project for tests that are about neither memory, nor charts, nor neighbours."""
-    from copied import copy_with_environments, ignore_neighbours, without_memory_workers  # these import names from here
+    from copied import copy_undisturbed  # it imports names from here
 
-    project = copy_with_environments(tmp_path_factory.mktemp("project"))
-    without_memory_workers(project)
-    ignore_neighbours(project)
+    return copy_undisturbed(tmp_path_factory.mktemp("project"))
+
+
+@pytest.fixture(scope="session")
+def without_charts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A whole copy of the project whose reports are tables and the page: charts take longer than all the rest."""
+    from copied import copy_with_environments  # it imports names from here
+
+    return copy_with_environments(tmp_path_factory.mktemp("project"), "html", "md", "csv")
+
+
+@pytest.fixture(scope="session")
+def unreported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy as `forgetful` that makes no reports either: a report takes longer than a small trial."""
+    from copied import copy_undisturbed, without_reports  # these import names from here
+
+    project = copy_undisturbed(tmp_path_factory.mktemp("project"))
+    without_reports(project)
     return project
 
 
