@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 import stored
-from stored import on_gpu, store
-from written import run
+from stored import on_gpu, run, store
 
 from reports import check
 from reports.checking import recheck

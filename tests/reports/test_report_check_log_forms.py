@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from each import for_each
+from stored import run
 from test_report_check import GOOD, found, log, nvidia_smi, plain, printed
-from written import run
 
 from reports import check
 from reports.checking import log_columns

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stored import MACHINE, VERSIONS, ended, on_gpu, store, trial
-from written import make, numbers, report, rows
+from stored import MACHINE, VERSIONS, ended, make, numbers, on_gpu, report, rows, store, trial
 
 from reports import condition_text
 from reports.comparing.pairing import pair

@@ -10,8 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from stored import ended, store, study, trial
-from written import numbers, run
+from stored import ended, numbers, run, store, study, trial
 
 from reports import build, export, markdown
 from reports.__main__ import main

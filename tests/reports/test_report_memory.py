@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stored import memory_parts, on_gpu, study, trial
-from written import numbers, report
+from stored import memory_parts, numbers, on_gpu, report, study, trial
 
 from workloads.records.figures import Figure, Method
 from workloads.records.result import TrialResult

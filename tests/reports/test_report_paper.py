@@ -8,8 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from stored import on_gpu, store, study
-from written import run
+from stored import on_gpu, run, store, study
 
 pytestmark = [
     pytest.mark.slow,

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stored import BATCH_SIZES, ended, on_gpu, study, trial
-from written import numbers, report, rows
+from stored import BATCH_SIZES, ended, numbers, on_gpu, report, rows, study, trial
 
 from reports.quantities import QUANTITIES
 from reports.tables import CSV_COLUMNS
