@@ -517,14 +517,6 @@ def test_a_duplicate_is_named_across_folders_and_whatever_its_spaces_and_name(
     assert found(capsys, first, other, second) == (1, [f"{second}: duplicate of {first}"])
 
 
-def test_two_devices_of_one_log_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    head, *first = nvidia_smi(GOOD).splitlines()
-    second = [line.replace(", 0, ", ", 1, ", 1) for line in nvidia_smi([0] * 60).splitlines()[1:]]
-    pairs = [line for pair in zip(first, second, strict=True) for line in pair]
-    path = log(tmp_path, "\n".join([head, *pairs]) + "\n")
-    assert found(capsys, path) == (1, [f"{path}, index 1: utilization.gpu [%]: all 60 values are 0"])
-
-
 def test_a_last_line_cut_short_is_no_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert found(capsys, log(tmp_path, nvidia_smi(GOOD) + "2020/05/01 12:01:00.000, 0, 3")) == (0, [])
 
