@@ -14,18 +14,7 @@ import pytest
 import sweeps
 from conftest import run_runner
 from copied import run_in
-from sweeps import (
-    LONG_S,
-    begin,
-    computed,
-    ended_ok,
-    measured,
-    node_variables,
-    none_outlives,
-    stored,
-    wait_for,
-    workers,
-)
+from sweeps import LONG_S, begin, computed, ended_ok, measured, node_variables, none_outlives, stored, wait_for, workers
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: requirements-ray.txt")
 cluster_utils = pytest.importorskip("ray.cluster_utils")

@@ -48,11 +48,7 @@ def printed(capsys: pytest.CaptureFixture[str], *paths: Path) -> tuple[int, list
 
 
 def run_trial(
-    results: Path,
-    result: TrialResult,
-    start_s: float = 9.0,
-    fault: str = "",
-    polled: float | None = None,
+    results: Path, result: TrialResult, start_s: float = 9.0, fault: str = "", polled: float | None = None
 ) -> Path:
     """Write a trial as the runner leaves it: result with its checks, events, samples that give its figures. Returns its
     folder.
@@ -307,11 +303,7 @@ def test_a_figure_taken_away_does_not_take_its_check_along(tmp_path: Path, capsy
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"),
-    [
-        ("back", "samples' times increase: failed: "),
-        ("zero", "not all zero: failed: cpu_s: all "),
-    ],
+    ("fault", "told"), [("back", "samples' times increase: failed: "), ("zero", "not all zero: failed: cpu_s: all ")]
 )
 def test_samples_that_cannot_be_right_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], fault: str, told: str
