@@ -202,12 +202,23 @@ def gpu_spec() -> TrialSpec:
 
 
 @pytest.fixture(scope="session")
-def quick_run(tmp_path_factory: pytest.TempPathFactory) -> QuickRun:
+def calm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A whole copy of the project but for neighbours: a trial of seconds that is repeated for them costs a minute."""
+    from copied import copy_project, ignore_neighbours  # these import names from here
+
+    project = copy_project(tmp_path_factory.mktemp("project"))
+    (project / ".envs").symlink_to(ROOT / ".envs")
+    ignore_neighbours(project)
+    return project
+
+
+@pytest.fixture(scope="session")
+def quick_run(tmp_path_factory: pytest.TempPathFactory, calm: Path) -> QuickRun:
     """(results folder, {cell: result.json}, what was printed) of QUICK."""
     results = shared(tmp_path_factory) / "quick"
 
     def run() -> None:
-        done = run_runner(*QUICK, "--results", results)
+        done = run_runner(*QUICK, "--results", results, cwd=calm, PYTHONPATH=str(calm))
         assert done.returncode == 0, done.stdout + done.stderr
         (results / "printed.txt").write_text(done.stdout)
 
@@ -243,10 +254,12 @@ def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def without_charts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A whole copy of the project whose reports are tables and the page: charts take longer than all the rest."""
-    from copied import copy_with_environments  # it imports names from here
+    """A copy as `calm` whose reports are tables and the page: charts take longer than all the rest."""
+    from copied import copy_with_environments, ignore_neighbours  # these import names from here
 
-    return copy_with_environments(tmp_path_factory.mktemp("project"), "html", "md", "csv")
+    project = copy_with_environments(tmp_path_factory.mktemp("project"), "html", "md", "csv")
+    ignore_neighbours(project)
+    return project
 
 
 @pytest.fixture(scope="session")

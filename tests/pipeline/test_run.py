@@ -138,9 +138,9 @@ def test_rows_tables_and_pictures_appear(quick_run: QuickRun) -> None:
     assert {".md", ".csv", ".png", ".svg"} <= written
 
 
-def test_finished_trials_are_not_measured_again(quick_run: QuickRun) -> None:
+def test_finished_trials_are_not_measured_again(quick_run: QuickRun, calm: Path) -> None:
     results, cells, _ = quick_run
-    done = run_runner(*QUICK, "--results", results)
+    done = run_in(calm, *QUICK, "--results", results)
     assert done.returncode == 0 and f"{len(cells)} of {len(cells)} trials are finished" in done.stdout
     assert by_cell(results) == cells
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import PATIENT, TINY, by_cell
-from copied import add_framework, copy_project, report_in, run_in, without_reports
+from copied import add_framework, copy_project, ignore_neighbours, report_in, run_in, without_reports
 from mistaken import DOUBLED, add_mistaken
 
 from workloads.records.check_name import JUDGE, CheckName
@@ -35,9 +35,10 @@ def adapters(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy that reports as text."""
+    """A copy that reports as text and to which no neighbour matters."""
     copied = copy_project(tmp_path_factory.mktemp("project"))
     report_in(copied, "md")
+    ignore_neighbours(copied)
     return copied
 
 
