@@ -202,12 +202,23 @@ def gpu_spec() -> TrialSpec:
 
 
 @pytest.fixture(scope="session")
-def quick_run(tmp_path_factory: pytest.TempPathFactory) -> QuickRun:
+def calm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A whole copy of the project but for neighbours: a trial of seconds that is repeated for them costs a minute."""
+    from copied import copy_project, ignore_neighbours  # these import names from here
+
+    project = copy_project(tmp_path_factory.mktemp("project"))
+    (project / ".envs").symlink_to(ROOT / ".envs")
+    ignore_neighbours(project)
+    return project
+
+
+@pytest.fixture(scope="session")
+def quick_run(tmp_path_factory: pytest.TempPathFactory, calm: Path) -> QuickRun:
     """(results folder, {cell: result.json}, what was printed) of QUICK."""
     results = shared(tmp_path_factory) / "quick"
 
     def run() -> None:
-        done = run_runner(*QUICK, "--results", results)
+        done = run_runner(*QUICK, "--results", results, cwd=calm, PYTHONPATH=str(calm))
         assert done.returncode == 0, done.stdout + done.stderr
         (results / "printed.txt").write_text(done.stdout)
 
@@ -223,9 +234,9 @@ def real_data() -> Path:
     return Path(os.environ["BATCHWISE_DATA"])
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def lean(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the project that makes no reports, for tests that are not about them."""
+    """A copy of the project without environments that makes no reports, for tests that are not about them."""
     from copied import copy_project, without_reports  # these import names from here
 
     project = copy_project(tmp_path_factory.mktemp("project"))
@@ -236,11 +247,28 @@ def lean(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the project for tests that are about neither memory, nor charts, nor neighbours."""
-    from copied import copy_with_environments, ignore_neighbours, without_memory_workers  # these import names from here
+    from copied import copy_undisturbed  # it imports names from here
 
-    project = copy_with_environments(tmp_path_factory.mktemp("project"))
-    without_memory_workers(project)
+    return copy_undisturbed(tmp_path_factory.mktemp("project"))
+
+
+@pytest.fixture(scope="session")
+def without_charts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy as `calm` whose reports are tables and the page: charts take longer than all the rest."""
+    from copied import copy_with_environments, ignore_neighbours  # these import names from here
+
+    project = copy_with_environments(tmp_path_factory.mktemp("project"), "html", "md", "csv")
     ignore_neighbours(project)
+    return project
+
+
+@pytest.fixture(scope="session")
+def unreported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy as `forgetful` that makes no reports either: a report takes longer than a small trial."""
+    from copied import copy_undisturbed, without_reports  # these import names from here
+
+    project = copy_undisturbed(tmp_path_factory.mktemp("project"))
+    without_reports(project)
     return project
 
 

@@ -28,6 +28,14 @@ def copy_with_environments(folder: Path, *formats: str) -> Path:
     return project
 
 
+def copy_undisturbed(folder: Path) -> Path:
+    """Copy the project, with its environments, without charts, memory workers and a limit for neighbours."""
+    project = copy_with_environments(folder)
+    without_memory_workers(project)
+    ignore_neighbours(project)
+    return project
+
+
 def without_reports(project: Path) -> None:
     """Make the copy report nothing: tables and charts take longer than a small trial."""
     (project / "reports" / "__main__.py").write_text("")

@@ -14,18 +14,7 @@ import pytest
 import sweeps
 from conftest import run_runner
 from copied import run_in
-from sweeps import (
-    LONG_S,
-    begin,
-    computed,
-    ended_ok,
-    measured,
-    node_variables,
-    none_outlives,
-    stored,
-    wait_for,
-    workers,
-)
+from sweeps import LONG_S, begin, computed, ended_ok, measured, node_variables, none_outlives, stored, wait_for, workers
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: requirements-ray.txt")
 cluster_utils = pytest.importorskip("ray.cluster_utils")
@@ -55,7 +44,7 @@ def cluster(variables: dict[str, str]) -> Iterator[Any]:
 
 
 def test_8_trials_are_there_once_and_as_at_home_though_a_node_and_the_driver_were_killed(
-    tmp_path: Path, cluster: Any, variables: dict[str, str], forgetful: Path
+    tmp_path: Path, cluster: Any, variables: dict[str, str], unreported: Path
 ) -> None:
     results = tmp_path / "results"
     command = [sys.executable, "-m", "runner", *STUDY, "--ray", cluster.address, "--results", results]
@@ -78,7 +67,7 @@ def test_8_trials_are_there_once_and_as_at_home_though_a_node_and_the_driver_wer
     assert all(each["machine"]["noise_foreign_percent"] >= 0 for each in results_of)  # the nodes share its cores
     assert none_outlives(), "a trial outlives the sweep"
     home = tmp_path / "home"
-    run_in(forgetful, *STUDY, "--results", home)
+    run_in(unreported, *STUDY, "--results", home)
     assert computed(home) == computed(results)
 
 

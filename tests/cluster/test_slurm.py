@@ -37,24 +37,24 @@ def run_array(project: Path, *words: object) -> str:
     return printed
 
 
-def test_every_trial_is_there_once_and_as_at_home_though_a_shard_was_killed(tmp_path: Path, forgetful: Path) -> None:
-    if not (forgetful / "examples").exists():
-        shutil.copytree(ROOT / "examples", forgetful / "examples")
-    if not (forgetful / ".venv").exists():
-        (forgetful / ".venv").symlink_to(ROOT / ".venv")
+def test_every_trial_is_there_once_and_as_at_home_though_a_shard_was_killed(tmp_path: Path, unreported: Path) -> None:
+    if not (unreported / "examples").exists():
+        shutil.copytree(ROOT / "examples", unreported / "examples")
+    if not (unreported / ".venv").exists():
+        (unreported / ".venv").symlink_to(ROOT / ".venv")
     results = tmp_path / "results"
     command = [sys.executable, "-m", "runner", "--shard", f"1/{SHARDS}", *SMALL, "--results", results]
-    killed = begin(command, {"PYTHONPATH": str(forgetful)})
+    killed = begin(command, {"PYTHONPATH": str(unreported)})
     wait_for(lambda: bool(stored(results)) and len(list(results.glob("trials/*"))) > 1, killed)  # the next is at work
     killed.send_signal(signal.SIGKILL)
     killed.communicate()
     kept = ended_ok(results)
-    printed = run_array(forgetful, *SMALL, "--results", results)
+    printed = run_array(unreported, *SMALL, "--results", results)
     found = stored(results)
     assert len(found) == TRIALS and kept, printed
     for name, files in kept.items():
         assert measured(found[name].parent)["events.jsonl"] == files["events.jsonl"], "it was measured again"
     assert printed.count("is done; the report on all shards") == SHARDS and not (results / "report").exists(), printed
     home = tmp_path / "home"
-    run_in(forgetful, *SMALL, "--results", home)
+    run_in(unreported, *SMALL, "--results", home)
     assert computed(home) == computed(results)

@@ -55,5 +55,5 @@ def every(adapter: Adapter, part: int | None, names: Iterable[str] = RULES) -> A
 
 if __name__ == "__main__":
     adapter = import_module(sys.argv[2]).Adapter()
-    adapter.open("cpu", settings.THREADS, "default", "float32", "host", "on-demand")
+    adapter.open("cpu", settings.AT_ONCE, "default", "float32", "host", "on-demand")
     np.savez(sys.argv[1], **every(adapter, PART, sys.argv[3:]))  # type: ignore[arg-type]  # numpy's allow_pickle is no key of these

@@ -5,6 +5,7 @@ precision with fewer digits than float32 it writes only the evidence.
 """
 
 import json
+import os
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -85,7 +86,7 @@ def run_dropout(adapter: Adapter, case: Case, given: Arrays, initial: Weights) -
 
 
 def main(adapter: Adapter, profile: str, precision: str, inputs: Path, out: Path, cases: list[Case]) -> None:
-    adapter.open("cpu", settings.THREADS, profile, precision, "host", "on-demand")
+    adapter.open("cpu", int(os.environ["OMP_NUM_THREADS"]), profile, precision, "host", "on-demand")
     if type(adapter).__module__ == "adapters.tensorflow.adapter":  # the correct one only: mistakes must show unaided
         traced_once.trace_once(adapter)
     for case in cases:

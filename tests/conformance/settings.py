@@ -3,6 +3,7 @@ reason. The referee computes in float64, the frameworks in float32."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -50,6 +51,9 @@ from workloads.spec import OptimizerSpec, Workload
 Arrays = dict[str, np.ndarray]
 
 THREADS = 2
+# Threads of the suite's cases. More of them than cores wait for their turn in every step: with two on the one core of a
+# worker of pytest-xdist, a small case of PyTorch took 2.5 s, ten times the referee's. tests/smoke always has THREADS.
+AT_ONCE = min(THREADS, len(os.sched_getaffinity(0)))
 TRUTH = FLOAT64  # the referee's precision that every framework, and the referee in float32, is compared with
 
 # Relative to the largest logit (or 1). float32 keeps 6e-8; sums of some thousand terms in another order lose more.

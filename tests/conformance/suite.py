@@ -39,6 +39,11 @@ def cases_of(framework: str) -> list[Case]:
     return [case for case in CASES.values() if case.profile in profiles(PROJECT, framework)]
 
 
+def threads(count: int) -> dict[str, str]:
+    """Return the variables for so many threads."""
+    return dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(count))
+
+
 def run_probe(
     framework: str, module: str, mode: Mode, inputs: Path, out: Path, cases: list[Case], **variables: str
 ) -> None:
@@ -57,8 +62,7 @@ def run_in(framework: str, script: Path, *arguments: str, **variables: str) -> s
         [environment.interpreter, script, *arguments],
         env={
             "PATH": os.environ["PATH"],
-            "OMP_NUM_THREADS": str(settings.THREADS),
-            "OPENBLAS_NUM_THREADS": str(settings.THREADS),
+            **threads(settings.AT_ONCE),
             "OMP_WAIT_POLICY": "PASSIVE",  # waiting threads would take cores from other processes
             **PROJECT.import_variables,
             **worker_variables(environment),
@@ -81,8 +85,8 @@ class Found:
     """Arrays and evidence of frameworks for some cases. Each framework runs once per session, in one process per
     profile; the first of the session's processes to ask starts it."""
 
-    def __init__(self, folder: Path, cases: Mapping[str, Case] = CASES) -> None:
-        self.folder, self.inputs, self.cases = folder, folder / "inputs", cases
+    def __init__(self, folder: Path, cases: Mapping[str, Case] = CASES, **variables: str) -> None:
+        self.folder, self.inputs, self.cases, self.variables = folder, folder / "inputs", cases, variables
         self.folder.mkdir(exist_ok=True)
         once(self.inputs, self._write_inputs)
 
@@ -107,7 +111,7 @@ class Found:
         framework = framework or who
         module = module or f"adapters.{framework}.adapter"
         lock = self.folder / f"{who}-{case.profile}"
-        once(lock, lambda: run_probe(framework, module, mode, self.inputs, out, cases))
+        once(lock, lambda: run_probe(framework, module, mode, self.inputs, out, cases, **self.variables))
         return load(out / f"{case.name}.npz")
 
     def _of(self, who: str, case: Case) -> Case:
@@ -124,7 +128,7 @@ class Found:
         """Evidence of a framework, or of the broken adapter `who`, for the gate's probe in a precision with fewer
         digits than float32. All cases run in one process; one Evidence per case."""
         module, out = module or f"adapters.{framework}.adapter", self.folder / in_mode(who or framework, mode)
-        once(out, lambda: run_probe(framework, module, mode, self.inputs, out, list(cases)))
+        once(out, lambda: run_probe(framework, module, mode, self.inputs, out, list(cases), **self.variables))
         return [Evidence.from_json(json.loads((out / f"{case.name}.json").read_text())) for case in cases]
 
     def modules(self, who: str) -> set[str]:

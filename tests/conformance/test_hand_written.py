@@ -17,15 +17,14 @@ from runner.environments.definition import read, worker_variables
 HERE = Path(__file__).parent
 LOOPS = sorted(path.stem.removesuffix("_loop") for path in (HERE / "hand_written").glob("*_loop.py"))
 BATCH_SIZE = 128
+BY_HAND = 2  # epochs of the hand-written loop: both have made the same 24 updates by then
 
 
 def hand_written(framework: str, results: Path, trial: dict[str, Any]) -> dict[str, Any]:
     """Run hand_written/<framework>_loop.py in the framework's environment on the trial's inputs; return its answer."""
     environment = read(PROJECT, framework, "cpu")
     paths = {name: str(results / file["path"]) for name, file in trial["spec"]["inputs"].items()}
-    request = json.dumps(
-        {"batch_size": trial["spec"]["cell"]["batch_size"], "epochs": trial["spec"]["passes"]["epochs"], **paths}
-    )
+    request = json.dumps({"batch_size": trial["spec"]["cell"]["batch_size"], "epochs": BY_HAND, **paths})
     script = HERE / "hand_written" / f"{framework}_loop.py"
     done = subprocess.run(
         [environment.interpreter, script, request],
@@ -48,9 +47,9 @@ def test_adapter_learns_digits_as_a_hand_written_loop_does(framework: str, quick
     trial = cells[framework, BATCH_SIZE]
     expected = hand_written(framework, results, trial)
     np.testing.assert_allclose(trial["first_losses"], expected["first_losses"], rtol=1e-4)
-    accuracy = trial["epochs"][-1]["test_accuracy"]
-    assert abs(accuracy - expected["test_accuracy"]) <= 0.02
-    assert accuracy >= 0.95  # of 360 images; 0.956 seen with one thread, 0.96 to 0.98 with two
+    assert abs(trial["epochs"][BY_HAND - 1]["test_accuracy"] - expected["test_accuracy"]) <= 0.02
+    # Of 360 images; 0.956 seen with one thread, 0.96 to 0.98 with two.
+    assert trial["epochs"][-1]["test_accuracy"] >= 0.95
 
 
 def test_frameworks_agree_on_accuracy_within_two_points(quick_run: QuickRun) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import settings
 from conftest import PROJECT
-from suite import FRAMEWORKS, HERE, REFEREE, run_in
+from suite import FRAMEWORKS, HERE, REFEREE, run_in, threads
 
 Found = dict[str, dict[str, float]]
 
@@ -31,6 +31,7 @@ REAL = [name for name in FRAMEWORKS if name != REFEREE]
 
 def found(framework: str, module: str, folder: Path, *chosen: int | str, **variables: str) -> Found:
     out = folder / "found.json"
+    variables = threads(settings.THREADS) | variables
     run_in(framework, HERE / "left_as_found.py", module, str(out), *map(str, chosen), **variables)
     told: Found = json.loads(out.read_text())
     return told

@@ -51,12 +51,7 @@ UNSEEN = ("weight_decay", "gelu_by_tanh")
 
 
 def given(
-    mode: Mode,
-    framework: str,
-    cases: Sequence[Case],
-    found: Found,
-    module: str = "",
-    who: str = "",
+    mode: Mode, framework: str, cases: Sequence[Case], found: Found, module: str = "", who: str = ""
 ) -> list[Evidence]:
     """Return the evidence; skip where the framework refuses what the processor has no instructions for."""
     if framework == "mxnet" and (reason := processor.lacks(mode.precision, cpu_flags(processor.COMPUTES))):

@@ -238,9 +238,7 @@ def test_a_run_without_an_engine_is_one_line_and_starts_nothing(tmp_path: Path) 
     assert not (tmp_path / "results" / "trials").exists()
 
 
-def test_in_an_image_a_study_looks_for_the_frameworks_of_its_python_alone(
-    tmp_path: Path,
-) -> None:
+def test_in_an_image_a_study_looks_for_the_frameworks_of_its_python_alone(tmp_path: Path) -> None:
     """This Python has no framework, like an image without any."""
     words = [sys.executable, "-m", "runner", "--results", str(tmp_path), "--device", "cpu"]
     told = subprocess.run(

@@ -61,9 +61,7 @@ def test_a_base_is_pinned_by_its_digest(image: Image) -> None:
 
 
 @pytest.mark.parametrize("image", defined(), ids=lambda image: image.reference)
-def test_the_runners_packages_beside_a_framework_are_pinned_to_the_frameworks_own_versions(
-    image: Image,
-) -> None:
+def test_the_runners_packages_beside_a_framework_are_pinned_to_the_frameworks_own_versions(image: Image) -> None:
     light = pins((ROOT / "runner" / "requirements.txt").read_text())
     own = pins(image.environment.pins)
     assert {name: own[name] for name in light.keys() & own} == {name: light[name] for name in light.keys() & own}

@@ -26,20 +26,20 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from copied import copy_project, without_reports
+from copied import copy_project, ignore_neighbours, without_reports
 
 from workloads.records.events import Event
 from workloads.records.files import ATTEMPT_FILE, ATTEMPTS, EVENTS_FILE, RESULT_FILE, SAMPLES_FILE
 from workloads.records.job import ROOMS, Kind
 from workloads.records.result import TrialResult
-from workloads.records.status import FINDINGS, Status
+from workloads.records.status import FINDINGS
 from workloads.records.stored import read_result
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZES = (32, 64)
 RUN = (
     *("-m", "runner", "--framework", "numpy", "--isolation", "here", "--device", "cpu", "--threads", "1"),
-    *("--workload", "tiny", "--dataset", "digits-64", "--epochs", "1", "--window", "0.2", "--retry", "contended"),
+    *("--workload", "tiny", "--dataset", "digits-64", "--epochs", "1", "--window", "0.2"),
 )
 WRITING = ("write", "pwrite64", "openat", "rename", "mkdir", "fsync", "unlink", "rmdir", "ftruncate")
 CALL = re.compile(r"^\d+ +(?P<name>\w+)\((?P<arguments>.*)")
@@ -48,7 +48,7 @@ QUOTED, OF_DESCRIPTOR = re.compile(r'"(/[^"]*)"'), re.compile(r"^\d+<(/[^>]*)>")
 MOVING = re.compile(r"/\.(report|probe)-|tmp\w{8}")  # names that differ in every run
 ENDS = {0, 1, 2, 130, *(-s for s in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)), 128 + 9, 128 + 15}
 PYTHON_S = 0.1  # until our first line of code; Ctrl-C before it is handled by Python
-ENDED_WITHIN_S, PATIENCE_S, TRIES = 20.0, 120.0, 4
+ENDED_WITHIN_S, PATIENCE_S = 20.0, 120.0
 MET = re.compile(r"\(INJECTED\)|killed by SIGKILL|--- SIGKILL")  # in strace's output: the fault happened
 OF_TRIALS = ("trials/", f"{ATTEMPTS}/")
 FAULTS = ("error=ENOSPC", "error=EIO", "signal=KILL")
@@ -124,11 +124,13 @@ class Point:
 
 
 class Faults:
-    """Templates and points, in a separate folder. The runs have no reports, which take longer than the trials."""
+    """Templates and points, in a separate folder. The runs have no reports, which take longer than the trials, and
+    repeat none for neighbours."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.project = folder, copy_project(folder / "project")
         without_reports(self.project)
+        ignore_neighbours(self.project)
         self.results = folder / "results"
         self.met = 0  # points whose fault came about
 
@@ -308,13 +310,8 @@ class Faults:
         return here
 
     def resume(self, sizes: tuple[int, ...] = SIZES) -> subprocess.CompletedProcess[str]:
-        """Run the same command; again where other processes took the core, which is no fault of the run."""
-        for _ in range(TRIES):
-            done = self.run(self.trials_of(sizes))
-            ends = {trial.status for trial in self.trials()}
-            if Status.CONTENDED not in ends or not ends <= {*FINDINGS, Status.CONTENDED}:
-                break
-        return done
+        """Run the same command."""
+        return self.run(self.trials_of(sizes))
 
     def trials(self) -> Iterator[TrialResult]:
         """Yield the trials whose result can be read."""

@@ -155,10 +155,10 @@ def noisy() -> bytes:
 
 def answers() -> bytes:
     """batch-size.json, made up."""
-    import answered  # next to the tests of the reports
+    import stored as builder  # next to the tests of the reports
 
-    frameworks = tuple(answered.answers(name, 64, 1000.0) for name in ("pytorch", "mxnet"))
-    stored = BatchAnswers(SCHEMA_VERSION, answered.CONDITIONS, 64, frameworks)
+    frameworks = tuple(builder.answers(name, 64, 1000.0) for name in ("pytorch", "mxnet"))
+    stored = BatchAnswers(SCHEMA_VERSION, builder.CONDITIONS, 64, frameworks)
     return json.dumps(without_nan(asdict(stored))).encode()
 
 

@@ -36,18 +36,10 @@ CALLS: dict[str, tuple[Any, list[str] | tuple[str, ...], dict[str, str]]] = {
         {"energy_j": "integrated", "power_w": "NVML_FI_DEV_POWER_INSTANT"},
     ),
     # Each mean is then one of whole seconds: the window has too few of them.
-    "nvmlDeviceGetFieldValues": (
-        [],
-        ["energy_integrated_error_j"],
-        {"energy_integrated_j": "nvmlDeviceGetPowerUsage"},
-    ),
+    "nvmlDeviceGetFieldValues": ([], ["energy_integrated_error_j"], {"energy_integrated_j": "nvmlDeviceGetPowerUsage"}),
     "FIELD_186": ([], ["energy_integrated_error_j"], {"energy_integrated_j": "nvmlDeviceGetPowerUsage"}),
     "nvmlDeviceGetPowerUsage": ([], [], {"energy_integrated_j": "NVML_FI_DEV_POWER_INSTANT"}),
-    "nvmlDeviceGetClockInfo": (
-        ["sm_clock_mhz", "memory_clock_mhz"],
-        ["sm_clock_mhz", "memory_clock_mhz"],
-        {},
-    ),
+    "nvmlDeviceGetClockInfo": (["sm_clock_mhz", "memory_clock_mhz"], ["sm_clock_mhz", "memory_clock_mhz"], {}),
     "nvmlDeviceGetTemperatureV": ([], [], {"temperature_c": "nvmlDeviceGetTemperature,"}),
     "nvmlDeviceGetTemperature": ([], [], {"temperature_c": "nvmlDeviceGetTemperatureV,"}),
     "nvmlDeviceGetCurrentClocksEventReasons": ([], [], {"throttled_percent": "ClocksThrottleReasons"}),

@@ -19,7 +19,7 @@ import numpy as np
 import psutil
 import pytest
 from conftest import REAL_FRAMEWORKS, ROOT, TINY
-from copied import copy_project, without_memory_workers
+from copied import copy_project, replace_in, without_memory_workers
 from stand_in import FOREVER_MS, MIB, UUID, UUID_B, Trace, write_trace
 
 from runner.results.gpu import NAMES
@@ -62,6 +62,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = copy_project(tmp_path_factory.mktemp("project"))
     shutil.rmtree(folder / "reports")  # none is looked at here, and each takes seconds
     without_memory_workers(folder)
+    # A driver that never answers is waited for twice: at the end of a trial, and when it is tried once more.
+    replace_in(folder / "runner" / "launch.py", "SAMPLER_START_S = 20.0", "SAMPLER_START_S = 8.0")
+    replace_in(folder / "runner" / "launch.py", "GPU_GRACE_S = 10.0", "GPU_GRACE_S = 4.0")
     for framework in (*REAL_FRAMEWORKS, "numpy"):
         put_on_the_host(folder, framework, folder / "pid")
     return folder

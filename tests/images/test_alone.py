@@ -8,13 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import REAL_FRAMEWORKS, ROOT, Cells, by_cell
-from engines import (
-    SIZES,
-    STUDY,
-    alone,
-    in_image,
-    learnt,
-)
+from engines import SIZES, STUDY, alone, in_image, learnt
 
 from workloads.records.samples import read_samples
 

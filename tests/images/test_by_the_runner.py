@@ -16,13 +16,7 @@ from typing import Any
 
 import pytest
 from conftest import PROJECT, ROOT, Cells, by_cell, make_spec, run_runner
-from engines import (
-    STUDY,
-    containers,
-    learnt,
-    reference,
-    wait_for,
-)
+from engines import STUDY, containers, learnt, reference, wait_for
 
 from runner.environments.containers import find
 from runner.environments.definition import read

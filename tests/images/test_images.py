@@ -11,16 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import PROJECT
-from engines import (
-    FRAMEWORKS,
-    MARKER,
-    base_options,
-    build,
-    in_image,
-    reference,
-    secret_options,
-    size_mib,
-)
+from engines import FRAMEWORKS, MARKER, base_options, build, in_image, reference, secret_options, size_mib
 
 from runner.environments.definition import read
 from runner.environments.engine import Engine

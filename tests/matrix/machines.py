@@ -175,17 +175,7 @@ def run(place: Machine, folder: Path) -> Run:
     environment = {name: value for name, value in os.environ.items() if name not in deciding}
     results = project / "results"
     done = subprocess.run(
-        [
-            *place.prefix,
-            place.python,
-            "-m",
-            "runner",
-            "--framework",
-            *place.frameworks,
-            *SMALL,
-            "--results",
-            results,
-        ],
+        [*place.prefix, place.python, "-m", "runner", "--framework", *place.frameworks, *SMALL, "--results", results],
         cwd=project,
         env=environment | {"PYTHONPATH": str(project)} | place.forced | place.variables,
         stdin=subprocess.DEVNULL,

@@ -25,8 +25,6 @@ CASES = {
         "data set digits leaves no images over; those that do are cifar10-cats-dogs, cats-dogs",
     ),
     "unknown augmentation": (["--augment", "flip"], "did you mean flip-crop"),
-    "weight decay below 0": (["--weight-decay", "-1"], "weight_decay: Expected `float` >= 0"),
-    "weight decay of Adam": (["--optimizer", "adam", "--weight-decay", "0.1"], "weight_decay: adam has none"),
     "warm-up longer than training": (
         ["--warm-up", "120", "--batch-size", "128", "--epochs", "10"],
         "--warm-up 120: at batch size 128 a warm-up of 120 steps leaves none of the 120 steps",
@@ -36,17 +34,10 @@ CASES = {
     "card that is not there": (["--device", "cuda:99"], "--device cuda:99: "),
     "card of another machine": (["--device", "GPU-1234"], "no such GPU"),
     "unknown isolation": (["--isolation", "chroot"], "known are docker, here, venv"),
-    "unknown option": (["--batchsize", "4"], "--batchsize"),
     "batch size 0": (["--batch-size", "0"], "batch_sizes: Expected `int` >= 1"),
-    "negative batch size": (["--batch-size", "-4"], "batch_sizes: Expected `int` >= 1"),
-    "batch size in words": (["--batch-size", "many"], "'many' is not a whole number"),
     "batch size twice": (["--batch-size", "4", "4"], "names 4 twice"),
     "batch size larger than the split": (["--batch-size", "1438", "--last-batch", "drop"], "1437 images"),
     "repeat 0": (["--repeat", "0"], "repeats: Expected `int` >= 1"),
-    "epochs 0": (["--epochs", "0"], "epochs: Expected `int` >= 1"),
-    "negative seed": (["--seed", "-1"], "seed: Expected `int` >= 0"),
-    "learning rate 0": (["--learning-rate", "0"], "learning_rate: Expected `float` > 0"),
-    "window that is not a number": (["--window", "nan"], "window_s: Expected `float` > 0"),
     "retry of what comes out the same": (["--retry", "out_of_memory"], "known are contended, failed"),
     "more threads than cores": (["--threads", "4096"], "this process may use"),
 }
@@ -71,17 +62,9 @@ def test_bad_input_is_refused_and_told_clearly(name: str, tmp_path: Path) -> Non
     assert not (tmp_path / "results").exists()
 
 
-@pytest.mark.parametrize(
-    ("text", "telling"),
-    [
-        ("epochs = 3\nbatchsizes = [4]\n", "study.toml, line 2: batchsizes: unknown key"),
-        ('epochs = "three"\n', "study.toml, line 1: epochs: Expected `int`, got `str`"),
-        ("# a comment\n\nrepeats = 0\n", "study.toml, line 3: repeats: Expected `int` >= 1"),
-        ("epochs = \n", "study.toml: not valid TOML"),
-    ],
-)
-def test_bad_study_file_is_refused_and_told_clearly(text: str, telling: str, tmp_path: Path) -> None:
-    (tmp_path / "study.toml").write_text(text)
+def test_bad_study_file_is_refused_and_told_clearly(tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text("epochs = 3\nbatchsizes = [4]\n")
+    telling = "study.toml, line 2: batchsizes: unknown key"
     refused(run_runner("--study", tmp_path / "study.toml", "--results", tmp_path / "results"), telling)
     assert not (tmp_path / "results").exists()
 

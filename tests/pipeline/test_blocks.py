@@ -36,8 +36,10 @@ def sides(results: Path) -> list[dict[str, Any]]:
     return found
 
 
-def test_every_process_leaves_whole_rounds_in_the_drawn_order_and_is_held_against_the_referee(tmp_path: Path) -> None:
-    done = run_runner(*NUMPY, "--repeat", 2, "--results", tmp_path)
+def test_every_process_leaves_whole_rounds_in_the_drawn_order_and_is_held_against_the_referee(
+    tmp_path: Path, without_charts: Path
+) -> None:
+    done = run_in(without_charts, *NUMPY, "--repeat", 2, "--results", tmp_path)
     found = sides(tmp_path)
     assert len(found) == 2, done.stdout + done.stderr
     for name, result in results_of(tmp_path).items():
@@ -57,23 +59,23 @@ def test_every_process_leaves_whole_rounds_in_the_drawn_order_and_is_held_agains
 
 
 def test_what_is_finished_is_not_measured_again_and_an_attempt_is_never_written_over(
-    tmp_path: Path, forgetful: Path
+    tmp_path: Path, unreported: Path
 ) -> None:
-    run_in(forgetful, *NUMPY, "--results", tmp_path)
+    run_in(unreported, *NUMPY, "--results", tmp_path)
     (name,) = results_of(tmp_path)
     path = tmp_path / "blocks" / name / "result.json"
     result = json.loads(path.read_text())
     path.write_text(json.dumps(result | {"status": "failed", "reason": "made up"}))
-    planned = run_in(forgetful, *NUMPY, "--results", tmp_path, "--plan")
+    planned = run_in(unreported, *NUMPY, "--results", tmp_path, "--plan")
     assert "1 process to run" in planned.stdout
-    run_in(forgetful, *NUMPY, "--results", tmp_path)
+    run_in(unreported, *NUMPY, "--results", tmp_path)
     aside = tmp_path / "blocks" / f"{name}-1"
     assert json.loads((aside / "result.json").read_text())["reason"] == "made up"
     assert read_blocks(aside / BLOCKS_FILE)
     if sides(tmp_path)[0]["status"] == "ok":
-        again = run_in(forgetful, *NUMPY, "--results", tmp_path)
+        again = run_in(unreported, *NUMPY, "--results", tmp_path)
         assert again.returncode == 0 and "1 of 1 processes are finished" in again.stdout, again.stdout
-        assert "0 processes to run" in run_in(forgetful, *NUMPY, "--results", tmp_path, "--plan").stdout
+        assert "0 processes to run" in run_in(unreported, *NUMPY, "--results", tmp_path, "--plan").stdout
 
 
 def test_a_framework_that_computes_something_else_is_in_no_table(tmp_path: Path, forgetful: Path) -> None:

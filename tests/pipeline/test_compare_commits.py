@@ -6,15 +6,13 @@ import json
 from pathlib import Path
 
 from conftest import TINY
-from copied import copy_with_environments, git, ignore_neighbours, run_in, without_memory_workers
+from copied import copy_undisturbed, git, run_in
 
 SMALL = ("--framework", "numpy", *TINY, "--device", "cpu", "--batch-size", 16, "--epochs", 1, "--window", 0.2)
 
 
 def test_two_commits_are_measured_in_turn_by_their_own_code_and_compared(tmp_path: Path) -> None:
-    project = copy_with_environments(tmp_path / "checkout")
-    without_memory_workers(project)
-    ignore_neighbours(project)
+    project = copy_undisturbed(tmp_path / "checkout")
     (project / ".gitignore").write_text(".envs\n__pycache__\n")
     adapter, commits = project / "adapters" / "numpy" / "adapter.py", []
     git(project, "init", "--quiet")

@@ -90,10 +90,10 @@ def test_a_folder_of_jpegs_is_learnt_and_the_gate_stays_on(
     assert "images 480 to train on and 120 to test with" in report and "fit stretch" in report
 
 
-def test_the_study_runs_as_it_is_written(tmp_path: Path, forgetful: Path) -> None:
+def test_the_study_runs_as_it_is_written(tmp_path: Path, unreported: Path) -> None:
     """Its network is that of the test above, where every framework trains it."""
     done = run_in(
-        forgetful,
+        unreported,
         "--study", EXAMPLES / "my_study.toml", "--framework", "mxnet", "--device", "cpu", "--epochs", 1,
         "--batch-size", 128, "--window", 0.5, *PATIENT, "--results", tmp_path,
     )  # fmt: skip

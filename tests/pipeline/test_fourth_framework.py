@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import PROJECT, ROOT, TINY, by_cell, run_runner
-from copied import add_framework
+from copied import add_framework, run_in
 
 from runner.environments import venv
 from runner.environments.definition import read
@@ -61,8 +61,11 @@ def test_the_list_shows_it(adapters: Path) -> None:
     assert str(adapters / "fourth") in line and "referee" not in line
 
 
-def test_a_trial_passes_the_gate_and_its_report_shows_its_label(adapters: Path, tmp_path: Path) -> None:
-    done = run_runner(
+def test_a_trial_passes_the_gate_and_its_report_shows_its_label(
+    adapters: Path, tmp_path: Path, forgetful: Path
+) -> None:
+    done = run_in(
+        forgetful,
         *("--adapters", adapters, "--framework", "fourth", "--isolation", "here", "--device", "cpu", *TINY),
         *("--batch-size", 64, "--epochs", 1, "--window", 0.3, "--results", tmp_path / "results"),
     )

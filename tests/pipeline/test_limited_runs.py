@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from conftest import run_runner
+from copied import run_in
 
 from runner import family
 from workloads.records.files import RESULT_FILE
@@ -16,8 +16,10 @@ WORDS = ("--framework", "numpy", "--isolation", "here", "--device", "cpu", "--th
          "--dataset", "digits-64", "--epochs", 1, "--window", 0.1, "--retry", "contended")  # fmt: skip
 
 
-def test_what_needs_more_than_the_limit_is_out_of_memory_and_what_needs_less_is_not(tmp_path: Path) -> None:
-    done = run_runner(*WORDS, "--batch-size", 1, 64, "--memory-limit", LIMIT_MIB, "--results", tmp_path)
+def test_what_needs_more_than_the_limit_is_out_of_memory_and_what_needs_less_is_not(
+    tmp_path: Path, forgetful: Path
+) -> None:
+    done = run_in(forgetful, *WORDS, "--batch-size", 1, 64, "--memory-limit", LIMIT_MIB, "--results", tmp_path)
     assert done.returncode == 0, done.stderr
     results = [json.loads(path.read_text()) for path in tmp_path.glob(f"trials/*/{RESULT_FILE}")]
     statuses = {each["spec"]["cell"]["batch_size"]: Status(each["status"]) for each in results}

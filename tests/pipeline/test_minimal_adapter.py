@@ -7,7 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import PROJECT, ROOT, TINY, Cells, by_cell, run_runner
+from conftest import PROJECT, ROOT, TINY, Cells, by_cell
+from copied import run_in
 
 from adapters.base import NOT_YET
 from runner.environments.definition import read
@@ -21,10 +22,11 @@ MOST_LINES = 150
 SIZE, EPOCHS = 64, 2
 
 
-def run_with(frameworks: tuple[str, ...], results: Path, *words: object) -> Cells:
+def run_with(project: Path, frameworks: tuple[str, ...], results: Path, *words: object) -> Cells:
     """Run these; the interpreter of PyTorch's environment has what the minimal adapter needs."""
     python = read(PROJECT, "pytorch", "cpu").interpreter
-    done = run_runner(
+    done = run_in(
+        project,
         *("--adapters", ADAPTERS, "--framework", *frameworks, "--python", f"minimal={python}", *TINY),
         *("--device", "cpu", "--batch-size", SIZE, "--epochs", EPOCHS, "--window", 0.3, "--results", results, *words),
     )
@@ -34,9 +36,9 @@ def run_with(frameworks: tuple[str, ...], results: Path, *words: object) -> Cell
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def results(tmp_path_factory: pytest.TempPathFactory, without_charts: Path) -> Path:
     folder = tmp_path_factory.mktemp("minimal") / "results"
-    run_with(("minimal", "pytorch"), folder)
+    run_with(without_charts, ("minimal", "pytorch"), folder)
     return folder
 
 
@@ -67,8 +69,10 @@ def test_the_memory_that_it_does_not_report_is_a_reason_in_the_tables(results: P
     assert NOT_YET in (results / "report" / "report.md").read_text()
 
 
-def test_an_optimizer_that_it_does_not_have_is_an_unsupported_row_with_its_reason(tmp_path: Path) -> None:
-    result = run_with(("minimal",), tmp_path / "results", "--optimizer", "adam")["minimal", SIZE]
+def test_an_optimizer_that_it_does_not_have_is_an_unsupported_row_with_its_reason(
+    tmp_path: Path, without_charts: Path
+) -> None:
+    result = run_with(without_charts, ("minimal",), tmp_path / "results", "--optimizer", "adam")["minimal", SIZE]
     assert (result["status"], result["reason"]) == (Status.UNSUPPORTED, f"adam: {NOT_YET}")
     speeds = (tmp_path / "results" / "report" / "speed.md").read_text()
     assert re.search(r"(?m)^\| Minimal \(PyTorch\)[^|]*\| +unsupported", speeds)

@@ -173,7 +173,7 @@ def test_images_smaller_than_the_network_takes_are_enlarged_by_its_first_layer(
 
 
 def test_an_array_file_is_trained_on_by_a_study_that_lies_beside_it(
-    photos: Path, tmp_path: Path, forgetful: Path
+    photos: Path, tmp_path: Path, unreported: Path
 ) -> None:
     a_folder(photos / "made", lambda number: (24, 24))
     arrays: dict[str, Any] = {}
@@ -186,17 +186,17 @@ def test_an_array_file_is_trained_on_by_a_study_that_lies_beside_it(
     study.write_text(f'dataset = "{photos.name}.npz"\nworkload = "my_cnn.py"\nfit = "pad"\n')
     command = asked(tmp_path)
     at = command.index("--workload")
-    run_in(forgetful, "--study", study, *command[:at], *command[at + 2 :])
+    run_in(unreported, "--study", study, *command[:at], *command[at + 2 :])
     result = the_trial(tmp_path / "results")
     assert result["spec"]["task"]["dataset"] == photos.name and result["spec"]["task"]["source"]["fit"] == "pad"
     images = np.load(tmp_path / "results" / result["spec"]["inputs"]["test_images"]["path"])
     assert np.array_equal(images, arrays["x_test"])
 
 
-def test_a_published_set_is_enlarged_on_the_device_where_a_fit_is_asked_for(tmp_path: Path, forgetful: Path) -> None:
+def test_a_published_set_is_enlarged_on_the_device_where_a_fit_is_asked_for(tmp_path: Path, unreported: Path) -> None:
     command = asked(tmp_path, "--dataset", "digits-64", "--fit", "stretch")
     (tmp_path / "my_cnn.py").write_text(NETWORK.replace("binary", "softmax").replace("units=1", "units=10"))
-    run_in(forgetful, *command)
+    run_in(unreported, *command)
     result = the_trial(tmp_path / "results")
     images = np.load(tmp_path / "results" / result["spec"]["inputs"]["train_images"]["path"])
     assert images.shape == (64, 8, 8, 3) and result["spec"]["task"]["source"]["content"] == ""
@@ -337,7 +337,7 @@ LIMIT_BYTES, COUNT = 500 * 2**20, 5000  # of 224 x 224 x 3 bytes: 718 MiB
 
 
 def test_a_set_larger_than_memory_is_stored_and_trained_on_where_it_stays_with_the_host(
-    photos: Path, tmp_path: Path, forgetful: Path
+    photos: Path, tmp_path: Path, unreported: Path
 ) -> None:
     """RLIMIT_DATA counts a process's private memory, and no map of a file that it shares with the kernel's cache."""
     labels = np.arange(COUNT) % 2
@@ -360,7 +360,7 @@ def test_a_set_larger_than_memory_is_stored_and_trained_on_where_it_stays_with_t
         asked_for = asked(tmp_path, "--dataset", f"{photos}.npz", "--feed", feed)
         (tmp_path / "my_cnn.py").write_text(large)
         command = [sys.executable, "-m", "runner", *map(str, asked_for), "--epochs", "1"]
-        done = subprocess.run(command, cwd=forgetful, preexec_fn=limited, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(command, cwd=unreported, preexec_fn=limited, capture_output=True, text=True, timeout=300)
         print(done.stdout + done.stderr)
     results = [json.loads(path.read_text()) for path in tmp_path.glob("results/trials/*/result.json")]
     found = {result["spec"]["task"]["feed"]: result for result in results}

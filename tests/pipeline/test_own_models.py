@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from conftest import TINY, by_cell
-from copied import copy_with_environments, run_in
+from copied import run_in
 
 from workloads.records.check_name import LATE_NAMES, CheckName
 
@@ -63,12 +63,6 @@ def make_model(classes):
 """,
 }
 SHORT = (*TINY, "--device", "cpu", "--batch-size", 16, 32, "--epochs", 4, "--window", 0.3)
-
-
-@pytest.fixture(scope="session")
-def without_charts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the project whose reports are tables and the page."""
-    return copy_with_environments(tmp_path_factory.mktemp("project"), "html", "md", "csv")
 
 
 def write(folder: Path, framework: str, source: str = "") -> str:
@@ -130,11 +124,11 @@ def test_code_of_each_framework_is_trained_and_measured_and_every_page_says_that
     ],
 )  # fmt: skip
 def test_code_that_makes_no_model_of_the_data_is_a_failed_trial_with_its_message(
-    body: str, reason: str, tmp_path: Path, forgetful: Path
+    body: str, reason: str, tmp_path: Path, unreported: Path
 ) -> None:
     source = f"from torch import nn\n\ndef make_model(classes):\n    {body}\n"
     short = ("--dataset", "digits-64", "--workload", "tiny", "--device", "cpu", "--batch-size", 16, "--epochs", 1)
-    done = run_in(forgetful, "--model", write(tmp_path, "pytorch", source), *short, "--results", tmp_path / "results")
+    done = run_in(unreported, "--model", write(tmp_path, "pytorch", source), *short, "--results", tmp_path / "results")
     assert done.returncode == 1
     result = only(tmp_path / "results")
     assert result["status"] == "failed" and reason in result["reason"], result["reason"]
@@ -143,13 +137,13 @@ def test_code_that_makes_no_model_of_the_data_is_a_failed_trial_with_its_message
 
 
 @pytest.mark.real
-def test_the_same_seed_gives_the_same_weights_and_another_repeat_others(tmp_path: Path, forgetful: Path) -> None:
+def test_the_same_seed_gives_the_same_weights_and_another_repeat_others(tmp_path: Path, unreported: Path) -> None:
     model = write(tmp_path, "pytorch", "from torch import nn\n\ndef make_model(classes):\n"
                   "    return nn.Sequential(nn.Flatten(), nn.Linear(64, classes))\n")  # fmt: skip
     short = ("--dataset", "digits-64", "--workload", "tiny", "--device", "cpu", "--batch-size", 64, "--epochs", 1)
     losses: list[dict[int, float]] = []
     for name in ("one", "two"):
-        run_in(forgetful, "--model", model, *short, "--window", 0.2, "--repeat", 2, "--results", tmp_path / name)
+        run_in(unreported, "--model", model, *short, "--window", 0.2, "--repeat", 2, "--results", tmp_path / name)
         paths = (tmp_path / name / "trials").glob("*/result.json")
         stored = [json.loads(path.read_text()) for path in paths]
         losses.append({result["spec"]["draw"]["repeat"]: result["first_losses"][0] for result in stored})

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from conftest import TINY
-from copied import copy_with_environments, ignore_neighbours, run_in, with_cpu_flags, without_memory_workers
+from copied import copy_undisturbed, run_in, with_cpu_flags
 
 from workloads.records import processor
 from workloads.records.figures import EXACT_ACTIVATIONS
@@ -22,9 +22,7 @@ Columns = tuple[Path, dict[str, Any]]  # results folder, result by column
 
 def run_precisions(flags: tuple[str, ...], folder: Path) -> Columns:
     """Train in three precisions on a processor that has these flags, as the project reads them."""
-    project = copy_with_environments(folder / "project")
-    without_memory_workers(project)
-    ignore_neighbours(project)
+    project = copy_undisturbed(folder / "project")
     with_cpu_flags(project, *flags)
     results = folder / "results"
     done = run_in(project, *WORDS, "--precision", "float32", "bfloat16", "tf32", "--results", results)

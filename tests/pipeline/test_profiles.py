@@ -104,8 +104,8 @@ def test_a_worker_is_told_whether_cudnn_tries_its_convolutions_whatever_the_call
     assert name not in launcher.environment(Placement("GPU-1", 1, {}))
 
 
-def test_on_a_cpu_there_is_nothing_that_cudnn_could_try(tmp_path: Path, forgetful: Path) -> None:
-    done = run_in(forgetful, *WORDS, "--profile", "autotune", "--results", tmp_path)
+def test_on_a_cpu_there_is_nothing_that_cudnn_could_try(tmp_path: Path, unreported: Path) -> None:
+    done = run_in(unreported, *WORDS, "--profile", "autotune", "--results", tmp_path)
     assert done.returncode == 1
     results = [json.loads(path.read_text()) for path in tmp_path.glob(f"trials/*/{RESULT_FILE}")]
     assert results and {(each["status"], each["reason"]) for each in results} == {
@@ -114,10 +114,10 @@ def test_on_a_cpu_there_is_nothing_that_cudnn_could_try(tmp_path: Path, forgetfu
 
 
 def test_a_framework_without_the_profile_is_unsupported_in_it_and_runs_in_the_other(
-    tmp_path: Path, forgetful: Path
+    tmp_path: Path, unreported: Path
 ) -> None:
     words = ("--framework", "numpy", "--isolation", "here", *WORDS[2:])
-    done = run_in(forgetful, *words, "--profile", "default", "tuned", "--results", tmp_path)
+    done = run_in(unreported, *words, "--profile", "default", "tuned", "--results", tmp_path)
     assert done.returncode == 1
     results = [json.loads(path.read_text()) for path in tmp_path.glob(f"trials/*/{RESULT_FILE}")]
     statuses = {each["spec"]["cell"]["framework"]: (each["status"], each["reason"]) for each in results}

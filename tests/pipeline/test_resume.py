@@ -8,22 +8,13 @@ from pathlib import Path
 
 import pytest
 from conftest import TINY
-from copied import add_framework, copy_project, ignore_neighbours, run_in, without_reports
+from copied import add_framework, run_in
 
 COMMAND = (
     *(*TINY, "--device", "cpu", "--isolation", "here", "--threads", 1),
     *("--batch-size", 256, 512, "--epochs", 1, "--window", 0.3),
 )
 RAW = ("events.jsonl", "samples.csv", "log.txt")
-
-
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy without reports, to which no neighbour on the machine matters."""
-    copied = copy_project(tmp_path_factory.mktemp("project"))
-    without_reports(copied)
-    ignore_neighbours(copied)
-    return copied
 
 
 def raw(results: Path) -> dict[str, bytes]:
@@ -36,20 +27,20 @@ def stored(results: Path) -> dict[str, bytes]:
 
 
 def test_results_that_are_torn_or_gone_are_made_again_and_no_worker_is_started_for_them(
-    tmp_path: Path, project: Path
+    tmp_path: Path, unreported: Path
 ) -> None:
     asked = ("--framework", "numpy", *COMMAND, "--results", tmp_path)
-    assert run_in(project, *asked).returncode == 0
+    assert run_in(unreported, *asked).returncode == 0
     results, files = stored(tmp_path), raw(tmp_path)
     first, second = (tmp_path / "trials" / name / "result.json" for name in sorted(results))
     first.write_bytes(first.read_bytes()[:200])
     second.unlink()
-    listed = run_in(project, "--list", "--results", tmp_path)
+    listed = run_in(unreported, "--list", "--results", tmp_path)
     assert f"{first}: cannot be read: not whole JSON" in listed.stdout
-    planned = run_in(project, *asked, "--plan")
+    planned = run_in(unreported, *asked, "--plan")
     assert f"{first}: cannot be read: not whole JSON" in planned.stdout
     assert "0 trials to run" in planned.stdout
-    done = run_in(project, *asked)
+    done = run_in(unreported, *asked)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("made from the trial's files, nothing is measured again") == 2
     assert "2 of 2 trials are finished" in done.stdout
@@ -79,13 +70,13 @@ class Adapter(adapter.Adapter):
 
 
 def test_a_killed_probe_costs_no_trial_whatever_the_next_one_says(
-    tmp_path: Path, project: Path, tmp_path_factory: pytest.TempPathFactory
+    tmp_path: Path, unreported: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     adapters = tmp_path_factory.mktemp("adapters")
     flag = dying(adapters)
 
     def run() -> tuple[subprocess.CompletedProcess[str], set[str]]:
-        done = run_in(project, "--adapters", adapters, "--framework", "dying", *COMMAND, "--results", tmp_path)
+        done = run_in(unreported, "--adapters", adapters, "--framework", "dying", *COMMAND, "--results", tmp_path)
         return done, {json.loads(content)["status"] for content in stored(tmp_path).values()}
 
     done, statuses = run()

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -29,7 +30,7 @@ from conftest import (
     by_cell,
     run_runner,
 )
-from copied import run_in
+from copied import copy_project, report_in, run_in, without_memory_workers
 
 from workloads.records.check_name import CheckName
 from workloads.records.events import Event
@@ -137,9 +138,9 @@ def test_rows_tables_and_pictures_appear(quick_run: QuickRun) -> None:
     assert {".md", ".csv", ".png", ".svg"} <= written
 
 
-def test_finished_trials_are_not_measured_again(quick_run: QuickRun) -> None:
+def test_finished_trials_are_not_measured_again(quick_run: QuickRun, calm: Path) -> None:
     results, cells, _ = quick_run
-    done = run_runner(*QUICK, "--results", results)
+    done = run_in(calm, *QUICK, "--results", results)
     assert done.returncode == 0 and f"{len(cells)} of {len(cells)} trials are finished" in done.stdout
     assert by_cell(results) == cells
 
@@ -164,11 +165,11 @@ SMALL_CNN = Workload(
 """
 
 
-def test_real_cifar10_is_learnt_within_2_gib(real_data: Path, tmp_path: Path, forgetful: Path) -> None:
+def test_real_cifar10_is_learnt_within_2_gib(real_data: Path, tmp_path: Path, unreported: Path) -> None:
     network = tmp_path / "small_cnn.py"
     network.write_text(SMALL_CNN)
     done = run_in(
-        forgetful,
+        unreported,
         *ALL, "--workload", network, "--dataset", "cifar10", "--data-dir", real_data, "--batch-size", 1024,
         "--epochs", 1, "--learning-rate", 0.05, "--window", 1, *PATIENT, "--results", tmp_path / "results",
     )  # fmt: skip
@@ -271,15 +272,16 @@ def test_no_worker_outlives_its_time_limit(tmp_path: Path, lean: Path) -> None:
     assert "not finished after 2 s" in result["reason"]
 
 
-def test_results_folder_is_not_taken_for_one_of_the_checkout(tmp_path: Path) -> None:
+def test_results_folder_is_not_taken_for_one_of_the_checkout(tmp_path: Path, forgetful: Path) -> None:
     """A relative folder belongs to the person's working folder; brackets and letters beyond ASCII are only a name."""
     name = "r\N{LATIN SMALL LETTER E WITH ACUTE}sultats [b]x[/i]"
-    done = run_runner(*NUMPY, "--epochs", 1, "--results", name, cwd=tmp_path, PYTHONIOENCODING="ascii")
+    asked = partial(run_runner, *NUMPY, "--epochs", 1, "--results", name, cwd=tmp_path, PYTHONPATH=str(forgetful))
+    done = asked(PYTHONIOENCODING="ascii")
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(trial_folders(tmp_path / name)) == 1
     assert (tmp_path / name / "report" / "report.md").exists()
-    assert not (ROOT / name).exists()
-    again = run_runner(*NUMPY, "--epochs", 1, "--results", name, cwd=tmp_path, PYTHONIOENCODING="ascii")
+    assert not (ROOT / name).exists() and not (forgetful / name).exists()
+    again = asked(PYTHONIOENCODING="ascii")
     assert again.returncode == 0 and "[b]x[/i]: left out" in again.stdout
 
 
@@ -328,19 +330,22 @@ def test_a_contended_trial_is_run_again_at_once_and_the_first_attempt_is_kept(tm
 
 def test_disturbed_trials_are_tried_once_more_at_the_end_and_alone_they_are_no_failure_of_a_run(tmp_path: Path) -> None:
     """The neighbour computes on the worker's core all the time."""
-    neighbour = busy_neighbour()
+    project = copy_project(tmp_path / "project")
+    report_in(project, "md")
+    without_memory_workers(project)
+    neighbour, results = busy_neighbour(), tmp_path / "results"
     asked = ("--framework", "numpy", *TINY, "--device", "cpu", "--isolation", "here", "--batch-size", 16, 32)
     try:
-        done = run_runner(*asked, "--epochs", 1500, "--threads", 1, "--window", 0.5, "--results", tmp_path)
+        done = run_in(project, *asked, "--epochs", 1500, "--threads", 1, "--window", 0.5, "--results", results)
     finally:
         neighbour.kill()
         neighbour.wait()
     assert done.returncode == 0, done.stdout + done.stderr
-    cells = by_cell(tmp_path)
+    cells = by_cell(results)
     assert [result["status"] for result in cells.values()] == ["contended"] * 2, done.stdout
     assert done.stdout.count("What helps: ") == done.stdout.count("OMP_WAIT_POLICY=PASSIVE") == 1
     assert "2 disturbed trials are tried once more; each attempt is kept" in done.stdout
-    aside = [json.loads(path.read_text()) for path in tmp_path.glob("attempts/*/result.json")]
+    aside = [json.loads(path.read_text()) for path in results.glob("attempts/*/result.json")]
     assert [attempt["status"] for attempt in aside] == ["contended"] * 2
     assert "2 of 2 trials contended: their speed, usage, energy, power and times are withheld" in done.stdout
     for result in cells.values():
@@ -348,7 +353,7 @@ def test_disturbed_trials_are_tried_once_more_at_the_end_and_alone_they_are_no_f
         assert result["figures"]["test_accuracy"]["value"] is not None
         gate = [check for check in result["checks"] if check["name"] == CheckName.GATE]
         assert [check["passed"] for check in gate] == [True]
-    page = (tmp_path / "report" / "report.md").read_text()
+    page = (results / "report" / "report.md").read_text()
     assert page.startswith("# No training speed: other processes disturbed 2 of 2 trials; accuracy and memory are")
 
 

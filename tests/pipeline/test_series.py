@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from conftest import run_runner
-from copied import copy_project, run_in, without_reports
+from copied import run_in
 
 from workloads.study import studies
 
@@ -50,14 +50,6 @@ augment = "copy"
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy without reports."""
-    copied = copy_project(tmp_path_factory.mktemp("project"))
-    without_reports(copied)
-    return copied
-
-
-@pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, ...]:
     folder = tmp_path_factory.mktemp("study")
     study = folder / "three.toml"
@@ -69,17 +61,17 @@ def specs(asked: tuple[Any, ...]) -> list[dict[str, Any]]:
     return [json.loads(path.read_text())["spec"] for path in asked[-1].glob("trials/*/result.json")]
 
 
-def test_one_series_is_run_alone_and_the_next_run_adds_the_others(project: Path, asked: tuple[Any, ...]) -> None:
-    first = run_in(project, *asked, "--series", "adam")
+def test_one_series_is_run_alone_and_the_next_run_adds_the_others(lean: Path, asked: tuple[Any, ...]) -> None:
+    first = run_in(lean, *asked, "--series", "adam")
     assert first.returncode == 0, first.stdout + first.stderr
     assert [(spec["task"]["optimizer"]["name"], spec["cell"]["batch_size"]) for spec in specs(asked)] == [("adam", 8)]
-    planned = run_in(project, *asked, "--plan")
+    planned = run_in(lean, *asked, "--plan")
     assert planned.stdout.count("finished") == 1 and "5 trials to run" in planned.stdout
-    every = run_in(project, *asked)
+    every = run_in(lean, *asked)
     assert every.returncode == 0, every.stdout + every.stderr
     assert "1 of 6 trials are finished" in every.stdout
     assert all(f"\n{series}" in every.stdout for series in ("sgd", "parts", "twice"))
-    assert "6 of 6 trials are finished" in run_in(project, *asked).stdout
+    assert "6 of 6 trials are finished" in run_in(lean, *asked).stdout
     tasks = Counter((spec["task"]["optimizer"]["name"], spec["task"]["accumulate"]) for spec in specs(asked))
     assert tasks == {("sgd", 1): 3, ("adam", 1): 1, ("sgd", 2): 2}
     assert {spec["study"] for spec in specs(asked)} == {"three"}
@@ -100,27 +92,25 @@ def test_one_series_is_run_alone_and_the_next_run_adds_the_others(project: Path,
     ],
 )
 def test_what_a_series_says_itself_is_no_option(
-    project: Path, asked: tuple[Any, ...], words: tuple[str, ...], reason: str
+    lean: Path, asked: tuple[Any, ...], words: tuple[str, ...], reason: str
 ) -> None:
-    refused = run_in(project, *asked, *words)
+    refused = run_in(lean, *asked, *words)
     assert refused.returncode == 2
     assert refused.stderr.startswith(f"runner: {reason}") and refused.stderr.count("\n") == 1
 
 
-def test_an_option_that_no_chosen_series_says_itself_holds_for_all_of_them(
-    project: Path, asked: tuple[Any, ...]
-) -> None:
-    planned = run_in(project, *asked, "--series", "sgd", "parts", "--batch-size", "16", "--plan")
+def test_an_option_that_no_chosen_series_says_itself_holds_for_all_of_them(lean: Path, asked: tuple[Any, ...]) -> None:
+    planned = run_in(lean, *asked, "--series", "sgd", "parts", "--batch-size", "16", "--plan")
     assert planned.stdout.count("batch    16  repeat 0") == 2 and "adam" not in planned.stdout
 
 
 def test_series_that_differ_by_their_threads_alone_are_refused_where_there_are_no_more(
-    project: Path, tmp_path: Path
+    lean: Path, tmp_path: Path
 ) -> None:
     study, cores = tmp_path / "threads.toml", len(os.sched_getaffinity(0))
     series = f'[[series]]\nname = "some"\nthreads = {cores}\n[[series]]\nname = "every"\n'
     study.write_text(f'summary = "x"\ndevice = "cpu"\n{series}', encoding="utf-8")
-    refused = run_in(project, "--study", study, "--isolation", "here", "--framework", "numpy", "--plan")
+    refused = run_in(lean, "--study", study, "--isolation", "here", "--framework", "numpy", "--plan")
     assert refused.returncode == 2, refused.stdout
     assert f"series every trains what some trains, in {cores} thread(s) on this machine" in refused.stderr
 

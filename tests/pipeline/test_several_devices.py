@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 from conftest import REAL_FRAMEWORKS, ROOT, TINY, bare_environment, by_cell
-from copied import copy_with_environments, ignore_neighbours, run_in, with_cpu_flags, without_memory_workers
+from copied import copy_undisturbed, run_in, with_cpu_flags, without_reports
 
 from workloads.records import processor
 from workloads.records.check_name import LATE_NAMES, CheckName
@@ -24,34 +24,21 @@ ENDLESS = ("--window", 100)
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the project for which no neighbour takes too much: speed is not tested."""
-    return copy_undisturbed(tmp_path_factory.mktemp("project"))
-
-
-def copy_undisturbed(folder: Path) -> Path:
-    """Copy the project, with its environments, without charts, memory workers and a limit for neighbours."""
-    project = copy_with_environments(folder)
-    without_memory_workers(project)
-    ignore_neighbours(project)
-    return project
-
-
-@pytest.fixture(scope="module")
 def with_bfloat16(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy for a processor that computes in bfloat16: one that does not is refused for that, before its devices."""
     project = copy_undisturbed(tmp_path_factory.mktemp("project"))
     with_cpu_flags(project, *processor.FLAGS)
+    without_reports(project)
     return project
 
 
 @pytest.mark.real
 def test_one_model_on_two_devices_is_held_equal_by_the_gate_and_stands_in_a_table_of_its_own(
-    tmp_path: Path, undisturbed: Path
+    tmp_path: Path, forgetful: Path
 ) -> None:
     results = tmp_path / "results"
     asked = (*ASKED, "--framework", "all", "--epochs", 2)
-    done = run_in(undisturbed, *asked, "--devices", 2, "--results", results)
+    done = run_in(forgetful, *asked, "--devices", 2, "--results", results)
     assert done.returncode == 0, done.stdout + done.stderr
     cells = by_cell(results)
     assert {framework for framework, _ in cells} == set(REAL_FRAMEWORKS)
@@ -67,7 +54,7 @@ def test_one_model_on_two_devices_is_held_equal_by_the_gate_and_stands_in_a_tabl
     assert inputs
     report = (results / "report" / "report.md").read_text()
     assert "devices 2 in data parallel, batch sizes are a device's" in report
-    one = run_in(undisturbed, *asked, "--results", results)
+    one = run_in(forgetful, *asked, "--results", results)
     assert one.returncode == 0, one.stdout + one.stderr
     report = (results / "report" / "report.md").read_text()
     assert "## Several devices: 8 images on each" in report
@@ -142,11 +129,11 @@ def test_no_rank_outlives_a_runner_that_was_killed_and_the_sampler_saw_all_of_th
 
 
 @pytest.mark.real
-def test_a_rank_that_dies_fails_its_trial_at_once_with_a_reason(tmp_path: Path, undisturbed: Path) -> None:
+def test_a_rank_that_dies_fails_its_trial_at_once_with_a_reason(tmp_path: Path, unreported: Path) -> None:
     asked = (*ASKED, *ENDLESS, "--framework", "pytorch", "--devices", 3, "--epochs", 1, "--results", tmp_path)
     runner = subprocess.Popen(
         [sys.executable, "-m", "runner", *map(str, asked)],
-        cwd=undisturbed, env=bare_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        cwd=unreported, env=bare_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
     ranks = ranks_of(psutil.Process(runner.pid), 2, within_s=300)

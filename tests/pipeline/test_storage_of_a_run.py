@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, TINY, by_cell, run_runner
+from conftest import ROOT, TINY, by_cell
+from copied import run_in
 
 NUMPY = (*TINY, "--framework", "numpy", "--device", "cpu", "--isolation", "here", "--window", "0.3")
 
@@ -32,12 +33,12 @@ def test_a_disk_without_room_for_the_next_trial_ends_the_run_before_it(tmp_path:
     assert "result.json" not in done.stdout
 
 
-def test_a_results_folder_that_goes_in_mid_run_is_named_and_ends_it(tmp_path: Path) -> None:
+def test_a_results_folder_that_goes_in_mid_run_is_named_and_ends_it(tmp_path: Path, lean: Path) -> None:
     results = tmp_path / "results"
     asked = ("--batch-size", "256", "512", "--epochs", "1")
     with subprocess.Popen(
         [sys.executable, "-m", "runner", *NUMPY, *asked, "--results", str(results)],
-        cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        cwd=lean, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as run:  # fmt: skip
         assert run.stdout and run.stderr
         for line in run.stdout:
@@ -54,5 +55,5 @@ def test_a_results_folder_that_goes_in_mid_run_is_named_and_ends_it(tmp_path: Pa
     (tmp_path / "results").mkdir(exist_ok=True)
     shutil.rmtree(results)
     shutil.move(tmp_path / "moved", results)
-    done = run_runner(*NUMPY, *asked, "--results", results)
+    done = run_in(lean, *NUMPY, *asked, "--results", results)
     assert done.returncode in (0, 1) and len(by_cell(results)) == 2

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import PATIENT, TINY, by_cell, run_runner
-from copied import add_framework, copy_project, run_in, without_reports
+from conftest import PATIENT, TINY, by_cell
+from copied import add_framework, copy_project, ignore_neighbours, report_in, run_in, without_reports
 from mistaken import DOUBLED, add_mistaken
 
 from workloads.records.check_name import JUDGE, CheckName
@@ -34,10 +34,19 @@ def adapters(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def gated(adapters: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, int]:
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy that reports as text and to which no neighbour matters."""
+    copied = copy_project(tmp_path_factory.mktemp("project"))
+    report_in(copied, "md")
+    ignore_neighbours(copied)
+    return copied
+
+
+@pytest.fixture(scope="module")
+def gated(project: Path, adapters: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, int]:
     """(results folder, what the run printed, its exit code)."""
     results = tmp_path_factory.mktemp("results")
-    done = run_runner(*COMMAND, "--adapters", adapters, "--results", results)
+    done = run_in(project, *COMMAND, "--adapters", adapters, "--results", results)
     return results, done.stdout + done.stderr, done.returncode
 
 
@@ -89,7 +98,7 @@ def test_the_tables_leave_an_unverified_trial_out_and_say_so(gated: tuple[Path, 
 
 
 def test_running_again_repeats_the_unverified_trials_and_asks_the_referee_no_more(
-    adapters: Path, gated: tuple[Path, str, int]
+    project: Path, adapters: Path, gated: tuple[Path, str, int]
 ) -> None:
     results, *_ = gated
     before = results_of(results)
@@ -97,7 +106,7 @@ def test_running_again_repeats_the_unverified_trials_and_asks_the_referee_no_mor
     names = [path.parent.name for path in probes]
     of_the_referee = 2 + DISTURBANCES
     assert sorted(name.split("-")[0] for name in names) == ["dimmed", "doubled", *["numpy"] * of_the_referee]
-    done = run_runner(*COMMAND, "--adapters", adapters, "--results", results)
+    done = run_in(project, *COMMAND, "--adapters", adapters, "--results", results)
     assert done.returncode == 1
     assert "1 of 3 trials are finished" in done.stdout
     after = results_of(results)
@@ -113,7 +122,7 @@ DIES, RAISES = "os.kill(os.getpid(), signal.SIGKILL)", 'raise ValueError("the pr
 
 
 @pytest.fixture(scope="module")
-def silent(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, int, str]:
+def silent(project: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, int, str]:
     """Frameworks whose probe fails, at two batch sizes: (results folder, what was printed, exit code, PROBED)."""
     adapters, results = tmp_path_factory.mktemp("silent"), tmp_path_factory.mktemp("results")
     for name, ends in (("dying", DIES), ("raising", RAISES)):
@@ -131,8 +140,8 @@ class Adapter(adapter.Adapter):
         {ends}
 """
         )
-    done = run_runner(
-        *TINY, *PATIENT, "--adapters", adapters, "--framework", "dying", "numpy", "raising", "--device", "cpu",
+    done = run_in(
+        project, *TINY, *PATIENT, "--adapters", adapters, "--framework", "dying", "numpy", "raising", "--device", "cpu",
         "--isolation", "here", "--batch-size", 32, 64, "--epochs", 1, "--window", 0.3, "--threads", 1,
         "--results", results,
     )  # fmt: skip

@@ -219,10 +219,7 @@ NETWORKS = [
         ),
     ),
     Workload(
-        "wide",
-        "",
-        (3, 9, 1),
-        (Conv2D("c", 3, (3, 2)), Relu("r"), MaxPool2D("p", 1), Flatten("f"), Dense("d", 3)),
+        "wide", "", (3, 9, 1), (Conv2D("c", 3, (3, 2)), Relu("r"), MaxPool2D("p", 1), Flatten("f"), Dense("d", 3))
     ),
     Workload("logistic", "", (2, 3, 2), (Flatten("f"), Dense("d", 1)), loss="binary-cross-entropy"),
     BINARY,

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 import stored
+from stored import make, run
 from test_report_check import printed, run_trial
 from test_report_publish import CREDIT, unpacked
-from written import make, run
 
 from reports import load, tables
 from reports.attempts import ordinal

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from answered import answers, fastest, judged, noise, stored
+from stored import answers, fastest, judged, noise, store_answers
 
 from reports.__main__ import main
 from reports.batch_size import recommendation
@@ -29,7 +29,7 @@ def sentences(results: Path) -> list[str]:
 def test_a_folder_with_answers_alone_gives_their_page_table_and_picture(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    results = stored(tmp_path, *ALL)
+    results = store_answers(tmp_path, *ALL)
     assert main([str(results)]) == 0
     files = {path.name for path in (results / "report").iterdir()}
     assert {f"batch-size.{ending}" for ending in ("md", "csv", "png", "svg")} <= files
@@ -39,7 +39,7 @@ def test_a_folder_with_answers_alone_gives_their_page_table_and_picture(
 
 
 def test_the_printed_table_is_no_wider_than_100_characters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main([str(stored(tmp_path, *ALL)), "--format", "md"])
+    main([str(store_answers(tmp_path, *ALL)), "--format", "md"])
     lines = capsys.readouterr().out.splitlines()
     start = next(place for place, line in enumerate(lines) if line.startswith("Framework"))
     rows = lines[start : start + 5]
@@ -47,7 +47,7 @@ def test_the_printed_table_is_no_wider_than_100_characters(tmp_path: Path, capsy
 
 
 def test_the_csv_has_every_answer_with_units_in_its_names(tmp_path: Path) -> None:
-    main([str(stored(tmp_path, *ALL)), "--format", "csv"])
+    main([str(store_answers(tmp_path, *ALL)), "--format", "csv"])
     rows = list(csv.DictReader((tmp_path / "report" / "batch-size.csv").open()))
     assert [row["framework"] for row in rows] == ["tensorflow", "pytorch", "mxnet"]
     assert {rows[0][name] for name in ("largest", "fastest", "advised")} == {"2311", "128"}
@@ -56,24 +56,24 @@ def test_the_csv_has_every_answer_with_units_in_its_names(tmp_path: Path) -> Non
 
 
 def test_the_fastest_framework_is_advised_where_intervals_tell_it_apart(tmp_path: Path) -> None:
-    advice, grounds = sentences(stored(tmp_path, *ALL))
+    advice, grounds = sentences(store_answers(tmp_path, *ALL))
     assert advice.startswith("Train with TensorFlow at batch size 128: ")
     assert advice.endswith("more than PyTorch and MXNet.")
     assert "34 trials" in grounds and "900" in grounds and "2,311" in grounds
 
 
 def test_frameworks_whose_intervals_meet_are_not_put_in_order(tmp_path: Path) -> None:
-    advice, _ = sentences(stored(tmp_path, answers("pytorch", 128, 4550), answers("tensorflow", 128, 4600)))
+    advice, _ = sentences(store_answers(tmp_path, answers("pytorch", 128, 4550), answers("tensorflow", 128, 4600)))
     assert "cannot be told from PyTorch" in advice
     without = tuple(replace(point, low=None, high=None) for point in fastest(128, 2000).points)
     single = replace(answers("pytorch", 128, 2000), fastest=replace(fastest(128, 2000), points=without))
-    advice, _ = sentences(stored(tmp_path, single, answers("tensorflow", 128, 9200)))
+    advice, _ = sentences(store_answers(tmp_path, single, answers("tensorflow", 128, 9200)))
     assert "cannot be told from PyTorch" in advice
 
 
 def test_a_size_whose_ordinary_trial_failed_a_check_is_not_recommended_the_next_one_is(tmp_path: Path) -> None:
     caught = judged("tensorflow", 128, Status.UNVERIFIED, "its speed is 3 times the bound")
-    advice, _, refused = sentences(stored(tmp_path, ALL[0], replace(ALL[1], judged=caught), ALL[2]))
+    advice, _, refused = sentences(store_answers(tmp_path, ALL[0], replace(ALL[1], judged=caught), ALL[2]))
     assert advice.startswith("Train with MXNet at batch size 32: ")
     assert "TensorFlow" not in advice
     assert refused == (
@@ -88,7 +88,7 @@ def test_where_no_ordinary_trial_passed_nothing_is_recommended_and_every_page_sa
 ) -> None:
     """None: answers of a version that judged nothing."""
     trials = () if status is None else judged("tensorflow", 128, status, "losses at its end differ by 0.4")
-    main([str(stored(tmp_path, replace(ALL[1], judged=trials))), "--format", "md", "html", "csv", "svg"])
+    main([str(store_answers(tmp_path, replace(ALL[1], judged=trials))), "--format", "md", "html", "csv", "svg"])
     report = tmp_path / "report"
     texts = [(report / f"report.{ending}").read_text() for ending in ("md", "html")]
     for text in (capsys.readouterr().out, *texts):
@@ -104,9 +104,9 @@ def test_where_no_ordinary_trial_passed_nothing_is_recommended_and_every_page_sa
 
 def test_what_other_processes_disturbed_is_recommended_and_what_nobody_compared_is_said(tmp_path: Path) -> None:
     trials = judged("tensorflow", 128, Status.CONTENDED, "other processes took 40 %")
-    advice, grounds = sentences(stored(tmp_path, replace(ALL[1], judged=trials)))
+    advice, grounds = sentences(store_answers(tmp_path, replace(ALL[1], judged=trials)))
     assert advice.startswith("Train with TensorFlow") and "ended well (other processes took 40 %)" in grounds
-    _, grounds = sentences(stored(tmp_path, ALL[1]))
+    _, grounds = sentences(store_answers(tmp_path, ALL[1]))
     assert grounds.endswith("An ordinary training at this size passed every check.")
 
 
@@ -125,7 +125,7 @@ def test_a_batch_that_does_not_fit_is_not_advised() -> None:
 
 def test_an_unknown_answer_is_a_dash_with_its_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     crashed = replace(ALL[2], fastest=Best(None, "every trial crashed"), noise=None)
-    main([str(stored(tmp_path, crashed)), "--format", "md"])
+    main([str(store_answers(tmp_path, crashed)), "--format", "md"])
     printed = capsys.readouterr().out
     assert "every trial crashed" in printed and "Nothing can be recommended" in printed
 
@@ -134,7 +134,7 @@ def test_where_no_fastest_size_was_asked_for_nothing_is_recommended(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = [replace(each, fastest=None, least_energy=None, noise=None) for each in ALL]
-    main([str(stored(tmp_path, *asked)), "--format", "md", "html"])
+    main([str(store_answers(tmp_path, *asked)), "--format", "md", "html"])
     pages = [(tmp_path / "report" / f"report.{ending}").read_text() for ending in ("md", "html")]
     for text in (capsys.readouterr().out, *pages):
         assert "2,311" in text and "ecommend" not in text
@@ -149,7 +149,7 @@ def test_the_largest_says_its_limit_and_what_fitted_and_failed_around_it(
     tried.append(Tried(1, Fit.UNKNOWN, "steps/a-9", None, reason="ValueError: Expected more than 1 value"))
     around = (Tried(648, Fit.FITS, "steps/a-10", None),)
     group = Largest(646, None, Limit.GROUP, 600 * 2**20, around=around, tried=tuple(tried))
-    main([str(stored(tmp_path, replace(ALL[2], largest=group))), "--format", "md"])
+    main([str(store_answers(tmp_path, replace(ALL[2], largest=group))), "--format", "md"])
     printed = " ".join(capsys.readouterr().out.split())
     assert "600 MiB, a control group: 646 fits (3 of 3), 647 failed 1 of 3, 648 fitted once" in printed
     assert "1 failed, and not by memory: ValueError: Expected more than 1 value" in printed
@@ -162,7 +162,7 @@ def test_the_pictures_captions_name_every_answer_that_is_known() -> None:
 def test_a_file_that_is_no_record_of_answers_is_refused_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    results = stored(tmp_path, *ALL)
+    results = store_answers(tmp_path, *ALL)
     content = json.loads((results / ANSWERS_FILE).read_text()) | {"in_use": "many"}
     (results / ANSWERS_FILE).write_text(json.dumps(content))
     assert main([str(results)]) == 2
@@ -171,7 +171,7 @@ def test_a_file_that_is_no_record_of_answers_is_refused_in_one_line(
 
 
 def test_the_page_has_the_conditions_of_its_numbers(tmp_path: Path) -> None:
-    main([str(stored(tmp_path, *(replace(each, version="1.2.3") for each in ALL))), "--format", "md"])
+    main([str(store_answers(tmp_path, *(replace(each, version="1.2.3") for each in ALL))), "--format", "md"])
     page = (tmp_path / "report" / "report.md").read_text()
     for words in (
         "processor AMD EPYC",
@@ -191,7 +191,7 @@ def test_what_disturbs_an_answer_is_said(tmp_path: Path, capsys: pytest.CaptureF
         largest=replace(ALL[0].largest, around=(larger,)),
         noise=replace(ALL[0].noise, cautions=tuple(Caution), agrees=False),
     )
-    main([str(stored(tmp_path, each)), "--format", "md"])
+    main([str(store_answers(tmp_path, each)), "--format", "md"])
     printed = capsys.readouterr().out
     for words in ("above it: 2,368", "with BatchNorm", "without Dropout", "by more than rounding"):
         assert words in printed

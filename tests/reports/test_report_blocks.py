@@ -8,9 +8,9 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 
-import blocked
 import numpy as np
 import pytest
+from stored import simulated_blocks, spec_of_blocks, store_blocks, study_of_blocks
 
 from reports import __main__ as command
 from reports import build, load
@@ -25,7 +25,7 @@ from workloads.statistics import Verdict, trimmed_mean
 
 def contrast_of(processes: int, effect: float, generator: np.random.Generator, **settings: float) -> Contrast:
     """Contrast of 128 with 127 and 129, training, as the only test."""
-    every = [blocked.simulated(generator, effects={128: effect}, **settings) for _ in range(processes)]  # type: ignore[arg-type]
+    every = [simulated_blocks(generator, effects={128: effect}, **settings) for _ in range(processes)]  # type: ignore[arg-type]
     values = [
         trimmed_mean(
             [contrasts.above_line(r, 128, (127, 129)) for r in whole_rounds(blocks, Phase.TRAINING)], contrasts.TRIMMED
@@ -97,7 +97,7 @@ def rows(found: Chapter, name: str) -> list[dict[str, object]]:
     [(0.05, "faster", "upheld"), (-0.05, "slower", "violated: slower"), (0.0, "within 1 %", "violated: within 1 %")],
 )
 def test_a_planted_claim_is_upheld_or_violated(tmp_path: Path, effect: float, told: str, claimed: str) -> None:
-    found = read(blocked.study(tmp_path, {128: effect}, process_spread=0.001))
+    found = read(study_of_blocks(tmp_path, {128: effect}, process_spread=0.001))
     assert [row["verdict"] for row in rows(found, "powers-of-two")] == [told, told]
     powers = [row for row in rows(found, "powers-of-two-claims") if row["kind"] == "powers of two"]
     assert [(row["batch_sizes"], row["verdict"]) for row in powers] == [("128", claimed)] * 2
@@ -106,7 +106,7 @@ def test_a_planted_claim_is_upheld_or_violated(tmp_path: Path, effect: float, to
 
 
 def test_what_this_run_cannot_tell_is_said_with_what_it_could_have_found(tmp_path: Path) -> None:
-    found = read(blocked.study(tmp_path, {}, processes=3, process_spread=0.02))
+    found = read(study_of_blocks(tmp_path, {}, processes=3, process_spread=0.02))
     assert {row["verdict"] for row in rows(found, "powers-of-two")} == {"cannot be told"}
     assert all("cannot be told from no difference; " in line for line in found.findings)
     assert all(float(str(row["detectable_percent"])) > 1 for row in rows(found, "powers-of-two"))
@@ -114,7 +114,7 @@ def test_what_this_run_cannot_tell_is_said_with_what_it_could_have_found(tmp_pat
 
 def test_multiples_are_claims_of_their_own_that_a_power_of_two_tells_nothing_of(tmp_path: Path) -> None:
     groups = ((127, 128, 129), (119, 120, 121), (191, 192, 193))
-    found = read(blocked.study(tmp_path, {120: 0.05}, groups, process_spread=0.001))
+    found = read(study_of_blocks(tmp_path, {120: 0.05}, groups, process_spread=0.001))
     told = {(row["kind"], row["batch_sizes"]): row["verdict"] for row in rows(found, "powers-of-two-claims")}
     assert told["multiples of 8, not of 64, no powers of two", "120"] == "upheld"
     assert told["multiples of 64, no powers of two", "192"] == "violated: within 1 %"
@@ -122,7 +122,7 @@ def test_multiples_are_claims_of_their_own_that_a_power_of_two_tells_nothing_of(
 
 
 def test_a_claim_without_a_size_or_a_gpu_has_no_verdict_and_a_reason(tmp_path: Path) -> None:
-    found = rows(read(blocked.study(tmp_path, {})), "powers-of-two-claims")
+    found = rows(read(study_of_blocks(tmp_path, {})), "powers-of-two-claims")
     of_64 = next(row for row in found if str(row["kind"]).startswith("multiples of 64"))
     assert (of_64["verdict"], of_64["reason"]) == (
         "cannot be told", "no such size was measured between two others by PyTorch",
@@ -140,9 +140,9 @@ def test_coulom_s_rule_names_the_sizes_that_fill_a_gpu() -> None:
 def test_coulom_s_rule_is_a_claim_on_a_gpu_that_told_its_multiprocessors(tmp_path: Path) -> None:
     generator, group = np.random.default_rng(3), (19, 20, 21)
     for process in range(4):
-        spec = blocked.spec_of("pytorch", group, process, device="GPU-1")
-        blocks = blocked.simulated(generator, group, {20: 0.1}, process_spread=0.001)
-        blocked.store(tmp_path, spec, blocks, multiprocessors=80)
+        spec = spec_of_blocks("pytorch", group, process, device="GPU-1")
+        blocks = simulated_blocks(generator, group, {20: 0.1}, process_spread=0.001)
+        store_blocks(tmp_path, spec, blocks, multiprocessors=80)
     ((measurement,), _) = stored.measurements(load.everything(tmp_path))
     shape = claims.widest(measurement.workload) if measurement.workload else ()
     kinds = {each.kind for each in article.publication().claims if each.kind.coulom == "widest map"}
@@ -151,7 +151,7 @@ def test_coulom_s_rule_is_a_claim_on_a_gpu_that_told_its_multiprocessors(tmp_pat
 
 
 def test_one_process_has_a_value_and_no_verdict(tmp_path: Path) -> None:
-    found = read(blocked.study(tmp_path, {128: 0.2}, processes=1))
+    found = read(study_of_blocks(tmp_path, {128: 0.2}, processes=1))
     assert {row["verdict"] for row in rows(found, "powers-of-two")} == {"cannot be told"}
     assert all("in the one process that measured it" in line for line in found.findings)
     of_powers = [row for row in rows(found, "powers-of-two-claims") if row["kind"] == "powers of two"]
@@ -159,14 +159,14 @@ def test_one_process_has_a_value_and_no_verdict(tmp_path: Path) -> None:
 
 
 def test_steps_an_epoch_stand_beside_time(tmp_path: Path) -> None:
-    table = rows(read(blocked.study(tmp_path, {}, ((255, 256, 257),))), "block-times")
+    table = rows(read(study_of_blocks(tmp_path, {}, ((255, 256, 257),))), "block-times")
     steps = {row["batch_size"]: row["steps_an_epoch"] for row in table if row["phase"] == "training"}
     assert steps == {255: 197, 256: 196, 257: 195}
     assert all(math.isnan(float(str(row["steps_an_epoch"]))) for row in table if row["phase"] == "evaluation")
 
 
 def test_the_article_stands_beside_ours_with_what_it_cannot_say(tmp_path: Path) -> None:
-    found = read(blocked.study(tmp_path, {}, ((127, 128, 129), (255, 256, 257))))
+    found = read(study_of_blocks(tmp_path, {}, ((127, 128, 129), (255, 256, 257))))
     (table,) = [table for table in found.tables if table.name == "powers-of-two-published"]
     shown = {(row[0].text, row[1].text, row[2].text): row[3].text for row in table.rows}
     assert shown["1xV100, none", "training", "128"] == "+0.82"  # 9.78 minutes between 9.80 and 9.92
@@ -177,10 +177,10 @@ def test_the_article_stands_beside_ours_with_what_it_cannot_say(tmp_path: Path) 
 
 
 def test_processes_that_did_not_end_well_are_left_out_and_named(tmp_path: Path) -> None:
-    blocked.study(tmp_path, {}, processes=3)
-    blocks = blocked.simulated(np.random.default_rng(1))
-    contended = blocked.store(tmp_path, blocked.spec_of("pytorch", (127, 128, 129), 8), blocks, Status.CONTENDED)
-    broken = blocked.store(tmp_path, blocked.spec_of("pytorch", (127, 128, 129), 9), blocks)
+    study_of_blocks(tmp_path, {}, processes=3)
+    blocks = simulated_blocks(np.random.default_rng(1))
+    contended = store_blocks(tmp_path, spec_of_blocks("pytorch", (127, 128, 129), 8), blocks, Status.CONTENDED)
+    broken = store_blocks(tmp_path, spec_of_blocks("pytorch", (127, 128, 129), 9), blocks)
     (broken / BLOCKS_FILE).write_text('{"blocks": [')
     (tmp_path / "blocks" / f"{contended.name}-1").mkdir()
     report = build.report([tmp_path])
@@ -208,7 +208,7 @@ def test_a_block_that_nobody_can_have_measured_is_refused(tmp_path: Path, change
 
 
 def test_rounds_that_are_not_whole_are_refused() -> None:
-    blocks = blocked.simulated(np.random.default_rng(1), rounds=2)
+    blocks = simulated_blocks(np.random.default_rng(1), rounds=2)
     with pytest.raises(ValueError, match="of different batch sizes"):
         whole_rounds(blocks[:-1], Phase.EVALUATION)
     with pytest.raises(ValueError, match="twice"):
@@ -218,7 +218,7 @@ def test_rounds_that_are_not_whole_are_refused() -> None:
 def test_the_report_command_writes_every_format_without_any_trial(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    blocked.study(tmp_path, {128: 0.05}, frameworks=("pytorch", "mxnet"), processes=3)
+    study_of_blocks(tmp_path, {128: 0.05}, frameworks=("pytorch", "mxnet"), processes=3)
     formats = ("html", "md", "csv", "json", "latex", "png", "svg")
     assert command.run([str(tmp_path), "--format", *formats]) == 0
     printed = capsys.readouterr().out

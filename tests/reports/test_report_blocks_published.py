@@ -7,8 +7,8 @@ import shutil
 from contextlib import chdir
 from pathlib import Path
 
-import blocked
 import pytest
+from stored import spec_of_blocks, store_blocks, study_of_blocks
 from test_report_publish import CREDIT
 
 from reports import check, export, load
@@ -28,7 +28,7 @@ HEADLINE = "Is a round batch size faster an image than its neighbours? Of 4 comp
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
     """Two frameworks of a known commit, where 128 is 5 % faster than its neighbours."""
-    folder = blocked.study(tmp_path / "results", {128: 0.05}, frameworks=("pytorch", "mxnet"), process_spread=0.001)
+    folder = study_of_blocks(tmp_path / "results", {128: 0.05}, frameworks=("pytorch", "mxnet"), process_spread=0.001)
     for process in (folder / "blocks").iterdir():
         (process / EVENTS_FILE).touch()
         (process / SAMPLES_FILE).write_text(",".join(COLUMNS) + "\n")
@@ -76,8 +76,8 @@ def test_the_page_can_be_made_again_from_the_archive(results: Path, tmp_path: Pa
 
 
 def test_a_study_of_blocks_that_lacks_something_is_refused_and_anyway_says_so(results: Path, tmp_path: Path) -> None:
-    spec = blocked.spec_of("pytorch", (127, 128, 129), 7)
-    blocked.store(results, spec, [], Status.CONTENDED)
+    spec = spec_of_blocks("pytorch", (127, 128, 129), 7)
+    store_blocks(results, spec, [], Status.CONTENDED)
     with pytest.raises(ReportError, match="1 trial contended"):
         publish.publish(results, tmp_path / "published", CREDIT)
     folder = publish.publish(results, tmp_path / "published", CREDIT, anyway=True).folder

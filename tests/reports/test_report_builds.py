@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from each import for_each
-from stored import store, trial
+from stored import make, numbers, rows, run, store, trial
 from test_report_styles import CLEARLY, SIGHTS, apart
-from written import make, numbers, rows, run
 
 from reports import build, export, load, parity
 from reports.conditions import sections

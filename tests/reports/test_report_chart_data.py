@@ -6,8 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from charted import charts, labels, series, trained
-from stored import BATCH_SIZES, ended, memory_parts, on_gpu, study, trial
+from stored import BATCH_SIZES, charts, ended, labels, memory_parts, on_gpu, series, study, trained, trial
 
 from reports.charts import Kind, Scale
 from reports.conditions import sections

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 import stored
-from stored import on_gpu, store
-from written import run
+from stored import on_gpu, run, store
 
 from reports import check
 from reports.checking import recheck
@@ -49,11 +48,7 @@ def printed(capsys: pytest.CaptureFixture[str], *paths: Path) -> tuple[int, list
 
 
 def run_trial(
-    results: Path,
-    result: TrialResult,
-    start_s: float = 9.0,
-    fault: str = "",
-    polled: float | None = None,
+    results: Path, result: TrialResult, start_s: float = 9.0, fault: str = "", polled: float | None = None
 ) -> Path:
     """Write a trial as the runner leaves it: result with its checks, events, samples that give its figures. Returns its
     folder.
@@ -308,11 +303,7 @@ def test_a_figure_taken_away_does_not_take_its_check_along(tmp_path: Path, capsy
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"),
-    [
-        ("back", "samples' times increase: failed: "),
-        ("zero", "not all zero: failed: cpu_s: all "),
-    ],
+    ("fault", "told"), [("back", "samples' times increase: failed: "), ("zero", "not all zero: failed: cpu_s: all ")]
 )
 def test_samples_that_cannot_be_right_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], fault: str, told: str
@@ -516,14 +507,6 @@ def test_a_duplicate_is_named_across_folders_and_whatever_its_spaces_and_name(
     second = log(tmp_path / "b", nvidia_smi(GOOD).replace(", ", ",").replace("\n", "\r\n"), "pytorch.csv")
     other = log(tmp_path / "b", nvidia_smi([value + 1 for value in GOOD]), "mxnet.csv")
     assert found(capsys, first, other, second) == (1, [f"{second}: duplicate of {first}"])
-
-
-def test_two_devices_of_one_log_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    head, *first = nvidia_smi(GOOD).splitlines()
-    second = [line.replace(", 0, ", ", 1, ", 1) for line in nvidia_smi([0] * 60).splitlines()[1:]]
-    pairs = [line for pair in zip(first, second, strict=True) for line in pair]
-    path = log(tmp_path, "\n".join([head, *pairs]) + "\n")
-    assert found(capsys, path) == (1, [f"{path}, index 1: utilization.gpu [%]: all 60 values are 0"])
 
 
 def test_a_last_line_cut_short_is_no_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -92,14 +92,6 @@ def test_a_good_log_of_memory_profiler_has_no_finding_and_its_gaps_are_found(
     assert printed(capsys, with_header)[:3] == (0, [], [f"{with_header}: {told}"])
 
 
-def test_the_log_of_another_framework_under_a_new_name_is_a_duplicate(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    first = log(tmp_path / "IMDB", profiled(SECONDS), "Theano_IMDB.txt")
-    second = log(tmp_path / "Manythings", profiled(SECONDS), "Theano_Manythings.txt")
-    assert printed(capsys, tmp_path)[1] == [f"{second}: duplicate of {first}"]
-
-
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

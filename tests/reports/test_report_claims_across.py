@@ -241,10 +241,7 @@ def test_a_count_of_bytes_tells_by_itself_and_what_is_worked_out_from_peaks_is_o
     assert of(table, "the state of SGD with momentum is 1 times the parameters")[2] == "holds"
     assert of(table, "the state of plain SGD is 0 times the parameters")[2] == "holds"
     linear = "activations are linear in the batch size: twice the batch, twice the memory"
-    assert of(table, linear)[2:] == [
-        "seen in this run",
-        "measured: one repeat; 2.000, 2.000, 2.000 and 2.000 times",
-    ]
+    assert of(table, linear)[2:] == ["seen in this run", "measured: one repeat; 2.000, 2.000, 2.000 and 2.000 times"]
 
 
 def test_claims_of_a_study_are_tested_by_its_own_results_alone() -> None:

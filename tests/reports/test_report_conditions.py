@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stored import MACHINE, VERSIONS, ended, on_gpu, store, trial
-from written import make, numbers, report, rows
+from stored import MACHINE, VERSIONS, ended, make, numbers, on_gpu, report, rows, store, trial
 
 from reports import condition_text
 from reports.comparing.pairing import pair
@@ -193,9 +192,7 @@ def in_container(result: TrialResult, **limits: Any) -> TrialResult:
     return replace(result, machine=result.machine | machine)
 
 
-def test_trials_in_containers_and_in_virtual_environments_stand_apart_and_limits_are_said(
-    tmp_path: Path,
-) -> None:
+def test_trials_in_containers_and_in_virtual_environments_stand_apart_and_limits_are_said(tmp_path: Path) -> None:
     contained = in_container(trial(repeat=1, isolation="docker"), cpu_limit_cores=1.5, memory_limit_bytes=2**30)
     alone = replace(trial(repeat=2, isolation="here"), machine=MACHINE | {"image": "pytorch-cpu 0.1.0 abc"})
     out = report(tmp_path, trial(), contained, alone)

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stored import ended, store, study, trial
-from written import make, numbers, run
+from stored import ended, make, numbers, run, store, study, trial
 
 from reports import build, contrast, export
 from reports.condition_text import ABSENT

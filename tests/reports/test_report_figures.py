@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from charted import SIZES, chart, charts, line
 from each import for_each
 from matplotlib import rc_context
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -23,7 +22,8 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 from PIL import Image
-from stored import on_gpu, study
+from stored import BATCH_SIZES as SIZES
+from stored import chart, charts, line, on_gpu, study
 
 from reports.charts import Chart, Kind, Scale
 from reports.drawing import figures

@@ -10,8 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from stored import ended, store, study, trial
-from written import numbers, run
+from stored import ended, numbers, run, store, study, trial
 
 from reports import build, export, markdown
 from reports.__main__ import main
@@ -142,11 +141,7 @@ def body(text: str) -> list[str]:
 
 def test_a_row_is_a_batch_size_in_latex_where_a_column_is_one_elsewhere() -> None:
     shown = numbered(("Framework / batch size", "4", "8"), ("PyTorch", "1", "-2"), ("MXNet", "3", "4"), by_size=True)
-    assert body(tex(shown)) == [
-        r"Batch size & PyTorch & MXNet \\",
-        r"4 & 1 & 3 \\",
-        r"8 & $-$2 & 4 \\",
-    ]
+    assert body(tex(shown)) == [r"Batch size & PyTorch & MXNet \\", r"4 & 1 & 3 \\", r"8 & $-$2 & 4 \\"]
 
 
 def test_a_table_too_wide_for_a_column_spans_two_and_a_wider_one_goes_on_in_floats_with_its_names() -> None:

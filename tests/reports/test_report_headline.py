@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from stored import ended, on_gpu, store, study, trial
-from written import run
+from stored import ended, on_gpu, run, store, study, trial
 
 from reports import best, headline
 from reports.conditions import Section, sections

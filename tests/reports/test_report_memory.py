@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stored import memory_parts, on_gpu, study, trial
-from written import numbers, report
+from stored import memory_parts, numbers, on_gpu, report, study, trial
 
 from workloads.records.figures import Figure, Method
 from workloads.records.result import TrialResult
@@ -24,11 +23,7 @@ def table(file: Path) -> list[list[str]]:
 
 
 def parts(
-    framework: str,
-    batch_size: int,
-    peak: float | None = None,
-    steps_peak: float | None = None,
-    **changed: float | None,
+    framework: str, batch_size: int, peak: float | None = None, steps_peak: float | None = None, **changed: float | None
 ) -> TrialResult:
     """A trial whose parts are those of `stored.memory_parts`, some of them changed; in bytes, None = unknown."""
     told: dict[str, float | None] = {**memory_parts(batch_size), **changed}
@@ -117,11 +112,7 @@ def test_the_parts_of_the_memory_add_up_to_the_peak_of_the_steps(tmp_path: Path)
     assert [found[name] for name in ("Parameters", "Gradients", "Optimizer state")] == ["1.00"] * 3
     # 32 images: 3 KiB, 512 KiB and 64 KiB each
     assert [found[name] for name in ("Inputs", "Activations", "Workspace")] == ["0.0938", "16.0", "2.00"]
-    assert [found[name] for name in ("Sum", "Peak of the steps", "Sum against the peak, %")] == [
-        "21.1",
-        "21.1",
-        "0.0",
-    ]
+    assert [found[name] for name in ("Sum", "Peak of the steps", "Sum against the peak, %")] == ["21.1", "21.1", "0.0"]
     assert found["Context"] == "400"  # in no sum
 
 

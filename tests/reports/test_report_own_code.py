@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from stored import ended, store, trial
-from written import make, numbers, rows, run
+from stored import ended, make, numbers, rows, run, store, trial
 
 from reports import build, export, load
 from reports.conditions import sections

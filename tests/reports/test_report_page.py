@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import written
+import stored
 from conftest import varied
-from stored import ended, on_gpu, store, study, trial
-from written import make
+from stored import ended, make, on_gpu, store, study, trial
 
 from reports import build, export
 from reports.drawing import figures
@@ -29,7 +28,7 @@ TABLES = ("--format", "md", "csv")  # charts and page are tested elsewhere
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return written.run(*arguments, *(() if "--format" in arguments else TABLES))
+    return stored.run(*arguments, *(() if "--format" in arguments else TABLES))
 
 
 def run_program(*arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:

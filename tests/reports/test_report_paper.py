@@ -8,13 +8,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from stored import on_gpu, store, study
-from written import run
+from stored import on_gpu, run, store, study
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not shutil.which("pdflatex"), reason="there is no pdflatex"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not shutil.which("pdflatex"), reason="there is no pdflatex")]
 STYLES = {
     "article": r"\documentclass{article}",
     "two columns": r"\documentclass[twocolumn,a4paper]{article}",

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 from conftest import varied
-from stored import SPEC, ended, store, study, trial
-from written import make, numbers, report, rows
+from stored import SPEC, ended, make, numbers, report, rows, store, study, trial
 
 from reports import parity
 from workloads.records.figures import Figure

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stored import store, trial
-from written import Made, make
+from stored import Made, make, store, trial
 
 from reports.section_axes import NORMALISED
 from workloads.records.figures import Figure

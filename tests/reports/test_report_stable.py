@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stored import store, trial
-from written import Made, make
+from stored import Made, make, store, trial
 
 from reports import build
 

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stored import BATCH_SIZES, ended, on_gpu, study, trial
-from written import numbers, report, rows
+from stored import BATCH_SIZES, ended, numbers, on_gpu, report, rows, study, trial
 
 from reports.quantities import QUANTITIES
 from reports.tables import CSV_COLUMNS
@@ -290,11 +289,7 @@ def test_a_time_taken_while_others_used_the_cores_is_marked_and_listed(tmp_path:
 
 def test_a_figure_that_was_never_stored_is_unknown_too(tmp_path: Path) -> None:
     out = report(tmp_path, replace(trial("pytorch", 4), figures={}), trial("mxnet", 4))
-    assert rows(out / "usage.md") == {
-        "Framework / batch size": ["4"],
-        "PyTorch": [DASH + " [1]"],
-        "MXNet": ["51.0"],
-    }
+    assert rows(out / "usage.md") == {"Framework / batch size": ["4"], "PyTorch": [DASH + " [1]"], "MXNet": ["51.0"]}
     assert "[1] unknown: the stored result has no figure cpu_percent" in (out / "usage.md").read_text()
 
 

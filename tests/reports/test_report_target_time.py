@@ -6,8 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from stored import ended, store, trial
-from written import numbers, rows, run
+from stored import ended, numbers, rows, run, store, trial
 
 from workloads.records.result import Epoch, TrialResult, until
 from workloads.records.status import Status

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 from conftest import ROOT
-from stored import ended, store, trial
+from stored import ended, run, store, trial
 from test_report_attempts import attempted
-from written import run
 
 import reports
 from reports.trial_rows import COLUMNS, documentation

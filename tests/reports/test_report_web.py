@@ -13,8 +13,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from charted import chart, line
-from stored import ended, store, study, trial
+from stored import chart, ended, line, store, study, trial
 
 from reports import export, load
 from reports.charts import Chart, Kind, Panel, Series

@@ -14,8 +14,8 @@ import pytest
 from browsing import CHROMIUM, chromium
 from conftest import REAL_FRAMEWORKS, TINY, Cells, by_cell, run_runner, shared
 from mistaken import DOUBLED, add_mistaken
-from settings import CASES, TRUTH
-from suite import FRAMEWORKS, Found, Seen, checks_of, known_deviations, verdict
+from settings import CASES, THREADS, TRUTH
+from suite import FRAMEWORKS, Found, Seen, checks_of, known_deviations, threads, verdict
 
 from reports.batch_size import answers
 from workloads.networks import WORKLOADS
@@ -34,8 +34,8 @@ SEARCH = ("--framework", "numpy", "--isolation", "here", *TINY, "--device", "cpu
 
 @pytest.fixture(scope="session")
 def few(tmp_path_factory: pytest.TempPathFactory) -> Found:
-    """Answers of each framework to FEW, in one process each."""
-    return Found(shared(tmp_path_factory) / "smoke", FEW)
+    """Answers of each framework to FEW, in one process each, by two threads on whatever machine."""
+    return Found(shared(tmp_path_factory) / "smoke", FEW, **threads(THREADS))
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)

@@ -275,10 +275,7 @@ def test_lenet_5_has_61_706_parameters_where_every_map_sees_all_maps_before_it()
 
 def test_vgg_11_has_column_as_convolutions_and_halves_the_image_five_times() -> None:
     convolutions = [(layer.filters, shape[0]) for layer, shape in VGG_11.walk() if isinstance(layer, Conv2D)]
-    assert convolutions == [
-        *((64, 32), (128, 16), (256, 8), (256, 8)),
-        *((512, 4), (512, 4), (512, 2), (512, 2)),
-    ]
+    assert convolutions == [*((64, 32), (128, 16), (256, 8), (256, 8)), *((512, 4), (512, 4), (512, 2), (512, 2))]
     behind = kinds(VGG_11)
     for place, kind in enumerate(behind):
         if kind is Conv2D:

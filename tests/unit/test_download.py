@@ -70,15 +70,7 @@ def dataset(
 ) -> Dataset:
     file = DataFile(name, hashlib.md5(content).hexdigest())
     return Dataset(
-        "made-up",
-        "",
-        1,
-        1,
-        1,
-        never_read,
-        files or (file,),
-        (file,),
-        f"http://127.0.0.1:{server.server_port}/",
+        "made-up", "", 1, 1, 1, never_read, files or (file,), (file,), f"http://127.0.0.1:{server.server_port}/"
     )
 
 

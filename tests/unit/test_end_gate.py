@@ -283,10 +283,7 @@ COLD = [
 
 @pytest.mark.parametrize(("wall_s", "cpu_s", "again_s", "again_cpu_s"), COLD)
 def test_copies_of_a_large_network_with_nothing_left_accuse_nobody_and_a_tenth_of_the_window_does(
-    wall_s: tuple[float, float],
-    cpu_s: tuple[float, float],
-    again_s: tuple[float, ...],
-    again_cpu_s: tuple[float, ...],
+    wall_s: tuple[float, float], cpu_s: tuple[float, float], again_s: tuple[float, ...], again_cpu_s: tuple[float, ...]
 ) -> None:
     copies = Outstanding(*wall_s, *cpu_s, again_s=again_s, again_cpu_s=again_cpu_s)
     assert not copies.seems_left(5.0, on_cpu=True)
@@ -345,11 +342,7 @@ def test_weights_that_could_not_be_copied_behind_the_window_are_evidence_that_is
 
 @pytest.mark.parametrize(
     ("limit", "told", "missing"),
-    [
-        (2**28, True, Missing.MEMORY),
-        (2**28, False, Missing.WORKER),
-        (None, True, Missing.WORKER),
-    ],
+    [(2**28, True, Missing.MEMORY), (2**28, False, Missing.WORKER), (None, True, Missing.WORKER)],
 )
 @pytest.mark.parametrize("event", [Event.WINDOW_SETTLED, Event.END_PROBED])
 def test_a_probe_that_is_refused_memory_under_a_limit_is_our_failure_and_without_one_the_frameworks(

@@ -402,11 +402,7 @@ def late(adapter: Wrong) -> None:
 @pytest.mark.parametrize("rule", ["sgd", "momentum", "nesterov"])
 @pytest.mark.parametrize(
     ("wrong", "least"),
-    [
-        ({"scale": 0.99}, 5e-3),
-        ({"batch": lambda batch: batch[: len(batch) // 2]}, 0.1),
-        ({"scale": 0.0}, 0.9),
-    ],
+    [({"scale": 0.99}, 5e-3), ({"batch": lambda batch: batch[: len(batch) // 2]}, 0.1), ({"scale": 0.0}, 0.9)],
 )
 def test_an_update_that_has_become_another_is_seen_in_its_size(
     rule: OptimizerName, wrong: dict[str, Any], least: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]

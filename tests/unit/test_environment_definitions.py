@@ -118,12 +118,7 @@ def test_a_definition_for_no_kind_of_device_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("program", "arguments"),
-    [
-        (runner.main, ["--list"]),
-        (runner.main, ["--plan"]),
-        (environments.main, ["cpu"]),
-        (images.main, []),
-    ],
+    [(runner.main, ["--list"]), (runner.main, ["--plan"]), (environments.main, ["cpu"]), (images.main, [])],
 )
 def test_every_command_refuses_a_bad_definition_in_one_line(
     program: Callable[[list[str]], int],

@@ -396,11 +396,7 @@ def test_without_a_referee_a_trial_in_fewer_digits_is_held_against_nothing_and_s
 
 @pytest.mark.usefixtures("no_referee")
 def test_what_does_not_enter_the_probe_does_not_part_a_group() -> None:
-    inputs = {
-        **INPUTS,
-        "test_images": InputFile("inputs/test", "other"),
-        "order": InputFile("moved/order", "order"),
-    }
+    inputs = {**INPUTS, "test_images": InputFile("inputs/test", "other"), "order": InputFile("moved/order", "order")}
     one, other = judge(trial("one"), trial("other", wrong(), inputs=inputs, feed="device", threads=1, window_s=9.0))
     assert one.status == other.status == Status.UNVERIFIED
 

@@ -46,11 +46,7 @@ def test_a_network_comes_back_from_json_as_it_was(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "layers",
-    [
-        (Flatten("block1.flatten"), Dense("dense", 3)),
-        (Conv2D("conv", 2, (7, 7)), Flatten("several_pixels")),
-    ],
+    "layers", [(Flatten("block1.flatten"), Dense("dense", 3)), (Conv2D("conv", 2, (7, 7)), Flatten("several_pixels"))]
 )
 def test_a_network_of_a_stored_trial_is_read_though_no_new_trial_is_made_of_such(
     layers: tuple[Layer, ...], tmp_path: Path
@@ -127,10 +123,7 @@ def test_a_workload_that_is_imported_or_named_twice_is_one(tmp_path: Path) -> No
         (FILE.replace("(3, 3)", "(9, 9)"), "layer conv"),
         (FILE.replace('Flatten("flatten"), Dense("dense", units=CLASSES)', ""), "needs a logit for each"),
         (FILE.replace("CLASSES", "1"), "needs a logit for each"),
-        (
-            FILE.replace("input_shape", 'loss="binary-cross-entropy", input_shape'),
-            "needs one logit",
-        ),
+        (FILE.replace("input_shape", 'loss="binary-cross-entropy", input_shape'), "needs one logit"),
         (FILE.replace('Flatten("flatten")', 'Flatten("conv")'), "layer names repeat"),
         *(
             (FILE.replace('Flatten("flatten")', f"Flatten({name!r})"), "a layer's name must be 1 to 80 of")

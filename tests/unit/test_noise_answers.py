@@ -119,18 +119,9 @@ def test_the_first_trains_and_the_others_measure_at_its_weights_on_the_same_batc
     ours, other = answers["one"], answers["two"]
     assert (ours.trained_by, other.trained_by) == ("one", "one")
     assert ours.noise_scale is not None and ours.low is not None and ours.high is not None
-    assert ours.low < ours.noise_scale < ours.high and (
-        ours.points,
-        ours.low,
-    ) == (other.points, other.low)
+    assert ours.low < ours.noise_scale < ours.high and (ours.points, ours.low) == (other.points, other.low)
     assert [point.progress for point in ours.points] == list(PROGRESS)
-    assert (ours.apart, ours.agrees, other.apart, other.apart_mean, other.agrees) == (
-        None,
-        None,
-        0.0,
-        0.0,
-        True,
-    )
+    assert (ours.apart, ours.agrees, other.apart, other.apart_mean, other.agrees) == (None, None, 0.0, 0.0, True)
     for job, answer in zip(workers.jobs, answers.values(), strict=True):
         assert answer.folder is not None and (tmp_path / answer.folder).samefile(job.folder(tmp_path))
         assert job.kind is Kind.NOISE and job.trial.timeout_s > 60

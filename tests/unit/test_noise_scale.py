@@ -15,17 +15,7 @@ from runner.batch_size.noise_points import Measured, apart, finder, point, poole
 from workloads import weights
 from workloads.catalogue.tiny import TINY
 from workloads.datasets import DATASETS, load
-from workloads.noise_scale import (
-    PARTS,
-    PROGRESS,
-    SMALL_BATCH,
-    STEPS,
-    WINDOW,
-    Norms,
-    draw,
-    estimates,
-    updates_before,
-)
+from workloads.noise_scale import PARTS, PROGRESS, SMALL_BATCH, STEPS, WINDOW, Norms, draw, estimates, updates_before
 from workloads.spec import OptimizerSpec
 
 Array = NDArray[np.float64]

@@ -126,9 +126,7 @@ def test_there_is_no_network_of_such_a_trial(tmp_path: Path) -> None:
     assert of_trial(varied(make_spec(), own_code=OWN), tmp_path) is None
 
 
-def test_the_function_is_of_a_module_that_its_classes_know_and_nothing_is_written_beside_the_file(
-    file: Path,
-) -> None:
+def test_the_function_is_of_a_module_that_its_classes_know_and_nothing_is_written_beside_the_file(file: Path) -> None:
     make_model = function_of(file, "make_model")
     assert make_model(3) == 3
     assert sys.modules[make_model.__module__].__file__ == str(file)

@@ -46,83 +46,47 @@ def written(folder: Path, *lines: str) -> Path:
     return path
 
 
+VALUES: dict[str, tuple[str, Any]] = {  # of each key: as TOML says it, as it is read
+    "workload": ('"w"', "w"),
+    "dataset": ('"d"', "d"),
+    "frameworks": ('["a", "b"]', ("a", "b")),
+    "batch_sizes": ("[\n  2,\n  1,\n]", (2, 1)),
+    "epochs": ("2", 2),
+    "repeats": ("3", 3),
+    "seed": ("4", 4),
+    "optimizer": ('"adam"', "adam"),
+    "learning_rate": ("0.5", 0.5),
+    "weight_decay": ("0.0", 0.0),
+    "schedule": ('"step"', "step"),
+    "warm_up": ("0.25", 0.25),
+    "scale_learning_rate": ('"sqrt"', "sqrt"),
+    "base_batch_size": ("32", 32),
+    "augment": ('"flip-crop"', "flip-crop"),
+    "accumulate": ("7", 7),
+    "devices": ("2", 2),
+    "last_batch": ('"drop"', "drop"),
+    "fit": ('"pad"', "pad"),
+    "skip_unreadable": ("true", True),
+    "test_all": ("true", True),
+    "test_folder": ('"val"', "val"),
+    "pixel_range": ("[0, 4095]", (0.0, 4095.0)),
+    "profiles": ('["default"]', ("default",)),
+    "precisions": ('["float32", "bfloat16"]', ("float32", "bfloat16")),
+    "feed": ('"device"', "device"),
+    "device": ('"cpu"', "cpu"),
+    "threads": ("5", 5),
+    "window_s": ("0.5", 0.5),
+    "timeout_s": ("1.5", 1.5),
+    "cool_down_s": ("2.5", 2.5),
+}
+
+
 def test_every_key_is_read(tmp_path: Path) -> None:
-    path = written(
-        tmp_path,
-        'workload = "w"',
-        'dataset = "d"',
-        'frameworks = ["a", "b"]',
-        "batch_sizes = [\n  2,\n  1,\n]",
-        "epochs = 2",
-        "repeats = 3",
-        "seed = 4",
-        'optimizer = "adam"',
-        "learning_rate = 0.5",
-        "weight_decay = 0.0",
-        'schedule = "step"',
-        "warm_up = 0.25",
-        'scale_learning_rate = "sqrt"',
-        "base_batch_size = 32",
-        'augment = "flip-crop"',
-        "accumulate = 7",
-        "devices = 2",
-        'last_batch = "drop"',
-        'fit = "pad"',
-        "skip_unreadable = true",
-        "test_all = true",
-        'test_folder = "val"',
-        "pixel_range = [0, 4095]",
-        'profiles = ["default"]',
-        'precisions = ["float32", "bfloat16"]',
-        'feed = "device"',
-        'device = "cpu"',
-        "threads = 5",
-        "window_s = 0.5",
-        "timeout_s = 1.5",
-        "cool_down_s = 2.5",
-        "[[series]]",
-        'name = "one"',
-        "epochs = 1",
-    )
-    values: tuple[Any, ...] = (
-        "mine",
-        "x",
-        "w",
-        "d",
-        ("a", "b"),
-        (2, 1),
-        2,
-        3,
-        4,
-        "adam",
-        0.5,
-        0.0,
-        "step",
-        0.25,
-        "sqrt",
-        32,
-        "flip-crop",
-        7,
-        2,
-        "pad",
-        True,
-        "val",
-        (0.0, 4095.0),
-        True,
-        ("default",),
-        ("float32", "bfloat16"),
-        "device",
-        "drop",
-        "cpu",
-        5,
-        0.5,
-        1.5,
-        2.5,
-        (),  # blocks: not together with series
-        (Series("one", (("epochs", 1),)),),
-    )
-    assert read(path) == Study(*values)
-    assert len(values) == len(fields(Study))
+    lines = [f"{key} = {told}" for key, (told, _) in VALUES.items()]
+    study = read(written(tmp_path, *lines, "[[series]]", 'name = "one"', "epochs = 1"))
+    read_as = {key: value for key, (_, value) in VALUES.items()}
+    assert study == Study("mine", "x", **read_as, series=(Series("one", (("epochs", 1),)),))
+    assert {"name", "summary", "blocks", "series", *VALUES} == {field.name for field in fields(Study)}
 
 
 def test_blocks_are_read_and_not_beside_series(tmp_path: Path) -> None:
