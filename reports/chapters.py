@@ -38,7 +38,7 @@ def chapter(
         if with_quantities and quantity is USAGE_BUSY and _as_busy(section):
             parts.append(ALWAYS_BUSY)
         elif with_quantities:
-            parts.append(tables.of({"": section}, quantity, quantity.title(section.condition)))
+            parts.append(tables.build_table({"": section}, quantity, quantity.title(section.condition)))
         if quantity is ACCURACY and section.condition.task.own_code:
             parts.append(parity.OF_OWN_CODE)
         elif quantity is ACCURACY:
@@ -115,5 +115,5 @@ def side_by_side(named: dict[str, Section], quantities: Sequence[Quantity]) -> l
         if having:
             several = "; ".join(f"{title} ({', '.join(those)})" for title, those in titles.items())
             title = several if len(titles) > 1 else next(iter(titles))
-            made.append(tables.of(having, quantity, title))
+            made.append(tables.build_table(having, quantity, title))
     return made

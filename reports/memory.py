@@ -179,7 +179,7 @@ def _rows(section: Section, columns: Sequence[Quantity]) -> list[Row]:
     for place in tables.by_place(section, columns[0]):
         if trials := tables.places(section).get(place):
             cells = {
-                quantity.name: tables.cell(trials, quantity.figures[0], _summed)
+                quantity.name: tables.summarise_cell(trials, quantity.figures[0], _summed)
                 if quantity in (SUM, GAP)
                 else tables.by_place(section, quantity)[place]
                 for quantity in columns

@@ -80,7 +80,7 @@ class Varied:
         """Return the quantity's figure, which every device has, and the cell of each level."""
         figure = quantity.figure(self.condition)
         assert figure is not None
-        return figure, [tables.cell(each.results, figure) for each in self.levels]
+        return figure, [tables.summarise_cell(each.results, figure) for each in self.levels]
 
 
 def vary(sections: Iterable[Section], axis: SectionAxis) -> list[Varied]:

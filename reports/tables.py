@@ -71,7 +71,7 @@ def measured(section: Section, quantity: Quantity) -> FigureSpec | None:
 
 
 def by_place(section: Section, quantity: Quantity) -> Mapping[Place, CellSummary]:
-    """Map {(framework, batch size): its `cell`} for each framework and batch size in the section's results.
+    """Map {(framework, batch size): its cell} for each framework and batch size in the section's results.
 
     Raises ValueError if the condition's device has no such quantity.
     """
@@ -87,7 +87,7 @@ def _compute_cells(section: Section, quantity: Quantity) -> Mapping[Place, CellS
         raise ValueError(f"{quantity.name}: there is none on {section.condition.placement.device}")
     tried = places(section)
     return {
-        (framework, batch_size): _with_attempts(cell(trials, spec), trials, section)
+        (framework, batch_size): _with_attempts(summarise_cell(trials, spec), trials, section)
         for framework in ordered(framework for framework, _ in tried)
         for batch_size in sorted({batch_size for _, batch_size in tried})
         for trials in [tried.get((framework, batch_size), [])]
@@ -132,7 +132,7 @@ def is_shown(result: TrialResult, spec: FigureSpec) -> bool:
     return result.status in MEASURED and not (spec.learnt and diverged) and not withheld(result, spec)
 
 
-def cell(
+def summarise_cell(
     results: Sequence[TrialResult], spec: FigureSpec, read: Callable[[TrialResult, str], Figure] = figure_of
 ) -> CellSummary:
     """Summarise the repeats of a framework and batch size; without any, the cell is one that was not run."""
@@ -178,7 +178,7 @@ def _errors(results: Sequence[TrialResult], spec: FigureSpec) -> tuple[float, ..
     return tuple(value * error.factor for value in values if value is not None)
 
 
-def of(sections: Mapping[str, Section], quantity: Quantity, title: str) -> Table | str:
+def build_table(sections: Mapping[str, Section], quantity: Quantity, title: str) -> Table | str:
     """Build a table, a row per framework, a column per batch size and section; nothing is averaged over sections.
 
     The keys name the sections in the columns' heads: "" where there is one. An optional quantity without a value gives
@@ -191,7 +191,7 @@ def of(sections: Mapping[str, Section], quantity: Quantity, title: str) -> Table
     }
     most = max(cell.n for cell in cells.values())
     if quantity.optional and not most:
-        return _nothing(cells.values(), title)
+        return _say_why_empty(cells.values(), title)
     columns = sorted({(size, letter) for _, size, letter in cells})
     rows = []
     for name in ordered(framework for framework, _, _ in cells):
@@ -227,7 +227,7 @@ def tidy(named: Iterable[tuple[dict[str, Any], CellSummary]]) -> pd.DataFrame:
     )
 
 
-def _nothing(cells: Collection[CellSummary], title: str) -> str:
+def _say_why_empty(cells: Collection[CellSummary], title: str) -> str:
     """Write one line in place of a table of cells without a single value."""
     notes = dict.fromkeys(note for cell in cells for note in cell.notes)
     ended = dict.fromkeys(words(cell.status) for cell in cells if cell.status != UNKNOWN)

@@ -72,7 +72,7 @@ class Reproduced:
 
     def cell(self, place: Place) -> CellSummary:
         """Return our cell; one that was not run where there is none."""
-        return self.cells.get(place) or tables.cell((), self.metric.quantity.figures[0])
+        return self.cells.get(place) or tables.summarise_cell((), self.metric.quantity.figures[0])
 
     @property
     def most(self) -> int:
