@@ -54,7 +54,7 @@ def table(section: Section) -> Table | None:
         tuple(head),
         tuple(rows),
         pd.DataFrame(tidy, columns=list(TIDY)),
-        below=(tables.how_to_read_a_cell(cell["n"] for cell in speed_cells), *([TIED] if tied else [])),
+        below=(tables.how_to_read_a_cell(cell.n for cell in speed_cells), *([TIED] if tied else [])),
         theme=Theme.SPEED,
     )
 
@@ -78,10 +78,10 @@ def _cell(section: Section, quantity: Quantity, framework: str, best: Best | Non
     cells = tables.by_place(section, quantity)
     own = {size: cell for (name, size), cell in cells.items() if name == framework}
     if best is None:
-        tried = [cell for cell in own.values() if cell["status"] != tables.NOT_RUN]
-        words = dict.fromkeys(tables.words(cell["status"]) for cell in tried)
-        return Cell(" / ".join(words), None, tuple(dict.fromkeys(note for cell in tried for note in cell["notes"])))
-    return tables.shown(own[best.place], quantity.decimals, most=max(cell["n"] for cell in cells.values()))
+        tried = [cell for cell in own.values() if cell.status != tables.NOT_RUN]
+        words = dict.fromkeys(tables.words(cell.status) for cell in tried)
+        return Cell(" / ".join(words), None, tuple(dict.fromkeys(note for cell in tried for note in cell.notes)))
+    return tables.shown(own[best.place], quantity.decimals, most=max(cell.n for cell in cells.values()))
 
 
 def _tidy(best: Best | None) -> tuple[int | None, str]:

@@ -38,8 +38,7 @@ def chapter(
         if with_quantities and quantity is USAGE_BUSY and _as_busy(section):
             parts.append(ALWAYS_BUSY)
         elif with_quantities:
-            cells = tables.cells(section, quantity)
-            parts.append(tables.of(cells, quantity, quantity.title(section.condition)))
+            parts.append(tables.build_table({"": section}, quantity, quantity.title(section.condition)))
         if quantity is ACCURACY and section.condition.task.own_code:
             parts.append(parity.OF_OWN_CODE)
         elif quantity is ACCURACY:
@@ -90,7 +89,7 @@ def _build_workers_table(section: Section) -> Table | None:
 def _as_busy(section: Section) -> bool:
     """True if usage over the busy samples equals the usage in every cell."""
     whole, busy = (tables.by_place(section, quantity) for quantity in (USAGE, USAGE_BUSY))
-    return any(cell["n"] for cell in busy.values()) and all(
+    return any(cell.n for cell in busy.values()) and all(
         tables.shown(cell, USAGE.decimals, 0).text == tables.shown(busy[place], USAGE.decimals, 0).text
         for place, cell in whole.items()
     )
@@ -109,14 +108,12 @@ def side_by_side(named: dict[str, Section], quantities: Sequence[Quantity]) -> l
     """
     made = []
     for quantity in quantities:
-        parts, titles = [], dict[str, list[str]]()
-        for letter, section in named.items():
-            if section.results and tables.measured(section, quantity):
-                cells = tables.cells(section, quantity)
-                parts.append(cells.assign(condition=letter))
-                titles.setdefault(quantity.title(section.condition), []).append(letter)
-        if parts:
+        having = {name: each for name, each in named.items() if each.results and tables.measured(each, quantity)}
+        titles: dict[str, list[str]] = {}
+        for letter, section in having.items():
+            titles.setdefault(quantity.title(section.condition), []).append(letter)
+        if having:
             several = "; ".join(f"{title} ({', '.join(those)})" for title, those in titles.items())
             title = several if len(titles) > 1 else next(iter(titles))
-            made.append(tables.of(pd.concat(parts, ignore_index=True), quantity, title))
+            made.append(tables.build_table(having, quantity, title))
     return made

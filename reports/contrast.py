@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from workloads.conditions import mode_said
-from workloads.records.build import Mode, installed_of
+from workloads.records.build import Mode, column_of
 from workloads.records.result import TrialResult
 from workloads.statistics import (
     CONFIDENCE_PERCENT,
@@ -174,7 +174,7 @@ def of_modes(section: Section) -> Table | None:
     """Build the table of modes; None if all columns train in one."""
     places, condition, found = tables.places(section), section.condition, list[CellContrast]()
     for (framework, size), results in places.items():
-        usual = places.get((installed_of(framework), size))
+        usual = places.get((column_of(framework).installed, size))
         if mode_said(results[0]) != Mode() and usual:
             found += [contrast(results, usual, MODES, quantity, condition) for quantity in MODES.quantities]
     cells = {(each.framework, each.quantity, each.batch_size): each for each in found if each.n}

@@ -26,12 +26,12 @@ from .report import Summary
 from .reproduction import claims_across
 from .reproduction import summary as published
 from .sentences import say
-from .tables import Place
+from .tables import CellSummary, Place
 
 WORDING = "findings"
 MOST_SECTIONS = 3  # described one by one in what was run
 UNSTEADY = {Doubt.DISTURBED, Doubt.NOISY}
-Cells = dict[Place, Mapping[str, Any]]
+Cells = dict[Place, CellSummary]
 
 
 def summary(stored: Stored, sections: Sequence[Section]) -> Summary:
@@ -73,7 +73,7 @@ def _ran(stored: Stored, sections: Sequence[Section]) -> tuple[str, ...]:
 
 def _cells(section: Section, quantity: Quantity) -> Cells:
     """Cells with a value."""
-    return {place: cell for place, cell in tables.by_place(section, quantity).items() if cell["n"]}
+    return {place: cell for place, cell in tables.by_place(section, quantity).items() if cell.n}
 
 
 def _by_size(cells: Cells) -> dict[int, list[str]]:
@@ -82,7 +82,7 @@ def _by_size(cells: Cells) -> dict[int, list[str]]:
     for size in sorted({size for _, size in cells}):
         names = ordered(name for name, its_size in cells if its_size == size)
         if len(names) > 1:
-            means = {name: cells[name, size]["mean"] for name in names}
+            means = {name: cells[name, size].mean for name in names}
             ranked[size] = sorted(names, key=lambda name: -means[name])
     return ranked
 
@@ -104,9 +104,9 @@ def _speed(section: Section) -> str:
         groups=_grouped(race.fastest),
         every=race.met,
         lead=_lead(race, cells),
-        unsteady=sum(not cell[tables.DOUBTS].isdisjoint(UNSTEADY) for cell in cells.values()),
+        unsteady=sum(not cell.doubts.isdisjoint(UNSTEADY) for cell in cells.values()),
         cells=len(cells),
-        repeated=any(cell["n"] > 1 for cell in cells.values()),
+        repeated=any(cell.n > 1 for cell in cells.values()),
         tie_percent=TIE_PERCENT,
     )
 
@@ -163,7 +163,7 @@ def _grouped(fastest: Mapping[int, Extreme]) -> list[dict[str, Any]]:
 
 def _alone(label: str, cells: Cells, unit: str) -> str:
     """Describe a quantity if no batch size has two frameworks."""
-    ends = [pick(cells, key=lambda place: cells[place]["mean"]) for pick in (min, max)] if cells else []
+    ends = [pick(cells, key=lambda place: cells[place].mean) for pick in (min, max)] if cells else []
     told = [{"name": name, "size": size, "value": _value(cells[name, size])} for name, size in dict.fromkeys(ends)]
     return say(WORDING, "alone", label=label, cells=told, unit=unit)
 
@@ -195,7 +195,7 @@ def _accuracy(section: Section) -> str:
     ranked = _by_size(cells)
     if not ranked:
         return _alone("Test accuracy", cells, "%")
-    gaps = {size: cells[names[0], size]["mean"] - cells[names[-1], size]["mean"] for size, names in ranked.items()}
+    gaps = {size: cells[names[0], size].mean - cells[names[-1], size].mean for size, names in ranked.items()}
     widest = max(gaps, key=lambda size: gaps[size])
     return say(WORDING, "accuracy_gap", points=gaps[widest], size=widest, fewest=parity.FEWEST)
 
@@ -217,8 +217,8 @@ def _checks(stored: Stored) -> str:
     )
 
 
-def _value(cell: Mapping[str, Any]) -> str:
+def _value(cell: CellSummary) -> str:
     """Format three significant digits, with the interval where n > 1."""
-    digits = tables.significant(cell["mean"])
-    text = f"{cell['mean']:z.{digits}f}"
-    return text + (f" [{cell['low']:z.{digits}f}, {cell['high']:z.{digits}f}]" if cell["n"] > 1 else "")
+    digits = tables.significant(cell.mean)
+    text = f"{cell.mean:z.{digits}f}"
+    return text + (f" [{cell.low:z.{digits}f}, {cell.high:z.{digits}f}]" if cell.n > 1 else "")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from workloads.records.build import MARK, adapter_of, label_of
+from workloads.records.build import MARK, column_of
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ SHADES = (("#000000", 0.5), ("#FFFFFF", 0.55))  # for builds: colour mixed with 
 def ordered(frameworks: Iterable[str]) -> list[str]:
     """List each framework once: KNOWN ones in that order, then the others by alphabet; builds after their framework."""
     places = {name: place for place, name in enumerate(KNOWN)}
-    return sorted(set(frameworks), key=lambda name: (places.get(adapter_of(name), len(places)), name))
+    return sorted(set(frameworks), key=lambda name: (places.get(column_of(name).framework, len(places)), name))
 
 
 # {framework: label} of frameworks not in KNOWN, from the results that this process has read for its report.
@@ -55,7 +55,7 @@ LABEL = re.compile(r"[\w .()+-]+")  # it is used unchanged in tables, charts and
 
 def learn_label(framework: str, machine: Mapping[str, Any]) -> None:
     """Learn the framework's label from a stored result's machine conditions; older results have none."""
-    label, framework = machine.get("framework_label"), adapter_of(framework)
+    label, framework = machine.get("framework_label"), column_of(framework).framework
     if framework not in KNOWN and isinstance(label, str) and LABEL.fullmatch(label):
         LABELS[framework] = label
 
@@ -66,9 +66,10 @@ def display_name(framework: str) -> str:
     The folder's name is added if another framework has the same label. A build has the name of its framework, and the
     label that distinguishes it from other builds.
     """
-    if label_of(framework):
+    column = column_of(framework)
+    if column.suffix:
         # Without the space, a label with a dot looks like an address, which Markdown links.
-        return f"{display_name(adapter_of(framework))} {MARK}{label_of(framework)}"
+        return f"{display_name(column.framework)} {MARK}{column.suffix}"
     if framework in KNOWN:
         return KNOWN[framework].name
     label = LABELS.get(framework, framework)
@@ -87,10 +88,9 @@ def styles(frameworks: Iterable[str]) -> dict[str, Style]:
         if name in KNOWN:
             chosen[name] = KNOWN[name]
             continue
-        style = Style(display_name(name), *next(unused))
-        family = KNOWN.get(adapter_of(name)) if label_of(name) else None
-        if family:
-            builds = sum(bool(label_of(other)) and adapter_of(other) == adapter_of(name) for other in chosen)
+        style, framework = Style(display_name(name), *next(unused)), column_of(name).framework
+        if family := KNOWN.get(framework):
+            builds = sum(other != framework and column_of(other).framework == framework for other in chosen)
             style = replace(style, colour=mix_colours(family.colour, *SHADES[builds % len(SHADES)]))
         chosen[name] = style
     return chosen

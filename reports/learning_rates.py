@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pandas as pd
-
 from . import tables
 from .condition_text import ABSENT
 from .conditions import Section
@@ -58,7 +56,7 @@ def _table(group: dict[int, Section], rule: str) -> Table:
     cells = {section: tables.by_place(section, ACCURACY) for section in by_rate}
     sizes = sorted({size for places in cells.values() for _, size in places})
     names = ordered(name for places in cells.values() for name, _ in places)
-    counts = [int(cell["n"]) for places in cells.values() for cell in places.values()]
+    counts = [cell.n for places in cells.values() for cell in places.values()]
     rows = []
     for framework in names:
         for section in by_rate:
@@ -66,14 +64,18 @@ def _table(group: dict[int, Section], rule: str) -> Table:
             shown = (tables.shown(cell, ACCURACY.decimals, max(counts)) if cell else Cell(ABSENT) for cell in row)
             rate = _rate(section)
             rows.append((Cell(display_name(framework)), Cell(f"{rate:g}", rate), *shown))
-    tidy = pd.concat([tables.cells(section, ACCURACY).assign(learning_rate=_rate(section)) for section in by_rate])
+    tidy = tables.tidy(
+        ({"framework": framework, "batch_size": size, KEY: _rate(section)}, cell)
+        for section, places in cells.items()
+        for (framework, size), cell in places.items()
+    )
     numbers = ", ".join(map(str, sorted(group)))
     return Table(
         name=f"{NAME}-{rule}",
         title=f"{ACCURACY.title(by_rate[0].condition)}, by learning rate: {rule}",
         head=("Framework", "Learning rate / batch size", *map(str, sizes)),
         rows=tuple(rows),
-        tidy=tables.tidy(tidy, KEY),
+        tidy=tidy,
         below=(HOW.format(numbers=numbers, cell=tables.how_to_read_a_cell(counts)),),
         theme=Theme.ACCURACY,
         keys=2,

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pandas as pd
 
@@ -34,6 +33,7 @@ from .quantities import (
     Quantity,
 )
 from .table import Cell, Table, Theme
+from .tables import CellSummary
 
 KINDS, PARTS = "memory-kinds", "memory-parts"  # names of tables
 TOLERATED_PERCENT = 5.0
@@ -72,14 +72,14 @@ NO_LINE = f"No line of memory against batch size: it takes {FEWEST_SIZES} batch 
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table: its framework, batch size and policy, and {quantity's name: its cell of `tables.cell`}."""
+    """A row of a table: its framework, batch size and policy, and {quantity's name: its cell}."""
 
     framework: str
     batch_size: int
-    cells: dict[str, dict[str, Any]]
+    cells: dict[str, CellSummary]
     policy: str = ""
 
-    def parts(self) -> list[dict[str, Any]]:
+    def parts(self) -> list[CellSummary]:
         """List the cells of MEMORY_PARTS."""
         return [self.cells[part.name] for part in MEMORY_PARTS]
 
@@ -90,7 +90,7 @@ def of_section(section: Section) -> list[Table | str]:
     made: list[Table | str] = [_table(KINDS, "Memory in four kinds", kinds, MEMORY_KINDS, section, KINDS_HOW)]
     if section.results:
         parts, lines = parts_rows(section), fitted(section)
-        if any(cell["n"] for row in parts for cell in row.parts()):
+        if any(cell.n for row in parts for cell in row.parts()):
             columns = [quantity for quantity in PARTS_COLUMNS if _is_there(quantity, parts)]
             how = PARTS_HOW + (EXACT_HOW if EXACT_ACTIVATIONS in columns else "")
             made.append(_table(PARTS, "What the memory holds", parts, columns, section, how))
@@ -121,31 +121,31 @@ def parts_rows(section: Section) -> list[Row]:
     rows = _rows(section, PARTS_COLUMNS)
     for row in rows:
         total, gap = row.cells[SUM.name], row.cells[GAP.name]
-        worst = max(gap["min"], gap["max"], key=abs)
+        worst = max(gap.min, gap.max, key=abs)
         error = f"{abs(worst):.1f} % {'less' if worst < 0 else 'more'} than the peak of the steps"
         noted: tuple[Quantity, ...] = ()
         note = ""
-        if total["n"] > row.cells[WORKSPACE]["n"]:
+        if total.n > row.cells[WORKSPACE].n:
             noted = SUM, GAP
-            note = "without the workspace" + (f": the other parts are {error}" if gap["n"] else "")
-        elif gap["n"] and abs(worst) > TOLERATED_PERCENT:
+            note = "without the workspace" + (f": the other parts are {error}" if gap.n else "")
+        elif gap.n and abs(worst) > TOLERATED_PERCENT:
             noted = (GAP,)
             note = f"does not add up: the parts are {error}{_together(section, row) if worst < 0 else ''}"
         for quantity in noted:
             cell = row.cells[quantity.name]
-            row.cells[quantity.name] = cell | {"notes": (*cell["notes"], note)}
+            row.cells[quantity.name] = replace(cell, notes=(*cell.notes, note))
     return rows
 
 
 def _together(section: Section, row: Row) -> str:
     """Say how much of a row's gap comes from steps called together, as the end of a sentence; empty if unknown."""
     place = row.framework, row.batch_size
-    waited, queued = (tables.by_place(section, peak)[place]["mean"] for peak in (WAITED_STEP_PEAK, QUEUED_STEPS))
+    waited, queued = (tables.by_place(section, peak)[place].mean for peak in (WAITED_STEP_PEAK, QUEUED_STEPS))
     if not math.isnan(queued):
-        a_step = sum(row.cells[part]["mean"] for part in ("activations", "inputs"))
+        a_step = sum(row.cells[part].mean for part in ("activations", "inputs"))
         steps = "step's" if queued < 1.5 * a_step else f"{queued / a_step:.0f} steps'"
         return f"; {queued:.1f} MiB of it: the next queued {steps} activations and inputs"
-    more = row.cells[STEPS_PEAK.name]["mean"] - waited
+    more = row.cells[STEPS_PEAK.name].mean - waited
     return f"; steps called together hold {more:.1f} MiB more than one that is waited for" if more > 0 else ""
 
 
@@ -167,7 +167,7 @@ def _summed(result: TrialResult, name: str) -> Figure:
 
 def _is_there(quantity: Quantity, rows: Sequence[Row]) -> bool:
     """True if a column is shown; some exist only for certain workloads and feeds, or for newer results."""
-    most = [row.cells[quantity.name]["max"] for row in rows]
+    most = [row.cells[quantity.name].max for row in rows]
     if quantity in (EXACT_ACTIVATIONS, POOL_INDICES):
         return any(value > 0 for value in most)
     return quantity.name not in NOT_ALWAYS_THERE or any(value != 0 for value in most)
@@ -179,9 +179,9 @@ def _rows(section: Section, columns: Sequence[Quantity]) -> list[Row]:
     for place in tables.by_place(section, columns[0]):
         if trials := tables.places(section).get(place):
             cells = {
-                quantity.name: tables.cell(trials, quantity.figures[0], _summed)
+                quantity.name: tables.summarise_cell(trials, quantity.figures[0], _summed)
                 if quantity in (SUM, GAP)
-                else dict(tables.by_place(section, quantity)[place])
+                else tables.by_place(section, quantity)[place]
                 for quantity in columns
             }
             rows.append(Row(*place, cells))
@@ -190,7 +190,7 @@ def _rows(section: Section, columns: Sequence[Quantity]) -> list[Row]:
 
 def _table(name: str, title: str, rows: list[Row], columns: Sequence[Quantity], section: Section, how: str) -> Table:
     """Build a table; the policy has a column if the rows name it."""
-    counts = [row.cells[quantity.name]["n"] for row in rows for quantity in columns]
+    counts = [row.cells[quantity.name].n for row in rows for quantity in columns]
     most = max(counts)
     policies = any(row.policy for row in rows)
     labels = [spec.label for quantity in columns if (spec := quantity.figure(section.condition))]
@@ -217,28 +217,25 @@ def _table(name: str, title: str, rows: list[Row], columns: Sequence[Quantity], 
 
 
 def _no_parts(rows: list[Row]) -> str:
-    reasons = dict.fromkeys(note for row in rows for cell in row.parts() for note in cell["notes"])
-    statuses = dict.fromkeys(cell["status"] for row in rows for cell in row.cells.values())
+    reasons = dict.fromkeys(note for row in rows for cell in row.parts() for note in cell.notes)
+    statuses = dict.fromkeys(cell.status for row in rows for cell in row.cells.values())
     ended = dict.fromkeys(tables.words(status) for status in statuses if status not in ("ok", tables.UNKNOWN))
     return f"What the memory holds cannot be told: {'; '.join([*reasons, *ended])}."
 
 
 def _tidy(rows: list[Row], columns: Sequence[Quantity]) -> pd.DataFrame:
-    """Build a data frame, one row per cell: framework, batch_size, kind, the statistics, and allocator if
-    rows name it.
-    """
-    frame = pd.DataFrame(
-        {
-            "framework": row.framework,
-            "batch_size": row.batch_size,
-            "allocator": row.policy,
-            "kind": quantity.name,
-            **row.cells[quantity.name],
-        }
+    """Build a data frame with one row per cell; rows that name a policy have it as allocator."""
+    policies = any(row.policy for row in rows)
+    return tables.tidy(
+        (
+            {"framework": row.framework, "batch_size": row.batch_size}
+            | ({"allocator": row.policy} if policies else {})
+            | {"kind": quantity.name},
+            row.cells[quantity.name],
+        )
         for row in rows
         for quantity in columns
     )
-    return tables.tidy(frame, *(["allocator"] if frame["allocator"].any() else []), "kind")
 
 
 def fitted(section: Section) -> dict[tuple[str, str], Line]:
@@ -250,8 +247,8 @@ def fitted(section: Section) -> dict[tuple[str, str], Line]:
         if spec is None:
             continue
         for (framework, size), cell in tables.by_place(section, quantity).items():
-            if cell["mean"] > 0:
-                peaks.setdefault(framework, {})[size] = cell["mean"] / spec.factor
+            if cell.mean > 0:
+                peaks.setdefault(framework, {})[size] = cell.mean / spec.factor
         for framework, of_size in peaks.items():
             line = fit_line(of_size)
             if line is not None and line.n >= FEWEST_SIZES:

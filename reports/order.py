@@ -13,9 +13,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from workloads.statistics import LEAST_SPREAD, Estimate, Verdict, accuracy_step, decide, pool
+from workloads.statistics import LEAST_SPREAD, Described, Estimate, Verdict, accuracy_step, decide, pool
 
 from . import tables
 from .conditions import Section
@@ -59,26 +59,24 @@ def points(section: Section, quantity: Quantity) -> Points:
     """Points of the cells that have a value."""
     task = section.condition.task
     step = accuracy_step(task.dataset, task.source)
-    cells = {place: cell for place, cell in tables.by_place(section, quantity).items() if cell["n"]}
+    cells = {place: cell for place, cell in tables.by_place(section, quantity).items() if cell.n}
     absolute = quantity is ACCURACY
-    found = {
-        place: of_cell(cell, step if absolute else LEAST_SPREAD * abs(cell["mean"])) for place, cell in cells.items()
-    }
+    found = {place: of_cell(cell, step if absolute else LEAST_SPREAD * abs(cell.mean)) for place, cell in cells.items()}
     return with_borrowed(found, cells, step if absolute else LEAST_SPREAD, absolute)
 
 
 def with_borrowed(
-    points: Mapping[Key, Point], cells: Mapping[Key, Mapping[str, Any]], least_spread: float, absolute: bool
+    points: Mapping[Key, Point], cells: Mapping[Key, Described], least_spread: float, absolute: bool
 ) -> dict[Key, Point]:
     """Return the points; those of one repeat get the spread of the other cells' repeats, pooled.
 
     The spread is a share of the mean, or with `absolute` a number in the unit. With fewer than FEWEST_FREEDOM degrees
     of freedom none is given.
     """
-    known = [cell for cell in cells.values() if cell["n"] > 1 and not math.isnan(cell["cv_percent"])]
-    deviations = [cell["cv_percent"] / 100 * (abs(cell["mean"]) if absolute else 1.0) for cell in known]
+    known = [cell for cell in cells.values() if cell.n > 1 and not math.isnan(cell.cv_percent)]
+    deviations = [cell.cv_percent / 100 * (abs(cell.mean) if absolute else 1.0) for cell in known]
     variance, freedom = pool(
-        Estimate(cell["mean"], deviation, int(cell["n"]) - 1) for cell, deviation in zip(known, deviations, strict=True)
+        Estimate(cell.mean, deviation, cell.n - 1) for cell, deviation in zip(known, deviations, strict=True)
     )
     if freedom < FEWEST_FREEDOM or all(point.sure for point in points.values()):
         return dict(points)
@@ -89,15 +87,15 @@ def with_borrowed(
     }
 
 
-def of_cell(cell: Mapping[str, Any], least_spread: float) -> Point:
+def of_cell(cell: Described, least_spread: float) -> Point:
     """Mean of a cell of `tables`, with its interval.
 
     The interval is at least as wide as repeats with a spread of `least_spread` (in the cell's unit) would give.
     """
-    n, mean = cell["n"], float(cell["mean"])
+    n, mean = cell.n, cell.mean
     if n < 2:
         return Point(mean, math.nan, math.nan, n)
-    half = max(float(cell["high"]) - mean, Estimate(mean, least_spread, n - 1, n).half_width)
+    half = max(cell.high - mean, Estimate(mean, least_spread, n - 1, n).half_width)
     return Point(mean, mean - half, mean + half, n)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pandas as pd
 
@@ -23,6 +22,7 @@ from .load import Stored
 from .quantities import ALLOCATOR_PEAK, MEMORY, SPEED, STEP_TIME, Quantity
 from .reproduction.publication import FIGURES, PUBLICATIONS
 from .table import Cell, Table, Theme
+from .tables import CellSummary
 
 NORMALISED = (
     "The network has BatchNorm, and an update accumulates several batches: statistics are of each batch, so the update "
@@ -76,11 +76,11 @@ class Varied:
     images: int
     levels: Sequence[Level]
 
-    def cells(self, quantity: Quantity) -> tuple[FigureSpec, list[dict[str, Any]]]:
+    def cells(self, quantity: Quantity) -> tuple[FigureSpec, list[CellSummary]]:
         """Return the quantity's figure, which every device has, and the cell of each level."""
         figure = quantity.figure(self.condition)
         assert figure is not None
-        return figure, [tables.cell(each.results, figure) for each in self.levels]
+        return figure, [tables.summarise_cell(each.results, figure) for each in self.levels]
 
 
 def vary(sections: Iterable[Section], axis: SectionAxis) -> list[Varied]:
@@ -117,7 +117,7 @@ def _table(
     columns, counts = dict[str, Sequence[Cell]](), []
     for quantity in axis.quantities:
         figure, cells = varied.cells(quantity)
-        counts.append(max(cell["n"] for cell in cells))
+        counts.append(max(cell.n for cell in cells))
         shown = [tables.shown(cell, quantity.decimals, counts[-1]) for cell in cells]
         columns[f"{figure.label}, {figure.unit}"] = shown
     columns |= beside
@@ -168,7 +168,7 @@ def _scaled(made: int, varied: Varied) -> Table:
     ones = {each.framework: each.results for each in levels if each.level == 1}
     found = [contrast(x.results, ones.get(x.framework, ()), SCALING, SPEED, condition, x.level) for x in levels]
     speeds = varied.cells(SPEED)[1]
-    more = [{"devices": x.level, "images_per_s": cell["mean"]} for x, cell in zip(levels, speeds, strict=True)]
+    more = [{"devices": x.level, "images_per_s": cell.mean} for x, cell in zip(levels, speeds, strict=True)]
     most = max(each.level for each in levels)
     on_cpu = condition.placement.device_kind == "cpu"
     below = [SHARED.format(devices=most, ideal=f"1/{most}")] if on_cpu else []
@@ -223,25 +223,22 @@ def _split(made: int, varied: Varied) -> Table:
         beside[f"{figure.label}, of 1 x {varied.images}"] = [
             _part(cell, wholes.get(each.framework)) for each, cell in zip(varied.levels, parts, strict=True)
         ]
-    tidy = [
-        {
-            "framework": x.framework,
-            "batch_size": x.batch_size,
-            "accumulate": x.level,
-            "quantity": q.name,
-            **parts[place],
-        }
+    tidy = tables.tidy(
+        (
+            {"framework": x.framework, "batch_size": x.batch_size, "accumulate": x.level, "quantity": q.name},
+            parts[place],
+        )
         for place, x in enumerate(varied.levels)
         for q, (_, parts) in cells.items()
-    ]
-    return _table(SPLITTING, made, varied, beside, tables.tidy(pd.DataFrame(tidy), "accumulate", "quantity"))
+    )
+    return _table(SPLITTING, made, varied, beside, tidy)
 
 
-def _part(cell: Mapping[str, Any], whole: Mapping[str, Any] | None) -> Cell:
+def _part(cell: CellSummary, whole: CellSummary | None) -> Cell:
     """Ratio to the mean of the whole update; a dash if either is unknown."""
-    if whole is None or not cell["n"] or not whole["n"]:
+    if whole is None or not cell.n or not whole.n:
         return Cell(ABSENT)
-    part = cell["mean"] / whole["mean"]
+    part = cell.mean / whole.mean
     return Cell(f"{part:.2f}", part)
 
 

@@ -6,10 +6,10 @@ empty and never 0.
 
 from __future__ import annotations
 
-import itertools
 import math
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -19,7 +19,7 @@ from workloads.records.figures import DIVERGED_STEP, FIGURES, Figure, FigureSpec
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.setting_words import OWN_CODE
-from workloads.statistics import CONFIDENCE_PERCENT, describe
+from workloads.statistics import CONFIDENCE_PERCENT, Described, describe
 
 from .conditions import Section
 from .doubts import Doubt, doubts
@@ -29,16 +29,32 @@ from .table import Cell, Table
 
 STATISTICS = ["n", "median", "min", "max", "mean", "low", "high", "cv_percent", "unit", "status"]
 BEHIND = ["notes", "sources", "trials"]  # tuples of str
-KNOWN = "known"  # trials that have a value
-DOUBTS = "doubts"  # {Doubt}, explained by the notes
-ERRORS = "errors"  # possible errors of its values, where known
 Place = tuple[str, int]  # framework, batch size
-CSV_COLUMNS = ["framework", "batch_size", *STATISTICS, *BEHIND]
 JOINED = "; "  # separator of a tuple's items in a file
 NOT_RUN, UNKNOWN = "not_run", "unknown"
 SHORT_WORDS = {UNKNOWN: "\N{EN DASH}", Status.OUT_OF_MEMORY.value: "OOM"}
 MOST_DECIMALS = 9  # a file from elsewhere may hold 1e-300
 MEASURED = frozenset((Status.OK, Status.DIVERGED, Status.CONTENDED))  # trials with figures to show
+
+
+@dataclass(frozen=True)
+class CellSummary(Described):
+    """A framework at one batch size: STATISTICS and BEHIND of its repeats, and what else tables and charts show.
+
+    `n` counts the values of the mean. The numbers are in `unit`; low and high are the interval of the mean.
+    """
+
+    median: float
+    min: float
+    max: float
+    unit: str
+    status: str  # "ok", "unknown" (the figure is null), "not_run", or how the trials ended, joined by "+"
+    notes: tuple[str, ...]
+    sources: tuple[str, ...]
+    trials: tuple[str, ...]
+    known: tuple[str, ...]  # trials that have a value
+    doubts: frozenset[Doubt]  # explained by the notes
+    errors: tuple[float, ...]  # possible errors of its values, where known
 
 
 def figure_of(result: TrialResult, name: str) -> Figure:
@@ -54,42 +70,34 @@ def measured(section: Section, quantity: Quantity) -> FigureSpec | None:
     return spec
 
 
-def cells(section: Section, quantity: Quantity) -> pd.DataFrame:
-    """Return CSV_COLUMNS and ERRORS, one row for each of `by_place`."""
-    rows = [
-        {"framework": name, "batch_size": size, **cell} for (name, size), cell in by_place(section, quantity).items()
-    ]
-    return pd.DataFrame(rows)[[*CSV_COLUMNS, ERRORS]]
-
-
-def by_place(section: Section, quantity: Quantity) -> Mapping[Place, Mapping[str, Any]]:
-    """Map {(framework, batch size): its `cell`} for each framework and batch size in the section's results.
+def by_place(section: Section, quantity: Quantity) -> Mapping[Place, CellSummary]:
+    """Map {(framework, batch size): its cell} for each framework and batch size in the section's results.
 
     Raises ValueError if the condition's device has no such quantity.
     """
     if quantity not in section.computed:
         section.computed[quantity] = _compute_cells(section, quantity)
-    cells: Mapping[Place, Mapping[str, Any]] = section.computed[quantity]
+    cells: Mapping[Place, CellSummary] = section.computed[quantity]
     return cells
 
 
-def _compute_cells(section: Section, quantity: Quantity) -> Mapping[Place, Mapping[str, Any]]:
+def _compute_cells(section: Section, quantity: Quantity) -> Mapping[Place, CellSummary]:
     spec = quantity.figure(section.condition)
     if spec is None:
         raise ValueError(f"{quantity.name}: there is none on {section.condition.placement.device}")
     tried = places(section)
     return {
-        (framework, batch_size): _with_attempts(cell(trials, spec), trials, section)
+        (framework, batch_size): _with_attempts(summarise_cell(trials, spec), trials, section)
         for framework in ordered(framework for framework, _ in tried)
         for batch_size in sorted({batch_size for _, batch_size in tried})
         for trials in [tried.get((framework, batch_size), [])]
     }
 
 
-def _with_attempts(cell: dict[str, Any], trials: Sequence[TrialResult], section: Section) -> dict[str, Any]:
+def _with_attempts(cell: CellSummary, trials: Sequence[TrialResult], section: Section) -> CellSummary:
     """Add a note for each trial that was tried more than once, so that earlier failures stay visible."""
     tried = [f"repeat {t.spec.draw.repeat}: {section.attempts[t.key]}" for t in trials if t.key in section.attempts]
-    return cell | {"notes": (*cell["notes"], *tried)}
+    return replace(cell, notes=(*cell.notes, *tried))
 
 
 def places(section: Section) -> Mapping[Place, list[TrialResult]]:
@@ -124,41 +132,41 @@ def is_shown(result: TrialResult, spec: FigureSpec) -> bool:
     return result.status in MEASURED and not (spec.learnt and diverged) and not withheld(result, spec)
 
 
-def cell(
+def summarise_cell(
     results: Sequence[TrialResult], spec: FigureSpec, read: Callable[[TrialResult, str], Figure] = figure_of
-) -> dict[str, Any]:
-    """Compute STATISTICS, BEHIND, KNOWN, DOUBTS and ERRORS of a cell from the repeats of a framework and batch size.
-
-    n counts the values of the mean. The numbers are in `unit`, NaN where n values do not suffice; low and high are the
-    interval of the mean. status: "ok", otherwise "unknown" (the figure is null), "not_run", or how the trials ended,
-    joined by "+".
-    """
+) -> CellSummary:
+    """Summarise the repeats of a framework and batch size; without any, the cell is one that was not run."""
     ok = [(result, read(result, spec.name)) for result in results if is_shown(result, spec)]
     known = [(result, figure) for result, figure in ok if figure.value is not None]
     ended = [result for result in results if not is_shown(result, spec)]
     notes = [OWN_CODE] if any(result.spec.task.own_code for result in results) else []
     notes += sorted({f"unknown: {figure.reason}" for _, figure in ok if figure.value is None})
-    numbers = _statistics([figure.value * spec.factor for _, figure in known if figure.value is not None])
+    values = [figure.value * spec.factor for _, figure in known if figure.value is not None]
+    numbers, ends = describe(values), values or [math.nan]
     doubted: dict[Doubt, str] = {}
     if known:
         status = "ok"
         notes += [f"repeat {result.spec.draw.repeat}: {words(result.status)}" for result in ended]
-        doubted = doubts(known, spec, numbers["cv_percent"])
+        doubted = doubts(known, spec, numbers.cv_percent)
         notes += doubted.values()
     elif ok:
         status = UNKNOWN
     else:
         status = "+".join(sorted({str(result.status) for result in ended})) or NOT_RUN
-    return numbers | {
-        "unit": spec.unit,
-        "status": status,
-        "notes": tuple(notes),
-        "sources": tuple(dict.fromkeys(figure.source for _, figure in known)),
-        "trials": tuple(result.spec.id for result in results),
-        KNOWN: tuple(result.spec.id for result, _ in known),
-        DOUBTS: frozenset(doubted),
-        ERRORS: _errors([result for result, _ in known], spec),
-    }
+    return CellSummary(
+        **vars(numbers),
+        median=statistics.median(ends),
+        min=min(ends),
+        max=max(ends),
+        unit=spec.unit,
+        status=status,
+        notes=tuple(notes),
+        sources=tuple(dict.fromkeys(figure.source for _, figure in known)),
+        trials=tuple(result.spec.id for result in results),
+        known=tuple(result.spec.id for result, _ in known),
+        doubts=frozenset(doubted),
+        errors=_errors([result for result, _ in known], spec),
+    )
 
 
 def _errors(results: Sequence[TrialResult], spec: FigureSpec) -> tuple[float, ...]:
@@ -170,51 +178,59 @@ def _errors(results: Sequence[TrialResult], spec: FigureSpec) -> tuple[float, ..
     return tuple(value * error.factor for value in values if value is not None)
 
 
-def _statistics(values: list[float]) -> dict[str, float]:
-    """Compute the first eight of STATISTICS: n, the others in the unit of the values, NaN where they are undefined."""
-    ends = values or [math.nan]
-    return {**describe(values), "median": statistics.median(ends), "min": min(ends), "max": max(ends)}
+def build_table(sections: Mapping[str, Section], quantity: Quantity, title: str) -> Table | str:
+    """Build a table, a row per framework, a column per batch size and section; nothing is averaged over sections.
 
-
-def of(frame: pd.DataFrame, quantity: Quantity, title: str) -> Table | str:
-    """Build a table from `cells`, a row per framework, a column per batch size.
-
-    An optional quantity without a value gives one line instead. If `frame` has a column `condition`, each batch size
-    has a separate column for each condition.
+    The keys name the sections in the columns' heads: "" where there is one. An optional quantity without a value gives
+    one line instead.
     """
-    most = int(frame["n"].max())
-    if quantity.optional and not most:
-        return nothing(frame, title)
-    apart = frame["condition"] if "condition" in frame else pd.Series("", index=frame.index)
-    heads = [f"{size} {letter}".strip() for size, letter in zip(frame["batch_size"], apart, strict=True)]
-    order = dict.fromkeys(head for _, _, head in sorted(zip(frame["batch_size"], apart, heads, strict=True)))
-    rows: dict[str, dict[str, Cell]] = {
-        framework: dict.fromkeys(order, Cell(words(NOT_RUN))) for framework in ordered(frame["framework"])
+    cells = {
+        (framework, size, letter): cell
+        for letter, section in sections.items()
+        for (framework, size), cell in by_place(section, quantity).items()
     }
-    for head, row in zip(heads, frame.to_dict("records"), strict=True):
-        rows[row["framework"]][head] = shown(row, quantity.decimals, most)
+    most = max(cell.n for cell in cells.values())
+    if quantity.optional and not most:
+        return _say_why_empty(cells.values(), title)
+    columns = sorted({(size, letter) for _, size, letter in cells})
+    rows = []
+    for name in ordered(framework for framework, _, _ in cells):
+        row = (cells.get((name, size, letter)) for size, letter in columns)
+        there = (Cell(words(NOT_RUN)) if cell is None else shown(cell, quantity.decimals, most) for cell in row)
+        rows.append((Cell(display_name(name)), *there))
     return Table(
         quantity.name,
         title,
-        ("Framework / batch size", *order),
-        tuple((Cell(display_name(framework)), *row.values()) for framework, row in rows.items()),
-        tidy(frame, *(["condition"] if "condition" in frame else [])),
-        below=(how_to_read_a_cell(frame["n"]), *_how_far_off(frame, quantity), *_sources(frame)),
+        ("Framework / batch size", *(f"{size} {letter}".strip() for size, letter in columns)),
+        tuple(rows),
+        tidy(
+            ({"framework": framework, "batch_size": size} | ({"condition": letter} if letter else {}), cell)
+            for (framework, size, letter), cell in cells.items()
+        ),
+        below=(
+            how_to_read_a_cell(cell.n for cell in cells.values()),
+            *_how_far_off(cells.values(), quantity),
+            *_sources(cells.values()),
+        ),
         theme=quantity.theme,
         by_size=True,
     )
 
 
-def tidy(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
-    """Return `cells` as files hold them: framework, batch size, the `columns`, STATISTICS, BEHIND as one text each."""
-    joined = {name: [JOINED.join(texts) for texts in frame[name]] for name in BEHIND}
-    return frame.assign(**joined)[["framework", "batch_size", *columns, *STATISTICS, *BEHIND]]
+def tidy(named: Iterable[tuple[dict[str, Any], CellSummary]]) -> pd.DataFrame:
+    """Return cells as files hold them: first what names each, then STATISTICS, then BEHIND as one text each."""
+    return pd.DataFrame(
+        names
+        | {name: getattr(cell, name) for name in STATISTICS}
+        | {name: JOINED.join(getattr(cell, name)) for name in BEHIND}
+        for names, cell in named
+    )
 
 
-def nothing(frame: pd.DataFrame, title: str) -> str:
-    """Write one line in place of a table of `cells` without a single value."""
-    notes = dict.fromkeys(itertools.chain.from_iterable(frame["notes"]))
-    ended = dict.fromkeys(words(status) for status in frame["status"] if status != UNKNOWN)
+def _say_why_empty(cells: Collection[CellSummary], title: str) -> str:
+    """Write one line in place of a table of cells without a single value."""
+    notes = dict.fromkeys(note for cell in cells for note in cell.notes)
+    ended = dict.fromkeys(words(cell.status) for cell in cells if cell.status != UNKNOWN)
     return f"No value: {title}: {'; '.join([*notes, *ended])}."
 
 
@@ -231,9 +247,9 @@ def how_to_read_a_cell(counts: Iterable[int]) -> str:
     return f"Mean of n = {most} repeats, {interval}; lowest, highest and median are in the CSV.{fewer}"
 
 
-def _how_far_off(frame: pd.DataFrame, quantity: Quantity) -> list[str]:
+def _how_far_off(cells: Iterable[CellSummary], quantity: Quantity) -> list[str]:
     """Return the line that says how far the trials' values may be off; none if no trial's error is known."""
-    values = sorted(itertools.chain.from_iterable(frame[ERRORS]))
+    values = sorted(value for cell in cells for value in cell.errors)
     if not values:
         return []
     error = next(FIGURES[spec.error] for spec in quantity.figures if spec.error)
@@ -241,26 +257,25 @@ def _how_far_off(frame: pd.DataFrame, quantity: Quantity) -> list[str]:
     return [f"{error.label}: {' to '.join(ends)} {error.unit}."]
 
 
-def _sources(frame: pd.DataFrame) -> list[str]:
-    sources = dict.fromkeys(filter(None, itertools.chain.from_iterable(frame["sources"])))
+def _sources(cells: Iterable[CellSummary]) -> list[str]:
+    sources = dict.fromkeys(source for cell in cells for source in cell.sources if source)
     return [f"Source: {' / '.join(sources)}."] if sources else []
 
 
-def shown(cell: Mapping[Any, Any], decimals: int | None, most: int, compact: bool = False) -> Cell:
+def shown(cell: CellSummary, decimals: int | None, most: int, compact: bool = False) -> Cell:
     """Format the mean, the interval if n > 1, and n if it is less than `most`.
 
     Without a value, the cell is a dash, or how the trials ended. `decimals` None = three significant digits of the
     mean. `compact` leaves out an interval that rounds to the mean.
     """
-    if cell["n"] == 0:
-        return Cell(words(cell["status"]), None, cell["notes"], cell["trials"])
-    digits = significant(cell["mean"]) if decimals is None else decimals
-    text = f"{cell['mean']:z.{digits}f}"
-    low, high = (f"{cell[key]:z.{digits}f}" for key in ("low", "high"))
-    if cell["n"] > 1 and not (compact and low == text == high):
+    if cell.n == 0:
+        return Cell(words(cell.status), None, cell.notes, cell.trials)
+    digits = significant(cell.mean) if decimals is None else decimals
+    text, low, high = (f"{value:z.{digits}f}" for value in (cell.mean, cell.low, cell.high))
+    if cell.n > 1 and not (compact and low == text == high):
         text += f" [{low}, {high}]"
-    text += f" n={cell['n']}" if cell["n"] < most else ""
-    return Cell(text, cell["mean"], cell["notes"], cell["trials"])
+    text += f" n={cell.n}" if cell.n < most else ""
+    return Cell(text, cell.mean, cell.notes, cell.trials)
 
 
 def significant(value: float) -> int:

@@ -43,7 +43,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Column:
+class TrialColumn:
     """A column; `value` computes a row's value, None if it has none."""
 
     name: str
@@ -51,25 +51,25 @@ class Column:
     value: Callable[[Row], Any]
 
 
-def _of_spec(name: str, meaning: str, value: Callable[[TrialSpec], Any]) -> Column:
-    return Column(name, meaning, lambda row: value(row.result.spec) if row.result else None)
+def _of_spec(name: str, meaning: str, value: Callable[[TrialSpec], Any]) -> TrialColumn:
+    return TrialColumn(name, meaning, lambda row: value(row.result.spec) if row.result else None)
 
 
-def _of_result(name: str, meaning: str, value: Callable[[TrialResult], Any]) -> Column:
-    return Column(name, meaning, lambda row: value(row.result) if row.result else None)
+def _of_result(name: str, meaning: str, value: Callable[[TrialResult], Any]) -> TrialColumn:
+    return TrialColumn(name, meaning, lambda row: value(row.result) if row.result else None)
 
 
-def _of_setting(field: str) -> Column:
+def _of_setting(field: str) -> TrialColumn:
     return _of_spec(field, SHOWN[field].column, SHOWN[field].value)
 
 
-def _of_figure(spec: FigureSpec) -> Column:
+def _of_figure(spec: FigureSpec) -> TrialColumn:
     def value(row: Row) -> int | float | None:
         figure = row.result.figures.get(spec.name) if row.result else None
         return figure.value if figure and not (row.result and withheld(row.result, spec)) else None
 
     shown = f"; in tables {spec.factor:g} times it, in {spec.unit}" if spec.factor != 1 else ""
-    return Column(spec.name, f"{spec.label}{shown}", value)
+    return TrialColumn(spec.name, f"{spec.label}{shown}", value)
 
 
 def _gate(result: TrialResult) -> bool | None:
@@ -78,13 +78,13 @@ def _gate(result: TrialResult) -> bool | None:
 
 
 _LISTED = (
-    Column("trial", "id of the trial; with the attempt's number it names the row", lambda row: row.trial),
-    Column("attempt", "number of the attempt, from 1", lambda row: row.attempt),
-    Column("attempts", "how many there were at this trial", lambda row: row.attempts),
-    Column("shown", "whether tables and charts have this attempt's figures", lambda row: row.shown),
-    Column("status", f"how it ended: {', '.join(Status)}; {NO_RESULT}; {UNREADABLE}", lambda row: row.status),
-    Column("reason", "why it is not ok", lambda row: row.reason or None),
-    Column("folder", "of its files, below the results folder", lambda row: below_results(row.folder)),
+    TrialColumn("trial", "id of the trial; with the attempt's number it names the row", lambda row: row.trial),
+    TrialColumn("attempt", "number of the attempt, from 1", lambda row: row.attempt),
+    TrialColumn("attempts", "how many there were at this trial", lambda row: row.attempts),
+    TrialColumn("shown", "whether tables and charts have this attempt's figures", lambda row: row.shown),
+    TrialColumn("status", f"how it ended: {', '.join(Status)}; {NO_RESULT}; {UNREADABLE}", lambda row: row.status),
+    TrialColumn("reason", "why it is not ok", lambda row: row.reason or None),
+    TrialColumn("folder", "of its files, below the results folder", lambda row: below_results(row.folder)),
     _of_result("started_at", "ISO 8601, UTC", lambda result: result.started_at),
     _of_result("wall_s", "how long it took, all in", lambda result: result.wall_s),
     _of_result("verified", "whether the gate held it equal to the others; empty: not told", _gate),

@@ -27,7 +27,7 @@ from runner.request.parser import BadInput, Parser, run_parser, whole
 from runner.setup import make_environments
 from runner.storage import CannotGoOn
 from workloads.program import of_ours
-from workloads.records.build import adapter_of
+from workloads.records.build import column_of
 
 RUNS, FEWEST_RUNS = 5, 2
 INTO = RESULTS / "compare"
@@ -123,7 +123,7 @@ def _builds(a: str, b: str, words: Sequence[str]) -> tuple[ComparedSide, Compare
         raise BadInput(f"{a} and {b} are the same interpreter; name two")
     names = [f"{side}-{Path(os.path.abspath(each)).parents[1].name}" for side, each in (("a", path), ("b", second))]
     named = any(word.partition("=")[0] == "--framework" for word in words)
-    alone = () if named else ("--framework", adapter_of(framework))
+    alone = () if named else ("--framework", column_of(framework).framework)
     return (
         ComparedSide(names[0], words=("--python", f"{framework}={os.path.abspath(path)}", *alone)),
         ComparedSide(names[1], words=("--python", f"{framework}={os.path.abspath(second)}", *alone)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from workloads.records.build import adapter_of
+from workloads.records.build import column_of
 
 DEFINITION_FILE = "environment.toml"
 RESULTS = Path("results")  # in the caller's folder: runs write below it if no other folder is named
@@ -47,7 +47,7 @@ class Project:
 
     def folder(self, framework: str) -> Path:
         """Return the folder with the adapter and the definition of a framework, or of a build of it."""
-        framework = adapter_of(framework)
+        framework = column_of(framework).framework
         return next(folder / framework for folder in self.adapters if (folder / framework / DEFINITION_FILE).is_file())
 
     def definition(self, framework: str) -> Path:

@@ -24,7 +24,7 @@ from runner.request.cli import Request
 from runner.request.parser import BadInput
 from runner.spare import Spare
 from workloads.records import files, processor
-from workloads.records.build import OF_CUDNN, installed_of, mode_of
+from workloads.records.build import OF_CUDNN, column_of
 from workloads.records.files import ATTEMPTS, sync
 from workloads.records.job import ANY_GPU, OF_THE_CALLER, Installation, Job, Kind
 from workloads.records.status import Status
@@ -65,7 +65,7 @@ def make_environments(request: Request, console: Console) -> dict[str, Launcher 
             console.print(f"{framework}: {launcher.status}: {launcher.reason}", style="yellow")
     kind, gpu = request.placement.device_kind, gpu_of(request)
     return {
-        framework: refused(request.project, framework, kind, gpu) or launchers[installed_of(framework)]
+        framework: refused(request.project, framework, kind, gpu) or launchers[column_of(framework).installed]
         for framework in request.frameworks
     }
 
@@ -82,7 +82,7 @@ def refused(project: Project, framework: str, device_kind: str, gpu: Gpu | None)
 
 
 def _refusal(project: Project, framework: str, device_kind: str, gpu: Gpu | None) -> str | None:
-    mode = mode_of(framework)
+    mode = column_of(framework).mode
     if mode.profile not in definition.profiles(project, framework):
         return f"its {DEFINITION_FILE} has no [profile.{mode.profile}]"
     if device_kind == "cpu":
@@ -182,7 +182,7 @@ def installations(request: Request) -> dict[str, Installation]:
         )
         for framework, packages in digests.items()
     }
-    return {framework: known[installed_of(framework)] for framework in request.frameworks}
+    return {framework: known[column_of(framework).installed] for framework in request.frameworks}
 
 
 def conditions_of(request: Request) -> dict[str, Any]:

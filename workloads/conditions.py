@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 
 from . import setting_words
 from .records import processor
-from .records.build import DEFAULT, FLOAT32, TF32, Mode, mode_of
+from .records.build import DEFAULT, FLOAT32, TF32, Mode
 from .records.job import ANY_GPU, ImageSource, Passes, Placement, Task
 from .records.result import TrialResult
 
@@ -95,7 +95,7 @@ def values_of(settings: Settings) -> dict[str, Any]:
 
 def mode_said(result: TrialResult) -> Mode:
     """Return the mode named in the trial's column label, if the trial did train in that mode."""
-    said, task = mode_of(result.spec.cell.framework), result.spec.task
+    said, task = result.spec.cell.column.mode, result.spec.task
     return Mode(
         said.profile if said.profile == task.profile else DEFAULT,
         said.precision if said.precision == task.precision else FLOAT32,

@@ -28,7 +28,6 @@ LEAST_SPREAD = 0.005  # standard deviation over mean; for accuracies one test im
 UNKNOWN_STEP = 1.0  # points; for a data set with an unknown number of test images
 RESAMPLES = 9999  # of a permutation test, which tries all orders of up to seven pairs, and of a bootstrap
 FEWEST_RANKED = 4  # pairs of a rank correlation
-DESCRIBED = ("n", "mean", "low", "high", "cv_percent")
 
 
 class Verdict(Enum):
@@ -140,13 +139,24 @@ def mean_interval(values: Sequence[float], least_spread: float = 0.0) -> tuple[f
     return mean.value, *mean.interval
 
 
-def describe(values: Sequence[float]) -> dict[str, float]:
-    """Return DESCRIBED, NaN where it is undefined; cv_percent is the coefficient of variation."""
+@dataclass(frozen=True)
+class Described:
+    """Number of values, their mean with its interval, and the coefficient of variation; NaN where it is undefined."""
+
+    n: int
+    mean: float
+    low: float
+    high: float
+    cv_percent: float
+
+
+def describe(values: Sequence[float]) -> Described:
+    """Describe some values; with fewer than two only their number and mean are known."""
     if len(values) < 2:
-        return dict(zip(DESCRIBED, (len(values), *mean_interval(values), math.nan), strict=True))
+        return Described(len(values), *mean_interval(values), math.nan)
     mean = estimate_mean(values)
     cv_percent = 100 * mean.deviation / abs(mean.value) if mean.value else math.nan
-    return dict(zip(DESCRIBED, (mean.n, mean.value, *mean.interval, cv_percent), strict=True))
+    return Described(mean.n, mean.value, *mean.interval, cv_percent)
 
 
 def ratio_interval(logarithms: Sequence[float], least_spread: float = 0.0) -> tuple[float, float, float]:

@@ -29,7 +29,6 @@ from adapters.worker import (
 )
 from adapters.worker.event_log import EventLog, in_a_line
 from workloads.lifeline import ATTENDED, begin
-from workloads.records.build import adapter_of
 from workloads.records.events import Event
 from workloads.records.files import EVENTS_FILE, JOB_FILE
 from workloads.records.job import Job, Kind
@@ -55,7 +54,7 @@ def main(folder: Path) -> bool:
     events.write(Event.STARTED)
     adapter: Adapter | None = None
     try:
-        adapter = adapter_for(adapter_of(job.trial.cell.framework), job.trial.placement.devices)
+        adapter = adapter_for(job.trial.cell.column.framework, job.trial.placement.devices)
         events.write(Event.IMPORTED)
         KINDS[job.kind](adapter, job, folder, events)
     except Unsupported as error:

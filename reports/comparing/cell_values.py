@@ -39,7 +39,7 @@ def compare_cell(pair: Pair, names: Names, quantity: Quantity, place: Place) -> 
     known_a, known_b = (_known(section, quantity, own) for _, section, own in sides)
     values_a, values_b = ([value for _, value in known] for known in (known_a, known_b))
     notes = [
-        f"{side}: {note}" for side, section, own in sides for note in tables.by_place(section, quantity)[own]["notes"]
+        f"{side}: {note}" for side, section, own in sides for note in tables.by_place(section, quantity)[own].notes
     ]
     spread, replicate = Shift(math.nan), _replicate(pair, quantity)
     if values_a and values_b and quantity is ACCURACY:

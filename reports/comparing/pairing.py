@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import pandas as pd
 
 from workloads.conditions import NOT_REPORTED
-from workloads.records.build import MARK, adapter_of
+from workloads.records.build import MARK, column_of
 from workloads.records.job import Passes, Task
 from workloads.records.result import TrialResult
 
@@ -44,14 +44,14 @@ class Pair:
     @property
     def of_two(self) -> bool:
         """True if it compares one framework with another."""
-        return self.columns is not None and len(set(map(adapter_of, self.columns))) > 1
+        return self.columns is not None and len({column_of(name).framework for name in self.columns}) > 1
 
     @property
     def row(self) -> str:
         """Name of both columns: their framework if it is the same, otherwise both, as a table names them."""
         assert self.columns is not None
         if not self.of_two:
-            return adapter_of(self.columns[0])
+            return column_of(self.columns[0]).framework
         a, b = (display_name(name).replace(MARK, "") for name in self.columns)  # the row is not a build
         return f"{b} against {a}"
 

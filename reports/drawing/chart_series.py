@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+
+from workloads.statistics import Described
 
 from .. import tables
 from ..charts import Kind, Scale, Series
@@ -31,11 +32,16 @@ def against_batch_size(section: Section, quantity: Quantity) -> Measured:
 
     Raises ValueError if the condition's device has no such quantity.
     """
-    of_framework: dict[str, dict[int, Mapping[str, Any]]] = {}
+    of_framework: dict[str, dict[int, tables.CellSummary]] = {}
     for (framework, size), cell in tables.by_place(section, quantity).items():
         of_framework.setdefault(framework, {})[size] = cell
-    most = max((cell["n"] for cells in of_framework.values() for cell in cells.values()), default=0)
-    return Measured(tuple(series_of(name, cells) for name, cells in of_framework.items()), most)
+    most = max((cell.n for cells in of_framework.values() for cell in cells.values()), default=0)
+    return Measured(
+        tuple(
+            series_of(name, cells, tuple(cell.known for cell in cells.values())) for name, cells in of_framework.items()
+        ),
+        most,
+    )
 
 
 def batch_scale(series: Iterable[Series]) -> Scale:
@@ -44,22 +50,23 @@ def batch_scale(series: Iterable[Series]) -> Scale:
     return Scale.ORDINAL if any(larger < CLOSE * size for size, larger in pairwise(sizes)) else Scale.LOG
 
 
-def series_of(framework: str, cells: Mapping[int, Mapping[str, Any]]) -> Series:
-    """Build a series from {x: cell of a table}: means, with the ends of the intervals if there is more than
-    one repeat.
-    """
-    repeated = any(cell["n"] > 1 for cell in cells.values())
+def series_of(framework: str, values: Mapping[int, Described], trials: tuple[tuple[str, ...], ...]) -> Series:
+    """Build a series from {x: its values}: means, with the ends of the intervals if there is more than one repeat.
 
-    def column(name: str) -> tuple[float | None, ...]:
-        return tuple(float(cell[name]) if math.isfinite(cell[name]) else None for cell in cells.values())
+    `trials` are those of each x.
+    """
+    repeated = any(each.n > 1 for each in values.values())
+
+    def finite(numbers: Iterable[float]) -> tuple[float | None, ...]:
+        return tuple(float(number) if math.isfinite(number) else None for number in numbers)
 
     return Series(
         label=display_name(framework),
         key=framework,
         kind=Kind.MEASURED,
-        x=tuple(map(float, cells)),
-        y=column("mean"),
-        low=column("low") if repeated else (),
-        high=column("high") if repeated else (),
-        trials=tuple(cell[tables.KNOWN] for cell in cells.values()),
+        x=tuple(map(float, values)),
+        y=finite(each.mean for each in values.values()),
+        low=finite(each.low for each in values.values()) if repeated else (),
+        high=finite(each.high for each in values.values()) if repeated else (),
+        trials=trials,
     )

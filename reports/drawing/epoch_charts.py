@@ -87,11 +87,11 @@ def _panels(trained: Trained, sizes: list[int], title: str, value: Value) -> tup
 
 def _series(framework: str, results: list[TrialResult], value: Value) -> Series:
     trials = tuple(result.spec.id for result in results)
-    cells = {}
+    described = {}
     for number, repeats in enumerate(zip_longest(*(result.epochs for result in results)), 1):
         values = [y for epoch in repeats if epoch and (y := value(epoch)) is not None]
-        cells[number] = describe(values) | {tables.KNOWN: trials}
-    return series_of(framework, cells)
+        described[number] = describe(values)
+    return series_of(framework, described, (trials,) * len(described))
 
 
 def _end(panel: Panel) -> str:

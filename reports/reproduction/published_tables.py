@@ -20,6 +20,7 @@ from ..conditions import Section
 from ..frameworks import display_name, ordered
 from ..sentences import say
 from ..table import Cell, Table, Theme
+from ..tables import CellSummary
 from . import claims, verdicts
 from .publication import CHART, SERIES, TABLE, Metric, Publication, beside
 from .reproduced import Reproduced, frameworks
@@ -33,9 +34,6 @@ TIDY = [
     "compared_with", "measured", "low", "high", "n", "difference", "difference_low", "difference_high", "status",
     "reason",
 ]  # fmt: skip
-NOT_RUN: Mapping[str, Any] = {
-    "mean": math.nan, "low": math.nan, "high": math.nan, "n": 0, "status": tables.NOT_RUN, "notes": (), "trials": ()
-}  # fmt: skip
 
 
 def of_section(section: Section) -> tuple[list[Table], list[str]]:
@@ -103,8 +101,7 @@ def _rows(
     software = ours.section.software.get(framework)
     version = f" {software.version}" if software and software.version else ""
     head = f"{name}{version}, measured" + ("" if ours.same else f" ({ours.label})")
-    cells = (ours.cells.get((framework, size), NOT_RUN) for size in sizes)
-    yield head, [tables.shown(cell, metric.decimals, ours.most) for cell in cells]
+    yield head, [tables.shown(ours.cell((framework, size)), metric.decimals, ours.most) for size in sizes]
     whose = f"{display_name(source)}'s " if source != framework else ""
     for kind in series:
         rows = [row for row in differences if (row["framework"], row["compared_with"]) == (framework, kind)]
@@ -136,7 +133,7 @@ def _differences(ours: Reproduced) -> list[dict[str, Any]]:
     places = {*metric.published, *ours.cells}
     for framework, size in itertools.product(frameworks(places), sorted({size for _, size in places})):
         place = metric.source(framework), size
-        cell = ours.cells.get((framework, size), NOT_RUN)
+        cell = ours.cell((framework, size))
         published = {series: metric.values.get(series, {}).get(place, math.nan) for series in SERIES}
         for series in metric.series:
             reason = _reason(published[series], cell, ours)
@@ -151,27 +148,27 @@ def _differences(ours: Reproduced) -> list[dict[str, Any]]:
                     "published_chart": published[CHART],
                     "contradicted": place in metric.contradicted,
                     "compared_with": series,
-                    "measured": cell["mean"],
-                    "low": cell["low"],
-                    "high": cell["high"],
-                    "n": cell["n"],
-                    "difference": cell["mean"] - subtracted,
-                    "difference_low": cell["low"] - subtracted,
-                    "difference_high": cell["high"] - subtracted,
-                    "status": cell["status"],
+                    "measured": cell.mean,
+                    "low": cell.low,
+                    "high": cell.high,
+                    "n": cell.n,
+                    "difference": cell.mean - subtracted,
+                    "difference_low": cell.low - subtracted,
+                    "difference_high": cell.high - subtracted,
+                    "status": cell.status,
                     "reason": reason,
                 }
             )
     return rows
 
 
-def _reason(published: float, cell: Mapping[str, Any], ours: Reproduced) -> str:
+def _reason(published: float, cell: CellSummary, ours: Reproduced) -> str:
     """Say why there is no difference; "" if there is one."""
     if math.isnan(published):
         return NOT_PUBLISHED
-    if not cell["n"]:
-        ended = [tables.words(cell["status"])] if cell["status"] != tables.UNKNOWN else []
-        return f"not measured: {'; '.join([*ended, *cell['notes']])}"
+    if not cell.n:
+        ended = [tables.words(cell.status)] if cell.status != tables.UNKNOWN else []
+        return f"not measured: {'; '.join([*ended, *cell.notes])}"
     return "" if ours.same else f"another quantity: {ours.label} here, {ours.metric.label} published"
 
 

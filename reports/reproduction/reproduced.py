@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 from workloads.records.status import Status
 from workloads.statistics import accuracy_step
@@ -16,7 +15,7 @@ from ..conditions import Section
 from ..frameworks import ordered
 from ..order import Point, Points
 from ..quantities import ACCURACY, MEMORY_PARTS
-from ..tables import Place
+from ..tables import CellSummary, Place
 from .publication import Metric, Publication
 
 COUNTED = ("parameters", "optimizer", "statistics")  # parts of the memory that are sizes of arrays
@@ -67,14 +66,18 @@ class Reproduced:
         return replace(self, section=section).obstacles
 
     @property
-    def cells(self) -> Mapping[Place, Mapping[str, Any]]:
+    def cells(self) -> Mapping[Place, CellSummary]:
         """Our cells, from `tables`."""
         return tables.by_place(self.section, self.metric.quantity)
+
+    def cell(self, place: Place) -> CellSummary:
+        """Return our cell; one that was not run where there is none."""
+        return self.cells.get(place) or tables.summarise_cell((), self.metric.quantity.figures[0])
 
     @property
     def most(self) -> int:
         """Largest number of repeats in a cell."""
-        return max(int(cell["n"]) for cell in self.cells.values())
+        return max(cell.n for cell in self.cells.values())
 
     @cached_property
     def points(self) -> Points:

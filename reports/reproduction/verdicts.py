@@ -149,7 +149,5 @@ def _policy(ours: Reproduced) -> list[str]:
 def _idle(ours: Reproduced) -> list[str]:
     """Say how much of the usage gap can be explained by idle samples in the steady window."""
     busy = tables.by_place(ours.section, USAGE_BUSY)
-    gaps = [
-        cell["mean"] - ours.points[place].value for place, cell in busy.items() if cell["n"] and place in ours.points
-    ]
+    gaps = [cell.mean - ours.points[place].value for place, cell in busy.items() if cell.n and place in ours.points]
     return [say(WORDING, "idle", points=max(gaps))] if gaps else []

@@ -17,7 +17,7 @@ from workloads.datasets import file_digest
 from workloads.noise_scale import BATCHES, HELD, PARTS, PROGRESS, STEPS, WINDOW, WINDOWS, draw
 from workloads.records import network
 from workloads.records.batch_answers import Caution, Noise
-from workloads.records.build import REDUCED, mode_of
+from workloads.records.build import REDUCED, column_of
 from workloads.records.events import Event, Events
 from workloads.records.files import EVENTS_FILE
 from workloads.records.job import ON_DEMAND, InputFile, Job, Kind, TrialSpec
@@ -103,7 +103,7 @@ class Asking:
             return with_finder(answer, events, batch_size)
         if not all(each.finite for each in self.first):
             return answer  # there is nothing to compare it with
-        if any(mode_of(each).precision in REDUCED for each in (framework, self.trained_by or framework)):
+        if any(column_of(each).mode.precision in REDUCED for each in (framework, self.trained_by or framework)):
             return answer  # they round differently
         typical, mean = apart(measured, self.first)
         return replace(answer, apart=typical, apart_mean=mean, agrees=typical <= SAME and mean <= SAME_MEAN)

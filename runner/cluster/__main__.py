@@ -34,7 +34,7 @@ from runner.setup import environment_for, local, refused, unavailable
 from runner.spare import Spare
 from runner.trial import now, run_trial
 from workloads import program
-from workloads.records.build import installed_of
+from workloads.records.build import column_of
 from workloads.records.job import ROOMS, Kind, TrialSpec
 from workloads.records.result import TrialResult
 
@@ -75,7 +75,7 @@ def launchers_of(
     columns = dict.fromkeys(spec.cell.framework for spec in trials)
     found: dict[str, Launcher | Unavailable] = {}
     environments = {}
-    for name in dict.fromkeys(map(installed_of, columns)):
+    for name in dict.fromkeys(column_of(column).installed for column in columns):
         try:
             environments[name] = environment_for(project, name, kind, gpu, VENV)
             found[name] = with_own_libraries(local(environments[name], VENV, spare))
@@ -85,7 +85,7 @@ def launchers_of(
         project.environments.mkdir(parents=True, exist_ok=True)
     not_made = venv.make_side_by_side(environments.values(), lambda line: print(line, flush=True))
     found |= {name: unavailable(error) for name, error in not_made.items()}
-    return {name: refused(project, name, kind, gpu) or found[installed_of(name)] for name in columns}
+    return {name: refused(project, name, kind, gpu) or found[column_of(name).installed] for name in columns}
 
 
 def with_own_libraries(launcher: Local) -> Local:

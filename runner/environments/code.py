@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from runner.project import Project
-from workloads.records.build import adapter_of
+from workloads.records.build import column_of
 
 # The program is what `python -m adapters.worker` runs. It finds its framework's adapter by name, and its adapter for
 # several devices if there is one.
@@ -30,7 +30,7 @@ def worker_modules(project: Project, framework: str) -> dict[str, Path]:
     """Return {dotted name: file} of all of our modules that its workers import, directly or indirectly."""
     modules: dict[str, Path] = {}
     looked_for: set[str] = set()
-    names = [PROGRAM, *(f"adapters.{adapter_of(framework)}.{module}" for module in BY_NAME)]
+    names = [PROGRAM, *(f"adapters.{column_of(framework).framework}.{module}" for module in BY_NAME)]
     while names:
         name = names.pop()
         if name in looked_for:

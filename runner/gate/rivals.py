@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 
-from workloads.records.build import adapter_of
 from workloads.records.check_name import JUDGE
 from workloads.records.job import TrialSpec
 from workloads.records.result import TrialResult
@@ -38,7 +37,8 @@ def rivals_of(trial: TrialResult, judged: list[TrialResult]) -> list[TrialResult
             continue
         if framework_of(other) not in rivals or batches(other.spec) == batches(trial.spec):
             rivals[framework_of(other)] = other
-    others = {name: rival for name, rival in rivals.items() if adapter_of(name) != adapter_of(framework_of(trial))}
+    own = trial.spec.cell.column.framework
+    others = {name: rival for name, rival in rivals.items() if rival.spec.cell.column.framework != own}
     return [rival for _, rival in sorted((others or rivals).items())]
 
 
@@ -49,6 +49,6 @@ def outvoted(rivals: list[TrialResult], differs: Callable[[TrialResult], str | N
     """
     voices: dict[str, list[Disagreement]] = defaultdict(list)
     for rival in rivals:
-        voices[adapter_of(framework_of(rival))].append((framework_of(rival), differs(rival) or ""))
+        voices[rival.spec.cell.column.framework].append((framework_of(rival), differs(rival) or ""))
     differing = [voice for voice in voices.values() if all(detail for _, detail in voice)]
     return [each for voice in differing for each in voice] if 2 * len(differing) > len(voices) else []

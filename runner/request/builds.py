@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from runner.environments.definition import EnvironmentUnavailable
 from runner.environments.interpreter import BadInterpreter, Interpreter, check
 from runner.project import Project
 from runner.request.parser import BadInput, known
-from workloads.records.build import LABEL, MARK, Mode, adapter_of, in_mode, installed_of, label_of
+from workloads.records.build import LABEL, MARK, Mode, column_of
 from workloads.records.job import Placement
 
 OPTION = "--python"
@@ -24,12 +25,13 @@ def named(arguments: Sequence[str], project: Project, isolation: str) -> dict[st
         build, equals, path = argument.partition("=")
         if not equals or not path:
             raise BadInput(f"{OPTION} {argument}: give FRAMEWORK=PATH or FRAMEWORK{MARK}LABEL=PATH")
-        known("framework", adapter_of(build), project.frameworks)
-        if MARK in build and not LABEL.fullmatch(label_of(build)):
-            raise BadInput(f"{OPTION} {argument}: a label is 1 to 20 of a-z, 0-9, . and -, got {label_of(build)!r}")
-        if installed_of(build) != build:
+        framework, labelled, label = build.partition(MARK)
+        known("framework", framework, project.frameworks)
+        if labelled and not LABEL.fullmatch(label):
+            raise BadInput(f"{OPTION} {argument}: a label is 1 to 20 of a-z, 0-9, . and -, got {label!r}")
+        if column_of(build).installed != build:
             raise BadInput(
-                f"{OPTION} {argument}: {label_of(build)!r} ends as a profile's or a precision's label does; give "
+                f"{OPTION} {argument}: {label!r} ends as a profile's or a precision's label does; give "
                 "another, and --profile or --precision"
             )
         if build in builds:
@@ -53,7 +55,9 @@ def in_order(project: Project, requested: Collection[str], builds: Collection[st
 
 def in_modes(builds: Sequence[str], profiles: Sequence[str], precisions: Sequence[str]) -> tuple[str, ...]:
     """Return each build in each of these modes, which a study's tables show next to each other."""
-    return tuple(in_mode(build, Mode(*mode)) for build in builds for mode in product(profiles, precisions))
+    return tuple(
+        str(replace(column_of(build), mode=Mode(*mode))) for build in builds for mode in product(profiles, precisions)
+    )
 
 
 def checked(builds: Mapping[str, Path], project: Project, placement: Placement) -> dict[str, Interpreter]:
@@ -61,7 +65,7 @@ def checked(builds: Mapping[str, Path], project: Project, placement: Placement) 
     interpreters = {}
     for build, path in builds.items():
         try:
-            environment = definition.read(project, adapter_of(build), placement.device_kind)
+            environment = definition.read(project, column_of(build).framework, placement.device_kind)
             interpreters[build] = check(path, environment, placement)
         except (BadInterpreter, EnvironmentUnavailable) as error:
             raise BadInput(f"{OPTION} {build}={path}: {error}") from error

@@ -31,7 +31,7 @@ from runner.request.placement import notes, placed
 from runner.spare import Spare
 from workloads.datasets import Dataset
 from workloads.networks import WORKLOADS, NetworkError, find
-from workloads.records.build import installed_of
+from workloads.records.build import column_of
 from workloads.records.job import ImageSource, Placement
 from workloads.records.status import Status
 from workloads.spec import Workload
@@ -93,7 +93,7 @@ class Request:
     @property
     def installed(self) -> tuple[str, ...]:
         """Builds of its columns, each once: what must be installed before any of them can run."""
-        return tuple(dict.fromkeys(map(installed_of, self.frameworks)))
+        return tuple(dict.fromkeys(column_of(name).installed for name in self.frameworks))
 
 
 def with_adapters(project: Project, folder: Path | None) -> Project:

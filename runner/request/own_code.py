@@ -13,7 +13,7 @@ from runner.environments import definition
 from runner.project import Project
 from runner.request.parser import BadInput, known
 from workloads.networks import NAME, WORKLOADS
-from workloads.records.build import adapter_of
+from workloads.records.build import column_of
 from workloads.records.job import InputFile, TrialSpec
 from workloads.records.network import OwnCode
 
@@ -131,11 +131,11 @@ def with_models(
     """
     if not models:
         return frameworks
-    without = [build for build in frameworks if adapter_of(build) not in models]
-    if asked := [build for build in without if build in requested or build != adapter_of(build)]:
+    without = [build for build in frameworks if column_of(build).framework not in models]
+    if asked := [build for build in without if build in requested or build != column_of(build).framework]:
         raise BadInput(f"{OPTION} says nothing of {asked[0]}: give it a model, too, or leave it out")
     for framework in models:
-        if framework not in map(adapter_of, frameworks):
+        if framework not in (column_of(build).framework for build in frameworks):
             raise BadInput(f"{OPTION} {framework}: --framework does not ask for it")
     return tuple(build for build in frameworks if build not in without)
 
@@ -147,7 +147,7 @@ def input_name(framework: str) -> str:
 
 def trial_of(spec: TrialSpec, models: Mapping[str, OwnModel], classes: int, input_shape: tuple[int, ...]) -> TrialSpec:
     """Return the trial with its framework's custom code in place of the network, if there is any."""
-    framework = adapter_of(spec.cell.framework)
+    framework = spec.cell.column.framework
     if framework not in models:
         return spec
     model = models[framework]

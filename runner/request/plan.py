@@ -13,7 +13,6 @@ from runner.gate.judge import lacks_evidence
 from runner.request import own_code, training_inputs
 from runner.request.cli import Request
 from workloads.records import network, stored
-from workloads.records.build import mode_of
 from workloads.records.job import (
     AS_BY_ITSELF,
     ON_DEMAND,
@@ -218,7 +217,7 @@ def _whole(spec: TrialSpec, request: Request, paces: Paces) -> TrialSpec:
 
 def _in_its_mode(spec: TrialSpec, task: Task) -> TrialSpec:
     """Return the trial with this task, trained as the trial's column says."""
-    return replace(spec, task=replace(task, **asdict(mode_of(spec.cell.framework))))
+    return replace(spec, task=replace(task, **asdict(spec.cell.column.mode)))
 
 
 def counts(result: TrialResult) -> bool:

@@ -23,7 +23,7 @@ from settings import CASES, Arrays, Case
 from runner.environments.definition import profiles, read, worker_variables
 from runner.gate.sizes import other_names
 from workloads.layers import Dropout
-from workloads.records.build import DEFAULT, FLOAT32, FLOAT64, Mode, in_mode
+from workloads.records.build import DEFAULT, FLOAT32, FLOAT64, Column, Mode
 from workloads.records.evidence import Evidence
 from workloads.spec import SLOTS
 from workloads.words import compare_with_allowed
@@ -127,7 +127,7 @@ class Found:
     ) -> list[Evidence]:
         """Evidence of a framework, or of the broken adapter `who`, for the gate's probe in a precision with fewer
         digits than float32. All cases run in one process; one Evidence per case."""
-        module, out = module or f"adapters.{framework}.adapter", self.folder / in_mode(who or framework, mode)
+        module, out = module or f"adapters.{framework}.adapter", self.folder / str(Column(who or framework, mode=mode))
         once(out, lambda: run_probe(framework, module, mode, self.inputs, out, list(cases), **self.variables))
         return [Evidence.from_json(json.loads((out / f"{case.name}.json").read_text())) for case in cases]
 

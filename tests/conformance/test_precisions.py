@@ -15,7 +15,7 @@ from suite import REFEREE, Found
 from runner.gate.tolerances import TOO_EXACT, Truth, deviations, difference, share_of_rounding
 from runner.machine.description import cpu_flags
 from workloads.records import processor
-from workloads.records.build import DEFAULT, TUNED, Mode, in_mode
+from workloads.records.build import DEFAULT, TUNED, Column, Mode
 from workloads.records.evidence import Evidence
 
 # Every rule, and every kind of layer.
@@ -43,7 +43,9 @@ OF_PRECISIONS = [CASES[name] for name in NAMES]
 MODES = [(framework, Mode(profile, "bfloat16")) for framework in REAL_FRAMEWORKS for profile in (DEFAULT, TUNED)] + [
     (framework, Mode(TUNED, "float16")) for framework in ("pytorch", "tensorflow")
 ]
-IN_MODES = pytest.mark.parametrize(("framework", "mode"), MODES, ids=[in_mode(*each) for each in MODES])
+IN_MODES = pytest.mark.parametrize(
+    ("framework", "mode"), MODES, ids=[str(Column(name, mode=mode)) for name, mode in MODES]
+)
 # Planted errors of each framework, except those below the rounding of bfloat16: docs/evidence/tolerances.md.
 SEEN = ("adam_epsilon_inside", "batchnorm_unbiased", "attention_unscaled", "sum_of_losses", "nesterov_ignored",
         "softmax_twice")  # fmt: skip
@@ -79,7 +81,9 @@ def test_no_adapter_is_suspected_in_a_precision_of_fewer_digits(
     evidence, exact = given(mode, framework, OF_PRECISIONS, found), truths(mode.precision, found)
     ratios = {case.name: largest_ratio(e, t) for case, e, t in zip(OF_PRECISIONS, evidence, exact, strict=True)}
     with capsys.disabled():
-        print(f"\n{in_mode(framework, mode)}: " + ", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items()))
+        print(
+            f"\n{Column(framework, mode=mode)}: " + ", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items())
+        )
     told = [difference(*pair) for pair in zip(evidence, exact, strict=True)]
     assert [(case.name, each) for case, each in zip(OF_PRECISIONS, told, strict=True) if each] == []
 

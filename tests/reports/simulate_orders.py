@@ -24,7 +24,7 @@ from workloads.records.figures import Figure
 from workloads.records.job import Draw, TrialSpec
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
-from workloads.statistics import LEAST_SPREAD, accuracy_step, describe
+from workloads.statistics import LEAST_SPREAD, Described, accuracy_step, describe
 
 LAST = tuple(VERSIONS)[-1]  # the framework that differs where any does
 
@@ -89,7 +89,7 @@ def order_rates(lead: float, repeats: int, noise: float, runs: int, seed: int, k
         others = {f"repeated {number}": _cell(1000, noise, 3, drawn) for number in range(known)}
         for _ in BATCH_SIZES:
             cells = {name: _cell(1000 * (1 + lead * (name == LAST)), noise, repeats, drawn) for name in VERSIONS}
-            points = {name: of_cell(cell, LEAST_SPREAD * cell["mean"]) for name, cell in cells.items()}
+            points = {name: of_cell(cell, LEAST_SPREAD * cell.mean) for name, cell in cells.items()}
             fastest = extreme(with_borrowed(points, cells | others, LEAST_SPREAD, False))
             named = fastest.stated or fastest.seen
             good = named and lead > 0 and fastest.name == LAST
@@ -101,7 +101,7 @@ def order_rates(lead: float, repeats: int, noise: float, runs: int, seed: int, k
     return Orders(100 * stated / runs, 100 * seen / runs, 100 * right / (runs * len(BATCH_SIZES)))
 
 
-def _cell(mean: float, noise: float, repeats: int, drawn: np.random.Generator) -> dict[str, float]:
+def _cell(mean: float, noise: float, repeats: int, drawn: np.random.Generator) -> Described:
     """Numbers of a cell that an order needs."""
     return describe((mean * np.exp(drawn.normal(0, noise, repeats))).tolist())
 

@@ -43,7 +43,7 @@ from workloads.records.batch_answers import (
     Tried,
 )
 from workloads.records.blocks import BLOCKS_FILE, TURNS, Block, Phase
-from workloads.records.build import adapter_of
+from workloads.records.build import column_of
 from workloads.records.figures import Figure
 from workloads.records.files import RESULT_FILE, write_json
 from workloads.records.job import InputFile, TrialSpec
@@ -78,7 +78,7 @@ SPEC = make_spec(
 
 def measured(framework: str, batch_size: int, repeat: int = 0) -> dict[str, Figure]:
     """Plausible figures that differ by framework, with one unit more per repeat."""
-    rank = ("tensorflow", "pytorch", "mxnet", "numpy").index(adapter_of(framework))
+    rank = ("tensorflow", "pytorch", "mxnet", "numpy").index(column_of(framework).framework)
     step_s = 0.002 + 0.0002 * batch_size * (1 + 0.2 * rank)
     parts = memory_parts(batch_size, rank)
     peak = sum(parts.values())
@@ -139,7 +139,7 @@ def trial(framework: str = "pytorch", batch_size: int = 32, repeat: int = 0, **c
         SPEC, framework=framework, batch_size=batch_size, repeat=repeat, **{"seed": of_spec.pop("seed", 0) + repeat}
     )
     facts = {
-        "framework_version": VERSIONS.get(adapter_of(framework), "2.4.6"),
+        "framework_version": VERSIONS.get(column_of(framework).framework, "2.4.6"),
         "precision": "float32",
         "intra_op_threads": 2,
         "tf32": False,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from each import for_each
 
 from reports.order import Order, Point, extreme, of_cell, order
+from workloads.statistics import Described
 
 ONCE = math.nan
 
@@ -80,8 +82,8 @@ def test_the_least_is_found_by_the_same_rule() -> None:
 
 
 def test_an_interval_is_no_narrower_than_the_least_spread_gives() -> None:
-    cell = {"n": 3, "median": 600.0, "mean": 600.0, "high": 600.0}
+    cell = Described(3, 600.0, 600.0, 600.0, 0.0)
     point = of_cell(cell, 3.0)
     assert point.high == pytest.approx(600 + 4.302653 * 3 / 3**0.5)  # t(0.975, 2)
     assert point.low == pytest.approx(600 - 4.302653 * 3 / 3**0.5)
-    assert not of_cell(cell | {"n": 1}, 3.0).sure
+    assert not of_cell(replace(cell, n=1), 3.0).sure

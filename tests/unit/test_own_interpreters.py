@@ -17,7 +17,7 @@ from runner.environments.definition import read
 from runner.environments.interpreter import BadInterpreter, Interpreter, check
 from runner.request import builds
 from runner.request.parser import BadInput
-from workloads.records.build import PRECISIONS, PROFILES, Mode, in_mode, installed_of, mode_of
+from workloads.records.build import PRECISIONS, PROFILES, Column, Mode, column_of
 from workloads.records.job import Placement
 
 HERE = Placement("cpu", 1, {})
@@ -163,12 +163,12 @@ def test_each_build_is_a_column_in_each_mode_and_is_installed_once() -> None:
     labelled = ("pytorch@a.b", "pytorch@a.b.bfloat16", "pytorch@a.b.tuned", "pytorch@a.b.tuned.bfloat16")
     assert columns == own + labelled
     modes = [Mode(profile, precision) for profile in ("default", "tuned") for precision in ("float32", "bfloat16")]
-    assert [mode_of(column) for column in columns] == modes * 2
-    assert [installed_of(column) for column in columns] == ["pytorch"] * 4 + ["pytorch@a.b"] * 4
+    assert [column_of(column).mode for column in columns] == modes * 2
+    assert [column_of(column).installed for column in columns] == ["pytorch"] * 4 + ["pytorch@a.b"] * 4
     for column in builds.in_modes(["pytorch@a.b"], PROFILES, PRECISIONS):
-        assert installed_of(column) == "pytorch@a.b" and in_mode("pytorch@a.b", mode_of(column)) == column
-    for build in ("pytorch@detuned", "pytorch@bfloat16.a", "pytorch@float32"):
-        assert (mode_of(build), installed_of(build)) == (Mode(), build)
+        assert column_of(column).installed == "pytorch@a.b" and str(column_of(column)) == column
+    for label in ("detuned", "bfloat16.a", "float32"):
+        assert column_of(f"pytorch@{label}") == Column("pytorch", label)
 
 
 def test_a_link_that_leads_nowhere_is_told(tmp_path: Path) -> None:

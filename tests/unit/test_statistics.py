@@ -6,6 +6,7 @@ import ast
 import math
 import random
 import statistics
+from dataclasses import astuple
 from pathlib import Path
 
 import pytest
@@ -91,10 +92,10 @@ def test_without_a_margin_no_value_counts_as_no_difference() -> None:
 
 
 def test_values_are_described_as_far_as_their_number_allows() -> None:
-    assert describe([9.0, 10.0, 11.0])["cv_percent"] == pytest.approx(10)
-    assert [math.isnan(number) for number in describe([5.0]).values()] == [False, False, True, True, True]
-    assert [math.isnan(number) for number in describe([]).values()] == [False, True, True, True, True]
-    assert math.isnan(describe([-1.0, 1.0])["cv_percent"])  # no share of a mean of 0
+    assert describe([9.0, 10.0, 11.0]).cv_percent == pytest.approx(10)
+    assert [math.isnan(number) for number in astuple(describe([5.0]))] == [False, False, True, True, True]
+    assert [math.isnan(number) for number in astuple(describe([]))] == [False, True, True, True, True]
+    assert math.isnan(describe([-1.0, 1.0]).cv_percent)  # no share of a mean of 0
 
 
 def test_a_ratio_of_pairs_is_that_of_geometric_means() -> None:

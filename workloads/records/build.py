@@ -1,12 +1,14 @@
-"""The name of a build of a framework: "pytorch", or "pytorch@nightly" if there are several. A mode is appended:
-"pytorch@tuned", "pytorch@nightly.tuned.bfloat16" do not train as the framework's guide teaches, or not in float32.
-Each is a column of tables.
+"""A column of tables: a build of a framework, in a training style and a precision; and its name, which files store.
+
+"pytorch" is a framework's standard build, "pytorch@nightly" another. A mode is appended: "pytorch@tuned" and
+"pytorch@nightly.tuned.bfloat16" do not train as the framework's guide teaches, or not in float32.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Literal, get_args
 
 MARK, DOT = "@", "."
@@ -36,38 +38,38 @@ class Mode:
     precision: str = FLOAT32
 
 
-def adapter_of(build: str) -> str:
-    """Return the framework of this build: its adapter's folder."""
-    return build.partition(MARK)[0]
+@dataclass(frozen=True)
+class Column:
+    """A build of a framework in a mode; str() is its name.
+
+    `framework` is its adapter's folder. `label` separates the build from the framework's others; "" is the standard
+    environment.
+    """
+
+    framework: str
+    label: str = ""
+    mode: Mode = Mode()
+
+    @property
+    def suffix(self) -> str:
+        """Part of the name after MARK: label and mode, the usual ones left out."""
+        usual = ((self.label, ""), (self.mode.profile, DEFAULT), (self.mode.precision, FLOAT32))
+        return DOT.join(name for name, left_out in usual if name != left_out)
+
+    def __str__(self) -> str:
+        return f"{self.framework}{MARK}{self.suffix}" if self.suffix else self.framework
+
+    @property
+    def installed(self) -> str:
+        """Name of the installed build, which is the same in each mode."""
+        return str(replace(self, mode=Mode()))
 
 
-def label_of(build: str) -> str:
-    """Return the label that separates it from other builds; "" for the framework's standard environment."""
-    return build.partition(MARK)[2]
-
-
-def mode_of(build: str) -> Mode:
-    """Return the mode named by the last parts of its label, if any."""
-    return _split(build)[1]
-
-
-def installed_of(build: str) -> str:
-    """Return the installed build, without its mode."""
-    return _split(build)[0]
-
-
-def in_mode(build: str, mode: Mode) -> str:
-    """Return the same build in this mode; it must have none yet."""
-    names = [name for name, usual in ((mode.profile, DEFAULT), (mode.precision, FLOAT32)) if name != usual]
-    return _named(adapter_of(build), label_of(build), *names)
-
-
-def _named(adapter: str, *label: str) -> str:
-    return MARK.join(filter(None, (adapter, DOT.join(filter(None, label)))))
-
-
-def _split(build: str) -> tuple[str, Mode]:
-    label = label_of(build).split(DOT)
-    precision = label.pop() if label[-1] in REDUCED else FLOAT32
-    profile = label.pop() if label[-1:] and label[-1] in PROFILES[1:] else DEFAULT
-    return _named(adapter_of(build), *label), Mode(profile, precision)
+@cache
+def column_of(name: str) -> Column:
+    """Read a column's name; the last parts of its label are the mode, if they name one."""
+    framework, _, label = name.partition(MARK)
+    parts = label.split(DOT)
+    precision = parts.pop() if parts[-1] in REDUCED else FLOAT32
+    profile = parts.pop() if parts[-1:] and parts[-1] in PROFILES[1:] else DEFAULT
+    return Column(framework, DOT.join(filter(None, parts)), Mode(profile, precision))

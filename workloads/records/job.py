@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from ..spec import OptimizerSpec
-from .build import FLOAT32, MARK
+from .build import FLOAT32, MARK, Column, column_of
 from .network import OwnCode
 from .record import Record, Word
 
@@ -42,9 +42,14 @@ class InputFile:
 class Cell:
     """The setting that a table compares."""
 
-    framework: str  # or a build of it: `records.build`
+    framework: str  # name of its column: `records.build`
     batch_size: int
     allocator: str  # ON_DEMAND | AS_BY_ITSELF
+
+    @property
+    def column(self) -> Column:
+        """The build and mode that its name means."""
+        return column_of(self.framework)
 
 
 @dataclass(frozen=True)
