@@ -20,6 +20,7 @@ QUOTE = "'"
 class Theme(StrEnum):
     """Topic of a table or chart, in the order of a chapter; each is a heading of the page."""
 
+    CHANGES = "What changed"  # of a comparison
     SPEED = "Speed"
     MEMORY = "Memory"
     ACCURACY = "Accuracy"

@@ -16,7 +16,7 @@ from workloads.statistics import Estimate
 from ..frameworks import display_name, ordered
 from ..quantities import ACCURACY
 from ..sentences import say
-from ..table import Cell, Table
+from ..table import Cell, Table, Theme
 from . import effect_words
 from .cell_tests import CellTest, Replicate, Tested
 from .comparison import Compared
@@ -159,4 +159,5 @@ def table(compared: Compared, suffix: str = "") -> Table | None:
         ("Framework", *labels),
         tuple(rows),
         above=(compared.pair.title,),
+        theme=Theme.CHANGES,
     )
