@@ -57,10 +57,7 @@ class Race:
 
 def race(section: Section) -> Race:
     """Collect the training speeds of every framework that was tried."""
-    points: dict[int, dict[str, Point]] = {}
-    for (name, size), point in sorted(order.points(section, SPEED).items(), key=lambda item: item[0][1]):
-        points.setdefault(size, {})[name] = point
-    points = {size: {name: of_size[name] for name in ordered(of_size)} for size, of_size in points.items()}
+    points = order.by_size(order.points(section, SPEED))
     fastest = {size: extreme(of_size) for size, of_size in points.items() if len(of_size) > 1}
     tried = tables.places(section)
     frameworks_at = Counter(size for _, size in tried)

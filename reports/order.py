@@ -19,6 +19,7 @@ from workloads.statistics import LEAST_SPREAD, Estimate, Verdict, accuracy_step,
 
 from . import tables
 from .conditions import Section
+from .frameworks import ordered
 from .quantities import ACCURACY, Quantity
 
 TIE_PERCENT = 5.0
@@ -65,6 +66,13 @@ def points(section: Section, quantity: Quantity) -> Points:
         place: of_cell(cell, step if absolute else LEAST_SPREAD * abs(cell["mean"])) for place, cell in cells.items()
     }
     return with_borrowed(found, cells, step if absolute else LEAST_SPREAD, absolute)
+
+
+def by_size(points: Mapping[tables.Place, Point]) -> dict[int, dict[str, Point]]:
+    """Map {batch size: {framework: point}}, both in the order of tables."""
+    sizes = sorted({size for _, size in points})
+    names = ordered(name for name, _ in points)
+    return {size: {name: points[name, size] for name in names if (name, size) in points} for size in sizes}
 
 
 def with_borrowed(
@@ -138,14 +146,14 @@ def rank(a: Point, b: Point) -> Order:
 
     UNRANKED: one repeat, and the difference is within the spread or the spread is unknown.
     """
-    ordered = order(a, b)
-    if ordered not in (Order.ABOVE_ONCE, Order.BELOW_ONCE):
-        return ordered
+    by_value = order(a, b)
+    if by_value not in (Order.ABOVE_ONCE, Order.BELOW_ONCE):
+        return by_value
     (a_low, a_high), (b_low, b_high) = (
         (each.low, each.high) if each.sure else (each.value - each.borrowed, each.value + each.borrowed)
         for each in (a, b)
     )
-    return ordered if a_low > b_high or a_high < b_low else Order.UNRANKED  # comparisons with NaN are false
+    return by_value if a_low > b_high or a_high < b_low else Order.UNRANKED  # comparisons with NaN are false
 
 
 @dataclass(frozen=True)
