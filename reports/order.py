@@ -160,13 +160,12 @@ def rank(a: Point, b: Point) -> Order:
 class Extreme:
     """The name with the highest, or the lowest, value.
 
-    `name` is the one seen at that end. `kind` is the weakest of its orders to the others; `against` are the others with
-    that order. ABOVE or BELOW is a statement, ABOVE_ONCE or BELOW_ONCE what this run shows, and any other kind neither.
+    `name` is the one seen at that end. `kind` is the weakest of its orders to the others. ABOVE or BELOW is a
+    statement, ABOVE_ONCE or BELOW_ONCE what this run shows, and any other kind neither.
     """
 
     name: str
     kind: Order
-    against: tuple[str, ...]
 
     @property
     def stated(self) -> bool:
@@ -186,9 +185,8 @@ def extreme(points: Mapping[str, Point], highest: bool = True) -> Extreme:
     name = (max if highest else min)(points, key=lambda key: points[key].value)
     wanted, wanted_once = (Order.ABOVE, Order.ABOVE_ONCE) if highest else (Order.BELOW, Order.BELOW_ONCE)
     strength = (Order.UNRANKED, Order.OVERLAP, Order.EQUAL, Order.TIE, wanted_once, wanted)
-    orders = {other: rank(points[name], points[other]) for other in points if other != name}
-    weakest = min(orders.values(), key=strength.index)
-    return Extreme(name, weakest, tuple(other for other, kind in orders.items() if kind is weakest))
+    orders = (rank(points[name], points[other]) for other in points if other != name)
+    return Extreme(name, min(orders, key=strength.index))
 
 
 @dataclass(frozen=True)

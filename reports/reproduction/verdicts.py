@@ -9,12 +9,11 @@ from typing import Any
 from workloads.statistics import ERROR, FEWEST_RANKED, p_of_ranks, rank_correlation
 
 from .. import tables
-from ..frameworks import display_name
 from ..order import ABOVE, BELOW, ONCE, TIE_PERCENT, points
 from ..order import order as compared
 from ..quantities import MEMORY, USAGE, USAGE_BUSY
 from ..sentences import say
-from ..table import Cell, Columns, Record, Table, Theme, number_cell, of_records, text_of
+from ..table import Cell, Columns, Record, Table, Theme, count_of, framework_of, number_cell, of_records, text_of
 from .reproduced import Reproduced, frameworks, rms
 
 WORDING, NAME = "published", "agreement"
@@ -45,8 +44,8 @@ def table(every: Iterable[Reproduced]) -> Table | None:
     ]
     shown: Columns = {
         "Published": lambda row: Cell(f"{row['quantity']}, {row['series']}".replace("_", " ")),
-        "Framework": lambda row: Cell(display_name(row["framework"])),
-        "Batch sizes": lambda row: Cell(str(row["batch_sizes"]), row["batch_sizes"]),
+        "Framework": framework_of,
+        "Batch sizes": count_of("batch_sizes"),
         "RMS difference": lambda row: number_cell(row["rms_difference"], "{:.2f}"),
         "Largest difference": _largest,
         "Rank correlation": lambda row: number_cell(row["rank_correlation"], "{:.2f}"),
