@@ -223,7 +223,7 @@ def _title(compared: Compared, quantity: Quantity) -> str:
 
 
 def _ratio_words(quantity: Quantity) -> str:
-    how = "difference in percentage points" if quantity is ACCURACY else effect_words.TIMES[quantity.name].times
+    how = "difference in percentage points" if quantity is ACCURACY else effect_words.TIMES[quantity.name]
     return f"{how} ({effect_words.BETTER[quantity.better]})"
 
 
@@ -232,7 +232,7 @@ def _cell(cell: CellTest | None) -> Cell:
         return Cell("not in both")
     if math.isnan(cell.shift):
         return Cell(ABSENT, None, cell.notes or ("no value on one side",), cell.trials)
-    return Cell(_effect(cell) + _changed(cell, " "), cell.effect[0], cell.notes, cell.trials)
+    return Cell(effect_words.effect(cell) + _changed(cell, " "), cell.effect[0], cell.notes, cell.trials)
 
 
 def _changed(test: AnyTest, before: str) -> str:
@@ -242,12 +242,4 @@ def _changed(test: AnyTest, before: str) -> str:
 
 def in_words(test: AnyTest) -> str:
     """Format "0.921 [0.905, 0.937] times as fast", "-0.28 [-0.90, +0.34] points"."""
-    return f"{_effect(test)} {'points' if test.in_points else effect_words.TIMES[test.quantity.name].times}"
-
-
-def _effect(test: AnyTest) -> str:
-    """Format a ratio, "0.921 [0.905, 0.937]", or points, "-0.28 [-0.90, +0.34]"; the interval only if there is one."""
-    value, low, high = test.effect
-    if not test.in_points:
-        return effect_words.ratio(value, low, high)
-    return f"{value:+z.2f} [{low:+z.2f}, {high:+z.2f}]" if test.estimate else f"{value:+z.2f}"
+    return f"{effect_words.effect(test)} {effect_words.TIMES[test.quantity.name]}"
