@@ -96,11 +96,10 @@ def _of_several(of_section: Race, section: Section) -> str:
     sizes = dict(sorted(sizes.items(), key=lambda item: -len(item[1])))
     device = "CPU" if section.condition.placement.device_kind == "cpu" else "GPU"
     facts = {"every": every, "once": any(end.seen for end in told.values()), "device": device}
-    if len(sizes) > 1:
-        counts = sum(len(span_list(of_name, every)) for of_name in sizes.values()) > MOST_SPANS
-        return say(WORDING, "leaders", sizes=sizes, counts=counts, **facts)
-    ((name, of_name),) = sizes.items()
-    return say(WORDING, "leader", name=name, sizes=of_name, lead=_widest(of_section, of_name), **facts)
+    alone = next(iter(sizes.values())) if len(sizes) == 1 else []
+    spans = sum(len(span_list(of_name, every)) for of_name in sizes.values())
+    counts = spans > MOST_SPANS or bool(alone and len(every) > 1)
+    return say(WORDING, "leaders", sizes=sizes, counts=counts, lead=_widest(of_section, alone), **facts)
 
 
 def _too_few(of_section: Race) -> dict[str, Any]:
