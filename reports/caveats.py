@@ -26,8 +26,6 @@ from .reproduction import summary
 from .sentences import say
 from .words import status_words
 
-WORDING = "caveats"
-
 
 def tally(stored: Stored) -> str:
     """Count trials, as "27 trials: 26 ok, 1 timeout; 1 unreadable; 2 unfinished"."""
@@ -92,22 +90,22 @@ def not_verified(stored: Stored, sections: Sequence[Section], main: int | None) 
     ok = [result for result in stored.results if result.status is Status.OK]
     sentences = []
     if main is not None and len(sections) > 1:
-        sentences.append(say(WORDING, "of_one_section", number=main + 1))
+        sentences.append(say("caveats.of_one_section", number=main + 1))
     if sections and all(section.condition.placement.device_kind == "cpu" for section in sections):
-        sentences.append(say(WORDING, "no_gpu"))
-    sentences += [say(WORDING, "not_run", lacking=phrase) for phrase in not_run(stored.results)]
+        sentences.append(say("caveats.no_gpu"))
+    sentences += [say("caveats.not_run", lacking=phrase) for phrase in not_run(stored.results)]
     if len({result.spec.draw.repeat for result in stored.results}) == 1:
-        sentences.append(say(WORDING, "one_repeat"))
+        sentences.append(say("caveats.one_repeat"))
     if contended := sum(result.status is Status.CONTENDED for result in stored.results):
-        sentences.append(say(WORDING, "contended", number=contended, trials=len(stored.results)))
+        sentences.append(say("caveats.contended", number=contended, trials=len(stored.results)))
     left_out = _by_status(r for r in stored.results if r.status not in (Status.OK, Status.CONTENDED))
     if left_out := left_out + _without_result(stored):
-        sentences.append(say(WORDING, "left_out", numbers=left_out))
+        sentences.append(say("caveats.left_out", numbers=left_out))
     if later := sum(each.shown not in (None, 0) for each in stored.attempts.values()):
-        sentences.append(say(WORDING, "later_attempts", trials=later))
+        sentences.append(say("caveats.later_attempts", trials=later))
     sentences += _doubtful_images(stored.results)
     doubts = _doubts(ok).items()
-    sentences += [say(WORDING, "doubt", what=what, number=number, ok=len(ok)) for what, number in doubts if number]
+    sentences += [say("caveats.doubt", what=what, number=number, ok=len(ok)) for what, number in doubts if number]
     return (*sentences, *summary.caveats(sections))
 
 
@@ -117,7 +115,7 @@ def _doubtful_images(results: Sequence[TrialResult]) -> list[str]:
     for result in results:
         source, name = result.spec.task.source, result.spec.task.dataset
         if source and source.findings and (found := finding_words(source.findings)):
-            sentences[name, source.content] = say(WORDING, "doubtful_images", dataset=name, found=found)
+            sentences[name, source.content] = say("caveats.doubtful_images", dataset=name, found=found)
     return list(sentences.values())
 
 
@@ -137,7 +135,7 @@ def not_run(results: Sequence[TrialResult]) -> list[str]:
             if specs and (sizes or repeats):
                 study = f"{name} ({each})" if each else name
                 facts = {"study": study, "sizes": sizes, "repeats": repeats, "of_repeats": part.repeats}
-                lacking.append(say(WORDING, "lacking", **facts))
+                lacking.append(say("caveats.lacking", **facts))
     return lacking
 
 

@@ -24,7 +24,6 @@ from .reproduction import claims_across
 from .reproduction import summary as published
 from .sentences import say
 
-WORDING = "findings"
 MOST_SECTIONS = 3  # described one by one in what was run
 UNSTEADY = {Doubt.DISTURBED, Doubt.NOISY}
 
@@ -34,7 +33,7 @@ def summary(stored: Stored, sections: Sequence[Section]) -> Summary:
     shown = [_shown(section.results) for section in sections]
     if not any(map(any, shown)):
         elsewhere = any(_shown(stored.results))
-        nothing = say(headline.WORDING, "nothing_on_demand" if elsewhere else "nothing")
+        nothing = say("headline.nothing_on_demand" if elsewhere else "headline.nothing")
         unverified = caveats.not_verified(stored, sections, None)
         findings = (f"{nothing}.", *filter(None, map(_silent, sections[:MOST_SECTIONS])))
         return Summary(nothing, SPEED.name, _ran(stored, sections), findings, unverified, None)
@@ -58,13 +57,13 @@ def _shown(results: Sequence[TrialResult]) -> tuple[int, int]:
 
 def _ran(stored: Stored, sections: Sequence[Section]) -> tuple[str, ...]:
     if not stored.results:
-        return (say(WORDING, "unread"),)
-    lines = [say(WORDING, "ran", tally=caveats.tally(stored), dates=dates(stored.results))]
+        return (say("findings.unread"),)
+    lines = [say("findings.ran", tally=caveats.tally(stored), dates=dates(stored.results))]
     for number, section in enumerate(sections[:MOST_SECTIONS], start=1):
         head = f"Section {number}: " if len(sections) > 1 else ""
         lines.append(f"{head}{setting(section)}.")
     more = len(sections) - MOST_SECTIONS
-    return (*lines, *([say(WORDING, "further", sections=more)] if more > 0 else []))
+    return (*lines, *([say("findings.further", sections=more)] if more > 0 else []))
 
 
 def _order(section: Section, quantity: Quantity, ends: Mapping[str, bool]) -> str:
@@ -89,7 +88,7 @@ def _order(section: Section, quantity: Quantity, ends: Mapping[str, bool]) -> st
     texts = [f"{value:z.{tables.significant(value)}f}" for value in (*values[:1], *values[-1:])]
     every = [size for size, of_size in by_size.items() if len(of_size) > 1]
     facts = {"label": spec.label, "values": list(dict.fromkeys(texts)), "unit": spec.unit}
-    return say(WORDING, "order", **facts, groups=groups, every=every)
+    return say("findings.order", **facts, groups=groups, every=every)
 
 
 def _speed(section: Section) -> str:
@@ -97,14 +96,14 @@ def _speed(section: Section) -> str:
     cells = [cell for cell in tables.by_place(section, SPEED).values() if cell["n"]]
     unsteady = sum(not cell[tables.DOUBTS].isdisjoint(UNSTEADY) for cell in cells)
     once = bool(cells) and all(cell["n"] == 1 for cell in cells)
-    trust = say(WORDING, "trust", unsteady=unsteady, cells=len(cells), once=once)
+    trust = say("findings.trust", unsteady=unsteady, cells=len(cells), once=once)
     return f"{_order(section, SPEED, {'fastest': True})} {trust}".strip()
 
 
 def _silent(section: Section) -> str:
     """Name frameworks without a number, and why; "" if each has one wherever another has."""
     lines = headline.silence(headline.race(section))
-    return say(WORDING, "silent", lines=lines) if lines else ""
+    return say("findings.silent", lines=lines) if lines else ""
 
 
 def _accuracy(section: Section) -> str:
@@ -113,14 +112,14 @@ def _accuracy(section: Section) -> str:
     if parity.stated(compared):
         counts = Counter(compared["verdict"])
         pairs = counts.total()
-        return say(WORDING, "agreement", tolerated=parity.TOLERATED, verdicts=counts.most_common(), pairs=pairs)
+        return say("findings.agreement", tolerated=parity.TOLERATED, verdicts=counts.most_common(), pairs=pairs)
     by_size = order.by_size(order.points(section, ACCURACY))
     met = {size: [point.value for point in of_size.values()] for size, of_size in by_size.items() if len(of_size) > 1}
     if not met:
         return _order(section, ACCURACY, {})
     gaps = {size: max(values) - min(values) for size, values in met.items()}
     widest = max(gaps, key=lambda size: gaps[size])
-    return say(WORDING, "accuracy_gap", points=gaps[widest], size=widest, fewest=parity.FEWEST)
+    return say("findings.accuracy_gap", points=gaps[widest], size=widest, fewest=parity.FEWEST)
 
 
 def _checks(stored: Stored) -> str:
@@ -130,8 +129,7 @@ def _checks(stored: Stored) -> str:
         return ""
     shares = [caveats.foreign_percent(result) for result in ok]
     return say(
-        WORDING,
-        "checks",
+        "findings.checks",
         ok=len(ok),
         failed=sum(bool(failed(result)) for result in ok),
         known=len(ok) - shares.count(None),

@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 WORDING = Path(__file__).with_name("wording")
 
 
-def say(template: str, sentence: str, **facts: object) -> str:
-    """Format one line of plain text, "" if the macro has nothing to say.
+def say(sentence: str, **facts: object) -> str:
+    """Format one line of plain text, "" if the macro has nothing to say; `sentence` is "template.macro".
 
     Raises TypeError or jinja2.UndefinedError if a fact is unknown to the macro or missing, which is our error.
     """
-    macro = getattr(_environment().get_template(f"{template}.j2").module, sentence)
+    template, _, name = sentence.partition(".")
+    macro = getattr(_environment().get_template(f"{template}.j2").module, name)
     return " ".join(str(macro(**facts)).split())
 
 

@@ -44,7 +44,6 @@ CHART_HOW = (
     f"A point is the ratio B/A of one batch size, the bar its {CONFIDENCE_PERCENT} % interval; the line is at 1. A "
     "point without a bar has one repeat on a side."
 )
-WORDING = "compare"
 
 
 def tables_of(comparison: Comparison) -> list[Table]:
@@ -119,12 +118,12 @@ def _differences(compared: Compared, suffix: str) -> Table:
     pair, every = compared.pair, len(compared.pair.b.results)
     below = []
     if same := pair.same_trials:
-        below.append(say(WORDING, "same_trials", names=compared.names, every=every, same=same))
+        below.append(say("compare.same_trials", names=compared.names, every=every, same=same))
     if not pair.differences:
-        below.append(say(WORDING, "nothing_differs", names=compared.names))
+        below.append(say("compare.nothing_differs", names=compared.names))
     below += compared.uncompared
     for side, places in zip(compared.names, (compared.only_a, compared.only_b), strict=True):
-        below += [say(WORDING, "only_in", side=side, places=_by_framework(places))] if places else []
+        below += [say("compare.only_in", side=side, places=_by_framework(places))] if places else []
     return Table(
         f"compare-conditions{suffix}",
         "What differs",

@@ -22,7 +22,6 @@ from .comparison import Compared
 
 NAME, TITLE = "compare-geometric-mean", "Geometric mean over the batch sizes"
 OF_ALL = "All"
-WORDING = "compare"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +60,7 @@ class GeometricMean(Tested):
         kind = "mean" if self.in_points else "geometric mean"
         once = self.estimate is None
         return say(
-            WORDING, "mean", found=found, kind=kind, cells=self.cells, once=once, told=self.told, one_run=self.one_run
+            "compare.mean", found=found, kind=kind, cells=self.cells, once=once, told=self.told, one_run=self.one_run
         )
 
     @property
@@ -70,10 +69,10 @@ class GeometricMean(Tested):
         value, *_ = self.effect
         text = effect_words.ratio(*self.effect)
         if self.estimate is None:
-            return Cell(text, value, (say(WORDING, "one_repeat"),))
+            return Cell(text, value, (say("compare.one_repeat"),))
         if self.one_run:
-            return Cell(text, value, (say(WORDING, "one_run_words"),))
-        return Cell(text, value, () if self.told else (say(WORDING, "untold"),))
+            return Cell(text, value, (say("compare.one_run_words"),))
+        return Cell(text, value, () if self.told else (say("compare.untold"),))
 
 
 def of(compared: Compared) -> list[GeometricMean]:

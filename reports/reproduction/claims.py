@@ -22,7 +22,7 @@ from .claim_tests import FLAT, STRONG, TWICE, ClaimVerdict, Outcome, extreme, fa
 from .publication import SERIES, Claim, Metric, Publication
 from .reproduced import Reproduced, frameworks
 
-WORDING, MEASURED = "published", "measured"
+MEASURED = "measured"
 DASH = "\N{EN DASH}"
 TIDY = [
     "claim", "quantity", "framework", "published_table", "published_chart", "measured", "why_table", "why_chart",
@@ -102,7 +102,7 @@ def table(every: Sequence[Tested], publication: Publication, ours: Mapping[Metri
         "alpha": ERROR,
         "tie_percent": TIE_PERCENT,
     }
-    how = say(WORDING, "how_claims_are_tested", **bounds)
+    how = say("published.how_claims_are_tested", **bounds)
     return Table(
         name="claims",
         title="Claims of the publication, tested",
@@ -119,7 +119,7 @@ def notes(publication: Publication, ours: Iterable[Reproduced]) -> list[str]:
     """Notes on the claims, and on tasks tested in place of the published one."""
     tasks = {each.section.condition.task for each in ours}
     names = {(task.workload, task.dataset): task for task in tasks if publication.is_stand_in(task)}
-    stand_in = [say(WORDING, "stand_in", workload=workload, dataset=dataset) for workload, dataset in names]
+    stand_in = [say("published.stand_in", workload=workload, dataset=dataset) for workload, dataset in names]
     return [*stand_in, *([publication.claims_note] if publication.claims_note else [])]
 
 

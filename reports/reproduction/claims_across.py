@@ -22,7 +22,7 @@ from ..table import Cell, Table, Theme
 from ..words import listed
 from . import claims
 from .claim_tests import ClaimVerdict, Outcome, all_above, gains_nothing, is_times, mean_difference, same
-from .claims import DASH, WORDING, Tested, notes
+from .claims import DASH, Tested, notes
 from .publication import Claim, Publication, beside
 from .reproduced import Reproduced, frameworks
 from .selection import DEVICE_KIND, alike
@@ -86,7 +86,7 @@ def headline(sections: Sequence[Section]) -> tuple[str, str] | None:
         return None
     first = told[0].claim.metric.quantity
     about = MEMORY if first in (*MEMORY_PARTS, STEPS_PEAK) else first
-    return say(WORDING, "claims_across", outcomes=_outcomes(told)), about.name
+    return say("published.claims_across", outcomes=_outcomes(told)), about.name
 
 
 def finding(sections: Sequence[Section]) -> str:
@@ -97,7 +97,7 @@ def finding(sections: Sequence[Section]) -> str:
     if not by_framework:
         return ""
     outcomes = {name: _outcomes(by_framework[name]) for name in ordered(by_framework)}
-    return say(WORDING, "claims_by_framework", outcomes=outcomes)
+    return say("published.claims_by_framework", outcomes=outcomes)
 
 
 def _measured(sections: Sequence[Section]) -> list[Across]:
@@ -157,9 +157,9 @@ def table(publication: Publication, held: dict[int, Section], told: Sequence[Acr
         tidy=pd.DataFrame(tidy, columns=TIDY),
         above=(publication.source,),
         below=(
-            say(WORDING, "how_claims_across_are_tested", tie_percent=TIE_PERCENT),
+            say("published.how_claims_across_are_tested", tie_percent=TIE_PERCENT),
             *notes(publication, every),
-            *([say(WORDING, "claims_without_sides", number=untold)] if untold else []),
+            *([say("published.claims_without_sides", number=untold)] if untold else []),
         ),
         words=True,
         theme=Theme.PUBLISHED,

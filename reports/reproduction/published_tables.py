@@ -24,7 +24,6 @@ from . import claims, verdicts
 from .publication import CHART, SERIES, TABLE, Metric, Publication, beside
 from .reproduced import Reproduced, frameworks
 
-WORDING = "published"
 DASH = "\N{EN DASH}"
 CONTRADICTED = "table and chart of the publication contradict each other here"
 NOT_PUBLISHED = "not published"
@@ -44,7 +43,7 @@ def of_section(section: Section) -> tuple[list[Table], list[str]]:
     if not comparable:
         return [], []
     if not section.results:
-        return [], [say(WORDING, "nothing_on_demand")]
+        return [], [say("published.nothing_on_demand")]
     shown = []
     for publication in comparable:
         suffix = f"-{publication.name}" if len(comparable) > 1 else ""
@@ -177,14 +176,14 @@ def _reason(published: float, cell: Mapping[str, Any], ours: Reproduced) -> str:
 
 def _above(ours: Reproduced) -> list[str]:
     metric, publication, dataset = ours.metric, ours.publication, ours.section.condition.task.dataset
-    sentences = [say(WORDING, "source", of=publication.source, hardware=publication.hardware)]
+    sentences = [say("published.source", of=publication.source, hardware=publication.hardware)]
     if len(metric.series) > 1:
         names, sizes = frameworks(metric.contradicted), sorted({size for _, size in metric.contradicted})
         facts = {"names": names, "sizes": sizes, "tolerance": metric.tolerance, "unit": metric.unit}
-        sentences.append(say(WORDING, "two_series", **facts))
+        sentences.append(say("published.two_series", **facts))
     sentences += [metric.note] if metric.note and ours.same else []
     if dataset != publication.dataset and ours.same:
-        sentences.append(say(WORDING, "other_data", dataset=dataset))
+        sentences.append(say("published.other_data", dataset=dataset))
     if ours.most:
-        sentences.append(say(WORDING, "measured", repeats=ours.most, confidence_percent=CONFIDENCE_PERCENT))
+        sentences.append(say("published.measured", repeats=ours.most, confidence_percent=CONFIDENCE_PERCENT))
     return sentences

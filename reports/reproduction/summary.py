@@ -10,8 +10,6 @@ from ..sentences import say
 from .publication import Calibration, Publication, beside
 from .reproduced import Reproduced
 
-WORDING = "published"
-
 
 def headline(section: Section) -> tuple[str, str] | None:
     """Return (how close our values are, the quantity's name), for the publication that the study is named after, or
@@ -24,7 +22,7 @@ def headline(section: Section) -> tuple[str, str] | None:
             if metric.finding and not ours.obstacles and (distances := ours.distances()):
                 nearest_first = sorted(((name, away) for name, (away, _) in distances.items()), key=itemgetter(1))
                 row = metric.finding[:1].lower() + metric.finding[1:]
-                text = say(WORDING, "nearness", distances=nearest_first, unit=metric.unit, row=row)
+                text = say("published.nearness", distances=nearest_first, unit=metric.unit, row=row)
                 return text, metric.quantity.name
     return None
 
@@ -43,8 +41,7 @@ def finding(sections: Sequence[Section]) -> str:
 def _finding(ours: Reproduced, number: int | None) -> str:
     metric = ours.metric
     row = say(
-        WORDING,
-        "finding",
+        "published.finding",
         row=metric.finding,
         from_size=metric.from_size,
         section=number,
@@ -89,7 +86,7 @@ def _caveats(sections: Sequence[Section], publication: Publication) -> list[str]
             reasons = tuple(dict.fromkeys(reason for of_section in obstacles for reason in of_section))
             labels.setdefault(reasons, []).append(metric.label.replace("Test", "test"))
     sentences = [
-        say(WORDING, "not_compared", labels=list(dict.fromkeys(those)), reasons=reasons)
+        say("published.not_compared", labels=list(dict.fromkeys(those)), reasons=reasons)
         for reasons, those in labels.items()
     ]
     compared = sum(map(len, labels.values())) < len(figures)

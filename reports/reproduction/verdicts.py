@@ -16,7 +16,7 @@ from ..sentences import say
 from ..table import Cell, Columns, Record, Table, Theme, count_of, framework_of, number_cell, of_records, text_of
 from .reproduced import Reproduced, frameworks, rms
 
-WORDING, NAME = "published", "agreement"
+NAME = "agreement"
 HOW = (
     "Difference: measured minus published. Shape: Spearman's rank correlation over the batch sizes, p by permutation; "
     f"below {ERROR:g} a positive one is the same shape, a negative one the opposite. It needs "
@@ -29,7 +29,7 @@ HOW = (
 def below(ours: Reproduced) -> tuple[str, ...]:
     """Write the sentences below the table of this metric; a single one if nothing can be compared."""
     if ours.obstacles or not ours.points:
-        return (say(WORDING, "untold", reasons=ours.obstacles),)
+        return (say("published.untold", reasons=ours.obstacles),)
     return tuple(causes(ours))
 
 
@@ -112,7 +112,7 @@ def causes(ours: Reproduced) -> list[str]:
         sentences += _idle(ours)
     hardware, versions = _differing(ours)
     facts = {"hardware": hardware, "versions": versions, "unknown": ours.publication.unknown}
-    return [*sentences, say(WORDING, "cause", explained=bool(sentences), **facts)]
+    return [*sentences, say("published.cause", explained=bool(sentences), **facts)]
 
 
 def _differing(ours: Reproduced) -> tuple[tuple[str, str | None] | None, list[tuple[str, str, str | None]]]:
@@ -141,7 +141,7 @@ def _policy(ours: Reproduced) -> list[str]:
         facts = {"own": own.value, "demand": demand.value, "published": published[place]}
         nearer = abs(own.value - published[place]) < abs(demand.value - published[place])
         apart = compared(own, demand) in (*ABOVE, *BELOW)
-        sentences.append(say(WORDING, "policy", name=framework, size=size, apart=apart, own_is_nearer=nearer, **facts))
+        sentences.append(say("published.policy", name=framework, size=size, apart=apart, own_is_nearer=nearer, **facts))
     return sentences
 
 
@@ -151,4 +151,4 @@ def _idle(ours: Reproduced) -> list[str]:
     gaps = [
         cell["mean"] - ours.points[place].value for place, cell in busy.items() if cell["n"] and place in ours.points
     ]
-    return [say(WORDING, "idle", points=max(gaps))] if gaps else []
+    return [say("published.idle", points=max(gaps))] if gaps else []
