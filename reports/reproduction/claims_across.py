@@ -86,7 +86,7 @@ def headline(sections: Sequence[Section]) -> tuple[str, str] | None:
         return None
     first = told[0].claim.metric.quantity
     about = MEMORY if first in (*MEMORY_PARTS, STEPS_PEAK) else first
-    return say("published.claims_across", outcomes=_outcomes(told)), about.name
+    return say("published.claims", outcomes={"": _outcomes(told)}), about.name
 
 
 def finding(sections: Sequence[Section]) -> str:
@@ -97,7 +97,7 @@ def finding(sections: Sequence[Section]) -> str:
     if not by_framework:
         return ""
     outcomes = {name: _outcomes(by_framework[name]) for name in ordered(by_framework)}
-    return say("published.claims_by_framework", outcomes=outcomes)
+    return f"{say('published.claims', outcomes=outcomes)}."
 
 
 def _measured(sections: Sequence[Section]) -> list[Across]:
