@@ -27,11 +27,6 @@ from .reproduced import Reproduced, frameworks
 DASH = "\N{EN DASH}"
 CONTRADICTED = "table and chart of the publication contradict each other here"
 NOT_PUBLISHED = "not published"
-TIDY = [
-    "framework", "quantity", "unit", "batch_size", "published_table", "published_chart", "contradicted",
-    "compared_with", "measured", "low", "high", "n", "difference", "difference_low", "difference_high", "status",
-    "reason",
-]  # fmt: skip
 NOT_RUN: Mapping[str, Any] = {
     "mean": math.nan, "low": math.nan, "high": math.nan, "n": 0, "status": tables.NOT_RUN, "notes": (), "trials": ()
 }  # fmt: skip
@@ -77,7 +72,7 @@ def table(ours: Reproduced, name: str) -> Table:
         title=f"{metric.title or metric.label}, {metric.quantity.unit}: published{measured}",
         head=(f"{metric.label}, {metric.quantity.unit} / batch size", *map(str, sizes)),
         rows=tuple((Cell(head), *cells) for name in names for head, cells in _rows(name, ours, differences, sizes)),
-        tidy=pd.DataFrame(differences, columns=TIDY),
+        tidy=pd.DataFrame(differences),
         above=tuple(_above(ours)),
         below=verdicts.below(ours),
         theme=Theme.PUBLISHED,
@@ -130,7 +125,7 @@ def _difference(row: Mapping[Any, Any], decimals: int) -> Cell:
 
 
 def _differences(ours: Reproduced) -> list[dict[str, Any]]:
-    """List rows of TIDY: per framework, batch size and series, with the published series side by side in every row."""
+    """List rows per framework, batch size and series, with the published series side by side in every row."""
     metric, rows = ours.metric, []
     places = {*metric.published, *ours.cells}
     for framework, size in itertools.product(frameworks(places), sorted({size for _, size in places})):
