@@ -139,13 +139,6 @@ def not_run(results: Sequence[TrialResult]) -> list[str]:
     return lacking
 
 
-def foreign_percent(result: TrialResult) -> float | None:
-    """Largest share of the cores that other processes took, in the window or in the epochs; None if both
-    are unknown.
-    """
-    return largest_share(result.figures)
-
-
 def _doubts(ok: Sequence[TrialResult]) -> dict[str, int]:
     """Count {doubt about ok trials: number of trials}.
 
@@ -157,7 +150,7 @@ def _doubts(ok: Sequence[TrialResult]) -> dict[str, int]:
     gates = [of_trial[CheckName.GATE].against for of_trial in checks if CheckName.GATE in of_trial]
     silent = len(checks) - len(gates)
     first_steps = sum(CheckName.END_EVALUATION not in of_trial for of_trial in checks) - silent
-    shares = [foreign_percent(result) for result in ok]
+    shares = [largest_share(result.figures) for result in ok]
     short = sum(
         any(check.name == CheckName.LONG_ENOUGH and not check.passed for check in result.checks) for result in ok
     )
@@ -174,7 +167,7 @@ def _doubts(ok: Sequence[TrialResult]) -> dict[str, int]:
 
 
 def disturbed(shares: Iterable[float | None]) -> int:
-    """Count the values of `foreign_percent` above the tolerance."""
+    """Count the shares of the cores, each the largest of a trial, above the tolerance."""
     return sum(share is not None and share > TOLERATED_PERCENT for share in shares)
 
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from workloads.records.checks import failed
+from workloads.records.disturbance import largest_share
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
@@ -127,7 +128,7 @@ def _checks(stored: Stored) -> str:
     ok = [result for result in stored.results if result.status is Status.OK]
     if not ok:
         return ""
-    shares = [caveats.foreign_percent(result) for result in ok]
+    shares = [largest_share(result.figures) for result in ok]
     return say(
         "findings.checks",
         ok=len(ok),
