@@ -13,10 +13,10 @@ from ..drawing.chart_series import BATCH_AXIS, batch_scale
 from ..frameworks import display_name, ordered
 from ..quantities import ACCURACY, Quantity
 from ..sentences import say
-from ..table import Cell, Table, Theme
+from ..table import EMPTY, Cell, Table, Theme
 from ..tables import Place, significant
 from . import effect_words, headline
-from .cell_tests import WORDS, AnyTest, CellTest, MeanTest
+from .cell_tests import WORDS, AnyTest, CellTest, MeanTest, Tested
 from .comparison import Compared, Comparison, Ending
 
 HOW = (
@@ -49,7 +49,7 @@ CHART_HOW = (
 def tables_of(comparison: Comparison) -> list[Table]:
     """Build all tables of a comparison; regressions and improvements come directly after the differences."""
     pairs = _numbered(comparison)
-    tables = [table for pair, suffix in pairs if (table := headline.table(pair, suffix))]
+    tables = [table for pair, suffix in pairs for table in _means(pair, suffix)]
     tables += [_differences(pair, suffix) for pair, suffix in pairs]
     for verdict, name, title in CHANGES:
         if rows := _changes(comparison, verdict):
@@ -58,7 +58,6 @@ def tables_of(comparison: Comparison) -> list[Table]:
             title = title.format(first.names[1])
             tables.append(Table(name, title, head, tuple(rows), words=True, theme=Theme.CHANGES))
     for pair, suffix in pairs:
-        tables += [_means(pair, suffix)] if pair.means else []
         tables += [_quantity(pair, name, suffix) for name in dict.fromkeys(cell.quantity.name for cell in pair.cells)]
     return tables
 
@@ -168,30 +167,36 @@ def _median(cell: CellTest, median: float) -> Cell:
     return Cell(f"{median:z.{significant(median) if decimals is None else decimals}f}", median)
 
 
-def _means(compared: Compared, suffix: str) -> Table:
-    """Build a table with a row for each framework and quantity that the gate decides on."""
-    rows = []
-    for mean in compared.means:
-        left = (f"not tested at batch size {', '.join(map(str, mean.untested))}",) if mean.untested else ()
-        rows.append(
-            (
-                Cell(display_name(mean.framework)),
-                Cell(mean.quantity.name),
-                Cell(str(len(mean.batch_sizes)), len(mean.batch_sizes)),
-                Cell(in_words(mean) + _changed(mean, ", "), mean.effect[0], left),
-                _percent(mean, mean.at_most_percent),
-                _percent(mean, mean.smallest_percent),
-            )
-        )
+def _means(compared: Compared, suffix: str) -> list[Table]:
+    """Build a table with a row for each quantity of all frameworks together and of each; none without a mean."""
+    tested = {(mean.framework, mean.quantity.name) for mean in compared.means}
+    means = headline.of(compared)
+    alone = len({mean.framework for mean in (*means, *compared.means)} - {""}) == 1  # all are the same as this one
+    rows = [
+        _mean(mean, mean.name, mean.cells, in_words(mean), mean.doubt, EMPTY, EMPTY)
+        for mean in means
+        if (mean.framework, mean.quantity.name) not in tested and not (alone and not mean.framework)
+    ]
+    for each in compared.means:
+        left = f"not tested at batch size {', '.join(map(str, each.untested))}" if each.untested else ""
+        bounds = (_percent(each, percent) for percent in (each.at_most_percent, each.smallest_percent))
+        words = in_words(each) + _changed(each, ", ")
+        rows.append(_mean(each, display_name(each.framework), len(each.batch_sizes), words, left, *bounds))
     at_most = f"Loss at most ({100 - 100 * ERROR:g} %)"
-    return Table(
+    table = Table(
         f"compare-frameworks{suffix}",
-        "Each framework, mean over its batch sizes",
-        ("Framework", "Quantity", "Batch sizes", compared.against, at_most, "Smallest loss found"),
+        "Mean over the batch sizes",
+        ("Framework", "Quantity", "Cells", compared.against, at_most, "Smallest loss found"),
         tuple(rows),
         above=(compared.pair.title,),
         theme=Theme.CHANGES,
     )
+    return [table] if rows else []
+
+
+def _mean(mean: Tested, name: str, cells: int, words: str, note: str, *bounds: Cell) -> tuple[Cell, ...]:
+    effect = Cell(words, mean.effect[0], (note,) if note else ())
+    return Cell(name), Cell(mean.quantity.name), Cell(str(cells), cells), effect, *bounds
 
 
 def _percent(mean: MeanTest, percent: float) -> Cell:
@@ -239,6 +244,6 @@ def _changed(test: AnyTest, before: str) -> str:
     return f"{before}{test.verdict.value}" if test.verdict in CHANGED else ""
 
 
-def in_words(test: AnyTest) -> str:
+def in_words(test: Tested) -> str:
     """Format "0.921 [0.905, 0.937] times as fast", "-0.28 [-0.90, +0.34] points"."""
     return f"{effect_words.effect(test)} {effect_words.TIMES[test.quantity.name]}"

@@ -15,12 +15,10 @@ from workloads.shifts import estimate_together
 from ..frameworks import display_name, ordered
 from ..quantities import ACCURACY
 from ..sentences import say
-from ..table import Cell, Table, Theme
 from . import effect_words
 from .cell_tests import CellTest, Replicate, Tested
 from .comparison import Compared
 
-NAME, TITLE = "compare-geometric-mean", "Geometric mean over the batch sizes"
 OF_ALL = "All"
 
 
@@ -64,15 +62,13 @@ class GeometricMean(Tested):
         )
 
     @property
-    def cell(self) -> Cell:
-        """Cell of a table."""
-        value, *_ = self.effect
-        text = effect_words.ratio(*self.effect)
+    def doubt(self) -> str:
+        """Reason why no difference can be told; "" if one can."""
         if self.estimate is None:
-            return Cell(text, value, (say("compare.one_repeat"),))
+            return say("compare.one_repeat")
         if self.one_run:
-            return Cell(text, value, (say("compare.one_run_words"),))
-        return Cell(text, value, () if self.told else (say("compare.untold"),))
+            return say("compare.one_run_words")
+        return "" if self.told else say("compare.untold")
 
 
 def of(compared: Compared) -> list[GeometricMean]:
@@ -105,30 +101,3 @@ def sentences(compared: Compared) -> list[str]:
     accuracy = [cell for cell in compared.cells if cell.quantity is ACCURACY and not math.isnan(cell.shift)]
     means += [_mean(compared, accuracy, "")] if accuracy else []
     return [f"{effect_words.label(compared, mean.quantity)}: {mean.sentence}" for mean in means]
-
-
-def table(compared: Compared, suffix: str = "") -> Table | None:
-    """Build a table with a row for all and for each framework, a column per quantity; None without a ratio."""
-    means = of(compared)
-    if not means:
-        return None
-    quantities = list(dict.fromkeys(mean.quantity for mean in means))
-    every, *names = dict.fromkeys(mean.framework for mean in means)
-    names = [every, *names] if len(names) > 1 else names  # a single framework is the same as all
-    known = {(mean.framework, mean.quantity): mean for mean in means}
-    rows = []
-    for name in names:
-        of_name = [known.get((name, quantity)) for quantity in quantities]
-        first = next(mean for mean in of_name if mean)
-        rows.append((Cell(first.name), *(mean.cell if mean else Cell("no value") for mean in of_name)))
-    labels = [
-        f"{effect_words.label(compared, quantity)}, {effect_words.TIMES[quantity.name]}" for quantity in quantities
-    ]
-    return Table(
-        f"{NAME}{suffix}",
-        f"{TITLE}, {compared.against}",
-        ("Framework", *labels),
-        tuple(rows),
-        above=(compared.pair.title,),
-        theme=Theme.CHANGES,
-    )
