@@ -7,7 +7,7 @@ from operator import itemgetter
 
 from ..conditions import Section
 from ..sentences import say
-from .publication import Calibration, Publication, beside
+from .publication import Publication, beside
 from .reproduced import Reproduced
 
 
@@ -40,7 +40,7 @@ def finding(sections: Sequence[Section]) -> str:
 
 def _finding(ours: Reproduced, number: int | None) -> str:
     metric = ours.metric
-    row = say(
+    return say(
         "published.finding",
         row=metric.finding,
         from_size=metric.from_size,
@@ -49,20 +49,6 @@ def _finding(ours: Reproduced, number: int | None) -> str:
         distances=[(name, away, sizes) for name, (away, sizes) in ours.distances().items()],
         unit=metric.unit,
     )
-    return f"{row} {fit.finding}" if (fit := _calibration(ours.section, ours.publication)) else row
-
-
-def _calibration(section: Section, publication: Publication) -> Calibration | None:
-    """Return the publication's calibration if the section has its setting, otherwise None."""
-    fit, condition = publication.calibration, section.condition
-    task, passes = condition.task, condition.passes
-    published = publication.workload, publication.dataset, publication.epochs, "none"
-    if not fit or (task.workload, task.dataset, passes.epochs, task.augment) != published:
-        return None
-    rules = {result.spec.task.optimizer for result in section.results}
-    usual = not any(rule.changes_rate or rule.weight_decay for rule in rules)
-    settings = {(rule.name, rule.learning_rate, rule.momentum) for rule in rules}
-    return fit if usual and settings == {(fit.optimizer, fit.learning_rate, fit.momentum)} else None
 
 
 def caveats(sections: Sequence[Section]) -> list[str]:
