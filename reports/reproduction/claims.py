@@ -12,6 +12,7 @@ import pandas as pd
 
 from workloads.statistics import ERROR
 
+from ..condition_text import ABSENT
 from ..conditions import Section
 from ..frameworks import display_name, ordered
 from ..order import TIE_PERCENT, Point
@@ -23,7 +24,6 @@ from .publication import SERIES, Claim, Metric, Publication
 from .reproduced import Reproduced, frameworks
 
 MEASURED = "measured"
-DASH = "\N{EN DASH}"
 TIDY = [
     "claim", "quantity", "framework", "published_table", "published_chart", "measured", "why_table", "why_chart",
     "why_measured",
@@ -93,7 +93,7 @@ def of_section(section: Section, publication: Publication) -> tuple[list[Tested]
 
 def table(every: Sequence[Tested], publication: Publication, ours: Mapping[Metric, Reproduced]) -> Table:
     """Build the table of tested claims of one section."""
-    rows = [(Cell(t.text), *(Cell(told or DASH) for told in t.outcomes), Cell(t.why)) for t in every]
+    rows = [(Cell(t.text), *(Cell(told or ABSENT) for told in t.outcomes), Cell(t.why)) for t in every]
     tidy = [(t.text, t.claim.metric.name, t.framework, *t.outcomes, *t.whys) for t in every]
     bounds = {
         "strong": STRONG,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from ..condition_text import ABSENT
 from ..conditions import Section
 from ..frameworks import ordered
 from ..order import TIE_PERCENT, Point, Points
@@ -22,7 +23,7 @@ from ..table import Cell, Table, Theme
 from ..words import listed
 from . import claims
 from .claim_tests import ClaimVerdict, Outcome, all_above, gains_nothing, is_times, mean_difference, same
-from .claims import DASH, Tested, notes
+from .claims import Tested, notes
 from .publication import Claim, Publication, beside
 from .reproduced import Reproduced, frameworks
 from .selection import DEVICE_KIND, alike
@@ -142,10 +143,10 @@ def table(publication: Publication, held: dict[int, Section], told: Sequence[Acr
     rows, tidy = [], []
     untold = len(publication.claims_across) - len({each.claim.text for each in told})
     for each in told:
-        numbers, against = listed(each.numbers) or DASH, each.claim.against
+        numbers, against = listed(each.numbers) or ABSENT, each.claim.against
         assert against
         outcomes = each.outcomes
-        rows.append((Cell(each.text), Cell(numbers), *(Cell(told or DASH) for told in outcomes), Cell(each.why)))
+        rows.append((Cell(each.text), Cell(numbers), *(Cell(told or ABSENT) for told in outcomes), Cell(each.why)))
         key = each.text, each.claim.metric.name, against.name, each.framework, numbers
         tidy.append((*key, *outcomes, *each.whys))
     every = [Reproduced(section, publication, publication.metrics[0]) for section in held.values()]

@@ -16,6 +16,7 @@ import pandas as pd
 from workloads.statistics import CONFIDENCE_PERCENT
 
 from .. import tables
+from ..condition_text import ABSENT
 from ..conditions import Section
 from ..frameworks import display_name, ordered
 from ..sentences import say
@@ -24,7 +25,6 @@ from . import claims, verdicts
 from .publication import CHART, SERIES, TABLE, Metric, Publication, beside
 from .reproduced import Reproduced, frameworks
 
-DASH = "\N{EN DASH}"
 CONTRADICTED = "table and chart of the publication contradict each other here"
 NOT_PUBLISHED = "not published"
 NOT_RUN: Mapping[str, Any] = {
@@ -109,7 +109,7 @@ def _rows(
 def _published(metric: Metric, series: str, framework: str, size: int) -> Cell:
     value = metric.values[series].get((framework, size))
     if value is None:
-        return Cell(DASH, notes=(NOT_PUBLISHED,))
+        return Cell(ABSENT, notes=(NOT_PUBLISHED,))
     exact = series == TABLE and metric.table_decimals is not None
     notes = (CONTRADICTED,) if (framework, size) in metric.contradicted else ()
     return Cell(f"{value:.{metric.table_decimals if exact else metric.decimals}f}", value, notes)
@@ -117,7 +117,7 @@ def _published(metric: Metric, series: str, framework: str, size: int) -> Cell:
 
 def _difference(row: Mapping[Any, Any], decimals: int) -> Cell:
     if math.isnan(row["difference"]):
-        return Cell(DASH, notes=(row["reason"],))
+        return Cell(ABSENT, notes=(row["reason"],))
     text = f"{row['difference']:+z.{decimals}f}"
     if row["n"] > 1:
         text += f" [{row['difference_low']:+z.{decimals}f}, {row['difference_high']:+z.{decimals}f}]"
