@@ -15,8 +15,8 @@ from workloads.records.status import Status
 from workloads.records.stored import read_bytes, result_of
 from workloads.words import counted
 
+from .sentences import status_words
 from .table import Cell, Columns, Table, of_records, text_of
-from .words import status_words
 
 NAME, TITLE = "attempts", "Trials that were tried more than once"
 HOW = (

@@ -23,8 +23,7 @@ from .conditions import Replaced, Section
 from .doubts import TOLERATED_PERCENT
 from .load import Stored
 from .reproduction import summary
-from .sentences import say
-from .words import status_words
+from .sentences import say, status_words
 
 
 def tally(stored: Stored) -> str:

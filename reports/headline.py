@@ -17,8 +17,7 @@ from .conditions import Section
 from .frameworks import ordered
 from .order import Extreme, Order, Point, extreme
 from .quantities import SPEED
-from .sentences import say
-from .words import span_list, status_words
+from .sentences import say, span_list, status_words
 
 LONGEST_REASON = 120  # characters; the full reason is among the problems
 MOST_SPANS = 4  # of batch sizes in the line; beyond that only their number is given

@@ -18,9 +18,8 @@ from ..conditions import Section
 from ..frameworks import ordered
 from ..order import TIE_PERCENT, Point, Points
 from ..quantities import MEMORY, MEMORY_PARTS, STEPS_PEAK
-from ..sentences import say
+from ..sentences import listed, say
 from ..table import Cell, Table, Theme
-from ..words import listed
 from . import claims
 from .claim_tests import ClaimVerdict, Outcome, all_above, gains_nothing, is_times, mean_difference, same
 from .claims import Tested, notes

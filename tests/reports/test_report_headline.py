@@ -11,7 +11,7 @@ from written import run
 
 from reports import best, headline
 from reports.conditions import Section, sections
-from reports.words import spans
+from reports.sentences import spans
 from workloads.records.figures import Figure
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
