@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-import pandas as pd
-
 from workloads.records import files as numbered
 from workloads.records.files import ATTEMPTS, RESULT_FILE
 from workloads.records.job import ROOMS, Kind
@@ -17,12 +15,14 @@ from workloads.records.status import Status
 from workloads.records.stored import read_bytes, result_of
 from workloads.words import counted
 
-from .table import Cell, Table
-from .words import status_words
+from .sentences import status_words
+from .table import Cell, Columns, Table, of_records, text_of
 
 NAME, TITLE = "attempts", "Trials that were tried more than once"
-HEAD = ("Trial", "Attempt", "Ended", "Started", "Reason")
-COLUMNS = ("trial", "attempt", "attempts", "shown", "ended", "started_at", "reason", "folder")
+HOW = (
+    "The figures of a report are those of the newest attempt that has a result; the others are kept as they ended. "
+    "What ends well at a later attempt alone may fail again."
+)
 NO_RESULT = "no result"
 BLOCKS = ROOMS[Kind.BLOCKS]
 UNREADABLE = "unreadable"
@@ -131,34 +131,25 @@ def ordinal(number: int) -> str:
 
 def table(trials: Iterable[Attempts]) -> Table | None:
     """Build a table with one row per attempt; None if every trial was tried once."""
-    shown = [(each, number, attempt) for each in trials for number, attempt in enumerate(each.every, 1)]
-    if not shown:
-        return None
-    rows = tuple(
-        (
-            Cell(each.trial, None, (), (each.trial,)),
-            Cell(f"{number} of {len(each.every)}{' (shown)' if number - 1 == each.shown else ''}"),
-            Cell(attempt.ended),
-            Cell(attempt.result.started_at if attempt.result else ""),
-            Cell(attempt.reason),
-        )
-        for each, number, attempt in shown
-    )
-    tidy = [
-        (
-            each.trial,
-            number,
-            len(each.every),
-            number - 1 == each.shown,
-            attempt.ended,
-            attempt.result.started_at if attempt.result else None,
-            attempt.reason,
-            below_results(attempt.folder),
-        )
-        for each, number, attempt in shown
+    records = [
+        {
+            "trial": each.trial,
+            "attempt": number,
+            "attempts": len(each.every),
+            "shown": number - 1 == each.shown,
+            "ended": attempt.ended,
+            "started_at": attempt.result.started_at if attempt.result else None,
+            "reason": attempt.reason,
+            "folder": below_results(attempt.folder),
+        }
+        for each in trials
+        for number, attempt in enumerate(each.every, 1)
     ]
-    below = (
-        "The figures of a report are those of the newest attempt that has a result; the others are kept as they ended. "
-        "What ends well at a later attempt alone may fail again.",
-    )
-    return Table(NAME, TITLE, HEAD, rows, pd.DataFrame(tidy, columns=list(COLUMNS)), below=below, words=True)
+    shown: Columns = {
+        "Trial": lambda row: Cell(row["trial"], None, (), (row["trial"],)),
+        "Attempt": lambda row: Cell(f"{row['attempt']} of {row['attempts']}{' (shown)' if row['shown'] else ''}"),
+        "Ended": text_of("ended"),
+        "Started": lambda row: Cell(row["started_at"] or ""),
+        "Reason": text_of("reason"),
+    }
+    return Table(NAME, TITLE, *of_records(records, shown), below=(HOW,), words=True) if records else None

@@ -12,8 +12,8 @@ from .conditions import Section
 from .frameworks import display_name, ordered
 from .order import Best, Point
 from .quantities import ACCURACY, MEMORY, SPEED, Quantity
+from .sentences import span_list
 from .table import Cell, Table, Theme
-from .words import span_list
 
 NAME = "best"
 TITLE, TITLE_OF_ONE = "Best batch size of each framework", "Each framework at batch size {}"

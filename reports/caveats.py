@@ -23,10 +23,7 @@ from .conditions import Replaced, Section
 from .doubts import TOLERATED_PERCENT
 from .load import Stored
 from .reproduction import summary
-from .sentences import say
-from .words import status_words
-
-WORDING = "caveats"
+from .sentences import say, status_words
 
 
 def tally(stored: Stored) -> str:
@@ -92,22 +89,22 @@ def not_verified(stored: Stored, sections: Sequence[Section], main: int | None) 
     ok = [result for result in stored.results if result.status is Status.OK]
     sentences = []
     if main is not None and len(sections) > 1:
-        sentences.append(say(WORDING, "of_one_section", number=main + 1))
+        sentences.append(say("caveats.of_one_section", number=main + 1))
     if sections and all(section.condition.placement.device_kind == "cpu" for section in sections):
-        sentences.append(say(WORDING, "no_gpu"))
-    sentences += [say(WORDING, "not_run", lacking=phrase) for phrase in not_run(stored.results)]
+        sentences.append(say("caveats.no_gpu"))
+    sentences += [say("caveats.not_run", lacking=phrase) for phrase in not_run(stored.results)]
     if len({result.spec.draw.repeat for result in stored.results}) == 1:
-        sentences.append(say(WORDING, "one_repeat"))
+        sentences.append(say("caveats.one_repeat"))
     if contended := sum(result.status is Status.CONTENDED for result in stored.results):
-        sentences.append(say(WORDING, "contended", number=contended, trials=len(stored.results)))
+        sentences.append(say("caveats.contended", number=contended, trials=len(stored.results)))
     left_out = _by_status(r for r in stored.results if r.status not in (Status.OK, Status.CONTENDED))
     if left_out := left_out + _without_result(stored):
-        sentences.append(say(WORDING, "left_out", numbers=left_out))
+        sentences.append(say("caveats.left_out", numbers=left_out))
     if later := sum(each.shown not in (None, 0) for each in stored.attempts.values()):
-        sentences.append(say(WORDING, "later_attempts", trials=later))
+        sentences.append(say("caveats.later_attempts", trials=later))
     sentences += _doubtful_images(stored.results)
     doubts = _doubts(ok).items()
-    sentences += [say(WORDING, "doubt", what=what, number=number, ok=len(ok)) for what, number in doubts if number]
+    sentences += [say("caveats.doubt", what=what, number=number, ok=len(ok)) for what, number in doubts if number]
     return (*sentences, *summary.caveats(sections))
 
 
@@ -117,7 +114,7 @@ def _doubtful_images(results: Sequence[TrialResult]) -> list[str]:
     for result in results:
         source, name = result.spec.task.source, result.spec.task.dataset
         if source and source.findings and (found := finding_words(source.findings)):
-            sentences[name, source.content] = say(WORDING, "doubtful_images", dataset=name, found=found)
+            sentences[name, source.content] = say("caveats.doubtful_images", dataset=name, found=found)
     return list(sentences.values())
 
 
@@ -137,15 +134,8 @@ def not_run(results: Sequence[TrialResult]) -> list[str]:
             if specs and (sizes or repeats):
                 study = f"{name} ({each})" if each else name
                 facts = {"study": study, "sizes": sizes, "repeats": repeats, "of_repeats": part.repeats}
-                lacking.append(say(WORDING, "lacking", **facts))
+                lacking.append(say("caveats.lacking", **facts))
     return lacking
-
-
-def foreign_percent(result: TrialResult) -> float | None:
-    """Largest share of the cores that other processes took, in the window or in the epochs; None if both
-    are unknown.
-    """
-    return largest_share(result.figures)
 
 
 def _doubts(ok: Sequence[TrialResult]) -> dict[str, int]:
@@ -159,7 +149,7 @@ def _doubts(ok: Sequence[TrialResult]) -> dict[str, int]:
     gates = [of_trial[CheckName.GATE].against for of_trial in checks if CheckName.GATE in of_trial]
     silent = len(checks) - len(gates)
     first_steps = sum(CheckName.END_EVALUATION not in of_trial for of_trial in checks) - silent
-    shares = [foreign_percent(result) for result in ok]
+    shares = [largest_share(result.figures) for result in ok]
     short = sum(
         any(check.name == CheckName.LONG_ENOUGH and not check.passed for check in result.checks) for result in ok
     )
@@ -176,7 +166,7 @@ def _doubts(ok: Sequence[TrialResult]) -> dict[str, int]:
 
 
 def disturbed(shares: Iterable[float | None]) -> int:
-    """Count the values of `foreign_percent` above the tolerance."""
+    """Count the shares of the cores, each the largest of a trial, above the tolerance."""
     return sum(share is not None and share > TOLERATED_PERCENT for share in shares)
 
 

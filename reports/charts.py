@@ -71,9 +71,10 @@ class Panel:
 class Chart:
     """A chart. `x_name` does not mention the scale. `full_scale` is the top of the value axis; None = the data decide.
 
-    `from_zero`: the value axis starts at 0, so that a height is an amount. Without it, the axis may start higher. `alt`
-    says in a sentence or two, from the data, what the chart shows. `caption` says how to read it. `provenance` says
-    where its numbers come from, the same for all charts of a chapter.
+    `from_zero`: the value axis starts at 0, so that a height is an amount. Without it, the axis may start higher.
+    `line_at`: value of a line across the panels, None without one. `alt` says in a sentence or two, from the data, what
+    the chart shows. `caption` says how to read it. `provenance` says where its numbers come from, the same for all
+    charts of a chapter.
     """
 
     name: str  # stem of its files, unique within a chapter
@@ -88,6 +89,7 @@ class Chart:
     full_scale: float | None = None
     from_zero: bool = True
     y_log: bool = False  # only if every value is above 0
+    line_at: float | None = None
     theme: Theme = Theme.RUN
 
     @property

@@ -38,8 +38,8 @@ from .frameworks import display_name, ordered
 from .load import ReportError
 from .order import IN_THIS_RUN
 from .quantities import ACCURACY, MEMORY, SPEED, Quantity
+from .sentences import listed
 from .table import Cell, Table, Theme
-from .words import listed
 
 NEIGHBOURS_PERCENT = 10
 ONCE = f"One repeat: the ratios are what was seen {IN_THIS_RUN}, and tell no difference between batch sizes."

@@ -17,10 +17,8 @@ from .conditions import Section
 from .frameworks import ordered
 from .order import Extreme, Order, Point, extreme
 from .quantities import SPEED
-from .sentences import say
-from .words import span_list, status_words
+from .sentences import say, span_list, status_words
 
-WORDING = "headline"
 LONGEST_REASON = 120  # characters; the full reason is among the problems
 MOST_SPANS = 4  # of batch sizes in the line; beyond that only their number is given
 
@@ -57,10 +55,7 @@ class Race:
 
 def race(section: Section) -> Race:
     """Collect the training speeds of every framework that was tried."""
-    points: dict[int, dict[str, Point]] = {}
-    for (name, size), point in sorted(order.points(section, SPEED).items(), key=lambda item: item[0][1]):
-        points.setdefault(size, {})[name] = point
-    points = {size: {name: of_size[name] for name in ordered(of_size)} for size, of_size in points.items()}
+    points = order.by_size(order.points(section, SPEED))
     fastest = {size: extreme(of_size) for size, of_size in points.items() if len(of_size) > 1}
     tried = tables.places(section)
     frameworks_at = Counter(size for _, size in tried)
@@ -78,13 +73,13 @@ def headline(section: Section) -> str:
     of_section = race(section)
     if not of_section.points:
         disturbed = sum(result.status is Status.CONTENDED for result in section.results)
-        return say(WORDING, "no_speed", disturbed=disturbed, trials=len(section.results))
+        return say("headline.no_speed", disturbed=disturbed, trials=len(section.results))
     text = _of_several(of_section, section) if of_section.fastest else _of_one(of_section)
     if not of_section.silent:
         return text
     elsewhere = {name for of_size in of_section.points.values() for name in of_size}
     silent = {name: list(of_name) if name in elsewhere else [] for name, of_name in of_section.silent.items()}
-    without = say(WORDING, "without", silent=silent, every=sorted({*of_section.points, *of_section.met}))
+    without = say("headline.without", silent=silent, every=sorted({*of_section.points, *of_section.met}))
     return f"{text}; {without}"
 
 
@@ -92,18 +87,17 @@ def _of_several(of_section: Race, section: Section) -> str:
     told, every = of_section.told, of_section.met
     if not told:
         few = any(end.kind is Order.UNRANKED for end in of_section.fastest.values())
-        return say(WORDING, "too_few", **_too_few(of_section)) if few else say(WORDING, "untold", every=every)
+        return say("headline.too_few", **_too_few(of_section)) if few else say("headline.untold", every=every)
     sizes: dict[str, list[int]] = {}
     for size, end in told.items():
         sizes.setdefault(end.name, []).append(size)
     sizes = dict(sorted(sizes.items(), key=lambda item: -len(item[1])))
     device = "CPU" if section.condition.placement.device_kind == "cpu" else "GPU"
     facts = {"every": every, "once": any(end.seen for end in told.values()), "device": device}
-    if len(sizes) > 1:
-        counts = sum(len(span_list(of_name, every)) for of_name in sizes.values()) > MOST_SPANS
-        return say(WORDING, "leaders", sizes=sizes, counts=counts, **facts)
-    ((name, of_name),) = sizes.items()
-    return say(WORDING, "leader", name=name, sizes=of_name, lead=_widest(of_section, of_name), **facts)
+    alone = next(iter(sizes.values())) if len(sizes) == 1 else []
+    spans = sum(len(span_list(of_name, every)) for of_name in sizes.values())
+    counts = spans > MOST_SPANS or bool(alone and len(every) > 1)
+    return say("headline.leaders", sizes=sizes, counts=counts, lead=_widest(of_section, alone), **facts)
 
 
 def _too_few(of_section: Race) -> dict[str, Any]:
@@ -132,16 +126,16 @@ def _of_one(of_section: Race) -> str:
     """Write the headline if no batch size has two frameworks."""
     names = ordered(name for of_size in of_section.points.values() for name in of_size)
     if len(names) > 1:
-        return say(WORDING, "not_at_the_same", names=names)
+        return say("headline.not_at_the_same", names=names)
     points = {size: of_size[names[0]] for size, of_size in of_section.points.items()}
     if len(points) == 1:
         ((size, point),) = points.items()
-        return say(WORDING, "one_cell", name=names[0], speed=point.value, size=size)
+        return say("headline.one_cell", name=names[0], speed=point.value, size=size)
     best = order.best(points)
     if len(best.tied) == len(points) - 1 and not any(point.sure for point in points.values()):
-        return say(WORDING, "too_few_of_one", name=names[0], every=list(points))
+        return say("headline.too_few_of_one", name=names[0], every=list(points))
     once = not any(point.sure for point in points.values())
-    return say(WORDING, "alone", name=names[0], best=[best.place, *best.tied], every=list(points), once=once)
+    return say("headline.alone", name=names[0], best=[best.place, *best.tied], every=list(points), once=once)
 
 
 def silence(of_section: Race) -> list[str]:
@@ -155,7 +149,7 @@ def silence(of_section: Race) -> list[str]:
             reasons.setdefault(_reason(trials[0]), []).append(size)
         every = sorted({*of_section.points, *of_name})
         lines += [
-            say(WORDING, "silence", name=name, sizes=sizes, every=every, reason=reason)
+            say("headline.silence", name=name, sizes=sizes, every=every, reason=reason)
             for reason, sizes in reasons.items()
         ]
     return lines

@@ -32,7 +32,7 @@ from .quantities import (
     WAITED_STEP_PEAK,
     Quantity,
 )
-from .table import Cell, Table, Theme
+from .table import Cell, Columns, Record, Table, Theme, count_of, framework_of, number_cell, of_records, text_of
 from .tables import CellSummary
 
 KINDS, PARTS = "memory-kinds", "memory-parts"  # names of tables
@@ -61,9 +61,6 @@ EXACT_HOW = """ \
 The exact count of the activations is what the network's mathematics keeps between forward and backward, counted from \
 its layers, alike for every framework. A framework keeps more: the places of the maxima that its pools took, which \
 have a column, and smaller things. Both are in no sum, for the activations hold them."""
-LINE_HEAD = (
-    "Framework", "Memory", "Fixed, MiB", "Per sample, KiB", "R^2", "Error at a size left out", "Sizes",
-)  # fmt: skip
 LINE_HOW = """\
 Least squares through the means: memory = fixed + per sample x batch size. The error is the largest, over the sizes, \
 with which the line through the other sizes misses the one left out; it takes four sizes."""
@@ -257,25 +254,23 @@ def fitted(section: Section) -> dict[tuple[str, str], Line]:
 
 
 def _line_table(lines: dict[tuple[str, str], Line]) -> Table:
-    rows = tuple(
-        (
-            Cell(display_name(framework)),
-            Cell(label),
-            _three_digits(line.fixed_bytes / 2**20),
-            _three_digits(line.per_sample_bytes / 2**10),
-            Cell(f"{line.r_squared:.4f}", line.r_squared),
-            Cell("needs 4 sizes")
-            if line.left_out_error is None
-            else Cell(f"{100 * line.left_out_error:.1f} %", line.left_out_error),
-            Cell(str(line.n), line.n),
-        )
-        for (framework, label), line in lines.items()
-    )
-    frame = pd.DataFrame(
-        {"framework": framework, "memory": label, **vars(line)} for (framework, label), line in lines.items()
-    )
-    title = "Memory as a line of the batch size"
-    return Table("memory-line", title, LINE_HEAD, rows, frame, below=(LINE_HOW,), theme=Theme.MEMORY, keys=2)
+    records = [{"framework": name, "memory": label, **vars(line)} for (name, label), line in lines.items()]
+    shown: Columns = {
+        "Framework": framework_of,
+        "Memory": text_of("memory"),
+        "Fixed, MiB": lambda row: _three_digits(row["fixed_bytes"] / 2**20),
+        "Per sample, KiB": lambda row: _three_digits(row["per_sample_bytes"] / 2**10),
+        "R^2": lambda row: number_cell(row["r_squared"], "{:.4f}"),
+        "Error at a size left out": _left_out,
+        "Sizes": count_of("n"),
+    }
+    title, rows = "Memory as a line of the batch size", of_records(records, shown)
+    return Table("memory-line", title, *rows, below=(LINE_HOW,), theme=Theme.MEMORY, keys=2)
+
+
+def _left_out(row: Record) -> Cell:
+    error = row["left_out_error"]
+    return Cell("needs 4 sizes") if error is None else Cell(f"{100 * error:.1f} %", error)
 
 
 def _three_digits(value: float) -> Cell:

@@ -19,6 +19,7 @@ from workloads.statistics import LEAST_SPREAD, Described, Estimate, Verdict, acc
 
 from . import tables
 from .conditions import Section
+from .frameworks import ordered
 from .quantities import ACCURACY, Quantity
 
 TIE_PERCENT = 5.0
@@ -63,6 +64,13 @@ def points(section: Section, quantity: Quantity) -> Points:
     absolute = quantity is ACCURACY
     found = {place: of_cell(cell, step if absolute else LEAST_SPREAD * abs(cell.mean)) for place, cell in cells.items()}
     return with_borrowed(found, cells, step if absolute else LEAST_SPREAD, absolute)
+
+
+def by_size(points: Mapping[tables.Place, Point]) -> dict[int, dict[str, Point]]:
+    """Map {batch size: {framework: point}}, both in the order of tables."""
+    sizes = sorted({size for _, size in points})
+    names = ordered(name for name, _ in points)
+    return {size: {name: points[name, size] for name in names if (name, size) in points} for size in sizes}
 
 
 def with_borrowed(
@@ -136,27 +144,26 @@ def rank(a: Point, b: Point) -> Order:
 
     UNRANKED: one repeat, and the difference is within the spread or the spread is unknown.
     """
-    ordered = order(a, b)
-    if ordered not in (Order.ABOVE_ONCE, Order.BELOW_ONCE):
-        return ordered
+    by_value = order(a, b)
+    if by_value not in (Order.ABOVE_ONCE, Order.BELOW_ONCE):
+        return by_value
     (a_low, a_high), (b_low, b_high) = (
         (each.low, each.high) if each.sure else (each.value - each.borrowed, each.value + each.borrowed)
         for each in (a, b)
     )
-    return ordered if a_low > b_high or a_high < b_low else Order.UNRANKED  # comparisons with NaN are false
+    return by_value if a_low > b_high or a_high < b_low else Order.UNRANKED  # comparisons with NaN are false
 
 
 @dataclass(frozen=True)
 class Extreme:
     """The name with the highest, or the lowest, value.
 
-    `name` is the one seen at that end. `kind` is the weakest of its orders to the others; `against` are the others with
-    that order. ABOVE or BELOW is a statement, ABOVE_ONCE or BELOW_ONCE what this run shows, and any other kind neither.
+    `name` is the one seen at that end. `kind` is the weakest of its orders to the others. ABOVE or BELOW is a
+    statement, ABOVE_ONCE or BELOW_ONCE what this run shows, and any other kind neither.
     """
 
     name: str
     kind: Order
-    against: tuple[str, ...]
 
     @property
     def stated(self) -> bool:
@@ -176,9 +183,8 @@ def extreme(points: Mapping[str, Point], highest: bool = True) -> Extreme:
     name = (max if highest else min)(points, key=lambda key: points[key].value)
     wanted, wanted_once = (Order.ABOVE, Order.ABOVE_ONCE) if highest else (Order.BELOW, Order.BELOW_ONCE)
     strength = (Order.UNRANKED, Order.OVERLAP, Order.EQUAL, Order.TIE, wanted_once, wanted)
-    orders = {other: rank(points[name], points[other]) for other in points if other != name}
-    weakest = min(orders.values(), key=strength.index)
-    return Extreme(name, weakest, tuple(other for other, kind in orders.items() if kind is weakest))
+    orders = (rank(points[name], points[other]) for other in points if other != name)
+    return Extreme(name, min(orders, key=strength.index))
 
 
 @dataclass(frozen=True)

@@ -32,9 +32,9 @@ from workloads.statistics import (
 
 from .conditions import Section
 from .frameworks import display_name, ordered
+from .sentences import status_words
 from .table import Cell, Table, Theme
 from .tables import JOINED, is_shown
-from .words import status_words
 
 NAME = "parity"
 FEWEST, TOLERATED = 3, 1.0

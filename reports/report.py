@@ -56,6 +56,7 @@ class Chapter:
     kind: str = ""
     answer: str = ""
     findings: tuple[str, ...] = ()
+    unfolded: bool = False  # the page folds none of its tables
     tested: tuple[tuple[Publication, Tested], ...] = ()
 
     @property
@@ -101,6 +102,8 @@ class Report:
     remarks: tuple[str, ...]
     problems: dict[str, tuple[str, ...]]
     across: tuple[Table, ...] = ()
+    how_to_read: tuple[str, ...] = HOW_TO_READ
+    rules: str = RULES  # a sentence before the link to them; "" without a link
 
     @property
     def sections(self) -> list[Section]:

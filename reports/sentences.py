@@ -1,4 +1,6 @@
-"""Write sentences for people: `wording/` has a template for each module, and in it a macro for each sentence.
+"""Write sentences for people, and their parts: lists, counts, words for how a trial ended.
+
+`wording/` has a template for each module, and in it a macro for each sentence.
 
 Modules pass facts and decide nothing by the returned words.
 """
@@ -6,13 +8,13 @@ Modules pass facts and decide nothing by the returned words.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workloads.words import counted
 
 from .frameworks import display_name
-from .words import listed, spans
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -20,12 +22,13 @@ if TYPE_CHECKING:
 WORDING = Path(__file__).with_name("wording")
 
 
-def say(template: str, sentence: str, **facts: object) -> str:
-    """Format one line of plain text, "" if the macro has nothing to say.
+def say(sentence: str, **facts: object) -> str:
+    """Format one line of plain text, "" if the macro has nothing to say; `sentence` is "template.macro".
 
     Raises TypeError or jinja2.UndefinedError if a fact is unknown to the macro or missing, which is our error.
     """
-    macro = getattr(_environment().get_template(f"{template}.j2").module, sentence)
+    template, _, name = sentence.partition(".")
+    macro = getattr(_environment().get_template(f"{template}.j2").module, name)
     return " ".join(str(macro(**facts)).split())
 
 
@@ -43,3 +46,30 @@ def _environment() -> Environment:
     )
     environment.filters |= {"named": display_name, "listed": listed, "spans": spans, "counted": counted}
     return environment
+
+
+def listed(items: Iterable[object]) -> str:
+    """Join items: "4, 8 and 16"."""
+    *first, last = [str(item) for item in items] or [""]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def span_list(places: Iterable[int], among: Sequence[int]) -> list[str]:
+    """List ["4", "8", "64 to 1024"]: three or more that follow each other in `among`, which is sorted, form a span."""
+    runs: list[list[int]] = []
+    for place in sorted(places):
+        if runs and among.index(place) == among.index(runs[-1][-1]) + 1:
+            runs[-1].append(place)
+        else:
+            runs.append([place])
+    return [part for run in runs for part in ([f"{run[0]} to {run[-1]}"] if len(run) > 2 else map(str, run))]
+
+
+def spans(places: Iterable[int], among: Sequence[int]) -> str:
+    """Join places and spans: "4, 8 and 64 to 1024"."""
+    return listed(span_list(places, among))
+
+
+def status_words(status: str) -> str:
+    """Return a status as words: "out of memory"."""
+    return str(status).replace("_", " ")

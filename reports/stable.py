@@ -5,19 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal, NotRequired, TypedDict
 
-import pandas as pd
-
 from workloads.records import validation
 from workloads.records.validation import Count, Number, Real
 from workloads.statistics import CONFIDENCE_PERCENT
 
 from . import condition_text
-from .frameworks import display_name, ordered
-from .table import Cell, Table
+from .frameworks import ordered
+from .table import Cell, Columns, Table, count_of, framework_of, of_records, text_of
 
 FILE = "stable.json"
 NAME, TITLE = "until-stable", "Until stable"
-HEAD = ("Framework", "Batch size", "Repeats", "Half-width, % of the mean", "Ended")
 
 
 class StableCell(TypedDict):
@@ -60,19 +57,19 @@ def table(results: Path) -> Table | str | None:
         + _worth(stored.get("coverage_percent"))
     )
     notes = tuple(filter(None, [_if_correlated(stored), _drift(stored)]))
-    rows = tuple(
-        (
-            Cell(display_name(cell["framework"])),
-            Cell(str(cell["batch_size"]), cell["batch_size"]),
-            Cell(str(cell["repeats"]), cell["repeats"]),
+    shown: Columns = {
+        "Framework": framework_of,
+        "Batch size": count_of("batch_size"),
+        "Repeats": count_of("repeats"),
+        "Half-width, % of the mean": lambda row: (
             Cell(condition_text.ABSENT)
-            if cell["half_width"] is None
-            else Cell(f"{100 * cell['half_width']:.1f}", 100 * cell["half_width"], notes),
-            Cell(cell["ended"]),
-        )
-        for cell in cells
-    )
-    return Table(NAME, TITLE, HEAD, rows, pd.DataFrame(cells, columns=list(StableCell.__annotations__)), below=(how,))
+            if row["half_width"] is None
+            else Cell(f"{100 * row['half_width']:.1f}", 100 * row["half_width"], notes)
+        ),
+        "Ended": text_of("ended"),
+    }
+    records = [{**dict.fromkeys(StableCell.__annotations__), **cell} for cell in cells]
+    return Table(NAME, TITLE, *of_records(records, shown), below=(how,))
 
 
 def _worth(coverage: dict[str, tuple[float, float]] | None) -> str:

@@ -10,6 +10,8 @@ from typing import Any
 
 import pandas as pd
 
+from .frameworks import display_name
+
 SHADES = 9
 # Characters that begin a formula in spreadsheets, full width too, and the quote that prevents it: OWASP, "CSV
 # Injection" (owasp.org/www-community/attacks/CSV_Injection).
@@ -20,6 +22,7 @@ QUOTE = "'"
 class Theme(StrEnum):
     """Topic of a table or chart, in the order of a chapter; each is a heading of the page."""
 
+    CHANGES = "What changed"  # of a comparison
     SPEED = "Speed"
     MEMORY = "Memory"
     ACCURACY = "Accuracy"
@@ -98,6 +101,16 @@ def of_records(
 def text_of(key: str) -> Callable[[Record], Cell]:
     """Return a column of a record's text."""
     return lambda record: Cell(record[key])
+
+
+def count_of(key: str) -> Callable[[Record], Cell]:
+    """Return a column of a record's whole number."""
+    return lambda record: Cell(str(record[key]), record[key])
+
+
+def framework_of(record: Record) -> Cell:
+    """Return the cell that names a record's framework."""
+    return Cell(display_name(record["framework"]))
 
 
 def number_cell(value: float | None, form: str, ends: tuple[float, float] = (math.nan, math.nan)) -> Cell:

@@ -10,8 +10,6 @@ from workloads.records.batch_answers import Answers, BatchAnswers, Point
 
 from ..sentences import say
 
-WORDING = "batch_size"
-
 
 def sentences(answers: BatchAnswers) -> list[str]:
     """Write the recommendation and its reasons, then a line for each framework that is not recommended.
@@ -26,12 +24,12 @@ def sentences(answers: BatchAnswers) -> list[str]:
         if (speed := point(each.fastest, advised(each))) is not None
     }
     if not known:
-        return [say(WORDING, "nothing")]
+        return [say("batch_size.nothing")]
     by_name = {each.framework: each for each in answers.frameworks}
     speeds = {name: speed for name, speed in known.items() if passes(by_name[name], speed.batch_size)}
     refused = [_refused(by_name[name], speed) for name, speed in known.items() if name not in speeds]
     if not speeds:
-        return [say(WORDING, "none_passed"), *refused]
+        return [say("batch_size.none_passed"), *refused]
     leader = max(speeds, key=lambda name: speeds[name].mean)
     unknown = [name for name in by_name if name not in known]
     return [_advice(leader, speeds, unknown), _grounds(by_name[leader], speeds[leader]), *refused]
@@ -41,8 +39,7 @@ def _advice(leader: str, speeds: dict[str, Point], unknown: list[str]) -> str:
     speed = speeds[leader]
     others = [name for name in speeds if name != leader]
     return say(
-        WORDING,
-        "advice",
+        "batch_size.advice",
         name=leader,
         batch_size=speed.batch_size,
         speed=speed.mean,
@@ -56,8 +53,7 @@ def _refused(each: Answers, speed: Point) -> str:
     """Say how the ordinary trial of this framework's size ended, or that there was none."""
     trial = judged(each, speed.batch_size)
     return say(
-        WORDING,
-        "refused",
+        "batch_size.refused",
         name=each.framework,
         batch_size=speed.batch_size,
         status=trial.status.replace("_", " ") if trial else None,
@@ -76,8 +72,7 @@ def _grounds(chosen: Answers, speed: Point) -> str:
     known = noise is not None and noise.noise_scale is not None
     trial = judged(chosen, speed.batch_size)
     return say(
-        WORDING,
-        "grounds",
+        "batch_size.grounds",
         trials=fastest.trials if fastest else None,
         fastest=fastest.batch_size if fastest and fastest.batch_size != speed.batch_size else None,
         noise=noise.noise_scale if noise else None,

@@ -26,8 +26,8 @@ from workloads.records.stored import LARGEST
 
 from ..condition_text import ABSENT
 from ..frameworks import display_name
+from ..sentences import listed
 from ..table import Cell, Table
-from ..words import listed
 
 NAME = "batch-size"
 NOT_JUDGED = "no ordinary trial has judged it"

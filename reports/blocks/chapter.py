@@ -24,7 +24,6 @@ from . import article, claims, contrasts, tables
 from .contrasts import Round, of_process
 from .stored import Measurement, Process, measurements
 
-WORDING = "blocks"
 TITLE = "Time an image at neighbouring batch sizes"
 CAPTION = (
     "Seconds an image over the geometric mean of the sizes that took turns with it (less is faster); groups have "
@@ -70,7 +69,7 @@ def chapter(measurement: Measurement, heading: str) -> Chapter:
 def headline(found: Sequence[contrasts.Contrast]) -> str:
     """Count the verdicts of the comparisons, in a sentence without a full stop."""
     verdicts = Counter(contrasts.WORDS[each.verdict] for each in found if each.estimate is not None)
-    return say(WORDING, "headline", verdicts=verdicts.most_common(), once=bool(found))
+    return say("blocks.headline", verdicts=verdicts.most_common(), once=bool(found))
 
 
 def finding(contrast: contrasts.Contrast) -> str:
@@ -78,10 +77,10 @@ def finding(contrast: contrasts.Contrast) -> str:
     value, low, high = contrast.percents
     facts = {"size": contrast.size, "name": contrast.framework, "phase": contrast.phase, "percent": value}
     if contrast.estimate is None:
-        return say(WORDING, "once", **facts)
+        return say("blocks.once", **facts)
     detectable = contrasts.percent(contrast.detectable)
     judged = {"verdict": contrast.verdict, "words": contrasts.WORDS[contrast.verdict]}
-    return say(WORDING, "found", **facts, low=low, high=high, **judged, detectable=detectable)
+    return say("blocks.found", **facts, low=low, high=high, **judged, detectable=detectable)
 
 
 def chart(measurement: Measurement) -> Chart:

@@ -20,7 +20,7 @@ from workloads.statistics import CONFIDENCE_PERCENT, ERROR, mean_interval
 
 from ..frameworks import display_name
 from ..reproduction.claim_tests import Outcome
-from ..table import EMPTY, Cell, Columns, Record, Table, Theme, number_cell, of_records, text_of
+from ..table import EMPTY, Cell, Columns, Record, Table, Theme, count_of, framework_of, number_cell, of_records, text_of
 from . import article
 from .claims import TestedSizes
 from .contrasts import MARGIN_PERCENT, TRIMMED, WORDS, Contrast, of_process, percent
@@ -61,9 +61,9 @@ def contrasts(found: Sequence[Contrast]) -> Table:
         for each in found
     ]
     shown: Columns = {
-        "Framework": _framework,
+        "Framework": framework_of,
         "Phase": text_of("phase"),
-        "Batch size": _batch_size,
+        "Batch size": count_of("batch_size"),
         "Neighbours": lambda row: Cell(f"{row['lower_neighbour']} and {row['upper_neighbour']}"),
         "Faster an image by, %": _faster,
         "Verdict": text_of("verdict"),
@@ -92,7 +92,7 @@ def claims(tested: Sequence[TestedSizes]) -> Table:
     ]
     shown: Columns = {
         "Said to be fast": text_of("kind"),
-        "Framework": _framework,
+        "Framework": framework_of,
         "Phase": text_of("phase"),
         "Sizes": lambda row: Cell(
             row["batch_sizes"].replace(" ", ", ") or EMPTY.text, notes=(row["reason"],) if row["reason"] else ()
@@ -121,15 +121,15 @@ def times(measurement: Measurement) -> Table:
         for size, mine in _by_size(measurement, framework).items()
     ]
     shown: Columns = {
-        "Framework": _framework,
+        "Framework": framework_of,
         "Phase": text_of("phase"),
-        "Batch size": _batch_size,
+        "Batch size": count_of("batch_size"),
         "Images/s": lambda row: number_cell(row["images_per_s"], "{:,.1f}", (row["low"], row["high"])),
         "A step, ms": lambda row: number_cell(row["step_ms"], "{:,.2f}"),
         "Steps an epoch": lambda row: number_cell(row["steps_an_epoch"], "{:,.0f}"),
         "An epoch, s": lambda row: number_cell(row["epoch_s"], "{:,.2f}"),
         "Foreign CPU, %": lambda row: number_cell(row["foreign_cpu_percent"], "{:.1f}"),
-        "Processes": lambda row: Cell(str(row["processes"]), row["processes"]),
+        "Processes": count_of("processes"),
     }
     title = "Time of the blocks, and steps an epoch beside it"
     return Table(TIMES, title, *of_records(records, shown), below=(HOW_TIMES,), theme=Theme.SPEED, keys=3)
@@ -231,11 +231,3 @@ def _percents(percents: tuple[float, float, float]) -> dict[str, float]:
 def _faster(row: Record) -> Cell:
     """Format "+0.31 [+0.10, +0.52]"; without an interval only the value."""
     return number_cell(row["faster_percent"], "{:+.2f}", (row["low"], row["high"]))
-
-
-def _framework(row: Record) -> Cell:
-    return Cell(display_name(row["framework"]))
-
-
-def _batch_size(row: Record) -> Cell:
-    return Cell(str(row["batch_size"]), row["batch_size"])

@@ -15,9 +15,8 @@ from workloads.statistics import ERROR, Verdict
 from .. import export
 from ..frameworks import display_name
 from ..load import ReportError
-from . import comparison_tables
 from .comparison import Comparison, compare, compare_columns
-from .data_formats import write_json, write_junit
+from .data_formats import cells_csv, means_csv, write_json, write_junit
 from .gate import Outcome, Ruling, rule
 from .pages import write_html, write_markdown
 
@@ -192,8 +191,8 @@ def _lost(comparison: Comparison) -> list[str]:
 def _write(out: Path, comparison: Comparison, texts: dict[str, str]) -> None:
     """Write the comparison in every format, and the tables as CSV."""
     files = {ENDINGS[name]: text for name, text in texts.items()} | {
-        "compare.csv": comparison_tables.cells_csv(comparison),
-        "compare-frameworks.csv": comparison_tables.means_csv(comparison),
+        "compare.csv": cells_csv(comparison),
+        "compare-frameworks.csv": means_csv(comparison),
     }
     try:
         out.mkdir(parents=True, exist_ok=True)

@@ -1,21 +1,22 @@
-"""Build the tables of a comparison: differences, regressions, improvements, each framework, each quantity by cell."""
+"""Build tables and charts of a comparison: differences, regressions, improvements, frameworks, quantities by cell."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-
-import pandas as pd
+from collections.abc import Iterable, Sequence
 
 from workloads.statistics import CONFIDENCE_PERCENT, ERROR, LEAST_SPREAD, POWER, Verdict
 
+from ..charts import Chart, Kind, Panel, Series
 from ..condition_text import ABSENT
+from ..drawing.chart_series import BATCH_AXIS, batch_scale
 from ..frameworks import display_name, ordered
+from ..quantities import ACCURACY, Quantity
 from ..sentences import say
-from ..table import Cell, Table, format_csv
-from ..tables import JOINED, Place, significant
+from ..table import EMPTY, Cell, Table, Theme
+from ..tables import Place, significant
 from . import effect_words, headline
-from .cell_tests import WORDS, AnyTest, CellTest, MeanTest
+from .cell_tests import WORDS, AnyTest, CellTest, MeanTest, Tested
 from .comparison import Compared, Comparison, Ending
 
 HOW = (
@@ -34,70 +35,94 @@ HOW = (
     "energy are therefore tested between runs: each side needs several, and a value is a run's mean. All cells of a "
     "run may hang together, so a framework's mean is taken within each. With one run on a side they are not judged.",
 )
-CELL_COLUMNS = [
-    "section", "framework", "batch_size", "quantity", "unit", "n_a", "n_b", "median_a", "median_b", "effect", "value",
-    "low", "high", "p_worse_adjusted", "p_better_adjusted", "verdict", "notes",
-]  # fmt: skip
-MEAN_COLUMNS = [
-    "section", "framework", "quantity", "batch_sizes", "untested_batch_sizes", "effect", "value", "low", "high",
-    "loss_percent", "loss_at_most_percent", "smallest_loss_found_percent", "p_worse_adjusted", "p_better_adjusted",
-    "verdict",
-]  # fmt: skip
 CHANGES = (
     (Verdict.WORSE, "regressions", "Regressions: worse in {}"),
     (Verdict.BETTER, "improvements", "Improvements: better in {}"),
 )
 CHANGED = (Verdict.WORSE, Verdict.BETTER)
-
-
-WORDING = "compare"
+CHART_HOW = (
+    f"A point is the ratio B/A of one batch size, the bar its {CONFIDENCE_PERCENT} % interval; the line is at 1. A "
+    "point without a bar has one repeat on a side."
+)
 
 
 def tables_of(comparison: Comparison) -> list[Table]:
     """Build all tables of a comparison; regressions and improvements come directly after the differences."""
-    several = len(comparison.pairs) > 1
-    pairs = [(pair, f"-{number}" if several else "") for number, pair in enumerate(comparison.pairs, start=1)]
-    tables = [table for pair, suffix in pairs if (table := headline.table(pair, suffix))]
+    pairs = _numbered(comparison)
+    tables = [table for pair, suffix in pairs for table in _means(pair, suffix)]
     tables += [_differences(pair, suffix) for pair, suffix in pairs]
     for verdict, name, title in CHANGES:
         if rows := _changes(comparison, verdict):
             first = comparison.pairs[0]
             head = ("Framework", "Batch size", "Quantity", *first.names, first.against, "Adjusted p")
-            tables.append(Table(name, title.format(first.names[1]), head, tuple(rows), words=True))
+            title = title.format(first.names[1])
+            tables.append(Table(name, title, head, tuple(rows), words=True, theme=Theme.CHANGES))
     for pair, suffix in pairs:
-        tables += [_means(pair, suffix)] if pair.means else []
         tables += [_quantity(pair, name, suffix) for name in dict.fromkeys(cell.quantity.name for cell in pair.cells)]
     return tables
 
 
-def cells_csv(comparison: Comparison) -> str:
-    """Write CELL_COLUMNS, a row for each quantity of each cell, and a row "status" for each cell that ended
-    differently.
-    """
-    rows: list[dict[str, object]] = []
-    for pair in comparison.pairs:
-        rows += [_ending_row(ending) | {"section": pair.pair.title} for ending in pair.endings]
-        rows += [_cell_row(cell) | {"section": pair.pair.title} for cell in pair.cells]
-    frame = pd.DataFrame(rows, columns=CELL_COLUMNS).astype({"n_a": "Int64", "n_b": "Int64"})
-    return format_csv(frame)
+def _numbered(comparison: Comparison) -> list[tuple[Compared, str]]:
+    """List each pair with the ending of its tables' and charts' names, "" for a single one."""
+    several = len(comparison.pairs) > 1
+    return [(pair, f"-{number}" if several else "") for number, pair in enumerate(comparison.pairs, start=1)]
 
 
-def means_csv(comparison: Comparison) -> str:
-    """Write MEAN_COLUMNS, a row for each framework and quantity of each pair; losses of accuracies in points."""
-    rows = [_mean_row(mean) | {"section": pair.pair.title} for pair in comparison.pairs for mean in pair.means]
-    return format_csv(pd.DataFrame(rows, columns=MEAN_COLUMNS))
+def charts_of(comparison: Comparison) -> list[Chart]:
+    """Build a chart of the ratios of each quantity that has a better direction."""
+    return [
+        _chart(pair, mean, suffix)
+        for pair, suffix in _numbered(comparison)
+        for mean in headline.of(pair)
+        if not mean.framework
+    ]
+
+
+def _chart(compared: Compared, mean: headline.GeometricMean, suffix: str) -> Chart:
+    quantity = mean.quantity
+    known = [cell for cell in compared.cells if cell.quantity is quantity and not math.isnan(cell.shift)]
+    names = ordered(cell.framework for cell in known)
+    series = tuple(_series(name, [cell for cell in known if cell.framework == name]) for name in names)
+    label = f"{effect_words.label(compared, quantity)}, {compared.against}"
+    return Chart(
+        name=f"compare-{quantity.name}{suffix}",
+        title=_title(compared, quantity),
+        x_name=BATCH_AXIS,
+        y_label=_ratio_words(quantity),
+        panels=(Panel("", series),),
+        alt=f"{label}: a point for each framework and batch size. {mean.sentence}.",
+        caption=CHART_HOW,
+        provenance=compared.pair.title,
+        x_scale=batch_scale(series),
+        from_zero=False,
+        line_at=1.0,
+        theme=quantity.theme,
+    )
+
+
+def _series(framework: str, cells: Sequence[CellTest]) -> Series:
+    by_size = sorted(cells, key=lambda cell: cell.batch_size)
+    value, low, high = (
+        tuple(None if math.isnan(number) else number for number in numbers)
+        for numbers in zip(*(cell.effect for cell in by_size), strict=True)
+    )
+    sizes = tuple(float(cell.batch_size) for cell in by_size)
+    barred = any(end is not None for end in low)
+    return Series(
+        display_name(framework), framework, Kind.MEASURED, sizes, value, low if barred else (), high if barred else ()
+    )
 
 
 def _differences(compared: Compared, suffix: str) -> Table:
     pair, every = compared.pair, len(compared.pair.b.results)
     below = []
     if same := pair.same_trials:
-        below.append(say(WORDING, "same_trials", names=compared.names, every=every, same=same))
+        below.append(say("compare.same_trials", names=compared.names, every=every, same=same))
     if not pair.differences:
-        below.append(say(WORDING, "nothing_differs", names=compared.names))
+        below.append(say("compare.nothing_differs", names=compared.names))
     below += compared.uncompared
     for side, places in zip(compared.names, (compared.only_a, compared.only_b), strict=True):
-        below += [say(WORDING, "only_in", side=side, places=_by_framework(places))] if places else []
+        below += [say("compare.only_in", side=side, places=_by_framework(places))] if places else []
     return Table(
         f"compare-conditions{suffix}",
         "What differs",
@@ -142,29 +167,36 @@ def _median(cell: CellTest, median: float) -> Cell:
     return Cell(f"{median:z.{significant(median) if decimals is None else decimals}f}", median)
 
 
-def _means(compared: Compared, suffix: str) -> Table:
-    """Build a table with a row for each framework and quantity that the gate decides on."""
-    rows = []
-    for mean in compared.means:
-        left = (f"not tested at batch size {', '.join(map(str, mean.untested))}",) if mean.untested else ()
-        rows.append(
-            (
-                Cell(display_name(mean.framework)),
-                Cell(mean.quantity.name),
-                Cell(str(len(mean.batch_sizes)), len(mean.batch_sizes)),
-                Cell(in_words(mean) + _changed(mean, ", "), mean.effect[0], left),
-                _percent(mean, mean.at_most_percent),
-                _percent(mean, mean.smallest_percent),
-            )
-        )
+def _means(compared: Compared, suffix: str) -> list[Table]:
+    """Build a table with a row for each quantity of all frameworks together and of each; none without a mean."""
+    tested = {(mean.framework, mean.quantity.name) for mean in compared.means}
+    means = headline.of(compared)
+    alone = len({mean.framework for mean in (*means, *compared.means)} - {""}) == 1  # all are the same as this one
+    rows = [
+        _mean(mean, mean.name, mean.cells, in_words(mean), mean.doubt, EMPTY, EMPTY)
+        for mean in means
+        if (mean.framework, mean.quantity.name) not in tested and not (alone and not mean.framework)
+    ]
+    for each in compared.means:
+        left = f"not tested at batch size {', '.join(map(str, each.untested))}" if each.untested else ""
+        bounds = (_percent(each, percent) for percent in (each.at_most_percent, each.smallest_percent))
+        words = in_words(each) + _changed(each, ", ")
+        rows.append(_mean(each, display_name(each.framework), len(each.batch_sizes), words, left, *bounds))
     at_most = f"Loss at most ({100 - 100 * ERROR:g} %)"
-    return Table(
+    table = Table(
         f"compare-frameworks{suffix}",
-        "Each framework, mean over its batch sizes",
-        ("Framework", "Quantity", "Batch sizes", compared.against, at_most, "Smallest loss found"),
+        "Mean over the batch sizes",
+        ("Framework", "Quantity", "Cells", compared.against, at_most, "Smallest loss found"),
         tuple(rows),
         above=(compared.pair.title,),
+        theme=Theme.CHANGES,
     )
+    return [table] if rows else []
+
+
+def _mean(mean: Tested, name: str, cells: int, words: str, note: str, *bounds: Cell) -> tuple[Cell, ...]:
+    effect = Cell(words, mean.effect[0], (note,) if note else ())
+    return Cell(name), Cell(mean.quantity.name), Cell(str(cells), cells), effect, *bounds
 
 
 def _percent(mean: MeanTest, percent: float) -> Cell:
@@ -180,15 +212,23 @@ def _quantity(compared: Compared, name: str, suffix: str) -> Table:
         (Cell(display_name(framework)), *(_cell(cells.get((framework, size))) for size in sizes))
         for framework in ordered(framework for framework, _ in cells)
     ]
-    how = "difference in percentage points" if first.in_points else effect_words.TIMES[name].times
-    label = effect_words.label(compared, first.quantity)
     return Table(
         f"compare-{name}{suffix}",
-        f"{label}, {compared.against}: {how} ({effect_words.BETTER[first.quantity.better]})",
+        _title(compared, first.quantity),
         ("Framework / batch size", *map(str, sizes)),
         tuple(rows),
         above=(compared.pair.title,),
+        theme=first.quantity.theme,
     )
+
+
+def _title(compared: Compared, quantity: Quantity) -> str:
+    return f"{effect_words.label(compared, quantity)}, {compared.against}: {_ratio_words(quantity)}"
+
+
+def _ratio_words(quantity: Quantity) -> str:
+    how = "difference in percentage points" if quantity is ACCURACY else effect_words.TIMES[quantity.name]
+    return f"{how} ({effect_words.BETTER[quantity.better]})"
 
 
 def _cell(cell: CellTest | None) -> Cell:
@@ -196,7 +236,7 @@ def _cell(cell: CellTest | None) -> Cell:
         return Cell("not in both")
     if math.isnan(cell.shift):
         return Cell(ABSENT, None, cell.notes or ("no value on one side",), cell.trials)
-    return Cell(_effect(cell) + _changed(cell, " "), cell.effect[0], cell.notes, cell.trials)
+    return Cell(effect_words.effect(cell) + _changed(cell, " "), cell.effect[0], cell.notes, cell.trials)
 
 
 def _changed(test: AnyTest, before: str) -> str:
@@ -204,62 +244,6 @@ def _changed(test: AnyTest, before: str) -> str:
     return f"{before}{test.verdict.value}" if test.verdict in CHANGED else ""
 
 
-def in_words(test: AnyTest) -> str:
+def in_words(test: Tested) -> str:
     """Format "0.921 [0.905, 0.937] times as fast", "-0.28 [-0.90, +0.34] points"."""
-    return f"{_effect(test)} {'points' if test.in_points else effect_words.TIMES[test.quantity.name].times}"
-
-
-def _effect(test: AnyTest) -> str:
-    """Format a ratio, "0.921 [0.905, 0.937]", or points, "-0.28 [-0.90, +0.34]"; the interval only if there is one."""
-    value, low, high = test.effect
-    if not test.in_points:
-        return effect_words.ratio(value, low, high)
-    return f"{value:+z.2f} [{low:+z.2f}, {high:+z.2f}]" if test.estimate else f"{value:+z.2f}"
-
-
-def _test_row(test: AnyTest) -> dict[str, object]:
-    """Return the columns that cells and means share."""
-    value, low, high = test.effect
-    return {
-        "framework": test.framework,
-        "quantity": test.quantity.name,
-        "effect": "difference_points" if test.in_points else "ratio",
-        "value": value,
-        "low": low,
-        "high": high,
-        "p_worse_adjusted": test.p_worse,
-        "p_better_adjusted": test.p_better,
-        "verdict": WORDS[test.verdict],
-    }
-
-
-def _cell_row(cell: CellTest) -> dict[str, object]:
-    columns = ("batch_size", "n_a", "n_b", "median_a", "median_b")
-    fields = {name: getattr(cell, name) for name in columns}
-    return _test_row(cell) | fields | {"unit": cell.quantity.unit, "notes": _joined(cell.notes)}
-
-
-def _mean_row(mean: MeanTest) -> dict[str, object]:
-    return _test_row(mean) | {
-        "batch_sizes": " ".join(map(str, mean.batch_sizes)),
-        "untested_batch_sizes": " ".join(map(str, mean.untested)),
-        "loss_percent": mean.loss_percent,
-        "loss_at_most_percent": mean.at_most_percent,
-        "smallest_loss_found_percent": mean.smallest_percent,
-    }
-
-
-def _ending_row(ending: Ending) -> dict[str, object]:
-    return {
-        "framework": ending.framework,
-        "batch_size": ending.batch_size,
-        "quantity": "status",
-        "verdict": WORDS[ending.verdict],
-        "notes": _joined(
-            [*map(": ".join, zip(ending.names, (ending.ended_a, ending.ended_b), strict=True)), ending.reason]
-        ),
-    }
-
-
-def _joined(notes: Iterable[str]) -> str:
-    return JOINED.join(note for note in notes if note)
+    return f"{effect_words.effect(test)} {effect_words.TIMES[test.quantity.name]}"

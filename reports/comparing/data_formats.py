@@ -1,4 +1,4 @@
-"""Write a comparison for programs: as JSON with all its numbers, and as JUnit XML for continuous integration.
+"""Write a comparison for programs: all numbers as JSON and CSV, and JUnit XML for continuous integration.
 
 In JSON, unknown numbers are null. JUnit has a test case per cell, framework's mean and quantity. A failure is what the
 gate counts as a loss, a skipped case what it could not decide. Exit code 1 has failures, exit code 2 for "cannot be
@@ -8,10 +8,12 @@ told" has skipped cases. Without the gate each established loss is a failure.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
+
+import pandas as pd
 
 from workloads.records.files import without_nan
 from workloads.statistics import POWER, Verdict
@@ -19,15 +21,26 @@ from workloads.statistics import POWER, Verdict
 from ..condition_text import dates
 from ..drawing.frame import plain
 from ..frameworks import display_name
+from ..table import format_csv
+from ..tables import JOINED
 from . import comparison_tables, gate, headline
 from .cell_tests import WORDS, AnyTest, CellTest, MeanTest, Untested
-from .comparison import Compared, Comparison, Side
+from .comparison import Compared, Comparison, Ending, Side
 from .gate import Ruling, smallest_losses
 from .headline import GeometricMean
 
 SCHEMA_VERSION = 1
 ROOM = "batchwise.compare"
 FAILURE, SKIPPED = "failure", "skipped"
+CELL_COLUMNS = [
+    "section", "framework", "batch_size", "quantity", "unit", "n_a", "n_b", "median_a", "median_b", "effect", "value",
+    "low", "high", "p_worse_adjusted", "p_better_adjusted", "verdict", "notes",
+]  # fmt: skip
+MEAN_COLUMNS = [
+    "section", "framework", "quantity", "batch_sizes", "untested_batch_sizes", "effect", "value", "low", "high",
+    "loss_percent", "loss_at_most_percent", "smallest_loss_found_percent", "p_worse_adjusted", "p_better_adjusted",
+    "verdict",
+]  # fmt: skip
 UNTOLD = {
     Untested.NOT_TESTED: "cannot be tested",
     Untested.NO_VALUE: "no value on a side",
@@ -135,7 +148,11 @@ def _test(test: AnyTest) -> dict[str, Any]:
 
 
 def _mean(mean: MeanTest) -> dict[str, Any]:
-    return _test(mean) | {"batch_sizes": mean.batch_sizes, "untested_batch_sizes": mean.untested}
+    return _test(mean) | _sizes(mean)
+
+
+def _sizes(mean: MeanTest) -> dict[str, tuple[int, ...]]:
+    return {"batch_sizes": mean.batch_sizes, "untested_batch_sizes": mean.untested}
 
 
 def _cell(cell: CellTest) -> dict[str, Any]:
@@ -149,6 +166,45 @@ def _cell(cell: CellTest) -> dict[str, Any]:
         "notes": cell.notes,
         "trials": cell.trials,
     }
+
+
+def cells_csv(comparison: Comparison) -> str:
+    """Write CELL_COLUMNS, a row for each quantity of each cell, and a row "status" for each cell that ended
+    differently.
+    """
+    rows: list[dict[str, Any]] = []
+    for pair in comparison.pairs:
+        rows += [_ending_row(ending) | {"section": pair.pair.title} for ending in pair.endings]
+        rows += [_cell(cell) | {"section": pair.pair.title, "notes": _joined(cell.notes)} for cell in pair.cells]
+    frame = pd.DataFrame(rows, columns=CELL_COLUMNS).astype({"n_a": "Int64", "n_b": "Int64"})
+    return format_csv(frame)
+
+
+def means_csv(comparison: Comparison) -> str:
+    """Write MEAN_COLUMNS, a row for each framework and quantity of each pair; losses of accuracies in points."""
+    rows = [
+        _mean(mean)
+        | {name: " ".join(map(str, sizes)) for name, sizes in _sizes(mean).items()}
+        | {"section": pair.pair.title}
+        for pair in comparison.pairs
+        for mean in pair.means
+    ]
+    return format_csv(pd.DataFrame(rows, columns=MEAN_COLUMNS))
+
+
+def _ending_row(ending: Ending) -> dict[str, Any]:
+    ended = map(": ".join, zip(ending.names, (ending.ended_a, ending.ended_b), strict=True))
+    return {
+        "framework": ending.framework,
+        "batch_size": ending.batch_size,
+        "quantity": "status",
+        "verdict": WORDS[ending.verdict],
+        "notes": _joined([*ended, ending.reason]),
+    }
+
+
+def _joined(notes: Iterable[str]) -> str:
+    return JOINED.join(note for note in notes if note)
 
 
 @dataclass(frozen=True)

@@ -1,32 +1,40 @@
-"""Describe a ratio B/A in words: "B is 1.95 [1.85, 2.05] times as fast as A"."""
+"""Describe a ratio B/A, or a difference B - A, in words: "B is 1.95 [1.85, 2.05] times as fast as A"."""
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
-from ..quantities import ENERGY, MEMORY, SPEED, USAGE, Quantity
+from ..quantities import ACCURACY, ENERGY, MEMORY, SPEED, USAGE, Quantity
 from ..tables import significant
+from .cell_tests import Tested
 from .comparison import Compared
 
 MOST_DECIMALS = 3
 BETTER = {1: "more is better", -1: "less is better", 0: "neither more nor less is better: not judged"}
 
 
-class Times(NamedTuple):
-    """Words of the sentence "B `verb` R `times` `link` A"."""
-
-    verb: str
-    times: str
-    link: str
-
-
 TIMES = {
-    SPEED.name: Times("is", "times as fast", "as"),
-    MEMORY.name: Times("takes", "times the memory", "of"),
-    ENERGY.name: Times("takes", "times the energy", "of"),
-    USAGE.name: Times("has", "times the usage", "of"),
+    SPEED.name: "times as fast",
+    MEMORY.name: "times the memory",
+    ENERGY.name: "times the energy",
+    USAGE.name: "times the usage",
+    ACCURACY.name: "points",
 }
+SENTENCES = {
+    SPEED.name: "{b} is {effect} times as fast as {a}",
+    MEMORY.name: "{b} takes {effect} times the memory of {a}",
+    ENERGY.name: "{b} takes {effect} times the energy of {a}",
+    USAGE.name: "{b} has {effect} times the usage of {a}",
+    ACCURACY.name: "{b} minus {a} is {effect} points",
+}
+
+
+def effect(test: Tested) -> str:
+    """Format a ratio, "0.921 [0.905, 0.937]", or points, "-0.28 [-0.90, +0.34]"; the interval only if there is one."""
+    value, low, high = test.effect
+    if not test.in_points:
+        return ratio(value, low, high)
+    return f"{value:+z.2f} [{low:+z.2f}, {high:+z.2f}]" if test.estimate else f"{value:+z.2f}"
 
 
 def ratio(value: float, low: float, high: float) -> str:

@@ -11,24 +11,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from workloads.shifts import estimate_together
-from workloads.statistics import Estimate
 
 from ..frameworks import display_name, ordered
 from ..quantities import ACCURACY
 from ..sentences import say
-from ..table import Cell, Table
 from . import effect_words
 from .cell_tests import CellTest, Replicate, Tested
 from .comparison import Compared
 
-NAME, TITLE = "compare-geometric-mean", "Geometric mean over the batch sizes"
 OF_ALL = "All"
-WORDING = "compare"
 
 
 @dataclass(frozen=True, kw_only=True)
 class GeometricMean(Tested):
-    """Geometric mean over `cells` cells of a framework, or of all if it is "".
+    """Geometric mean, for accuracy the mean, over `cells` cells of a framework, or of all if it is "".
 
     It is taken over the cells with repeats, by the rule of a framework's mean. If no cell has repeats, it is over all
     cells, without an `estimate`.
@@ -44,9 +40,10 @@ class GeometricMean(Tested):
 
     @property
     def told(self) -> bool:
-        """True if the interval excludes 1, and is one between runs if the quantity varies between runs."""
+        """True if the interval excludes 1, of points 0, and is one between runs if the quantity varies between runs."""
         _, low, high = self.effect
-        return self.estimate is not None and not self.one_run and effect_words.leaves_out_1(low, high)
+        apart = round(low, 2) > 0 or round(high, 2) < 0 if self.in_points else effect_words.leaves_out_1(low, high)
+        return self.estimate is not None and not self.one_run and apart
 
     @property
     def name(self) -> str:
@@ -56,27 +53,22 @@ class GeometricMean(Tested):
     @property
     def sentence(self) -> str:
         """Sentence like "B is 1.95 [1.85, 2.05] times as fast as A, geometric mean over 27 cells"."""
-        words = effect_words.TIMES[self.quantity.name]._asdict()
-        seen = {
-            "a": self.names[0],
-            "b": self.names[1],
-            "cells": self.cells,
-            "once": self.estimate is None,
-            "told": self.told,
-            "one_run": self.one_run,
-        }
-        return say(WORDING, "geometric_mean", ratio=effect_words.ratio(*self.effect), **words, **seen)
+        a, b = self.names
+        found = effect_words.SENTENCES[self.quantity.name].format(a=a, b=b, effect=effect_words.effect(self))
+        kind = "mean" if self.in_points else "geometric mean"
+        once = self.estimate is None
+        return say(
+            "compare.mean", found=found, kind=kind, cells=self.cells, once=once, told=self.told, one_run=self.one_run
+        )
 
     @property
-    def cell(self) -> Cell:
-        """Cell of a table."""
-        value, *_ = self.effect
-        text = effect_words.ratio(*self.effect)
+    def doubt(self) -> str:
+        """Reason why no difference can be told; "" if one can."""
         if self.estimate is None:
-            return Cell(text, value, (say(WORDING, "one_repeat"),))
+            return say("compare.one_repeat")
         if self.one_run:
-            return Cell(text, value, (say(WORDING, "one_run_words"),))
-        return Cell(text, value, () if self.told else (say(WORDING, "untold"),))
+            return say("compare.one_run_words")
+        return "" if self.told else say("compare.untold")
 
 
 def of(compared: Compared) -> list[GeometricMean]:
@@ -93,7 +85,9 @@ def of(compared: Compared) -> list[GeometricMean]:
 
 
 def _mean(compared: Compared, cells: Sequence[CellTest], framework: str) -> GeometricMean:
-    used, estimate = _over(cells)
+    """Take the mean over the cells with repeats; without repeats over all cells, and without an estimate."""
+    tested = [cell for cell in cells if cell.spread.sides]
+    used, estimate = tested or cells, estimate_together([cell.spread for cell in tested]) if tested else None
     shift = estimate.value if estimate else statistics.fmean(cell.shift for cell in used)
     return GeometricMean(
         framework=framework, quantity=cells[0].quantity, shift=shift, repeats=min(cell.repeats for cell in used),
@@ -101,62 +95,9 @@ def _mean(compared: Compared, cells: Sequence[CellTest], framework: str) -> Geom
     )  # fmt: skip
 
 
-def _over(cells: Sequence[CellTest]) -> tuple[Sequence[CellTest], Estimate | None]:
-    """Return the cells with repeats and the estimate of their mean; without repeats all cells, and None."""
-    tested = [cell for cell in cells if cell.spread.sides]
-    return (tested, estimate_together([cell.spread for cell in tested])) if tested else (cells, None)
-
-
 def sentences(compared: Compared) -> list[str]:
     """Return a sentence for each quantity with a ratio, over all cells; then for accuracy, where it was measured."""
-    ratios = [
-        f"{effect_words.label(compared, mean.quantity)}: {mean.sentence}" for mean in of(compared) if not mean.framework
-    ]
+    means = [mean for mean in of(compared) if not mean.framework]
     accuracy = [cell for cell in compared.cells if cell.quantity is ACCURACY and not math.isnan(cell.shift)]
-    return [*ratios, *([_accuracy(compared, accuracy)] if accuracy else [])]
-
-
-def _accuracy(compared: Compared, cells: Sequence[CellTest]) -> str:
-    """Describe the mean difference in points, by the rule of a geometric mean."""
-    used, estimate = _over(cells)
-    shift = estimate.value if estimate else statistics.fmean(cell.shift for cell in used)
-    ends = [f"{end:+z.2f}" for end in estimate.interval] if estimate else []
-    return say(
-        WORDING,
-        "mean_points",
-        a=compared.names[0],
-        b=compared.names[1],
-        label=effect_words.label(compared, ACCURACY),
-        points=f"{shift:+z.2f}",
-        ends=ends,
-        cells=len(used),
-        once=estimate is None,
-        told=bool(ends) and (float(ends[0]) > 0 or float(ends[1]) < 0),
-    )
-
-
-def table(compared: Compared, suffix: str = "") -> Table | None:
-    """Build a table with a row for all and for each framework, a column per quantity; None without a ratio."""
-    means = of(compared)
-    if not means:
-        return None
-    quantities = list(dict.fromkeys(mean.quantity for mean in means))
-    every, *names = dict.fromkeys(mean.framework for mean in means)
-    names = [every, *names] if len(names) > 1 else names  # a single framework is the same as all
-    known = {(mean.framework, mean.quantity): mean for mean in means}
-    rows = []
-    for name in names:
-        of_name = [known.get((name, quantity)) for quantity in quantities]
-        first = next(mean for mean in of_name if mean)
-        rows.append((Cell(first.name), *(mean.cell if mean else Cell("no value") for mean in of_name)))
-    labels = [
-        f"{effect_words.label(compared, quantity)}, {effect_words.TIMES[quantity.name].times}"
-        for quantity in quantities
-    ]
-    return Table(
-        f"{NAME}{suffix}",
-        f"{TITLE}, {compared.against}",
-        ("Framework", *labels),
-        tuple(rows),
-        above=(compared.pair.title,),
-    )
+    means += [_mean(compared, accuracy, "")] if accuracy else []
+    return [f"{effect_words.label(compared, mean.quantity)}: {mean.sentence}" for mean in means]

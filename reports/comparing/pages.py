@@ -1,24 +1,23 @@
-"""Write a comparison for people: as Markdown, and as an HTML page that loads nothing and needs no script."""
+"""Write a comparison for people: as Markdown, and as a report's page, which loads nothing and needs no script."""
 
 from __future__ import annotations
 
-import base64
 import re
 from collections import Counter
-from pathlib import Path
 
 from workloads.statistics import Verdict
 from workloads.words import counted
 
 from .. import markdown
 from ..condition_text import dates
-from ..web.page import NO_CONNECTION, STYLES, asset, environment
-from . import comparison_tables, headline, picture
+from ..load import NOTHING
+from ..report import Chapter, Report, Summary
+from ..web.page import page
+from . import comparison_tables, headline
 from .cell_tests import Untested
 from .comparison import Comparison, Side
 from .gate import SEVERAL_RUNS, Ruling, say_power
 
-TEMPLATES = Path(__file__).parent / "templates"
 WIDTH = 120  # of a table of words
 
 
@@ -37,35 +36,44 @@ def write_markdown(comparison: Comparison) -> str:
 
 
 def write_html(comparison: Comparison, ruling: Ruling | None) -> str:
-    """Build the HTML; `ruling` is shown if there is one."""
-    from jinja2 import ChoiceLoader, FileSystemLoader
-
-    usual = environment()
-    assert usual.loader is not None
-    templates = usual.overlay(loader=ChoiceLoader([FileSystemLoader(TEMPLATES), usual.loader]))
-    several = len(comparison.pairs) > 1
+    """Build the report's page of the comparison; `ruling` is shown if there is one."""
     titles = list(dict.fromkeys(compared.pair.title for compared in comparison.pairs))
-    pictures = [drawn for compared in comparison.pairs for drawn in picture.of(compared)]
-    return templates.get_template("compare.html.j2").render(
-        title=titles[0] + (f" and {len(titles) - 1} more" if len(titles) > 1 else ""),
-        policy=NO_CONNECTION,
-        style="".join(map(asset, STYLES)),
-        against=comparison.pairs[0].against,
-        sides=sides(comparison),
-        headlines=[
-            {"title": compared.pair.title if several and not place else "", "text": sentence}
-            for compared in comparison.pairs
-            for place, sentence in enumerate(headline.sentences(compared))
-        ],
-        counts=counts(comparison),
-        ruling=ruling,
-        pictures=[
-            {"alt": drawn.alt, "base64": base64.b64encode(drawn.svg.encode("utf-8", "replace")).decode()}
-            for drawn in pictures
-        ],
-        how_to_read_a_picture=picture.HOW,
-        shown=comparison_tables.tables_of(comparison),
-        how=comparison_tables.HOW,
+    described = sides(comparison)
+    against = comparison.pairs[0].against
+    chapter = Chapter(
+        heading=against,
+        section=None,
+        setting=titles[0] + (f" and {len(titles) - 1} more" if len(titles) > 1 else ""),
+        conditions=tuple(described),
+        tables=tuple(comparison_tables.tables_of(comparison)),
+        charts=tuple(comparison_tables.charts_of(comparison)),
+        remarks=(),
+        kind="compare",
+        unfolded=True,
+    )
+    found = [
+        f"{compared.pair.title}: {sentence}" if len(comparison.pairs) > 1 else sentence
+        for compared in comparison.pairs
+        for sentence in headline.sentences(compared)
+    ]
+    ruled = (f"{ruling.head}.", *ruling.lines) if ruling else ()
+    first = next(iter(headline.sentences(comparison.pairs[0])), against)
+    findings = (*(f"{sentence}." for sentence in found), *ruled, *counts(comparison))
+    summary = Summary(first, "", (f"{'. '.join(described)}.",), findings, (), 0)
+    return page(
+        Report(
+            stored=NOTHING,
+            replaced=(),
+            summary=summary,
+            chapters=(chapter,),
+            beside=(),
+            legend={},
+            appendix=(),
+            remarks=(),
+            problems={},
+            how_to_read=comparison_tables.HOW,
+            rules="",
+        )
     )
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from workloads.statistics import CONFIDENCE_PERCENT
 
 from ..charts import Series
+from ..sentences import listed
 from ..tables import significant
-from ..words import listed
 
 ONE_TRIAL = "One trial a point: nothing is said about the spread between runs."
 MOST_NAMED = 4  # batch sizes without a value that are listed

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import io
 import math
 import textwrap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -76,17 +75,6 @@ def draw(chart: Chart, stem: Path, formats: Collection[str] = FORMATS, layout: L
     with styled(layout.size):
         save(drawn(chart, layout), list(paths.values()), frame.plain(chart.title), frame.plain(chart.alt))
     return list(paths.values())
-
-
-def svg(chart: Chart, layout: Layout = sizes.USUAL) -> str:
-    """Return the picture as SVG text, for embedding in a page.
-
-    Its text uses the reader's fonts, because embedded letter shapes would be most of the file.
-    """
-    text = io.StringIO()
-    with styled(layout.size, {"svg.fonttype": "none"}):
-        drawn(chart, layout).savefig(text, format="svg", metadata={"Date": None})
-    return text.getvalue()
 
 
 def save(figure: Figure, paths: Iterable[Path], title: str, alt: str) -> None:

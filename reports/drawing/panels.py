@@ -25,6 +25,8 @@ def draw(axes: Axes, chart: Chart, number: int, panel: tuple[Trace, ...], shrunk
     for index, trace in enumerate(panel):
         if trace.series.kind is not Kind.PART:
             _line(axes, trace, shrunk).set_gid(f"panel-{number}-series-{index}")
+    if chart.line_at is not None:
+        axes.axhline(chart.line_at, color=axes.spines["left"].get_edgecolor(), linewidth=0.9, zorder=2)
 
 
 def line_settings(style: SeriesStyle, shrunk: float) -> dict[str, Any]:

@@ -139,7 +139,8 @@ def moved(chart: Chart, at: float, part: float) -> float:
 
 def y_span(chart: Chart, panels: Iterable[Iterable[Trace]]) -> Span:
     """Return the ends of the value axis, which all panels share."""
-    each = (trace.logarithmic if chart.y_log else trace.linear for panel in panels for trace in panel)
+    each = [trace.logarithmic if chart.y_log else trace.linear for panel in panels for trace in panel]
+    each += [] if chart.line_at is None else [(chart.line_at, chart.line_at)]
     lows, highs = zip(*filter(None, each), strict=True)
     return min(lows), max(highs) or 1.0
 

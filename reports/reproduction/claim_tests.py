@@ -17,7 +17,7 @@ from workloads.statistics import FEWEST_RANKED, Verdict, decide, mean_interval, 
 
 from ..frameworks import display_name
 from ..order import TIE_PERCENT, Order, Point, Points, order
-from ..words import listed
+from ..sentences import listed
 
 STRONG, FLAT, TWICE = 0.8, 1.5, 2.0
 NEAR = f"one repeat, within {TIE_PERCENT:g} %"

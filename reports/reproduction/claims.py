@@ -12,6 +12,7 @@ import pandas as pd
 
 from workloads.statistics import ERROR
 
+from ..condition_text import ABSENT
 from ..conditions import Section
 from ..frameworks import display_name, ordered
 from ..order import TIE_PERCENT, Point
@@ -22,8 +23,7 @@ from .claim_tests import FLAT, STRONG, TWICE, ClaimVerdict, Outcome, extreme, fa
 from .publication import SERIES, Claim, Metric, Publication
 from .reproduced import Reproduced, frameworks
 
-WORDING, MEASURED = "published", "measured"
-DASH = "\N{EN DASH}"
+MEASURED = "measured"
 TIDY = [
     "claim", "quantity", "framework", "published_table", "published_chart", "measured", "why_table", "why_chart",
     "why_measured",
@@ -93,7 +93,7 @@ def of_section(section: Section, publication: Publication) -> tuple[list[Tested]
 
 def table(every: Sequence[Tested], publication: Publication, ours: Mapping[Metric, Reproduced]) -> Table:
     """Build the table of tested claims of one section."""
-    rows = [(Cell(t.text), *(Cell(told or DASH) for told in t.outcomes), Cell(t.why)) for t in every]
+    rows = [(Cell(t.text), *(Cell(told or ABSENT) for told in t.outcomes), Cell(t.why)) for t in every]
     tidy = [(t.text, t.claim.metric.name, t.framework, *t.outcomes, *t.whys) for t in every]
     bounds = {
         "strong": STRONG,
@@ -102,7 +102,7 @@ def table(every: Sequence[Tested], publication: Publication, ours: Mapping[Metri
         "alpha": ERROR,
         "tie_percent": TIE_PERCENT,
     }
-    how = say(WORDING, "how_claims_are_tested", **bounds)
+    how = say("published.how_claims_are_tested", **bounds)
     return Table(
         name="claims",
         title="Claims of the publication, tested",
@@ -119,7 +119,7 @@ def notes(publication: Publication, ours: Iterable[Reproduced]) -> list[str]:
     """Notes on the claims, and on tasks tested in place of the published one."""
     tasks = {each.section.condition.task for each in ours}
     names = {(task.workload, task.dataset): task for task in tasks if publication.is_stand_in(task)}
-    stand_in = [say(WORDING, "stand_in", workload=workload, dataset=dataset) for workload, dataset in names]
+    stand_in = [say("published.stand_in", workload=workload, dataset=dataset) for workload, dataset in names]
     return [*stand_in, *([publication.claims_note] if publication.claims_note else [])]
 
 

@@ -13,16 +13,16 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from ..condition_text import ABSENT
 from ..conditions import Section
 from ..frameworks import ordered
 from ..order import TIE_PERCENT, Point, Points
 from ..quantities import MEMORY, MEMORY_PARTS, STEPS_PEAK
-from ..sentences import say
+from ..sentences import listed, say
 from ..table import Cell, Table, Theme
-from ..words import listed
 from . import claims
 from .claim_tests import ClaimVerdict, Outcome, all_above, gains_nothing, is_times, mean_difference, same
-from .claims import DASH, WORDING, Tested, notes
+from .claims import Tested, notes
 from .publication import Claim, Publication, beside
 from .reproduced import Reproduced, frameworks
 from .selection import DEVICE_KIND, alike
@@ -86,7 +86,7 @@ def headline(sections: Sequence[Section]) -> tuple[str, str] | None:
         return None
     first = told[0].claim.metric.quantity
     about = MEMORY if first in (*MEMORY_PARTS, STEPS_PEAK) else first
-    return say(WORDING, "claims_across", outcomes=_outcomes(told)), about.name
+    return say("published.claims", outcomes={"": _outcomes(told)}), about.name
 
 
 def finding(sections: Sequence[Section]) -> str:
@@ -97,7 +97,7 @@ def finding(sections: Sequence[Section]) -> str:
     if not by_framework:
         return ""
     outcomes = {name: _outcomes(by_framework[name]) for name in ordered(by_framework)}
-    return say(WORDING, "claims_by_framework", outcomes=outcomes)
+    return f"{say('published.claims', outcomes=outcomes)}."
 
 
 def _measured(sections: Sequence[Section]) -> list[Across]:
@@ -142,10 +142,10 @@ def table(publication: Publication, held: dict[int, Section], told: Sequence[Acr
     rows, tidy = [], []
     untold = len(publication.claims_across) - len({each.claim.text for each in told})
     for each in told:
-        numbers, against = listed(each.numbers) or DASH, each.claim.against
+        numbers, against = listed(each.numbers) or ABSENT, each.claim.against
         assert against
         outcomes = each.outcomes
-        rows.append((Cell(each.text), Cell(numbers), *(Cell(told or DASH) for told in outcomes), Cell(each.why)))
+        rows.append((Cell(each.text), Cell(numbers), *(Cell(told or ABSENT) for told in outcomes), Cell(each.why)))
         key = each.text, each.claim.metric.name, against.name, each.framework, numbers
         tidy.append((*key, *outcomes, *each.whys))
     every = [Reproduced(section, publication, publication.metrics[0]) for section in held.values()]
@@ -157,9 +157,9 @@ def table(publication: Publication, held: dict[int, Section], told: Sequence[Acr
         tidy=pd.DataFrame(tidy, columns=TIDY),
         above=(publication.source,),
         below=(
-            say(WORDING, "how_claims_across_are_tested", tie_percent=TIE_PERCENT),
+            say("published.how_claims_across_are_tested", tie_percent=TIE_PERCENT),
             *notes(publication, every),
-            *([say(WORDING, "claims_without_sides", number=untold)] if untold else []),
+            *([say("published.claims_without_sides", number=untold)] if untold else []),
         ),
         words=True,
         theme=Theme.PUBLISHED,

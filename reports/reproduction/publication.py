@@ -125,16 +125,6 @@ class Claim:
         return list(zip(self.sizes, self.against_sizes or self.sizes, strict=True))
 
 
-@dataclass(frozen=True)
-class Calibration:
-    """A training setting that gives the published row of a metric, and the `finding` that says how it was found."""
-
-    optimizer: str
-    learning_rate: float
-    momentum: float
-    finding: str
-
-
 @dataclass(frozen=True, eq=False)
 class Publication:
     """A publication: its figures, claims and sentences. `workload` and `dataset` are those with the best evidence if
@@ -162,7 +152,6 @@ class Publication:
     guess: str = ""  # a note for data other than `dataset`
     claims: tuple[Claim, ...] = ()
     claims_note: str = ""  # below the table of the claims
-    calibration: Calibration | None = None
     stand_in: Mapping[str, str] = field(default_factory=dict)
     studies: tuple[str, ...] = ()
     of_blocks: bool = False
@@ -232,8 +221,7 @@ def _publication(folder: Path, data: dict[str, Any]) -> Publication:
     published = {framework for metric in metrics.values() for framework, _ in metric.published}
     if silent := published - set(data.get("versions", ())):
         raise ValueError(f"versions: there is none of {', '.join(sorted(silent))}")
-    calibration = Calibration(**data["calibration"]) if "calibration" in data else None
-    parts = {"metrics": tuple(metrics.values()), "claims": tuple(claims), "calibration": calibration}
+    parts = {"metrics": tuple(metrics.values()), "claims": tuple(claims)}
     read = Publication(folder.name, **_tuples(data) | parts)
     of_figures = ("hardware", "device", "workload", "dataset", "epochs", "unknown", "caveat", "caption")
     if published and (missing := [key for key in of_figures if key not in data]):

@@ -8,7 +8,7 @@ from ..charts import Kind, Series
 from ..conditions import Condition
 from ..frameworks import display_name
 from ..quantities import Quantity
-from ..words import listed
+from ..sentences import listed
 from .publication import CHART, TABLE, Metric, Publication
 from .reproduced import frameworks
 

@@ -16,6 +16,7 @@ import pandas as pd
 from workloads.statistics import CONFIDENCE_PERCENT
 
 from .. import tables
+from ..condition_text import ABSENT
 from ..conditions import Section
 from ..frameworks import display_name, ordered
 from ..sentences import say
@@ -25,15 +26,8 @@ from . import claims, verdicts
 from .publication import CHART, SERIES, TABLE, Metric, Publication, beside
 from .reproduced import Reproduced, frameworks
 
-WORDING = "published"
-DASH = "\N{EN DASH}"
 CONTRADICTED = "table and chart of the publication contradict each other here"
 NOT_PUBLISHED = "not published"
-TIDY = [
-    "framework", "quantity", "unit", "batch_size", "published_table", "published_chart", "contradicted",
-    "compared_with", "measured", "low", "high", "n", "difference", "difference_low", "difference_high", "status",
-    "reason",
-]  # fmt: skip
 
 
 def of_section(section: Section) -> tuple[list[Table], list[str]]:
@@ -42,7 +36,7 @@ def of_section(section: Section) -> tuple[list[Table], list[str]]:
     if not comparable:
         return [], []
     if not section.results:
-        return [], [say(WORDING, "nothing_on_demand")]
+        return [], [say("published.nothing_on_demand")]
     shown = []
     for publication in comparable:
         suffix = f"-{publication.name}" if len(comparable) > 1 else ""
@@ -76,7 +70,7 @@ def table(ours: Reproduced, name: str) -> Table:
         title=f"{metric.title or metric.label}, {metric.quantity.unit}: published{measured}",
         head=(f"{metric.label}, {metric.quantity.unit} / batch size", *map(str, sizes)),
         rows=tuple((Cell(head), *cells) for name in names for head, cells in _rows(name, ours, differences, sizes)),
-        tidy=pd.DataFrame(differences, columns=TIDY),
+        tidy=pd.DataFrame(differences),
         above=tuple(_above(ours)),
         below=verdicts.below(ours),
         theme=Theme.PUBLISHED,
@@ -112,7 +106,7 @@ def _rows(
 def _published(metric: Metric, series: str, framework: str, size: int) -> Cell:
     value = metric.values[series].get((framework, size))
     if value is None:
-        return Cell(DASH, notes=(NOT_PUBLISHED,))
+        return Cell(ABSENT, notes=(NOT_PUBLISHED,))
     exact = series == TABLE and metric.table_decimals is not None
     notes = (CONTRADICTED,) if (framework, size) in metric.contradicted else ()
     return Cell(f"{value:.{metric.table_decimals if exact else metric.decimals}f}", value, notes)
@@ -120,7 +114,7 @@ def _published(metric: Metric, series: str, framework: str, size: int) -> Cell:
 
 def _difference(row: Mapping[Any, Any], decimals: int) -> Cell:
     if math.isnan(row["difference"]):
-        return Cell(DASH, notes=(row["reason"],))
+        return Cell(ABSENT, notes=(row["reason"],))
     text = f"{row['difference']:+z.{decimals}f}"
     if row["n"] > 1:
         text += f" [{row['difference_low']:+z.{decimals}f}, {row['difference_high']:+z.{decimals}f}]"
@@ -128,7 +122,7 @@ def _difference(row: Mapping[Any, Any], decimals: int) -> Cell:
 
 
 def _differences(ours: Reproduced) -> list[dict[str, Any]]:
-    """List rows of TIDY: per framework, batch size and series, with the published series side by side in every row."""
+    """List rows per framework, batch size and series, with the published series side by side in every row."""
     metric, rows = ours.metric, []
     places = {*metric.published, *ours.cells}
     for framework, size in itertools.product(frameworks(places), sorted({size for _, size in places})):
@@ -174,14 +168,14 @@ def _reason(published: float, cell: CellSummary, ours: Reproduced) -> str:
 
 def _above(ours: Reproduced) -> list[str]:
     metric, publication, dataset = ours.metric, ours.publication, ours.section.condition.task.dataset
-    sentences = [say(WORDING, "source", of=publication.source, hardware=publication.hardware)]
+    sentences = [say("published.source", of=publication.source, hardware=publication.hardware)]
     if len(metric.series) > 1:
         names, sizes = frameworks(metric.contradicted), sorted({size for _, size in metric.contradicted})
         facts = {"names": names, "sizes": sizes, "tolerance": metric.tolerance, "unit": metric.unit}
-        sentences.append(say(WORDING, "two_series", **facts))
+        sentences.append(say("published.two_series", **facts))
     sentences += [metric.note] if metric.note and ours.same else []
     if dataset != publication.dataset and ours.same:
-        sentences.append(say(WORDING, "other_data", dataset=dataset))
+        sentences.append(say("published.other_data", dataset=dataset))
     if ours.most:
-        sentences.append(say(WORDING, "measured", repeats=ours.most, confidence_percent=CONFIDENCE_PERCENT))
+        sentences.append(say("published.measured", repeats=ours.most, confidence_percent=CONFIDENCE_PERCENT))
     return sentences

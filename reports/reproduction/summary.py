@@ -7,10 +7,8 @@ from operator import itemgetter
 
 from ..conditions import Section
 from ..sentences import say
-from .publication import Calibration, Publication, beside
+from .publication import Publication, beside
 from .reproduced import Reproduced
-
-WORDING = "published"
 
 
 def headline(section: Section) -> tuple[str, str] | None:
@@ -24,7 +22,7 @@ def headline(section: Section) -> tuple[str, str] | None:
             if metric.finding and not ours.obstacles and (distances := ours.distances()):
                 nearest_first = sorted(((name, away) for name, (away, _) in distances.items()), key=itemgetter(1))
                 row = metric.finding[:1].lower() + metric.finding[1:]
-                text = say(WORDING, "nearness", distances=nearest_first, unit=metric.unit, row=row)
+                text = say("published.nearness", distances=nearest_first, unit=metric.unit, row=row)
                 return text, metric.quantity.name
     return None
 
@@ -42,9 +40,8 @@ def finding(sections: Sequence[Section]) -> str:
 
 def _finding(ours: Reproduced, number: int | None) -> str:
     metric = ours.metric
-    row = say(
-        WORDING,
-        "finding",
+    return say(
+        "published.finding",
         row=metric.finding,
         from_size=metric.from_size,
         section=number,
@@ -52,20 +49,6 @@ def _finding(ours: Reproduced, number: int | None) -> str:
         distances=[(name, away, sizes) for name, (away, sizes) in ours.distances().items()],
         unit=metric.unit,
     )
-    return f"{row} {fit.finding}" if (fit := _calibration(ours.section, ours.publication)) else row
-
-
-def _calibration(section: Section, publication: Publication) -> Calibration | None:
-    """Return the publication's calibration if the section has its setting, otherwise None."""
-    fit, condition = publication.calibration, section.condition
-    task, passes = condition.task, condition.passes
-    published = publication.workload, publication.dataset, publication.epochs, "none"
-    if not fit or (task.workload, task.dataset, passes.epochs, task.augment) != published:
-        return None
-    rules = {result.spec.task.optimizer for result in section.results}
-    usual = not any(rule.changes_rate or rule.weight_decay for rule in rules)
-    settings = {(rule.name, rule.learning_rate, rule.momentum) for rule in rules}
-    return fit if usual and settings == {(fit.optimizer, fit.learning_rate, fit.momentum)} else None
 
 
 def caveats(sections: Sequence[Section]) -> list[str]:
@@ -89,7 +72,7 @@ def _caveats(sections: Sequence[Section], publication: Publication) -> list[str]
             reasons = tuple(dict.fromkeys(reason for of_section in obstacles for reason in of_section))
             labels.setdefault(reasons, []).append(metric.label.replace("Test", "test"))
     sentences = [
-        say(WORDING, "not_compared", labels=list(dict.fromkeys(those)), reasons=reasons)
+        say("published.not_compared", labels=list(dict.fromkeys(those)), reasons=reasons)
         for reasons, those in labels.items()
     ]
     compared = sum(map(len, labels.values())) < len(figures)

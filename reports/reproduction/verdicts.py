@@ -8,16 +8,13 @@ from typing import Any
 
 from workloads.statistics import ERROR, FEWEST_RANKED, p_of_ranks, rank_correlation
 
-from .. import tables
-from ..frameworks import display_name
-from ..order import ABOVE, BELOW, ONCE, TIE_PERCENT, points
+from ..order import ABOVE, BELOW, ONCE, TIE_PERCENT
 from ..order import order as compared
-from ..quantities import MEMORY, USAGE, USAGE_BUSY
 from ..sentences import say
-from ..table import Cell, Columns, Record, Table, Theme, number_cell, of_records, text_of
+from ..table import Cell, Columns, Record, Table, Theme, count_of, framework_of, number_cell, of_records, text_of
 from .reproduced import Reproduced, frameworks, rms
 
-WORDING, NAME = "published", "agreement"
+NAME = "agreement"
 HOW = (
     "Difference: measured minus published. Shape: Spearman's rank correlation over the batch sizes, p by permutation; "
     f"below {ERROR:g} a positive one is the same shape, a negative one the opposite. It needs "
@@ -30,8 +27,8 @@ HOW = (
 def below(ours: Reproduced) -> tuple[str, ...]:
     """Write the sentences below the table of this metric; a single one if nothing can be compared."""
     if ours.obstacles or not ours.points:
-        return (say(WORDING, "untold", reasons=ours.obstacles),)
-    return tuple(causes(ours))
+        return (say("published.untold", reasons=ours.obstacles),)
+    return (_cause(ours),)
 
 
 def table(every: Iterable[Reproduced]) -> Table | None:
@@ -45,8 +42,8 @@ def table(every: Iterable[Reproduced]) -> Table | None:
     ]
     shown: Columns = {
         "Published": lambda row: Cell(f"{row['quantity']}, {row['series']}".replace("_", " ")),
-        "Framework": lambda row: Cell(display_name(row["framework"])),
-        "Batch sizes": lambda row: Cell(str(row["batch_sizes"]), row["batch_sizes"]),
+        "Framework": framework_of,
+        "Batch sizes": count_of("batch_sizes"),
         "RMS difference": lambda row: number_cell(row["rms_difference"], "{:.2f}"),
         "Largest difference": _largest,
         "Rank correlation": lambda row: number_cell(row["rank_correlation"], "{:.2f}"),
@@ -104,20 +101,8 @@ def _orders(ours: Reproduced, series: str, framework: str) -> dict[str, str]:
     return found
 
 
-def causes(ours: Reproduced) -> list[str]:
-    """Say what a measurement shows about the cause, that it is unknown, and what is known to differ."""
-    sentences = []
-    if ours.metric.quantity is MEMORY:
-        sentences += _policy(ours)
-    if ours.metric.quantity is USAGE:
-        sentences += _idle(ours)
-    hardware, versions = _differing(ours)
-    facts = {"hardware": hardware, "versions": versions, "unknown": ours.publication.unknown}
-    return [*sentences, say(WORDING, "cause", explained=bool(sentences), **facts)]
-
-
-def _differing(ours: Reproduced) -> tuple[tuple[str, str | None] | None, list[tuple[str, str, str | None]]]:
-    """Return hardware and versions that differ. They differ together, so neither is shown to be the cause."""
+def _cause(ours: Reproduced) -> str:
+    """Say that the cause is unknown, and which hardware and versions differ; these differ together."""
     publication, software, device = ours.publication, ours.section.software, ours.section.condition.device_model
     same = publication.device and publication.device in (device or "")
     hardware = None if same else (publication.hardware, device)
@@ -126,28 +111,4 @@ def _differing(ours: Reproduced) -> tuple[tuple[str, str | None] | None, list[tu
         for name, version in publication.versions.items()
         if name in software and software[name].version != version
     ]
-    return hardware, versions
-
-
-def _policy(ours: Reproduced) -> list[str]:
-    """Compare the framework's default policy with memory on demand, where both were measured at a published
-    batch size.
-    """
-    published, sentences = ours.metric.published, []
-    for (framework, size), own in points(ours.section.default, MEMORY).items():
-        place = framework, size
-        if place not in ours.points or place not in published:
-            continue
-        demand = ours.points[place]
-        facts = {"own": own.value, "demand": demand.value, "published": published[place]}
-        nearer = abs(own.value - published[place]) < abs(demand.value - published[place])
-        apart = compared(own, demand) in (*ABOVE, *BELOW)
-        sentences.append(say(WORDING, "policy", name=framework, size=size, apart=apart, own_is_nearer=nearer, **facts))
-    return sentences
-
-
-def _idle(ours: Reproduced) -> list[str]:
-    """Say how much of the usage gap can be explained by idle samples in the steady window."""
-    busy = tables.by_place(ours.section, USAGE_BUSY)
-    gaps = [cell.mean - ours.points[place].value for place, cell in busy.items() if cell.n and place in ours.points]
-    return [say(WORDING, "idle", points=max(gaps))] if gaps else []
+    return say("published.cause", hardware=hardware, versions=versions, unknown=publication.unknown)

@@ -14,7 +14,7 @@ from ..drawing import inline
 from ..drawing.sizes import COLUMN, PAGE, Layout
 from ..drawing.styles import on_dark
 from ..frameworks import Style, styles
-from ..report import HOW_TO_READ, RULES, SIDE_BY_SIDE, Report
+from ..report import SIDE_BY_SIDE, Report
 from . import trials as web_trials
 from .parts import PartBuilder, numbered_charts
 from .trials import Trial
@@ -52,8 +52,6 @@ def page(
         "marks": marks,
         "main": report.summary.main,
         "report": report,
-        "how_to_read": HOW_TO_READ,
-        "rules": RULES,
         "side_by_side": SIDE_BY_SIDE,
         "most_lines": MOST_LINES,
         "frameworks": [(style, DASHES[style.line]) for style in frameworks.values()],

@@ -127,8 +127,8 @@ class PartBuilder:
             PartGroup(
                 f"s{number}-theme-{theme.name.lower().replace('_', '-')}",
                 theme,
-                tuple(part for part in parts if part.name in (*SHOWN, chapter.kind)),
-                tuple(part for part in parts if part.name not in (*SHOWN, chapter.kind)),
+                tuple(part for part in parts if chapter.unfolded or part.name in (*SHOWN, chapter.kind)),
+                tuple(part for part in parts if not chapter.unfolded and part.name not in (*SHOWN, chapter.kind)),
             )
             for theme, parts in themes.items()
             if parts

@@ -19,9 +19,9 @@ from ..conditions import Section
 from ..frameworks import display_name, ordered
 from ..quantities import ACCURACY, MEMORY, SPEED, STEP_TIME, USAGE
 from ..report import Report
+from ..sentences import listed
 from ..table import Cell
 from ..tables import UNKNOWN, significant, words
-from ..words import listed
 
 IN_TABLE = (SPEED, STEP_TIME, USAGE, MEMORY, ACCURACY)
 RAW_FILES = (RESULT_FILE, SAMPLES_FILE, EVENTS_FILE, LOG_FILE)

@@ -10,7 +10,7 @@ from stored import ended, on_gpu, run, store, study, trial
 
 from reports import best, headline
 from reports.conditions import Section, sections
-from reports.words import spans
+from reports.sentences import spans
 from workloads.records.figures import Figure
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
