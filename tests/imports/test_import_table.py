@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from each import for_each
+from imported import imported, targets
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("workloads", "adapters", "runner", "reports")
@@ -40,23 +40,6 @@ def own_modules(root: Path) -> dict[str, frozenset[str]]:
     return found
 
 
-def targets(source: str, file: Path) -> Iterator[tuple[int, str]]:
-    """(line, dotted absolute name) of everything imported, literal importlib calls included."""
-    for node in ast.walk(ast.parse(source)):
-        match node:
-            case ast.Import(names=names):
-                yield from ((node.lineno, name.name) for name in names)
-            case ast.ImportFrom(module=module, names=names, level=level):
-                package = file.parts[: len(file.parts) - level] if level else ()
-                base = ".".join([*package, *([module] if module else [])])
-                yield from ((node.lineno, f"{base}.{name.name}" if base else name.name) for name in names)
-            case ast.Call(
-                func=ast.Name(id="__import__" | "import_module") | ast.Attribute(attr="import_module"),
-                args=[ast.Constant(value=str(name)) | ast.JoinedStr(values=[ast.Constant(value=str(name)), *_]), *_],
-            ):
-                yield node.lineno, name.rstrip(".")
-
-
 def violations(source: str, file: Path, own: Mapping[str, frozenset[str]]) -> list[str]:
     """List the imports of `file` (its path below the repository) that the table forbids, one line each."""
     room = file.parts[0]
@@ -83,23 +66,6 @@ def violations(source: str, file: Path, own: Mapping[str, frozenset[str]]) -> li
 def test_every_file_imports_only_what_its_room_may() -> None:
     own = own_modules(ROOT)
     assert [said for file in FILES for said in violations((ROOT / file).read_text(encoding="utf-8"), file, own)] == []
-
-
-def imported(files: Iterable[Path]) -> set[Path]:
-    """Return these files and all of the repository that they import, directly or not."""
-    seen: set[Path] = set()
-    left = list(files)
-    while left:
-        file = left.pop()
-        if file in seen:
-            continue
-        seen.add(file)
-        for _, target in targets((ROOT / file).read_text(encoding="utf-8"), file):
-            parts = target.split(".")
-            paths = [Path(*parts[:count]) for count in range(1, len(parts) + 1)]
-            modules = [module for path in paths for module in (path.with_suffix(".py"), path / "__init__.py")]
-            left += [module for module in modules if (ROOT / module).is_file()]
-    return seen
 
 
 def test_no_worker_reaches_a_module_that_needs_a_package_of_the_runner() -> None:
