@@ -17,7 +17,7 @@ HERE = Path(__file__).resolve().parent
 ADAPTER = Template('''\
 """$name: the verbs that a trial needs. Name here the framework's own guide to its loop.
 
-docs/adding-a-framework.md says in which order to write them. examples/adapters/minimal is complete, and short.
+docs/extend/a-framework.md says in which order to write them. examples/adapters/minimal is complete, and short.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Adapter(base.Adapter):
 
 $verbs''')
 
-# docs/adapter-reference.md explains each key.
+# docs/extend/adapter-reference.md explains each key.
 ENVIRONMENT = Template("""\
 label = "$name"
 python = "3.11"
@@ -95,7 +95,7 @@ def main(arguments: list[str] | None = None) -> int:
     except OSError as error:
         print(f"adapters: {error.filename}: {error.strerror}; name another folder with --into", file=sys.stderr)
         return 2
-    print(f"{folder}: the verbs of a trial are there and fail. docs/adding-a-framework.md says how to go on.")
+    print(f"{folder}: the verbs of a trial are there and fail. docs/extend/a-framework.md says how to go on.")
     return 0
 
 

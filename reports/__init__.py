@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def trials(*folders: str | Path) -> pd.DataFrame:
-    """Read the trials of these results folders, one row per attempt; columns: docs/columns.md. Raises
+    """Read the trials of these results folders, one row per attempt; columns: docs/reference/columns.md. Raises
     load.ReportError.
     """
     from . import load, trial_rows  # whoever asks for a module of this package loads no other

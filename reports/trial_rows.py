@@ -1,6 +1,6 @@
 """List every trial, and every attempt at it, as one row of plain columns: for pandas, R or a spreadsheet.
 
-`python -m reports.trial_rows` prints docs/columns.md.
+`python -m reports.trial_rows` prints docs/reference/columns.md.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def frame(stored: Stored) -> pd.DataFrame:
 
 
 def documentation() -> str:
-    """Write the text of docs/columns.md."""
+    """Write the text of docs/reference/columns.md."""
     lines = [f"| `{column.name}` | {column.meaning} |" for column in COLUMNS]
     return "\n".join(
         [

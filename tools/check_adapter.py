@@ -26,7 +26,7 @@ from workloads.command_line import CommandLine
 from workloads.temporary import new_folder
 
 ROOT = Path(__file__).resolve().parents[1]
-GUIDE = "docs/adapter-reference.md"
+GUIDE = "docs/extend/adapter-reference.md"
 
 LOOK_AT = {
     "structure": "weights(): keys, canonical layouts; memory(): 4 bytes a parameter, not counted twice",

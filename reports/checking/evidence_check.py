@@ -26,7 +26,7 @@ from workloads.records.result import TrialResult
 from workloads.records.stored_events import read_events
 
 MARGIN = 10.0
-# As in docs/tolerances.md: relative, and multiples of the float32 rounding of the referee's answer.
+# As in docs/reference/tolerances.md: relative, and multiples of the float32 rounding of the referee's answer.
 FIRST_STEP, ROUNDINGS, SMALL_GRADIENT = 1e-4, 20, 0.1
 UPDATES, UNITS = 3e-4, 4 * 2.0**-24  # of a first update, and of the weights that it is rounded with
 END_LOSSES, END_EVALUATION, LAST_LOSS, END_ROUNDINGS = 5e-4, 1e-4, 2e-3, 5

@@ -9,7 +9,7 @@ Then the remaining sizes are repeated in blocks. Each block tries each size once
 of the machine affects all of them alike. A size is compared with every other size of its blocks by the t-interval of
 the logarithms' differences. It is within the tolerance if all intervals say so, and worse if one does. The intervals
 are checked after every block, so "worse" counts only if the block before said it too. "Within" needs no such care,
-because several intervals all have to say it. How often both are wrong: docs/batch-size.md.
+because several intervals all have to say it. How often both are wrong: docs/guide/batch-size.md.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The published claim is "3 to 4 times faster at equal quality". It holds if both 
 epoch's speed-up must be at LEAST_SPEED_UP or above, and that of the change of accuracy above -TOLERATED_LOSS. The claim
 does not hold if either interval is wholly on the other side. In all other cases it is uncertain. Trials are paired by
 repeat: the trials of a repeat share initial weights and order of the images. How often the verdict errs:
-docs/batch-size.md.
+docs/guide/batch-size.md.
 """
 
 from __future__ import annotations

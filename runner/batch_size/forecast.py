@@ -22,7 +22,7 @@ from workloads.records.batch_answers import LIMIT_NAMES, Limit
 from workloads.records.job import ON_DEMAND, Passes, TrialSpec
 
 # Trials of a search: the usual number, and the number that 95 % of searches stay within, as simulated
-# (docs/batch-size.md).
+# (docs/guide/batch-size.md).
 TRIALS = {LARGEST: (16, 30), FASTEST: (45, 90), LEAST_ENERGY: (45, 90)}
 STEPS, SIZE = 10, 256  # steps of a trial outside its window, and a usual batch size
 

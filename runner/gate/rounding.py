@@ -1,6 +1,6 @@
 """How far rounding may move a trial's first losses, and what the gate asks to learn that.
 
-A flagged trial's probe is asked again from weights that are off by rounding (docs/tolerances.md).
+A flagged trial's probe is asked again from weights that are off by rounding (docs/reference/tolerances.md).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Differences between two frameworks' evidence for the gate, and the tolerance of each.
 
 The tolerances are for float32. They rest on measurements on CPUs, over draws of weights and images, optimizers and
-instruction sets. The distributions, the rate of false alarms and the power are in docs/tolerances.md. The tolerances of
+instruction sets. The distributions, the rate of false alarms and the power are in docs/reference/tolerances.md. The tolerances of
 the conformance suite are in tests/conformance/settings.py.
 """
 
@@ -34,7 +34,7 @@ class Kind(StrEnum):
 
 
 # All are relative: outputs, gradients, updates and logits to the expected norm, losses to the expected loss. Results of
-# correct adapters are in docs/tolerances.md.
+# correct adapters are in docs/reference/tolerances.md.
 OUTPUTS = 1e-4
 LOSSES = 1e-4
 # From the fourth loss on.

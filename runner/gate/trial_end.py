@@ -42,7 +42,7 @@ from workloads.words import compare_with_allowed, counted, show_both
 
 REFEREE_TIMEOUT_S = 300.0
 
-# Relative. docs/gate.md shows the values of correct and incorrect frameworks.
+# Relative. docs/reference/gate.md shows the values of correct and incorrect frameworks.
 EVALUATION, LOSSES, UPDATES = 1e-4, 5e-4, 1e-3
 # For Adam and AdamW: the part of the gradient that weights may move against. Rounding contributes little; earlier
 # gradients, which they continue to apply, gave 0.044 in one of 90 steps of correct trials.

@@ -1,6 +1,6 @@
 """The sampler and the device choice, driven by unmodified nvidia-ml-py over a stand-in for the driver's library.
 
-No test here needs a GPU. Measurements on a real one: docs/measuring.md, "On a GPU".
+No test here needs a GPU. Measurements on a real one: docs/guide/reading-a-result.md, "On a GPU".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Check the import table of docs/architecture.md: which package may import what."""
+"""Check the import table of docs/extend/architecture.md: which package may import what."""
 
 from __future__ import annotations
 

@@ -73,8 +73,8 @@ def test_every_figure_has_a_column_and_every_column_is_documented() -> None:
     names = [column.name for column in COLUMNS]
     assert set(FIGURES) - {TARGET_TIME.name} < set(names) and len(names) == len(set(names))
     assert all(column.meaning for column in COLUMNS)
-    told = (ROOT / "docs" / "columns.md").read_text()
-    assert told == documentation(), "docs/columns.md: made by python -m reports.trial_rows"
+    told = (ROOT / "docs" / "reference" / "columns.md").read_text()
+    assert told == documentation(), "docs/reference/columns.md: made by python -m reports.trial_rows"
 
 
 def test_a_report_shows_itself_in_a_notebook(tmp_path: Path) -> None:

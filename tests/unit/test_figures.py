@@ -79,7 +79,7 @@ def test_a_process_memory_that_is_a_rise_of_the_whole_device_is_withheld_beside_
 
 
 def test_every_figure_is_in_the_description_of_the_files() -> None:
-    page = (ROOT / "docs" / "records.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "records.md").read_text(encoding="utf-8")
     assert [name for name in FIGURES if f"`{name}`" not in page] == []
 
 

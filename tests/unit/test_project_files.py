@@ -86,7 +86,7 @@ def test_what_the_package_asks_for_is_what_the_requirements_pin() -> None:
 
 
 def test_every_key_of_an_environment_has_its_row_on_the_page_about_another_framework() -> None:
-    page = (ROOT / "docs" / "adapter-reference.md").read_text()
+    page = (ROOT / "docs" / "extend" / "adapter-reference.md").read_text()
     keys = set()
     for path in ROOT.glob("adapters/*/environment.toml"):
         definition = tomllib.loads(path.read_text())
@@ -97,19 +97,19 @@ def test_every_key_of_an_environment_has_its_row_on_the_page_about_another_frame
 
 
 def test_every_verb_of_an_adapter_is_on_the_page_about_another_framework() -> None:
-    page = (ROOT / "docs" / "adapter-reference.md").read_text()
+    page = (ROOT / "docs" / "extend" / "adapter-reference.md").read_text()
     verbs = {name for name in vars(Adapter) if not name.startswith("_")}
     assert {verb for verb in verbs if not re.search(rf"`{verb}\b", page)} == set()
 
 
 def test_every_event_and_column_is_on_the_page_about_the_files_of_a_result() -> None:
-    page = (ROOT / "docs" / "records.md").read_text()
+    page = (ROOT / "docs" / "reference" / "records.md").read_text()
     names = {*map(str, Event), *COLUMNS, *DRIVER_COLUMNS}
     assert {name for name in names if f"`{name}`" not in page} == set()
 
 
 def test_every_status_is_on_the_page_about_the_files_of_a_result() -> None:
-    page = (ROOT / "docs" / "records.md").read_text()
+    page = (ROOT / "docs" / "reference" / "records.md").read_text()
     assert {status for status in map(str, Status) if f"`{status}`" not in page} == set()
 
 

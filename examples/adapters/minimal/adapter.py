@@ -1,4 +1,4 @@
-"""The shortest complete adapter: PyTorch once more, by its functions alone, written from docs/adding-a-framework.md.
+"""The shortest complete adapter: PyTorch once more, by its functions alone, written from docs/extend/a-framework.md.
 
 It has the ten verbs that a trial needs, the layers of osu-cnn, and two optimizers. Weights and images keep their
 canonical layouts, so only a convolution and a pool translate.
