@@ -1,4 +1,4 @@
-"""What files of the repository import, read from their source."""
+"""Read from their source what files of the repository import."""
 
 from __future__ import annotations
 

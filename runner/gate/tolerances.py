@@ -1,8 +1,8 @@
 """Differences between two frameworks' evidence for the gate, and the tolerance of each.
 
 The tolerances are for float32. They rest on measurements on CPUs, over draws of weights and images, optimizers and
-instruction sets. The distributions, the rate of false alarms and the power are in docs/reference/tolerances.md. The tolerances of
-the conformance suite are in tests/conformance/settings.py.
+instruction sets. The distributions, the rate of false alarms and the power are in docs/reference/tolerances.md. The
+tolerances of the conformance suite are in tests/conformance/settings.py.
 """
 
 from __future__ import annotations
