@@ -16,8 +16,7 @@ from pathlib import Path
 from rich.console import Console
 
 from runner.batch_size.largest import Bound
-from runner.batch_size.largest_of import largest_of
-from runner.batch_size.memory_limit import ANSWERS, bounded, limit_of
+from runner.batch_size.memory_limit import ANSWERS, bounded, largest_of, limit_of
 from runner.batch_size.steps import StepTrials
 from runner.project import Project
 from runner.request import cli, inputs, own_data, parser

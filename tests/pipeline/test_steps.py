@@ -11,8 +11,7 @@ from conftest import PROJECT
 from rich.console import Console
 
 from runner.batch_size.largest import Bound
-from runner.batch_size.largest_of import largest_of
-from runner.batch_size.memory_limit import ANSWERS, bounded, limit_of
+from runner.batch_size.memory_limit import ANSWERS, bounded, largest_of, limit_of
 from runner.batch_size.steps import StepTrials
 from runner.request import cli, inputs, own_data, parser
 from runner.setup import installations, make_environments

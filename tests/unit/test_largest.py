@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from runner.batch_size.largest import MOST, Bound, largest
-from runner.batch_size.largest_of import COUNTED
+from runner.batch_size.memory_limit import COUNTED
 from workloads.records.batch_answers import Fit, Largest, Limit, Tried
 
 MIB = 2**20
