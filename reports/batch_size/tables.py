@@ -27,7 +27,7 @@ from workloads.records.stored import LARGEST
 from ..condition_text import ABSENT
 from ..frameworks import display_name
 from ..sentences import listed
-from ..table import Cell, Table
+from ..table import Cell, Record, Table, of_records
 
 NAME = "batch-size"
 NOT_JUDGED = "no ordinary trial has judged it"
@@ -167,30 +167,29 @@ def _tidy(each: Answers, answers: BatchAnswers) -> dict[str, Any]:
 
 def details(answers: BatchAnswers) -> list[Table]:
     """Build the tables with the data for the answers; empty ones are left out."""
-    tables = [
-        _joined("largest-proof", "Largest that fits: every trial", answers, _tried),
-        _joined("fastest-pairs", "Fastest: pairs of trials, in turn", answers, lambda each: _ratios(each.fastest)),
-        _joined("energy-pairs", "Least energy: pairs of trials", answers, lambda each: _ratios(each.least_energy)),
-        _joined("noise-scale", "Gradient noise scale along a training", answers, _noise_points),
-        _joined("to-target", "To the target accuracy", answers, _reached),
-        _joined(
-            "then-train",
-            "Trained at the found size and at the one in use",
-            answers,
-            lambda each: list(map(_worded, each.trained)),
-        ),
-        _joined("split", "A global batch in parts", answers, lambda each: [_worded(each.split)] if each.split else []),
-    ]
+    made: tuple[tuple[str, str, Callable[[Answers], Sequence[Any]]], ...] = (
+        ("largest-proof", "Largest that fits: every trial", _tried),
+        ("fastest-pairs", "Fastest: pairs of trials, in turn", lambda each: _ratios(each.fastest)),
+        ("energy-pairs", "Least energy: pairs of trials", lambda each: _ratios(each.least_energy)),
+        ("noise-scale", "Gradient noise scale along a training", lambda each: each.noise.points if each.noise else ()),
+        ("to-target", "To the target accuracy", lambda each: each.target.reached if each.target else ()),
+        ("then-train", "Trained at the found size and at the one in use", lambda each: each.trained),
+        ("split", "A global batch in parts", lambda each: [each.split] if each.split else []),
+    )
+    tables = []
+    for name, title, of_framework in made:
+        records = [
+            {"Framework": display_name(each.framework), **_worded(record)}
+            for each in answers.frameworks
+            for record in of_framework(each)
+        ]
+        shown = {key: _cell_of(key) for key in (records[0] if records else ())}
+        tables.append(Table(name, title, *of_records(records, shown)))
     return [table for table in tables if table.rows]
 
 
-def _joined(
-    name: str, title: str, answers: BatchAnswers, rows_of: Callable[[Answers], Sequence[dict[str, Any]]]
-) -> Table:
-    """Build a table with the rows of all frameworks; heads are the keys of the rows."""
-    rows = [{"Framework": display_name(each.framework), **row} for each in answers.frameworks for row in rows_of(each)]
-    cells = tuple(tuple(map(_cell, row.values())) for row in rows)
-    return Table(name, title, tuple(rows[0]) if rows else (), cells, pd.DataFrame(rows))
+def _cell_of(key: str) -> Callable[[Record], Cell]:
+    return lambda record: _cell(record[key])
 
 
 def _cell(value: object) -> Cell:
@@ -203,21 +202,14 @@ def _cell(value: object) -> Cell:
 
 def _tried(each: Answers) -> list[dict[str, Any]]:
     tried = (*each.largest.tried, *each.largest.around) if each.largest else ()
-    return [{"Trial": number, **_worded(trial)} for number, trial in enumerate(tried, start=1)]
+    return [{"trial": number, **asdict(trial)} for number, trial in enumerate(tried, start=1)]
 
 
 def _ratios(best: Best | None) -> list[dict[str, Any]]:
-    return [_worded(ratio) | {"Verdict": VERDICTS[ratio.verdict]} for ratio in (best.ratios if best else ())]
-
-
-def _noise_points(each: Answers) -> list[dict[str, Any]]:
-    return list(map(_worded, each.noise.points if each.noise else ()))
-
-
-def _reached(each: Answers) -> list[dict[str, Any]]:
-    return list(map(_worded, each.target.reached if each.target else ()))
+    return [asdict(ratio) | {"verdict": VERDICTS[ratio.verdict]} for ratio in (best.ratios if best else ())]
 
 
 def _worded(record: Any) -> dict[str, Any]:
     """Turn the fields of a record into a row; heads are their names."""
-    return {name.replace("_", " ").capitalize(): value for name, value in asdict(record).items()}
+    fields = record if isinstance(record, dict) else asdict(record)
+    return {name.replace("_", " ").capitalize(): value for name, value in fields.items()}

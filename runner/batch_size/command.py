@@ -81,13 +81,7 @@ def request(arguments: Sequence[str], project: Project) -> tuple[Request, Questi
     if options.repeats is None and (options.then_train or options.target_accuracy is not None):
         options.repeats = FEWEST
     question = Question(
-        answers,
-        options.in_use,
-        sizes,
-        options.target_accuracy,
-        options.then_train,
-        options.global_batch,
-        window_s,
+        answers, options.in_use, sizes, options.target_accuracy, options.then_train, options.global_batch, window_s
     )
     if question.sizes and not question.trains:
         raise BadInput("--batch-size: sizes to be trained; add --then-train or --target-accuracy, or leave it out")

@@ -148,17 +148,19 @@ def _compared(pairs: Sequence[tuple[TrialResult, TrialResult]], in_use: int, fou
         nothing = (None,) * 6
         return Trained(found, in_use, *nothing, 0, Holds.CANNOT_BE_TOLD)
     task = pairs[0][0].spec.task
-    speed_up = [*map(math.exp, _interval([math.log(epoch_s(before) / epoch_s(after)) for before, after in pairs]))]
+    faster = [*map(math.exp, _interval([math.log(epoch_s(before) / epoch_s(after)) for before, after in pairs]))]
     changes = [after.epochs[-1].test_accuracy - before.epochs[-1].test_accuracy for before, after in pairs]
-    change = _interval(changes, accuracy_step(task.dataset, task.source) / 100)
+    changed = _interval(changes, accuracy_step(task.dataset, task.source) / 100)
     found_to_be = {
-        decide(*speed_up[1:], margin=(LEAST_SPEED_UP, math.inf)),
-        decide(*change[1:], margin=(-TOLERATED_LOSS, math.inf)),
+        decide(*faster[1:], margin=(LEAST_SPEED_UP, math.inf)),
+        decide(*changed[1:], margin=(-TOLERATED_LOSS, math.inf)),
     }
     holds = Holds.HOLDS if found_to_be == {Verdict.WITHIN} else Holds.CANNOT_BE_TOLD
     verdict = Holds.DOES_NOT if Verdict.WORSE in found_to_be else holds
-    known = (None if math.isnan(end) else end for end in (*speed_up, *change))
-    return Trained(found, in_use, *known, len(pairs), verdict)
+    speed_up, speed_low, speed_high, change, low, high = (
+        None if math.isnan(end) else end for end in (*faster, *changed)
+    )
+    return Trained(found, in_use, speed_up, speed_low, speed_high, change, low, high, len(pairs), verdict)
 
 
 def epoch_s(result: TrialResult) -> float:
