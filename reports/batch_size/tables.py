@@ -19,7 +19,6 @@ from workloads.records.batch_answers import (
     Largest,
     Noise,
     Point,
-    Target,
 )
 from workloads.records.status import Status
 from workloads.records.stored import LARGEST
@@ -27,11 +26,10 @@ from workloads.records.stored import LARGEST
 from ..condition_text import ABSENT
 from ..frameworks import display_name
 from ..sentences import listed
-from ..table import Cell, Record, Table, of_records
+from ..table import Cell, Columns, Record, Table, number_cell, of_records
 
 NAME = "batch-size"
 NOT_JUDGED = "no ordinary trial has judged it"
-HEAD = ("Framework", "Largest", "Fastest", "Images/s", "Epoch, s", "Energy", "Noise scale")
 HOW = """\
 Largest: trained in every trial, and one image more ran out of memory twice. Fastest: the smallest batch size not more \
 than 2 % slower than the best one, with the speed and the time of an epoch there. Energy: the same for joules per \
@@ -54,25 +52,26 @@ Found = Largest | Best | Point
 def of(answers: BatchAnswers) -> Table:
     """Build the table of frameworks x answers; a dash has its reason as a footnote."""
     targets = sorted({each.target.accuracy for each in answers.frameworks if each.target})
-    head = (*HEAD, *(f"To {100 * target:g} %" for target in targets))
-    rows = tuple((*_row(each, answers), *(_target(each.target) for _ in targets)) for each in answers.frameworks)
+    shown: Columns = {
+        "Framework": lambda each: Cell(display_name(each.framework)),
+        "Largest": _largest,
+        "Fastest": lambda each: _found(each, each.fastest),
+        "Images/s": lambda each: _at_fastest(each, "{:,.0f}", lambda speed: speed),
+        "Epoch, s": lambda each: _at_fastest(each, "{:.1f}", lambda speed: _epoch_s(speed, answers)),
+        "Energy": lambda each: _found(each, each.least_energy),
+        "Noise scale": lambda each: _noise(each.noise),
+        **{f"To {100 * target:g} %": _target for target in targets},
+    }
+    head, rows, _ = of_records(answers.frameworks, shown)
     tidy = pd.DataFrame([_tidy(each, answers) for each in answers.frameworks])
     return Table(NAME, "Which batch size", head, rows, tidy, below=(HOW,))
 
 
-def _row(each: Answers, answers: BatchAnswers) -> tuple[Cell, ...]:
-    fastest, energy = each.fastest, each.least_energy
-    speed = point(fastest, fastest.batch_size if fastest else None)
-    epoch_s = _epoch_s(speed.mean, answers) if speed else None
-    return (
-        Cell(display_name(each.framework)),
-        _largest(each),
-        _found(each, fastest),
-        _judged(each, speed, Cell(f"{speed.mean:,.0f}", speed.mean)) if speed else Cell(ABSENT),
-        _judged(each, speed, Cell(f"{epoch_s:.1f}", epoch_s)) if speed and epoch_s else Cell(ABSENT),
-        _found(each, energy),
-        _noise(each.noise),
-    )
+def _at_fastest(each: Answers, form: str, figure: Callable[[float], float | None]) -> Cell:
+    """Return the cell of a figure that follows from the speed at the fastest size."""
+    speed = point(each.fastest, each.fastest.batch_size if each.fastest else None)
+    value = figure(speed.mean) if speed else None
+    return _judged(each, speed, number_cell(value, form)) if speed and value else Cell(ABSENT)
 
 
 def _judged(each: Answers, found: Found, cell: Cell) -> Cell:
@@ -135,8 +134,8 @@ def _noise(noise: Noise | None) -> Cell:
     return Cell(text, noise.noise_scale, notes)
 
 
-def _target(target: Target | None) -> Cell:
-    return _size(target.batch_size, target.reason) if target else Cell(ABSENT)
+def _target(each: Answers) -> Cell:
+    return _size(each.target.batch_size, each.target.reason) if each.target else Cell(ABSENT)
 
 
 def _tidy(each: Answers, answers: BatchAnswers) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -117,31 +117,34 @@ def _cause(ours: Reproduced) -> str:
     return say("published.cause", hardware=hardware, versions=versions, unknown=publication.unknown)
 
 
+def _comparable(section: Section) -> Iterator[Reproduced]:
+    """Yield what the section measured of each published row of the summary that it can be compared with."""
+    for publication in beside(section) if section.results else ():
+        for metric in publication.metrics:
+            ours = Reproduced(section, publication, metric)
+            if metric.finding and not ours.obstacles and ours.distances():
+                yield ours
+
+
 def headline(section: Section) -> tuple[str, str] | None:
     """Return (how close our values are, the quantity's name), for the publication that the study is named after, or
     None.
     """
     studies = {result.spec.study for result in section.results}
-    for publication in beside(section):
-        for metric in publication.metrics if publication.name in studies else ():
-            ours = Reproduced(section, publication, metric)
-            if metric.finding and not ours.obstacles and (distances := ours.distances()):
-                nearest_first = sorted(((name, away) for name, (away, _) in distances.items()), key=itemgetter(1))
-                row = metric.finding[:1].lower() + metric.finding[1:]
-                text = say("published.nearness", distances=nearest_first, unit=metric.unit, row=row)
-                return text, metric.quantity.name
-    return None
+    ours = next((ours for ours in _comparable(section) if ours.publication.name in studies), None)
+    if ours is None:
+        return None
+    metric, distances = ours.metric, ours.distances()
+    nearest_first = sorted(((name, away) for name, (away, _) in distances.items()), key=itemgetter(1))
+    row = metric.finding[:1].lower() + metric.finding[1:]
+    return say("published.nearness", distances=nearest_first, unit=metric.unit, row=row), metric.quantity.name
 
 
 def finding(sections: Sequence[Section]) -> str:
     """Describe the first published row that a section can be compared with, and ours; "" if there is none."""
-    for number, section in enumerate(sections, start=1):
-        for publication in beside(section):
-            for metric in publication.metrics:
-                ours = Reproduced(section, publication, metric)
-                if metric.finding and section.results and not ours.obstacles and ours.distances():
-                    return _finding(ours, number if len(sections) > 1 else None)
-    return ""
+    found = ((number, ours) for number, section in enumerate(sections, start=1) for ours in _comparable(section))
+    number, ours = next(found, (0, None))
+    return _finding(ours, number if len(sections) > 1 else None) if ours else ""
 
 
 def _finding(ours: Reproduced, number: int | None) -> str:

@@ -142,14 +142,14 @@ def _peak_bytes(counts: Mapping[str, Any], name: str, before: int | None) -> int
 BY_WORKER = {Limit.ASKED: data_peak_bytes, Limit.HOST: data_peak_bytes, Limit.GROUP: group_peak_bytes}
 
 
-def largest_of(trials: StepTrials, framework: str, bound: Bound, look_around: bool = True) -> Largest:
-    """Search with `trials`, whose request is `bounded` by the bound; `look_around` is as in `largest`."""
+def largest_of(trials: StepTrials, framework: str, bound: Bound) -> Largest:
+    """Search with `trials`, whose request is `bounded` by the bound."""
     launcher = trials.launchers[framework]
     if isinstance(launcher, Unavailable):
         return Largest(None, launcher.reason, bound.limit, bound.limit_bytes)
     attempt, lifted = attempts(trials, framework, bound)
     counted, ends_at = count(trials, framework, bound, launcher)
-    return largest(attempt, bound, counted, ends_at, lifted, look_around)
+    return largest(attempt, bound, counted, ends_at, lifted)
 
 
 def attempts(trials: StepTrials, framework: str, bound: Bound) -> tuple[Attempt, Attempt | None]:

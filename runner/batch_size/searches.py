@@ -11,8 +11,8 @@ from typing import Literal
 from rich.console import Console
 
 from runner.batch_size.best import best
-from runner.batch_size.largest import Bound
-from runner.batch_size.memory_limit import MEASURED, largest_of, peak_bytes
+from runner.batch_size.largest import Bound, beside
+from runner.batch_size.memory_limit import MEASURED, attempts, largest_of, peak_bytes
 from runner.batch_size.steps import StepTrials
 from runner.batch_size.trained import ENERGIES
 from runner.launch import Unavailable
@@ -80,7 +80,9 @@ class Search:
         bound = self.bound
         limit = f"{bound.limit_bytes / 2**20:,.0f} MiB ({LIMIT_NAMES[bound.limit]})"
         self.console.print(f"{self.framework}: the largest that fits into {limit}")
-        self.fitting = answer = largest_of(self.steps, self.framework, bound)
+        answer = largest_of(self.steps, self.framework, bound)
+        attempt, _ = attempts(self.steps, self.framework, bound)
+        self.fitting = answer = replace(answer, around=tuple(map(attempt, beside(answer))))
         size = "none" if answer.batch_size is None else f"{answer.batch_size:,}"
         self.console.print(
             f"{self.framework}: {size}, after {counted(len(answer.tried), 'trial')} and {len(answer.around)} around it"

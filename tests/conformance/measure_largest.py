@@ -42,7 +42,7 @@ def measured(results: Path, limit_mib: int, framework: str) -> str:
     """Run one search; return its row of the table."""
     began_s = time.monotonic()
     bound, trials = step_trials(results, limit_mib, framework)
-    answer = largest_of(trials, framework, bound, look_around=False)
+    answer = largest_of(trials, framework, bound)
     seconds = time.monotonic() - began_s
     again = []
     if answer.batch_size is not None:
