@@ -70,7 +70,8 @@ def of_section(section: Section, publication: Publication) -> tuple[list[Tested]
     Also returns what the section measured of every metric.
     """
     ours = {metric: Reproduced(section, publication, metric) for metric in publication.metrics}
-    here = [claim for claim in publication.own_claims if not claim.metric.other_conditions(section.condition)]
+    of_one = [claim for claim in publication.claims if claim.against is None]
+    here = [claim for claim in of_one if not claim.metric.other_conditions(section.condition)]
     tested = [
         Tested(claim, framework, _published(claim, framework), _measured(claim, framework, (ours[claim.metric],)))
         for claim, framework in _by_framework(here, ours)

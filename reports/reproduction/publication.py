@@ -179,11 +179,6 @@ class Publication:
         task = section.condition.task
         return (self.workload, self.dataset) == (task.workload, task.dataset) or self.is_stand_in(task)
 
-    @property
-    def own_claims(self) -> tuple[Claim, ...]:
-        """Claims about one metric, which a single section can test."""
-        return tuple(claim for claim in self.claims if claim.against is None)
-
     def is_stand_in(self, task: Task) -> bool:
         """True if `task` is the one used in place of the published task."""
         return self.stand_in == {"workload": task.workload, "dataset": task.dataset}
