@@ -25,7 +25,7 @@ from .conditions import Section, sections
 from .load import ReportError, Stored
 from .quantities import QUANTITIES, Quantity
 from .report import Chapter, Report, Summary
-from .reproduction import claims_across
+from .reproduction import claims
 from .table import Table
 
 
@@ -84,7 +84,7 @@ def report(
         tuple(table for table in appendix if isinstance(table, Table)),
         tuple(line for line in (*side_by_side, *appendix) if isinstance(line, str)),
         caveats.lists(stored, replaced),
-        (*claims_across.of_sections(parts), *learning_rates.of_sections(parts)),
+        (*claims.tables_across(parts), *learning_rates.of_sections(parts)),
     )
 
 

@@ -22,7 +22,7 @@ from . import series
 from .conditions import Replaced, Section
 from .doubts import TOLERATED_PERCENT
 from .load import Stored
-from .reproduction import summary
+from .reproduction import agreement
 from .sentences import say, status_words
 
 
@@ -105,7 +105,7 @@ def not_verified(stored: Stored, sections: Sequence[Section], main: int | None) 
     sentences += _doubtful_images(stored.results)
     doubts = _doubts(ok).items()
     sentences += [say("caveats.doubt", what=what, number=number, ok=len(ok)) for what, number in doubts if number]
-    return (*sentences, *summary.caveats(sections))
+    return (*sentences, *agreement.caveats(sections))
 
 
 def _doubtful_images(results: Sequence[TrialResult]) -> list[str]:

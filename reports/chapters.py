@@ -15,7 +15,7 @@ from .drawing.section_charts import charts_of
 from .frameworks import display_name, ordered
 from .quantities import ACCURACY, USAGE, USAGE_BUSY, Quantity
 from .report import Chapter
-from .reproduction import published_tables
+from .reproduction import published_figures
 from .table import Cell, Table, Theme
 
 ALWAYS_BUSY = "Usage over the busy samples alone is the same in every cell: it has no table of its own."
@@ -47,7 +47,7 @@ def chapter(
     changes = contrast.of_modes(section)
     parts += [changes] if changes else []
     parts += contrast.of_batch_sizes(section, baseline_batch)
-    published, silent = published_tables.of_section(section)
+    published, silent = published_figures.of_section(section)
     parts += [*published, *silent, *memory.of_section(section)]
     workers = _build_workers_table(section)
     parts += [workers] if workers else []

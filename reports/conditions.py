@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
-from workloads.conditions import REPORTED, mode_said
+from workloads.conditions import REPORTED, mode_said, values_of
 from workloads.records import processor
 from workloads.records.build import DEFAULT, FLOAT32
 from workloads.records.job import AS_BY_ITSELF, OF_THE_CALLER, Cell, Passes, Placement, Task
@@ -53,6 +53,7 @@ class Software:
     kernels: str | None  # the code that its libraries chose for this processor; on a CPU
 
 
+RULE, DEVICE_KIND = "optimizer", "device_kind"  # settings that stand for others
 NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e[-+]?\d+)?)")
 Shared = TypeVar("Shared", Condition, Software)
 
@@ -186,3 +187,23 @@ def _completed(
             shared = fitting[0] if len(fitting) == 1 else shared
         completed.append((result, shared))
     return completed
+
+
+def settings(condition: Condition) -> dict[str, Any]:
+    """Return {key of a study: value}: task, passes and placement, the update rule's numbers, the kind of device."""
+    rule = asdict(condition.task.optimizer)
+    return values_of(condition) | rule | {RULE: rule.pop("name"), DEVICE_KIND: condition.placement.device_kind}
+
+
+def alike(a: Condition, b: Condition, but: Collection[str]) -> bool:
+    """True if two conditions differ at most in these keys; with another update rule, its numbers may differ too."""
+    return _rest(a, but) == _rest(b, but)
+
+
+def _rest(condition: Condition, but: Collection[str]) -> dict[str, Any]:
+    """Return everything that must be the same."""
+    left_out = {*but, *(asdict(condition.task.optimizer) if RULE in but else ())}
+    left_out |= {"device"} if DEVICE_KIND in but else set()
+    by_device = {each.name for each in REPORTED if each.by_device and DEVICE_KIND in but}
+    known = {key: value for key, value in settings(condition).items() if key not in left_out}
+    return known | {f"stated {name}": words for name, words in condition.stated if name not in by_device}

@@ -21,8 +21,7 @@ from .load import Stored
 from .order import extreme
 from .quantities import ACCURACY, MEMORY, SPEED, Quantity
 from .report import Summary
-from .reproduction import claims_across
-from .reproduction import summary as published
+from .reproduction import agreement, claims
 from .sentences import say
 
 MOST_SECTIONS = 3  # described one by one in what was run
@@ -41,12 +40,12 @@ def summary(stored: Stored, sections: Sequence[Section]) -> Summary:
     place = shown.index(max(shown))
     main = sections[place]
     memory = _order(main, MEMORY, {"lowest": False, "highest": True})
-    sentences = [_speed(main), _silent(main), memory, _accuracy(main), published.finding(sections)]
-    every = (claims_across.finding(sections), *sentences, _checks(stored))
+    sentences = [_speed(main), _silent(main), memory, _accuracy(main), agreement.finding(sections)]
+    every = (claims.say_finding(sections), *sentences, _checks(stored))
     findings = tuple(sentence for sentence in every if sentence)
     unverified = caveats.not_verified(stored, sections, place)
-    of_claims = claims_across.headline(sections)
-    first, about = published.headline(main) or of_claims or (headline.headline(main), SPEED.name)
+    of_claims = claims.say_headline(sections)
+    first, about = agreement.headline(main) or of_claims or (headline.headline(main), SPEED.name)
     return Summary(first, about, _ran(stored, sections), findings, unverified, place)
 
 

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from . import tables
 from .condition_text import ABSENT
-from .conditions import Section
+from .conditions import Section, alike
 from .frameworks import display_name, ordered
 from .quantities import ACCURACY
-from .reproduction.selection import alike
 from .table import Cell, Table, Theme
 
 NAME, KEY = "learning-rates", "learning_rate"

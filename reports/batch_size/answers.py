@@ -1,24 +1,31 @@
-"""Read the stored answers of `python -m runner batch-size`, and build their chapter: tables, advice and charts."""
+"""Read the stored answers of `python -m runner batch-size`, and build their chapter: tables, advice and charts.
+
+A batch size is recommended only if an ordinary trial at it passed the gate and all other checks.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from workloads.records import validation
-from workloads.records.advice import judged
+from workloads.records.advice import advised, judged, noise_bound, passes, point
 from workloads.records.batch_answers import ANSWERS_FILE, Answers, BatchAnswers, Point
 from workloads.records.status import Status
 from workloads.setting_words import optimizer_label
 from workloads.spec import OptimizerSpec
+from workloads.statistics import Described
 
-from ..charts import Chart, Kind, Panel, Series
+from ..charts import Chart, Panel, Series
 from ..drawing import chart_words
+from ..drawing.chart_series import BATCH_AXIS, series_of
 from ..frameworks import display_name, learn_label, ordered
 from ..load import ReportError
 from ..report import Chapter
-from . import recommendation, tables
+from ..sentences import say
+from . import tables
 
 SPEED, MEMORY = tables.NAME, f"{tables.NAME}-memory"  # names of the charts
 
@@ -54,7 +61,7 @@ def chapters(folders: Sequence[Path]) -> list[Chapter]:
 def chapter(answers: BatchAnswers) -> Chapter:
     """Build the chapter; the recommendation is its answer."""
     subject = f"{answers.conditions.get('workload')} on {answers.conditions.get('dataset')}"
-    first, *others = recommendation.sentences(answers) or [f"Batch sizes of {subject}."]
+    first, *others = recommend(answers) or [f"Batch sizes of {subject}."]
     setting = conditions(answers)
     drawable = [each for each in answers.frameworks if each.fastest and each.fastest.points and not _unverified(each)]
     return Chapter(
@@ -97,49 +104,40 @@ def _unverified(each: Answers) -> bool:
 
 def charts(answers: Sequence[Answers], provenance: str) -> tuple[Chart, ...]:
     """Build the charts of speed and of memory against batch size, with a panel per framework."""
-    speeds = {each.framework: each.fastest.points if each.fastest else () for each in answers}
-    memory = {each.framework: tuple(_scaled(point, 2.0**-20) for point in each.memory) for each in answers}
     named = f"Answers: {'; '.join(map(_answers, answers))}."
+    speeds = {each.framework: each.fastest.points if each.fastest else () for each in answers}
     most = max(point.trials for points in speeds.values() for point in points)
-    drawn = [_chart(SPEED, "Training speed, images/s", speeds, f"{named} {chart_words.points(most)}")]
+    drawn = [(SPEED, "Training speed, images/s", speeds, 1.0, f"{named} {chart_words.points(most)}")]
+    memory = {each.framework: each.memory for each in answers}
     if any(memory.values()):
-        drawn.append(
-            _chart(MEMORY, "Peak memory, MiB", memory, f"{named} Points: the highest of all trials at a size.")
-        )
-    return tuple(replace(chart, provenance=provenance) for chart in drawn)
+        caption = f"{named} Points: the highest of all trials at a size."
+        drawn.append((MEMORY, "Peak memory, MiB", memory, 2.0**-20, caption))
+    return tuple(_chart(*each, provenance) for each in drawn)
 
 
-def _chart(name: str, y_label: str, curves: Mapping[str, Sequence[Point]], caption: str) -> Chart:
-    panels = tuple(Panel(display_name(each), (_series(each, points),)) for each, points in curves.items())
-    courses = (chart_words.course(panel.series[0], "batch size") for panel in panels)
+def _chart(
+    name: str, y_label: str, curves: Mapping[str, Sequence[Point]], factor: float, caption: str, provenance: str
+) -> Chart:
+    series = {each: _series(each, points, factor) for each, points in curves.items()}
     return Chart(
         name=name,
         title=f"{y_label.partition(',')[0]} against batch size",
-        x_name="Batch size, images",
+        x_name=BATCH_AXIS,
         y_label=y_label,
-        panels=panels,
-        alt=chart_words.sentence([y_label, *courses]),
+        panels=tuple(Panel(display_name(each), (one,)) for each, one in series.items()),
+        alt=chart_words.sentence([y_label, *(chart_words.course(one, "batch size") for one in series.values())]),
         caption=caption,
+        provenance=provenance,
     )
 
 
-def _series(framework: str, points: Sequence[Point]) -> Series:
-    known = sorted(points, key=lambda point: point.batch_size)
-    barred = any(point.low is not None for point in known)
-    return Series(
-        display_name(framework),
-        framework,
-        Kind.MEASURED,
-        tuple(point.batch_size for point in known),
-        tuple(point.mean for point in known),
-        tuple(point.low for point in known) if barred else (),
-        tuple(point.high for point in known) if barred else (),
-    )
-
-
-def _scaled(point: Point, factor: float) -> Point:
-    low, high = (None if end is None else factor * end for end in (point.low, point.high))
-    return replace(point, mean=factor * point.mean, low=low, high=high)
+def _series(framework: str, points: Sequence[Point], factor: float) -> Series:
+    values = {}
+    for each in sorted(points, key=lambda each: each.batch_size):
+        low, high = (math.nan if end is None else factor * end for end in (each.low, each.high))
+        repeats = 1 if each.low is None else each.trials
+        values[each.batch_size] = Described(repeats, factor * each.mean, low, high, math.nan)
+    return series_of(framework, values, ())
 
 
 def _answers(each: Answers) -> str:
@@ -150,10 +148,86 @@ def _answers(each: Answers) -> str:
 
 def named_sizes(each: Answers) -> dict[str, float]:
     """Map {answer: batch size} for the known answers."""
-    sizes = {
-        "fastest": each.fastest.batch_size if each.fastest else None,
-        "least energy": each.least_energy.batch_size if each.least_energy else None,
-        "largest": each.largest.batch_size if each.largest else None,
-        "noise scale": each.noise.noise_scale if each.noise else None,
-    }
+    found = {"fastest": each.fastest, "least energy": each.least_energy, "largest": each.largest}
+    sizes: dict[str, float | None] = {name: answer.batch_size for name, answer in found.items() if answer}
+    sizes["noise scale"] = each.noise.noise_scale if each.noise else None
     return {name: size for name, size in sizes.items() if size}
+
+
+def recommend(answers: BatchAnswers) -> list[str]:
+    """Write the recommendation and its reasons, then a line for each framework that is not recommended.
+
+    One sentence if no speed is known; none if no fastest size was asked for.
+    """
+    if all(each.fastest is None for each in answers.frameworks):
+        return []
+    known = {
+        each.framework: speed
+        for each in answers.frameworks
+        if (speed := point(each.fastest, advised(each))) is not None
+    }
+    if not known:
+        return [say("batch_size.nothing")]
+    by_name = {each.framework: each for each in answers.frameworks}
+    speeds = {name: speed for name, speed in known.items() if passes(by_name[name], speed.batch_size)}
+    refused = [_refused(by_name[name], speed) for name, speed in known.items() if name not in speeds]
+    if not speeds:
+        return [say("batch_size.none_passed"), *refused]
+    leader = max(speeds, key=lambda name: speeds[name].mean)
+    unknown = [name for name in by_name if name not in known]
+    return [_advice(leader, speeds, unknown), _grounds(by_name[leader], speeds[leader]), *refused]
+
+
+def _advice(leader: str, speeds: dict[str, Point], unknown: list[str]) -> str:
+    speed = speeds[leader]
+    others = [name for name in speeds if name != leader]
+    return say(
+        "batch_size.advice",
+        name=leader,
+        batch_size=speed.batch_size,
+        speed=speed.mean,
+        tied=[name for name in others if not _surely_slower(speeds[name], speed)],
+        slower=others,
+        unknown=unknown,
+    )
+
+
+def _refused(each: Answers, speed: Point) -> str:
+    """Say how the ordinary trial of this framework's size ended, or that there was none."""
+    trial = judged(each, speed.batch_size)
+    return say(
+        "batch_size.refused",
+        name=each.framework,
+        batch_size=speed.batch_size,
+        status=trial.status.replace("_", " ") if trial else None,
+        reason=trial.reason if trial else None,
+    )
+
+
+def _surely_slower(slower: Point, faster: Point) -> bool:
+    """True if both means have intervals, and these do not overlap."""
+    return slower.high is not None and faster.low is not None and slower.high < faster.low
+
+
+def _grounds(chosen: Answers, speed: Point) -> str:
+    """Give the reasons, from the available answers."""
+    fastest, largest, noise = chosen.fastest, chosen.largest, chosen.noise
+    known = noise is not None and noise.noise_scale is not None
+    trial = judged(chosen, speed.batch_size)
+    return say(
+        "batch_size.grounds",
+        trials=fastest.trials if fastest else None,
+        fastest=fastest.batch_size if fastest and fastest.batch_size != speed.batch_size else None,
+        noise=noise.noise_scale if noise else None,
+        beyond=_beyond(chosen, speed) if known else None,
+        largest=largest.batch_size if largest else None,
+        judged=trial.reason if trial else None,
+    )
+
+
+def _beyond(chosen: Answers, speed: Point) -> float | None:
+    """Noise scale that limited the batch size below the fastest; None if it did not."""
+    fastest, beyond = chosen.fastest, noise_bound(chosen.noise)
+    if fastest is None or fastest.batch_size is None or beyond is None:
+        return None
+    return beyond if speed.batch_size < fastest.batch_size and fastest.batch_size > beyond else None

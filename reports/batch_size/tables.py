@@ -19,7 +19,6 @@ from workloads.records.batch_answers import (
     Largest,
     Noise,
     Point,
-    Target,
 )
 from workloads.records.status import Status
 from workloads.records.stored import LARGEST
@@ -27,11 +26,10 @@ from workloads.records.stored import LARGEST
 from ..condition_text import ABSENT
 from ..frameworks import display_name
 from ..sentences import listed
-from ..table import Cell, Table
+from ..table import Cell, Columns, Record, Table, number_cell, of_records
 
 NAME = "batch-size"
 NOT_JUDGED = "no ordinary trial has judged it"
-HEAD = ("Framework", "Largest", "Fastest", "Images/s", "Epoch, s", "Energy", "Noise scale")
 HOW = """\
 Largest: trained in every trial, and one image more ran out of memory twice. Fastest: the smallest batch size not more \
 than 2 % slower than the best one, with the speed and the time of an epoch there. Energy: the same for joules per \
@@ -54,25 +52,26 @@ Found = Largest | Best | Point
 def of(answers: BatchAnswers) -> Table:
     """Build the table of frameworks x answers; a dash has its reason as a footnote."""
     targets = sorted({each.target.accuracy for each in answers.frameworks if each.target})
-    head = (*HEAD, *(f"To {100 * target:g} %" for target in targets))
-    rows = tuple((*_row(each, answers), *(_target(each.target) for _ in targets)) for each in answers.frameworks)
+    shown: Columns = {
+        "Framework": lambda each: Cell(display_name(each.framework)),
+        "Largest": _largest,
+        "Fastest": lambda each: _found(each, each.fastest),
+        "Images/s": lambda each: _at_fastest(each, "{:,.0f}", lambda speed: speed),
+        "Epoch, s": lambda each: _at_fastest(each, "{:.1f}", lambda speed: _epoch_s(speed, answers)),
+        "Energy": lambda each: _found(each, each.least_energy),
+        "Noise scale": lambda each: _noise(each.noise),
+        **{f"To {100 * target:g} %": _target for target in targets},
+    }
+    rows = tuple(tuple(cell(each) for cell in shown.values()) for each in answers.frameworks)
     tidy = pd.DataFrame([_tidy(each, answers) for each in answers.frameworks])
-    return Table(NAME, "Which batch size", head, rows, tidy, below=(HOW,))
+    return Table(NAME, "Which batch size", tuple(shown), rows, tidy, below=(HOW,))
 
 
-def _row(each: Answers, answers: BatchAnswers) -> tuple[Cell, ...]:
-    fastest, energy = each.fastest, each.least_energy
-    speed = point(fastest, fastest.batch_size if fastest else None)
-    epoch_s = _epoch_s(speed.mean, answers) if speed else None
-    return (
-        Cell(display_name(each.framework)),
-        _largest(each),
-        _found(each, fastest),
-        _judged(each, speed, Cell(f"{speed.mean:,.0f}", speed.mean)) if speed else Cell(ABSENT),
-        _judged(each, speed, Cell(f"{epoch_s:.1f}", epoch_s)) if speed and epoch_s else Cell(ABSENT),
-        _found(each, energy),
-        _noise(each.noise),
-    )
+def _at_fastest(each: Answers, form: str, figure: Callable[[float], float | None]) -> Cell:
+    """Return the cell of a figure that follows from the speed at the fastest size."""
+    speed = point(each.fastest, each.fastest.batch_size if each.fastest else None)
+    value = figure(speed.mean) if speed else None
+    return _judged(each, speed, number_cell(value, form)) if speed and value else Cell(ABSENT)
 
 
 def _judged(each: Answers, found: Found, cell: Cell) -> Cell:
@@ -135,8 +134,8 @@ def _noise(noise: Noise | None) -> Cell:
     return Cell(text, noise.noise_scale, notes)
 
 
-def _target(target: Target | None) -> Cell:
-    return _size(target.batch_size, target.reason) if target else Cell(ABSENT)
+def _target(each: Answers) -> Cell:
+    return _size(each.target.batch_size, each.target.reason) if each.target else Cell(ABSENT)
 
 
 def _tidy(each: Answers, answers: BatchAnswers) -> dict[str, Any]:
@@ -167,30 +166,29 @@ def _tidy(each: Answers, answers: BatchAnswers) -> dict[str, Any]:
 
 def details(answers: BatchAnswers) -> list[Table]:
     """Build the tables with the data for the answers; empty ones are left out."""
-    tables = [
-        _joined("largest-proof", "Largest that fits: every trial", answers, _tried),
-        _joined("fastest-pairs", "Fastest: pairs of trials, in turn", answers, lambda each: _ratios(each.fastest)),
-        _joined("energy-pairs", "Least energy: pairs of trials", answers, lambda each: _ratios(each.least_energy)),
-        _joined("noise-scale", "Gradient noise scale along a training", answers, _noise_points),
-        _joined("to-target", "To the target accuracy", answers, _reached),
-        _joined(
-            "then-train",
-            "Trained at the found size and at the one in use",
-            answers,
-            lambda each: list(map(_worded, each.trained)),
-        ),
-        _joined("split", "A global batch in parts", answers, lambda each: [_worded(each.split)] if each.split else []),
-    ]
+    made: tuple[tuple[str, str, Callable[[Answers], Sequence[Any]]], ...] = (
+        ("largest-proof", "Largest that fits: every trial", _tried),
+        ("fastest-pairs", "Fastest: pairs of trials, in turn", lambda each: _ratios(each.fastest)),
+        ("energy-pairs", "Least energy: pairs of trials", lambda each: _ratios(each.least_energy)),
+        ("noise-scale", "Gradient noise scale along a training", lambda each: each.noise.points if each.noise else ()),
+        ("to-target", "To the target accuracy", lambda each: each.target.reached if each.target else ()),
+        ("then-train", "Trained at the found size and at the one in use", lambda each: each.trained),
+        ("split", "A global batch in parts", lambda each: [each.split] if each.split else []),
+    )
+    tables = []
+    for name, title, of_framework in made:
+        records = [
+            {"Framework": display_name(each.framework), **_worded(record)}
+            for each in answers.frameworks
+            for record in of_framework(each)
+        ]
+        shown = {key: _cell_of(key) for key in (records[0] if records else ())}
+        tables.append(Table(name, title, *of_records(records, shown)))
     return [table for table in tables if table.rows]
 
 
-def _joined(
-    name: str, title: str, answers: BatchAnswers, rows_of: Callable[[Answers], Sequence[dict[str, Any]]]
-) -> Table:
-    """Build a table with the rows of all frameworks; heads are the keys of the rows."""
-    rows = [{"Framework": display_name(each.framework), **row} for each in answers.frameworks for row in rows_of(each)]
-    cells = tuple(tuple(map(_cell, row.values())) for row in rows)
-    return Table(name, title, tuple(rows[0]) if rows else (), cells, pd.DataFrame(rows))
+def _cell_of(key: str) -> Callable[[Record], Cell]:
+    return lambda record: _cell(record[key])
 
 
 def _cell(value: object) -> Cell:
@@ -203,21 +201,14 @@ def _cell(value: object) -> Cell:
 
 def _tried(each: Answers) -> list[dict[str, Any]]:
     tried = (*each.largest.tried, *each.largest.around) if each.largest else ()
-    return [{"Trial": number, **_worded(trial)} for number, trial in enumerate(tried, start=1)]
+    return [{"trial": number, **asdict(trial)} for number, trial in enumerate(tried, start=1)]
 
 
 def _ratios(best: Best | None) -> list[dict[str, Any]]:
-    return [_worded(ratio) | {"Verdict": VERDICTS[ratio.verdict]} for ratio in (best.ratios if best else ())]
-
-
-def _noise_points(each: Answers) -> list[dict[str, Any]]:
-    return list(map(_worded, each.noise.points if each.noise else ()))
-
-
-def _reached(each: Answers) -> list[dict[str, Any]]:
-    return list(map(_worded, each.target.reached if each.target else ()))
+    return [asdict(ratio) | {"verdict": VERDICTS[ratio.verdict]} for ratio in (best.ratios if best else ())]
 
 
 def _worded(record: Any) -> dict[str, Any]:
     """Turn the fields of a record into a row; heads are their names."""
-    return {name.replace("_", " ").capitalize(): value for name, value in asdict(record).items()}
+    fields = record if isinstance(record, dict) else asdict(record)
+    return {name.replace("_", " ").capitalize(): value for name, value in fields.items()}

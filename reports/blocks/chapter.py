@@ -5,24 +5,22 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
 from workloads.records.blocks import Phase
-from workloads.statistics import ratio_interval
+from workloads.statistics import Described, ratio_interval
 
 from .. import condition_text
-from ..charts import Chart, Kind, Panel, Scale, Series
+from ..charts import Chart, Panel, Scale, Series
 from ..conditions import Replaced
 from ..drawing import chart_words
-from ..frameworks import display_name
+from ..drawing.chart_series import BATCH_AXIS, series_of
 from ..load import Stored
 from ..report import Chapter
 from ..sentences import say
 from ..table import Theme
-from . import article, claims, contrasts, tables
-from .contrasts import Round, of_process
-from .stored import Measurement, Process, measurements
+from . import claims, contrasts, tables
+from .contrasts import Measurement, Process, measurements, of_process
 
 TITLE = "Time an image at neighbouring batch sizes"
 CAPTION = (
@@ -48,21 +46,18 @@ def chapter(measurement: Measurement, heading: str) -> Chapter:
     tested = claims.of_contrasts(found, kinds, measurement.frameworks)
     made = [tables.contrasts(found), tables.claims(tested), tables.times(measurement), tables.published(found)]
     section = measurement.section
-    drawn = (
-        [replace(chart(measurement), provenance=condition_text.provenance(section))] if measurement.processes else []
-    )
     return Chapter(
         heading,
         section,
         condition_text.setting(section),
         tuple(condition_text.conditions_list(section)),
         tuple(table for table in made if table is not None and table.rows),
-        tuple(drawn),
+        (chart(measurement),) if measurement.processes else (),
         measurement.left_out,
         kind=tables.NAME,
         answer=headline(found),
         findings=tuple(map(finding, found)),
-        tested=tuple((article.publication(), each) for each in tested),
+        tested=tuple((claims.publication(), each) for each in tested),
     )
 
 
@@ -97,11 +92,12 @@ def chart(measurement: Measurement) -> Chart:
     return Chart(
         name=tables.NAME,
         title=TITLE,
-        x_name="Batch size, images",
+        x_name=BATCH_AXIS,
         y_label="Time an image (group: 1)",
         panels=panels,
         alt=chart_words.sentence([f"{TITLE}, beside the mean of their group", *courses]),
         caption=f"{chart_words.points(most)} {CAPTION}",
+        provenance=condition_text.provenance(measurement.section),
         x_scale=Scale.ORDINAL,
         from_zero=False,
         theme=Theme.SPEED,
@@ -115,17 +111,15 @@ def _series(measurement: Measurement, framework: str, phase: Phase) -> Series:
         for group in sorted({process.group for process in mine})
         for size in group
     }
-    values, lows, highs = zip(*points.values(), strict=True)
-    return Series(display_name(framework), framework, Kind.MEASURED, tuple(points), values, lows, highs)
+    return series_of(framework, points, ())
 
 
-def _point(processes: Sequence[Process], phase: Phase, size: int) -> tuple[float, float | None, float | None]:
-    """Return (value, low, high) as ratios; no interval for one process."""
+def _point(processes: Sequence[Process], phase: Phase, size: int) -> Described:
+    """Describe the ratio of a size to its group."""
 
-    def beside_group(of_round: Round) -> float:
-        logs = {each: math.log(block.image_s) for each, block in of_round.items()}
+    def beside_group(times: Mapping[int, float]) -> float:
+        logs = {each: math.log(time_s) for each, time_s in times.items()}
         return logs[size] - statistics.fmean(logs.values())
 
     values = [of_process(process, phase, beside_group) for process in processes]
-    value, low, high = ratio_interval(values)
-    return (value, low, high) if len(values) > 1 else (value, None, None)
+    return Described(len(values), *ratio_interval(values), math.nan)

@@ -1,28 +1,39 @@
-"""Test claims about round batch sizes, each on its own kind of sizes.
+"""Test the claims of Raschka's article (2022) about round batch sizes, each on its own kind of sizes.
 
-A size belongs to the first kind that fits. A power of two therefore says nothing about multiples of 8.
+A size belongs to the first kind that fits. A power of two therefore says nothing about multiples of 8. The
+article's own figures can be compared with ours in one way only: by size, with the line through the neighbours.
 """
 
 from __future__ import annotations
 
+import csv
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from workloads.records.blocks import Phase
 from workloads.shifts import estimate_together
 from workloads.spec import Workload
-from workloads.statistics import Estimate, Verdict, holm
+from workloads.statistics import Estimate, Verdict
 
 from ..frameworks import display_name
 from ..reproduction.claim_tests import ClaimVerdict, Outcome
 from ..reproduction.claims import Tested
-from ..reproduction.publication import TABLE, Claim
-from ..reproduction.selection import SizeKind
-from . import article
-from .contrasts import WORDS, Contrast, judge, of_processes, percent
-from .stored import Measurement
+from ..reproduction.publication import FIGURES, PUBLICATIONS, TABLE, Claim, Publication, SizeKind, read
+from .contrasts import (
+    WORDS,
+    Contrast,
+    Measurement,
+    above_line,
+    correct,
+    judge,
+    neighbours,
+    of_processes,
+    percent,
+    percents_of,
+)
 
 MULTIPROCESSORS = "multiprocessors"  # a fact of PyTorch's worker on a GPU
 NO_GPU = "the rule counts a GPU's multiprocessors, and this was measured on a CPU"
@@ -32,9 +43,62 @@ RAN_ONCE = "each size was run once"
 Kinds = Mapping[SizeKind, tuple[set[int], str]]
 NAN = math.nan, math.nan, math.nan
 OUTCOMES = {Verdict.BETTER: Outcome.HOLDS, Verdict.UNDECIDED: Outcome.UNTOLD}  # any other: it fails
+COLUMNS = {Phase.TRAINING: "train_minutes", Phase.EVALUATION: "inference_minutes"}
+DIGIT_MINUTES = 0.01
 
 
 @dataclass(frozen=True)
+class PublishedContrast:
+    """Published difference: by how many % the size was faster than the line through its neighbours.
+
+    `rounding`: largest effect of rounding, in points.
+    """
+
+    machine: str
+    phase: Phase
+    size: int
+    percent: float
+    rounding: float
+
+
+@cache
+def publication() -> Publication:
+    """Read the source, its claims and what they rest on."""
+    return read(PUBLICATIONS / "powers-of-two-2022")
+
+
+@cache
+def published() -> tuple[PublishedContrast, ...]:
+    """Read the published sizes with neighbours less than 10 % apart, by machine."""
+    with (PUBLICATIONS / publication().name / FIGURES).open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    found = []
+    for machine in dict.fromkeys(f"{row['gpus']}, {row['strategy']}" for row in rows):
+        mine = [row for row in rows if f"{row['gpus']}, {row['strategy']}" == machine]
+        for phase, column in COLUMNS.items():
+            minutes = {int(row["batch_size"]): float(row[column]) for row in mine if row[column]}
+            found += _contrasts(machine, phase, minutes)
+    return tuple(found)
+
+
+def _contrasts(machine: str, phase: Phase, minutes: dict[int, float]) -> list[PublishedContrast]:
+    found = []
+    for size, (low, high) in neighbours(sorted(minutes)).items():
+        if high - low > size / 10 or size % 8:
+            continue
+        value = percent(above_line(minutes, size, (low, high)))
+        rounding = percent(2 * DIGIT_MINUTES / 2 / min(minutes[each] for each in (low, size, high)))
+        found.append(PublishedContrast(machine, phase, size, value, rounding))
+    return found
+
+
+def cannot_say(shown: Sequence[PublishedContrast]) -> str:
+    """Say what the article's column does not show."""
+    most = {phase: max((each.rounding for each in shown if each.phase is phase), default=0.0) for phase in Phase}
+    return publication().caveat.format(training=most[Phase.TRAINING], evaluation=most[Phase.EVALUATION])
+
+
+@dataclass(frozen=True, kw_only=True)
 class TestedSizes(Tested):
     """A claim tested on sizes of its kind. `percents` are (value, low, high), NaN without an estimate."""
 
@@ -77,34 +141,25 @@ def sizes_of_kind(kind: SizeKind, measurement: Measurement, sizes: Sequence[int]
 def sizes_by_kind(measurement: Measurement) -> Kinds:
     """Return, for each kind that the article's claims name, what `sizes_of_kind` says of the measured sizes."""
     sizes = sorted({size for process in measurement.processes for size in process.group})
-    return {claim.kind: sizes_of_kind(claim.kind, measurement, sizes) for claim in article.publication().claims}
+    return {claim.kind: sizes_of_kind(claim.kind, measurement, sizes) for claim in publication().claims}
 
 
 def of_contrasts(contrasts: Sequence[Contrast], kinds: Kinds, frameworks: Sequence[str]) -> list[TestedSizes]:
     """Test each claim of the article for each framework; p is corrected within a framework."""
-    claims = article.publication().claims
-    tested = (_of_framework([c for c in contrasts if c.framework == framework], kinds, claims, framework)
-              for framework in frameworks)  # fmt: skip
-    return [each for of_framework in tested for each in of_framework]
+    tested = []
+    for framework in frameworks:
+        mine = [each for each in contrasts if each.framework == framework]
+        estimated = [_estimated(claim, framework, mine, *kinds[claim.kind]) for claim in publication().claims]
+        for (each, estimate), p in zip(estimated, correct([told for _, told in estimated]), strict=True):
+            tested.append(_judged(each, estimate, p) if estimate else each)
+    return tested
 
 
-def _of_framework(
-    contrasts: Sequence[Contrast],
-    kinds: Kinds,
-    claims: Sequence[Claim],
-    framework: str,
-) -> Iterator[TestedSizes]:
-    estimated = [_estimated(claim, framework, contrasts, *kinds[claim.kind]) for claim in claims]
-    p_values = iter(holm([estimate.p_apart for _, estimate in estimated if estimate]))
-    for each, estimate in estimated:
-        if estimate is None:
-            yield each
-            continue
-        value, low, high = map(percent, (estimate.value, *estimate.interval))
-        p = next(p_values)
-        found = judge(p, (value, low, high))
-        measured = ClaimVerdict(OUTCOMES.get(found, Outcome.FAILS), WORDS[found])
-        yield replace(each, measured=measured, percents=(value, low, high), p=p)
+def _judged(tested: TestedSizes, estimate: Estimate, p: float) -> TestedSizes:
+    percents = percents_of(estimate)
+    found = judge(p, percents)
+    measured = ClaimVerdict(OUTCOMES.get(found, Outcome.FAILS), WORDS[found])
+    return replace(tested, measured=measured, percents=percents, p=p)
 
 
 def _estimated(
@@ -114,13 +169,14 @@ def _estimated(
     phase = Phase(claim.metric.name)
     mine = [each for each in contrasts if each.phase is phase and each.size in those]
     sizes = tuple(each.size for each in mine)
-    known = any(each.phase is phase and each.size in sizes for each in article.published())
+    known = any(each.phase is phase and each.size in sizes for each in published())
     if not reason and not mine:
         reason = f"no such size was measured between two others by {display_name(framework)}"
     elif not all(each.shift.sides for each in mine):
         reason = ONE_PROCESS
-    published = {TABLE: ClaimVerdict(Outcome.UNTOLD, RAN_ONCE) if known else None}
-    tested = TestedSizes(claim, framework, published, ClaimVerdict(Outcome.UNTOLD, reason), phase, sizes)
+    in_table = {TABLE: ClaimVerdict(Outcome.UNTOLD, RAN_ONCE) if known else None}
+    untold = ClaimVerdict(Outcome.UNTOLD, reason)
+    tested = TestedSizes(claim, framework, in_table, untold, phase=phase, sizes=sizes)
     if reason:
         return tested, None
     # Sizes of one group were measured by the same processes, and only processes are independent.

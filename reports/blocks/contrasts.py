@@ -1,4 +1,4 @@
-"""Compare one batch size, per image, with the line through its neighbours in its group.
+"""Read the processes of RESULTS/blocks, and compare one batch size, per image, with the line through its neighbours.
 
 Each round uses the logarithm of the seconds per image. The line goes through the next smaller and the next larger size
 of the group. Its height at the size, minus the measured logarithm, is how much faster the size is. Each process gives
@@ -9,14 +9,21 @@ not independent, but processes are: the interval is Student's t over them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from workloads.records.blocks import Block, Phase
+from workloads.networks import of_trial
+from workloads.records.blocks import BLOCKS_FILE, Block, Phase, read_blocks, whole_rounds
+from workloads.records.result import TrialResult
+from workloads.records.status import Status
 from workloads.shifts import Shift, estimate_together, shift_values
+from workloads.spec import Workload
 from workloads.statistics import Estimate, Verdict, decide, holm, trimmed_mean
 
-from .stored import Measurement, Process
+from ..conditions import Replaced, Section, sections
+from ..frameworks import ordered
+from ..load import BLOCKS, Stored
 
 # Share of the rounds trimmed at either end. A disturbed block is always slow, and a size has two neighbours. With 10 %,
 # disturbance alone (one block in thirty 1.5 times as slow) produced an effect of 0.2 %.
@@ -31,6 +38,72 @@ WORDS = {
 }
 
 Round = dict[int, Block]
+Rounds = list[Round]
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process that ended ok; `rounds` by phase, each {batch size: its block}."""
+
+    result: TrialResult
+    rounds: dict[Phase, Rounds]
+
+    @property
+    def framework(self) -> str:
+        """Name of its column."""
+        return self.result.spec.cell.framework
+
+    @property
+    def group(self) -> tuple[int, ...]:
+        """Batch sizes measured in turns."""
+        return tuple(sorted(self.rounds[Phase.TRAINING][0]))
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Processes of one section; `left_out` are sentences: which process that ended ok is left out, and why.
+
+    `workload` is None if the results folder no longer has it.
+    """
+
+    section: Section
+    processes: tuple[Process, ...]
+    left_out: tuple[str, ...]
+    workload: Workload | None
+
+    @property
+    def frameworks(self) -> list[str]:
+        """Frameworks in the order of every table."""
+        return ordered(process.framework for process in self.processes)
+
+
+def measurements(stored: Stored) -> tuple[list[Measurement], list[Replaced]]:
+    """Group the stored processes into sections, as trials are; returns (measurements, replaced processes)."""
+    folders = {result.spec.id: folder for result, folder in stored.pairs if folder.parent.name == BLOCKS}
+    grouped, replaced = sections(result for result, folder in stored.pairs if folder.parent.name == BLOCKS)
+    return [_measurement(section, folders) for section in grouped], replaced
+
+
+def _measurement(section: Section, folders: dict[str, Path]) -> Measurement:
+    processes, left_out = [], []
+    for result in section.results:
+        folder = folders[result.spec.id]
+        try:
+            processes += [Process(result, rounds_of(folder))] if result.status is Status.OK else []
+        except ValueError as error:
+            left_out.append(f"{folder}: {error}.")
+    example = section.results[0].spec
+    results_folder = folders[example.id].parent.parent
+    return Measurement(section, tuple(processes), tuple(left_out), of_trial(example, results_folder))
+
+
+def rounds_of(folder: Path) -> dict[Phase, Rounds]:
+    """Read the rounds of a process. Raises ValueError if a phase has no round, or if rounds are incomplete."""
+    blocks = read_blocks(folder / BLOCKS_FILE)
+    rounds = {phase: whole_rounds(blocks, phase) for phase in Phase}
+    if not all(rounds.values()):
+        raise ValueError(f"{BLOCKS_FILE}: not a round of each phase")
+    return rounds
 
 
 @dataclass(frozen=True)
@@ -57,9 +130,7 @@ class Contrast:
     @property
     def percents(self) -> tuple[float, float, float]:
         """Percentages (value, low, high) by which it is faster per image than the line; NaN without an interval."""
-        ends = self.estimate.interval if self.estimate else (math.nan, math.nan)
-        value, low, high = (percent(each) for each in (self.shift.value, *ends))
-        return value, low, high
+        return percents_of(self.estimate) if self.estimate else (percent(self.shift.value), math.nan, math.nan)
 
     @property
     def verdict(self) -> Verdict:
@@ -79,23 +150,33 @@ def percent(logarithm: float) -> float:
     return 100 * math.expm1(logarithm)
 
 
+def percents_of(estimate: Estimate) -> tuple[float, float, float]:
+    """Convert an estimate of a logarithm into % faster: (value, low, high)."""
+    value, low, high = map(percent, (estimate.value, *estimate.interval))
+    return value, low, high
+
+
 def neighbours(group: Sequence[int]) -> dict[int, tuple[int, int]]:
     """Map {batch size: (next smaller, next larger)} for the sizes that have both."""
     sizes = sorted(group)
     return {size: (low, high) for low, size, high in zip(sizes, sizes[1:], sizes[2:], strict=False)}
 
 
-def above_line(of_round: Round, size: int, beside: tuple[int, int]) -> float:
-    """Logarithm of the line's seconds per image divided by the measured ones."""
+def above_line(times: Mapping[int, float], size: int, beside: tuple[int, int]) -> float:
+    """Logarithm of the line's time per image divided by the measured one; `times` are by size."""
     low, high = beside
     share = (size - low) / (high - low)
-    logs = {each: math.log(of_round[each].image_s) for each in (low, size, high)}
-    return (1 - share) * logs[low] + share * logs[high] - logs[size]
+    return (1 - share) * math.log(times[low]) + share * math.log(times[high]) - math.log(times[size])
 
 
-def of_process(process: Process, phase: Phase, value: Callable[[Round], float]) -> float:
-    """Return the trimmed mean of `value` over the rounds of a process."""
-    return trimmed_mean([value(of_round) for of_round in process.rounds[phase]], TRIMMED)
+def times_of(of_round: Round) -> dict[int, float]:
+    """Map {batch size: seconds per image} of a round."""
+    return {size: block.image_s for size, block in of_round.items()}
+
+
+def of_process(process: Process, phase: Phase, value: Callable[[Mapping[int, float]], float]) -> float:
+    """Return the trimmed mean, over the rounds of a process, of a `value` of the times per image."""
+    return trimmed_mean([value(times_of(of_round)) for of_round in process.rounds[phase]], TRIMMED)
 
 
 def of_processes(values: Sequence[float]) -> Shift:
@@ -124,7 +205,7 @@ def of_measurement(measurement: Measurement, tested: Collection[int]) -> list[Co
 def _contrast(
     processes: Sequence[Process], framework: str, phase: Phase, size: int, beside: tuple[int, int]
 ) -> Contrast:
-    values = [of_process(each, phase, lambda of_round: above_line(of_round, size, beside)) for each in processes]
+    values = [of_process(each, phase, lambda times: above_line(times, size, beside)) for each in processes]
     rounds = sum(len(process.rounds[phase]) for process in processes)
     shift, group = of_processes(values), processes[0].group
     estimate = estimate_together([shift]) if shift.sides else None
@@ -133,9 +214,15 @@ def _contrast(
 
 def corrected(contrasts: Sequence[Contrast]) -> list[Contrast]:
     """Add p values by Holm over all contrasts, and the smallest effect that the strictest test would find."""
-    tested = [each.estimate for each in contrasts if each.estimate]
-    p_values = iter(holm([estimate.p_apart for estimate in tested]))
+    p_values = correct([each.estimate for each in contrasts])
+    tests = 2 * sum(each.estimate is not None for each in contrasts)
     return [
-        replace(each, p=next(p_values), detectable=each.estimate.detectable(2 * len(tested))) if each.estimate else each
-        for each in contrasts
+        replace(each, p=p, detectable=each.estimate.detectable(tests)) if each.estimate else each
+        for each, p in zip(contrasts, p_values, strict=True)
     ]
+
+
+def correct(estimates: Sequence[Estimate | None]) -> list[float]:
+    """Return p values by Holm over all estimates; NaN where there is none."""
+    p_values = iter(holm([each.p_apart for each in estimates if each]))
+    return [next(p_values) if each else math.nan for each in estimates]

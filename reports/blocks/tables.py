@@ -21,10 +21,9 @@ from workloads.statistics import CONFIDENCE_PERCENT, ERROR, mean_interval
 from ..frameworks import display_name
 from ..reproduction.claim_tests import Outcome
 from ..table import EMPTY, Cell, Columns, Record, Table, Theme, count_of, framework_of, number_cell, of_records, text_of
-from . import article
-from .claims import TestedSizes
-from .contrasts import MARGIN_PERCENT, TRIMMED, WORDS, Contrast, of_process, percent
-from .stored import Measurement, Process
+from .claims import TestedSizes, cannot_say, publication
+from .claims import published as read_published
+from .contrasts import MARGIN_PERCENT, TRIMMED, WORDS, Contrast, Measurement, Process, of_process, percent
 
 NAME, CLAIMS, TIMES, ARTICLE = "powers-of-two", "powers-of-two-claims", "block-times", "powers-of-two-published"
 HOW = (
@@ -101,7 +100,7 @@ def claims(tested: Sequence[TestedSizes]) -> Table:
         "Corrected p": lambda row: number_cell(row["p_corrected"], "{:.2g}"),
         "Verdict": text_of("verdict"),
     }
-    how = article.publication().claims_note.format(margin=MARGIN_PERCENT)
+    how = publication().claims_note.format(margin=MARGIN_PERCENT)
     title = "Claims about round batch sizes"
     return Table(CLAIMS, title, *of_records(records, shown), below=(how,), theme=Theme.SPEED, keys=3)
 
@@ -142,7 +141,7 @@ def _by_size(measurement: Measurement, framework: str) -> dict[int, list[Process
 
 
 def _time(measurement: Measurement, framework: str, phase: Phase, size: int, mine: Sequence[Process]) -> dict[str, Any]:
-    logs = [of_process(each, phase, lambda of_round: -math.log(of_round[size].image_s)) for each in mine]
+    logs = [of_process(each, phase, lambda times: -math.log(times[size])) for each in mine]
     mean, low, high = mean_interval(logs)
     blocks = [of_round[size] for process in mine for of_round in process.rounds[phase]]
     step_s, steps = size / math.exp(mean), math.nan
@@ -176,7 +175,7 @@ def _train_images(measurement: Measurement) -> int | None:
 
 def published(found: Sequence[Contrast]) -> Table | None:
     """Build the table of the article's sizes that were also measured here; None if there are none."""
-    shown = [each for each in article.published() if any((each.phase, each.size) == (c.phase, c.size) for c in found)]
+    shown = [each for each in read_published() if any((each.phase, each.size) == (c.phase, c.size) for c in found)]
     if not shown:
         return None
     names = list(dict.fromkeys(each.framework for each in found))
@@ -213,8 +212,8 @@ def published(found: Sequence[Contrast]) -> Table | None:
         head,
         rows,
         pd.DataFrame(records),
-        below=(f"{article.publication().source}. Faster an image than the line through the neighbours, by so many %.",
-               article.cannot_say(shown)),
+        below=(f"{publication().source}. Faster an image than the line through the neighbours, by so many %.",
+               cannot_say(shown)),
         theme=Theme.PUBLISHED,
         keys=3,
     )  # fmt: skip

@@ -20,7 +20,7 @@ from workloads.records.stored_events import read_events
 from workloads.records.stored_reports import read_meter
 
 from ..attempts import trial_id
-from ..blocks.stored import rounds_of
+from ..blocks.contrasts import rounds_of
 from ..load import BLOCKS, Stored
 from . import evidence_check, recompute, recompute_attempt, recompute_training
 from .evidence_check import Probes

@@ -10,7 +10,7 @@ from ..charts import Chart, Panel
 from ..conditions import Section
 from ..quantities import ACCURACY, ENERGY, MAIN, STEP_TIME, Quantity
 from ..reproduction.publication import Publication, beside
-from ..reproduction.published_series import behind as published_behind
+from ..reproduction.published_figures import behind as published_behind
 from . import chart_words, epoch_charts, memory_charts
 from .chart_series import BATCH_AXIS, against_batch_size, batch_scale
 

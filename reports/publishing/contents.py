@@ -9,8 +9,7 @@ from .. import build, export
 from ..drawing.sizes import Layout
 from ..load import Stored
 from ..report import Report
-from ..reproduction import claims_across
-from ..reproduction.claims import Tested
+from ..reproduction.claims import Tested, judge_all
 from . import citation, publication
 from .archive import ARCHIVE
 from .publication import ClaimOutcome, Found, Publication
@@ -50,7 +49,7 @@ def texts_of(facts: Publication, archive_sha256: str) -> dict[str, str]:
 def _read_report(report: Report) -> Found:
     """Collect the findings of a report. The picture has the chapter's number if there are several of its kind."""
     summary = report.summary
-    tested = list(claims_across.tested([chapter.section for chapter in report.of_trials if chapter.section]))
+    tested = list(judge_all([chapter.section for chapter in report.of_trials if chapter.section]))
     tested += [each for chapter in report.chapters for each in chapter.tested]
     number = None if summary.main is None else report.number(summary.main)
     return Found(

@@ -1,4 +1,4 @@
-"""Test claims about values at several batch sizes, by the rule of `order`.
+"""Evaluate claims about values at several batch sizes, published or ours, by the rule of `order`.
 
 Published figures count as exact: their interval is the value itself. A value from one repeat has no interval, so its
 claim neither holds nor fails. Such a claim is seen in this run, not seen, or the values are too close to each other. A
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -18,9 +18,12 @@ from workloads.statistics import FEWEST_RANKED, Verdict, decide, mean_interval, 
 from ..frameworks import display_name
 from ..order import TIE_PERCENT, Order, Point, Points, order
 from ..sentences import listed
+from .publication import Claim
+from .reproduced import frameworks
 
 STRONG, FLAT, TWICE = 0.8, 1.5, 2.0
 NEAR = f"one repeat, within {TIE_PERCENT:g} %"
+Pairs = Mapping[tuple[int, int], tuple[Point, Point]]  # {batch sizes: values of a claim's first and second side}
 
 
 class Outcome(StrEnum):
@@ -39,6 +42,59 @@ class ClaimVerdict:
 
     outcome: Outcome
     why: str
+
+
+def judge_claim(claim: Claim, framework: str, points: Points) -> ClaimVerdict:
+    """Test a claim about one metric on these values of all frameworks."""
+    values = {size: points[name, size] for name, size in sorted(points) if name == framework}
+    sizes, unit = claim.sizes, claim.metric.quantity.unit
+    match claim.test:
+        case "highest" | "lowest":
+            others = [name for name in frameworks(claim.metric.published) if name != framework]
+            return extreme(points, framework, others, sizes, claim.test == "highest")
+        case "rises":
+            return rises(values)
+        case "flat":
+            return is_flat(values)
+        case "jumps":
+            return jumps(values, *sizes)
+        case "peaks":
+            return peaks(values, sizes, claim.neighbours, unit)
+        case "falls":
+            return falls(values, sizes, unit)
+        case _:
+            raise ValueError(f"{claim.test}: no such test of a claim")
+
+
+def subtract_exact(pairs: Pairs) -> Point:
+    """Return the mean difference of figures that count as exact."""
+    mean = math.fsum(a.value - b.value for a, b in pairs.values()) / len(pairs)
+    return Point(mean, mean, mean, 0)
+
+
+def judge_sides(
+    claim: Claim, framework: str, a: Points, b: Points, subtract: Callable[[Pairs], Point | None] = subtract_exact
+) -> ClaimVerdict:
+    """Test a claim that compares two metrics; `subtract` gives the mean difference over all pairs."""
+    missing = [_at(x, y) for x, y in claim.pairs if (framework, x) not in a or (framework, y) not in b]
+    if missing:
+        return ClaimVerdict(Outcome.UNTOLD, f"no value of both sides at {listed(missing)}")
+    pairs = {(x, y): (a[framework, x], b[framework, y]) for x, y in claim.pairs}
+    if claim.test == "above":
+        unit = claim.metric.quantity.unit
+        text = (f"{p.value:.2f} against {q.value:.2f} {unit} at {_at(*at)}" for at, (p, q) in pairs.items())
+        return all_above(list(pairs.values()), ", ".join(text))
+    if claim.test == "times":
+        return is_times(list(pairs.values()), claim.factor, claim.within)
+    shift = subtract(pairs)
+    if shift is None:
+        return ClaimVerdict(Outcome.UNTOLD, "no repeat is on both sides")
+    least = -math.inf if claim.test == "no-gain" else -claim.within  # otherwise "same"
+    return _between([shift], least, claim.within, f"mean difference {_signed(shift, claim.metric.unit)}")
+
+
+def _at(x: int, y: int) -> str:
+    return str(x) if x == y else f"{x} against {y}"
 
 
 def all_above(pairs: Sequence[tuple[Point, Point]], text: str, or_equal: bool = False) -> ClaimVerdict:
@@ -141,16 +197,6 @@ def falls(values: dict[int, Point], sizes: Sequence[int], unit: str) -> ClaimVer
         return missing
     text = ", ".join(f"{values[size].value:.2f} {unit} at {size}" for size in sizes)
     return all_above([(values[a], values[b]) for a, b in itertools.pairwise(sizes)], text)
-
-
-def gains_nothing(shift: Point, within: float, unit: str) -> ClaimVerdict:
-    """Test if a mean difference is `within` at most."""
-    return _between([shift], -math.inf, within, f"mean difference {_signed(shift, unit)}")
-
-
-def same(shift: Point, within: float, unit: str) -> ClaimVerdict:
-    """Test if a mean difference is `within` at most, in either direction."""
-    return _between([shift], -within, within, f"mean difference {_signed(shift, unit)}")
 
 
 def is_times(pairs: Sequence[tuple[Point, Point]], factor: float, within: float) -> ClaimVerdict:

@@ -1,84 +1,67 @@
-"""Test each published claim that figures can test: on its own figures (table and chart) and on ours.
+"""Test the claims of publications, on their own figures and on ours, and show what came of them.
 
-Published figures count as exact, ours have intervals.
+Published figures count as exact, ours have intervals. A claim about one metric is tested on its published table and
+chart, and in each section. One that compares two metrics (SGD and Adam, one thread and all, memory and parameters) is
+tested over all sections of a report. Two sections are compared if they differ only in the settings by which the claim
+names them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-
-import pandas as pd
+from typing import Any
 
 from workloads.statistics import ERROR
 
 from ..condition_text import ABSENT
-from ..conditions import Section
+from ..conditions import DEVICE_KIND, Section, alike
 from ..frameworks import display_name, ordered
-from ..order import TIE_PERCENT, Point
-from ..sentences import say
-from ..table import Cell, Table, Theme
+from ..order import TIE_PERCENT, Point, Points
+from ..quantities import MEMORY, MEMORY_PARTS, STEPS_PEAK
+from ..sentences import listed, say
+from ..table import Cell, Columns, Record, Table, Theme, of_records
 from ..tables import Place
-from .claim_tests import FLAT, STRONG, TWICE, ClaimVerdict, Outcome, extreme, falls, is_flat, jumps, peaks, rises
-from .publication import SERIES, Claim, Metric, Publication
+from .claim_tests import FLAT, STRONG, TWICE, ClaimVerdict, Outcome, Pairs, judge_claim, judge_sides, mean_difference
+from .publication import SERIES, Claim, Metric, Publication, beside
 from .reproduced import Reproduced, frameworks
 
-MEASURED = "measured"
-TIDY = [
-    "claim", "quantity", "framework", "published_table", "published_chart", "measured", "why_table", "why_chart",
-    "why_measured",
-]  # fmt: skip
+NAME, ACROSS = "claims", "claims-across"
+MEASURED, PUBLISHED = "measured", "published"
+BOUNDS = {"strong": STRONG, "flat": FLAT, "twice": TWICE, "alpha": ERROR, "tie_percent": TIE_PERCENT}
 
 
 @dataclass(frozen=True)
 class Tested:
     """A claim about a framework, tested.
 
-    `published` is {series: verdict on its figures, None if it has none}.
+    `published` is {series: verdict on its figures, None if it has none}. `numbers` are those of the two sections that
+    a claim across sections compares, none if nothing was measured.
     """
 
     claim: Claim
     framework: str
     published: Mapping[str, ClaimVerdict | None]
     measured: ClaimVerdict
+    numbers: tuple[int, ...] = ()
 
     @property
-    def text(self) -> str:
-        """Claim as shown in a table."""
-        return self.claim.text.format(framework=display_name(self.framework))
-
-    @property
-    def verdicts(self) -> dict[str, ClaimVerdict | None]:
-        """Verdicts {where: verdict}: the published series first, then ours."""
-        return {**self.published, MEASURED: self.measured}
-
-    @property
-    def why(self) -> str:
-        """Reasons for all verdicts, joined."""
-        return "; ".join(f"{where}: {verdict.why}" for where, verdict in self.verdicts.items() if verdict)
-
-    @property
-    def outcomes(self) -> list[str | None]:
-        """Outcomes of `verdicts`, in their order."""
-        return [str(verdict.outcome) if verdict else None for verdict in self.verdicts.values()]
-
-    @property
-    def whys(self) -> list[str | None]:
-        """Reasons for `verdicts`, in their order."""
-        return [verdict.why if verdict else None for verdict in self.verdicts.values()]
-
-
-def tested(claimed: Sequence[Claim], ours: Mapping[Metric, Reproduced]) -> list[Tested]:
-    """Test the claims; `ours` holds our values of every metric."""
-    return [
-        Tested(
-            claim,
-            framework,
-            {series: _of_published(claim, framework, series) for series in SERIES},
-            _of_ours(claim, framework, ours[claim.metric]),
-        )
-        for claim, framework in _by_framework(claimed, ours)
-    ]
+    def record(self) -> dict[str, Any]:
+        """Row of a table: outcomes and their reasons, the published ones first."""
+        against = self.claim.against
+        verdicts = {f"{PUBLISHED}_{name}" if name in SERIES else name: told for name, told in self.published.items()}
+        verdicts[MEASURED] = self.measured
+        return {
+            "claim": self.claim.text.format(framework=display_name(self.framework)),
+            "quantity": self.claim.metric.name,
+            **({"against": against.name} if against else {}),
+            "framework": self.framework,
+            **({"sections": listed(self.numbers) or ABSENT} if against else {}),
+            **{name: str(told.outcome) if told else None for name, told in verdicts.items()},
+            **{f"why_{name.split('_')[-1]}": told.why if told else None for name, told in verdicts.items()},
+        }
 
 
 def of_section(section: Section, publication: Publication) -> tuple[list[Tested], Mapping[Metric, Reproduced]]:
@@ -87,40 +70,13 @@ def of_section(section: Section, publication: Publication) -> tuple[list[Tested]
     Also returns what the section measured of every metric.
     """
     ours = {metric: Reproduced(section, publication, metric) for metric in publication.metrics}
-    here = [claim for claim in publication.own_claims if not claim.metric.other_conditions(section.condition)]
-    return tested(here, ours), ours
-
-
-def table(every: Sequence[Tested], publication: Publication, ours: Mapping[Metric, Reproduced]) -> Table:
-    """Build the table of tested claims of one section."""
-    rows = [(Cell(t.text), *(Cell(told or ABSENT) for told in t.outcomes), Cell(t.why)) for t in every]
-    tidy = [(t.text, t.claim.metric.name, t.framework, *t.outcomes, *t.whys) for t in every]
-    bounds = {
-        "strong": STRONG,
-        "flat": FLAT,
-        "twice": TWICE,
-        "alpha": ERROR,
-        "tie_percent": TIE_PERCENT,
-    }
-    how = say("published.how_claims_are_tested", **bounds)
-    return Table(
-        name="claims",
-        title="Claims of the publication, tested",
-        head=("Claim", "Published table", "Published chart", "Measured", "Why"),
-        rows=tuple(rows),
-        tidy=pd.DataFrame(tidy, columns=TIDY),
-        below=(how, *notes(publication, ours.values())),
-        words=True,
-        theme=Theme.PUBLISHED,
-    )
-
-
-def notes(publication: Publication, ours: Iterable[Reproduced]) -> list[str]:
-    """Notes on the claims, and on tasks tested in place of the published one."""
-    tasks = {each.section.condition.task for each in ours}
-    names = {(task.workload, task.dataset): task for task in tasks if publication.is_stand_in(task)}
-    stand_in = [say("published.stand_in", workload=workload, dataset=dataset) for workload, dataset in names]
-    return [*stand_in, *([publication.claims_note] if publication.claims_note else [])]
+    of_one = [claim for claim in publication.claims if claim.against is None]
+    here = [claim for claim in of_one if not claim.metric.other_conditions(section.condition)]
+    tested = [
+        Tested(claim, framework, _published(claim, framework), _measured(claim, framework, (ours[claim.metric],)))
+        for claim, framework in _by_framework(here, ours)
+    ]
+    return tested, ours
 
 
 def _by_framework(claimed: Sequence[Claim], ours: Mapping[Metric, Reproduced]) -> list[tuple[Claim, str]]:
@@ -132,39 +88,170 @@ def _by_framework(claimed: Sequence[Claim], ours: Mapping[Metric, Reproduced]) -
     return named + [(claim, framework) for framework in ordered(published | measured) for claim in of_all]
 
 
-def _of_published(claim: Claim, framework: str, series: str) -> ClaimVerdict | None:
-    """Test a claim on a published series; None if that series has no such figures."""
-    values = claim.metric.values.get(series)
-    if values is None or claim.metric.framework not in ("", framework):
-        return None
-    return verdict(claim, framework, {place: Point(value, value, value, 0) for place, value in values.items()})
+def _published(claim: Claim, framework: str) -> dict[str, ClaimVerdict | None]:
+    """Test a claim on each published series, or one of two metrics on the first of each."""
+    if claim.against:
+        a, b = (
+            _exact({place: value for place, value in metric.published.items() if place[0] == framework})
+            for metric in (claim.metric, claim.against)
+        )
+        return {PUBLISHED: judge_sides(claim, framework, a, b) if a and b else None}
+    values = claim.metric.values if claim.metric.framework in ("", framework) else {}
+    return {name: judge_claim(claim, framework, _exact(values[name])) if name in values else None for name in SERIES}
 
 
-def _of_ours(claim: Claim, framework: str, ours: Reproduced) -> ClaimVerdict:
-    if ours.obstacles_of_claims:
-        return ClaimVerdict(Outcome.UNTOLD, "; ".join(ours.obstacles_of_claims))
-    if framework not in frameworks(ours.points):
+def _exact(values: Mapping[Place, float]) -> Points:
+    return {place: Point(value, value, value, 0) for place, value in values.items()}
+
+
+def _measured(claim: Claim, framework: str, sides: Sequence[Reproduced]) -> ClaimVerdict:
+    """Test a claim on our values of its metric, and of the one that it is compared with."""
+    if not sides:
+        return ClaimVerdict(Outcome.UNTOLD, "no two sections of one software and machine hold both sides")
+    if reasons := dict.fromkeys(reason for side in sides for reason in side.obstacles_of_claims):
+        return ClaimVerdict(Outcome.UNTOLD, "; ".join(reasons))
+    if any(framework not in frameworks(side.points) for side in sides):
         return ClaimVerdict(Outcome.UNTOLD, f"nothing was measured of {display_name(framework)}")
-    return verdict(claim, framework, ours.points)
+    if claim.against is None:
+        return judge_claim(claim, framework, sides[0].points)
+    a, b = sides
+
+    def subtract(pairs: Pairs) -> Point | None:
+        return mean_difference([(a.repeats[framework, x], b.repeats[framework, y]) for x, y in pairs], a.least_spread)
+
+    return judge_sides(claim, framework, a.points, b.points, subtract)
 
 
-def verdict(claim: Claim, framework: str, points: Mapping[Place, Point]) -> ClaimVerdict:
-    """Test a claim on these values of all frameworks."""
-    values = {size: points[name, size] for name, size in sorted(points) if name == framework}
-    sizes, unit = claim.sizes, claim.metric.quantity.unit
-    match claim.test:
-        case "highest" | "lowest":
-            others = [name for name in frameworks(claim.metric.published) if name != framework]
-            return extreme(dict(points), framework, others, sizes, claim.test == "highest")
-        case "rises":
-            return rises(values)
-        case "flat":
-            return is_flat(values)
-        case "jumps":
-            return jumps(values, *sizes)
-        case "peaks":
-            return peaks(values, sizes, claim.neighbours, unit)
-        case "falls":
-            return falls(values, sizes, unit)
-        case _:
-            raise ValueError(f"{claim.test}: no such test of a claim")
+def hold_sections(sections: Sequence[Section]) -> dict[Publication, dict[int, Section]]:
+    """Map {publication: {number: section}}, for the sections that fit."""
+    held: dict[Publication, dict[int, Section]] = {}
+    for number, section in enumerate(sections, start=1):
+        for publication in beside(section) if section.results else ():
+            held.setdefault(publication, {})[number] = section
+    return held
+
+
+def judge_all(sections: Sequence[Section]) -> Iterator[tuple[Publication, Tested]]:
+    """Yield every claim tested on these sections: those of each section, then those across sections."""
+    for publication, held in hold_sections(sections).items():
+        for section in held.values():
+            yield from ((publication, each) for each in of_section(section, publication)[0])
+        yield from ((publication, each) for each in judge_across(publication, held))
+
+
+def judge_across(publication: Publication, held: dict[int, Section]) -> list[Tested]:
+    """Test the claims that compare two metrics, and have published figures or both sides run."""
+    every = (
+        Tested(claim, framework, _published(claim, framework), _measured(claim, framework, sides), numbers)
+        for claim in publication.claims
+        if claim.against
+        for framework, sides, numbers in _rows(claim, claim.against, publication, held)
+    )
+    return [each for each in every if each.numbers or each.published[PUBLISHED]]
+
+
+def _rows(
+    claim: Claim, against: Metric, publication: Publication, held: dict[int, Section]
+) -> Iterator[tuple[str, tuple[Reproduced, ...], tuple[int, ...]]]:
+    """Yield (framework, both sides, numbers of their sections), for each pair of sections and each framework in both.
+
+    The framework that the figures were published for is included even if it was not measured, without sides.
+    """
+    keys, told = claim.metric.selectors | against.selectors, set()
+    firsts, seconds = (
+        [(number, section) for number, section in held.items() if not metric.other_conditions(section.condition)]
+        for metric in (claim.metric, against)
+    )
+    for (number_a, a), (number_b, b) in itertools.product(firsts, seconds):
+        if not alike(a.condition, b.condition, keys):
+            continue
+        sides = Reproduced(a, publication, claim.metric), Reproduced(b, publication, against)
+        for framework in ordered({*frameworks(sides[0].points)} & {*frameworks(sides[1].points)}):
+            # Two kinds of device have an installation each.
+            if DEVICE_KIND in keys or a.software[framework] == b.software[framework]:
+                told.add(framework)
+                yield framework, sides, tuple(dict.fromkeys((number_a, number_b)))
+    published = {metric.framework for metric in (claim.metric, against) if metric.framework}
+    named = {result.spec.cell.framework for section in held.values() for result in section.results}
+    for framework in ordered({*published, *claim.frameworks, *(() if told or published else named)} - told):
+        yield framework, (), ()
+
+
+def table(every: Sequence[Tested], publication: Publication, section: Section) -> Table:
+    """Build the table of the claims that this section tests."""
+    how = say("published.how_claims_are_tested", **BOUNDS)
+    return _table(NAME, "Claims of the publication, tested", every, (), (how, *_notes(publication, [section])))
+
+
+def tables_across(sections: Sequence[Section]) -> list[Table]:
+    """Build a table of the claims that compare sections, for each publication that has such claims and fits one."""
+    held = hold_sections(sections)
+    told = {publication: tested for publication in held if (tested := judge_across(publication, held[publication]))}
+    tables = []
+    for publication, tested in told.items():
+        claimed = [claim for claim in publication.claims if claim.against]
+        untold = len(claimed) - len({each.claim.text for each in tested})
+        below = (
+            say("published.how_claims_across_are_tested", tie_percent=TIE_PERCENT),
+            *_notes(publication, held[publication].values()),
+            *([say("published.claims_without_sides", number=untold)] if untold else []),
+        )
+        name = ACROSS if len(told) == 1 else f"{ACROSS}-{publication.name}"
+        title = "Claims over the series of the study, tested"
+        tables.append(_table(name, title, tested, (publication.source,), below))
+    return tables
+
+
+def _table(name: str, title: str, every: Sequence[Tested], above: tuple[str, ...], below: tuple[str, ...]) -> Table:
+    records = [each.record for each in every]
+    left_out = ("quantity", "against", "framework")
+    names = [key for key in records[0] if key not in left_out and not key.startswith("why_")]
+    shown: Columns = {key.replace("_", " ").capitalize(): _text_of(key) for key in names} | {"Why": _why}
+    rows = of_records(records, shown)
+    return Table(name, title, *rows, above=above, below=below, words=True, theme=Theme.PUBLISHED)
+
+
+def _text_of(key: str) -> Callable[[Record], Cell]:
+    return lambda record: Cell(record[key] or ABSENT)
+
+
+def _why(record: Record) -> Cell:
+    whys = {key.removeprefix("why_"): why for key, why in record.items() if key.startswith("why_") and why is not None}
+    return Cell("; ".join(f"{where}: {why}" for where, why in whys.items()))
+
+
+def _notes(publication: Publication, sections: Iterable[Section]) -> list[str]:
+    """Notes on the claims, and on tasks tested in place of the published one."""
+    tasks = {section.condition.task for section in sections}
+    names = {(task.workload, task.dataset) for task in tasks if publication.is_stand_in(task)}
+    stand_in = [say("published.stand_in", workload=workload, dataset=dataset) for workload, dataset in sorted(names)]
+    return [*stand_in, *([publication.claims_note] if publication.claims_note else [])]
+
+
+def say_headline(sections: Sequence[Section]) -> tuple[str, str] | None:
+    """Return (outcomes of the claims across sections in words, the quantity they are about); None without any."""
+    told = _run(sections)
+    if not told:
+        return None
+    first = told[0].claim.metric.quantity
+    about = MEMORY if first in (*MEMORY_PARTS, STEPS_PEAK) else first
+    return say("published.claims", outcomes={"": _outcomes(told)}), about.name
+
+
+def say_finding(sections: Sequence[Section]) -> str:
+    """Summarise the outcomes of the claims across sections per framework; "" if a report has no such claims."""
+    told = _run(sections)
+    by_framework = {name: [each for each in told if each.framework == name] for name in {e.framework for e in told}}
+    outcomes = {name: _outcomes(by_framework[name]) for name in ordered(by_framework)}
+    return f"{say('published.claims', outcomes=outcomes)}." if outcomes else ""
+
+
+def _run(sections: Sequence[Section]) -> list[Tested]:
+    """Claims across sections for which both sides were run, of every publication."""
+    return [each for held in hold_sections(sections).items() for each in judge_across(*held) if each.numbers]
+
+
+def _outcomes(told: Sequence[Tested]) -> dict[str, int]:
+    """Count {outcome: how many}, in the order of Outcome."""
+    counts = Counter(each.measured.outcome for each in told)
+    return {str(outcome): counts[outcome] for outcome in Outcome if counts[outcome]}

@@ -13,11 +13,9 @@ from typing import Any
 from workloads.records.job import Task
 
 from .. import quantities
-from ..conditions import Condition, Section
+from ..conditions import Condition, Section, settings
 from ..quantities import Quantity
 from ..tables import Place
-from . import selection
-from .selection import SizeKind
 
 PUBLICATIONS = Path(__file__).parent / "publications"
 DEFINITION, FIGURES = "publication.toml", "figures.csv"
@@ -83,7 +81,9 @@ class Metric:
 
     def other_conditions(self, condition: Condition) -> list[str]:
         """List the settings of `condition` that differ from those of the publication."""
-        others = selection.others(condition, self.conditions) | selection.alike_in(condition, self.but)
+        known = settings(condition)
+        others = {key: known.get(key) for key, value in self.conditions.items() if known.get(key) != value}
+        others |= {key: value for key, value in self.but.items() if known.get(key) == value}
         return [f"other {key.replace('_', ' ')}, {value}" for key, value in others.items()]
 
     @property
@@ -94,6 +94,22 @@ class Metric:
     def source(self, framework: str) -> str:
         """Return the framework whose published figure `framework` is compared with."""
         return self.framework or framework
+
+
+@dataclass(frozen=True)
+class SizeKind:
+    """A kind of batch sizes. `coulom`: sizes by Coulom's rule, "input" or "widest map", which only a GPU has."""
+
+    name: str = ""
+    power_of_two: bool = False
+    multiple_of: int = 1
+    not_of: int = 0  # sizes that are multiples of this, too, are of another kind
+    coulom: str = ""
+
+    def holds(self, size: int) -> bool:
+        """True if `size` is of this kind, which is not Coulom's."""
+        powers = (size.bit_count() == 1) == self.power_of_two
+        return powers and size % self.multiple_of == 0 and not (self.not_of and size % self.not_of == 0)
 
 
 @dataclass(frozen=True)
@@ -162,16 +178,6 @@ class Publication:
             return any(result.spec.study in self.studies for result in section.results)
         task = section.condition.task
         return (self.workload, self.dataset) == (task.workload, task.dataset) or self.is_stand_in(task)
-
-    @property
-    def own_claims(self) -> tuple[Claim, ...]:
-        """Claims about one metric, which a single section can test."""
-        return tuple(claim for claim in self.claims if claim.against is None)
-
-    @property
-    def claims_across(self) -> tuple[Claim, ...]:
-        """Claims that compare two metrics."""
-        return tuple(claim for claim in self.claims if claim.against is not None)
 
     def is_stand_in(self, task: Task) -> bool:
         """True if `task` is the one used in place of the published task."""

@@ -10,15 +10,24 @@ from typing import Any
 from rich.console import Console
 
 from runner import setup
-from runner.batch_size import forecast, searches
-from runner.batch_size.claims import trained
 from runner.batch_size.largest import Bound
 from runner.batch_size.memory_limit import bounded, limit_of
 from runner.batch_size.noise import noise
-from runner.batch_size.progress import SearchDisplay
-from runner.batch_size.question import ANSWERS, FASTEST, LARGEST, LEAST_ENERGY, NOISE_SCALE, Question
+from runner.batch_size.question import (
+    ANSWERS,
+    FASTEST,
+    FIELDS,
+    LARGEST,
+    LEAST_ENERGY,
+    NOISE_SCALE,
+    Question,
+    SearchDisplay,
+    forecast_answers,
+    print_forecast,
+)
+from runner.batch_size.searches import Search
 from runner.batch_size.steps import StepTrials
-from runner.batch_size.target import FEWEST, target
+from runner.batch_size.trained import FEWEST, target, trained
 from runner.environments import definition
 from runner.project import RESULTS, Project
 from runner.request import cli, inputs, own_data
@@ -72,13 +81,7 @@ def request(arguments: Sequence[str], project: Project) -> tuple[Request, Questi
     if options.repeats is None and (options.then_train or options.target_accuracy is not None):
         options.repeats = FEWEST
     question = Question(
-        answers,
-        options.in_use,
-        sizes,
-        options.target_accuracy,
-        options.then_train,
-        options.global_batch,
-        window_s,
+        answers, options.in_use, sizes, options.target_accuracy, options.then_train, options.global_batch, window_s
     )
     if question.sizes and not question.trains:
         raise BadInput("--batch-size: sizes to be trained; add --then-train or --target-accuracy, or leave it out")
@@ -156,7 +159,7 @@ def plan(request: Request, question: Question, console: Console) -> None:
     """Print what a run would try; nothing is started. Raises BadInput."""
     bound = bound_of(request)
     request = own_data.prepared(request, console)
-    forecast.say(request, question, forecast.expected(request, question, bound), console)
+    print_forecast(request, question, forecast_answers(request, question, bound), console)
 
 
 def run(request: Request, question: Question, train: Train, console: Console) -> int:
@@ -166,8 +169,8 @@ def run(request: Request, question: Question, train: Train, console: Console) ->
     """
     bound = bound_of(request)
     request = own_data.prepared(request, console)
-    expected = forecast.expected(request, question, bound)
-    forecast.say(request, question, expected, console)
+    expected = forecast_answers(request, question, bound)
+    print_forecast(request, question, expected, console)
     data = inputs.write_data(request, console)
     launchers = make_environments(request, console)
     installed = installations(request)
@@ -177,7 +180,7 @@ def run(request: Request, question: Question, train: Train, console: Console) ->
     steps = StepTrials.of(bounded(limited, bound.limit, bound.limit_bytes), installed, written, launchers)
     with SearchDisplay(console, expected) as display:
         for framework in request.frameworks:
-            _search(searches.Search(framework, steps, bound, console, display.tried), question, file, display)
+            _search(Search(framework, steps, bound, console, display.tried), question, file, display)
         if NOISE_SCALE in question.answers:
             display.begin("all", NOISE_SCALE)
             trials = plan_of(request, installed, range(1), written).trials
@@ -189,19 +192,15 @@ def run(request: Request, question: Question, train: Train, console: Console) ->
     return int(any(unanswered(each, question) or went_wrong(each) for each in every))
 
 
-def _search(search: searches.Search, question: Question, file: AnswersFile, display: SearchDisplay) -> None:
+def _search(search: Search, question: Question, file: AnswersFile, display: SearchDisplay) -> None:
     """Run the searches of one framework: those that need only trials of steps."""
     framework = search.framework
-    if LARGEST in question.searches:
-        display.begin(framework, LARGEST)
-        file.store(framework, largest=search.largest(), memory=search.memory(), version=search.version)
-    fitting = file.answers[framework].largest
-    if FASTEST in question.searches:
-        display.begin(framework, FASTEST)
-        file.store(framework, fastest=search.fastest(fitting), memory=search.memory(), version=search.version)
-    if LEAST_ENERGY in question.searches:
-        display.begin(framework, LEAST_ENERGY)
-        file.store(framework, least_energy=search.least_energy(fitting), memory=search.memory(), version=search.version)
+    searched = {LARGEST: search.largest, FASTEST: search.fastest, LEAST_ENERGY: search.least_energy}
+    for name in question.searches:
+        display.begin(framework, name)
+        answer = {FIELDS[name]: searched[name]()}
+        file.store(framework, **answer, memory=search.memory(), version=search.version)
+    fitting = search.fitting
     if question.global_batch is not None and fitting is not None and fitting.batch_size:
         parts, batch_size = parts_of(question.global_batch, fitting.batch_size)
         file.store(framework, split=Split(question.global_batch, parts, batch_size))
@@ -280,8 +279,8 @@ def found_sizes(answers: Answers, question: Question) -> set[int]:
 
 
 def _found(answers: Answers, question: Question) -> dict[str, int | None]:
-    every = {LARGEST: answers.largest, FASTEST: answers.fastest, LEAST_ENERGY: answers.least_energy}
-    return {name: found.batch_size for name in question.trained_answers if (found := every[name])}
+    every = {name: getattr(answers, FIELDS[name]) for name in question.trained_answers}
+    return {name: answer.batch_size for name, answer in every.items() if answer}
 
 
 def untrained(every: Iterable[Answers], question: Question, images: int) -> Iterator[str]:
@@ -296,5 +295,5 @@ def untrained(every: Iterable[Answers], question: Question, images: int) -> Iter
 
 def unanswered(answers: Answers, question: Question) -> bool:
     """True if a search had no answer. Energy is exempt, because a machine may have no counter for it."""
-    asked = {LARGEST: answers.largest, FASTEST: answers.fastest}
-    return any(each is None or each.batch_size is None for name, each in asked.items() if name in question.answers)
+    sizes = _found(answers, question)
+    return any(sizes.get(name) is None for name in question.trained_answers if name != LEAST_ENERGY)

@@ -16,7 +16,6 @@ from workloads.records.memory_line import fit_line
 
 MOST = 2**20  # if this size fits, no larger one is searched
 GUESS_ERROR = 0.02  # of the extrapolated distance; usual for the line of a counting process
-UNKNOWN_ERROR = 0.5  # of a guess without any evidence
 CLOSE = 0.9  # of the largest counted size: from here on a trial knows better
 APART = 1.2  # ratio of trial sizes above which their memory says more about an image's need than the counting process
 STEEP = 0.25  # of the counting process's bytes per image: a trial needs no less, whatever two trials say
@@ -188,11 +187,6 @@ class Search:
         least = min(size - 1, math.floor(size * (1 - back)))
         return max((each for each in known if least <= each < size), default=max(0, least))
 
-    def beside(self, size: int) -> list[int]:
-        """Return untried sizes at which memory that does not grow with the batch size may show."""
-        above = {8 * (size // 8 + 1), 64 * (size // 64 + 1), math.ceil(1.05 * size), math.ceil(1.25 * size)}
-        return sorted({size - 1, *above} - {each.batch_size for each in self.tried} - {-1, 0, size})
-
     @cached_property
     def _counted_line(self) -> tuple[float, float, int]:
         return _line(self.counted)
@@ -246,12 +240,11 @@ def largest(
     counted: Mapping[int, float],
     ends_at: int | None = None,
     lifted: Attempt | None = None,
-    look_around: bool = True,
 ) -> Largest:
     """Search for the largest size, with proofs that it fits and that the next one fails.
 
     `attempt` makes one trial of a size. `lifted` does the same with the limit lifted; it is None where that is
-    impossible. `counted` and `ends_at` are as in `Search`. Without `look_around`, no sizes around the answer are tried.
+    impossible. `counted` and `ends_at` are as in `Search`.
     """
     search = Search(attempt, bound, counted, lifted, ends_at)
     try:
@@ -270,9 +263,17 @@ def largest(
         bound.limit_bytes,
         fits=tuple(each.folder for each in search.fitted(size)),
         fails=tuple(each.folder for each in search.failed(size + 1)),
-        around=tuple(attempt(each) for each in search.beside(size)) if look_around else (),
         tried=tuple(search.tried),
     )
+
+
+def beside(answer: Largest) -> list[int]:
+    """Return untried sizes at which memory that does not grow with the batch size may show."""
+    size = answer.batch_size
+    if size is None:
+        return []
+    above = {8 * (size // 8 + 1), 64 * (size // 64 + 1), math.ceil(1.05 * size), math.ceil(1.25 * size)}
+    return sorted({size - 1, *above} - {each.batch_size for each in answer.tried} - {-1, 0, size})
 
 
 def _line(points: Mapping[int, float]) -> tuple[float, float, int]:

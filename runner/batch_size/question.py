@@ -1,11 +1,34 @@
-"""Define the questions of `python -m runner batch-size`, in addition to the study."""
+"""Define what a `batch-size` command asks; print what it will try and how long that may take; show its progress."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from rich.console import Console
+from rich.progress import Progress
+
+from runner.batch_size.largest import Bound
+from runner.batch_size.noise import PROBES
+from runner.batch_size.searches import MOST
+from runner.estimate import estimate_s
+from runner.machine.counters import PackageEnergy
+from runner.progress import duration, live_columns
+from runner.request.cli import Request
+from runner.request.plan import plan_of
+from runner.setup import installations
+from workloads.noise_scale import SMALL_BATCH
+from workloads.records.batch_answers import LIMIT_NAMES, Limit
+from workloads.records.job import ON_DEMAND, Passes, TrialSpec
 
 LARGEST, FASTEST, LEAST_ENERGY, NOISE_SCALE = "largest", "fastest", "least-energy", "noise-scale"
 ANSWERS = (LARGEST, FASTEST, LEAST_ENERGY, NOISE_SCALE)
+FIELDS = {LARGEST: "largest", FASTEST: "fastest", LEAST_ENERGY: "least_energy"}  # of Answers: those that are searched
+# Trials of a search: the usual number, and the number that 95 % of searches stay within, as simulated
+# (docs/guide/batch-size.md).
+TRIALS = {LARGEST: (16, 30), FASTEST: (45, 90), LEAST_ENERGY: (45, 90)}
+STEPS, SIZE = 10, 256  # steps of a trial outside its window, and a usual batch size
 
 
 @dataclass(frozen=True)
@@ -29,9 +52,142 @@ class Question:
     def searches(self) -> tuple[str, ...]:
         """Answers that trials of steps search for; a global batch needs the largest, too."""
         asked = {*self.answers, *([LARGEST] if self.global_batch is not None else [])}
-        return tuple(name for name in (LARGEST, FASTEST, LEAST_ENERGY) if name in asked)
+        return tuple(name for name in FIELDS if name in asked)
 
     @property
     def trained_answers(self) -> tuple[str, ...]:
         """Answers whose batch sizes are trained: all requested ones that are batch sizes."""
-        return tuple(name for name in (LARGEST, FASTEST, LEAST_ENERGY) if name in self.answers)
+        return tuple(name for name in FIELDS if name in self.answers)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Forecast of one answer of one framework. A noise scale is one process, and so is an energy without a counter."""
+
+    framework: str
+    answer: str
+    trials: int
+    most: int
+    seconds: float  # of the usual number of trials
+    how: str
+
+
+def forecast_answers(request: Request, question: Question, bound: Bound) -> list[Expected]:
+    """Return every requested answer, in the order in which they are searched."""
+    specs = {
+        spec.cell.framework: spec
+        for spec in plan_of(request, installations(request), range(1), {}).trials
+        if spec.cell.allocator == ON_DEMAND
+    }
+    searched = [name for name in TRIALS if name in question.searches]
+    found = [_searched(request, question, bound, spec, name) for spec in specs.values() for name in searched]
+    if NOISE_SCALE in question.answers:
+        found += [_noise(request, spec) for spec in specs.values()]
+    return found
+
+
+def _searched(request: Request, question: Question, bound: Bound, spec: TrialSpec, answer: str) -> Expected:
+    start_s, image_s = _costs(request, spec)
+    trials, most = TRIALS[answer]
+    largest = min(MOST, request.dataset.train_count)
+    next_run = "a run without --memory-limit has none" if bound.limit is Limit.HOST else "the same in a run"
+    limit = f"into {bound.limit_bytes / 2**20:,.0f} MiB by {LIMIT_NAMES[bound.limit]} ({next_run})"
+    how = limit if answer == LARGEST else f"of 1 to {largest:,} images, and of no more than fits"
+    trial_s = start_s + question.window_s + STEPS * min(SIZE, largest) * image_s
+    if answer == LEAST_ENERGY and spec.placement.device == "cpu" and (reason := PackageEnergy().reason):
+        return Expected(spec.cell.framework, answer, 1, 1, trial_s, f"is not known here: {reason}")
+    return Expected(spec.cell.framework, answer, trials, most, trials * trial_s, how)
+
+
+def _noise(request: Request, spec: TrialSpec) -> Expected:
+    start_s, image_s = _costs(request, spec)
+    images = spec.passes.epochs * request.dataset.train_count + PROBES * SMALL_BATCH
+    return Expected(spec.cell.framework, NOISE_SCALE, 1, 1, start_s + images * image_s, "along one training")
+
+
+def _costs(request: Request, spec: TrialSpec) -> tuple[float, float]:
+    """Return (seconds of a trial without steps and window, seconds per image), from the estimates of trials."""
+    count = request.dataset.train_count
+    by_epochs = [replace(spec, passes=Passes(epochs, spec.passes.last_batch), window_s=0.0) for epochs in (0, 1)]
+    start_s, whole_s = (estimate_s(each, request.workload, count, [], request.paces) for each in by_epochs)
+    return start_s, (whole_s - start_s) / count
+
+
+def print_forecast(request: Request, question: Question, every: Sequence[Expected], console: Console) -> None:
+    """Print a line for each answer, one for the trainings after it, and one for the total."""
+    for each in every:
+        trials = f"about {each.trials} trials (seldom over {each.most})" if each.most > 1 else "1 process"
+        console.print(f"{each.framework}: {each.answer} {each.how}: {trials}, about {duration(each.seconds)}")
+    trained_s = 0.0
+    for line, seconds in _trained(request, question):
+        console.print(line)
+        trained_s += seconds
+    total = f"about {duration(sum(each.seconds for each in every) + trained_s)} in all"
+    console.print(f"{total}; a rough guess: what is tried depends on what is measured")
+
+
+def _trained(request: Request, question: Question) -> Iterator[tuple[str, float]]:
+    """Yield (line, seconds) of the trainings that judge the found sizes; nothing if no size is searched or trained."""
+    found = question.trained_answers
+    sizes, where = len(found), "once at the sizes found, with every check"
+    if question.trains:
+        sizes += 1 + len(question.sizes)
+        given = ", ".join(map(str, (question.in_use, *question.sizes)))
+        where = f"at batch sizes {given}" + "".join(f", the {name}" for name in found)
+    if not sizes:
+        return
+    plan = plan_of(request, installations(request), range(request.study.repeats if question.trains else 1), {})
+    seconds = sizes * sum(plan.estimates_s.values())
+    yield (
+        f"then every framework trains {where}: up to {sizes * len(plan.trials)} trials, about {duration(seconds)}",
+        seconds,
+    )
+
+
+class SearchDisplay(Progress):
+    """A live line over the expected trials of all searches; a search that ends early or late corrects their number."""
+
+    def __init__(self, console: Console, expected: Sequence[Expected]) -> None:
+        """Start the display; outside a terminal nothing is shown."""
+        super().__init__(*live_columns(), console=console, disable=not console.is_terminal)
+        self.ahead = {(each.framework, each.answer): each for each in expected}
+        self.current: Expected | None = None
+        self.made = self.of_current = 0  # trials
+        self.expected_s = self.measured_s = 0.0  # of the searches that have ended
+        self.bar = self.add_task("", total=sum(each.trials for each in expected), left=self._left())
+
+    def begin(self, framework: str, answer: str) -> None:
+        """Show this search as the running one; the one before it has ended."""
+        self.end()
+        self.current, self.began_s = self.ahead.pop((framework, answer), None), time.monotonic()
+        self._show(f"{framework}: {answer}")
+
+    def tried(self) -> None:
+        """Count one more trial of the running search."""
+        self.made, self.of_current = self.made + 1, self.of_current + 1
+        self._show()
+
+    def end(self) -> None:
+        """End the running search, whatever number of trials it was expected to take."""
+        if self.current is not None:
+            self.expected_s += self.current.seconds
+            self.measured_s += time.monotonic() - self.began_s
+            self.current, self.of_current = None, 0
+        self._show()
+
+    @property
+    def total(self) -> int:
+        """Trials that were run, plus those still expected."""
+        here = max(1, self.current.trials - self.of_current) if self.current else 0
+        return self.made + here + sum(each.trials for each in self.ahead.values())
+
+    def _show(self, name: str | None = None) -> None:
+        self.update(self.bar, description=name, completed=self.made, total=self.total, left=self._left())
+
+    def _left(self) -> str:
+        """Return the sum of the open expectations, scaled by how the ended searches turned out."""
+        scale = self.measured_s / self.expected_s if self.expected_s else 1.0
+        open_s = scale * sum(each.seconds for each in self.ahead.values())
+        if self.current is not None:
+            open_s += max(0.0, scale * self.current.seconds - (time.monotonic() - self.began_s))
+        return f"about {duration(open_s)} left"

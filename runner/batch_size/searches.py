@@ -11,11 +11,10 @@ from typing import Literal
 from rich.console import Console
 
 from runner.batch_size.best import best
-from runner.batch_size.largest import Bound
-from runner.batch_size.largest_of import largest_of
-from runner.batch_size.memory_limit import MEASURED, peak_bytes
+from runner.batch_size.largest import Bound, beside
+from runner.batch_size.memory_limit import MEASURED, attempts, largest_of, peak_bytes
 from runner.batch_size.steps import StepTrials
-from runner.batch_size.target import ENERGIES
+from runner.batch_size.trained import ENERGIES
 from runner.launch import Unavailable
 from runner.request.parser import RETRIES
 from workloads.records import figures
@@ -48,6 +47,7 @@ class Search:
         self.framework, self.console, self.tried = framework, console, tried
         self.steps = replace(steps, show=self.show)
         self.bound = bound
+        self.fitting: Largest | None = None  # once it was searched for
         self.results: list[TrialResult] = []
         self.peaks: dict[int, list[int]] = {}  # by batch size
 
@@ -71,12 +71,6 @@ class Search:
         """Version of the framework, as a trial reported it."""
         return next((each.facts["framework_version"] for each in self.results if each.facts), None)
 
-    @property
-    def unavailable(self) -> str | None:
-        """Reason why the framework cannot be started; None if it can."""
-        launcher = self.steps.launchers[self.framework]
-        return launcher.reason if isinstance(launcher, Unavailable) else None
-
     def trial(self, batch_size: int) -> TrialResult:
         """Run one more trial."""
         return self.steps.run(self.framework, batch_size)[0]
@@ -87,6 +81,8 @@ class Search:
         limit = f"{bound.limit_bytes / 2**20:,.0f} MiB ({LIMIT_NAMES[bound.limit]})"
         self.console.print(f"{self.framework}: the largest that fits into {limit}")
         answer = largest_of(self.steps, self.framework, bound)
+        attempt, _ = attempts(self.steps, self.framework, bound)
+        self.fitting = answer = replace(answer, around=tuple(map(attempt, beside(answer))))
         size = "none" if answer.batch_size is None else f"{answer.batch_size:,}"
         self.console.print(
             f"{self.framework}: {size}, after {counted(len(answer.tried), 'trial')} and {len(answer.around)} around it"
@@ -104,28 +100,28 @@ class Search:
             Point(size, statistics.fmean(peaks), None, None, len(peaks)) for size, peaks in sorted(self.peaks.items())
         )
 
-    def fastest(self, fitting: Largest | None) -> Best:
+    def fastest(self) -> Best:
         """Search for the size with the most images/s."""
-        if (reason := self.unavailable) is not None:
-            return Best(None, reason)
-        self.console.print(f"{self.framework}: the fastest")
-        return self._best(fitting, 1, figures.SPEED)
+        return self._best(1, figures.SPEED)
 
-    def least_energy(self, fitting: Largest | None) -> Best:
+    def least_energy(self) -> Best:
         """Search for the size with the fewest joules per image; unknown if the first ok trial has no counter."""
-        if (reason := self.unavailable) is not None:
-            return Best(None, reason)
-        first = self.results[0] if self.results else self.trial(FIRST)
-        for result in (each for each in (first, *self.results) if each.status is Status.OK):
-            if result.first_known(*ENERGIES) is None:
-                return Best(None, no_counter(result))
-            break
-        return self._best(fitting, -1, *ENERGIES)
+        return self._best(-1, *ENERGIES)
 
-    def _best(self, fitting: Largest | None, better: Literal[1, -1], *specs: FigureSpec) -> Best:
+    def _best(self, better: Literal[1, -1], *specs: FigureSpec) -> Best:
+        launcher = self.steps.launchers[self.framework]
+        if isinstance(launcher, Unavailable):
+            return Best(None, launcher.reason)
+        self.console.print(f"{self.framework}: {'the fastest' if better > 0 else 'the least energy'}")
+        if specs == ENERGIES:
+            if not self.results:
+                self.trial(FIRST)
+            first = next((each for each in self.results if each.status is Status.OK), None)
+            if first is not None and first.first_known(*ENERGIES) is None:
+                return Best(None, no_counter(first))
         most = min(MOST, self.steps.request.dataset.train_count)
-        if fitting is not None and fitting.batch_size is not None:
-            most = min(most, fitting.batch_size)
+        if self.fitting is not None and self.fitting.batch_size is not None:
+            most = min(most, self.fitting.batch_size)
 
         def measure(batch_size: int) -> float | None:
             for _ in range(1 + RETRIES):

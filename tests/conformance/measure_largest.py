@@ -16,8 +16,7 @@ from pathlib import Path
 from rich.console import Console
 
 from runner.batch_size.largest import Bound
-from runner.batch_size.largest_of import largest_of
-from runner.batch_size.memory_limit import ANSWERS, bounded, limit_of
+from runner.batch_size.memory_limit import ANSWERS, bounded, largest_of, limit_of
 from runner.batch_size.steps import StepTrials
 from runner.project import Project
 from runner.request import cli, inputs, own_data, parser
@@ -43,7 +42,7 @@ def measured(results: Path, limit_mib: int, framework: str) -> str:
     """Run one search; return its row of the table."""
     began_s = time.monotonic()
     bound, trials = step_trials(results, limit_mib, framework)
-    answer = largest_of(trials, framework, bound, look_around=False)
+    answer = largest_of(trials, framework, bound)
     seconds = time.monotonic() - began_s
     again = []
     if answer.batch_size is not None:

@@ -11,7 +11,7 @@ from measure_largest import step_trials
 from suite import FRAMEWORKS, REFEREE
 
 from runner.batch_size.largest import Search
-from runner.batch_size.largest_of import attempts
+from runner.batch_size.memory_limit import attempts
 from workloads.records.batch_answers import Fit
 from workloads.records.status import Status
 

@@ -11,8 +11,7 @@ from conftest import PROJECT
 from rich.console import Console
 
 from runner.batch_size.largest import Bound
-from runner.batch_size.largest_of import largest_of
-from runner.batch_size.memory_limit import ANSWERS, bounded, limit_of
+from runner.batch_size.memory_limit import ANSWERS, bounded, largest_of, limit_of
 from runner.batch_size.steps import StepTrials
 from runner.request import cli, inputs, own_data, parser
 from runner.setup import installations, make_environments
@@ -75,7 +74,7 @@ def test_a_second_run_measures_nothing_that_is_finished_and_loses_no_attempt(tmp
 def test_a_search_by_real_processes_is_exact(tmp_path: Path, limit_mib: int) -> None:
     trials = step_trials(tmp_path, "--memory-limit", limit_mib)
     bound = Bound(Limit.ASKED, limit_mib * 2**20)
-    answer = largest_of(trials, "numpy", bound, look_around=False)
+    answer = largest_of(trials, "numpy", bound)
     assert answer.batch_size and len(answer.fits) == 2, answer.reason
     results = [json.loads((tmp_path / name / RESULT_FILE).read_text()) for name in (*answer.fits, *answer.fails)]
     ends = {(each["spec"]["cell"]["batch_size"], each["status"] == Status.OUT_OF_MEMORY) for each in results}
@@ -84,5 +83,5 @@ def test_a_search_by_real_processes_is_exact(tmp_path: Path, limit_mib: int) -> 
         assert len(answer.fails) == 2 and (answer.batch_size + 1, True) in ends
     # The processor and its libraries decide how good the first guess is: 24 were seen on Zen 3, fewer elsewhere.
     assert len(answer.tried) <= 30 and not any(each.fit is Fit.UNKNOWN for each in answer.tried)
-    same = largest_of(step_trials(tmp_path, "--memory-limit", limit_mib), "numpy", bound, look_around=False)
+    same = largest_of(step_trials(tmp_path, "--memory-limit", limit_mib), "numpy", bound)
     assert same == answer, "nothing is measured again"

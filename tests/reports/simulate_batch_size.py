@@ -18,8 +18,7 @@ import simulate_verdicts
 from conftest import make_spec
 
 from runner.batch_size.best import TOLERATED, best
-from runner.batch_size.claims import LEAST_SPEED_UP, TOLERATED_LOSS, trained
-from runner.batch_size.target import least
+from runner.batch_size.trained import LEAST_SPEED_UP, TOLERATED_LOSS, least, trained
 from workloads.records.batch_answers import Compared, Holds
 from workloads.records.result import Epoch, TrialResult
 from workloads.records.status import Status

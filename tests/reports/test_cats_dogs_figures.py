@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 
 from reports.order import Point, Points
-from reports.reproduction import claims, claims_across
-from reports.reproduction.claim_tests import Outcome, mean_difference
+from reports.reproduction.claim_tests import Outcome, judge_claim, judge_sides, mean_difference
 from reports.reproduction.publication import PUBLICATIONS, Claim, Metric, read
 from workloads import pets
 
@@ -37,8 +36,8 @@ def outcome(claim: Claim, more: float = 0.0) -> Outcome:
         for place, p in figures(claim.metric).items()
     }
     if claim.against is None:
-        return claims.verdict(claim, "tensorflow", a).outcome
-    return claims_across.verdict(claim, "tensorflow", a, figures(claim.against)).outcome
+        return judge_claim(claim, "tensorflow", a).outcome
+    return judge_sides(claim, "tensorflow", a, figures(claim.against)).outcome
 
 
 def mean_points(claim: Claim) -> float:

@@ -11,8 +11,7 @@ import pytest
 from stored import answers, fastest, judged, noise, store_answers
 
 from reports.__main__ import main
-from reports.batch_size import recommendation
-from reports.batch_size.answers import named_sizes, read
+from reports.batch_size.answers import named_sizes, read, recommend
 from workloads.records.advice import advised
 from workloads.records.batch_answers import ANSWERS_FILE, Best, Caution, Fit, Largest, Limit, Noise, NoisePoint, Tried
 from workloads.records.status import Status
@@ -23,7 +22,7 @@ ALL = (answers("mxnet", 32, 3000), answers("tensorflow", 128, 4600), answers("py
 def sentences(results: Path) -> list[str]:
     found = read(results)
     assert found is not None
-    return recommendation.sentences(found)
+    return recommend(found)
 
 
 def test_a_folder_with_answers_alone_gives_their_page_table_and_picture(

@@ -14,7 +14,7 @@ from stored import simulated_blocks, spec_of_blocks, store_blocks, study_of_bloc
 
 from reports import __main__ as command
 from reports import build, load
-from reports.blocks import article, chapter, claims, contrasts, stored
+from reports.blocks import chapter, claims, contrasts
 from reports.blocks.contrasts import Contrast, percent
 from reports.report import Chapter
 from workloads.records.blocks import BLOCKS_FILE, Block, Phase, read_blocks, whole_rounds
@@ -26,12 +26,11 @@ from workloads.statistics import Verdict, trimmed_mean
 def contrast_of(processes: int, effect: float, generator: np.random.Generator, **settings: float) -> Contrast:
     """Contrast of 128 with 127 and 129, training, as the only test."""
     every = [simulated_blocks(generator, effects={128: effect}, **settings) for _ in range(processes)]  # type: ignore[arg-type]
-    values = [
-        trimmed_mean(
-            [contrasts.above_line(r, 128, (127, 129)) for r in whole_rounds(blocks, Phase.TRAINING)], contrasts.TRIMMED
-        )
-        for blocks in every
-    ]
+    values = []
+    for blocks in every:
+        rounds = map(contrasts.times_of, whole_rounds(blocks, Phase.TRAINING))
+        above = [contrasts.above_line(times, 128, (127, 129)) for times in rounds]
+        values.append(trimmed_mean(above, contrasts.TRIMMED))
     shift = contrasts.of_processes(values)
     estimate = estimate_together([shift])
     made = Contrast("pytorch", Phase.TRAINING, 128, (127, 129), 20, (127, 128, 129), tuple(values), shift, estimate)
@@ -78,7 +77,7 @@ def test_what_a_step_costs_in_any_case_is_no_advantage_of_the_larger_size() -> N
     """The line is drawn at the size, not halfway where neighbours are at different distances."""
     times = {100: 120 / 100, 128: 148 / 128, 129: 149 / 129}
     of_round = {size: Block(Phase.TRAINING, 0, size, 1, size * each, 0.0) for size, each in times.items()}
-    assert contrasts.above_line(of_round, 128, (100, 129)) == pytest.approx(0, abs=1.5e-3)
+    assert contrasts.above_line(contrasts.times_of(of_round), 128, (100, 129)) == pytest.approx(0, abs=1.5e-3)
     assert contrasts.neighbours((129, 100, 128, 140)) == {128: (100, 129), 129: (128, 140)}
 
 
@@ -143,9 +142,9 @@ def test_coulom_s_rule_is_a_claim_on_a_gpu_that_told_its_multiprocessors(tmp_pat
         spec = spec_of_blocks("pytorch", group, process, device="GPU-1")
         blocks = simulated_blocks(generator, group, {20: 0.1}, process_spread=0.001)
         store_blocks(tmp_path, spec, blocks, multiprocessors=80)
-    ((measurement,), _) = stored.measurements(load.everything(tmp_path))
+    ((measurement,), _) = contrasts.measurements(load.everything(tmp_path))
     shape = claims.widest(measurement.workload) if measurement.workload else ()
-    kinds = {each.kind for each in article.publication().claims if each.kind.coulom == "widest map"}
+    kinds = {each.kind for each in claims.publication().claims if each.kind.coulom == "widest map"}
     (found,) = [claims.sizes_of_kind(kind, measurement, group) for kind in kinds]
     assert found == (claims.coulom_sizes(80, shape, 21).intersection(group), "")
 
@@ -173,7 +172,7 @@ def test_the_article_stands_beside_ours_with_what_it_cannot_say(tmp_path: Path) 
     assert shown["1xV100, none", "evaluation", "128"] == "+0.00"
     assert ("4xV100, ddp", "training", "256") in shown
     assert "one step more than of 256" in table.below[1] and "its inference column by 7" in table.below[1]
-    assert {each.size for each in article.published()} == {128, 256, 512}
+    assert {each.size for each in claims.published()} == {128, 256, 512}
 
 
 def test_processes_that_did_not_end_well_are_left_out_and_named(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from stored import spec_of_blocks, store_blocks, study_of_blocks
 from test_report_publish import CREDIT
 
 from reports import check, export, load
-from reports.blocks.stored import measurements
+from reports.blocks.contrasts import measurements
 from reports.load import ReportError
 from reports.publishing import archive, contents, publication, publish
 from reports.reproduction.claim_tests import Outcome

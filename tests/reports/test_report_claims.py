@@ -11,7 +11,7 @@ from stored import on_gpu, trial
 
 from reports.conditions import sections
 from reports.order import Point, Points
-from reports.reproduction import claim_tests, claims, published_tables
+from reports.reproduction import claim_tests, published_figures
 from reports.reproduction.claim_tests import ClaimVerdict, Outcome
 from reports.reproduction.publication import PUBLICATIONS, read
 from reports.table import Table
@@ -33,7 +33,7 @@ def repeated(reach: float, **values: float) -> dict[int, Point]:
 
 def table_of(*results: TrialResult) -> Table:
     (section,), _ = sections(results)
-    tables, _ = published_tables.of_section(replace(section, beside=("osu-2020",)))
+    tables, _ = published_figures.of_section(replace(section, beside=("osu-2020",)))
     return next(table for table in tables if table.name == "claims")
 
 
@@ -252,11 +252,11 @@ def test_two_frameworks_that_are_equal_have_no_highest() -> None:
     assert (claim.text, claim.frameworks) == ("At 4 and 8 {framework} has the highest GPU usage", ("mxnet",))
     names = ("mxnet", "pytorch", "tensorflow")
     equal: Points = {(name, size): Point(30, 30, 30, 0) for name in names for size in (4, 8)}
-    assert claims.verdict(claim, "mxnet", equal).outcome is Outcome.FAILS
+    assert claim_tests.judge_claim(claim, "mxnet", equal).outcome is Outcome.FAILS
     alike: Points = {place: Point(30, 29, 31, 1) for place in equal}
-    assert claims.verdict(claim, "mxnet", alike).outcome is Outcome.UNTOLD, "intervals that coincide overlap"
+    assert claim_tests.judge_claim(claim, "mxnet", alike).outcome is Outcome.UNTOLD, "intervals that coincide overlap"
     two = {place: Point(30 if place[0] == "mxnet" else 10, 9, 31, 0) for place in equal if place[0] != "pytorch"}
-    assert claims.verdict(claim, "mxnet", two).outcome is Outcome.UNTOLD, "the claim is of three frameworks"
+    assert claim_tests.judge_claim(claim, "mxnet", two).outcome is Outcome.UNTOLD, "the claim is of three frameworks"
 
 
 def test_the_tidy_table_has_every_claim_with_its_reasons_and_nothing_where_nothing_is_published() -> None:

@@ -15,7 +15,7 @@ from stored import on_gpu, store, trial
 from reports import build, export
 from reports.conditions import sections
 from reports.order import Point
-from reports.reproduction import claims_across, publication, published_tables
+from reports.reproduction import claims, publication, published_figures
 from reports.reproduction.claim_tests import Outcome, is_times, mean_difference
 from reports.reproduction.publication import PUBLICATIONS, read
 from reports.table import Table
@@ -52,7 +52,7 @@ def series(
 
 
 def table_of(*results: TrialResult) -> Table:
-    (table,) = claims_across.of_sections(sections(results)[0])
+    (table,) = claims.tables_across(sections(results)[0])
     return table
 
 
@@ -148,7 +148,7 @@ def test_a_missing_batch_size_is_named() -> None:
 
 def test_each_section_keeps_its_own_claims_and_figures_and_says_that_it_stands_for_another_task() -> None:
     found, _ = sections([*series("sgd", FALLING), *series("adam", FALLING)])
-    by_rule = {section.condition.task.optimizer.name: published_tables.of_section(section)[0] for section in found}
+    by_rule = {section.condition.task.optimizer.name: published_figures.of_section(section)[0] for section in found}
     assert [table.name for table in by_rule["sgd"]] == ["published-accuracy", "claims"]
     names = ["published-adam-beside-sgd", "published-adam-plain", "claims"]
     assert [table.name for table in by_rule["adam"]] == names
@@ -161,7 +161,7 @@ def test_each_section_keeps_its_own_claims_and_figures_and_says_that_it_stands_f
 
 
 def test_a_report_without_series_of_a_publication_has_no_such_table() -> None:
-    assert claims_across.of_sections(sections([trial()])[0]) == []
+    assert claims.tables_across(sections([trial()])[0]) == []
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_a_count_of_bytes_tells_by_itself_and_what_is_worked_out_from_peaks_is_o
 
 def test_claims_of_a_study_are_tested_by_its_own_results_alone() -> None:
     others = [replace(result, spec=replace(result.spec, study="quick")) for result in memories("adam", 2.0)]
-    assert claims_across.of_sections(sections(others)[0]) == []
+    assert claims.tables_across(sections(others)[0]) == []
 
 
 @pytest.mark.slow
@@ -266,11 +266,11 @@ def test_a_report_of_series_begins_with_what_its_claims_come_to(tmp_path: Path) 
     reasons = "other model, cats-dogs-cnn-32; other data set, cifar10-cats-dogs"
     assert told == [f"Not compared with the published figures of test accuracy: {reasons}."]
     assert report.summary.findings[0] == "Claims over the series: PyTorch: 4 hold."
-    assert [table.name for table in report.across] == [claims_across.NAME]
+    assert [table.name for table in report.across] == [claims.ACROSS]
     export.write(report, tmp_path / "report", ("html", "md", "csv", "latex"))
     text = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
     assert text.index("## Claims over the series of the study, tested") < text.index("## 1. ")
-    assert (tmp_path / "report" / f"{claims_across.NAME}.csv").exists()
+    assert (tmp_path / "report" / f"{claims.ACROSS}.csv").exists()
 
 
 def devices(speed: float, percent: float, gpu: bool, study: str = "devices") -> list[TrialResult]:
@@ -301,7 +301,7 @@ def test_one_thread_stands_against_all_and_no_section_against_itself() -> None:
     one = [replace(r, spec=varied(r.spec, threads=1)) for r in devices(500, 70, gpu=False, study="devices-cpu")]
     table = table_of(*one, *devices(900, 70, gpu=False, study="devices-cpu"))
     assert of(table, text)[2] == "holds"
-    assert claims_across.of_sections(sections(one)[0]) == []
+    assert claims.tables_across(sections(one)[0]) == []
 
 
 def test_claims_of_which_nothing_is_known_are_left_out_and_counted() -> None:

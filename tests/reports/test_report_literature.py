@@ -15,7 +15,7 @@ from reports.conditions import sections
 from reports.drawing.section_charts import charts_of
 from reports.findings import summary
 from reports.load import Stored
-from reports.reproduction import publication, published_tables
+from reports.reproduction import publication, published_figures
 from reports.reproduction.publication import CHART, PUBLICATIONS, TABLE, Metric, Publication, publications
 from workloads.records.figures import Figure
 
@@ -140,7 +140,7 @@ def test_a_publication_is_a_folder_of_data_and_nothing_else() -> None:
     accuracy = {"test_accuracy": Figure(0.7, "worker")}
     trials = [trial("pytorch", 8, workload="mlp", figures=accuracy), trial("pytorch", 4, workload="mlp")]
     found, _ = sections(trials)
-    tables, remarks = published_tables.of_section(found[0])
+    tables, remarks = published_figures.of_section(found[0])
     assert ([table.name for table in tables], remarks) == (["published-accuracy", "agreement", "claims"], [])
     rows = {row[0].text: [cell.text for cell in row[1:]] for table in tables for row in table.rows}
     assert rows["PyTorch 2.0, published (table)"] == ["30.00", "75.00"]
@@ -150,7 +150,7 @@ def test_a_publication_is_a_folder_of_data_and_nothing_else() -> None:
     assert [line for line in told.findings if line.startswith("The accuracies of 2024: root-mean-square difference")]
     assert "It does not name its data." in told.not_verified
     thesis, _ = sections([on_gpu(trial("pytorch", 8, dataset="cifar10"))])
-    assert next(table.name for table in published_tables.of_section(thesis[0])[0]) == "published-usage"
+    assert next(table.name for table in published_figures.of_section(thesis[0])[0]) == "published-usage"
 
 
 def test_figures_published_under_certain_conditions_stand_by_results_of_these_alone(another: Path) -> None:
@@ -159,7 +159,7 @@ def test_figures_published_under_certain_conditions_stand_by_results_of_these_al
     shown = {}
     for feed in ("host", "device"):
         (section,), _ = sections([trial("pytorch", 8, workload="mlp", feed=feed)])
-        made, _ = published_tables.of_section(section)
+        made, _ = published_figures.of_section(section)
         shown[feed] = {table.name: [row[-2].text for row in table.rows] for table in made}
         charts = {chart.name: chart for chart in charts_of(section)}
         assert ("Published: PyTorch 2.0" in charts["accuracy"].caption) == (feed == "device")

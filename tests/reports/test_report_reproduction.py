@@ -15,7 +15,8 @@ from stored import BATCH_SIZES, VERSIONS, ended, on_gpu, trial
 from reports.charts import Kind
 from reports.conditions import Section, sections
 from reports.drawing import section_charts
-from reports.reproduction import published_tables, summary
+from reports.reproduction import published_figures
+from reports.reproduction.agreement import caveats, finding
 from reports.table import Table
 from workloads.records.figures import Figure
 from workloads.records.result import TrialResult
@@ -45,7 +46,7 @@ def section_of(*results: TrialResult) -> Section:
 
 
 def made(*results: TrialResult) -> dict[str, Table]:
-    tables, remarks = published_tables.of_section(section_of(*results))
+    tables, remarks = published_figures.of_section(section_of(*results))
     assert remarks == []
     return {table.name: table for table in tables}
 
@@ -199,19 +200,19 @@ def test_what_was_published_of_another_task_is_shown_to_those_who_ask_for_it_and
     setting: dict[str, Any] = {"dataset": "cifar10"} | other
     asked = section_of(trial(**setting))
     (obstacle,) = other.values()
-    tables, _ = published_tables.of_section(asked)
+    tables, _ = published_figures.of_section(asked)
     assert tables and all(obstacle in "".join(table.below) for table in tables if table.name != "claims")
     unasked = replace(asked, beside=())
-    assert published_tables.of_section(unasked) == ([], [])
-    assert summary.finding([unasked]) == "" and summary.caveats([unasked]) == []
+    assert published_figures.of_section(unasked) == ([], [])
+    assert finding([unasked]) == "" and caveats([unasked]) == []
     charts = section_charts.charts_of(unasked)
     assert charts and {series.kind for chart in charts for series in chart.series}.isdisjoint(BEHIND)
     fitting = replace(section_of(trial(dataset="cifar10")), beside=())
-    assert published_tables.of_section(fitting)[0]
+    assert published_figures.of_section(fitting)[0]
 
 
 def test_a_section_of_default_policy_trials_alone_has_a_line_that_says_why() -> None:
-    tables, remarks = published_tables.of_section(section_of(on_gpu(trial("tensorflow", 4, allocator="default"))))
+    tables, remarks = published_figures.of_section(section_of(on_gpu(trial("tensorflow", 4, allocator="default"))))
     assert tables == []
     assert "no trial took its memory on demand" in remarks[0]
 
@@ -318,10 +319,10 @@ def test_a_report_without_a_comparison_does_not_pay_for_scipys_statistics() -> N
     program = (
         "import sys; sys.path[:0] = ['tests', 'tests/reports']\n"
         "from stored import study; from reports.conditions import sections\n"
-        "from reports.reproduction import published_tables\n"
+        "from reports.reproduction import published_figures\n"
         "from dataclasses import replace\n"
         "asked = replace(sections(study())[0][0], beside=('osu-2020',))\n"
-        "assert len(published_tables.of_section(asked)[0]) == 4\n"
+        "assert len(published_figures.of_section(asked)[0]) == 4\n"
         "sys.exit('scipy.stats' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, timeout=60)

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from runner.batch_size import target
 from runner.batch_size.best import TOLERATED
+from runner.batch_size.trained import answer
 from workloads.records.batch_answers import Best, Compared, Point, Ratio, Reached, Target
 
 
@@ -59,7 +59,7 @@ def answers_of_curve(rows: Sequence[Row], images: int, accuracy: float) -> Curve
         largest=max(row.batch_size for row in rows),
         fastest=of_curve({row.batch_size: images / row.epoch_s for row in rows}),
         least_energy=of_curve(joules, better=-1),
-        target=target.answer([_reached(row, images) for row in rows], accuracy),
+        target=answer([_reached(row, images) for row in rows], accuracy),
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from conftest import make_spec
 
-from runner.batch_size.claims import epoch_s, holds, trained
+from runner.batch_size.trained import epoch_s, trained
 from workloads.records.batch_answers import Holds
 from workloads.records.result import Epoch, TrialResult
 from workloads.records.status import Status
@@ -92,7 +92,3 @@ def test_a_training_that_diverged_at_the_found_size_is_no_equal_quality() -> Non
 def test_trials_that_differ_in_more_than_batch_size_and_repeat_are_refused() -> None:
     with pytest.raises(ValueError, match="differ in more than batch size and repeat"):
         trained([*both(3.5), trial(512, 5, 1.0, 0.9, framework="other")], 64, 512)
-
-
-def test_without_an_end_of_an_interval_nothing_holds() -> None:
-    assert holds((None, None), (0.0, 0.1)) is holds((3.5, 4.0), (None, None)) is Holds.CANNOT_BE_TOLD

@@ -69,7 +69,7 @@ def fits(batch_size: int | None) -> Largest:
 
 def test_the_fastest_is_the_smallest_that_reaches_the_plateau() -> None:
     asked, trials, shown = search(saturating)
-    answer = asked.fastest(None)
+    answer = asked.fastest()
     assert answer.batch_size == 32 and answer.trials == len(trials.sizes)
     assert "numpy batch 32: ok, 1,000 images/s, 98 MiB" in shown.getvalue()
 
@@ -77,25 +77,26 @@ def test_the_fastest_is_the_smallest_that_reaches_the_plateau() -> None:
 @pytest.mark.parametrize(("largest", "most"), [(None, MOST), (300, 300)])
 def test_nothing_beyond_what_fits_is_tried_for_speed(largest: int | None, most: int) -> None:
     asked, trials, _ = search(saturating)
-    asked.fastest(fits(largest))
+    asked.fitting = fits(largest)
+    asked.fastest()
     assert max(trials.sizes) == most
 
 
 def test_sizes_that_crash_do_not_end_the_search() -> None:
     asked, _, shown = search(lambda size: None if size > 128 else saturating(size))
-    assert asked.fastest(None).batch_size == 32
+    assert asked.fastest().batch_size == 32
     assert "failed" in shown.getvalue()
 
 
 def test_where_every_size_crashes_there_is_no_answer_but_a_reason() -> None:
     asked, _, _ = search(lambda _: None)
-    answer = asked.fastest(None)
+    answer = asked.fastest()
     assert answer.batch_size is None and answer.reason and "SIGSEGV" in answer.reason
 
 
 def test_a_trial_that_neighbours_disturbed_is_made_again() -> None:
     trials = MadeUp(saturating, contended=[32, 32, 64])
-    answer = Search("numpy", cast(StepTrials, trials), BOUND, Console(file=io.StringIO())).fastest(None)
+    answer = Search("numpy", cast(StepTrials, trials), BOUND, Console(file=io.StringIO())).fastest()
     assert answer.batch_size == 32 and not trials.contended
 
 
@@ -104,19 +105,20 @@ def test_least_energy_is_not_the_fastest_where_the_counter_says_otherwise() -> N
         return saturating(batch_size) | {"energy_per_image_j": 0.02 + 0.001 * abs(batch_size.bit_length() - 8)}
 
     asked, _, _ = search(joules)
-    assert asked.least_energy(None).batch_size == 128
+    assert asked.least_energy().batch_size == 128
 
 
 def test_without_a_counter_least_energy_is_unknown_after_one_trial_and_says_why() -> None:
     asked, trials, _ = search(saturating)
-    answer = asked.least_energy(None)
+    answer = asked.least_energy()
     assert answer.batch_size is None and answer.reason and "energy" in answer.reason
     assert len(trials.sizes) == 1
 
 
 def test_memory_is_the_mean_of_the_trials_of_each_size() -> None:
     asked, _, _ = search(saturating)
-    asked.fastest(fits(256))
+    asked.fitting = fits(256)
+    asked.fastest()
     points = {point.batch_size: point for point in asked.memory()}
     assert points[32].mean == 1e8 + 1e5 * 32 and points[32].trials > 1
 
@@ -124,7 +126,7 @@ def test_memory_is_the_mean_of_the_trials_of_each_size() -> None:
 def test_a_framework_that_cannot_be_started_is_not_tried_and_says_why() -> None:
     asked, trials, _ = search(saturating)
     trials.launchers["numpy"] = Unavailable("no environment for this device")
-    for answer in (asked.fastest(None), asked.least_energy(None)):
+    for answer in (asked.fastest(), asked.least_energy()):
         assert (answer.batch_size, answer.reason) == (None, "no environment for this device")
     assert trials.sizes == []
 

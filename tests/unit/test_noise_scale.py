@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from adapters.numpy.adapter import Adapter
 from adapters.worker.noise_steps import norms_of
-from runner.batch_size.noise_points import Measured, apart, finder, point, pooled
+from runner.batch_size.noise import Measured, apart, finder, point, pooled
 from workloads import weights
 from workloads.catalogue.tiny import TINY
 from workloads.datasets import DATASETS, load

@@ -11,8 +11,9 @@ import pytest
 from conftest import PROJECT
 
 from runner import stored
-from runner.batch_size import command, forecast
+from runner.batch_size import command
 from runner.batch_size.largest import Bound
+from runner.batch_size.question import forecast_answers
 from runner.estimate import LIMIT_TIMES, MOST_FOLDERS, MOST_OF_FOLDER, MOST_OWN, read_paces, results_folders
 from runner.machine import description
 from runner.request import cli, parser
@@ -70,7 +71,7 @@ def test_plans_batch_size_plans_and_time_limits_learn_from_every_results_folder_
 
     def searched_s() -> float:
         request, question = command.request([*WORDS[:10], "--answer", "fastest"], PROJECT)
-        (answer,) = forecast.expected(request, question, Bound(Limit.ASKED, 2**30))
+        (answer,) = forecast_answers(request, question, Bound(Limit.ASKED, 2**30))
         return answer.seconds - answer.trials * question.window_s
 
     learnt_s = searched_s()

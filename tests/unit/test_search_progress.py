@@ -7,8 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from runner.batch_size.forecast import Expected
-from runner.batch_size.progress import SearchDisplay
+from runner.batch_size.question import Expected, SearchDisplay
 
 TWO = [Expected("numpy", "largest", 10, 20, 100.0, ""), Expected("numpy", "fastest", 30, 60, 300.0, "")]
 

@@ -11,7 +11,7 @@ from conftest import make_spec
 from published_curve import CurveAnswers, Row, answers_of_curve
 
 from runner.batch_size.best import best
-from runner.batch_size.target import FEWEST, target
+from runner.batch_size.trained import FEWEST, target
 from workloads.records.batch_answers import Reached
 from workloads.records.figures import Figure
 from workloads.records.result import Epoch, TrialResult

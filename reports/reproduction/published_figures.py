@@ -1,13 +1,13 @@
-"""Build a table of published and measured values for each published metric, by batch size, with verdicts below it.
+"""Show published figures beside ours: a table for each metric, by batch size, and the series behind ours in a chart.
 
-A framework has a line for each series, one for ours and one for each difference (measured minus published).
+In a table, a framework has a line for each series, one for ours and one for each difference (measured minus published).
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,18 +16,21 @@ import pandas as pd
 from workloads.statistics import CONFIDENCE_PERCENT
 
 from .. import tables
+from ..charts import Kind, Series
 from ..condition_text import ABSENT
-from ..conditions import Section
+from ..conditions import Condition, Section
 from ..frameworks import display_name, ordered
-from ..sentences import say
+from ..quantities import Quantity
+from ..sentences import listed, say
 from ..table import Cell, Table, Theme
 from ..tables import CellSummary
-from . import claims, verdicts
+from . import agreement, claims
 from .publication import CHART, SERIES, TABLE, Metric, Publication, beside
 from .reproduced import Reproduced, frameworks
 
 CONTRADICTED = "table and chart of the publication contradict each other here"
 NOT_PUBLISHED = "not published"
+KINDS = {TABLE: Kind.PUBLISHED_TABLE, CHART: Kind.PUBLISHED_CHART}
 
 
 def of_section(section: Section) -> tuple[list[Table], list[str]]:
@@ -54,9 +57,9 @@ def of_publication(section: Section, publication: Publication) -> list[Table]:
         for metric, each in here.items()
         if metric.series
     ]
-    agreement = verdicts.table(each for metric, each in here.items() if metric.series)
-    shown += [agreement] if agreement else []
-    return [*shown, claims.table(claimed, publication, ours)] if claimed else shown
+    apart = agreement.table(each for metric, each in here.items() if metric.series)
+    shown += [apart] if apart else []
+    return [*shown, claims.table(claimed, publication, section)] if claimed else shown
 
 
 def table(ours: Reproduced, name: str) -> Table:
@@ -72,7 +75,7 @@ def table(ours: Reproduced, name: str) -> Table:
         rows=tuple((Cell(head), *cells) for name in names for head, cells in _rows(name, ours, differences, sizes)),
         tidy=pd.DataFrame(differences),
         above=tuple(_above(ours)),
-        below=verdicts.below(ours),
+        below=agreement.below(ours),
         theme=Theme.PUBLISHED,
         by_size=True,
     )
@@ -179,3 +182,45 @@ def _above(ours: Reproduced) -> list[str]:
     if ours.most:
         sentences.append(say("published.measured", repeats=ours.most, confidence_percent=CONFIDENCE_PERCENT))
     return sentences
+
+
+def behind(
+    quantity: Quantity, condition: Condition, measured: Sequence[str], published: Sequence[Publication]
+) -> tuple[list[Series], list[str]]:
+    """Return (series, sentences of the caption) for the same quantity and network; `measured` are frameworks."""
+    series: list[Series] = []
+    sentences: list[str] = []
+    for publication in published:
+        for metric in publication.metrics if publication.workload == condition.task.workload else ():
+            same = metric.quantity.figures[0] is quantity.figure(condition)
+            if same and not metric.other_conditions(condition):
+                shown = _series(metric, measured)
+                series += shown
+                sentences += _caption(shown, metric, publication, condition.task.dataset) if shown else []
+    return series, sentences
+
+
+def _series(metric: Metric, measured: Sequence[str]) -> list[Series]:
+    """Build the series of the table, and of the chart if it contradicts the table.
+
+    They are of the measured frameworks, or of the one that the metric was published for.
+    """
+    wanted = [metric.framework] if metric.framework else measured
+    series = []
+    for kind in metric.series:
+        for framework in wanted:
+            row = {size: value for (name, size), value in sorted(metric.values[kind].items()) if name == framework}
+            if row and (kind == metric.series[0] or framework in frameworks(metric.contradicted)):
+                label = f"{display_name(framework)}, published {kind}"
+                series.append(Series(label, framework, KINDS[kind], tuple(map(float, row)), tuple(row.values())))
+    return series
+
+
+def _caption(series: list[Series], metric: Metric, publication: Publication, dataset: str) -> list[str]:
+    names = dict.fromkeys(each.key for each in series)
+    software = listed(f"{display_name(name)} {publication.versions[name]}" for name in names)
+    guess = "" if dataset == publication.dataset else publication.guess.format(dataset=dataset)
+    sentences = [publication.caption.format(software=software, guess=guess)]
+    if len({each.kind for each in series}) > 1:
+        sentences.append("Where its table and its chart contradict each other, both are drawn.")
+    return [*sentences, *([metric.caption] if metric.caption else [])]

@@ -1,8 +1,14 @@
-"""Find the time and energy to a target accuracy, from trials that were trained to their end.
+"""Say what trainings at several batch sizes show: time to a target accuracy, and the benefit of a larger size.
 
-A batch size is reported as soonest if the interval of its time over every other one's lies below 1. Times are paired by
-repeat, as each repeat shares initial weights and order. One repeat has no interval; the answer then says what it rests
-on.
+A batch size is reported as soonest if the interval of its time over every other one's lies below 1. One repeat has no
+interval; the answer then says what it rests on.
+
+The published claim on a larger size is "3 to 4 times faster at equal quality". It holds if both 95 % intervals agree
+with it. That of an epoch's speed-up must be at LEAST_SPEED_UP or above, and that of the change of accuracy at
+-TOLERATED_LOSS or above. The claim does not hold if either interval is wholly on the other side. In all other cases it
+is uncertain. How often the verdict errs: docs/guide/batch-size.md.
+
+All values are paired by repeat: the trials of a repeat share initial weights and order of the images.
 """
 
 from __future__ import annotations
@@ -12,16 +18,19 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from workloads.records import figures as registry
-from workloads.records.batch_answers import Reached, Target
+from workloads.records.batch_answers import Holds, Reached, Target, Trained
 from workloads.records.job import ROOMS, Kind
 from workloads.records.result import TrialResult, until
 from workloads.records.status import Status
-from workloads.statistics import Verdict, decide, mean_interval
+from workloads.statistics import Verdict, accuracy_step, decide, mean_interval
 from workloads.words import counted
 
 FEWEST = 3  # repeats for an interval
 MEASURED = (Status.OK, Status.DIVERGED)  # a training that diverged is a finding: its accuracy is that of its last epoch
 ENERGIES = (registry.ENERGY_PER_IMAGE, registry.CPU_ENERGY_PER_IMAGE)  # the first of these that is known
+
+LEAST_SPEED_UP = 3.0
+TOLERATED_LOSS = 0.01  # of accuracy, 0 ... 1
 
 Costs = Mapping[int, Mapping[int, float]]  # batch size -> repeat -> seconds or joules
 
@@ -108,3 +117,62 @@ def _below(costs: Mapping[int, float], others: Mapping[int, float]) -> bool:
     """True if the interval of the ratio of costs, paired by repeat, lies below 1."""
     pairs = [math.log(costs[repeat] / others[repeat]) for repeat in costs if repeat in others]
     return len(pairs) >= FEWEST and decide(*mean_interval(pairs)[1:]) is Verdict.WORSE
+
+
+def trained(results: Iterable[TrialResult], in_use: int, found: int) -> Trained:
+    """Compare one framework's trials at these two batch sizes; other sizes are ignored.
+
+    Raises ValueError where they differ in more than batch size and repeat.
+    """
+    chosen = [
+        result
+        for result in results
+        if result.status in MEASURED and result.epochs and result.spec.cell.batch_size in (in_use, found)
+    ]
+    alike = {
+        (r.spec.cell.framework, r.spec.task, r.spec.passes, r.spec.placement, r.spec.draw.first_seed) for r in chosen
+    }
+    if len(alike) > 1:
+        raise ValueError("the trials differ in more than batch size and repeat")
+    by_repeat = {(result.spec.cell.batch_size, result.spec.draw.repeat): result for result in chosen}
+    pairs = [
+        (by_repeat[in_use, repeat], result)
+        for (size, repeat), result in sorted(by_repeat.items())
+        if size == found and (in_use, repeat) in by_repeat
+    ]
+    return _compared(pairs, in_use, found)
+
+
+def _compared(pairs: Sequence[tuple[TrialResult, TrialResult]], in_use: int, found: int) -> Trained:
+    if not pairs:
+        nothing = (None,) * 6
+        return Trained(found, in_use, *nothing, 0, Holds.CANNOT_BE_TOLD)
+    task = pairs[0][0].spec.task
+    faster = [*map(math.exp, _interval([math.log(epoch_s(before) / epoch_s(after)) for before, after in pairs]))]
+    changes = [after.epochs[-1].test_accuracy - before.epochs[-1].test_accuracy for before, after in pairs]
+    changed = _interval(changes, accuracy_step(task.dataset, task.source) / 100)
+    found_to_be = {
+        decide(*faster[1:], margin=(LEAST_SPEED_UP, math.inf)),
+        decide(*changed[1:], margin=(-TOLERATED_LOSS, math.inf)),
+    }
+    holds = Holds.HOLDS if found_to_be == {Verdict.WITHIN} else Holds.CANNOT_BE_TOLD
+    verdict = Holds.DOES_NOT if Verdict.WORSE in found_to_be else holds
+    speed_up, speed_low, speed_high, change, low, high = (
+        None if math.isnan(end) else end for end in (*faster, *changed)
+    )
+    return Trained(found, in_use, speed_up, speed_low, speed_high, change, low, high, len(pairs), verdict)
+
+
+def epoch_s(result: TrialResult) -> float:
+    """Return the mean training time of an epoch.
+
+    The first epoch, which includes the first step, is left out if there are more.
+    """
+    return statistics.fmean(epoch.train_s for epoch in result.epochs[1:] or result.epochs)
+
+
+def _interval(values: Sequence[float], least_spread: float = 0.0) -> tuple[float, float, float]:
+    """Return (mean, low, high). The spread is assumed to be at least `least_spread`."""
+    if len(values) < FEWEST:
+        return statistics.fmean(values), math.nan, math.nan
+    return mean_interval(values, least_spread)

@@ -1,17 +1,20 @@
-"""Compare published and measured values: order, shape and distance as a table; what is known of the cause, in words."""
+"""Say how close our values are to published ones: order, shape and distance as a table; summary and cause in words."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any
 
 from workloads.statistics import ERROR, FEWEST_RANKED, p_of_ranks, rank_correlation
 
+from ..conditions import Section
 from ..order import ABOVE, BELOW, ONCE, TIE_PERCENT
 from ..order import order as compared
 from ..sentences import say
 from ..table import Cell, Columns, Record, Table, Theme, count_of, framework_of, number_cell, of_records, text_of
+from .publication import Publication, beside
 from .reproduced import Reproduced, frameworks, rms
 
 NAME = "agreement"
@@ -112,3 +115,74 @@ def _cause(ours: Reproduced) -> str:
         if name in software and software[name].version != version
     ]
     return say("published.cause", hardware=hardware, versions=versions, unknown=publication.unknown)
+
+
+def _comparable(section: Section) -> Iterator[Reproduced]:
+    """Yield what the section measured of each published row of the summary that it can be compared with."""
+    for publication in beside(section) if section.results else ():
+        for metric in publication.metrics:
+            ours = Reproduced(section, publication, metric)
+            if metric.finding and not ours.obstacles and ours.distances():
+                yield ours
+
+
+def headline(section: Section) -> tuple[str, str] | None:
+    """Return (how close our values are, the quantity's name), for the publication that the study is named after, or
+    None.
+    """
+    studies = {result.spec.study for result in section.results}
+    ours = next((ours for ours in _comparable(section) if ours.publication.name in studies), None)
+    if ours is None:
+        return None
+    metric, distances = ours.metric, ours.distances()
+    nearest_first = sorted(((name, away) for name, (away, _) in distances.items()), key=itemgetter(1))
+    row = metric.finding[:1].lower() + metric.finding[1:]
+    return say("published.nearness", distances=nearest_first, unit=metric.unit, row=row), metric.quantity.name
+
+
+def finding(sections: Sequence[Section]) -> str:
+    """Describe the first published row that a section can be compared with, and ours; "" if there is none."""
+    found = ((number, ours) for number, section in enumerate(sections, start=1) for ours in _comparable(section))
+    number, ours = next(found, (0, None))
+    return _finding(ours, number if len(sections) > 1 else None) if ours else ""
+
+
+def _finding(ours: Reproduced, number: int | None) -> str:
+    metric = ours.metric
+    return say(
+        "published.finding",
+        row=metric.finding,
+        from_size=metric.from_size,
+        section=number,
+        once=max(point.n for point in ours.points.values()) == 1,
+        distances=[(name, away, sizes) for name, (away, sizes) in ours.distances().items()],
+        unit=metric.unit,
+    )
+
+
+def caveats(sections: Sequence[Section]) -> list[str]:
+    """List published figures that no section can be compared with, and why; for the others, what a
+    comparison assumes.
+    """
+    held: dict[Publication, list[Section]] = {}
+    for section in sections:
+        for publication in beside(section) if section.results else ():
+            held.setdefault(publication, []).append(section)
+    return [sentence for publication, those in held.items() for sentence in _caveats(those, publication)]
+
+
+def _caveats(sections: Sequence[Section], publication: Publication) -> list[str]:
+    labels: dict[tuple[str, ...], list[str]] = {}
+    figures = [metric for metric in publication.metrics if metric.series]
+    for metric in figures:
+        fitting = [section for section in sections if not metric.other_conditions(section.condition)]
+        obstacles = [Reproduced(section, publication, metric).obstacles for section in fitting or sections]
+        if all(obstacles):
+            reasons = tuple(dict.fromkeys(reason for of_section in obstacles for reason in of_section))
+            labels.setdefault(reasons, []).append(metric.label.replace("Test", "test"))
+    sentences = [
+        say("published.not_compared", labels=list(dict.fromkeys(those)), reasons=reasons)
+        for reasons, those in labels.items()
+    ]
+    compared = sum(map(len, labels.values())) < len(figures)
+    return [*sentences, publication.caveat] if compared else sentences
