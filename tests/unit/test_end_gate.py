@@ -15,7 +15,7 @@ from each import for_each
 from runner.gate import trial_end
 from runner.gate.end_referee import EndReferee
 from runner.gate.trial_end import EVALUATION, GROSS, LAST_LOSS, LOSSES, ROUNDINGS, TURNED, UPDATES, checks, gather
-from workloads.catalogue.osu_cnn import OSU_CNN
+from workloads.catalogue import OSU_CNN
 from workloads.records.check_name import CheckName
 from workloads.records.end_evidence import END_FILE, Difference, EndCall, EndStep, Missing, TrialEnd
 from workloads.records.events import Event
