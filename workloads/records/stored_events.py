@@ -12,7 +12,7 @@ from msgspec import Meta
 from .events import PEAK_PARTS, Event, Events
 from .files import read_bytes
 from .status import Status
-from .stored_reports import refuse_evidence
+from .stored import refuse_evidence
 from .validation import one_line
 
 Time = Annotated[int, Meta(ge=0, le=2**63 - 1)]  # ns of the monotonic clock
