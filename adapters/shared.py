@@ -1,4 +1,4 @@
-"""What several adapters do alike: divide an update between devices, and take in the caller's model."""
+"""Helpers that several adapters share: divide an update between devices, and take in the caller's model."""
 
 from __future__ import annotations
 
