@@ -25,7 +25,7 @@ from __future__ import annotations
 from typing import Any
 
 from adapters import base
-from adapters.base import Floats, Order, Probe
+from adapters.base import Facts, Floats, Order, Probe
 from workloads.datasets import Images, Labels
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights

@@ -22,6 +22,7 @@ from workloads.weights import Weights
 
 Order = NDArray[np.int32]
 Floats = NDArray[np.float32]
+Facts = dict[str, Any]  # versions and settings as JSON
 
 MEMORY_KINDS = ("parameters", "gradients", "optimizer", "allocator_peak", "allocator_reserved")
 
@@ -80,16 +81,14 @@ class Adapter(ABC):
     """
 
     @abstractmethod
-    def open(
-        self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str
-    ) -> dict[str, Any]:
+    def open(self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str) -> Facts:
         """Take the device ("cpu", or "cuda" = the only visible GPU; computes on it once) and that many threads.
 
         In each `precision` except "float32", weights, loss and updates stay in float32. Layers compute in it as the
         framework's mixed precision decides; in "tf32" only their products do. In "float16" the loss is scaled by
         LOSS_SCALE, and by less after an overflow. `probe` and `predict` return float32 in any precision. `allocator`
-        "on-demand" takes a GPU's memory as it is needed, "default" as the framework does by default. Returns facts:
-        versions and settings as JSON. Raises Unsupported(reason).
+        "on-demand" takes a GPU's memory as it is needed, "default" as the framework does by default. Returns facts.
+        Raises Unsupported(reason).
         """
 
     @abstractmethod

@@ -241,59 +241,23 @@ DATASETS: dict[str, Dataset] = {
     dataset.name: dataset
     for dataset in (
         Dataset("digits", "UCI optical digits, 8x8 grey, built in", 1437, 360, 10, _read_digits, image_shape=(8, 8, 1)),
-        Dataset(
-            "digits-64",
-            "the first of the digits, to try an installation with",
-            64,
-            16,
-            10,
-            _read_few_digits,
-            image_shape=(8, 8, 1),
-        ),
-        Dataset(
-            "cifar10",
-            "CIFAR-10, 32x32 colour photographs",
-            50_000,
-            10_000,
-            10,
-            _read_cifar10,
-            files=tuple(DataFile(path, md5) for path, md5 in CIFAR10_MD5.items()),
-            download=CIFAR10_DOWNLOAD,
-            base_url=CIFAR10_URL,
-            image_shape=(32, 32, 3),
-        ),
+        Dataset("digits-64", "the first of the digits, to try an installation with", 64, 16, 10, _read_few_digits,
+                image_shape=(8, 8, 1)),
+        Dataset("cifar10", "CIFAR-10, 32x32 colour photographs", 50_000, 10_000, 10, _read_cifar10,
+                files=tuple(DataFile(path, md5) for path, md5 in CIFAR10_MD5.items()), download=CIFAR10_DOWNLOAD,
+                base_url=CIFAR10_URL, image_shape=(32, 32, 3)),
         _cifar10_pets(test_all=False),
         _pets(test_all=_pets(test_all=None)),
-        _mnist(
-            "fashion-mnist",
-            "Fashion-MNIST, 28x28 grey articles of clothing",
-            "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
-            (
-                "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
-                "25c81989df183df01b3e8a0aad5dffbe",
-                "bef4ecab320f06d8554ea6380940ec79",
-                "bb300cfdad3c16e7a12a480ee83cd310",
-            ),
-        ),
-        _mnist(
-            "mnist",
-            "MNIST, 28x28 grey hand-written digits",
-            "https://ossci-datasets.s3.amazonaws.com/mnist/",
-            (
-                "f68b3c2dcbeaaa9fbdd348bbdeb94873",
-                "d53e105ee54ea40749a09fcbcd1e9432",
-                "9fb629c4189551a2d022fa330f9573f3",
-                "ec29112dd5afa0611ce80d1b7f02629c",
-            ),
-        ),
-        Dataset(
-            "synthetic",
-            "ten fixed random patterns under noise, 32x32 colour",
-            4096,
-            1024,
-            10,
-            _read_synthetic,
-            image_shape=(32, 32, 3),
-        ),
+        _mnist("fashion-mnist", "Fashion-MNIST, 28x28 grey articles of clothing",
+               "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/", (
+                   "8d4fb7e6c68d591d4c3dfef9ec88bf0d", "25c81989df183df01b3e8a0aad5dffbe",
+                   "bef4ecab320f06d8554ea6380940ec79", "bb300cfdad3c16e7a12a480ee83cd310",
+               )),
+        _mnist("mnist", "MNIST, 28x28 grey hand-written digits", "https://ossci-datasets.s3.amazonaws.com/mnist/", (
+            "f68b3c2dcbeaaa9fbdd348bbdeb94873", "d53e105ee54ea40749a09fcbcd1e9432",
+            "9fb629c4189551a2d022fa330f9573f3", "ec29112dd5afa0611ce80d1b7f02629c",
+        )),
+        Dataset("synthetic", "ten fixed random patterns under noise, 32x32 colour", 4096, 1024, 10, _read_synthetic,
+                image_shape=(32, 32, 3)),
     )
-}
+}  # fmt: skip

@@ -1,4 +1,4 @@
-"""Find a network: in a file of the catalogue, in a custom file, or in the inputs of a stored trial."""
+"""Find a network: in the catalogue, in a custom file, or in the inputs of a stored trial."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import math
 import re
 import runpy
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 
+from . import catalogue
 from .activations import activation_bytes
 from .records import network
 from .records.job import TrialSpec
 from .spec import Workload
 from .weights import refuse_unordered
 
-CATALOGUE = Path(__file__).parent / "catalogue"
 NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,40}")  # of a workload: it is part of file names
 # Part of a weight's key, "layer/role", and a name in Keras, too, which has rules for it.
 LAYER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
@@ -23,6 +24,9 @@ LAYER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
 # Errors that a foreign file may raise when it is read as a network, and when its sizes are computed.
 UNUSABLE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError)
 MOST, SHOWN = 2**47, 40  # bytes that a process of x86-64 can have; characters of a number that is above
+
+DEFINED = (each for each in vars(catalogue).values() if isinstance(each, Workload))
+WORKLOADS = {workload.name: workload for workload in sorted(DEFINED, key=attrgetter("name"))}
 
 
 class NetworkError(ValueError):
@@ -139,6 +143,3 @@ def refuse_impossible(workload: Workload) -> None:
     if not workload.output_shape:
         raise ValueError("it has no output")
     network.to_text(workload)
-
-
-WORKLOADS = {workload.name: workload for workload in map(_defined, sorted(CATALOGUE.glob("[!_]*.py")))}

@@ -14,13 +14,14 @@ from typing import Any
 import mxnet as mx
 import numpy as np
 from mxnet import autograd, gluon
+from mxnet.gluon import Block
 
 from adapters import base
-from adapters.base import ALONE, MEMORY_KINDS, Count, Floats, MemoryUse, Order, Probe, Unsupported, parts
+from adapters.base import ALONE, MEMORY_KINDS, Count, Facts, Floats, MemoryUse, Order, Probe, Unsupported, parts
 from adapters.mxnet import optimizers
 from adapters.mxnet.layers import LAYERS, ROLES, Losses, float32, losses_of
 from adapters.mxnet.libraries import chosen_kernels, compute_in, copy_by_one_thread, facts_of
-from adapters.own_code import PROBED, make_checked, without_layers
+from adapters.shared import PROBED, make_checked, without_layers
 from workloads.activations import pooled_values
 from workloads.datasets import Images, Labels
 from workloads.layers import Join, Layer, Shape
@@ -38,9 +39,7 @@ def turned(images: np.ndarray) -> np.ndarray:
 class Adapter(base.Adapter):
     trace: Path | None = None  # output file of MXNet's profiler, once it counts memory
 
-    def open(
-        self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str
-    ) -> dict[str, Any]:
+    def open(self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str) -> Facts:
         copy_by_one_thread()
         self.mixed = compute_in(precision, device)
         self.tuned = profile == TUNED
@@ -72,12 +71,7 @@ class Adapter(base.Adapter):
         return mx.nd.from_numpy(array).as_in_context(self.context)
 
     def build(
-        self,
-        workload: Workload,
-        optimizer: OptimizerSpec,
-        weights: Weights,
-        seed: int,
-        model: gluon.Block | None = None,
+        self, workload: Workload, optimizer: OptimizerSpec, weights: Weights, seed: int, model: Block | None = None
     ) -> None:
         for earlier in ("net", "blocks", "trainer", "losses"):  # it is freed before the new one is made
             self.__dict__.pop(earlier, None)
@@ -118,7 +112,7 @@ class Adapter(base.Adapter):
         np.random.seed(seed)  # MXNet's initializers also draw from it
         height, width, channels = own.input_shape
 
-        def predict(model: gluon.Block) -> Any:
+        def predict(model: Block) -> Any:
             parameters = model.collect_params()
             for parameter in parameters.values():
                 if parameter._data is None and not parameter._deferred_init:  # as `initialize()` draws by default
@@ -126,7 +120,7 @@ class Adapter(base.Adapter):
             parameters.reset_ctx(self.context)
             return model(mx.nd.zeros((PROBED, channels, height, width), self.context))
 
-        model = make_checked(make_model, own, (gluon.Block, mx.nd.NDArray), predict)
+        model = make_checked(make_model, own, (Block, mx.nd.NDArray), predict)
         self.build(without_layers(own), optimizer, {}, seed, model)
         return sum(bytes_of(p.data()) for p in model.collect_params().values() if p.grad_req == "null")
 
@@ -174,16 +168,19 @@ class Adapter(base.Adapter):
         for number, batch in enumerate(order):
             if rates is not None:
                 optimizers.set_rate(self.trainer, self.rule, float(rates[number]))
-            if part is None:
-                losses.append(self._differentiated(batch).mean())
-            else:
-                self.net.collect_params().zero_grad()
-                first, *others = [self._differentiated(piece).sum() for piece in parts(batch, part)]
-                losses.append(sum(others, start=first) / len(batch))
+            losses.append(self._mean_loss(batch, part))
             self.trainer.step(len(batch))
         if rates is not None:
             optimizers.set_rate(self.trainer, self.rule, self.trainer.learning_rate)  # a step without rates keeps it
         return losses
+
+    def _mean_loss(self, batch: np.ndarray, part: int | None) -> mx.nd.NDArray:
+        """Return the mean loss of an update; `step` divides its images' summed gradient."""
+        if part is None:
+            return self._differentiated(batch).mean()
+        self.net.collect_params().zero_grad()
+        first, *others = [self._differentiated(piece).sum() for piece in parts(batch, part)]
+        return sum(others, start=first) / len(batch)
 
     def _differentiated(self, batch: np.ndarray) -> mx.nd.NDArray:
         """Return the loss of each image; the gradient of their sum is written, or added."""

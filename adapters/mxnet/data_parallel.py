@@ -5,16 +5,15 @@ GPUs: written as in Gluon's guide, never run.
 
 from __future__ import annotations
 
-from typing import Any
-
 import mxnet as mx
 import numpy as np
 from mxnet import autograd, gluon
+from mxnet.gluon import Block
 
 from adapters import base
-from adapters.base import Count, Floats, Order, Unsupported
-from adapters.devices import refuse, refuse_parts, shares
+from adapters.base import Count, Facts, Floats, Order, Unsupported
 from adapters.mxnet import adapter, optimizers
+from adapters.shared import refuse, refuse_parts, shares
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
 
@@ -32,9 +31,7 @@ class DataParallel(adapter.Adapter):
     def __init__(self, devices: int) -> None:
         self.devices = devices
 
-    def open(
-        self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str
-    ) -> dict[str, Any]:
+    def open(self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str) -> Facts:
         refuse(profile, precision, feed, NAME)
         facts = super().open(device, threads, profile, precision, feed, allocator)
         kind = mx.gpu if device == "cuda" else mx.cpu
@@ -44,12 +41,7 @@ class DataParallel(adapter.Adapter):
         return facts | {"devices": self.devices, "data_parallel": "Gluon's Trainer, kvstore device"}
 
     def build(
-        self,
-        workload: Workload,
-        optimizer: OptimizerSpec,
-        weights: Weights,
-        seed: int,
-        model: gluon.Block | None = None,
+        self, workload: Workload, optimizer: OptimizerSpec, weights: Weights, seed: int, model: Block | None = None
     ) -> None:
         super().build(workload, optimizer, weights, seed, model)
         # The optimizer stays with the Trainer: in the kvstore its velocities could not be rescaled when rates change.
@@ -59,19 +51,10 @@ class DataParallel(adapter.Adapter):
 
     def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> list[mx.nd.NDArray]:
         refuse_parts(part, NAME)
-        self._gradients("write")
-        losses = []
-        for number, batch in enumerate(order):
-            if rates is not None:
-                optimizers.set_rate(self.trainer, self.rule, float(rates[number]))
-            losses.append(self._summed(batch) / len(batch))
-            self.trainer.step(len(batch))
-        if rates is not None:
-            optimizers.set_rate(self.trainer, self.rule, self.trainer.learning_rate)  # a step without rates keeps it
-        return losses
+        return super().train(order, rates)
 
-    def _summed(self, batch: np.ndarray) -> mx.nd.NDArray:
-        """Return the sum of all images' losses; each context has its images' summed gradient, which `step` adds up."""
+    def _mean_loss(self, batch: np.ndarray, part: int | None) -> mx.nd.NDArray:
+        """Return the mean loss of an update; each context has its images' summed gradient, which `step` adds up."""
         divided = list(zip(shares(batch, self.devices), self.contexts, strict=True))
         inputs = [tuple(each.as_in_context(place) for each in self._gathered(share.rows)) for share, place in divided]
         with autograd.record():
@@ -79,7 +62,7 @@ class DataParallel(adapter.Adapter):
             each = [loss if share.weight else loss * 0 for loss, (share, _) in zip(each, divided, strict=True)]
         autograd.backward(each)
         first, *others = [loss.sum().as_in_context(self.context) for loss in each]
-        return sum(others, start=first)
+        return sum(others, start=first) / len(batch)
 
     def memory(self) -> dict[str, Count]:
         """Return the counts of one device, as an adapter of one device does."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import mxnet as mx
@@ -123,42 +124,32 @@ class MultiHeadAttention(gluon.HybridBlock):
 class Join(gluon.nn.HybridSequential):
     """Joins branches. The caller that makes it adds the branches as blocks; an empty branch returns its input."""
 
-    def __init__(self, layer: layers.Join, shape: layers.Shape) -> None:
+    def __init__(self, join: Callable[..., Any], layer: layers.Join, shape: layers.Shape) -> None:
         super().__init__()
-        self.shapes = layer.branch_shapes(shape)
-
-    def branches(self, x: Any) -> list[Any]:
-        """Return the output of each branch for `x`."""
-        return [branch(x) for branch in self._children.values()]
-
-
-class Add(Join):
-    """The branches' sum."""
+        self.join, self.shapes = join, layer.branch_shapes(shape)
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
-        """Return the sum, in the shape of every branch."""
-        return reduce(lambda a, b: a + b, self.branches(x))
+        """Return the branches' outputs for `x`, joined."""
+        return self.join(F, [branch(x) for branch in self._children.values()], self.shapes)
 
 
-class Concatenate(Join):
-    """The branches concatenated, images along their channels."""
-
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
-        """(n, c, h, w) of each branch -> (n, sum of all c, h, w); (n, t, d) and (n, d) along the last axis."""
-        return F.concat(*self.branches(x), dim=channel_axis(self.shapes[0]))
+def add(F: Any, ys: list[Any], shapes: list[layers.Shape]) -> Any:
+    """Return the sum, in the shape of every branch."""
+    return reduce(operator.add, ys)
 
 
-class Multiply(Join):
-    """The branches' product; a vector's value applies to every pixel of images."""
+def concatenate(F: Any, ys: list[Any], shapes: list[layers.Shape]) -> Any:
+    """(n, c, h, w) of each branch -> (n, sum of all c, h, w); (n, t, d) and (n, d) along the last axis."""
+    return F.concat(*ys, dim=channel_axis(shapes[0]))
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
-        """Return the product: (n, c) combined with (n, c, h, w) is one factor per channel."""
-        axes = max(map(len, self.shapes))
-        factors = (
-            y if len(shape) == axes else F.expand_dims(F.expand_dims(y, 2), 3)
-            for y, shape in zip(self.branches(x), self.shapes, strict=True)
-        )
-        return reduce(F.broadcast_mul, factors)
+
+def multiply(F: Any, ys: list[Any], shapes: list[layers.Shape]) -> Any:
+    """Return the product: (n, c) combined with (n, c, h, w) is one factor per channel."""
+    axes = max(map(len, shapes))
+    factors = (
+        y if len(shape) == axes else F.expand_dims(F.expand_dims(y, 2), 3) for y, shape in zip(ys, shapes, strict=True)
+    )
+    return reduce(F.broadcast_mul, factors)
 
 
 def resize(layer: layers.Resize, shape: layers.Shape) -> gluon.HybridBlock:
@@ -249,9 +240,9 @@ LAYERS: dict[type[layers.Layer], Callable[[Any, layers.Shape], gluon.HybridBlock
     layers.PositionEmbedding: lambda layer, shape: PositionEmbedding(shape),
     layers.MultiHeadAttention: MultiHeadAttention,
     layers.TokenMean: lambda layer, shape: gluon.nn.HybridLambda(lambda F, x: F.mean(x, axis=1)),
-    layers.Add: Add,
-    layers.Concatenate: Concatenate,
-    layers.Multiply: Multiply,
+    layers.Add: partial(Join, add),
+    layers.Concatenate: partial(Join, concatenate),
+    layers.Multiply: partial(Join, multiply),
 }
 ROLES = {
     "kernel": "weight",

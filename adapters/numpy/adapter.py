@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from adapters import base, kernels
-from adapters.base import MEMORY_KINDS, Count, Floats, Order, Probe, Unsupported, parts
-from adapters.devices import shares
+from adapters.base import MEMORY_KINDS, Count, Facts, Floats, Order, Probe, Unsupported, parts
 from adapters.numpy.layers import sequence
-from adapters.numpy.optimizers import Optimizer
 from adapters.numpy.passes import Array, Parameters, Pass, rounding_to
+from adapters.shared import shares
 from workloads.datasets import Images, Labels
-from workloads.layers import Layer
+from workloads.layers import Layer, Shape
 from workloads.records.build import FLOAT32, FLOAT64
 from workloads.spec import SLOTS, OptimizerSpec, Workload
 from workloads.weights import Weights
@@ -45,6 +43,34 @@ LOSSES: dict[str, Callable[[Array, Labels], tuple[float, Array]]] = {
 }
 
 
+class Optimizer:
+    """A rule in the numeric contract's notation, and its state; `rate` is that of the step, `steps` counts it."""
+
+    def __init__(self, rule: OptimizerSpec, trained: dict[str, Shape], dtype: type) -> None:
+        self.rule, self.dtype, self.rate, self.steps = rule, dtype, rule.learning_rate, 0
+        self.first: Parameters = {key: np.zeros(shape, dtype) for key, shape in trained.items()}
+        self.second: Parameters = {key: np.zeros(shape, dtype) for key, shape in trained.items()}
+
+    def update(self, key: str, weights: Array, g: Array) -> Array:
+        """Return what the step subtracts from these weights, whose gradient is g."""
+        rule, first, second = self.rule, self.first, self.second
+        if rule.name in ("adam", "adamw"):
+            first[key] = rule.beta1 * first[key] + (1 - rule.beta1) * g
+            second[key] = rule.beta2 * second[key] + (1 - rule.beta2) * g**2
+            rate = self.rate * np.sqrt(1 - rule.beta2**self.steps) / (1 - rule.beta1**self.steps)
+            change = self.dtype(rate) * first[key] / (np.sqrt(second[key]) + self.dtype(rule.epsilon))
+            return change + self.rate * rule.weight_decay * weights if rule.name == "adamw" else change
+        if rule.name == "rmsprop":
+            second[key] = rule.rho * second[key] + (1 - rule.rho) * g**2
+            return self.rate * g / (np.sqrt(second[key]) + self.dtype(rule.epsilon))
+        if rule.weight_decay:
+            g = g + rule.weight_decay * weights
+        if rule.name == "sgd":
+            return self.rate * g
+        first[key] = rule.momentum * first[key] + g
+        return self.rate * (g + rule.momentum * first[key] if rule.name == "nesterov" else first[key])
+
+
 class Adapter(base.Adapter):
     """The referee's adapter. Precision "float64" gives the truth that others are rounded from. In precisions below
     float32 it rounds the input and output of each layer.
@@ -57,9 +83,7 @@ class Adapter(base.Adapter):
         self.dtype: type = np.float64 if precision == FLOAT64 else np.float32
         self.rounded = rounding_to(precision)
 
-    def open(
-        self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str
-    ) -> dict[str, Any]:
+    def open(self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str) -> Facts:
         if device != "cpu":
             raise Unsupported("the numpy referee runs on the CPU only")
         self._compute_in(precision)

@@ -20,12 +20,12 @@ from typing import Any, cast
 import numpy as np
 
 from adapters.base import Order, parts
-from adapters.devices import shares
 from adapters.numpy.adapter import Adapter
 from adapters.numpy.end_call import SavedCall, call_difference, follow, images_at_once, last_difference, last_losses
 from adapters.numpy.end_updates import Step, loss_apart, surplus, update_differences
 from adapters.numpy.layers import sequence
 from adapters.numpy.passes import Array, Parameters
+from adapters.shared import shares
 from workloads import weights
 from workloads.augmentation import Augmented, Cost
 from workloads.datasets import Images, Labels

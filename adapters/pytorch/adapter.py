@@ -22,6 +22,7 @@ from adapters.base import (
     MEMORY_KINDS,
     NEVER,
     Count,
+    Facts,
     Floats,
     MemoryUse,
     Order,
@@ -29,10 +30,10 @@ from adapters.base import (
     Unsupported,
     parts,
 )
-from adapters.own_code import PROBED, make_checked, without_layers
 from adapters.pytorch import optimizers
 from adapters.pytorch.layers import LAYERS, ROLES, BiasedVariance, mean_loss
 from adapters.pytorch.libraries import chosen_kernels, facts_of
+from adapters.shared import PROBED, make_checked, without_layers
 from workloads.activations import pooled_values
 from workloads.datasets import Images, Labels
 from workloads.layers import BatchNorm, Join, Layer, Shape
@@ -43,9 +44,7 @@ from workloads.weights import Weights, channels_first, channels_last, outputs_ch
 
 
 class Adapter(base.Adapter):
-    def open(
-        self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str
-    ) -> dict[str, Any]:
+    def open(self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str) -> Facts:
         chosen = chosen_kernels() if device == "cpu" else {}
         torch.set_num_threads(threads)
         torch.set_num_interop_threads(threads)

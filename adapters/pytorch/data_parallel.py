@@ -17,10 +17,10 @@ from torch import distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from adapters import base
-from adapters.base import Floats, Order, Unsupported
-from adapters.devices import refuse, refuse_parts, shares
+from adapters.base import Facts, Floats, Order, Unsupported
 from adapters.pytorch import adapter
 from adapters.pytorch.ranks import Others, obey
+from adapters.shared import refuse, refuse_parts, shares
 from workloads.datasets import Images, Labels
 from workloads.records.build import DEFAULT
 from workloads.spec import OptimizerSpec, Workload
@@ -47,9 +47,7 @@ class DataParallel(adapter.Adapter):
         if self.others:
             self.others.tell(verb, *arguments)
 
-    def open(
-        self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str
-    ) -> dict[str, Any]:
+    def open(self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str) -> Facts:
         refuse(DEFAULT, precision, "host", NAME)  # the others are as for one device
         self._tell("open", device, threads, profile, precision, feed, allocator)
         if device == "cuda":

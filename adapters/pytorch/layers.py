@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import torch
@@ -202,43 +204,29 @@ class TokenMean(nn.Module):
 class Join(nn.Module):
     """Joins branches. The caller that makes it fills `branches`; an empty branch returns its input."""
 
-    def __init__(self, layer: layers.Join, shape: layers.Shape) -> None:
+    def __init__(self, join: Callable[[list[torch.Tensor]], torch.Tensor]) -> None:
         super().__init__()
-        self.branches = nn.ModuleList()
-        self.shapes = layer.branch_shapes(shape)
-
-
-class Add(Join):
-    """The branches' sum."""
+        self.branches, self.join = nn.ModuleList(), join
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the sum, in the shape of every branch."""
-        first, *others = self.branches
-        y = first(x)
-        for branch in others:
-            y = y + branch(x)
-        return y
+        """Return the branches' outputs for `x`, joined."""
+        return self.join([branch(x) for branch in self.branches])
 
 
-class Concatenate(Join):
-    """The branches concatenated, images along their channels."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """(n, c, h, w) of each branch -> (n, sum of all c, h, w); (n, t, d) and (n, d) along the last axis."""
-        return torch.cat([branch(x) for branch in self.branches], 1 if len(self.shapes[0]) == 3 else -1)
+def add(ys: list[torch.Tensor]) -> torch.Tensor:
+    """Return the sum, in the shape of every branch."""
+    return reduce(operator.add, ys)
 
 
-class Multiply(Join):
-    """The branches' product; a vector's value applies to every pixel of images."""
+def concatenate(ys: list[torch.Tensor]) -> torch.Tensor:
+    """(n, c, h, w) of each branch -> (n, sum of all c, h, w); (n, t, d) and (n, d) along the last axis."""
+    return torch.cat(ys, 1 if ys[0].dim() == 4 else -1)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the product: (n, c) combined with (n, c, h, w) is one factor per channel."""
-        axes = max(map(len, self.shapes))
-        product = None
-        for branch, shape in zip(self.branches, self.shapes, strict=True):
-            factor = branch(x) if len(shape) == axes else branch(x)[:, :, None, None]
-            product = factor if product is None else product * factor
-        return product
+
+def multiply(ys: list[torch.Tensor]) -> torch.Tensor:
+    """Return the product: (n, c) combined with (n, c, h, w) is one factor per channel."""
+    axes = max(y.dim() for y in ys)
+    return reduce(operator.mul, (y if y.dim() == axes else y[:, :, None, None] for y in ys))
 
 
 def mean_loss(workload: Workload) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
@@ -273,9 +261,9 @@ LAYERS: dict[type[layers.Layer], Callable[[Any, layers.Shape], nn.Module]] = {
     layers.PositionEmbedding: lambda layer, shape: PositionEmbedding(shape),
     layers.MultiHeadAttention: MultiHeadAttention,
     layers.TokenMean: lambda layer, shape: TokenMean(),
-    layers.Add: Add,
-    layers.Concatenate: Concatenate,
-    layers.Multiply: Multiply,
+    layers.Add: lambda layer, shape: Join(add),
+    layers.Concatenate: lambda layer, shape: Join(concatenate),
+    layers.Multiply: lambda layer, shape: Join(multiply),
 }
 ROLES = {
     "kernel": "weight",

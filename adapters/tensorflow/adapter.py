@@ -15,11 +15,12 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
+from keras import Model
 from keras.optimizers import LossScaleOptimizer
 
 from adapters import base, kernels
-from adapters.base import ALONE, LOSS_SCALE, NEVER, Count, Floats, MemoryUse, Order, Probe, Unsupported, parts
-from adapters.own_code import PROBED, make_checked, without_layers
+from adapters.base import ALONE, LOSS_SCALE, NEVER, Count, Facts, Floats, MemoryUse, Order, Probe, Unsupported, parts
+from adapters.shared import PROBED, make_checked, without_layers
 from adapters.tensorflow import optimizers
 from adapters.tensorflow.compiled import Accumulation, in_a_loop
 from adapters.tensorflow.layers import LOSSES, ROLES, apply
@@ -36,9 +37,7 @@ STEPS = ("step", "train_step", "train_step_at", "looped", "looped_at")  # compil
 class Adapter(base.Adapter):
     devices = 1
 
-    def open(
-        self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str
-    ) -> dict[str, Any]:
+    def open(self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str) -> Facts:
         self.tuned = profile == TUNED
         chosen = kernels.of_onednn(onednn_is_on(), convolve) if device == "cpu" else {}
         tf.config.threading.set_intra_op_parallelism_threads(threads)
@@ -63,12 +62,7 @@ class Adapter(base.Adapter):
             self.images, self.labels = images, labels
 
     def build(
-        self,
-        workload: Workload,
-        optimizer: OptimizerSpec,
-        weights: Weights,
-        seed: int,
-        model: keras.Model | None = None,
+        self, workload: Workload, optimizer: OptimizerSpec, weights: Weights, seed: int, model: Model | None = None
     ) -> None:
         for earlier in ("model", "optimizer", "inner", "logits", "accumulation", *STEPS):
             self.__dict__.pop(earlier, None)  # freed before the new one
@@ -79,7 +73,7 @@ class Adapter(base.Adapter):
             if model is None:
                 seeds = count(1000 * seed)  # one for each Dropout: the same seed would give the same mask
                 entering = keras.Input(workload.input_shape, name="images.")
-                model = keras.Model(entering, apply(workload.layers, entering, seeds))
+                model = Model(entering, apply(workload.layers, entering, seeds))
             self.model = model
             for key, array in weights.items():
                 self._variable(key).assign(tf.constant(self._native(key, array)) * 1)  # else it is numpy's memory
@@ -126,11 +120,11 @@ class Adapter(base.Adapter):
     def build_model(self, make_model: Callable[[int], Any], own: OwnCode, optimizer: OptimizerSpec, seed: int) -> int:
         keras.utils.set_random_seed(seed)  # for the weights that the model draws
 
-        def predict(model: keras.Model) -> Any:
+        def predict(model: Model) -> Any:
             return model(tf.zeros((PROBED, *own.input_shape)), training=False)
 
         with tf.device(self.device):
-            model = make_checked(make_model, own, (keras.Model, tf.Tensor), predict)
+            model = make_checked(make_model, own, (Model, tf.Tensor), predict)
         self.build(without_layers(own), optimizer, {}, seed, model)
         return sum(variable.numpy().nbytes for variable in model.non_trainable_variables)
 
@@ -154,7 +148,7 @@ class Adapter(base.Adapter):
         layers = [layer.name for layer, _ in self.workload.walk()]
         keys = list(self.workload.parameter_shapes())
         statistics = {key: self._variable(key).numpy() for key in self.workload.statistic_shapes()}
-        network = keras.Model(self.model.input, [self.model.get_layer(name).output for name in layers])
+        network = Model(self.model.input, [self.model.get_layer(name).output for name in layers])
         with tf.device(self.device), tf.GradientTape() as tape:
             outputs = network(self._rescaled(tf.constant(images)), training=True)
             loss = self.cross_entropy(labels[:, None], outputs[-1])

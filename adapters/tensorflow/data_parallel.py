@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
+from keras import Model
 
 from adapters import base
-from adapters.base import Floats, Order, Probe, Unsupported
-from adapters.devices import refuse, refuse_parts, shares
+from adapters.base import Facts, Floats, Order, Probe, Unsupported
+from adapters.shared import refuse, refuse_parts, shares
 from adapters.tensorflow import adapter, optimizers
 from workloads.datasets import Images, Labels
 from workloads.spec import OptimizerSpec, Workload
@@ -30,9 +30,7 @@ class DataParallel(adapter.Adapter):
     def __init__(self, devices: int) -> None:
         self.devices = devices
 
-    def open(
-        self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str
-    ) -> dict[str, Any]:
+    def open(self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str) -> Facts:
         refuse(profile, precision, feed, NAME)
         kind = "GPU" if device == "cuda" else "CPU"
         if device == "cpu":
@@ -47,12 +45,7 @@ class DataParallel(adapter.Adapter):
         return facts | {"devices": self.devices, "data_parallel": "MirroredStrategy"}
 
     def build(
-        self,
-        workload: Workload,
-        optimizer: OptimizerSpec,
-        weights: Weights,
-        seed: int,
-        model: keras.Model | None = None,
+        self, workload: Workload, optimizer: OptimizerSpec, weights: Weights, seed: int, model: Model | None = None
     ) -> None:
         with self.strategy.scope():
             super().build(workload, optimizer, weights, seed, model)

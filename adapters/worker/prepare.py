@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.base import Adapter, Floats, Order
-from adapters.own_code import function_of, without_layers
+from adapters.shared import function_of, without_layers
 from adapters.worker import host
 from adapters.worker.event_log import EventLog
 from workloads import weights as initial_weights

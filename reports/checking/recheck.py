@@ -16,8 +16,8 @@ from workloads.records.reported import processes_check, threads_check
 from workloads.records.result import Check, TrialResult
 from workloads.records.samples import Samples, read_samples
 from workloads.records.status import Status
+from workloads.records.stored import read_meter
 from workloads.records.stored_events import read_events
-from workloads.records.stored_reports import read_meter
 
 from ..attempts import trial_id
 from ..blocks.contrasts import rounds_of

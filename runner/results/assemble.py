@@ -37,8 +37,7 @@ from workloads.records.reported import processes_check, threads_check
 from workloads.records.result import Check, Epoch, TrialResult
 from workloads.records.samples import DRIVER_COLUMNS, Samples, SteadyWindow, read_samples
 from workloads.records.status import Status
-from workloads.records.stored import refuse_size
-from workloads.records.stored_reports import read_meter
+from workloads.records.stored import read_meter, refuse_size
 from workloads.spec import Workload
 
 

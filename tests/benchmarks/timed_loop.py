@@ -26,7 +26,7 @@ sys.path[:0] = [root, str(HERE)]
 
 from adapters.base import Order  # noqa: E402
 from adapters.worker.trainer import Rounds, Trainer, endless_batches, power_of_two  # noqa: E402
-from workloads.catalogue.osu_cnn import OSU_CNN  # noqa: E402
+from workloads.catalogue import OSU_CNN  # noqa: E402
 from workloads.heap import settle_heap  # noqa: E402
 from workloads.spec import OptimizerSpec  # noqa: E402
 from workloads.weights import draw  # noqa: E402

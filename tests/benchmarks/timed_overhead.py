@@ -31,7 +31,7 @@ from adapters.worker.event_log import EventLog  # noqa: E402
 from adapters.worker.steps import CORES, busy_s  # noqa: E402
 from adapters.worker.trainer import Trainer, epoch_batches  # noqa: E402
 from adapters.worker.trial import warm_up  # noqa: E402
-from workloads.catalogue.osu_cnn import OSU_CNN  # noqa: E402
+from workloads.catalogue import OSU_CNN  # noqa: E402
 from workloads.records.events import Event  # noqa: E402
 from workloads.records.files import EVENTS_FILE  # noqa: E402
 from workloads.records.samples import PERIOD_S  # noqa: E402

@@ -22,7 +22,7 @@ from adapters.worker.event_log import EventLog  # noqa: E402
 from adapters.worker.steady import FIRST_EPOCH, WindowTrainer, are_long_enough  # noqa: E402
 from adapters.worker.trainer import Trainer, epoch_batches  # noqa: E402
 from adapters.worker.trial import evaluate, train_epoch  # noqa: E402
-from workloads.catalogue.osu_cnn import OSU_CNN  # noqa: E402
+from workloads.catalogue import OSU_CNN  # noqa: E402
 from workloads.spec import OptimizerSpec  # noqa: E402
 from workloads.weights import draw  # noqa: E402
 

@@ -28,7 +28,7 @@ from adapters.worker import end_probe, host, trial  # noqa: E402
 from adapters.worker.middle_probe import MiddleProbe  # noqa: E402
 from adapters.worker.prepare import Prepared  # noqa: E402
 from adapters.worker.trainer import Trainer  # noqa: E402
-from workloads.catalogue.osu_cnn import OSU_CNN  # noqa: E402
+from workloads.catalogue import OSU_CNN  # noqa: E402
 from workloads.datasets import Split  # noqa: E402
 from workloads.heap import LARGEST_RAISING_BYTES, settle_heap  # noqa: E402
 from workloads.layers import Dense  # noqa: E402

@@ -29,7 +29,7 @@ from adapters.worker import end_probe  # noqa: E402
 from adapters.worker.prepare import Prepared  # noqa: E402
 from adapters.worker.trainer import Trainer, epoch_batches  # noqa: E402
 from workloads import datasets, weights  # noqa: E402
-from workloads.catalogue.osu_cnn import OSU_CNN  # noqa: E402
+from workloads.catalogue import OSU_CNN  # noqa: E402
 from workloads.datasets import Split  # noqa: E402
 from workloads.records import network  # noqa: E402
 from workloads.records.check_name import CheckName  # noqa: E402

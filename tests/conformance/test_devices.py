@@ -13,8 +13,8 @@ from divided import every
 from settings import DROPOUT_SIGMAS, LOSSES, WEIGHTS, Arrays
 from suite import FRAMEWORKS, HERE, Found, apart, load, run_in, under
 
-from adapters.devices import FILLED, shares
 from adapters.numpy import adapter as referee
+from adapters.shared import FILLED, shares
 
 DEVICES = (2, 4)
 ALIKE = 1e-5  # relative of losses, absolute of weights, which are of size 0.1 to 1; seen: 5e-7 and 2e-7

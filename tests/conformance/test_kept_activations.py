@@ -13,12 +13,7 @@ from conftest import PROJECT, ROOT
 
 from runner.environments.definition import read, worker_variables
 from workloads.activations import activation_bytes, pooled_values
-from workloads.catalogue.cats_dogs_cnn import CATS_DOGS_CNN
-from workloads.catalogue.lenet_5 import LENET_5
-from workloads.catalogue.mobilenet_v3_large import MOBILENET_V3_LARGE
-from workloads.catalogue.osu_cnn import OSU_CNN
-from workloads.catalogue.resnet_18 import RESNET_18
-from workloads.catalogue.vit_tiny import VIT_TINY
+from workloads.catalogue import CATS_DOGS_CNN, LENET_5, MOBILENET_V3_LARGE, OSU_CNN, RESNET_18, VIT_TINY
 from workloads.layers import Conv2D, DepthwiseConv2D, Dropout, HardSigmoid, MultiHeadAttention, Relu
 from workloads.networks import WORKLOADS
 from workloads.spec import Workload

@@ -16,7 +16,7 @@ from runner.memory_worker import MemoryWorker
 from runner.results.memory import MemoryAccount
 from runner.setup import local
 from workloads.activations import activation_bytes
-from workloads.catalogue.osu_cnn import OSU_CNN
+from workloads.catalogue import OSU_CNN
 from workloads.records.figures import MEMORY_PARTS
 from workloads.records.job import TrialSpec
 from workloads.spec import OptimizerSpec

@@ -11,7 +11,7 @@ from torch.distributed._tools.mem_tracker import MemTracker
 
 from adapters.pytorch.adapter import Adapter
 from workloads import weights
-from workloads.catalogue.osu_cnn import OSU_CNN
+from workloads.catalogue import OSU_CNN
 from workloads.spec import OptimizerSpec
 
 batch_size = int(sys.argv[1])

@@ -64,9 +64,8 @@ from workloads.records.job import Job, Kind
 from workloads.records.result import TrialResult
 from workloads.records.samples import DRIVER_COLUMNS, samples_of
 from workloads.records.status import Status
-from workloads.records.stored import result_of
+from workloads.records.stored import meter_of, result_of
 from workloads.records.stored_events import events_of
-from workloads.records.stored_reports import meter_of
 from workloads.study import studies
 from workloads.study_file import of_text
 

@@ -18,7 +18,7 @@ FILES = sorted(path.relative_to(ROOT) for room in ROOMS for path in (ROOT / room
 OF_RUNNER_AND_REPORTS = {  # modules of the neutral package that no worker imports, and what each needs
     "workloads/study.py": "msgspec",
     "workloads/records/stored_events.py": "msgspec",
-    "workloads/records/stored_reports.py": "msgspec",
+    "workloads/records/stored.py": "msgspec",
     "workloads/records/validation.py": "msgspec",
     "workloads/statistics.py": "scipy",
 }

@@ -30,7 +30,7 @@ from reports.publishing import index as published_index
 from reports.publishing.archive import CHECKSUMS
 from reports.publishing.citation import Credit
 from reports.publishing.publish import obstacles
-from workloads.catalogue.tiny import TINY
+from workloads.catalogue import TINY
 from workloads.records import network
 from workloads.records.status import Status
 

@@ -9,10 +9,7 @@ import pytest
 
 from workloads import layers
 from workloads.activations import KEPT, activation_bytes, pooled_values
-from workloads.catalogue.cats_dogs_cnn import CATS_DOGS_CNN
-from workloads.catalogue.lenet_5 import LENET_5
-from workloads.catalogue.mobilenet_v3_large import MOBILENET_V3_LARGE
-from workloads.catalogue.osu_cnn import OSU_CNN
+from workloads.catalogue import CATS_DOGS_CNN, LENET_5, MOBILENET_V3_LARGE, OSU_CNN
 from workloads.layers import (
     BatchNorm,
     Concatenate,

@@ -5,15 +5,17 @@ import math
 import pytest
 from each import for_each
 
-from workloads.catalogue.cats_dogs_cnn import CATS_DOGS_CNN
-from workloads.catalogue.cats_dogs_cnn_32 import CATS_DOGS_CNN_32
-from workloads.catalogue.lenet_5 import LENET_5
-from workloads.catalogue.mobilenet_v3_large import MOBILENET_V3_LARGE
-from workloads.catalogue.osu_cnn import OSU_CNN
-from workloads.catalogue.resnet_18 import RESNET_18
-from workloads.catalogue.tiny import TINY
-from workloads.catalogue.vgg_11 import VGG_11
-from workloads.catalogue.vit_tiny import VIT_TINY
+from workloads.catalogue import (
+    CATS_DOGS_CNN,
+    CATS_DOGS_CNN_32,
+    LENET_5,
+    MOBILENET_V3_LARGE,
+    OSU_CNN,
+    RESNET_18,
+    TINY,
+    VGG_11,
+    VIT_TINY,
+)
 from workloads.layers import (
     Add,
     AveragePool2D,

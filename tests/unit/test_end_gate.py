@@ -15,7 +15,7 @@ from each import for_each
 from runner.gate import trial_end
 from runner.gate.end_referee import EndReferee
 from runner.gate.trial_end import EVALUATION, GROSS, LAST_LOSS, LOSSES, ROUNDINGS, TURNED, UPDATES, checks, gather
-from workloads.catalogue.osu_cnn import OSU_CNN
+from workloads.catalogue import OSU_CNN
 from workloads.records.check_name import CheckName
 from workloads.records.end_evidence import END_FILE, Difference, EndCall, EndStep, Missing, TrialEnd
 from workloads.records.events import Event
@@ -25,7 +25,7 @@ from workloads.records.job import Job, Kind
 from workloads.records.outstanding import COPIES_AGAIN, LEFT_SHARE, Outstanding
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
-from workloads.records.stored_reports import refuse_end
+from workloads.records.validation import record
 from workloads.spec import OptimizerName, OptimizerSpec
 from workloads.words import compare_with_allowed, show_both
 
@@ -93,7 +93,7 @@ def test_a_last_loss_is_judged_by_its_own_bound_and_by_what_a_kink_may_do() -> N
 def test_an_end_survives_the_file_it_is_stored_in() -> None:
     assert TrialEnd.from_json(RIGHT.to_json()) == RIGHT
     assert TrialEnd.from_json(CALLED.to_json()) == CALLED and not failed(trial(CALLED))
-    refuse_end(CALLED.to_json(), "end")
+    assert record(CALLED.to_json(), TrialEnd, "end") == CALLED
     before = RIGHT.to_json()
     del before["call"]  # as in results stored before there was one
     assert TrialEnd.from_json(before) == RIGHT

@@ -16,7 +16,7 @@ from runner.launch import Launcher, LaunchFailed, Local, WorkerOutcome
 from runner.memory_worker import MemoryWorker
 from runner.results.memory import memory
 from runner.results.memory import parts as memory_figures
-from workloads.catalogue.osu_cnn import OSU_CNN
+from workloads.catalogue import OSU_CNN
 from workloads.records.events import Event
 from workloads.records.figures import MEMORY_PARTS, Method
 from workloads.records.files import EVENTS_FILE, LOG_FILE

@@ -25,7 +25,7 @@ from adapters.worker.prepare import Prepared
 from runner.gate.trial_end import FEWEST_UPDATES, checks
 from workloads import schedules, weights
 from workloads.augmentation import draw
-from workloads.catalogue.osu_cnn import OSU_CNN
+from workloads.catalogue import OSU_CNN
 from workloads.datasets import Images, Labels, Split, batch_order
 from workloads.layers import Dense, Dropout, Flatten
 from workloads.networks import WORKLOADS

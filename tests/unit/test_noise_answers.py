@@ -17,7 +17,7 @@ from runner.batch_size.noise import SAME, SAME_MEAN, noise
 from runner.input_files import INPUTS, write, write_array
 from runner.launch import LaunchFailed, Local, Unavailable, WorkerOutcome
 from workloads import weights
-from workloads.catalogue.tiny import TINY
+from workloads.catalogue import TINY
 from workloads.datasets import batch_order
 from workloads.layers import BatchNorm, Dense, Dropout, Flatten
 from workloads.noise_scale import BATCHES, HELD, PROGRESS, WINDOW

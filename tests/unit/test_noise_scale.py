@@ -13,7 +13,7 @@ from adapters.numpy.adapter import Adapter
 from adapters.worker.noise_steps import norms_of
 from runner.batch_size.noise import Measured, apart, finder, point, pooled
 from workloads import weights
-from workloads.catalogue.tiny import TINY
+from workloads.catalogue import TINY
 from workloads.datasets import DATASETS, load
 from workloads.noise_scale import PARTS, PROGRESS, SMALL_BATCH, STEPS, WINDOW, Norms, draw, estimates, updates_before
 from workloads.spec import OptimizerSpec

@@ -15,7 +15,7 @@ from adapters.numpy.adapter import Adapter
 from adapters.worker.__main__ import main
 from adapters.worker.noise_steps import norms_of
 from workloads import weights
-from workloads.catalogue.tiny import TINY
+from workloads.catalogue import TINY
 from workloads.datasets import DATASETS, Split, batch_order, load
 from workloads.layers import BatchNorm, Dense, Dropout, Flatten
 from workloads.noise_scale import BATCHES, HELD, PROGRESS, WINDOW, updates_before

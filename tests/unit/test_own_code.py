@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from conftest import PROJECT, make_spec, varied
 
-from adapters.own_code import function_of, make_checked, without_layers
+from adapters.shared import function_of, make_checked, without_layers
 from runner.__main__ import main
 from runner.request.own_code import NAMELESS, named, trial_of, with_models
 from runner.request.parser import BadInput

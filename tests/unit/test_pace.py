@@ -11,7 +11,7 @@ from conftest import make_spec
 from adapters.numpy.adapter import Adapter
 from adapters.worker import memory_steps
 from runner.results.pace import pace
-from workloads.catalogue.osu_cnn import OSU_CNN
+from workloads.catalogue import OSU_CNN
 from workloads.records.events import Event
 from workloads.records.figures import EPOCH_TIME, EVALUATION_SPEED, PRODUCT, PRODUCT_SHARE, SPEED, WORK, Figure
 from workloads.records.network import OwnCode

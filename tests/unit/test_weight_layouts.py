@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from each import for_each
 
-from workloads.catalogue.osu_cnn import OSU_CNN
+from workloads.catalogue import OSU_CNN
 from workloads.layers import (
     Add,
     BatchNorm,

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from workloads.catalogue.osu_cnn import OSU_CNN
+from workloads.catalogue import OSU_CNN
 from workloads.layers import BatchNorm, Conv2D, Dense, DepthwiseConv2D, Flatten, Initializer, Layer, MaxPool2D, Relu
 from workloads.spec import Workload
 from workloads.weights import DISTURBANCE, Weights, disturbed, draw, load, save

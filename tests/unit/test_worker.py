@@ -32,7 +32,7 @@ from adapters.worker.trainer import CALL_S, Rounds, Trainer, endless_batches, ep
 from adapters.worker.trial import FIRST_LOSSES, evaluate
 from runner.gate.tolerances import Truth, difference
 from workloads import weights
-from workloads.catalogue.osu_cnn import OSU_CNN
+from workloads.catalogue import OSU_CNN
 from workloads.datasets import DATASETS, Split, batch_order, load
 from workloads.layers import Dense, Flatten
 from workloads.records import network

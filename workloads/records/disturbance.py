@@ -15,7 +15,6 @@ from .job import TrialSpec
 from .result import Check, TrialResult
 from .status import Status
 
-WITHHELD = "withheld: other processes disturbed the trial"
 SPANS = {FOREIGN_CPU: "steady window", FOREIGN_CPU_EPOCHS: "epochs"}
 
 

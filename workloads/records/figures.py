@@ -178,15 +178,7 @@ PAGE_FAULTS = FigureSpec(
     "page_faults_per_step", "Page faults", "per step",
     title="Minor page faults of the worker per training step, mean over the steady window", windowed=True, rare=True,
 )  # fmt: skip
-CONTEXT_SWITCHES = FigureSpec(
-    "context_switches_per_step",
-    "Voluntary context switches",
-    "per step",
-    windowed=True,
-    timed=True,
-    disturbable=True,
-    rare=True,
-)
+CONTEXT_SWITCHES = _window("context_switches_per_step", "Voluntary context switches", "per step", rare=True)
 INTERRUPTIONS = (PAGE_FAULTS, CONTEXT_SWITCHES)
 
 # Energy and its causes.

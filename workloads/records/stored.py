@@ -1,23 +1,86 @@
-"""A trial's result as it is stored; the runner and the reports read it, and anybody may have written the file."""
+"""A trial's result, the gate's evidence in it and the sampler's report, meter.json, as they are stored.
+
+The runner and the reports read them, and anybody may have written the files.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from typing import NoReturn
+from typing import Annotated, Any, NoReturn, Required, TypedDict, cast
 
+import msgspec
+from msgspec import Meta
+
+from . import files
+from .end_evidence import TrialEnd
+from .evidence import EVALUATED_STEPS, PROBE_STEPS, Evidence, Fingerprint
 from .figures import ACCURACY, Figure
 from .job import ID, TrialSpec
 from .result import OtherSchema, TrialResult
-from .stored_reports import refuse_end, refuse_evidence
-from .validation import record
+from .validation import numbers, one_line, record
 
 MOST_DIGITS = 32
 LARGEST, SHOWN = 1e30, 40  # of a figure: its value, and the characters shown of a wrong one
 HALF_A_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")  # a surrogate, as JSON writes it
+
+Moment = Annotated[int, Meta(ge=-(2**62), le=2**62)]
+Count = Annotated[int, Meta(ge=0, le=2**53)]
+Period = Annotated[float, Meta(ge=0, le=1e9)]
+
+FEWEST_VALUES = 2  # of a fingerprint: at least a norm and a projection
+LARGEST_NORM = 1e100  # its square is finite, too
+
+
+class Clocks(TypedDict):
+    """The same moment on both clocks, ns."""
+
+    monotonic_ns: Moment
+    epoch_ns: Moment
+
+
+class _Failure(TypedDict):
+    reason: str
+
+
+class _Metric(TypedDict, total=False):
+    source: Required[str | None]
+    reason: Required[str | None]
+    calls: Required[Count]
+    failures: Required[Count]
+    first_failure: Required[_Failure | None]
+    missing: dict[str, str]
+    period_s: Period | None
+    every_s: Period
+
+
+class _Quota(TypedDict):
+    source: str | None
+    reason: str | None
+    quota_cores: Annotated[float, Meta(gt=0, le=1e9)] | None
+    periods: Count
+    throttled_periods: Count
+    first_failure: _Failure | None
+
+
+class _Gpu(TypedDict, total=False):
+    reason: str | None
+    graphics_processes: Count | None
+    metrics: dict[str, _Metric]
+
+
+class Meter(TypedDict, total=False):
+    """The fields that are read; the file may have more."""
+
+    gpu: _Gpu | None
+    other_gpus: list[_Gpu]  # for a trial on several GPUs, those after the first
+    package_energy: _Metric | None
+    cpu_quota: _Quota | None  # absent in older files
+    clocks: Required[list[Clocks]]
 
 
 @dataclass(frozen=True)
@@ -70,7 +133,7 @@ def result_of(content: bytes) -> TrialResult:
     if result.evidence:
         refuse_evidence(result.evidence, "not a trial result: evidence")
     if result.end:
-        refuse_end(result.end, "not a trial result: end")
+        record(result.end, TrialEnd, "not a trial result: end")
     record(result.facts.get("packages", {}), dict[str, str], "not a trial result: facts.packages")
     started(result)
     return result
@@ -141,3 +204,46 @@ def _finite(digits: str) -> float:
     if value - value != 0:
         raise ValueError(f"not a trial result: {digits[:SHOWN]} is too large to be measured")
     return value
+
+
+def read_meter(path: Path) -> dict[str, Any]:
+    """Read the report; empty without a file. Raises ValueError, one line, for a file that is no readable report."""
+    content = files.read_bytes(path)
+    return {} if content is None else meter_of(content, path.name)
+
+
+def meter_of(content: bytes, name: str = "meter.json") -> dict[str, Any]:
+    """Parse a file's content. Raises ValueError with `name`."""
+    try:
+        meter = cast(dict[str, Any], msgspec.json.decode(content, type=Meter))
+        accounts = [meter.get("gpu") or {}, *meter.get("other_gpus", [])]
+        metrics = [metric for account in accounts for metric in account.get("metrics", {}).values()]
+        if any(each["failures"] and not each["first_failure"] for each in metrics):
+            raise ValueError("calls failed, and the first that did is not there")
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{name}: {one_line(error)}") from error
+    return meter
+
+
+def refuse_evidence(data: dict[str, Any], name: str) -> None:
+    """Raise ValueError, with `name` before the reason, for evidence that the gate cannot compare."""
+    for probe in record(numbers(data), Evidence, name).probes:
+        if not EVALUATED_STEPS <= len(probe.losses) <= PROBE_STEPS:
+            raise ValueError(f"{name}: {len(probe.losses)} losses")
+        if any(not steps.isdecimal() or len(steps) > 1 for steps in probe.updates):
+            raise ValueError(f"{name}: updates of steps {', '.join(map(repr, probe.updates))}"[:200])
+        for fingerprint in _fingerprints(probe):
+            if len(fingerprint) < FEWEST_VALUES or any(abs(value) > LARGEST_NORM for value in fingerprint):
+                raise ValueError(f"{name}: a fingerprint of {len(fingerprint)} values, the first {fingerprint[:1]}")
+        sizes = (probe.loss, probe.gradient_norm, *probe.losses, *probe.sizes.values())
+        if any(abs(size) > LARGEST_NORM for size in sizes):
+            raise ValueError(f"{name}: a loss or a norm is above {LARGEST_NORM:.0e}")
+
+
+def _fingerprints(probe: Evidence) -> Iterator[Fingerprint]:
+    yield probe.evaluation
+    yield probe.untrained_evaluation
+    yield from probe.outputs.values()
+    yield from probe.gradients.values()
+    for changes in probe.updates.values():
+        yield from changes.values()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Required, TypedDict
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -12,11 +12,12 @@ from msgspec import Meta
 from .events import PEAK_PARTS, Event, Events
 from .files import read_bytes
 from .status import Status
-from .stored_reports import refuse_evidence
+from .stored import refuse_evidence
 from .validation import one_line
 
 Time = Annotated[int, Meta(ge=0, le=2**63 - 1)]  # ns of the monotonic clock
 Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Unknown = Number | None  # None: the machine did not give it
 Positive = Annotated[int, Meta(ge=1, le=2**53)]
 Seconds = Annotated[float, Meta(ge=0, le=1e12)]
 Rate = Annotated[float, Meta(gt=0, le=1e21)]
@@ -27,167 +28,66 @@ Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 FIRST = b'{"event": "started"'  # of a worker; it may follow a line that the kill of the previous one cut short
 
 
-class _Line(TypedDict, total=False):
-    t_ns: Required[Time]
+def _fields(required: dict[str, Any], optional: dict[str, Any]) -> Any:
+    """Return the type of an object with these fields, for msgspec; others may follow."""
+    may_miss = [(name, kind | msgspec.UnsetType, msgspec.UNSET) for name, kind in optional.items()]
+    return msgspec.defstruct("Fields", [*required.items(), *may_miss])
 
 
-class _Opened(_Line, total=False):
-    facts: dict[str, Any]
-    resident_bytes: Number | None
+def _line(required: dict[str, Any] | None = None, **optional: Any) -> Any:
+    """Return the type of an event's line: its time, fields that it must have, and fields that may be missing."""
+    return _fields({"t_ns": Time} | (required or {}), optional)
 
 
-class _EpochTrained(_Line, total=False):
-    steps: Required[Positive]
-    images: Required[Positive]
-    train_loss: Required[Loss]
-    first_losses: list[Loss]
-    copied_s: Seconds
-
-
-class _EpochAugmented(_Line, total=False):
-    augment_s: Required[Seconds]
-
-
-class _EpochEvaluated(_Line, total=False):
-    test_loss: Required[Loss]
-    test_accuracy: Required[Share]
-
-
-class _WindowStarted(_Line, total=False):
-    peak_resident_bytes: Number | None
-
-
-class _WindowEnded(_Line, total=False):
-    segments: Required[Annotated[list[tuple[Time, Time]], Meta(min_length=1)]]
-    steps: Required[Positive]
-    images: Required[Positive]
-    calls_s: list[Seconds]
-    diverged_step: Number | None
-    peak_resident_bytes: Number | None
-    page_faults: Number
-    context_switches: Number
-
-
-class _WindowSettled(_Line, total=False):
-    first_s: Seconds
-    second_s: Seconds
-    first_cpu_s: Seconds
-    second_cpu_s: Seconds
-    segments: Positive
-    again_s: list[Seconds]
-    again_cpu_s: list[Seconds]
-    reason: str
-    out_of_memory: bool
-
-
-class _HostCounted(_Line, total=False):
-    proportional_bytes: Number | None
-    data_bytes: Number | None
-    anonymous_bytes: Number | None
-    resident_bytes: Number | None
-    peak_resident_bytes: Number | None
-    reason: str
-
-
-class _AllocatorCounted(_Line, total=False):
-    counts: dict[str, Number | str]
-    reason: str
-
-
-class _Masks(TypedDict):
-    layer: str
-    values: Number
-    zeros: Share
-    scale: float | None
-
-
-class _EndProbed(_Line, total=False):
-    asked_steps: Number
-    idle_steps: Number
-    masks: list[_Masks]
-    reason: str
-    out_of_memory: bool
-
-
-class _Refused(TypedDict, total=False):
-    asked_bytes: Number | None
-    available_bytes: Number | None
-    bound: str | None
-
-
-class _Ended(_Line, total=False):
-    status: Required[Status]
-    reason: Required[str]
-    memory: _Refused | None
-
-
-class _Probed(_Line, total=False):
-    evidence: Required[dict[str, Any]]
-
-
-class _ProductTimed(_Line, total=False):
-    flop_per_s: Rate
-    width: Positive
-    calls: Positive
-    reason: str
-
-
-class _MemoryTold(_Line, total=False):
-    batch_size: Required[Positive]
-    parts: dict[str, Number | None]
-    between_steps: Number
-    step_peak: Number
-    peak: Number
-    steps: Number
-    pool_indices: Number | str
-    in_chunks: bool
-    runs_ahead: bool
-    planned: bool
-    host: dict[str, Number | None]
-    product: _ProductTimed  # of the same worker, in a trial's account
-    reason: str
-
-
-class _WeightsHeld(_Line, total=False):
-    progress: Share
-    file: Required[Name]
-    sha256: Required[Digest]
-    train_loss: Loss
-    finite: bool
-
-
-class _FinderLooked(_Line, total=False):
-    small: Required[list[Loss]]
-    large: Required[Loss]
-
-
-class _NoiseMeasured(_Line, total=False):
-    progress: Required[Share]
-    small_batch: Required[Positive]
-    large_batch: Required[Positive]
-    small: Required[list[list[Loss]]]
-    large: Required[list[Loss]]
-
-
+MASKS = _fields({"layer": str, "values": Number, "zeros": Share, "scale": Loss}, {})
+REFUSED = _fields({}, {"asked_bytes": Unknown, "available_bytes": Unknown, "bound": str | None})
+PRODUCT = _line(flop_per_s=Rate, width=Positive, calls=Positive, reason=str)
+SEGMENTS = Annotated[list[tuple[Time, Time]], Meta(min_length=1)]
+LINE = _line()  # of events of later versions
 KINDS: dict[str, Any] = {
-    Event.OPENED: _Opened,
-    Event.EPOCH_TRAINED: _EpochTrained,
-    Event.EPOCH_AUGMENTED: _EpochAugmented,
-    Event.EPOCH_EVALUATED: _EpochEvaluated,
-    Event.WINDOW_STARTED: _WindowStarted,
-    Event.WINDOW_ENDED: _WindowEnded,
-    Event.WINDOW_SETTLED: _WindowSettled,
-    Event.HOST_COUNTED: _HostCounted,
-    Event.ALLOCATOR_COUNTED: _AllocatorCounted,
-    Event.END_PROBED: _EndProbed,
-    Event.ENDED: _Ended,
-    Event.PROBED: _Probed,
-    Event.MEMORY_TOLD: _MemoryTold,
-    Event.PRODUCT_TIMED: _ProductTimed,
-    Event.WEIGHTS_HELD: _WeightsHeld,
-    Event.FINDER_LOOKED: _FinderLooked,
-    Event.NOISE_MEASURED: _NoiseMeasured,
-}
+    Event.OPENED: _line(facts=dict[str, Any], resident_bytes=Unknown),
+    Event.EPOCH_TRAINED: _line(
+        {"steps": Positive, "images": Positive, "train_loss": Loss}, first_losses=list[Loss], copied_s=Seconds
+    ),
+    Event.EPOCH_AUGMENTED: _line({"augment_s": Seconds}),
+    Event.EPOCH_EVALUATED: _line({"test_loss": Loss, "test_accuracy": Share}),
+    Event.WINDOW_STARTED: _line(peak_resident_bytes=Unknown),
+    Event.WINDOW_ENDED: _line(
+        {"segments": SEGMENTS, "steps": Positive, "images": Positive},
+        calls_s=list[Seconds], diverged_step=Unknown, peak_resident_bytes=Unknown, page_faults=Number,
+        context_switches=Number,
+    ),
+    Event.WINDOW_SETTLED: _line(
+        first_s=Seconds, second_s=Seconds, first_cpu_s=Seconds, second_cpu_s=Seconds, segments=Positive,
+        again_s=list[Seconds], again_cpu_s=list[Seconds], reason=str, out_of_memory=bool,
+    ),
+    Event.HOST_COUNTED: _line(
+        proportional_bytes=Unknown, data_bytes=Unknown, anonymous_bytes=Unknown, resident_bytes=Unknown,
+        peak_resident_bytes=Unknown, reason=str,
+    ),
+    Event.ALLOCATOR_COUNTED: _line(counts=dict[str, Number | str], reason=str),
+    Event.END_PROBED: _line(
+        asked_steps=Number, idle_steps=Number,
+        masks=list[MASKS],  # type: ignore[valid-type]
+        reason=str, out_of_memory=bool,
+    ),
+    Event.ENDED: _line({"status": Status, "reason": str}, memory=REFUSED | None),
+    Event.PROBED: _line({"evidence": dict[str, Any]}),
+    Event.PRODUCT_TIMED: PRODUCT,
+    Event.MEMORY_TOLD: _line(
+        {"batch_size": Positive},
+        parts=dict[str, Unknown], between_steps=Number, step_peak=Number, peak=Number, steps=Number,
+        pool_indices=Number | str, in_chunks=bool, runs_ahead=bool, planned=bool, host=dict[str, Unknown],
+        product=PRODUCT,  # of the same worker, in a trial's account
+        reason=str,
+    ),
+    Event.WEIGHTS_HELD: _line({"file": Name, "sha256": Digest}, progress=Share, train_loss=Loss, finite=bool),
+    Event.FINDER_LOOKED: _line({"small": list[Loss], "large": Loss}),
+    Event.NOISE_MEASURED: _line({
+        "progress": Share, "small_batch": Positive, "large_batch": Positive, "small": list[list[Loss]],
+        "large": list[Loss],
+    }),
+}  # fmt: skip
 
 
 def _counts_or_reason(event: dict[str, Any]) -> None:
@@ -266,7 +166,7 @@ def _event_of(line: bytes) -> dict[str, Any]:
     if not isinstance(event, dict) or not isinstance(event.get("event"), str):
         raise ValueError("no event")
     kind = event["event"]
-    msgspec.convert(event, KINDS.get(kind, _Line))
+    msgspec.convert(event, KINDS.get(kind, LINE))
     if kind in RULES:
         RULES[kind](event)
     return event
