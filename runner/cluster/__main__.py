@@ -18,8 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from runner.cluster.node import host_folder, project_of
-from runner.cluster.ship import probe_folder
+from runner.cluster.node import host_folder, probe_folder, project_of
 from runner.doctor import command as doctor
 from runner.environments import definition, venv
 from runner.environments.definition import EnvironmentUnavailable

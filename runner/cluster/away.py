@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from runner import owned
-from runner.cluster.sweep import BlockEngine, EngineUnavailable, Resources
 from runner.owned import ENDING_S, KILLED, Owned
 from runner.request.cli import Request
 from runner.request.parser import BadInput
@@ -67,26 +66,18 @@ def _check_shard(request: Request) -> None:
 
 def types_of(request: Request) -> dict[str, str]:
     """Return {type: a node of it} of the requested cluster. Raises BadInput."""
-    try:
-        engine = _ray(request)
-    except EngineUnavailable as error:
-        raise BadInput(str(error)) from error
-    try:
+    with engine_of(request) as engine:
+        assert engine
         return engine.node_types()
-    finally:
-        engine.close()
 
 
 @contextmanager
-def engine_of(request: Request) -> Iterator[BlockEngine | None]:
+def engine_of(request: Request) -> Iterator[RayEngine | None]:
     """Connect to the requested machines, and yield the engine; None where trials run here. Raises BadInput."""
     if not request.elsewhere:
         yield None
         return
-    try:
-        engine = _ray(request)
-    except EngineUnavailable as error:
-        raise BadInput(str(error)) from error
+    engine = _ray(request)
     try:
         yield engine
     finally:
@@ -94,7 +85,7 @@ def engine_of(request: Request) -> Iterator[BlockEngine | None]:
 
 
 def _ray(request: Request) -> RayEngine:
-    """Connect to the cluster; a local run needs no Ray. Raises BadInput, EngineUnavailable."""
+    """Connect to the cluster; a local run needs no Ray. Raises BadInput."""
     assert request.ray
     _answers(request.ray)
     from runner.cluster.ray_engine import RayEngine
@@ -102,10 +93,11 @@ def _ray(request: Request) -> RayEngine:
     return RayEngine(request.ray, request.project, request.results, _wanted(request), request.node)
 
 
-def _wanted(request: Request) -> Resources:
-    """Return the most that a trial of any of its series needs."""
+def _wanted(request: Request) -> dict[str, int]:
+    """Return the most that a trial of any of its series needs, by Ray's names."""
     places = [part.placement for part in request.parts.values()]
-    return Resources(max(place.threads for place in places), max(int(place.device == ANY_GPU) for place in places))
+    cpus = {"CPU": max(place.threads for place in places)}
+    return cpus | ({"GPU": 1} if any(place.device == ANY_GPU for place in places) else {})
 
 
 def _answers(address: str) -> None:

@@ -25,7 +25,7 @@ from runner import rebuild, session, show, trial
 from runner.ask import Ended
 from runner.batch_size.steps import StepTrials
 from runner.blocks import Processes
-from runner.cluster.ship import Parcel
+from runner.cluster.node import Parcel
 from runner.cluster.sweep import Over, Sweep
 from runner.environments import definition
 from runner.gate.end_referee import EndReferee
@@ -503,7 +503,7 @@ def test_a_disturbed_trial_of_a_sweep_that_is_then_lost_with_its_node_stays_what
     results = tmp_path / "results"
     results.mkdir()
     opened, printed = session_of(results, [SPEC])
-    engine = LosingEngine(sent)
+    engine: Any = LosingEngine(sent)
     (told,) = Sweep(opened, plan(SPEC), engine).run()
     assert told.status is Status.CONTENDED and not engine.arriving
     assert "3 times it did not come back from its node: the node is gone" in printed.getvalue()
