@@ -18,7 +18,6 @@ from runner.gate.judge import REFEREE_MULTIPLY_ADDS, Gate, Group, group, lacks_e
 from runner.gate.rounding import who_can_be_asked
 from runner.launch import Launcher, Unavailable
 from runner.machine import description
-from runner.memory_worker import MemoryWorker
 from runner.progress import Display, row
 from runner.request.cli import Request
 from runner.request.parser import RETRIES
@@ -27,7 +26,7 @@ from runner.results import attempt
 from runner.setup import fresh_folder, next_aside, put_aside, put_back
 from runner.storage import Storage
 from runner.stored import TRIALS, StoredTrials
-from runner.trial import TooLarge, now, run_trial
+from runner.trial import MemoryWorker, TooLarge, now, run_trial
 from workloads.records import files
 from workloads.records.end_evidence import END_FILE, MIDDLE_FILE
 from workloads.records.figures import STEPS_PEAK

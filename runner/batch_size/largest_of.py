@@ -11,8 +11,8 @@ from runner.batch_size.largest import Attempt, Bound, largest
 from runner.batch_size.memory_limit import ANSWERS, BY_WORKER, available_bytes, tried
 from runner.batch_size.steps import StepTrials
 from runner.launch import Launcher, Unavailable
-from runner.memory_worker import MemoryWorker, read_accounts
 from runner.results.memory import MemoryAccount
+from runner.trial import MemoryWorker, read_accounts
 from workloads.records.batch_answers import Largest, Limit, Tried
 from workloads.records.events import Event
 from workloads.records.files import EVENTS_FILE, SAMPLES_FILE

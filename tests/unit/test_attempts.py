@@ -31,7 +31,6 @@ from runner.environments import definition
 from runner.gate.end_referee import EndReferee
 from runner.gate.judge import Gate
 from runner.launch import LaunchFailed, Local, WorkerOutcome
-from runner.memory_worker import MemoryWorker
 from runner.progress import Display
 from runner.request.block import TrialBlock
 from runner.request.plan import Plan
@@ -39,7 +38,7 @@ from runner.session import Session
 from runner.setup import fresh_folder, put_aside
 from runner.storage import Storage
 from runner.stored import read as read_stored
-from runner.trial import TooLarge
+from runner.trial import MemoryWorker, TooLarge
 from workloads.networks import WORKLOADS
 from workloads.records import files
 from workloads.records.check_name import CheckName
