@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from runner import blocks, compare, owned, show, stable, stored
+from runner import blocks, compare, owned, show, stable
 from runner.batch_size import command as batch_size
 from runner.cluster import away
 from runner.cluster.sweep import Sweep
@@ -37,7 +37,7 @@ from runner.request.plan import Plan, plan_of_series
 from runner.session import Session
 from runner.setup import installations, make_environments
 from runner.spare import Spare
-from runner.storage import CannotGoOn, Storage
+from runner.storage import CannotGoOn, Storage, read_trials
 from workloads.datasets import DataError
 from workloads.records.batch_answers import ANSWERS_FILE
 from workloads.records.files import write_json
@@ -175,7 +175,7 @@ def train(
 
     first = planned(range(request.study.repeats))
     session = Session(request, launchers, first.trials, console)
-    found = stored.read(request.results)
+    found = read_trials(request.results)
     with session.referee:
         session.open(found)
         results = run_plan(first)

@@ -24,8 +24,7 @@ from runner.request.parser import RETRIES
 from runner.request.plan import Plan, read_result
 from runner.results import attempt
 from runner.setup import fresh_folder, next_aside, put_aside, put_back
-from runner.storage import Storage
-from runner.stored import TRIALS, StoredTrials
+from runner.storage import TRIALS, Storage, StoredTrials
 from runner.trial import MemoryWorker, TooLarge, now, run_trial
 from workloads.records import files
 from workloads.records.end_evidence import END_FILE, MIDDLE_FILE

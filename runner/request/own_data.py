@@ -169,8 +169,8 @@ def image_lines(images: OwnImages, cached: Cached) -> Iterator[str]:
     found, firsts, tested = cached.findings, cached.firsts, cached.counts["test"]
     if found.tested_on_trained:
         yield (
-            f"{found.tested_on_trained:,} of {counted(tested, 'image')} of the test are identical to training images, so "
-            f"the accuracy shows what was memorised; the first: {firsts['tested_on_trained']}"
+            f"{found.tested_on_trained:,} of {counted(tested, 'image')} of the test are identical to training images, "
+            f"so the accuracy shows what was memorised; the first: {firsts['tested_on_trained']}"
         )
     if found.two_labels:
         yield (

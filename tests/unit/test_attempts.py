@@ -36,8 +36,7 @@ from runner.request.block import TrialBlock
 from runner.request.plan import Plan
 from runner.session import Session
 from runner.setup import fresh_folder, put_aside
-from runner.storage import Storage
-from runner.stored import read as read_stored
+from runner.storage import Storage, read_trials
 from runner.trial import MemoryWorker, TooLarge
 from workloads.networks import WORKLOADS
 from workloads.records import files
@@ -286,7 +285,7 @@ def session_of(results: Path, specs: Sequence[TrialSpec], **changes: Any) -> tup
     printed = StringIO()
     launchers = {spec.cell.framework: LAUNCHER for spec in specs}
     opened = Session(request, launchers, specs, Console(file=printed, width=1000))
-    opened.open(read_stored(results))
+    opened.open(read_trials(results))
     return opened, printed
 
 
