@@ -15,12 +15,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from runner.log import CappedLog, last_lines
 from workloads.lifeline import STACKS
 from workloads.records.files import EVENTS_FILE, SAMPLER_LOG_FILE, SAMPLES_FILE
 from workloads.records.job import Job
+
+if TYPE_CHECKING:
+    from runner.launch import Worker
 
 EARLY_S = 0.3  # a time this much before the look that saw nothing yet is compared with the worker's processor time
 
@@ -128,17 +131,6 @@ STACKS_S = 0.5  # to write the stacks
 WORDS = 500  # characters of a process's message, in a reason
 
 
-class Waited(Protocol):
-    """A worker that can be waited for."""
-
-    @property
-    def pid(self) -> int:
-        """Process id as the machine counts it."""
-
-    def wait(self, timeout: float) -> int:
-        """Wait for the worker to end. Raises subprocess.TimeoutExpired."""
-
-
 class Silence:
     """Seconds for which something has not changed, as far as it was observed. Time in which this process was stopped as
     well, as on a halted machine, is not counted.
@@ -178,7 +170,7 @@ class Attendance:
         self.hung: str | None = None
         self._stalled: str | None = None
 
-    def wait(self, worker: Waited) -> None:
+    def wait(self, worker: Worker) -> None:
         """Block until the wait is over; the worker's timeout and the sampler's watch start now. It may run on then."""
         self.samples = Silence(self.samples.state)
         self._follow(worker)
@@ -186,7 +178,7 @@ class Attendance:
         if self.timed_out or self.hung is not None:
             self._show_stacks(worker.pid)
 
-    def _follow(self, worker: Waited) -> None:
+    def _follow(self, worker: Worker) -> None:
         until_s = time.monotonic() + self.job.trial.timeout_s
         # No event, no step, no output.
         worker_silent = Silence(lambda: (touched(self.folder / EVENTS_FILE), self.log.total))

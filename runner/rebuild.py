@@ -111,3 +111,9 @@ def store(folder: Path, result: TrialResult) -> None:
 def keep_end(folder: Path, end: dict[str, Any]) -> None:
     """Store the end with the runner's own records of the trial, since END_FILE is removed once the result is stored."""
     replace(attempt.read(folder), end=end).store(folder)
+
+
+def loses_figures(before: TrialResult, after: TrialResult) -> bool:
+    """True if a figure that was known is unknown now."""
+    known = (name for name, figure in before.figures.items() if figure.value is not None)
+    return any(name not in after.figures or after.figures[name].value is None for name in known)

@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from queue import SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING
 
@@ -113,9 +112,6 @@ def _answers(address: str) -> None:
         raise BadInput(f"--ray {address}: nobody answers there ({error}); start one with `ray start --head`") from error
 
 
-Lines = SimpleQueue[tuple[str, str | None]]  # lines of each type's study; None after its last line
-
-
 def run_per_type(request: Request, arguments: Sequence[str], nodes: dict[str, str], console: Console) -> int:
     """Run the study on each {type: a node of it}, and return the largest exit code of the studies and the report.
 
@@ -158,25 +154,16 @@ def begin_study(request: Request, arguments: Sequence[str], name: str, node: str
 
 def show_lines(studies: dict[str, Owned], console: Console) -> None:
     """Print their lines as they come, each prefixed by its type, until the last study has ended."""
-    lines: Lines = SimpleQueue()
-    for name, study in studies.items():
-        Thread(target=queue_lines, args=(name, study, lines), daemon=True).start()
-    left = set(studies)
-    while left:
-        name, line = lines.get()
-        if line is None:
-            left.discard(name)
-        else:
+
+    def show(name: str, study: Owned) -> None:
+        for line in study.stdout or ():
             console.print(f"{name}: {line.rstrip()}")
 
-
-def queue_lines(name: str, study: Owned, lines: Lines) -> None:
-    """Queue the lines that the study prints."""
-    try:
-        for line in study.stdout or ():
-            lines.put((name, line))
-    finally:
-        lines.put((name, None))
+    threads = [Thread(target=show, args=each, daemon=True) for each in studies.items()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def report_types(request: Request, names: Sequence[str]) -> int:

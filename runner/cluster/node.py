@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from runner import owned
 from runner.input_files import INPUTS, placed
 from runner.log import last_lines
-from runner.owned import Owned
 from runner.project import Project
 from runner.request.block import BLOCK_FILE, TrialBlock
 from workloads.program import of_ours
@@ -76,25 +76,16 @@ def run(block: TrialBlock, root: Path, fetch: Fetch) -> Iterator[Parcel]:
     with temporary_folder(WORK, host / "work") as work:
         (work / INPUTS).symlink_to(host / INPUTS)
         write_json(work / BLOCK_FILE, block.to_json())
-        with (work / LOG_FILE).open("wb") as log:
-            process = Owned(
-                [sys.executable, "-m", "runner.cluster", str(work)],
-                cwd=root,
-                env=of_ours(os.environ, root),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-            )
-        with process:
-            try:
-                process.go()
-                assert process.stdout
-                for line in process.stdout:
-                    told = json.loads(line)
-                    yield Parcel.of(told["result"], told["evidence"], Path(told["trial"]), Path(told["probe"]))
-                exit_code = process.wait()
-            finally:
-                process.end()
+        command, code = [sys.executable, "-m", "runner.cluster", str(work)], of_ours(os.environ, root)
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE}
+        with (
+            (work / LOG_FILE).open("wb") as log,
+            owned.hold(command, cwd=root, env=code, stderr=log, **pipes) as process,
+        ):
+            for line in process.stdout or ():
+                told = json.loads(line)
+                yield Parcel.of(told["result"], told["evidence"], Path(told["trial"]), Path(told["probe"]))
+            exit_code = process.wait()
         if exit_code:
             lines = [line for line in last_lines(work / LOG_FILE) if line.strip()]
             raise BlockFailed(f"{platform.node()}: exit code {exit_code}: {lines[-1] if lines else 'no output'}")
