@@ -22,7 +22,6 @@ from runner.progress import Display, row
 from runner.request.cli import Request
 from runner.request.parser import RETRIES
 from runner.request.plan import Plan, read_result
-from runner.results import attempt
 from runner.results.memory import MemoryAccount
 from runner.setup import fresh_folder, next_aside, put_aside, put_back, room_aside
 from runner.storage import Storage, StoredTrials
@@ -204,7 +203,7 @@ class Session:
             self.storage.need(spec, launcher)
             account = self.memory.gather(spec, launcher)
             self.storage.whole(spec, launcher)
-            written = replace(attempt.read(folder), memory=account)
+            written = replace(rebuild.read_attempt(folder), memory=account)
             before = self.known[spec.id]
             try:
                 ended = written.with_events(read_events(folder / EVENTS_FILE))
@@ -221,7 +220,7 @@ class Session:
         """True if the trial was measured but its memory contents were not."""
         peak = self.known[spec.id].figures.get(STEPS_PEAK.name)
         try:
-            return peak is not None and peak.value is None and attempt.read(folder).memory is None
+            return peak is not None and peak.value is None and rebuild.read_attempt(folder).memory is None
         except ValueError:  # a trial stored before such files existed
             return False
 

@@ -17,7 +17,7 @@ from runner.gate.judge import lacks_evidence
 from runner.machine.description import IMAGE_VARIABLE, cores, deciding_variables
 from runner.progress import NAME_WIDTH, duration
 from runner.project import Project
-from runner.request import own_code, training_inputs
+from runner.request import inputs, own_code
 from runner.request.cli import Request
 from runner.request.plan import Plan, plan_of_series
 from runner.results import memory
@@ -221,7 +221,7 @@ def _from_files(found: StoredTrials) -> Iterator[TrialResult]:
 def _schedules(request: Request) -> Iterator[str]:
     """Yield a line for each batch size; none where all steps have one rate."""
     for series, part in request.parts.items():
-        for name, rates in training_inputs.rates(part.study, part.dataset.train_count).items():
+        for name, rates in inputs.compute_rates(part.study, part.dataset.train_count).items():
             size, steps = (
                 name.rpartition("/")[2],
                 f"{counted(len(rates), 'step')}, {min(rates):.3g} to {max(rates):.3g}",

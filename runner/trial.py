@@ -16,8 +16,8 @@ from runner.ask import ask, asked_once
 from runner.attendance import SILENCE_S
 from runner.launch import FIRST_TO_BE_KILLED, Launcher, LaunchFailed, cores
 from runner.machine import description
+from runner.rebuild import Attempt
 from runner.results.assemble import assemble
-from runner.results.attempt import Attempt
 from runner.results.memory import MemoryAccount
 from workloads.records.events import Event
 from workloads.records.files import EVENTS_FILE, LOG_FILE

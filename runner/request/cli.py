@@ -23,7 +23,7 @@ from runner.environments.interpreter import Interpreter
 from runner.estimate import Paces, read_paces, results_folders
 from runner.machine import description
 from runner.project import DEFINITION_FILE, RESULTS, Project
-from runner.request import data_sets, own_code, training_inputs
+from runner.request import data_sets, inputs, own_code
 from runner.request.block import Shard
 from runner.request.own_code import OwnModel
 from runner.request.parser import RETRIED, USUAL_STUDY, BadInput, known, study_of
@@ -241,7 +241,7 @@ def _refuse_inputs(study: Study, dataset: Dataset) -> None:
             f"--epochs {study.epochs}: the order of {dataset.train_count} images takes {order_bytes / 2**30:.1f} GiB, "
             f"this machine has {memory_bytes / 2**30:.1f} GiB of memory"
         )
-    training_inputs.rates(study, dataset.train_count)
+    inputs.compute_rates(study, dataset.train_count)
 
 
 def _workload(study: Study) -> Workload:
