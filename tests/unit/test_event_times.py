@@ -15,7 +15,7 @@ from conftest import make_spec
 from runner.ask import Ended
 from runner.attendance import EventTimes
 from runner.launch import WorkerOutcome
-from runner.rebuild import Attempt
+from runner.rebuild import Attempt, read_attempt
 from runner.results.assemble import Records, ending
 from runner.results.times import TIMES_APART_S, times_checks
 from workloads.records.check_name import COUNTS, CheckName
