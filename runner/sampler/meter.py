@@ -58,15 +58,12 @@ class Schedule:
         return max(now_s, self.started_s + (self._number + self._random.random()) * PERIOD_S)
 
 
-PROC = Path("/proc")
-
-
 class Strays:
     """Children that the runner did not start. Kernels without CONFIG_PROC_CHILDREN list none."""
 
-    def __init__(self, runner: int, worker: int, proc: Path = PROC) -> None:
+    def __init__(self, runner: int, worker: int) -> None:
         """Record the children that the runner has now: it started them, since the worker has not begun."""
-        self.tasks = proc / str(runner) / "task"
+        self.tasks = Path("/proc") / str(runner) / "task"
         self.known = self._children() | {worker}
 
     def find(self) -> list[psutil.Process]:
