@@ -15,15 +15,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from runner.log import CappedLog, last_lines
 from workloads.lifeline import STACKS
 from workloads.records.files import EVENTS_FILE, SAMPLER_LOG_FILE, SAMPLES_FILE
 from workloads.records.job import Job
-
-if TYPE_CHECKING:
-    from runner.launch import Worker
 
 EARLY_S = 0.3  # a time this much before the look that saw nothing yet is compared with the worker's processor time
 
@@ -129,6 +126,23 @@ SILENCE_S = 1800.0  # of a worker: a first step compiles for minutes, and a call
 SAMPLES_S = 20.0  # of the sampler: two hundred rows
 STACKS_S = 0.5  # to write the stacks
 WORDS = 500  # characters of a process's message, in a reason
+
+
+class Worker(Protocol):
+    """A worker that runs on this machine, or waits for its go-ahead; it ends with this process."""
+
+    @property
+    def pid(self) -> int:
+        """Id of the process that the sampler follows with all its children."""
+
+    def go(self) -> None:
+        """Let it begin."""
+
+    def wait(self, timeout: float) -> int:
+        """Return its exit code, negative if a signal killed it. Raises subprocess.TimeoutExpired after `timeout` s."""
+
+    def end(self) -> int:
+        """Kill what is left of it and reap it; return its exit code."""
 
 
 class Silence:
