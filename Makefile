@@ -15,7 +15,7 @@ export PYTHONUNBUFFERED = 1
 
 # Every package is pinned, so nothing is left to be chosen: pip 23 would take a newer one where an extra is asked for.
 # pip, without the caller's settings but for where packages come from.
-PIP = .venv/bin/python -m runner.environments.pip_settings
+PIP = .venv/bin/python -m runner.environments.installers
 INSTALL = $(PIP) install --quiet --no-deps --require-hashes --only-binary=:all:
 
 TESTS = .venv/bin/python -m pytest -n logical --dist loadgroup --no-loadscope-reorder

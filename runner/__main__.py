@@ -19,14 +19,14 @@ import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from runner import blocks, compare, owned, show, stable, stored
+from runner import blocks, compare, owned, show, stable
 from runner.batch_size import command as batch_size
 from runner.cluster import away
-from runner.cluster.sweep import BlockEngine, Sweep
+from runner.cluster.sweep import Sweep
 from runner.doctor import command as doctor
 from runner.environments import definition
 from runner.launch import cores
@@ -37,13 +37,16 @@ from runner.request.plan import Plan, plan_of_series
 from runner.session import Session
 from runner.setup import installations, make_environments
 from runner.spare import Spare
-from runner.storage import CannotGoOn, Storage
+from runner.storage import CannotGoOn, Storage, read_trials
 from workloads.datasets import DataError
 from workloads.records.batch_answers import ANSWERS_FILE
 from workloads.records.files import write_json
 from workloads.records.result import TrialResult
 from workloads.records.status import HARMLESS
 from workloads.temporary import clear_parts
+
+if TYPE_CHECKING:
+    from runner.cluster.ray_engine import RayEngine
 
 EXIT_FAILED, EXIT_BAD_INPUT = 1, 2
 
@@ -132,7 +135,7 @@ def alone(request: cli.Request, *files: str, elsewhere: bool = False) -> Iterato
             raise
 
 
-def run(request: cli.Request, console: Console, engine: BlockEngine | None) -> int:
+def run(request: cli.Request, console: Console, engine: RayEngine | None) -> int:
     """Run everything between a checked request and the exit code; trials run on the engine's machines, if any."""
     results = blocks.measure(request, console) if request.study.blocks else train(request, console, engine)
     reported = report(request, console)  # whatever the outcome of the trials
@@ -145,7 +148,7 @@ def run(request: cli.Request, console: Console, engine: BlockEngine | None) -> i
 def train(
     request: cli.Request,
     console: Console,
-    engine: BlockEngine | None = None,
+    engine: RayEngine | None = None,
     cells: Collection[stable.Key] | None = None,
 ) -> list[TrialResult]:
     """Return every trial of the request, including those of earlier runs; only those of `cells`, if given."""
@@ -172,7 +175,7 @@ def train(
 
     first = planned(range(request.study.repeats))
     session = Session(request, launchers, first.trials, console)
-    found = stored.read(request.results)
+    found = read_trials(request.results)
     with session.referee:
         session.open(found)
         results = run_plan(first)

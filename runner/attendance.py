@@ -128,15 +128,21 @@ STACKS_S = 0.5  # to write the stacks
 WORDS = 500  # characters of a process's message, in a reason
 
 
-class Waited(Protocol):
-    """A worker that can be waited for."""
+class Worker(Protocol):
+    """A worker that runs on this machine, or waits for its go-ahead; it ends with this process."""
 
     @property
     def pid(self) -> int:
-        """Process id as the machine counts it."""
+        """Id of the process that the sampler follows with all its children."""
+
+    def go(self) -> None:
+        """Let it begin."""
 
     def wait(self, timeout: float) -> int:
-        """Wait for the worker to end. Raises subprocess.TimeoutExpired."""
+        """Return its exit code, negative if a signal killed it. Raises subprocess.TimeoutExpired after `timeout` s."""
+
+    def end(self) -> int:
+        """Kill what is left of it and reap it; return its exit code."""
 
 
 class Silence:
@@ -178,7 +184,7 @@ class Attendance:
         self.hung: str | None = None
         self._stalled: str | None = None
 
-    def wait(self, worker: Waited) -> None:
+    def wait(self, worker: Worker) -> None:
         """Block until the wait is over; the worker's timeout and the sampler's watch start now. It may run on then."""
         self.samples = Silence(self.samples.state)
         self._follow(worker)
@@ -186,7 +192,7 @@ class Attendance:
         if self.timed_out or self.hung is not None:
             self._show_stacks(worker.pid)
 
-    def _follow(self, worker: Waited) -> None:
+    def _follow(self, worker: Worker) -> None:
         until_s = time.monotonic() + self.job.trial.timeout_s
         # No event, no step, no output.
         worker_silent = Silence(lambda: (touched(self.folder / EVENTS_FILE), self.log.total))

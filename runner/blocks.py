@@ -10,42 +10,41 @@ import argparse
 import hashlib
 import io
 import statistics
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from runner import progress
-from runner.environments import definition
 from runner.estimate import estimate_s
 from runner.gate.judge import Gate
+from runner.gate.rounding import who_can_be_asked
 from runner.input_files import write_array
-from runner.launch import Launcher, Unavailable
-from runner.machine import description
-from runner.progress import Display, duration, row
+from runner.launch import Launcher
+from runner.progress import Display, duration
 from runner.request import inputs
 from runner.request.cli import Request
-from runner.request.parser import RETRIES, BadInput
+from runner.request.parser import BadInput
 from runner.request.plan import counts, plan_of, read_result
-from runner.setup import fresh_folder, installations, make_environments, next_aside, put_back
-from runner.storage import Storage
-from runner.trial import now, run_trial
+from runner.results.memory import MemoryAccount
+from runner.session import Launchers, Session
+from runner.setup import installations, make_environments
+from runner.trial import TooLarge
 from workloads.records.blocks import BLOCKS_FILE, TURNS, Block, main_size, read_blocks
 from workloads.records.checks import CONTENDED_PERCENT
 from workloads.records.files import RESULT_FILE, write_json
-from workloads.records.job import ON_DEMAND, ROOMS, Draw, InputFile, Job, Kind, Passes, TrialSpec
+from workloads.records.job import ON_DEMAND, ROOMS, Draw, InputFile, Kind, Passes, TrialSpec
 from workloads.records.result import TrialResult
-from workloads.records.status import UNMEASURED, Status
+from workloads.records.status import Status
 from workloads.temporary import clear_parts
 
 MOST_ROUNDS = 2000  # rounds that are drawn; a worker takes as many of them as its time allows
 UNTIMED_STEPS = 20  # of each size, about: until everything is compiled, and the fewest rounds
-NOT_ASKED = {"reason": "blocks of steps: the memory worker was not asked"}
+NOT_ASKED: MemoryAccount = {"reason": "blocks of steps: the memory worker was not asked"}
 # Settings of `Study` and options that are only for whole trainings.
 REFUSED = ("batch_sizes", "until_stable", "try_all", "models", "epochs")
 
@@ -75,7 +74,8 @@ def checked(request: Request, options: argparse.Namespace) -> Request:
             f"--window {study.window_s:g}: training and evaluation take as long each, and do not fit into the "
             f"{study.limit_s:g} s of --timeout"
         )
-    return replace(request, study=study.changed(batch_sizes=tuple(map(main_size, study.blocks)), epochs=1))
+    changed = study.changed(batch_sizes=tuple(map(main_size, study.blocks)), epochs=1)
+    return replace(request, study=changed, try_all=True)  # a group's memory is not that of its main size
 
 
 def turns(group: Group, seed: int, process: int) -> NDArray[np.int32]:
@@ -153,60 +153,40 @@ def plan(request: Request, console: Console) -> None:
     console.print(f"{processes} to run, about {total}; a rough guess where this machine has measured nothing like it")
 
 
-@dataclass
-class Processes:
-    """Processes of one command; they are run, and judged by their frameworks' probes."""
+class BlockGate(Gate):
+    """Gate that knows a process by the first repeat without turns, as these change nothing that is probed."""
 
-    request: Request
-    launchers: dict[str, Launcher | Unavailable]
-    gate: Gate
-    storage: Storage
-    known: dict[str, TrialResult] = field(default_factory=dict)
+    def gather(self, spec: TrialSpec, launcher: Launcher | None) -> dict[str, Any]:
+        """Return the evidence of the process's framework."""
+        return super().gather(probed(spec), launcher)
 
-    def run(self, spec: TrialSpec, doing: Callable[[str], None]) -> TrialResult:
-        """Run one more process and return its result, whatever it is. An earlier attempt is put aside."""
-        launcher = self.launchers[spec.cell.framework]
-        label = definition.label(self.request.project, spec.cell.framework)
-        machine = description.describe(self.request.project, spec.placement.device, self.request.gpus)
-        conditions = machine | {"framework_label": label}
-        self.storage.need(spec, launcher)
-        folder = fresh_folder(self.request.results, Job(Kind.BLOCKS, spec))
-        if isinstance(launcher, Unavailable):
-            result = TrialResult(spec, launcher.status, launcher.reason, now(), 0.0, machine=conditions)
-        else:
-            doing("probe")
-            evidence = self.gate.gather(probed(spec), launcher)
-            doing("blocks")
-            result = run_trial(folder, spec, launcher, conditions, NOT_ASKED, Kind.BLOCKS)
-            self.storage.whole(spec, launcher)
-            result = replace(ended(result, folder / BLOCKS_FILE), evidence=evidence)
-        write_json(folder / RESULT_FILE, result.to_json())
+    def judge(self, trials: Iterable[TrialResult]) -> list[TrialResult]:
+        """Return the same processes, each with its verdict."""
+        trials = list(trials)
+        judged = super().judge(replace(each, spec=probed(each.spec)) for each in trials)
+        return [replace(each, spec=trial.spec) for trial, each in zip(trials, judged, strict=True)]
+
+
+class BlockSession(Session):
+    """Run of processes, which are judged by their frameworks' probes."""
+
+    kind = Kind.BLOCKS
+
+    def __init__(self, request: Request, launchers: Launchers, specs: Sequence[TrialSpec], console: Console) -> None:
+        super().__init__(request, launchers, specs, console)
+        self.gate = BlockGate(request.results, request.project, who_can_be_asked(specs, launchers))
+
+    def account(self, spec: TrialSpec) -> MemoryAccount:
+        """Return why nothing is known."""
+        return NOT_ASKED
+
+    def conclude(self, spec: TrialSpec, folder: Path, result: TrialResult, evidence: dict[str, Any]) -> TrialResult:
+        """Store what was measured in the folder, and judge it with all others."""
+        result = replace(ended(result, folder / BLOCKS_FILE), evidence=evidence)
+        write_json(folder / RESULT_FILE, result.to_json())  # before the gate is asked: nothing rebuilds it
         self.known[spec.id] = result
-        doing("gate")
-        self.judge()
+        self.judge(self.known.values())
         return self.known[spec.id]
-
-    @contextmanager
-    def once_more(self, spec: TrialSpec, console: Console) -> Iterator[None]:
-        """Wrap a second attempt at a disturbed process, as `Session.once_more` does."""
-        first, folder = self.known[spec.id], Job(Kind.BLOCKS, spec).folder(self.request.results)
-        aside = next_aside(folder, Kind.BLOCKS)
-        yield
-        if self.known[spec.id].status in UNMEASURED:
-            console.print(f"  {progress.STAYS} {put_back(aside, folder, Kind.BLOCKS)}")
-            self.known[spec.id] = first
-            self.judge()
-
-    def judge(self) -> None:
-        """Judge all known processes again, and store each changed verdict. The turns change nothing that is probed."""
-        results = list(self.known.values())
-        asked = [replace(each, spec=probed(each.spec)) for each in results]
-        for before, judged in zip(results, self.gate.judge(asked), strict=True):
-            result = replace(judged, spec=before.spec)
-            if result != before:
-                folder = Job(Kind.BLOCKS, before.spec).folder(self.request.results)
-                write_json(folder / RESULT_FILE, result.to_json())
-                self.known[before.spec.id] = result
 
 
 def probed(spec: TrialSpec) -> TrialSpec:
@@ -243,43 +223,12 @@ def measure(request: Request, console: Console) -> list[TrialResult]:
     specs = planned(request, shared, lambda name, array: write_array(request.results, name, array))
     names = {spec.id for spec in specs}
     before = stored(request.results)
-    able = {
-        (spec.cell.framework, spec.installation): launcher
-        for spec in specs
-        if not isinstance(launcher := launchers[spec.cell.framework], Unavailable)
-    }
-    processes = Processes(request, launchers, Gate(request.results, request.project, able), Storage(request.results))
-    processes.known = {each.spec.id: each for each in before if each.spec.id in names and counts(each)}
-    processes.judge()  # judged by this version of the gate
-    to_run = [spec for spec in specs if spec.id not in processes.known]
+    session = BlockSession(request, launchers, specs, console)
+    session.known = {each.spec.id: each for each in before if each.spec.id in names and counts(each)}
+    session.judge(session.known.values())  # judged by this version of the gate
+    to_run = [spec for spec in specs if spec.id not in session.known]
     if len(to_run) < len(specs):
         finished = len(specs) - len(to_run)
         console.print(f"{finished} of {len(specs)} processes are finished in {request.results}: left out")
-    with Display(console, estimates_s(request, to_run, before), {}) as display:
-        run_each(processes, to_run, display, console)
-    return [processes.known[spec.id] for spec in specs]
-
-
-def run_each(processes: Processes, specs: list[TrialSpec], display: Display, console: Console) -> None:
-    """Run the processes in order, with the requested retries. Without these, disturbed ones run again at the end."""
-    retried = processes.request.retry
-    advice = progress.Advice(console, retried)
-    for spec in specs:
-        display.begin(spec)
-        result = processes.run(spec, display.doing)
-        for _ in range(RETRIES):
-            if result.status not in retried:
-                break
-            console.print(f"{row(result)}\n  run again; this attempt is kept beside the next")
-            advice.give(result)
-            result = processes.run(spec, display.doing)
-        display.finish(result)
-        advice.give(result)
-    disturbed = [spec for spec in specs if processes.known[spec.id].status is Status.CONTENDED]
-    if Status.CONTENDED not in retried:
-        progress.announce_again(disturbed, console)
-        display.once_more(disturbed)
-        for spec in disturbed:
-            display.begin(spec)
-            with processes.once_more(spec, console):
-                display.finish(processes.run(spec, display.doing), attempt=2)
+    session.run_each(to_run, Display(console, estimates_s(request, to_run, before), {}), TooLarge(()))
+    return [session.known[spec.id] for spec in specs]

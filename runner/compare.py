@@ -19,7 +19,7 @@ from rich.console import Console
 
 from runner import owned
 from runner.environments.definition import read
-from runner.owned import ENDING_S, KILLED, Owned
+from runner.owned import ENDING_S, KILLED
 from runner.project import RESULTS, Project
 from runner.request import cli
 from runner.request.cli import Request
@@ -194,17 +194,14 @@ def _measure(words: Sequence[str], own: Path, checkout: Path | None) -> int:
     Raises OSError, KeyboardInterrupt.
     """
     environment = of_ours(os.environ, checkout or own)
-    process = Owned([sys.executable, "-m", "runner", *words], cwd=checkout, env=environment)
-    process.go()
-    try:
-        return process.wait()
-    except KeyboardInterrupt:
-        process.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(ENDING_S)
-        raise
-    finally:
-        process.end()
+    with owned.hold([sys.executable, "-m", "runner", *words], cwd=checkout, env=environment) as process:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(ENDING_S)
+            raise
 
 
 def _checkout(side: ComparedSide, asked: RunsInTurn) -> Path:

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from runner import stored
 from runner.machine.description import name_computer
+from runner.storage import TRIALS, read_trials
 from workloads import networks
 from workloads.activations import activation_bytes
 from workloads.records.job import TrialSpec
@@ -67,17 +67,17 @@ class Paces:
 
 def results_folders(below: Path) -> list[Path]:
     """Folders with trials, at most two levels below."""
-    return [room.parent for pattern in ("*", "*/*") for room in below.glob(f"{pattern}/{stored.TRIALS}")]
+    return [room.parent for pattern in ("*", "*/*") for room in below.glob(f"{pattern}/{TRIALS}")]
 
 
 def read_paces(results: Path, others: Iterable[Path], computers: Collection[str | None]) -> Paces:
     """Return the paces of the newest trials in `results`, and of those in the newest other folders that ran on these
     computers.
     """
-    paces = [pace_of(each, results) for each in stored.read(results, MOST_OWN).results.values()]
+    paces = [pace_of(each, results) for each in read_trials(results, MOST_OWN).results.values()]
     for folder in _newest(others, results):
         try:
-            found = stored.read(folder, MOST_OF_FOLDER).results.values()
+            found = read_trials(folder, MOST_OF_FOLDER).results.values()
         except OSError:  # not readable, or gone by now
             continue
         ran_here = (each for each in found if name_computer(each.machine) in {*computers} - {None})
@@ -91,7 +91,7 @@ def _newest(folders: Iterable[Path], results: Path) -> list[Path]:
     for folder in folders:
         try:
             if folder.resolve() != results.resolve():
-                begun[folder] = (folder / stored.TRIALS).stat().st_mtime_ns
+                begun[folder] = (folder / TRIALS).stat().st_mtime_ns
         except OSError:
             continue
     return sorted(begun, key=lambda folder: begun[folder], reverse=True)[:MOST_FOLDERS]

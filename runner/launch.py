@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from runner.attendance import Attendance, EventLooks
+from runner.attendance import Attendance, EventLooks, Worker
 from runner.family import Child
 from runner.log import CappedLog
 from runner.machine.allotment import device_here
@@ -91,23 +91,6 @@ class Output(Protocol):
 
     def fileno(self) -> int:
         """Return the descriptor for subprocess."""
-
-
-class Worker(Protocol):
-    """A worker that runs on this machine, or waits for its go-ahead; it ends with this process."""
-
-    @property
-    def pid(self) -> int:
-        """Id of the process that the sampler follows with all its children."""
-
-    def go(self) -> None:
-        """Let it begin."""
-
-    def wait(self, timeout: float) -> int:
-        """Return its exit code, negative if a signal killed it. Raises subprocess.TimeoutExpired after `timeout` s."""
-
-    def end(self) -> int:
-        """Kill what is left of it and reap it; return its exit code."""
 
 
 class Launcher(Protocol):

@@ -14,7 +14,6 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 
 from workloads import control_groups
 
@@ -66,9 +65,7 @@ class CappedLog:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         os.write(self._stop, b"\n")
         self._thread.join()
         for descriptor in (self._input, self._output, self._stop, self._stopped):
@@ -126,11 +123,11 @@ class CappedLog:
                 content = content[self._file.write(content) or 0 :]
 
 
-def last_lines(path: Path, most_bytes: int = 2**16) -> list[str]:
+def last_lines(path: Path) -> list[str]:
     """Return the last lines of a text file; the first of them may be half a line. Raises OSError."""
     with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - most_bytes))
-        return file.read(most_bytes).decode(errors="replace").splitlines()
+        file.seek(max(0, path.stat().st_size - READ_BYTES))
+        return file.read(READ_BYTES).decode(errors="replace").splitlines()
 
 
 def telling_line(lines: Sequence[str]) -> str | None:

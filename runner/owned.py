@@ -6,8 +6,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -54,13 +54,22 @@ def end_group(process: subprocess.Popen[Any]) -> None:
     process.wait()
 
 
-def run(command: Sequence[str], timeout_s: float | None = None, **options: Any) -> subprocess.CompletedProcess[Any]:
-    """Run a command like subprocess.run, with the options of Popen. Raises OSError, TimeoutExpired."""
-    process = Owned(command, **options)
-    with process:
+@contextmanager
+def hold(command: Sequence[str], **options: Any) -> Iterator[Owned]:
+    """Yield the command at work, with the options of Popen; what is left of it after the block is killed.
+
+    Raises OSError.
+    """
+    with Owned(command, **options) as process:
         try:
             process.go()
-            output, errors = process.communicate(timeout=timeout_s)
+            yield process
         finally:
             process.end()
+
+
+def run(command: Sequence[str], timeout_s: float | None = None, **options: Any) -> subprocess.CompletedProcess[Any]:
+    """Run a command like subprocess.run, with the options of Popen. Raises OSError, TimeoutExpired."""
+    with hold(command, **options) as process:
+        output, errors = process.communicate(timeout=timeout_s)
     return subprocess.CompletedProcess(command, process.returncode, output, errors)

@@ -1,22 +1,27 @@
-"""Results rebuilt from a trial's files, if its worker ended but the result is missing: nothing is measured again."""
+"""What the runner itself knows of a trial, stored in its folder, and results rebuilt from the files there.
+
+If its worker ended but the result is missing, nothing is measured again.
+"""
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from runner.ask import Ended
+from runner.attendance import EventLooks
 from runner.gate import trial_end
 from runner.gate.end_referee import EndReferee
-from runner.results import attempt
+from runner.launch import WorkerOutcome
 from runner.results.assemble import assemble
-from runner.results.attempt import Attempt
+from runner.results.memory import MemoryAccount
 from workloads.records import stored, validation
 from workloads.records.end_evidence import END_FILE, MIDDLE_FILE, Missing
-from workloads.records.events import Event
+from workloads.records.events import Event, Events
 from workloads.records.files import (
+    ATTEMPT_FILE,
     EVENTS_FILE,
     JOB_FILE,
     RESULT_FILE,
@@ -27,8 +32,92 @@ from workloads.records.files import (
 )
 from workloads.records.job import Job, TrialSpec
 from workloads.records.result import TrialResult
-from workloads.records.stored_events import read_events
+from workloads.records.status import Status
+from workloads.records.stored_events import events_of, read_events
 from workloads.temporary import clear_parts
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class WorkerEnd:
+    """Ending of the worker's process, and the status that the runner concluded from it."""
+
+    exit_code: int
+    timed_out: bool
+    wall_s: float
+    status: Status
+    reason: str | None
+    times_apart_s: float | None = None  # see EventTimes.apart_s; None for workers stored by earlier versions
+    out_of_memory: bool = False
+    doubtful_events: tuple[EventLooks, ...] = ()  # see EventTimes.doubtful; none for workers stored before
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt at a trial, stored before the worker starts, when it has ended, and after the gate's second probe."""
+
+    started_at: str
+    machine: dict[str, Any]
+    memory: MemoryAccount | None  # None: the memory worker has not been asked yet
+    worker: WorkerEnd | None = None  # None: it runs, or the runner was killed before it knew
+    end: dict[str, Any] | None = None  # the gate's evidence of the trial's end, once it was gathered
+    schema_version: int = SCHEMA_VERSION
+
+    def store(self, folder: Path) -> None:
+        """Write the attempt into this folder. Raises OSError."""
+        write_json(folder / ATTEMPT_FILE, asdict(self))
+
+    def ended(self, ended: Ended, conditions: dict[str, Any]) -> Attempt:
+        """Return the attempt with the worker's end, and the conditions after it."""
+        assert ended.outcome is not None
+        outcome = ended.outcome
+        worker = WorkerEnd(
+            outcome.exit_code, outcome.timed_out, outcome.wall_s, ended.status, ended.reason,
+            outcome.times_apart_s, outcome.out_of_memory, outcome.doubtful_events,
+        )  # fmt: skip
+        return replace(self, machine=self.machine | conditions, worker=worker)
+
+    def with_events(self, events: Events) -> Ended | None:
+        """Return the worker's ending; from the events alone if the runner was killed early, None if unknown."""
+        if self.worker is not None:
+            worker = self.worker
+            outcome = WorkerOutcome(
+                worker.exit_code, worker.timed_out, worker.wall_s,
+                times_apart_s=worker.times_apart_s, out_of_memory=worker.out_of_memory,
+                doubtful_events=worker.doubtful_events,
+            )  # fmt: skip
+            return Ended(events, outcome, worker.status, worker.reason)
+        if any(event["event"] == Event.FINISHED for event in events):
+            return Ended(events, None, Status.OK, None)
+        last = events[-1] if events else {}
+        return Ended(events, None, Status(last["status"]), last["reason"]) if last.get("event") == Event.ENDED else None
+
+
+def read_attempt(folder: Path) -> Attempt:
+    """Read the attempt of a trial's folder. Raises ValueError if there is none, or none that can be read."""
+    path = folder / ATTEMPT_FILE
+    try:
+        attempt = validation.read(path, Attempt)
+    except ValueError as error:
+        raise ValueError(f"{ATTEMPT_FILE}: {error}") from error
+    if attempt is None:
+        raise ValueError(f"{ATTEMPT_FILE}: there is none")
+    if attempt.schema_version != SCHEMA_VERSION:
+        raise ValueError(
+            f"{ATTEMPT_FILE}: schema version {attempt.schema_version}, this program reads {SCHEMA_VERSION}"
+        )
+    if attempt.memory is not None:
+        _refuse_account(attempt.memory)
+    return attempt
+
+
+def _refuse_account(account: MemoryAccount) -> None:
+    """Raise ValueError for an account that is neither an event of the memory worker nor the reason for its absence."""
+    if account.get("event") == Event.MEMORY_TOLD:
+        events_of(json.dumps(account).encode() + b"\n", f"{ATTEMPT_FILE}: memory")
+    elif set(account) != {"reason"} or not isinstance(account["reason"], str):
+        raise ValueError(f"{ATTEMPT_FILE}: memory: neither what the memory worker told, nor why it did not")
 
 
 def rebuilt(folder: Path, name: str | None = None) -> TrialResult | None:
@@ -39,7 +128,7 @@ def rebuilt(folder: Path, name: str | None = None) -> TrialResult | None:
     events = read_events(folder / EVENTS_FILE)
     measured = {event.get("event") for event in events} & {Event.FINISHED, Event.ENDED}
     try:
-        written = attempt.read(folder)
+        written = read_attempt(folder)
     except ValueError:
         if measured:
             raise
@@ -76,7 +165,7 @@ def trial_of(folder: Path, expected: str) -> TrialSpec:
 
 def end_of(referee: EndReferee, folder: Path, spec: TrialSpec, most_multiply_adds: int) -> dict[str, Any]:
     """Return the gate's evidence of the trial's end: gathered before, else made from the worker's files."""
-    written = attempt.read(folder)
+    written = read_attempt(folder)
     if written.end is not None:
         return written.end
     return with_our_faults(folder, trial_end.gather(referee, folder, spec, most_multiply_adds))
@@ -84,7 +173,7 @@ def end_of(referee: EndReferee, folder: Path, spec: TrialSpec, most_multiply_add
 
 def with_our_faults(folder: Path, end: dict[str, Any]) -> dict[str, Any]:
     """Return the evidence of a trial's end, without blaming a worker that we left no time or memory to answer."""
-    written = attempt.read(folder)
+    written = read_attempt(folder)
     told = any(event["event"] == Event.END_PROBED for event in read_events(folder / EVENTS_FILE))
     if end.get("missing") != Missing.WORKER or told:
         return end
@@ -110,4 +199,10 @@ def store(folder: Path, result: TrialResult) -> None:
 
 def keep_end(folder: Path, end: dict[str, Any]) -> None:
     """Store the end with the runner's own records of the trial, since END_FILE is removed once the result is stored."""
-    replace(attempt.read(folder), end=end).store(folder)
+    replace(read_attempt(folder), end=end).store(folder)
+
+
+def loses_figures(before: TrialResult, after: TrialResult) -> bool:
+    """True if a figure that was known is unknown now."""
+    known = (name for name, figure in before.figures.items() if figure.value is not None)
+    return any(name not in after.figures or after.figures[name].value is None for name in known)

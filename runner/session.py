@@ -18,20 +18,18 @@ from runner.gate.judge import REFEREE_MULTIPLY_ADDS, Gate, Group, group, lacks_e
 from runner.gate.rounding import who_can_be_asked
 from runner.launch import Launcher, Unavailable
 from runner.machine import description
-from runner.memory_worker import MemoryWorker
 from runner.progress import Display, row
 from runner.request.cli import Request
 from runner.request.parser import RETRIES
 from runner.request.plan import Plan, read_result
-from runner.results import attempt
-from runner.setup import fresh_folder, next_aside, put_aside, put_back
-from runner.storage import Storage
-from runner.stored import TRIALS, StoredTrials
-from runner.trial import TooLarge, now, run_trial
+from runner.results.memory import MemoryAccount
+from runner.setup import fresh_folder, next_aside, put_aside, put_back, room_aside
+from runner.storage import Storage, StoredTrials
+from runner.trial import MemoryWorker, TooLarge, now, run_trial
 from workloads.records import files
 from workloads.records.end_evidence import END_FILE, MIDDLE_FILE
 from workloads.records.figures import STEPS_PEAK
-from workloads.records.files import ATTEMPTS, EVENTS_FILE, RESULT_FILE, write_json
+from workloads.records.files import EVENTS_FILE, RESULT_FILE, write_json
 from workloads.records.job import Job, Kind, TrialSpec
 from workloads.records.result import TrialResult
 from workloads.records.status import UNMEASURED, Status
@@ -42,6 +40,8 @@ Launchers = Mapping[str, Launcher | Unavailable]  # by framework: its launcher, 
 
 class Session:
     """One run. `known` is {id: trial as judged now} of all trials in the folder that this run's are compared with."""
+
+    kind = Kind.TRIAL
 
     def __init__(self, request: Request, launchers: Launchers, specs: Sequence[TrialSpec], console: Console) -> None:
         """Open a session. `specs` are all trials of the run, or some of each framework."""
@@ -92,7 +92,8 @@ class Session:
         if result is None or result.spec.placement.device != self.request.placement.device:
             return None
         end = rebuild.end_of(self.referee, folder, result.spec, REFEREE_MULTIPLY_ADDS)
-        result = replace(result, evidence=self.evidence(result.spec), end=end)
+        evidence = self.gate.gather(result.spec, self.gate.launcher(result.spec))
+        result = replace(result, evidence=evidence, end=end)
         rebuild.store(folder, result)
         return result
 
@@ -105,12 +106,9 @@ class Session:
         self.known |= further
         self.judge(further.values())
         lacking = [trial for spec in specs if (trial := self.known.get(spec.id)) and lacks_evidence(trial)]
-        asked = {trial.spec.id: replace(trial, evidence=self.evidence(trial.spec)) for trial in lacking}
-        self.judge_anew(asked)
-
-    def evidence(self, spec: TrialSpec) -> dict[str, Any]:
-        """Return the evidence of a stored trial's framework."""
-        return self.gate.gather(spec, self.gate.launcher(spec))
+        gathered = [self.gate.gather(trial.spec, self.gate.launcher(trial.spec)) for trial in lacking]
+        pairs = zip(lacking, gathered, strict=True)
+        self.judge_anew({trial.spec.id: replace(trial, evidence=evidence) for trial, evidence in pairs})
 
     def judge_anew(self, changed: Mapping[str, TrialResult]) -> None:
         """Replace known trials by these, by id, and judge them again with all that are compared with them."""
@@ -123,7 +121,7 @@ class Session:
         """
         for result in self.gate.judge(trials):
             if result != self.known.get(result.spec.id):
-                folder = self.request.results / TRIALS / result.spec.id
+                folder = self.folder(result.spec)
                 if result.spec.placement.device == self.request.placement.device and self.is_ours(folder):
                     write_json(folder / RESULT_FILE, result.to_json())
                 self.known[result.spec.id] = result
@@ -133,29 +131,32 @@ class Session:
         Afterwards disturbed trials are tried once more, and memory contents are measured.
 
         After each trial, the gate judges again all trials in the folder that may be compared with it. `noise` is a
-        condition of all (`machine_noise.before`). Returns the plan's trials.
+        condition of all. Returns the plan's trials.
         """
-        memory = MemoryWorker(self.request.results, plan.trials)
+        self.memory = MemoryWorker(self.request.results, plan.trials)
         if plan.to_run:
-            machine = dict(noise or {}) | description.describe(
-                self.request.project, self.request.placement.device, self.request.gpus
-            )
-            too_large = TooLarge(plan.finished.values())
-            with Display(self.console, plan.estimates_s, plan.series) as display:
-                for spec in plan.to_run:
-                    self.next(spec, machine, memory, too_large, display)
-                disturbed = self.disturbed(plan.to_run)
-                progress.announce_again(disturbed, self.console)
-                display.once_more(disturbed)
-                for spec in disturbed:
-                    with self.once_more(spec):
-                        self.next(spec, machine, memory, too_large, display)
-        self.ask_memory(plan, memory)
+            display = Display(self.console, plan.estimates_s, plan.series)
+            self.run_each(plan.to_run, display, TooLarge(plan.finished.values()), noise)
+        self.ask_memory(plan)
         return [self.known[spec.id] for spec in plan.trials]
 
-    def next(
-        self, spec: TrialSpec, machine: dict[str, Any], memory: MemoryWorker, too_large: TooLarge, display: Display
+    def run_each(
+        self, specs: Sequence[TrialSpec], display: Display, too_large: TooLarge, noise: Mapping[str, Any] | None = None
     ) -> None:
+        """Run these trials, and those of them that were disturbed once more at the end."""
+        request = self.request
+        machine = {**(noise or {}), **description.describe(request.project, request.placement.device, request.gpus)}
+        with display:
+            for spec in specs:
+                self.next(spec, machine, too_large, display)
+            disturbed = self.disturbed(specs)
+            progress.announce_again(disturbed, self.console)
+            display.once_more(disturbed)
+            for spec in disturbed:
+                with self.once_more(spec):
+                    self.next(spec, machine, too_large, display)
+
+    def next(self, spec: TrialSpec, machine: dict[str, Any], too_large: TooLarge, display: Display) -> None:
         """Measure this trial, or say why not, and show its result."""
         display.begin(spec)
         conditions = machine | {"framework_label": definition.label(self.request.project, spec.cell.framework)}
@@ -166,7 +167,7 @@ class Session:
         elif reason:
             self.leave_out(spec, Status.SKIPPED, reason, conditions)
         else:
-            self.attempt(spec, launcher, conditions, memory, display.doing)
+            self.attempt(spec, launcher, conditions, display.doing)
         too_large.learn(self.known[spec.id])
         display.finish(self.known[spec.id], self.attempts(spec))
         self.advice.give(self.known[spec.id])
@@ -180,34 +181,34 @@ class Session:
     @contextmanager
     def once_more(self, spec: TrialSpec) -> Iterator[None]:
         """Guard the automatic second attempt at a disturbed trial: if it measures nothing, the first result stays."""
-        first, folder = self.known[spec.id], Job(Kind.TRIAL, spec).folder(self.request.results)
-        aside = next_aside(folder)
+        first, folder = self.known[spec.id], self.folder(spec)
+        aside = next_aside(folder, self.kind)
         yield
         if self.known[spec.id].status in UNMEASURED:
-            self.console.print(f"  {progress.STAYS} {put_back(aside, folder)}")
+            self.console.print(f"  {progress.STAYS} {put_back(aside, folder, self.kind)}")
             self.judge_anew({spec.id: first})
 
-    def ask_memory(self, plan: Plan, memory: MemoryWorker) -> None:
+    def ask_memory(self, plan: Plan) -> None:
         """Measure what the trials' memory holds if that was not known when they ran, in this run or in one that ended
         too early. Their results are then rebuilt from their files.
         """
         asked: set[str] = set()
         for spec in plan.trials:
-            folder, launcher = self.request.results / TRIALS / spec.id, self.launchers[spec.cell.framework]
+            folder, launcher = self.folder(spec), self.launchers[spec.cell.framework]
             if isinstance(launcher, Unavailable) or not self.waits_for_memory(spec, folder):
                 continue
-            if spec.memory_id not in asked and memory.known(spec) is None:
+            if spec.memory_id not in asked and self.memory.known(spec) is None:
                 self.console.print(f"{spec.cell.framework}: what its memory holds ...")
             asked.add(spec.memory_id)
             self.storage.need(spec, launcher)
-            account = memory.gather(spec, launcher)
+            account = self.memory.gather(spec, launcher)
             self.storage.whole(spec, launcher)
-            written = replace(attempt.read(folder), memory=account)
+            written = replace(rebuild.read_attempt(folder), memory=account)
             before = self.known[spec.id]
             try:
                 ended = written.with_events(read_events(folder / EVENTS_FILE))
                 result = None if ended is None else rebuild.made_of(folder, spec, written, ended)
-                if result is None or lost(before, result):
+                if result is None or rebuild.loses_figures(before, result):
                     raise ValueError("what its files tell is less than its result, which stays as it is")
             except ValueError as error:
                 self.console.print(f"{spec.id}: nothing is added of its memory: {error}")
@@ -219,7 +220,7 @@ class Session:
         """True if the trial was measured but its memory contents were not."""
         peak = self.known[spec.id].figures.get(STEPS_PEAK.name)
         try:
-            return peak is not None and peak.value is None and attempt.read(folder).memory is None
+            return peak is not None and peak.value is None and rebuild.read_attempt(folder).memory is None
         except ValueError:  # a trial stored before such files existed
             return False
 
@@ -227,41 +228,44 @@ class Session:
         """Record why a trial is not run, if it has not been recorded before."""
         before = self.known.get(spec.id)
         if before is None or (before.status, before.reason) != (status, reason):
-            folder = fresh_folder(self.request.results, Job(Kind.TRIAL, spec))
+            folder = fresh_folder(self.request.results, Job(self.kind, spec))
             result = TrialResult(spec, status, reason, now(), 0.0, machine=conditions)
             write_json(folder / RESULT_FILE, result.to_json())
             self.known[spec.id] = result
 
     def attempt(
-        self,
-        spec: TrialSpec,
-        launcher: Launcher,
-        conditions: dict[str, Any],
-        memory: MemoryWorker,
-        doing: Callable[[str], None],
+        self, spec: TrialSpec, launcher: Launcher, conditions: dict[str, Any], doing: Callable[[str], None]
     ) -> None:
         """Measure and judge the trial; repeat it while its status is one to retry, and keep each attempt. `doing` is
         called with what runs now.
         """
         for retries_left in reversed(range(RETRIES + 1)):
             self.storage.need(spec, launcher)
-            folder = fresh_folder(self.request.results, Job(Kind.TRIAL, spec))
+            folder = fresh_folder(self.request.results, Job(self.kind, spec))
             doing("probe")
             evidence = self.gate.gather(spec, launcher)
-            doing("trial")
-            result = run_trial(folder, spec, launcher, conditions, memory.known(spec))
+            doing(self.kind)
+            result = run_trial(folder, spec, launcher, conditions, self.account(spec), self.kind)
             self.storage.whole(spec, launcher)
             doing("gate")
             result = self.conclude(spec, folder, result, evidence)
             if not self.runs_again(folder, result, retries_left):
                 return
 
+    def account(self, spec: TrialSpec) -> MemoryAccount | None:
+        """Return what the trial's memory holds; None if that is not measured yet."""
+        return self.memory.known(spec)
+
+    def folder(self, spec: TrialSpec) -> Path:
+        """Return the folder of the trial's newest attempt."""
+        return Job(self.kind, spec).folder(self.request.results)
+
     def runs_again(self, folder: Path, result: TrialResult, retries_left: int) -> bool:
         """True if its status is one to retry; then it is shown, and this attempt is put aside."""
         if result.status not in self.request.retry or not retries_left or lacks_evidence(result):
             return False
         shown = row(result, self.attempts(result.spec))
-        self.console.print(f"{shown}\n  run again; this attempt is kept in {put_aside(folder)}")
+        self.console.print(f"{shown}\n  run again; this attempt is kept in {put_aside(folder, self.kind)}")
         self.advice.give(result)
         return True
 
@@ -287,12 +291,6 @@ class Session:
 
     def attempts(self, spec: TrialSpec) -> int:
         """Count the attempts at the trial; one that was left out does not count."""
-        earlier = files.attempts_of(self.request.results / ATTEMPTS, spec.id)
+        earlier = files.attempts_of(room_aside(self.folder(spec), self.kind), spec.id)
         results = (read_result(folder / RESULT_FILE) for folder in earlier)
         return 1 + sum(result is None or result.status is not Status.SKIPPED for result in results)
-
-
-def lost(before: TrialResult, after: TrialResult) -> bool:
-    """True if a figure that was known is unknown now."""
-    known = (name for name, figure in before.figures.items() if figure.value is not None)
-    return any(name not in after.figures or after.figures[name].value is None for name in known)

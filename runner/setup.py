@@ -211,12 +211,12 @@ def put_aside(folder: Path, kind: Kind = Kind.TRIAL) -> Path:
 
     A trial goes below ATTEMPTS, any other job next to the next attempt.
     """
-    return files.move_aside(folder, _room_aside(folder, kind))
+    return files.move_aside(folder, room_aside(folder, kind))
 
 
 def next_aside(folder: Path, kind: Kind = Kind.TRIAL) -> Path:
     """Return the path to which this folder's attempt is moved when the next one starts."""
-    return files.next_attempt_path(_room_aside(folder, kind), folder.name)
+    return files.next_attempt_path(room_aside(folder, kind), folder.name)
 
 
 def put_back(aside: Path, folder: Path, kind: Kind = Kind.TRIAL) -> Path:
@@ -228,6 +228,7 @@ def put_back(aside: Path, folder: Path, kind: Kind = Kind.TRIAL) -> Path:
     return later
 
 
-def _room_aside(folder: Path, kind: Kind) -> Path:
+def room_aside(folder: Path, kind: Kind) -> Path:
+    """Return the folder that holds the attempts put aside of this kind of job."""
     room = folder.parent
     return room.parent / ATTEMPTS if kind is Kind.TRIAL else room

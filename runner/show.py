@@ -17,14 +17,13 @@ from runner.gate.judge import lacks_evidence
 from runner.machine.description import IMAGE_VARIABLE, cores, deciding_variables
 from runner.progress import NAME_WIDTH, duration
 from runner.project import Project
-from runner.request import builds, training_inputs
+from runner.request import inputs, own_code
 from runner.request.cli import Request
 from runner.request.plan import Plan, plan_of_series
 from runner.results import memory
 from runner.setup import installations
 from runner.stable import Cell, worth
-from runner.stored import StoredTrials
-from runner.stored import read as read_stored
+from runner.storage import StoredTrials, read_trials
 from workloads.datasets import DATASETS
 from workloads.networks import WORKLOADS
 from workloads.records.job import AUGMENTATIONS, Placement
@@ -69,7 +68,7 @@ def stored(results: Path | None, console: Console) -> None:
     """Print how many trials of a results folder ended with each status, and what cannot be read there."""
     if results is None:
         return
-    found = read_stored(results)
+    found = read_trials(results)
     counts = Counter(str(result.status) for result in found.results.values())
     lines = {status: str(count) for status, count in sorted(counts.items())}
     lines |= {"unfinished": str(len(found.unfinished))} if found.unfinished else {}
@@ -99,7 +98,7 @@ def inventory(project: Project, pythons: Sequence[str], console: Console) -> Non
     `pythons` names the builds. Raises BadInput.
     """
     here = Placement("cpu", cores(), deciding_variables())
-    interpreters = builds.checked(builds.named(pythons, project, ""), project, here)
+    interpreters = own_code.check_builds(own_code.name_builds(pythons, project, ""), project, here)
     sections: dict[str, Mapping[str, str]] = {
         "frameworks": {framework: _framework(project, framework) for framework in project.frameworks},
         **({"your builds": {name: each.summary for name, each in interpreters.items()}} if interpreters else {}),
@@ -147,7 +146,7 @@ def _framework(project: Project, framework: str) -> str:
 
 def plan(request: Request, console: Console) -> None:
     """Print trials in their order, with estimates in seconds and warnings where memory may not suffice."""
-    found = read_stored(request.results)
+    found = read_trials(request.results)
     unreadable(found, console)
     owed = list(_from_files(found))
     planned = plan_of_series(request, installations(request), range(request.study.repeats), {})
@@ -222,7 +221,7 @@ def _from_files(found: StoredTrials) -> Iterator[TrialResult]:
 def _schedules(request: Request) -> Iterator[str]:
     """Yield a line for each batch size; none where all steps have one rate."""
     for series, part in request.parts.items():
-        for name, rates in training_inputs.rates(part.study, part.dataset.train_count).items():
+        for name, rates in inputs.compute_rates(part.study, part.dataset.train_count).items():
             size, steps = (
                 name.rpartition("/")[2],
                 f"{counted(len(rates), 'step')}, {min(rates):.3g} to {max(rates):.3g}",

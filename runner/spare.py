@@ -7,7 +7,6 @@ import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 
 from runner.owned import GRACE_S, end_group
 from workloads.program import of_ours
@@ -26,9 +25,7 @@ class Spare:
     def __enter__(self) -> Spare:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if spare := self.take():
             end(spare, GRACE_S)
 

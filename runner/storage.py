@@ -1,6 +1,7 @@
-"""Conditions of a run, checked before and after each trial: free space on the disk, its results folder, an environment.
+"""A results folder: the trials that it holds, and what a run needs of it.
 
-A run that has lost one of them ends, because all later measurements would fail without meaning.
+Free space, the folder and an environment are checked before and after each trial. A run that has lost one of them ends,
+because all later measurements would fail without meaning.
 """
 
 from __future__ import annotations
@@ -8,14 +9,19 @@ from __future__ import annotations
 import errno
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from runner import log
+from runner.gate.judge import group
 from runner.launch import Launcher, Local, Unavailable
+from workloads.records import stored
 from workloads.records.files import RESULT_FILE
 from workloads.records.job import ROOMS, Kind, TrialSpec
+from workloads.records.result import TrialResult
+from workloads.records.stored import Unreadable
 from workloads.words import counted
 
 LOOKED_AT = 100  # the number of finished trials whose folders are added up
@@ -114,3 +120,55 @@ def _finished_bytes(results: Path) -> Iterator[int]:
 def _identity(folder: Path) -> tuple[int, int]:
     status = folder.stat()
     return status.st_dev, status.st_ino
+
+
+TRIALS = ROOMS[Kind.TRIAL]
+
+
+@dataclass(frozen=True)
+class StoredTrials:
+    """Stored trials: the readable ones by id, in their order; `unfinished` are trials' folders without a result."""
+
+    results: dict[str, TrialResult]
+    unreadable: tuple[Unreadable, ...]
+    unfinished: tuple[Path, ...]
+
+    def of_groups(self, specs: Iterable[TrialSpec], besides: Container[str] = ()) -> dict[str, TrialResult]:
+        """Return these trials and those that are compared with them, by id, without the ids in `besides`."""
+        groups = {group(spec) for spec in specs}
+        others = {name: result for name, result in self.results.items() if name not in besides}
+        return {name: result for name, result in others.items() if group(result.spec) in groups}
+
+
+def read_trials(results: Path, most: int | None = None) -> StoredTrials:
+    """Read every trial of the folder; with `most`, only the results that were written last. Raises OSError."""
+    room = results / TRIALS
+    folders = sorted(path for path in room.iterdir() if path.is_dir()) if room.is_dir() else []
+    changed = {folder: _changed_ns(folder / RESULT_FILE) for folder in folders}
+    finished = {folder: moment for folder, moment in changed.items() if moment is not None}
+    newest = sorted(finished, key=lambda folder: finished[folder], reverse=True)[:most]
+    found, unreadable = dict[str, TrialResult](), []
+    for folder in sorted(newest):
+        try:
+            found[folder.name] = _read(folder)
+        except ValueError as error:
+            unreadable.append(Unreadable.of(folder / RESULT_FILE, error))
+    return StoredTrials(found, tuple(unreadable), tuple(folder for folder in folders if changed[folder] is None))
+
+
+def _changed_ns(path: Path) -> int | None:
+    """Return when the file was written; None if there is none, 0 if it cannot be told: reading it says why."""
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return 0
+
+
+def _read(folder: Path) -> TrialResult:
+    """Return the result of a trial's folder. Raises ValueError with the reason if there is none."""
+    result = stored.read_result(folder / RESULT_FILE)
+    if (name := result.spec.id) != folder.name:
+        raise ValueError(f"it is of the trial {name}: changed after the run, or in the wrong folder")
+    return result

@@ -15,7 +15,7 @@ import psutil
 from runner.batch_size.largest import Attempt, Bound, largest
 from runner.batch_size.steps import StepTrials
 from runner.launch import Launcher, Unavailable
-from runner.memory_worker import MemoryWorker, read_accounts
+from runner.trial import MemoryWorker, read_accounts
 from runner.request.cli import Request
 from runner.results.memory import MemoryAccount
 from workloads import control_groups

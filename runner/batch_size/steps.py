@@ -12,7 +12,7 @@ from runner import rebuild
 from runner.environments import definition
 from runner.launch import Launcher, Unavailable
 from runner.machine import description
-from runner.request import training_inputs
+from runner.request import inputs
 from runner.request.cli import Request
 from runner.request.plan import plan_of, read_result
 from runner.storage import Storage
@@ -72,7 +72,7 @@ class StepTrials:
             spec,
             cell=Cell(framework, batch_size, ON_DEMAND),
             passes=Passes(0, spec.passes.last_batch),
-            inputs=training_inputs.of_batch_size(self.inputs, batch_size),
+            inputs=inputs.select_inputs(self.inputs, batch_size),
         )
 
     def run(self, framework: str, batch_size: int, answers: Collection[Status] = FINDINGS) -> tuple[TrialResult, Path]:

@@ -18,8 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from runner.cluster.node import host_folder, project_of
-from runner.cluster.ship import probe_folder
+from runner.cluster.node import host_folder, probe_folder, project_of
 from runner.doctor import command as doctor
 from runner.environments import definition, venv
 from runner.environments.definition import EnvironmentUnavailable
@@ -27,12 +26,11 @@ from runner.gate.judge import Gate
 from runner.launch import Launcher, Local, Unavailable
 from runner.machine import allotment, description, locks
 from runner.machine.description import LIBRARY_PATH, Gpu
-from runner.memory_worker import MemoryWorker
 from runner.project import Project
 from runner.request.block import BLOCK_FILE, TrialBlock
 from runner.setup import environment_for, local, refused, unavailable
 from runner.spare import Spare
-from runner.trial import now, run_trial
+from runner.trial import MemoryWorker, now, run_trial
 from workloads import program
 from workloads.records.build import column_of
 from workloads.records.job import ROOMS, Kind, TrialSpec

@@ -10,14 +10,12 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from queue import SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from runner import owned
-from runner.cluster.sweep import BlockEngine, EngineUnavailable, Resources
 from runner.owned import ENDING_S, KILLED, Owned
 from runner.request.cli import Request
 from runner.request.parser import BadInput
@@ -67,26 +65,18 @@ def _check_shard(request: Request) -> None:
 
 def types_of(request: Request) -> dict[str, str]:
     """Return {type: a node of it} of the requested cluster. Raises BadInput."""
-    try:
-        engine = _ray(request)
-    except EngineUnavailable as error:
-        raise BadInput(str(error)) from error
-    try:
+    with engine_of(request) as engine:
+        assert engine
         return engine.node_types()
-    finally:
-        engine.close()
 
 
 @contextmanager
-def engine_of(request: Request) -> Iterator[BlockEngine | None]:
+def engine_of(request: Request) -> Iterator[RayEngine | None]:
     """Connect to the requested machines, and yield the engine; None where trials run here. Raises BadInput."""
     if not request.elsewhere:
         yield None
         return
-    try:
-        engine = _ray(request)
-    except EngineUnavailable as error:
-        raise BadInput(str(error)) from error
+    engine = _ray(request)
     try:
         yield engine
     finally:
@@ -94,7 +84,7 @@ def engine_of(request: Request) -> Iterator[BlockEngine | None]:
 
 
 def _ray(request: Request) -> RayEngine:
-    """Connect to the cluster; a local run needs no Ray. Raises BadInput, EngineUnavailable."""
+    """Connect to the cluster; a local run needs no Ray. Raises BadInput."""
     assert request.ray
     _answers(request.ray)
     from runner.cluster.ray_engine import RayEngine
@@ -102,10 +92,11 @@ def _ray(request: Request) -> RayEngine:
     return RayEngine(request.ray, request.project, request.results, _wanted(request), request.node)
 
 
-def _wanted(request: Request) -> Resources:
-    """Return the most that a trial of any of its series needs."""
+def _wanted(request: Request) -> dict[str, int]:
+    """Return the most that a trial of any of its series needs, by Ray's names."""
     places = [part.placement for part in request.parts.values()]
-    return Resources(max(place.threads for place in places), max(int(place.device == ANY_GPU) for place in places))
+    cpus = {"CPU": max(place.threads for place in places)}
+    return cpus | ({"GPU": 1} if any(place.device == ANY_GPU for place in places) else {})
 
 
 def _answers(address: str) -> None:
@@ -119,9 +110,6 @@ def _answers(address: str) -> None:
         socket.create_connection((host, int(port)), ANSWER_S).close()
     except (OSError, OverflowError) as error:
         raise BadInput(f"--ray {address}: nobody answers there ({error}); start one with `ray start --head`") from error
-
-
-Lines = SimpleQueue[tuple[str, str | None]]  # lines of each type's study; None after its last line
 
 
 def run_per_type(request: Request, arguments: Sequence[str], nodes: dict[str, str], console: Console) -> int:
@@ -166,25 +154,16 @@ def begin_study(request: Request, arguments: Sequence[str], name: str, node: str
 
 def show_lines(studies: dict[str, Owned], console: Console) -> None:
     """Print their lines as they come, each prefixed by its type, until the last study has ended."""
-    lines: Lines = SimpleQueue()
-    for name, study in studies.items():
-        Thread(target=queue_lines, args=(name, study, lines), daemon=True).start()
-    left = set(studies)
-    while left:
-        name, line = lines.get()
-        if line is None:
-            left.discard(name)
-        else:
+
+    def show(name: str, study: Owned) -> None:
+        for line in study.stdout or ():
             console.print(f"{name}: {line.rstrip()}")
 
-
-def queue_lines(name: str, study: Owned, lines: Lines) -> None:
-    """Queue the lines that the study prints."""
-    try:
-        for line in study.stdout or ():
-            lines.put((name, line))
-    finally:
-        lines.put((name, None))
+    threads = [Thread(target=show, args=each, daemon=True) for each in studies.items()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def report_types(request: Request, names: Sequence[str]) -> int:

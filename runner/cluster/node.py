@@ -1,28 +1,36 @@
-"""Prepare code, inputs and a folder for a block on the node of an engine; a separate process then runs the block.
+"""Run a block on a node of the cluster, and ship its finished trials back.
 
-The engine's worker calls `run`. The process that computes is `python -m runner.cluster`, which ends with that worker.
+Ray's worker calls `run`. The process that computes is `python -m runner.cluster`, which ends with that worker. A trial
+comes back as one checked parcel, its folder and its probe's, which arrives whole or not at all.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from runner.cluster.ship import Parcel
+from runner import owned
 from runner.input_files import INPUTS, placed
 from runner.log import last_lines
-from runner.owned import Owned
 from runner.project import Project
 from runner.request.block import BLOCK_FILE, TrialBlock
 from workloads.program import of_ours
-from workloads.records.files import LOG_FILE, write_json
-from workloads.records.job import InputFile
+from workloads.records import stored
+from workloads.records.files import LOG_FILE, settle, sync, without_nan, write_json
+from workloads.records.job import ID, ROOMS, InputFile, Kind
+from workloads.records.result import TrialResult
 from workloads.temporary import temporary_folder
 
 WORK = "block-"
@@ -68,25 +76,16 @@ def run(block: TrialBlock, root: Path, fetch: Fetch) -> Iterator[Parcel]:
     with temporary_folder(WORK, host / "work") as work:
         (work / INPUTS).symlink_to(host / INPUTS)
         write_json(work / BLOCK_FILE, block.to_json())
-        with (work / LOG_FILE).open("wb") as log:
-            process = Owned(
-                [sys.executable, "-m", "runner.cluster", str(work)],
-                cwd=root,
-                env=of_ours(os.environ, root),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-            )
-        with process:
-            try:
-                process.go()
-                assert process.stdout
-                for line in process.stdout:
-                    told = json.loads(line)
-                    yield Parcel.of(told["result"], told["evidence"], Path(told["trial"]), Path(told["probe"]))
-                exit_code = process.wait()
-            finally:
-                process.end()
+        command, code = [sys.executable, "-m", "runner.cluster", str(work)], of_ours(os.environ, root)
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE}
+        with (
+            (work / LOG_FILE).open("wb") as log,
+            owned.hold(command, cwd=root, env=code, stderr=log, **pipes) as process,
+        ):
+            for line in process.stdout or ():
+                told = json.loads(line)
+                yield Parcel.of(told["result"], told["evidence"], Path(told["trial"]), Path(told["probe"]))
+            exit_code = process.wait()
         if exit_code:
             lines = [line for line in last_lines(work / LOG_FILE) if line.strip()]
             raise BlockFailed(f"{platform.node()}: exit code {exit_code}: {lines[-1] if lines else 'no output'}")
@@ -102,3 +101,94 @@ def bring(file: InputFile, host: Path, fetch: Fetch) -> None:
         path.write_bytes(content)
 
     placed(host, Path(file.path).name, file.sha256, make)
+
+
+ARRIVING = ".arriving-"  # in a results folder; the next run clears what a killed one left
+TRIAL, PROBE = "trial", "probe"
+
+
+class Damaged(ValueError):
+    """The parcel is not what was sent."""
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """Parcel of one trial.
+
+    `result` is JSON as its node saw it: neither judged nor with evidence of its end. `content` is a tar of TRIAL/, the
+    trial's folder, and of PROBE/, the folder of its framework's probe, if there is one.
+    """
+
+    trial: str  # its id
+    probe: str
+    result: dict[str, Any]
+    evidence: dict[str, Any]
+    content: bytes = field(repr=False)
+    sha256: str
+
+    @staticmethod
+    def of(result: dict[str, Any], evidence: dict[str, Any], folder: Path, probe: Path) -> Parcel:
+        """Pack a trial's folder and its probe's.
+
+        Either may be missing: the trial was never begun, or the probe not run.
+        """
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w") as packed:
+            for name, each in ((TRIAL, folder), (PROBE, probe)):
+                if each.is_dir():
+                    packed.add(each, name)
+        content = buffer.getvalue()
+        return Parcel(folder.name, probe.name, result, evidence, content, hashlib.sha256(content).hexdigest())
+
+    def told(self) -> TrialResult:
+        """Return the result. Raises Damaged."""
+        try:
+            result = stored.result_of(json.dumps(without_nan(self.result)).encode())
+        except (ValueError, RecursionError) as error:
+            raise Damaged(f"{self.trial}: {error}") from error
+        if result.spec.id != self.trial:
+            raise Damaged(f"{self.trial}: its result is of {result.spec.id}")
+        return result
+
+
+@contextmanager
+def arriving(parcel: Parcel, results: Path) -> Iterator[dict[str, Path]]:
+    """Return {TRIAL, PROBE: the folder as it arrived}, already on the disk. Raises Damaged, OSError.
+
+    Move each to its final path within the `with` block.
+    """
+    if hashlib.sha256(parcel.content).hexdigest() != parcel.sha256:
+        raise Damaged(f"{parcel.trial}: its sha256 is not the one that was sent")
+    if not ID.fullmatch(parcel.trial) or not ID.fullmatch(parcel.probe):
+        raise Damaged(f"{parcel.trial[:80]!r}: no name of a trial")
+    with temporary_folder(ARRIVING, results) as into:
+        try:
+            with tarfile.open(fileobj=io.BytesIO(parcel.content)) as packed:
+                packed.extractall(into, filter="data")  # refuses links and paths that lead out of `into`
+        except tarfile.TarError as error:
+            raise Damaged(f"{parcel.trial}: {error}") from error
+        found = {name: into / name for name in (TRIAL, PROBE) if (into / name).is_dir()}
+        for folder in found.values():
+            settle(folder)
+        yield found
+
+
+def place(folder: Path, destination: Path) -> None:
+    """Move the folder to a path that does not exist yet. Raises OSError."""
+    destination.parent.mkdir(parents=True, exist_ok=True)
+    folder.rename(destination)
+    sync(destination.parent)
+
+
+def probe_folder(results: Path, probe: str) -> Path:
+    """Return the folder of the probe with this id."""
+    return results / ROOMS[Kind.PROBE] / probe
+
+
+def keep_probe(folder: Path, results: Path, probe: str) -> None:
+    """Keep the framework's answer from the first node that sent it; those of other nodes are in their trials."""
+    destination = probe_folder(results, probe)
+    if destination.exists():
+        shutil.rmtree(folder)
+    else:
+        place(folder, destination)

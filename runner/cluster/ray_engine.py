@@ -18,11 +18,12 @@ from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from runner.cluster import node
-from runner.cluster.ship import Parcel
-from runner.cluster.sweep import EngineUnavailable, Over, Resources
+from runner.cluster.node import Parcel
+from runner.cluster.sweep import Over
 from runner.machine import description
 from runner.project import Project
 from runner.request.block import TrialBlock
+from runner.request.parser import BadInput
 from workloads.records.job import InputFile
 
 CODE = ("workloads", "adapters", "runner")  # the parts of the project that a node needs
@@ -38,13 +39,14 @@ class RayEngine:
         address: str,
         project: Project,
         results: Path,
-        wanted: Resources,
+        wanted: dict[str, int],
         node_id: str | None = None,
         task: Any = None,
     ) -> None:
         """Connect to the cluster at `address`, "auto" or HOST:PORT.
 
-        `node_id` is the node where all blocks run. `task` replaces `run_block`. Raises EngineUnavailable.
+        `wanted` is what a trial needs, by Ray's names. `node_id` is the node where all blocks run. `task` replaces
+        `run_block`. Raises BadInput.
         """
         others = [f"/{path.name}" for path in project.root.iterdir() if path.name not in CODE]  # in .gitignore's format
         os.environ["RAY_IGNORE_UNHANDLED_ERRORS"] = "1"  # each is an arrival, and reported once
@@ -57,16 +59,15 @@ class RayEngine:
             )
         except (ConnectionError, RayError, RuntimeError, ValueError) as error:
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise EngineUnavailable(f"--ray {address}: {reason}; start one with `ray start --head`") from error
-        self.results, self.task, self.node_id = results, task or run_block, node_id
-        self.wanted = {"CPU": wanted.threads, **({"GPU": wanted.gpus} if wanted.gpus else {})}
+            raise BadInput(f"--ray {address}: {reason}; start one with `ray start --head`") from error
+        self.results, self.task, self.node_id, self.wanted = results, task or run_block, node_id, wanted
         self.arrivals: SimpleQueue[tuple[TrialBlock, Parcel | Over]] = SimpleQueue()
         self.inputs: dict[str, Any] = {}
         if not self._fitting():
             ray.shutdown()
-            what = f"{wanted.threads} CPUs" + (" and a GPU" if wanted.gpus else "")
+            what = f"{wanted['CPU']} CPUs" + " and a GPU" * ("GPU" in wanted)
             who = f"no node {node_id} of it" if node_id else "no node"
-            raise EngineUnavailable(f"--ray {address}: {who} has {what} for a trial: give --threads or --device")
+            raise BadInput(f"--ray {address}: {who} has {what} for a trial: give --threads or --device")
 
     def slots(self) -> int:
         """Return the number of blocks that the currently alive nodes can run together, at least 1."""
@@ -87,7 +88,7 @@ class RayEngine:
     def node_types(self) -> dict[str, str]:
         """Return {type, as a folder's name: first node of that type} of the nodes that can run a block.
 
-        A type is what reports keep apart: GPUs, processor, cores. Raises EngineUnavailable.
+        A type is what reports keep apart: GPUs, processor, cores. Raises BadInput.
         """
         fitting = [each for each in self._nodes() if self._fit(each)]
         asked = [computer.options(scheduling_strategy=on(each["NodeID"])).remote() for each in fitting]
@@ -96,7 +97,7 @@ class RayEngine:
             for each, told in zip(fitting, ray.get(asked), strict=True):
                 found.setdefault(folder_name(told), each["NodeID"])
         except RayError as error:
-            raise EngineUnavailable(f"--per-node-type: {said(error)}") from error
+            raise BadInput(f"--per-node-type: {said(error)}") from error
         return found
 
     def submit(self, block: TrialBlock) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter, deque
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from runner import progress
-from runner.cluster import ship
-from runner.cluster.ship import ARRIVING, Damaged, Parcel
+from runner.cluster import node
+from runner.cluster.node import ARRIVING, Damaged, Parcel
 from runner.environments import definition
 from runner.machine import description
 from runner.progress import Display
@@ -24,17 +24,8 @@ from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.temporary import clear
 
-
-class EngineUnavailable(Exception):
-    """The requested engine is not available; the message is one line: why, and what to do."""
-
-
-@dataclass(frozen=True)
-class Resources:
-    """Resources reserved for a block while it runs."""
-
-    threads: int
-    gpus: int = 0
+if TYPE_CHECKING:
+    from runner.cluster.ray_engine import RayEngine  # a local run needs no Ray
 
 
 @dataclass(frozen=True)
@@ -44,22 +35,6 @@ class Over:
     reason: str | None = None
 
 
-class BlockEngine(Protocol):
-    """Carry blocks to machines, and their trials back."""
-
-    def slots(self) -> int:
-        """Return how many blocks can run at the same time at present, at least one."""
-
-    def submit(self, block: TrialBlock) -> None:
-        """Hand out the block; it waits where nothing is free."""
-
-    def arrival(self) -> tuple[TrialBlock, Parcel | Over]:
-        """Return the next arrival from any block that was handed out; blocks until there is one."""
-
-    def close(self) -> None:
-        """End all running blocks."""
-
-
 AHEAD = 2  # blocks handed out for each that can run, so that no node waits for this machine
 LOST = 3  # times that a trial may be lost with its node
 
@@ -67,7 +42,7 @@ LOST = 3  # times that a trial may be lost with its node
 class Sweep:
     """Sweep of one plan. Every trial is in one block that waits or is handed out, until it has arrived."""
 
-    def __init__(self, session: Session, plan: Plan, engine: BlockEngine) -> None:
+    def __init__(self, session: Session, plan: Plan, engine: RayEngine) -> None:
         self.session, self.plan, self.engine = session, plan, engine
         self.results, self.console = session.request.results, session.console
         self.too_large = TooLarge(plan.finished.values())
@@ -158,13 +133,13 @@ class Sweep:
 
     def place(self, spec: TrialSpec, parcel: Parcel, result: TrialResult) -> None:
         """Move its folders into place and conclude its result. Raises Damaged, OSError."""
-        with ship.arriving(parcel, self.results) as found:
-            if ship.PROBE in found:
-                ship.keep_probe(found[ship.PROBE], self.results, parcel.probe)
-            if ship.TRIAL in found:
+        with node.arriving(parcel, self.results) as found:
+            if node.PROBE in found:
+                node.keep_probe(found[node.PROBE], self.results, parcel.probe)
+            if node.TRIAL in found:
                 folder = fresh_folder(self.results, Job(Kind.TRIAL, spec))
-                ship.place(found[ship.TRIAL], folder)
-        if ship.TRIAL not in found:
+                node.place(found[node.TRIAL], folder)
+        if node.TRIAL not in found:
             self.session.leave_out(spec, result.status, result.reason or "it was not begun", result.machine)
             self.finish(spec, 0.0)
             return

@@ -19,8 +19,19 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from runner.data import own, pixel_values
-from runner.data.own import SPLITS, Filled, OwnImages, Place, SplitName, Survey, digest, in_shape, rows_of
-from runner.data.words import label_advice, listed, range_advice, shown
+from runner.data.own import (
+    SPLITS,
+    Filled,
+    OwnImages,
+    Place,
+    SplitName,
+    Survey,
+    digest,
+    in_shape,
+    listed,
+    rows_of,
+    shown,
+)
 from workloads.datasets import DataError, Images, Labels, file_digest
 from workloads.records.job import Fit, PixelRange
 
@@ -227,3 +238,37 @@ def of_archive(name: str, path: Path, pixel_range: PixelRange | None = None) -> 
     file = archive(path, pixel_range)
     classes = int(file.labels["train"].max()) + 1
     return ArchiveImages(name, file.labels, classes, False, (), file, pixel_range=pixel_range)
+
+
+BITS = (1, 8, 10, 12, 14, 16)  # bits per value that devices write
+
+
+def range_advice(key: str, low: float, high: float, is_float: bool) -> str:
+    """Return advice on how values in this range become images."""
+    first, last = _likely_range(low, high, is_float)
+    start = key if first == 0 else f"({key} - {first:g})" if first > 0 else f"({key} + {-first:g})"
+    factor = "255" if last - first == 1 else f"(255 / {last - first:g})"
+    exact = f"({start} * {factor}).round().astype('uint8')"
+    return f"its values go from {low:g} to {high:g}: say --pixel-range {first:g} {last:g}, or save {exact}"
+
+
+def _likely_range(low: float, high: float, is_float: bool) -> tuple[float, float]:
+    """Return the likely range's ends: those of a usual number of bits if it begins at 0, else the values' own."""
+    if is_float and low >= 0 and high <= 1:
+        return 0, 1
+    if low >= 0:
+        return 0, next((2**bits - 1 for bits in BITS if high <= 2**bits - 1), high)
+    if is_float and low >= -1 and high <= 1:
+        return -1, 1
+    return low, high if high > low else low + 1
+
+
+def label_advice(key: str, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> str:
+    """Return advice on how labels of another kind become whole numbers; "" where none is known."""
+    if len(shape) == 2 and shape[1] > 1:
+        return f": one column a class becomes {key}.argmax(axis=1)"
+    if dtype.kind == "f":
+        return f": {key}.astype('int32') where all of them are whole"
+    if dtype.kind in "US":
+        return ": numpy.unique(y_train, return_inverse=True)[1], and numpy.searchsorted for y_test"
+    return ""

@@ -20,11 +20,11 @@ from filelock import FileLock
 from rich.console import Console
 
 from runner.data.archive import ArchiveImages
-from runner.data.own import SPLITS, OwnImages, Place, SplitName, Survey, digest, reserve
-from runner.data.words import NAMES_SHOWN, images_of, listed
+from runner.data.own import NAMES_SHOWN, SPLITS, OwnImages, Place, SplitName, Survey, digest, listed, reserve
 from workloads.datasets import DataError, Images, Labels, file_digest
 from workloads.layers import Shape
 from workloads.records.job import Fit, ImageFindings
+from workloads.words import counted
 
 FORMAT = 2  # of the cache, and of how a picture becomes pixels: arrays of another format are made again
 META, UNREADABLE = "meta.json", "unreadable.txt"
@@ -127,8 +127,8 @@ def refuse(name: str, reasons: Sequence[str], cache: Path) -> None:
         file.write_text("".join(f"{reason}\n" for reason in reasons), encoding="utf-8")
         where = f" (all of them in {file})"
     raise DataError(
-        f"data set {name}: {images_of(len(reasons))} cannot be decoded: {listed(reasons)}{where}; mend or remove "
-        "them, or leave them out by --skip-unreadable"
+        f"data set {name}: {counted(len(reasons), 'image')} cannot be decoded: {listed(reasons)}{where}; mend or "
+        "remove them, or leave them out by --skip-unreadable"
     )
 
 

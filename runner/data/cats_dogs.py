@@ -16,9 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from runner.data.folder_images import PictureImages
-from runner.data.own import SPLITS, Place, SplitName
+from runner.data.own import SPLITS, Place, SplitName, shown
 from runner.data.pictures import METHODS, Packed
-from runner.data.words import shown
 from workloads import pets
 from workloads.datasets import DataError, Dataset
 from workloads.records.job import PixelRange

@@ -13,10 +13,21 @@ from rich.console import Console
 
 from runner.data import folder, own, pictures
 from runner.data.folder import PictureFile
-from runner.data.own import SPLITS, Filled, ImageChoices, OwnImages, Place, Size, SplitName, Survey, digest, rows_of
+from runner.data.own import (
+    SPLITS,
+    Filled,
+    ImageChoices,
+    OwnImages,
+    Place,
+    Size,
+    SplitName,
+    Survey,
+    digest,
+    rows_of,
+    shown,
+)
 from runner.data.pictures import Packed
 from runner.data.splits import TEST
-from runner.data.words import shown
 from workloads.records.job import Fit, PixelRange
 
 Seen = tuple[str, Size | None, str]  # (sha256, size, ""), or ("", None, why it cannot be read)

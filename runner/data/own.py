@@ -12,7 +12,7 @@ import os
 import signal
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from multiprocessing import get_context
@@ -101,6 +101,21 @@ class OwnImages(ABC):
         return [f"{self.described(place)} ({reason})" for place, reason in reasons.items()]
 
 
+NAMES_SHOWN = 10
+
+
+def shown(name: str) -> str:
+    """Return a name as one line of text, whatever bytes it has."""
+    text = os.fsencode(name).decode("utf-8", "backslashreplace")
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+
+
+def listed(names: Sequence[object]) -> str:
+    """Return the first names, and how many more there are."""
+    more = f", and {len(names) - NAMES_SHOWN:,} more" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(map(str, names[:NAMES_SHOWN])) + more
+
+
 def need_pillow(what: str) -> None:
     """Raises DataError where Pillow is not installed, as in a container image."""
     if importlib.util.find_spec("PIL") is None:
@@ -179,27 +194,22 @@ def work_in_order(
     Raises what `work` raises, and DataError where a process died.
     """
     chunks = [items[start : start + CHUNK] for start in range(0, len(items), CHUNK)]
-    answers: list[list[Answer]] = [[] for _ in chunks]
+    answers: list[Answer] = []
+    pool = None
+    if len(items) >= FEW:  # "spawn", because the progress bar has a thread, which a fork would not copy
+        pool = ProcessPoolExecutor(allotment.threads(), get_context("spawn"), _of_the_runner, (os.getpid(),))
     with picture_bar(console) as progress:
         task = progress.add_task(title, total=len(items))
-        if len(items) < FEW:
-            for number, chunk in enumerate(chunks):
-                answers[number] = work(chunk)
-                progress.advance(task, len(chunk))
-            return [answer for each in answers for answer in each]
-        # "spawn", because the progress bar has a thread, which a fork would not copy.
-        pool = ProcessPoolExecutor(allotment.threads(), get_context("spawn"), _of_the_runner, (os.getpid(),))
         try:
-            numbers: dict[Future[list[Answer]], int] = {pool.submit(work, chunk): n for n, chunk in enumerate(chunks)}
-            for future in as_completed(numbers):
-                number = numbers[future]
-                answers[number] = future.result()
-                progress.advance(task, len(chunks[number]))
+            for each in pool.map(work, chunks) if pool else map(work, chunks):
+                answers += each
+                progress.advance(task, len(each))
         except BrokenProcessPool as error:
             raise DataError(f"{title}: a process died, for want of memory or of a damaged picture") from error
         finally:
-            pool.shutdown(cancel_futures=True)
-    return [answer for each in answers for answer in each]
+            if pool:
+                pool.shutdown(cancel_futures=True)
+    return answers
 
 
 def _of_the_runner(runner: int) -> None:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from runner.doctor import machine, noise, project
-from runner.doctor.finding import Finding, State
+from runner.doctor.machine import Finding, State
 from runner.launch import cores
 from runner.machine import description
 from runner.project import RESULTS, Project

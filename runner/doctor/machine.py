@@ -6,15 +6,16 @@ import os
 import resource
 import stat
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from runner.doctor.finding import Finding, State, mib
 from runner.machine import allotment
 from runner.machine.description import Gpu
 from workloads.records import processor as processors
+from workloads.records.record import Word
 
 NEEDED_FLAG = "avx2"  # without it, frameworks run code that is no longer tuned
 SCARCE_BYTES = 2 * 2**30  # of available memory: TensorFlow and its data take about 1 GiB
@@ -29,6 +30,30 @@ ENDING_LIMITS = {  # a worker that reaches one of these is killed, or its reques
     "RLIMIT_CPU": "processor seconds",
     "RLIMIT_FSIZE": "bytes of a file",
 }
+
+
+class State(Word):
+    """Status of a check."""
+
+    OK = "ok"
+    WARNING = "warning"  # runs finish, but figures may be worse than necessary
+    PROBLEM = "problem"  # a run would fail
+    UNKNOWN = "unknown"  # this machine does not report it
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Row of the table; `advice` says what to do, "" where there is nothing to do."""
+
+    name: str
+    state: State
+    text: str
+    advice: str = ""
+
+
+def mib(size_bytes: int) -> str:
+    """Format bytes as "1,234 MiB"."""
+    return f"{size_bytes / 2**20:,.0f} MiB"
 
 
 def processor(machine: dict[str, Any]) -> Finding:

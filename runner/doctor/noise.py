@@ -10,10 +10,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
-from runner.doctor.finding import Finding, State
+from runner.doctor.machine import Finding, State
 from runner.machine import description, locks
+from runner.machine.counters import busy_s
 
 LOOP_S = 2.0
 PIECE = 40_000  # additions: some milliseconds
@@ -48,24 +47,18 @@ def calibrate(cores: Sequence[int], seconds: float = LOOP_S) -> LoopTimes:
     os.sched_setaffinity(0, cores[:1])
     try:
         throttle_count = description.throttle_count(cores)
-        busy_s, own_s, began_s = _busy_s(cores), time.process_time(), time.monotonic()
+        before_s, own_s, began_s = busy_s(cores), time.process_time(), time.monotonic()
         pieces_s: list[float] = []
         while time.monotonic() - began_s < seconds:
             start_s = time.perf_counter()
             sum(range(PIECE))
             pieces_s.append(time.perf_counter() - start_s)
         wall_s = time.monotonic() - began_s
-        foreign_s = _busy_s(cores) - busy_s - (time.process_time() - own_s)
+        foreign_s = busy_s(cores) - before_s - (time.process_time() - own_s)
         throttled = description.rise_of(throttle_count, description.throttle_count(cores))
     finally:
         os.sched_setaffinity(0, allowed)
     return LoopTimes(pieces_s, wall_s, max(0.0, 100 * foreign_s / (wall_s * len(cores))), throttled)
-
-
-def _busy_s(cores: Sequence[int]) -> float:
-    """Return the seconds since boot that were not idle, summed over the cores; stolen time included."""
-    every = psutil.cpu_times(percpu=True)
-    return sum(t.user + t.nice + t.system + t.irq + t.softirq + t.steal for t in (every[core] for core in cores))
 
 
 def load(average: float, cores: int) -> Finding:

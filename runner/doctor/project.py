@@ -8,11 +8,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from runner.doctor.finding import Finding, State, mib
+from runner.doctor.machine import Finding, State, mib
 from runner.environments import definition
 from runner.environments.definition import BadDefinition, EnvironmentUnavailable
 from runner.project import Project
-from runner.stored import TRIALS
+from runner.storage import TRIALS
 from workloads.datasets import DATASETS, DataError, Dataset, verify
 
 TRIED_S = 30.0

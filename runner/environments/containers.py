@@ -18,10 +18,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from runner.attendance import Worker
 from runner.environments.definition import Environment
 from runner.environments.engine import Engine, EngineError, in_words, run
 from runner.environments.images import Image
-from runner.launch import WORKER, LaunchFailed, Output, Worker, cores, worker_environment
+from runner.launch import WORKER, LaunchFailed, Output, cores, worker_environment
 from runner.log import CappedLog
 from runner.owned import GRACE_S
 from runner.project import Project

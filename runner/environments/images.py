@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 
+from runner import owned
 from runner.environments.code import code_digest
 from runner.environments.definition import (
     BadDefinition,
@@ -29,7 +30,6 @@ from runner.environments.definition import (
 )
 from runner.environments.engine import Engine, EngineError, find_engine, in_words
 from runner.machine.description import commit
-from runner.owned import Owned
 from runner.project import Project
 from workloads.command_line import CommandLine
 
@@ -38,8 +38,7 @@ RECIPE = (
     "docker/environment.py",
     "runner/project.py",
     "runner/environments/definition.py",
-    "runner/environments/pip_settings.py",
-    "runner/environments/uv_settings.py",
+    "runner/environments/installers.py",
     "runner/environments/venv.py",
     "runner/owned.py",
     "workloads/program.py",
@@ -134,7 +133,8 @@ def build_line(engine: Engine, image: Image, options: Sequence[str] = ()) -> lis
 
 def build(engine: Engine, image: Image, options: Sequence[str] = ()) -> None:
     """Build the image and show the engine's output. Raises EngineError."""
-    process = Owned(
+    last_lines: deque[str] = deque(maxlen=LAST_LINES)
+    with owned.hold(
         build_line(engine, image, options),
         cwd=image.project.root,
         env=os.environ | {"DOCKER_BUILDKIT": "1"},
@@ -143,18 +143,11 @@ def build(engine: Engine, image: Image, options: Sequence[str] = ()) -> None:
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-    )
-    assert process.stdout
-    last_lines: deque[str] = deque(maxlen=LAST_LINES)
-    with process:
-        try:
-            process.go()
-            for line in process.stdout:
-                print(line, end="", flush=True)
-                last_lines.append(line)
-            process.wait()
-        finally:
-            process.end()
+    ) as process:
+        for line in process.stdout or ():
+            print(line, end="", flush=True)
+            last_lines.append(line)
+        process.wait()
     if process.returncode != 0:
         raise EngineError(f"{image.reference} was not built: {in_words(''.join(last_lines))}")
 

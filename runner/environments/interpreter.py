@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from runner import owned
 from runner.environments.definition import Environment, worker_variables
 from runner.launch import Local
-from runner.owned import Owned
 from workloads import lifeline
 from workloads.records.job import Placement
 
@@ -140,8 +140,9 @@ def _hint() -> str:
 def _answer(local: Local, placement: Placement, code: list[str], limit_s: float) -> dict[str, Any]:
     """Return the JSON object that a piece of Python answers. Raises BadInterpreter."""
     try:
-        process = Owned(
+        done = owned.run(
             [local.interpreter, "-c", *code],
+            limit_s,
             cwd=local.project.root,
             env=local.environment(placement),
             stdin=subprocess.DEVNULL,
@@ -150,21 +151,15 @@ def _answer(local: Local, placement: Placement, code: list[str], limit_s: float)
         )
     except OSError as error:
         raise BadInterpreter(f"cannot be started: {error.strerror or error}") from error
-    with process:
-        try:
-            process.go()
-            output, errors = process.communicate(timeout=limit_s)
-        except subprocess.TimeoutExpired as error:
-            raise BadInterpreter(f"gave no answer within {limit_s:.0f} s") from error
-        finally:
-            process.end()
-    if process.returncode:
-        lines = [line.strip() for line in errors.decode(errors="replace").splitlines() if line.strip()]
-        if process.returncode == lifeline.CANNOT_START and len(lines) == 1:
+    except subprocess.TimeoutExpired as error:
+        raise BadInterpreter(f"gave no answer within {limit_s:.0f} s") from error
+    if done.returncode:
+        lines = [line.strip() for line in done.stderr.decode(errors="replace").splitlines() if line.strip()]
+        if done.returncode == lifeline.CANNOT_START and len(lines) == 1:
             raise BadInterpreter(lines[0])
-        raise BadInterpreter(f"failed: {lines[-1] if lines else f'exit code {process.returncode}'}")
+        raise BadInterpreter(f"failed: {lines[-1] if lines else f'exit code {done.returncode}'}")
     try:
-        description = json.loads(output.splitlines()[-1])  # a start-up file may have printed before
+        description = json.loads(done.stdout.splitlines()[-1])  # a start-up file may have printed before
     except (ValueError, IndexError) as error:
         raise BadInterpreter("is no Python: its answer is of another program") from error
     if not isinstance(description, dict):

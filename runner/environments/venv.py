@@ -13,9 +13,9 @@ from pathlib import Path
 from threading import Thread
 
 from runner import owned
-from runner.environments import pip_settings, uv_settings
+from runner.environments import installers
 from runner.environments.definition import Environment, EnvironmentUnavailable, InstallationFailed, worker_variables
-from runner.environments.uv_settings import BadUvSettings
+from runner.environments.installers import BadInstallerSettings
 
 
 def make(environment: Environment, say: Callable[[str], None]) -> None:
@@ -83,13 +83,13 @@ def install(
     wanted += [word for path in (requirements, *more) for word in ("-r", str(path))]
     say(f"{environment.label}: installing {len(environment.pins.split()) // 2} packages (log: {shown(log)})")
     try:
-        sources = pip_settings.sources(str(environment.interpreter))
-    except pip_settings.BadPipSettings as error:
+        sources = installers.read_pip_sources(str(environment.interpreter))
+    except BadInstallerSettings as error:
         raise InstallationFailed(f"pip cannot read its settings: {error}") from error
     if not installed_by_uv(environment, wanted, log, say, sources):
         command = [*pip_of(environment), "install", "--no-compile", "--progress-bar=off", *wanted]
-        fetch(command, environment, log, say, pip_settings.variables(sources))
-    run([*pip_of(environment), "check"], log, pip_settings.NO_FILE)
+        fetch(command, environment, log, say, installers.build_pip_variables(sources))
+    run([*pip_of(environment), "check"], log, installers.NO_FILE)
     owned.run(
         [
             *(str(environment.interpreter), "-I", "-m", "compileall", "-q", "-j", "0"),
@@ -140,8 +140,8 @@ def installed_by_uv(
     command = [uv, "pip", "install", "--python", str(environment.interpreter), "--no-progress"]
     command += ["--index-strategy", "unsafe-best-match", *wanted]
     try:
-        fetch(command, environment, log, say, uv_settings.environment(sources))
-    except (InstallationFailed, BadUvSettings) as error:
+        fetch(command, environment, log, say, installers.build_uv_variables(sources))
+    except (InstallationFailed, BadInstallerSettings) as error:
         say(f"{environment.label}: {error}; installing by pip")
         return False
     return True
@@ -161,7 +161,7 @@ def run(command: list[str], log: Path, variables: dict[str, str] | None = None) 
         file.write(f"$ {' '.join(command)}\n")
     result = owned.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env=pip_settings.bare() | (variables or {}),
+        env=installers.strip_settings() | (variables or {}),
         stdin=subprocess.DEVNULL,
     )  # fmt: skip
     output = result.stdout + result.stderr
@@ -198,8 +198,8 @@ def find_interpreter(environment: Environment, say: Callable[[str], None]) -> st
     if uv:
         say(f"{environment.label}: no Python {environment.python} found, asking uv to fetch one")
         try:
-            variables = pip_settings.bare() | uv_settings.environment({})
-        except BadUvSettings as error:
+            variables = installers.strip_settings() | installers.build_uv_variables({})
+        except BadInstallerSettings as error:
             raise InstallationFailed(f"{environment.label} needs Python {environment.python}: {error}") from error
         owned.run([uv, "python", "install", environment.python], stdin=subprocess.DEVNULL, env=variables)
         asked = [uv, "python", "find", environment.python]
@@ -228,7 +228,7 @@ def usable(interpreter: str, version: str) -> bool:
     probe = "import sys, venv, ensurepip; print('%d.%d' % sys.version_info[:2])"
     try:
         answer = subprocess.run(
-            [interpreter, "-c", probe], capture_output=True, text=True, timeout=30, env=pip_settings.bare()
+            [interpreter, "-c", probe], capture_output=True, text=True, timeout=30, env=installers.strip_settings()
         )
     except (OSError, subprocess.TimeoutExpired):
         return False

@@ -14,9 +14,12 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import psutil
 
 from workloads import control_groups
 
@@ -26,14 +29,44 @@ PROC = Path("/proc")
 STAT = "cpu.stat"
 
 
-class PackageEnergy:
-    """The packages' energy since the start. Nothing here raises: an unreadable value is an empty cell."""
+Value = TypeVar("Value")
+
+
+def busy_s(cores: Sequence[int]) -> float:
+    """Return the seconds since boot that were not idle, summed over the cores; stolen time included."""
+    every = psutil.cpu_times(percpu=True)
+    return sum(t.user + t.nice + t.system + t.irq + t.softirq + t.steal for t in (every[core] for core in cores))
+
+
+@dataclass
+class Reader:
+    """Readings that may fail. Nothing here raises: an unreadable value is an empty cell, and the report says why.
+
+    The fields are the part of a report for meter.json that every reader has.
+    """
+
+    reason: str | None = None  # why nothing is read
+    calls: int = 0
+    failures: int = 0
+    first_failure: dict[str, Any] | None = None
+
+    def read(self, take: Callable[[], Value]) -> Value | None:
+        """Return what `take` gives; None after a failure, which is counted."""
+        self.calls += 1
+        try:
+            return take()
+        except (OSError, ValueError) as error:
+            self.failures += 1
+            self.first_failure = self.first_failure or {"t_ns": time.monotonic_ns(), "reason": _in_words(error)}
+            return None
+
+
+class PackageEnergy(Reader):
+    """The packages' energy since the start."""
 
     def __init__(self, powercap: Path = POWERCAP) -> None:
+        super().__init__()
         self.packages: list[_Package] = []
-        self.reason: str | None = None
-        self.calls = self.failures = 0
-        self.first_failure: dict[str, Any] | None = None
         try:
             self.packages = _packages(powercap)
         except (OSError, ValueError) as error:
@@ -45,24 +78,13 @@ class PackageEnergy:
         """Return the sum; empty if one of the packages could not be read."""
         if self.reason is not None:
             return {}
-        self.calls += 1
-        try:
-            return {"package_energy_uj": sum(package.used_uj() for package in self.packages)}
-        except (OSError, ValueError) as error:
-            self.failures += 1
-            self.first_failure = self.first_failure or {"t_ns": time.monotonic_ns(), "reason": _in_words(error)}
-            return {}
+        used_uj = self.read(lambda: sum(package.used_uj() for package in self.packages))
+        return {} if used_uj is None else {"package_energy_uj": used_uj}
 
     def account(self) -> dict[str, Any]:
         """Return the report for meter.json."""
         files = ", ".join(str(package.folder / "energy_uj") for package in self.packages)
-        return {
-            "source": files or None,
-            "reason": self.reason,
-            "calls": self.calls,
-            "failures": self.failures,
-            "first_failure": self.first_failure,
-        }
+        return {"source": files or None} | asdict(self)
 
 
 @dataclass
@@ -100,18 +122,16 @@ def _in_words(error: Exception) -> str:
     return f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
 
 
-class CpuQuota:
-    """The groups with a quota among a process's own and those above. Nothing here raises: the report says why."""
+class CpuQuota(Reader):
+    """The groups with a quota among a process's own and those above."""
 
     def __init__(self, pid: int, proc: Path = PROC) -> None:
         """Count from now on. Groups without a quota withhold nothing, and are not read again."""
+        super().__init__()
         self.quotas = control_groups.cpu_quotas(proc / str(pid) / "cgroup")
-        self.calls = self.failures = 0
-        self.first_failure: dict[str, Any] | None = None
         self.before = self.now = _Counts()
-        self.reason: str | None = None
         try:
-            self.before = self.now = self._read()
+            self.before = self.now = self._sum()
         except (OSError, ValueError) as error:
             self.reason = _in_words(error)
 
@@ -119,29 +139,22 @@ class CpuQuota:
         """Return the sum since the start; empty without a quota, or if a group could not be read."""
         if not self.quotas or self.reason is not None:
             return {}
-        self.calls += 1
-        try:
-            self.now = self._read()
-        except (OSError, ValueError) as error:
-            self.failures += 1
-            self.first_failure = self.first_failure or {"t_ns": time.monotonic_ns(), "reason": _in_words(error)}
+        if (now := self.read(self._sum)) is None:
             return {}
+        self.now = now
         return {"throttled_s": round(self.now.throttled_s - self.before.throttled_s, 6)}
 
     def account(self) -> dict[str, Any]:
         """Return the report on the quota for meter.json."""
         return {
             "source": ", ".join(str(folder / STAT) for folder in self.quotas) or None,
-            "reason": self.reason,
             "quota_cores": min(self.quotas.values(), default=None),
             "periods": self.now.periods - self.before.periods,
             "throttled_periods": self.now.throttled_periods - self.before.throttled_periods,
-            "calls": self.calls,
-            "failures": self.failures,
-            "first_failure": self.first_failure,
+            **asdict(self),
         }
 
-    def _read(self) -> _Counts:
+    def _sum(self) -> _Counts:
         """Read the sums of all groups. Raises OSError, ValueError."""
         every = [_counts(folder / STAT) for folder in self.quotas]
         return _Counts(

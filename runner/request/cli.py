@@ -23,7 +23,7 @@ from runner.environments.interpreter import Interpreter
 from runner.estimate import Paces, read_paces, results_folders
 from runner.machine import description
 from runner.project import DEFINITION_FILE, RESULTS, Project
-from runner.request import builds, data_sets, own_code, training_inputs
+from runner.request import data_sets, inputs, own_code
 from runner.request.block import Shard
 from runner.request.own_code import OwnModel
 from runner.request.parser import RETRIED, USUAL_STUDY, BadInput, known, study_of
@@ -133,18 +133,18 @@ def request(options: argparse.Namespace, project: Project) -> Request:
     for part in trained.values():
         part["study"] = each = part["study"].changed(name=study.name)
         part["placement"] = placed(each, gpus, options.memory_limit, isolation, results, elsewhere=ray is not None)
-    pythons = builds.named(options.pythons, project, isolation)
+    pythons = own_code.name_builds(options.pythons, project, isolation)
     installed = _frameworks(project, study.frameworks, isolation, pythons)
     asked = Request(
         project=project,
         **first,
-        frameworks=builds.in_modes(
+        frameworks=own_code.list_columns(
             own_code.with_models(installed, study.frameworks, models), study.profiles, study.precisions
         ),
         gpus=tuple(gpus),
         isolation=isolation,
         models=models,
-        interpreters=builds.checked(pythons, project, first["placement"]),
+        interpreters=own_code.check_builds(pythons, project, first["placement"]),
         plan_only=options.plan,
         until_stable=options.until_stable,
         retry=frozenset(Status(known("status to retry", status, RETRIED)) for status in options.retry),
@@ -229,10 +229,8 @@ def _with_repeats(study: Study, limit: int | None) -> Study:
 
 
 def _refuse_inputs(study: Study, dataset: Dataset) -> None:
-    """Refuse inputs that cannot work.
-
-    Raises BadInput for an order of the images that does not fit into this machine's memory, as every worker reads it
-    whole. Raises BadInput for impossible learning rates, too.
+    """Raises BadInput for impossible learning rates, and for an order of the images that does not fit into this
+    machine's memory, as every worker reads it whole.
     """
     order_bytes = (study.epochs + 1) * dataset.train_count * np.dtype(np.int32).itemsize
     memory_bytes = psutil.virtual_memory().total
@@ -241,7 +239,7 @@ def _refuse_inputs(study: Study, dataset: Dataset) -> None:
             f"--epochs {study.epochs}: the order of {dataset.train_count} images takes {order_bytes / 2**30:.1f} GiB, "
             f"this machine has {memory_bytes / 2**30:.1f} GiB of memory"
         )
-    training_inputs.rates(study, dataset.train_count)
+    inputs.compute_rates(study, dataset.train_count)
 
 
 def _workload(study: Study) -> Workload:
@@ -278,7 +276,7 @@ def _frameworks(
         rivals = [n for n in rivals if n in pythons or definition.installed(definition.read(project, n, "cpu"))]
         if names == ["all"] and not rivals and not pythons:
             raise BadInput("--isolation here: no framework is installed in this Python; use --isolation venv")
-    chosen = builds.in_order(project, [*names, *(rivals if "all" in names else [])], pythons)
+    chosen = own_code.order_builds(project, [*names, *(rivals if "all" in names else [])], pythons)
     if isolation == "docker" and (outside := [name for name in chosen if project.is_outside(name)]):
         raise BadInput(
             f"--isolation docker: there is no image of {', '.join(outside)} from --adapters; use --isolation venv"

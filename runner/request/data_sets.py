@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
 
 from runner.data import twice
 from runner.data.archive import of_archive
-from runner.data.own import ImageChoices, OwnImages, need_pillow
-from runner.data.words import shift_advice, shown
+from runner.data.own import ImageChoices, OwnImages, need_pillow, shown
 from runner.machine import description
 from runner.request.parser import BadInput, known
 from workloads.datasets import DATASETS, DataError, Dataset, Split
@@ -89,6 +91,14 @@ def check(study: Study, dataset: Dataset, images: OwnImages | None, workload: Wo
             f"batch size {accumulated}{max(study.batch_sizes)} is larger than the training split of {dataset.name} "
             f"({dataset.train_count} images) and last_batch is drop: nothing would be trained"
         )
+
+
+def shift_advice(labels: NDArray[Any], outputs: int) -> str:
+    """Return advice to subtract an offset if labels then fit the network's outputs; "" if they would not."""
+    low, high = int(labels.min()), int(labels.max())
+    if not low > 0 or high - low >= outputs:
+        return ""
+    return f"; its labels are {low} to {high}: subtract {low} so that they are 0 to {high - low}"
 
 
 def _unread(folder: Path) -> tuple[Split, Split]:

@@ -1,24 +1,34 @@
-"""Fetch what a request needs, and write what every worker reads, once: data, batch order, initial weights."""
+"""Fetch what a request needs, and write what every worker reads, once: data, batch order, initial weights.
+
+A study's schedule and augmentation are computed here, too: learning rates by step, flips and crops by epoch.
+"""
 
 from __future__ import annotations
 
 import io
 import tarfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import requests
 from filelock import FileLock
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from runner.input_files import INPUTS, link, write, write_array
-from runner.request import own_code, training_inputs
-from runner.request.cli import Request
-from workloads import datasets, weights
+from runner.request import own_code
+from runner.request.parser import BadInput
+from workloads import augmentation, datasets, schedules, weights
 from workloads.datasets import DataError, DataFile, Dataset, verify
+from workloads.layers import Shape
 from workloads.records import network
-from workloads.records.job import InputFile
+from workloads.records.job import ANEW, AUGMENTATION, RATES, InputFile
+from workloads.study import Study
+
+if TYPE_CHECKING:
+    from runner.request.cli import Request
 
 
 def write_data(request: Request, console: Console) -> dict[str, InputFile]:
@@ -81,13 +91,13 @@ def write_all_repeats(
 def write_repeats(request: Request, data: dict[str, InputFile], repeats: range) -> dict[int, dict[str, InputFile]]:
     """Return {repeat: its inputs}. Repeat r draws weights, order and augmentation with seed + r."""
     study, results = request.study, request.results
-    rates = training_inputs.rates(study, request.dataset.train_count)
+    rates = compute_rates(study, request.dataset.train_count)
     data = data | {name: write_array(results, name.replace("/", "-b"), array) for name, array in rates.items()}
     written = {}
     for repeat in repeats:
         seed = study.seed + repeat
         order = datasets.batch_order(request.dataset.train_count, study.epochs, seed)
-        draws = training_inputs.draws(study, order, request.workload.input_shape, seed)
+        draws = draw_augmentation(study, order, request.workload.input_shape, seed)
         written[repeat] = {
             **data,
             **{name: write_array(results, f"{study.dataset}-{name}-seed{seed}", each) for name, each in draws.items()},
@@ -98,6 +108,42 @@ def write_repeats(request: Request, data: dict[str, InputFile], repeats: range) 
             weights.save(archive, weights.draw(request.workload, seed))
             written[repeat]["weights"] = write(results, f"{study.workload}-seed{seed}", ".npz", archive.getbuffer())
     return written
+
+
+def compute_rates(study: Study, images: int) -> dict[str, NDArray[np.float32]]:
+    """Return {"rates/BATCH_SIZE": (steps,)} for this many training images; empty where all steps have one rate.
+
+    Raises BadInput.
+    """
+    if not study.optimizer_spec.changes_rate:
+        return {}
+    computed = {}
+    for batch_size in study.batch_sizes:
+        of_update = study.accumulate * study.devices * batch_size
+        steps = study.epochs * schedules.steps_of(images, of_update, study.last_batch)
+        try:
+            computed[f"{RATES}/{batch_size}"] = schedules.rates(study.optimizer_spec.at(of_update), steps)
+        except ValueError as error:
+            raise BadInput(f"--warm-up {study.warm_up:g}: at batch size {batch_size} {error}") from error
+    return computed
+
+
+def draw_augmentation(study: Study, order: NDArray[np.int32], shape: Shape, seed: int) -> dict[str, NDArray[Any]]:
+    """Return {"augmentation": (epochs + 1, n, 3)} for images of `shape` (h, w, c) in an order of (epochs + 1, n).
+
+    Empty where no image changes from epoch to epoch.
+    """
+    if study.augment not in ANEW:
+        return {}
+    epochs, count = order.shape
+    return {AUGMENTATION: augmentation.draw(epochs, count, shape, seed)}
+
+
+def select_inputs(inputs: dict[str, InputFile], batch_size: int) -> dict[str, InputFile]:
+    """Return the inputs of a trial at this batch size from a repeat's inputs; its rates are named RATES."""
+    shared = {name: file for name, file in inputs.items() if not name.startswith(f"{RATES}/")}
+    own = inputs.get(f"{RATES}/{batch_size}")
+    return shared | ({RATES: own} if own else {})
 
 
 TIMEOUT_S = 60

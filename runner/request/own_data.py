@@ -13,8 +13,7 @@ from rich.console import Console
 
 from runner.data import cache, own
 from runner.data.cache import Cached, Wanted
-from runner.data.own import SPLITS, OwnImages, Size
-from runner.data.words import images_of, listed
+from runner.data.own import SPLITS, OwnImages, Size, listed
 from runner.request.cli import Request
 from runner.request.parser import BadInput
 from workloads.datasets import DataError, Dataset, Split
@@ -22,6 +21,7 @@ from workloads.layers import Resize, Shape
 from workloads.records.files import CACHE_FOLDER
 from workloads.records.job import Fit, ImageSource
 from workloads.spec import Workload
+from workloads.words import counted
 
 DEFAULT_FIT: Fit = "stretch"
 RESIZE = "resize_images"  # the layer that the runner adds in front
@@ -164,26 +164,27 @@ def image_lines(images: OwnImages, cached: Cached) -> Iterator[str]:
     """Yield a line for each fact, each with the first image that shows it."""
     yield from images.notes
     if cached.unreadable:
-        yield f"{images_of(len(cached.unreadable))} cannot be decoded and left out: {listed(cached.unreadable)}"
+        yield f"{counted(len(cached.unreadable), 'image')} cannot be decoded and left out: {listed(cached.unreadable)}"
     yield from _without_image(images, cached)
     found, firsts, tested = cached.findings, cached.firsts, cached.counts["test"]
     if found.tested_on_trained:
         yield (
-            f"{found.tested_on_trained:,} of {images_of(tested)} of the test are identical to training images, so the "
-            f"accuracy shows what was memorised; the first: {firsts['tested_on_trained']}"
+            f"{found.tested_on_trained:,} of {counted(tested, 'image')} of the test are identical to training images, "
+            f"so the accuracy shows what was memorised; the first: {firsts['tested_on_trained']}"
         )
     if found.two_labels:
         yield (
-            f"{images_of(found.two_labels)} identical to one of another class, so one of the labels is wrong; the "
-            f"first: {firsts['two_labels']}"
+            f"{counted(found.two_labels, 'image')} identical to one of another class, so one of the labels is wrong; "
+            f"the first: {firsts['two_labels']}"
         )
     for split, count in (("train", found.repeated_train), ("test", found.repeated_test)):
         if count:
-            yield f"{split}: {images_of(count)} identical to an earlier one; the first: {firsts[f'repeated_{split}']}"
+            first = firsts[f"repeated_{split}"]
+            yield f"{split}: {counted(count, 'image')} identical to an earlier one; the first: {first}"
     if found.faded:
         yield (
-            f"{found.faded:,} of {images_of(sum(cached.counts.values()))} lost nearly all of their contrast; the "
-            f"first: {firsts['faded']}; --pixel-range LOW HIGH says which values become 0 and 255"
+            f"{found.faded:,} of {counted(sum(cached.counts.values()), 'image')} lost nearly all of their contrast; "
+            f"the first: {firsts['faded']}; --pixel-range LOW HIGH says which values become 0 and 255"
         )
 
 

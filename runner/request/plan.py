@@ -10,7 +10,7 @@ from pathlib import Path
 from runner.environments import definition
 from runner.estimate import Paces, estimate_s, limit_s
 from runner.gate.judge import lacks_evidence
-from runner.request import own_code, training_inputs
+from runner.request import inputs, own_code
 from runner.request.cli import Request
 from workloads.records import network, stored
 from workloads.records.job import (
@@ -109,7 +109,7 @@ class PlanPart:
             self.placement,
             installation,
             Draw(repeat, self.study.seed + repeat),
-            training_inputs.of_batch_size(self.inputs.get(repeat, {}), batch_size),
+            inputs.select_inputs(self.inputs.get(repeat, {}), batch_size),
             self.study.window_s,
             self.study.limit_s,
             self.study.name,

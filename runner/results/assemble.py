@@ -12,13 +12,14 @@ from runner.ask import Ended
 from runner.results.gpu import OfGpu, alone_on_all, of_gpus, of_others, others_on
 from runner.results.memory import MemoryAccount, memory
 from runner.results.pace import pace
-from runner.results.processor import cpu_quota, package_energy
 from runner.results.times import times_checks
 from runner.results.window import (
     calls,
+    cpu_quota,
     divergence,
     foreign_in_epochs,
     interruptions,
+    package_energy,
     speed,
     start_up,
     unknown,

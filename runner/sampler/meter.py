@@ -24,7 +24,7 @@ from typing import Any, TextIO
 
 import psutil
 
-from runner.machine.counters import POWERCAP, CpuQuota, PackageEnergy
+from runner.machine.counters import POWERCAP, CpuQuota, PackageEnergy, busy_s
 from runner.sampler.gpu_meter import GpuMeter
 from runner.sampler.nvml import Row
 from runner.sampler.owner import Owner
@@ -58,15 +58,12 @@ class Schedule:
         return max(now_s, self.started_s + (self._number + self._random.random()) * PERIOD_S)
 
 
-PROC = Path("/proc")
-
-
 class Strays:
     """Children that the runner did not start. Kernels without CONFIG_PROC_CHILDREN list none."""
 
-    def __init__(self, runner: int, worker: int, proc: Path = PROC) -> None:
+    def __init__(self, runner: int, worker: int) -> None:
         """Record the children that the runner has now: it started them, since the worker has not begun."""
-        self.tasks = proc / str(runner) / "task"
+        self.tasks = Path("/proc") / str(runner) / "task"
         self.known = self._children() | {worker}
 
     def find(self) -> list[psutil.Process]:
@@ -131,12 +128,6 @@ class ProcessTree:
         with contextlib.suppress(psutil.NoSuchProcess):
             self.processes = [self.root, *self.root.children(recursive=True), *self.strays.find()]
         self.renewed_at = time.monotonic()
-
-
-def busy_s(cores: list[int]) -> float:
-    """Return the sum over the cores of all time that was not idle, since boot."""
-    every = psutil.cpu_times(percpu=True)
-    return sum(t.user + t.nice + t.system + t.irq + t.softirq + t.steal for t in (every[core] for core in cores))
 
 
 def sample(tree: ProcessTree | None, gpu: GpuMeter | None, packages: PackageEnergy) -> Row:

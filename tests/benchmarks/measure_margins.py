@@ -24,7 +24,7 @@ sys.path[:0] = [str(ROOT)]
 from reports.checking.recompute import segments_of  # noqa: E402
 from reports.load import read  # noqa: E402
 from runner.gate import trial_end  # noqa: E402
-from runner.results.attempt import read as read_attempt  # noqa: E402
+from runner.rebuild import read_attempt  # noqa: E402
 from runner.results.times import CALLS_APART_S, LATE_S, TIMES_APART_S  # noqa: E402
 from workloads.networks import of_trial  # noqa: E402
 from workloads.records import checks, figures, reported  # noqa: E402

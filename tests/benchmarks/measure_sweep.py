@@ -26,8 +26,8 @@ if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
 
 from runner.cluster import ray_engine  # noqa: E402
-from runner.cluster.ship import Parcel  # noqa: E402
-from runner.cluster.sweep import Resources, Sweep  # noqa: E402
+from runner.cluster.node import Parcel  # noqa: E402
+from runner.cluster.sweep import Sweep  # noqa: E402
 from runner.launch import Unavailable  # noqa: E402
 from runner.project import Project  # noqa: E402
 from runner.request import cli, parser  # noqa: E402
@@ -80,7 +80,7 @@ def main() -> None:
                 cluster.add_node(num_cpus=1, object_store_memory=100 * 2**20, include_dashboard=False)
             cluster.wait_for_nodes()
             engine = ray_engine.RayEngine(
-                cluster.address, request.project, Path(results), Resources(1), task=sleeping(asked.seconds)
+                cluster.address, request.project, Path(results), {"CPU": 1}, task=sleeping(asked.seconds)
             )
             before, spent = psutil.Process().memory_info().rss, time.process_time()
             started = time.monotonic()

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from conftest import make_spec
 
-from runner.cluster import node, ship
-from runner.cluster.ship import Damaged, Parcel
+from runner.cluster import node
+from runner.cluster.node import Damaged, Parcel
 from runner.machine import locks
 from runner.request.block import TrialBlock, blocks
 from workloads.records.job import Draw, InputFile
@@ -61,11 +61,11 @@ def test_a_block_is_the_same_behind_its_way_as_json() -> None:
 def test_a_parcel_arrives_whole_in_its_place(tmp_path: Path) -> None:
     sent, results = parcel(tmp_path), tmp_path / "results"
     results.mkdir()
-    with ship.arriving(sent, results) as found:
-        ship.place(found[ship.TRIAL], results / "trials" / sent.trial)
-        ship.keep_probe(found[ship.PROBE], results, sent.probe)
+    with node.arriving(sent, results) as found:
+        node.place(found[node.TRIAL], results / "trials" / sent.trial)
+        node.keep_probe(found[node.PROBE], results, sent.probe)
     assert (results / "trials" / SPEC.id / "events.jsonl").read_text() == f"{SPEC.id}\n"
-    assert (ship.probe_folder(results, SPEC.probe_id) / "events.jsonl").is_file()
+    assert (node.probe_folder(results, SPEC.probe_id) / "events.jsonl").is_file()
     assert sent.told().reason == "made up"
     assert sorted(path.name for path in results.iterdir()) == ["probes", "trials"]
 
@@ -88,7 +88,7 @@ def test_what_was_changed_on_the_way_is_refused_and_nothing_of_it_is_stored(tmp_
             packed.addfile(member, io.BytesIO())
         content = buffer.getvalue()
         sent = replace(sent, content=content, sha256=hashlib.sha256(content).hexdigest())
-    with pytest.raises(Damaged) as raised, ship.arriving(sent, results):
+    with pytest.raises(Damaged) as raised, node.arriving(sent, results):
         sent.told()
     assert "\n" not in str(raised.value)
     assert not list(results.iterdir()) and not (tmp_path / "outside").exists()

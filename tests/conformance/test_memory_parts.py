@@ -12,9 +12,9 @@ from conftest import PROJECT, ROOT, QuickRun, varied
 
 from runner.environments.definition import read
 from runner.input_files import INPUTS
-from runner.memory_worker import MemoryWorker
 from runner.results.memory import MemoryAccount
 from runner.setup import local
+from runner.trial import MemoryWorker
 from workloads.activations import activation_bytes
 from workloads.catalogue import OSU_CNN
 from workloads.records.figures import MEMORY_PARTS

@@ -47,8 +47,8 @@ from runner.gate.judge import unrounded
 from runner.gate.tolerances import difference
 from runner.launch import WorkerOutcome
 from runner.progress import row
+from runner.rebuild import Attempt
 from runner.results.assemble import Records, measured, read_epochs
-from runner.results.attempt import Attempt
 from runner.results.memory import memory
 from workloads.activations import activation_bytes
 from workloads.networks import WORKLOADS, of_stored

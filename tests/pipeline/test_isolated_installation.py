@@ -13,7 +13,7 @@ from conftest import PATIENT, PROJECT, ROOT, TINY, by_cell, run_runner
 from copied import add_framework
 from installed import make, marker, pin, wheel
 
-from runner.environments import pip_settings
+from runner.environments import installers
 from runner.environments.definition import read
 from runner.project import Project
 from workloads.program import AGAIN, HARMLESS, of_ours
@@ -103,7 +103,7 @@ def test_pip_of_make_gets_the_sources_alone(hostile: dict[str, str], tmp_path: P
     said = {name: value for name, value in hostile.items() if name.startswith("PIP_")} | places
     bare = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
     done = subprocess.run(
-        [sys.executable, "-m", "runner.environments.pip_settings", "config", "list"],
+        [sys.executable, "-m", "runner.environments.installers", "config", "list"],
         cwd=ROOT, env=bare | said | {"PIP_CONFIG_FILE": os.devnull}, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert done.stdout.splitlines() == [
@@ -120,22 +120,22 @@ def test_of_pips_list_the_stronger_section_holds_and_an_empty_value_sets_nothing
         "For variant 'global', will try loading '/etc/pip.conf'\n:env:.index-url=''\nglobal.index-url='one'\n"
         "install.index-url='two'\nglobal.user='true'\ninstall.find-links='\\n/a\\n/b'\ndownload.no-index='1'\n"
     )
-    assert pip_settings.listed_sources(listed) == {"index-url": "two", "find-links": "/a /b"}
+    assert installers.parse_pip_list(listed) == {"index-url": "two", "find-links": "/a /b"}
 
 
 def test_of_pips_features_only_the_systems_certificates_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     both = "global.use-feature='\\nfast-deps\\ntruststore'\n"
-    assert pip_settings.listed_sources(both) == {"use-feature": "truststore"}
-    assert pip_settings.listed_sources(f"{both}:env:.use-feature='fast-deps'\n") == {}  # the stronger one names it not
+    assert installers.parse_pip_list(both) == {"use-feature": "truststore"}
+    assert installers.parse_pip_list(f"{both}:env:.use-feature='fast-deps'\n") == {}  # the stronger one names it not
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("PIP_USE_FEATURE", "truststore of-a-newer-pip")
-    assert pip_settings.sources(sys.executable)["use-feature"] == "truststore"
+    assert installers.read_pip_sources(sys.executable)["use-feature"] == "truststore"
     (tmp_path / "pip.conf").write_text("[install]\nuse-feature = truststore\n")
     monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
     monkeypatch.setenv("PIP_USE_FEATURE", "of-a-newer-pip")
-    assert pip_settings.sources(sys.executable)["use-feature"] == "truststore"
+    assert installers.read_pip_sources(sys.executable)["use-feature"] == "truststore"
 
 
 def test_a_run_under_the_callers_python_settings_imports_nothing_of_the_callers(

@@ -18,7 +18,7 @@ from adapters.worker import first_probe, steps, trial
 from adapters.worker.event_log import EventLog
 from adapters.worker.prepare import Prepared
 from runner.gate.tolerances import Truth, difference
-from runner.request import training_inputs
+from runner.request import inputs
 from workloads import weights
 from workloads.datasets import Split, batch_order
 from workloads.records.checks import figure_checks
@@ -100,7 +100,7 @@ def test_the_steps_of_a_search_are_updates_of_all_their_parts(tmp_path: Path, mo
 
 def test_a_schedule_has_a_rate_for_each_update() -> None:
     study = Study("s", batch_sizes=(4, 8), epochs=2, schedule="cosine", accumulate=3)
-    counts = {name: len(rates) for name, rates in training_inputs.rates(study, 30).items()}
+    counts = {name: len(rates) for name, rates in inputs.compute_rates(study, 30).items()}
     assert counts == {"rates/4": 2 * 3, "rates/8": 2 * 2}
 
 

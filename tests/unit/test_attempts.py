@@ -24,22 +24,20 @@ from runner import ask as asking
 from runner import rebuild, session, show, trial
 from runner.ask import Ended
 from runner.batch_size.steps import StepTrials
-from runner.blocks import Processes
-from runner.cluster.ship import Parcel
+from runner.blocks import BlockSession
+from runner.cluster.node import Parcel
 from runner.cluster.sweep import Over, Sweep
 from runner.environments import definition
 from runner.gate.end_referee import EndReferee
 from runner.gate.judge import Gate
 from runner.launch import LaunchFailed, Local, WorkerOutcome
-from runner.memory_worker import MemoryWorker
 from runner.progress import Display
 from runner.request.block import TrialBlock
 from runner.request.plan import Plan
 from runner.session import Session
 from runner.setup import fresh_folder, put_aside
-from runner.storage import Storage
-from runner.stored import read as read_stored
-from runner.trial import TooLarge
+from runner.storage import Storage, read_trials
+from runner.trial import MemoryWorker, TooLarge
 from workloads.networks import WORKLOADS
 from workloads.records import files
 from workloads.records.check_name import CheckName
@@ -280,14 +278,16 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(definition, "label", lambda project, framework: framework)
 
 
-def session_of(results: Path, specs: Sequence[TrialSpec], **changes: Any) -> tuple[Session, StringIO]:
+def session_of(
+    results: Path, specs: Sequence[TrialSpec], made: type[Session] = Session, **changes: Any
+) -> tuple[Session, StringIO]:
     """(the session, the text that it prints to)."""
     asked = {"project": PROJECT, "results": results, "placement": SPEC.placement, "gpus": (), "retry": frozenset()}
     request: Any = SimpleNamespace(**asked | {"try_all": False, "shard": None} | changes)
     printed = StringIO()
     launchers = {spec.cell.framework: LAUNCHER for spec in specs}
-    opened = Session(request, launchers, specs, Console(file=printed, width=1000))
-    opened.open(read_stored(results))
+    opened = made(request, launchers, specs, Console(file=printed, width=1000))
+    opened.open(read_trials(results))
     return opened, printed
 
 
@@ -448,25 +448,16 @@ def test_a_second_attempt_that_is_interrupted_leaves_the_first_in_the_report(
     assert [each.status for each in load.read(tmp_path).results] == [Status.CONTENDED]
 
 
+@pytest.mark.usefixtures("quiet")
 def test_a_second_process_of_blocks_that_fails_does_not_take_the_place_of_a_disturbed_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Gate, "judge", lambda _, judged: list(judged))
-    request: Any = SimpleNamespace(results=tmp_path)
-    processes = Processes(request, {}, Gate(tmp_path, PROJECT), Storage(tmp_path))
-
-    def ends(status: Status, reason: str) -> None:
-        result = result_of(status, reason)
-        folder = fresh_folder(tmp_path, Job(Kind.BLOCKS, result.spec))
-        write_json(folder / RESULT_FILE, result.to_json())
-        processes.known[result.spec.id] = result
-
-    ends(Status.CONTENDED, "others took 40 %")
-    (first,) = processes.known.values()
-    with processes.once_more(first.spec, Console(file=StringIO())):
-        ends(Status.FAILED, "it fell")
-    assert processes.known == {first.spec.id: first}
-    folder = Job(Kind.BLOCKS, first.spec).folder(tmp_path)
+    runs(monkeypatch, (Status.CONTENDED, "others took 40 %"), (Status.FAILED, "it fell"))
+    opened, _ = session_of(tmp_path, [SPEC], BlockSession)
+    display = Display(Console(file=StringIO()), {SPEC.id: 1.0}, {})
+    opened.run_each([SPEC], display, TooLarge(()))
+    assert opened.known[SPEC.id].reason == "others took 40 %"
+    folder = Job(Kind.BLOCKS, SPEC).folder(tmp_path)
     kept = sorted(folder.parent.glob(f"*/{RESULT_FILE}"))
     reasons = [json.loads(path.read_text())["reason"] for path in kept]
     assert reasons == ["others took 40 %", "it fell"]
@@ -503,7 +494,7 @@ def test_a_disturbed_trial_of_a_sweep_that_is_then_lost_with_its_node_stays_what
     results = tmp_path / "results"
     results.mkdir()
     opened, printed = session_of(results, [SPEC])
-    engine = LosingEngine(sent)
+    engine: Any = LosingEngine(sent)
     (told,) = Sweep(opened, plan(SPEC), engine).run()
     assert told.status is Status.CONTENDED and not engine.arriving
     assert "3 times it did not come back from its node: the node is gone" in printed.getvalue()

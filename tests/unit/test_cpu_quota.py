@@ -17,8 +17,7 @@ from limited import control_group
 from reports.checking.recompute import from_samples
 from reports.doubts import DOUBTS_IN_WORDS, Doubt, doubts
 from runner.machine.counters import CpuQuota
-from runner.results.processor import cpu_quota
-from runner.results.window import usage
+from runner.results.window import cpu_quota, usage
 from workloads import control_groups
 from workloads.records.check_name import CheckName
 from workloads.records.checks import figure_checks

@@ -13,7 +13,7 @@ from adapters.worker.__main__ import adapter_for
 from runner.gate.rivals import batches
 from runner.launch import worker_environment
 from runner.machine.description import Gpu
-from runner.request import training_inputs
+from runner.request import inputs
 from runner.request.parser import BadInput
 from runner.request.placement import placed
 from workloads.records.job import Placement, TrialSpec
@@ -62,7 +62,7 @@ def test_a_study_of_no_device_or_too_many_is_refused(devices: int) -> None:
 def test_a_rate_is_scaled_by_the_images_of_all_devices() -> None:
     study = Study("s", batch_sizes=(16,), devices=4, scale_learning_rate="linear", learning_rate=0.1)
     whole = study.changed(batch_sizes=(64,), devices=1)
-    (divided,), (one,) = (training_inputs.rates(each, 640).values() for each in (study, whole))
+    (divided,), (one,) = (inputs.compute_rates(each, 640).values() for each in (study, whole))
     assert divided.tolist() == one.tolist()
     assert varied(make_spec(optimizer=study.optimizer_spec), batch_size=16, devices=4).rule.learning_rate == 0.1
 

@@ -15,7 +15,7 @@ from conftest import PROJECT
 from rich.console import Console
 
 from runner.doctor import command, machine, noise, project
-from runner.doctor.finding import Finding, State
+from runner.doctor.machine import Finding, State
 from runner.doctor.noise import LoopTimes
 from runner.environments import definition
 from runner.machine import description, locks

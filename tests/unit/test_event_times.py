@@ -15,8 +15,8 @@ from conftest import make_spec
 from runner.ask import Ended
 from runner.attendance import EventTimes
 from runner.launch import WorkerOutcome
+from runner.rebuild import Attempt, read_attempt
 from runner.results.assemble import Records, ending
-from runner.results.attempt import Attempt, read
 from runner.results.times import TIMES_APART_S, times_checks
 from workloads.records.check_name import COUNTS, CheckName
 from workloads.records.events import Event
@@ -241,7 +241,7 @@ def test_what_is_doubtful_is_judged_again_from_the_stored_attempt(
     outcome = WorkerOutcome(0, False, 1.0, times_apart_s=worker.times.apart_s(), doubtful_events=doubtful)
     ended = Ended([], outcome, Status.OK, None)
     Attempt("2026-11-26T09:00:00+00:00", {}, None).ended(ended, {}).store(tmp_path)
-    again = read(tmp_path).with_events([])
+    again = read_attempt(tmp_path).with_events([])
     assert again is not None and again.outcome == outcome and len(doubtful) == 1
 
 

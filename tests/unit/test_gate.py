@@ -24,7 +24,7 @@ from runner.gate.tolerances import LATE, LOSSES, ROUNDINGS, Truth
 from runner.launch import Launcher, LaunchFailed, Local, WorkerOutcome
 from runner.request.plan import Plan
 from runner.session import Session
-from runner.stored import read as read_stored
+from runner.storage import read_trials
 from workloads.networks import WORKLOADS
 from workloads.records.check_name import JUDGE, CheckName
 from workloads.records.events import Event
@@ -640,7 +640,7 @@ def run_plan(
     monkeypatch.setattr(running, "run_trial", lambda folder, spec, *_: measured(spec))
     monkeypatch.setattr(definition, "label", lambda project, framework: framework)
     session = session_of(results, specs)
-    session.open(read_stored(results))
+    session.open(read_trials(results))
     returned = session.run(Plan(specs, {}, PLAIN, 64))
     stored = [json.loads((results / "trials" / spec.id / RESULT_FILE).read_text()) for spec in specs]
     return returned, [TrialResult.from_json(result) for result in stored]
@@ -796,7 +796,7 @@ def test_trials_in_doubt_for_want_of_the_referee_are_judged_again_and_not_measur
     for worker in (Worker(instead=cannot_start), Worker()):
         monkeypatch.setattr(asking, "run_worker", worker)
         session = session_of(tmp_path, plan.trials)
-        session.open(read_stored(tmp_path))
+        session.open(read_trials(tmp_path))
         session.complete(plan.trials)
         asked.append([spec.cell.framework for spec in plan.with_stored(session.known.values()).to_run])
     assert asked == [["one", "odd"], ["odd"]]
@@ -813,7 +813,7 @@ def test_a_trial_whose_probe_gave_nothing_is_judged_by_the_next_runs_probe_and_n
     for worker in (Worker(instead=cannot_start), Worker(instead=cannot_start), Worker()):
         monkeypatch.setattr(asking, "run_worker", worker)
         session = session_of(tmp_path, [result.spec])
-        session.open(read_stored(tmp_path))
+        session.open(read_trials(tmp_path))
         session.complete([result.spec])
         assert Plan([result.spec], {}, PLAIN, 64).with_stored(session.known.values()).to_run == []
         after = TrialResult.from_json(json.loads(path.read_text()))

@@ -11,7 +11,7 @@ from conftest import make_spec
 from rich.console import Console
 
 from runner.doctor import command, noise
-from runner.doctor.finding import Finding, State
+from runner.doctor.machine import Finding, State
 from runner.doctor.noise import LoopTimes
 from runner.machine import description
 

@@ -13,9 +13,9 @@ from adapters.base import MemoryUse
 from adapters.worker.memory_steps import divided
 from runner import ask as asking
 from runner.launch import Launcher, LaunchFailed, Local, WorkerOutcome
-from runner.memory_worker import MemoryWorker
 from runner.results.memory import memory
 from runner.results.memory import parts as memory_figures
+from runner.trial import MemoryWorker
 from workloads.catalogue import OSU_CNN
 from workloads.records.events import Event
 from workloads.records.figures import MEMORY_PARTS, Method

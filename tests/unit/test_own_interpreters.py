@@ -15,7 +15,7 @@ from runner.__main__ import main
 from runner.environments import interpreter
 from runner.environments.definition import read
 from runner.environments.interpreter import BadInterpreter, Interpreter, check
-from runner.request import builds
+from runner.request import own_code
 from runner.request.parser import BadInput
 from workloads.records.build import PRECISIONS, PROFILES, Column, Mode, column_of
 from workloads.records.job import Placement
@@ -151,21 +151,26 @@ def test_the_callers_python_variables_are_not_handed_on(tmp_path: Path, monkeypa
 
 def test_builds_stand_behind_their_framework_and_labelled_ones_always_join() -> None:
     given = {"pytorch@b": Path(), "pytorch@a": Path(), "mxnet": Path()}
-    assert builds.in_order(PROJECT, ["tensorflow", "mxnet"], given) == ("mxnet", "pytorch@a", "pytorch@b", "tensorflow")
-    assert builds.in_order(PROJECT, ["pytorch", "mxnet"], given) == ("mxnet", "pytorch", "pytorch@a", "pytorch@b")
+    assert own_code.order_builds(PROJECT, ["tensorflow", "mxnet"], given) == (
+        "mxnet",
+        "pytorch@a",
+        "pytorch@b",
+        "tensorflow",
+    )
+    assert own_code.order_builds(PROJECT, ["pytorch", "mxnet"], given) == ("mxnet", "pytorch", "pytorch@a", "pytorch@b")
     with pytest.raises(BadInput, match="--python mxnet: --framework does not ask for it"):
-        builds.in_order(PROJECT, ["pytorch@a"], given)
+        own_code.order_builds(PROJECT, ["pytorch@a"], given)
 
 
 def test_each_build_is_a_column_in_each_mode_and_is_installed_once() -> None:
-    columns = builds.in_modes(["pytorch", "pytorch@a.b"], ["default", "tuned"], ["float32", "bfloat16"])
+    columns = own_code.list_columns(["pytorch", "pytorch@a.b"], ["default", "tuned"], ["float32", "bfloat16"])
     own = ("pytorch", "pytorch@bfloat16", "pytorch@tuned", "pytorch@tuned.bfloat16")
     labelled = ("pytorch@a.b", "pytorch@a.b.bfloat16", "pytorch@a.b.tuned", "pytorch@a.b.tuned.bfloat16")
     assert columns == own + labelled
     modes = [Mode(profile, precision) for profile in ("default", "tuned") for precision in ("float32", "bfloat16")]
     assert [column_of(column).mode for column in columns] == modes * 2
     assert [column_of(column).installed for column in columns] == ["pytorch"] * 4 + ["pytorch@a.b"] * 4
-    for column in builds.in_modes(["pytorch@a.b"], PROFILES, PRECISIONS):
+    for column in own_code.list_columns(["pytorch@a.b"], PROFILES, PRECISIONS):
         assert column_of(column).installed == "pytorch@a.b" and str(column_of(column)) == column
     for label in ("detuned", "bfloat16.a", "float32"):
         assert column_of(f"pytorch@{label}") == Column("pytorch", label)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import PROJECT
 
-from runner import stored
+from runner import storage
 from runner.batch_size import command
 from runner.batch_size.largest import Bound
 from runner.batch_size.question import forecast_answers
@@ -115,14 +115,14 @@ def test_of_all_folders_only_the_newest_results_are_read(monkeypatch: pytest.Mon
     for number in range(MOST_OWN + 1):
         store("results/next", replace(spec, draw=replace(spec.draw, repeat=10_000 + number)), 10.0, HERE, number)
     read: list[int] = []
-    original = stored._read
+    original = storage._read
 
     def note(folder: Path) -> TrialResult:
         result = original(folder)
         read.append(result.spec.draw.repeat)
         return result
 
-    monkeypatch.setattr(stored, "_read", note)
+    monkeypatch.setattr(storage, "_read", note)
     paces = read_paces(Path("results/next"), results_folders(Path("results")), [HERE]).paces
     of_others = [100 * folder + number for folder in range(2, MOST_FOLDERS + 2) for number in range(3, 6)]
     assert sorted(read) == [*of_others, *range(10_001, 10_001 + MOST_OWN)] and len(paces) == len(read)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from runner.machine.counters import PackageEnergy
-from runner.results.processor import package_energy
+from runner.results.window import package_energy
 from runner.sampler.meter import Sampler, sample
 from workloads.records.events import Event
 from workloads.records.figures import Method

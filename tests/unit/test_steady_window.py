@@ -21,8 +21,7 @@ from adapters.worker.prepare import Prepared
 from adapters.worker.trainer import Trainer
 from reports.checking import recompute
 from runner.results.assemble import read_epochs
-from runner.results.processor import package_energy
-from runner.results.window import calls, interruptions, speed, usage
+from runner.results.window import calls, interruptions, package_energy, speed, usage
 from workloads import weights
 from workloads.datasets import Split, batch_order
 from workloads.records.check_name import CheckName

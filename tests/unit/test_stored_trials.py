@@ -8,7 +8,7 @@ from typing import Any
 
 from conftest import make_spec
 
-from runner import stored
+from runner.storage import read_trials
 from workloads.records.files import RESULT_FILE, write_json
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
@@ -25,17 +25,17 @@ def store(results: Path, **changes: Any) -> Path:
 
 def sizes(results: Path, most: int | None = None) -> list[int]:
     """Batch sizes of the trials that are read."""
-    return sorted(result.spec.cell.batch_size for result in stored.read(results, most).results.values())
+    return sorted(result.spec.cell.batch_size for result in read_trials(results, most).results.values())
 
 
 def test_all_trials_are_read_and_what_cannot_be_is_named(tmp_path: Path) -> None:
-    assert stored.read(tmp_path).results == {}
+    assert read_trials(tmp_path).results == {}
     first, second, third = (store(tmp_path, batch_size=size) for size in (8, 16, 32))
     first.unlink()
     second.write_text("{")
     third.parent.rename(third.parent.with_name("another"))
     store(tmp_path, batch_size=64)
-    found = stored.read(tmp_path)
+    found = read_trials(tmp_path)
     assert sizes(tmp_path) == [64] and found.unfinished == (first.parent,)
     reasons = {item.path.parent.name: item.reason for item in found.unreadable}
     assert reasons.keys() == {"another", second.parent.name}
@@ -51,6 +51,6 @@ def test_the_newest_are_those_that_were_written_last(tmp_path: Path) -> None:
 def test_trials_of_a_group_are_those_with_the_same_task_and_inputs(tmp_path: Path) -> None:
     alike = [store(tmp_path, batch_size=size).parent.name for size in (8, 16)]
     store(tmp_path, batch_size=8, workload="lenet-5")
-    found = stored.read(tmp_path)
+    found = read_trials(tmp_path)
     assert found.of_groups([make_spec()]).keys() == {*alike}
     assert found.of_groups([make_spec()], besides=alike[:1]).keys() == {alike[1]}

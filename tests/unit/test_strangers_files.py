@@ -13,9 +13,8 @@ from conftest import PROJECT, make_spec
 from runner import ask as asking
 from runner.launch import Launcher, Local, WorkerOutcome
 from runner.machine import description
-from runner.memory_worker import MemoryWorker
 from runner.results.assemble import first_losses_of
-from runner.trial import run_trial
+from runner.trial import MemoryWorker, run_trial
 from workloads.records.events import Event
 from workloads.records.files import EVENTS_FILE, LOG_FILE, METER_FILE, SAMPLES_FILE, without_nan
 from workloads.records.job import Job, Kind

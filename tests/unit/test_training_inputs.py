@@ -19,7 +19,7 @@ from adapters.worker.event_log import EventLog
 from adapters.worker.prepare import Prepared
 from runner.gate import judge
 from runner.gate.rounding import growth_of_losses
-from runner.request import training_inputs
+from runner.request import inputs
 from runner.request.parser import BadInput
 from runner.results.assemble import augmentation
 from workloads import schedules, weights
@@ -91,14 +91,14 @@ def test_every_step_has_the_rate_and_the_images_that_were_drawn_for_it(feed_whol
 
 def test_each_batch_size_has_rates_of_its_own_and_without_a_schedule_there_are_none() -> None:
     study = Study("s", batch_sizes=(4, 32), epochs=2, schedule="step")
-    assert {name: len(rates) for name, rates in training_inputs.rates(study, 30).items()} == {
+    assert {name: len(rates) for name, rates in inputs.compute_rates(study, 30).items()} == {
         "rates/4": 16,
         "rates/32": 2,
     }
     files = {name: InputFile(f"{name}.npy", "00") for name in ("order", "rates/4", "rates/32")}
-    assert training_inputs.of_batch_size(files, 32) == {"order": files["order"], RATES: files["rates/32"]}
-    assert training_inputs.rates(study.changed(schedule="constant"), 30) == {}
-    assert training_inputs.of_batch_size({"order": files["order"]}, 32) == {"order": files["order"]}
+    assert inputs.select_inputs(files, 32) == {"order": files["order"], RATES: files["rates/32"]}
+    assert inputs.compute_rates(study.changed(schedule="constant"), 30) == {}
+    assert inputs.select_inputs({"order": files["order"]}, 32) == {"order": files["order"]}
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_scaled_rate_is_the_given_one_at_the_base_batch_size(
     scale: ScaleName, factors: tuple[float, ...], schedule: ScheduleName
 ) -> None:
     study = Study("s", batch_sizes=(8, 64, 256), learning_rate=0.5, schedule=schedule, scale_learning_rate=scale)
-    scaled = training_inputs.rates(study, 2560)
+    scaled = inputs.compute_rates(study, 2560)
     if scale == "none" and schedule == "constant":
         assert scaled == {}, "as it always was"
         return
@@ -122,7 +122,7 @@ def test_a_scaled_rate_is_the_given_one_at_the_base_batch_size(
 
 def test_another_base_batch_size_is_where_the_scaled_rate_is_the_given_one() -> None:
     study = Study("s", batch_sizes=(16, 32), scale_learning_rate="linear", base_batch_size=16, learning_rate=0.1)
-    scaled = training_inputs.rates(study, 320)
+    scaled = inputs.compute_rates(study, 320)
     assert {name: set(rates.tolist()) for name, rates in scaled.items()} == {
         "rates/16": {float(np.float32(0.1))},
         "rates/32": {float(np.float32(0.2))},
@@ -143,7 +143,7 @@ def test_batch_sizes_of_a_scaled_study_are_one_table_and_share_the_probe() -> No
 def test_a_scaled_rate_is_by_the_images_of_an_update_where_it_has_several_parts() -> None:
     study = Study("s", batch_sizes=(16,), accumulate=4, scale_learning_rate="linear", learning_rate=0.1)
     whole = study.changed(batch_sizes=(64,), accumulate=1)
-    scaled, of_whole = training_inputs.rates(study, 320)["rates/16"], training_inputs.rates(whole, 320)["rates/64"]
+    scaled, of_whole = inputs.compute_rates(study, 320)["rates/16"], inputs.compute_rates(whole, 320)["rates/64"]
     assert scaled.tolist() == of_whole.tolist() == [float(np.float32(0.1))] * 50
     rule = study.optimizer_spec
     assert make_spec(optimizer=rule, batch_size=16, accumulate=4).rule.learning_rate == 0.1
@@ -160,15 +160,15 @@ def test_rounding_may_grow_by_the_scaled_rate() -> None:
 def test_a_warm_up_as_long_as_the_training_of_one_batch_size_is_bad_input() -> None:
     study = Study("s", batch_sizes=(4, 32), epochs=2, warm_up=2)
     with pytest.raises(BadInput, match="--warm-up 2: at batch size 32 a warm-up of 2 steps leaves none of the 2 steps"):
-        training_inputs.rates(study, 30)
+        inputs.compute_rates(study, 30)
 
 
 def test_draws_are_of_every_epoch_and_of_the_window() -> None:
     order = batch_order(30, 2, 0)
     study = Study("s", augment="flip-crop")
-    ((name, draws),) = training_inputs.draws(study, order, (32, 32, 3), seed=1).items()
+    ((name, draws),) = inputs.draw_augmentation(study, order, (32, 32, 3), seed=1).items()
     assert name == AUGMENTATION and draws.shape == (3, 30, 3)
-    assert training_inputs.draws(Study("s"), order, (32, 32, 3), seed=1) == {}
+    assert inputs.draw_augmentation(Study("s"), order, (32, 32, 3), seed=1) == {}
 
 
 def test_rounding_may_grow_by_each_updates_own_rate() -> None:

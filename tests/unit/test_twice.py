@@ -16,7 +16,7 @@ from runner.data.cache import Cached, Wanted
 from runner.data.cats_dogs import of_archive
 from runner.data.own import OwnImages
 from runner.data.twice import Copies
-from runner.request import training_inputs
+from runner.request import inputs
 from runner.request.data_sets import find_images
 from workloads.datasets import DATASETS, Images, load
 from workloads.study import Study
@@ -120,8 +120,6 @@ def test_the_archives_pictures_are_zoomed_from_their_own_size(tmp_path: Path) ->
 def test_what_is_made_once_draws_nothing_for_an_epoch_and_doubles_the_updates() -> None:
     study = Study("s", batch_sizes=(16,), epochs=2, augment="zoom-copy", schedule="cosine")
     order = np.zeros((3, 4), np.int32)
-    assert training_inputs.draws(study, order, (8, 8, 3), seed=0) == {}
-    assert training_inputs.draws(replace(study, augment="flip-crop"), order, (8, 8, 3), seed=0) != {}
-    assert len(training_inputs.rates(study, 2400)["rates/16"]) == 2 * len(
-        training_inputs.rates(study, 1200)["rates/16"]
-    )
+    assert inputs.draw_augmentation(study, order, (8, 8, 3), seed=0) == {}
+    assert inputs.draw_augmentation(replace(study, augment="flip-crop"), order, (8, 8, 3), seed=0) != {}
+    assert len(inputs.compute_rates(study, 2400)["rates/16"]) == 2 * len(inputs.compute_rates(study, 1200)["rates/16"])

@@ -23,8 +23,8 @@ from runner.environments.images import Image
 from runner.gate.judge import Gate
 from runner.launch import Launcher, LaunchFailed, Local, worker_environment
 from runner.machine.description import LOADER, deciding_variables
-from runner.memory_worker import MemoryWorker
 from runner.request.placement import placed
+from runner.trial import MemoryWorker
 from workloads.conditions import VARIABLES
 from workloads.records.job import Job, Kind
 from workloads.records.result import TrialResult
