@@ -15,9 +15,9 @@ import psutil
 from runner.batch_size.largest import Attempt, Bound, largest
 from runner.batch_size.steps import StepTrials
 from runner.launch import Launcher, Unavailable
-from runner.trial import MemoryWorker, read_accounts
 from runner.request.cli import Request
 from runner.results.memory import MemoryAccount
+from runner.trial import MemoryWorker, read_accounts
 from workloads import control_groups
 from workloads.records.batch_answers import Fit, Largest, Limit, Tried
 from workloads.records.events import Event
