@@ -1,0 +1,51 @@
+"""The page of all options and the shell's completion have what the parsers have."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import shtab
+
+from tools.command_lines import COMMANDS, build_whole_parser, write_reference
+
+ROOT = Path(__file__).parents[2]
+# Calls the completion as bash does when Tab is pressed after the last word.
+TAB = """
+source "$1"; shift
+COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMP_LINE="$*" COMP_POINT=${#COMP_LINE}
+_shtab_batchwise
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+@pytest.fixture(scope="module")
+def bash_completion(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    script = tmp_path_factory.mktemp("completion") / "batchwise"
+    script.write_text(shtab.complete(build_whole_parser(), "bash"), encoding="utf-8")
+    return script
+
+
+def test_the_page_of_all_options_is_the_one_made_from_the_parsers() -> None:
+    page = (ROOT / "docs" / "reference" / "all-options.md").read_text(encoding="utf-8")
+    assert page == write_reference(), "python -m tools.command_lines reference > docs/reference/all-options.md"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_completion_offers_every_option_of_every_command(command: str, bash_completion: Path) -> None:
+    words = re.sub(r"python -m (runner ?)?", "", command).split()
+    typed = ["bash", "-c", TAB, "bash", bash_completion, "batchwise", *words, "--"]
+    offered = subprocess.run(typed, capture_output=True, text=True, check=True).stdout.split()
+    options = {word for word in re.findall(r"--[a-z-]+", COMMANDS[command]().format_usage())}
+    assert options and options <= set(offered)
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [("--workload os", "osu-cnn"), ("--framework mx", "mxnet"), ("do", "doctor"), ("reports pub", "publish")],
+)
+def test_the_completion_offers_names_and_commands(typed: str, offered: str, bash_completion: Path) -> None:
+    command = ["bash", "-c", TAB, "bash", bash_completion, "batchwise", *typed.split()]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.split() == [offered]
