@@ -34,7 +34,7 @@ class _Help(argparse.HelpFormatter):
 class _HelpAll(argparse.Action):
     """Print the help with every option, and end the process."""
 
-    def __call__(self, parser: Any, *_: Any) -> NoReturn:
+    def __call__(self, parser: Any, *_: Any) -> None:
         print(parser.format_whole_help(), end="")
         parser.exit()
 

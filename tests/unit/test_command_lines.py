@@ -28,6 +28,12 @@ def bash_completion(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return script
 
 
+def press_tab(script: Path, *words: str) -> list[str]:
+    """Return what bash offers after these words."""
+    command = ["bash", "-c", TAB, "bash", str(script), "batchwise", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+
 def test_the_page_of_all_options_is_the_one_made_from_the_parsers() -> None:
     page = (ROOT / "docs" / "reference" / "all-options.md").read_text(encoding="utf-8")
     assert page == write_reference(), "python -m tools.command_lines reference > docs/reference/all-options.md"
@@ -36,10 +42,8 @@ def test_the_page_of_all_options_is_the_one_made_from_the_parsers() -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_completion_offers_every_option_of_every_command(command: str, bash_completion: Path) -> None:
     words = re.sub(r"python -m (runner ?)?", "", command).split()
-    typed = ["bash", "-c", TAB, "bash", bash_completion, "batchwise", *words, "--"]
-    offered = subprocess.run(typed, capture_output=True, text=True, check=True).stdout.split()
-    options = {word for word in re.findall(r"--[a-z-]+", COMMANDS[command]().format_usage())}
-    assert options and options <= set(offered)
+    options = set(re.findall(r"--[a-z-]+", COMMANDS[command]().format_usage()))
+    assert options and options <= set(press_tab(bash_completion, *words, "--"))
 
 
 @pytest.mark.parametrize(
@@ -47,5 +51,4 @@ def test_the_completion_offers_every_option_of_every_command(command: str, bash_
     [("--workload os", "osu-cnn"), ("--framework mx", "mxnet"), ("do", "doctor"), ("reports pub", "publish")],
 )
 def test_the_completion_offers_names_and_commands(typed: str, offered: str, bash_completion: Path) -> None:
-    command = ["bash", "-c", TAB, "bash", bash_completion, "batchwise", *typed.split()]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.split() == [offered]
+    assert press_tab(bash_completion, *typed.split()) == [offered]
