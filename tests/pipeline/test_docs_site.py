@@ -28,7 +28,8 @@ def test_make_docs_builds_every_page_and_a_broken_link_ends_it(tmp_path: Path) -
         shutil.copy(ROOT / file, tmp_path / file)
     with (tmp_path / "docs" / "start.md").open("a", encoding="utf-8") as start:
         start.write("[one](guide/nowhere.md) [two](../nowhere.py) [three](README.md#nowhere)\n")
-    broken = subprocess.run([str(ROOT / ".venv-docs/bin/mkdocs"), "build"], cwd=tmp_path, capture_output=True, text=True)
+    mkdocs = str(ROOT / ".venv-docs" / "bin" / "mkdocs")
+    broken = subprocess.run([mkdocs, "build"], cwd=tmp_path, capture_output=True, text=True)
     assert broken.returncode == 1
     for said in ("'guide/nowhere.md'", "../nowhere.py, which is not in the repository", "'README.md#nowhere'"):
         assert said in broken.stderr
