@@ -3,6 +3,7 @@
 # make test: lint, every quick test and tests/smoke, on any machine. make test-all: everything but test-images.
 # Parts of it: make test-rest (what make test leaves out), test-conformance, test-pipeline, test-faults, test-cluster,
 # test-browser. make test-fast: the quick tests alone. make coverage: all tests, slower, and which lines none reaches.
+# make docs: the pages of docs/ as a site, build/docs/index.html; a broken link ends it.
 # make measure-faults [POINTS=1000] [SEED=1]: failing calls, and signals at any moment.
 # make check-adapter NAME=... [ADAPTERS=DIR] [FROM=8]: a new framework, rung by rung, from that rung on.
 # Each does its own set-up on a fresh machine with Python 3.11 (the runner alone can do with PYTHON=python3.12), and is
@@ -16,7 +17,8 @@ export PYTHONUNBUFFERED = 1
 # Every package is pinned, so nothing is left to be chosen: pip 23 would take a newer one where an extra is asked for.
 # pip, without the caller's settings but for where packages come from.
 PIP = .venv/bin/python -m runner.environments.installers
-INSTALL = $(PIP) install --quiet --no-deps --require-hashes --only-binary=:all:
+AS_PINNED = install --quiet --no-deps --require-hashes --only-binary=:all:
+INSTALL = $(PIP) $(AS_PINNED)
 
 TESTS = .venv/bin/python -m pytest -n logical --dist loadgroup --no-loadscope-reorder
 SLOW = real or browser or gpu or images or slow
@@ -24,7 +26,7 @@ PARTS = conformance pipeline faults cluster browser
 # Each target in turn, whatever the one before comes to; it fails if any of them does.
 EACH = @status=0; for target in $(1); do $(MAKE) --no-print-directory $$target || status=$$?; done; exit $$status
 
-.PHONY: bench test test-all test-quick test-rest $(PARTS:%=test-%) test-fast coverage setup lint style images \
+.PHONY: bench test test-all test-quick test-rest $(PARTS:%=test-%) test-fast coverage setup lint style images docs \
 	test-images measure-faults check-adapter
 
 bench: .venv/bin/batchwise
@@ -72,6 +74,10 @@ measure-faults: .venv/.complete-test
 check-adapter: .venv/.complete-test
 	.venv/bin/python -m tools.check_adapter $(NAME) $(if $(ADAPTERS),--adapters $(ADAPTERS)) $(if $(FROM),--from $(FROM))
 
+docs: .venv-docs/.complete
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build
+	@echo "docs: build/docs/index.html"
+
 lint: style
 	.venv/bin/mypy
 
@@ -90,6 +96,13 @@ style: .venv/.complete-test
 # The command, from any folder: .venv/bin/batchwise, or a link to it from a folder of your PATH.
 .venv/bin/batchwise: tools/batchwise.sh .venv/.complete
 	@install -m 755 tools/batchwise.sh $@
+
+# Of its own: no test and no run needs it, and `make test` is not slowed by it.
+.venv-docs/.complete: requirements-docs.txt | .venv/.complete
+	@echo "docs: making .venv-docs"
+	$(PYTHON) -m venv --clear --without-pip .venv-docs
+	$(PIP) --python .venv-docs/bin/python $(AS_PINNED) -r requirements-docs.txt
+	@touch $@
 
 .venv/.complete-test: .venv/.complete requirements-test.txt requirements-ray.txt | .venv/bin/batchwise
 	@echo "tests: adding pytest, ruff and mypy to .venv"

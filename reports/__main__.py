@@ -54,7 +54,7 @@ def run(arguments: list[str]) -> int:
     """Run without handling Ctrl-C; returns the exit code, as `main`."""
     if arguments and (command := COMMANDS.get(arguments[0])):
         return command(arguments[1:])
-    options = _parser().parse_args(arguments)
+    options = build_parser().parse_args(arguments)
     out = options.out or options.results[0] / "report"
     try:
         _refuse_command_like(options.results[0])
@@ -92,7 +92,8 @@ def _refuse_command_like(folder: Path) -> None:
         raise ReportError(f"unknown word {folder}{meant}")
 
 
-def _parser() -> CommandLine:
+def build_parser() -> CommandLine:
+    """Return the parser of `python -m reports`."""
     parser = CommandLine(
         COMMANDS,
         prog="python -m reports",

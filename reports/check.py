@@ -25,7 +25,7 @@ def main(arguments: list[str]) -> int:
     notes: list[str] = []
     subjects: list[str] = []  # what was checked
     try:
-        options = _parser().parse_args(arguments)
+        options = build_parser().parse_args(arguments)
         paths, columns = options.paths, _columns(options.columns)
         for sealed in (path for path in paths if (path / CHECKSUMS).is_file()):
             seen = verify(sealed)
@@ -54,7 +54,8 @@ def main(arguments: list[str]) -> int:
     return int(bool(findings))
 
 
-def _parser() -> CommandLine:
+def build_parser() -> CommandLine:
+    """Return the parser of `python -m reports check`."""
     parser = CommandLine(
         prog="python -m reports check",
         description="What stored results lack, and their checks made again; and what others' logs are worth.",

@@ -63,7 +63,7 @@ def runs_in_turn(arguments: Sequence[str], project: Project) -> RunsInTurn:
     named = [word for word in arguments[:2] if not word.startswith("-")]
     if len(named) < 2 and not {"-h", "--help"} & set(arguments):
         raise BadInput("two commits, or two builds as FRAMEWORK=PATH, come first (see python -m runner compare --help)")
-    parser, run_words = _parser(), run_parser()
+    parser, run_words = build_parser(), run_parser()
     run_words.others += tuple(parser.options())
     options, words = parser.parse_known_args(arguments)
     if options.runs < FEWEST_RUNS:
@@ -82,7 +82,8 @@ def runs_in_turn(arguments: Sequence[str], project: Project) -> RunsInTurn:
     return RunsInTurn(request, sides, tuple(words), options.runs, into)
 
 
-def _parser() -> Parser:
+def build_parser() -> Parser:
+    """Return the parser of `python -m runner compare`; the options of its runs are those of `run_parser`."""
     parser = Parser(
         prog="python -m runner compare",
         usage="%(prog)s A B [--runs N] [--into DIR] [options of python -m runner]",

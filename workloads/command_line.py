@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 ALIKE = 0.6  # of difflib's ratio
 EXIT_BAD_INPUT = 2
+HELP_ALL = "--help-all"
 
 
 def close_to(word: str, names: Iterable[str]) -> str:
@@ -30,15 +31,43 @@ class _Help(argparse.HelpFormatter):
         return "".join(indent + line for line in text.splitlines(keepends=True))
 
 
+class _HelpAll(argparse.Action):
+    """Print the help with every option, and end the process."""
+
+    def __call__(self, parser: Any, *_: Any) -> None:
+        print(parser.format_whole_help(), end="")
+        parser.exit()
+
+
 class CommandLine(argparse.ArgumentParser):
     """Ends the process with one line and exit code 2 if it cannot parse the arguments; no option is abbreviated.
 
-    `others` are words that other parsers know: they are suggested, too.
+    `others` are words that other parsers know: they are suggested, too. `usual` are the options that `--help` shows, in
+    this order; the others are in `--help-all`. Without them `--help` shows all.
     """
 
-    def __init__(self, others: Iterable[str] = (), **words: Any) -> None:
+    def __init__(self, others: Iterable[str] = (), usual: Iterable[str] = (), **words: Any) -> None:
         super().__init__(allow_abbrev=False, formatter_class=_Help, **words)
-        self.others = tuple(others)
+        self.others, self.usual = tuple(others), tuple(usual)
+        if self.usual:
+            self.add_argument(HELP_ALL, action=_HelpAll, nargs=0, help="show every option, in groups, and exit")
+
+    def format_help(self) -> str:
+        """Return the help: the usual options, if there are such; else every option."""
+        if not self.usual:
+            return self.format_whole_help()
+        formatter = self._get_formatter()
+        formatter.add_usage("%(prog)s [OPTION ...]", [], [])
+        formatter.add_text(self.description)
+        formatter.start_section("options that most people need")
+        formatter.add_arguments([self._option_string_actions[name] for name in (*self.usual, HELP_ALL)])
+        formatter.end_section()
+        formatter.add_text(self.epilog)
+        return formatter.format_help()
+
+    def format_whole_help(self) -> str:
+        """Return the help with every option, in groups."""
+        return super().format_help()
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Refuse an unknown word; the line offers the option or command that it is close to."""

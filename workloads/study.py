@@ -79,24 +79,28 @@ class Study:
         ("all",), WHERE, "all, or names (default: the study's)", "NAME", "framework"
     )
     batch_sizes: Annotated[tuple[Count, ...], Meta(min_length=1)] = option(
-        (4, 8, 16, 32, 64, 128, 256, 512, 1024), WHERE, "100 127, or 100,127 (default: the study's)", "N", "batch-size",
-        by_series=True,
+        (4, 8, 16, 32, 64, 128, 256, 512, 1024), WHERE, "one or more, as 100 127 or 100,127 (default: the study's)",
+        "N", "batch-size", by_series=True,
     )  # fmt: skip
-    epochs: Count = option(10, TRAINING, metavar="N")
-    repeats: Count = option(1, MEASURING, "fresh-process repeats of every cell", "N", "repeat")
+    epochs: Count = option(10, TRAINING, "passes through the training images (default: the study's)", "N")
+    repeats: Count = option(
+        1, MEASURING, "repeats of every cell, each in a fresh process (default: the study's)", "N", "repeat"
+    )
     seed: Annotated[int, Meta(ge=0, le=INT32)] = option(
         0, MEASURING, "repeat r draws weights and batch order with seed + r", "N"
     )
     optimizer: OptimizerName = option("momentum", TRAINING, "{choices}", "NAME")
-    learning_rate: Positive | None = option(None, TRAINING, "the highest, where a schedule has more", "RATE")
+    learning_rate: Positive | None = option(None, TRAINING, "the highest of a schedule", "RATE")
     weight_decay: NotNegative | None = option(None, TRAINING, f"of {', '.join(DECAYING)}", "DECAY")
     schedule: ScheduleName = option("constant", TRAINING, "of the learning rate: {choices}", "NAME")
     warm_up: NotNegative = option(
         0.0, TRAINING, "steps, or below 1 a part of all, in which the learning rate rises", "STEPS"
     )
-    scale_learning_rate: ScaleName = option("none", TRAINING, "with the batch size: {choices} (default: none)", "HOW")
+    scale_learning_rate: ScaleName = option(
+        "none", TRAINING, "how the rate grows with the batch size: {choices} (default: none)", "HOW"
+    )
     base_batch_size: Count = option(
-        BASE_BATCH_SIZE, TRAINING, "at which the learning rate is the one that is given (default: "
+        BASE_BATCH_SIZE, TRAINING, "batch size at which the given learning rate applies (default: "
         f"{BASE_BATCH_SIZE})", "N",
     )  # fmt: skip
     augment: AugmentName = option("none", TRAINING, "of the training images: {choices}", "NAME")
@@ -105,15 +109,15 @@ class Study:
         "(default: 1)", "K",
     )  # fmt: skip
     devices: Annotated[int, Meta(ge=1, le=MOST_DEVICES)] = option(
-        1, TRAINING, "that train one model in data parallel, each on the batch size: GPUs, on a CPU parts of the "
-        "threads (default: 1)", "N",
+        1, TRAINING, "GPUs, or parts of a CPU's threads, that train one model in data parallel, each on the "
+        "batch size (default: 1)", "N",
     )  # fmt: skip
     # None: a published data set as the catalogue brings it to the network, else "stretch".
     fit: Fit | None = option(
         None, NETWORK, "how images are brought to the network's input, by interpolation (default: stretch; published "
         "ones by whole factors)",
     )  # fmt: skip
-    skip_unreadable: bool = option(False, NETWORK, "leave out, and count, images of your own that cannot be decoded")
+    skip_unreadable: bool = option(False, NETWORK, "leave out, and count, images of yours that cannot be decoded")
     test_folder: str | None = option(
         None, NETWORK, "which folder of your own images is the test split (default: test/, else the only one of val/, "
         "valid/, validation/, dev/, eval/)", "NAME",
@@ -139,7 +143,7 @@ class Study:
     last_batch: Literal["keep", "drop"] = option(
         "keep", MEASURING, "what becomes of the last, smaller batch", by_series=True
     )
-    device: str = option("auto", WHERE, metavar="auto|cpu|cuda:N|UUID")
+    device: str = option("auto", WHERE, "auto: the first GPU, else the CPU", "auto|cpu|cuda:N|UUID")
     threads: Count | None = option(None, WHERE, "cores and threads of a worker (default: all)", "N", by_series=True)
     window_s: Positive = option(5.0, MEASURING, "length of the steady window", "SECONDS", "window")
     # None: LIMIT_S, or more where a trial is estimated to need it.
@@ -149,8 +153,8 @@ class Study:
     )
     # Groups of batch sizes, each measured in alternating blocks of steps, in place of trials of `batch_sizes`.
     blocks: tuple[Annotated[tuple[Count, ...], Meta(min_length=3)], ...] = option(
-        (), MEASURING, "instead of trials: groups of batch sizes, each in blocks of steps in turn within one process a "
-        "repeat, as 127,128,129 255,256,257; is one faster an image than its neighbours?", "A,B,C",
+        (), MEASURING, "is a batch size faster per image than its neighbours? In place of trials, each group of "
+        "batch sizes takes turns in one process per repeat, as 127,128,129 255,256,257", "A,B,C",
     )  # fmt: skip
     series: tuple[Series, ...] = ()
 

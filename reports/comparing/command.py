@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
 
     With --fail-on-regression it returns that of `gate.Outcome`.
     """
-    options = _parser().parse_args(arguments)
+    options = build_parser().parse_args(arguments)
     try:
         tolerated = None if options.fail_on_regression is None else percent(options.fail_on_regression)
         if options.every_cell and tolerated is None:
@@ -90,7 +90,8 @@ def _compare(options: argparse.Namespace) -> Comparison:
     return compare(options.a, options.b)
 
 
-def _parser() -> CommandLine:
+def build_parser() -> CommandLine:
+    """Return the parser of `python -m reports compare`."""
     parser = CommandLine(prog="python -m reports compare", description="Compare two results folders, cell by cell.")
     parser.add_argument(
         "a",

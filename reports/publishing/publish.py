@@ -59,8 +59,8 @@ class Copied:
     obstacles: list[str]
 
 
-def main(arguments: list[str]) -> int:
-    """Run the command. Returns exit code 0, or 2 if nothing was published, with one line on stderr."""
+def build_parser() -> CommandLine:
+    """Return the parser of `python -m reports publish`."""
     parser = CommandLine(prog="python -m reports publish", description="Publish a report on stored results.")
     parser.add_argument("results", type=Path, metavar="RESULTS",
                         help="the folder that python -m runner wrote, or a published one, to publish it again "
@@ -77,7 +77,12 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--title", help="the title in citations (default: what was measured)")
     parser.add_argument("--doi", help="the publication's DOI, as 10.5281/zenodo.1234567")
     parser.add_argument("--url", help="where the publication can be read")
-    options = parser.parse_args(arguments)
+    return parser
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command. Returns exit code 0, or 2 if nothing was published, with one line on stderr."""
+    options = build_parser().parse_args(arguments)
     credit = Credit(options.authors, options.title, options.doi, options.url)
     try:
         published = publish(options.results, options.into, credit, options.name, options.anyway, options.replace)

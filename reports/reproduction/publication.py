@@ -1,4 +1,4 @@
-"""Read what others published from folders of data; publications/README.md describes such a folder."""
+"""Read what others published from folders of data; docs/extend/a-publication.md describes such a folder."""
 
 from __future__ import annotations
 

@@ -48,6 +48,7 @@ from workloads.schedules import parts_of
 BATCH_SIZE_RESULTS = RESULTS / "batch-size"
 IN_USE = 64  # the batch size of the published work, with which others are compared
 STEPS_WINDOW_S = 2.0  # of a trial of steps only, by default
+USUAL = ("--framework", "--workload", "--dataset", "--memory-limit", "--answer", "--in-use", "--results", "--plan")
 
 # Options of a run that this command rejects, by what they are parsed into; its help does not show them.
 REFUSED = {
@@ -56,7 +57,7 @@ REFUSED = {
     "blocks": ("--blocks", "which looks for a size itself: give it to python -m runner"),
 }
 OF_THIS_COMMAND = {  # help of shared options that differs here
-    "batch_sizes": "trained beside the found ones, with --then-train or --target-accuracy: 100 127, or 100,127",
+    "batch_sizes": "train these, too, with --then-train or --target-accuracy: 100 127, or 100,127",
     "results": f"default: {BATCH_SIZE_RESULTS}",
     "window_s": f"length of the steady window of each trial (default: {STEPS_WINDOW_S:g} while searching)",
 }
@@ -66,7 +67,7 @@ Train = Callable[[Request, Console, Collection[tuple[str, int]]], list[TrialResu
 
 def request(arguments: Sequence[str], project: Project) -> tuple[Request, Question]:
     """Return the checked request and the question. Raises BadInput."""
-    options = _parser().parse_args(arguments, run_parser().parse_args([]))
+    options = build_parser().parse_args(arguments, run_parser().parse_args([]))
     answers = tuple(known("answer", name, ANSWERS) for name in options.answers)
     if reason := no_target(options.target_accuracy):
         raise BadInput(reason)
@@ -80,9 +81,8 @@ def request(arguments: Sequence[str], project: Project) -> tuple[Request, Questi
     window_s = STEPS_WINDOW_S if options.window_s is None else options.window_s
     if options.repeats is None and (options.then_train or options.target_accuracy is not None):
         options.repeats = FEWEST
-    question = Question(
-        answers, options.in_use, sizes, options.target_accuracy, options.then_train, options.global_batch, window_s
-    )
+    asked = options.in_use, sizes, options.target_accuracy, options.then_train, options.global_batch
+    question = Question(answers, *asked, window_s)
     if question.sizes and not question.trains:
         raise BadInput("--batch-size: sizes to be trained; add --then-train or --target-accuracy, or leave it out")
     return cli.request(options, project), question
@@ -95,8 +95,10 @@ def _refuse(options: argparse.Namespace) -> None:
             raise BadInput(f"{option}: not for batch-size, {reason}")
 
 
-def _parser() -> Parser:
+def build_parser() -> Parser:
+    """Return the parser of `python -m runner batch-size`."""
     parser = Parser(
+        USUAL,
         prog="python -m runner batch-size",
         description="Which batch size: the largest that fits, the fastest, that of least energy, and the gradient "
         "noise scale, for each framework, with the trials that prove it.",
@@ -109,13 +111,13 @@ def _parser() -> Parser:
     parser.add_argument("--answer", dest="answers", nargs="+", default=list(ANSWERS), metavar="ANSWER",
                         help=f"some of {', '.join(ANSWERS)} (default: all)")  # fmt: skip
     parser.add_argument("--in-use", type=whole, default=IN_USE, metavar="N",
-                        help=f"the batch size that others are held against (default: {IN_USE})")  # fmt: skip
+                        help=f"the batch size that others are compared with (default: {IN_USE})")  # fmt: skip
     parser.add_argument("--target-accuracy", type=number, metavar="SHARE", help="train at the found sizes, the one in "
                         "use and those of --batch-size: which reaches this test accuracy soonest, as 0.6")  # fmt: skip
     parser.add_argument("--then-train", action="store_true", help="train every framework at all found sizes and at "
                         "the one in use, each in turn: time and accuracy side by side")  # fmt: skip
-    parser.add_argument("--global-batch", type=whole, metavar="N", help="wished for one update: in how many parts it "
-                        "fits where it does not fit at once")  # fmt: skip
+    parser.add_argument("--global-batch", type=whole, metavar="N", help="images of one update: say in how many parts "
+                        "they fit if they do not fit at once")  # fmt: skip
     return parser
 
 

@@ -24,16 +24,21 @@ WIDTH = 100  # columns at most
 STYLES = {State.OK: "green", State.WARNING: "yellow", State.PROBLEM: "bold red", State.UNKNOWN: "dim"}
 
 
-def run(arguments: Sequence[str], code: Project, console: Console) -> int:
-    """Return the exit code: 0, or 1 where there is something to do. Raises BadInput."""
+def build_parser() -> Parser:
+    """Return the parser of `python -m runner doctor`."""
     parser = Parser(
         prog="python -m runner doctor",
         description="Look at this machine and checkout, change nothing, and say what to do.",
     )
     parser.add_argument("--results", type=Path, default=RESULTS, metavar="DIR",
                         help="where runs write (default: results)")  # fmt: skip
-    parser.add_argument("--data-dir", type=Path, metavar="DIR", help="of the data sets (default: as of a run)")
-    options = parser.parse_args(arguments)
+    parser.add_argument("--data-dir", type=Path, metavar="DIR", help="folder of the data sets (default: as for a run)")
+    return parser
+
+
+def run(arguments: Sequence[str], code: Project, console: Console) -> int:
+    """Return the exit code: 0, or 1 where there is something to do. Raises BadInput."""
+    options = build_parser().parse_args(arguments)
     for name, folder in (("--results", options.results), ("--data-dir", options.data_dir)):
         if folder is not None and folder.exists() and not folder.is_dir():
             raise BadInput(f"{name} {folder}: is no folder")

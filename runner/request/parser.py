@@ -13,7 +13,7 @@ from typing import Any, NoReturn, get_args, get_origin, get_type_hints
 from runner import stable
 from runner.request.block import shard_of
 from workloads import study_file
-from workloads.command_line import CommandLine
+from workloads.command_line import HELP_ALL, CommandLine
 from workloads.datasets import DATASETS
 from workloads.networks import WORKLOADS
 from workloads.records.status import Status
@@ -22,7 +22,9 @@ from workloads.study_keys import MEASURING, NETWORK, TRAINING, WHERE, choices
 
 RETRIES = 3
 USUAL_STUDY = "quick"
+HELPS = ("-h", "--help", HELP_ALL)
 COMMANDS = ("batch-size", "compare", "doctor")  # the first words of other commands
+USUAL = ("--framework", "--workload", "--dataset", "--batch-size", "--epochs", "--repeat", "--results", "--plan")
 # Statuses that may change when tried again at once. The next run tries all of them again anyway.
 RETRIED = tuple(status.value for status in (Status.FAILED, Status.TIMEOUT, Status.CONTENDED, Status.UNVERIFIED))
 
@@ -34,6 +36,7 @@ examples:
   python -m runner --study osu-2020 --plan
 
 other commands, each with a --help of its own:
+  python -m runner --list       frameworks, networks, data sets and studies
   python -m runner batch-size   which batch size: largest, fastest, least energy, noise scale
   python -m runner compare A B  two commits, or two builds of a framework, measured in turn
   python -m runner doctor       is this machine fit to measure
@@ -48,8 +51,8 @@ class BadInput(ValueError):
 class Parser(CommandLine):
     """Command line that raises BadInput instead of ending the process."""
 
-    def __init__(self, **words: Any) -> None:
-        super().__init__(COMMANDS, **words)
+    def __init__(self, usual: Iterable[str] = (), **words: Any) -> None:
+        super().__init__(COMMANDS, usual, **words)
 
     def say_of(self, helps: Mapping[str, str]) -> None:
         """Replace the help of these options, given by what they are parsed into; argparse.SUPPRESS hides one."""
@@ -63,8 +66,8 @@ class Parser(CommandLine):
 
 def show_help(arguments: list[str]) -> None:
     """Print the help of `python -m runner` and exit if the arguments request it; other commands have their own help."""
-    if {"-h", "--help"} & set(arguments) and arguments[0] not in COMMANDS:
-        run_parser().parse_args(["--help"])
+    if (asked := [word for word in arguments if word in HELPS]) and arguments[0] not in COMMANDS:
+        run_parser().parse_args(asked[:1])
 
 
 def run_parser() -> Parser:
@@ -73,29 +76,30 @@ def run_parser() -> Parser:
     Axes are named as in `Study`. An axis that is not given is None, because the study sets it.
     """
     parser = Parser(
+        USUAL,
         prog="python -m runner",
         description="Train one CNN in several deep-learning frameworks, per batch size, and measure it from outside.",
         epilog=EXAMPLES,
     )
     parser.add_argument(
-        "--list", action="store_true", help="frameworks, workloads, data sets and studies; runs nothing"
+        "--list", action="store_true", help="list frameworks, workloads, data sets and studies; runs nothing"
     )
     parser.add_argument("--plan", action="store_true", help="print the trials and an estimate; runs nothing")
     parser.add_argument("--study", default=USUAL_STUDY, metavar="NAME|FILE",
-                        help=f"{', '.join(sorted(studies()))}, or a TOML file: what it says holds where no "
-                        "option says otherwise (default: quick)")  # fmt: skip
+                        help=f"{', '.join(sorted(studies()))}, or a TOML file; options override what it "
+                        "says (default: quick)")  # fmt: skip
     parser.add_argument("--series", dest="chosen_series", nargs="+", default=[], metavar="NAME",
-                        help="of a study that has several: these alone")  # fmt: skip
-    parser.add_argument("--ray", metavar="auto|HOST:PORT", help="run the trials on the machines of this Ray cluster, "
+                        help="run only these series of the study")  # fmt: skip
+    parser.add_argument("--ray", metavar="auto|HOST:PORT", help="run the trials on the machines of this Ray cluster "
                         "(needs requirements-ray.txt)")  # fmt: skip
     parser.add_argument("--per-node-type", action="store_true", help="with --ray: the whole study on one machine of "
-                        "each type that the cluster has, and a report over all")  # fmt: skip
-    parser.add_argument("--node", metavar="ID", help="with --ray: on this machine alone (ray list nodes)")
-    parser.add_argument("--shard", type=shard_of, metavar="I/N", help="every N-th block of the plan, from the I-th on, "
-                        "into a results folder that the other shards may share")  # fmt: skip
+                        "each type in the cluster, and a report over all")  # fmt: skip
+    parser.add_argument("--node", metavar="ID", help="with --ray: run on this machine alone (ray list nodes)")
+    parser.add_argument("--shard", type=shard_of, metavar="I/N", help="run every N-th block of the plan, from the I-th "
+                        "on; other shards may share the results folder")  # fmt: skip
     add_shared(parser)
     add_axes(parser)
-    again = parser.add_argument_group("trials that are run again")
+    again = parser.add_argument_group("repeats and retries")
     again.add_argument(
         "--retry",
         nargs="+",
@@ -104,11 +108,14 @@ def run_parser() -> Parser:
         help=f"run a trial that ended so ({', '.join(RETRIED)}) again at once, at most {RETRIES} times, and keep each "
         "attempt",
     )
-    again.add_argument("--try-all", action="store_true", help="also batch sizes larger than one that ran out of memory")
+    again.add_argument(
+        "--try-all", action="store_true", help="also run batch sizes larger than one that ran out of memory"
+    )
     again.add_argument("--until-stable", nargs="?", type=whole, const=stable.LIMIT, metavar="LIMIT",
                        help=f"more repeats until each mean speed's 95 %% interval is within {100 * stable.TOLERATED:g} "
                        f"%% of it, with {stable.FEWEST} repeats and again with one more, or there are LIMIT (default: "
-                       f"{stable.LIMIT}); an interval that was waited for is worth less than 95 %%")  # fmt: skip
+                       f"{stable.LIMIT}); stopping once an interval is narrow lowers its real "
+                       "coverage below 95 %%")  # fmt: skip
     return parser
 
 
@@ -120,8 +127,8 @@ def add_axes(parser: Parser) -> None:
         if name == "workload":
             what.add_argument("--model", dest="models", action="append", default=[],
                               metavar="FRAMEWORK=FILE.py:FUNCTION", help="a function (classes) -> model of the "
-                              "framework, trained in place of the network and compared with nothing; --workload says "
-                              "the shape of its images")  # fmt: skip
+                              "framework. It is trained in place of the network and compared with nothing; --workload "
+                              "gives the shape of its images")  # fmt: skip
     what.add_argument("--data-dir", type=Path, help="folder with the published files (default: $BATCHWISE_DATA, else "
                        "the project's data/, where they are downloaded); of cats-dogs, that of your zip")  # fmt: skip
     for group in (TRAINING, MEASURING):
@@ -136,24 +143,26 @@ def add_shared(parser: Parser) -> None:
     for name in _keys_of(WHERE):
         _add_key(where, name)
         if name == "frameworks":
-            where.add_argument("--adapters", type=Path, metavar="DIR", help="a folder of frameworks of one's own, "
-                               "DIR/NAME as `python -m adapters new NAME --into DIR` writes it, beside the "
-                               "project's")  # fmt: skip
+            where.add_argument("--adapters", type=Path, metavar="DIR", help="a folder of your own frameworks, "
+                               "DIR/NAME as `python -m adapters new NAME --into DIR` writes it, in "
+                               "addition to the project's")  # fmt: skip
             where.add_argument("--python", dest="pythons", action="append", default=[],
                                metavar="FRAMEWORK[@LABEL]=PATH", help="run its workers by an interpreter that has it "
-                               "already; with labels several builds of one framework stand beside each "
-                               "other")  # fmt: skip
+                               "already; with labels, several builds of one framework each have a "
+                               "column")  # fmt: skip
     where.add_argument(
         "--results",
         type=Path,
         metavar="DIR",
-        help="default: results/STUDY, of another network or data set than the study quick's results/NETWORK-DATASET",
+        help="where results go (default: results/STUDY; results/NETWORK-DATASET if you name another network or data "
+        "set than those of the study quick)",
     )
     where.add_argument("--isolation", metavar="venv|docker|here", help="each trial in its framework's virtual "
                        "environment, in a container of its image (Docker or Podman), or in this Python as it is "
                        "(default: venv; in an image: here)")  # fmt: skip
-    where.add_argument("--memory-limit", type=whole, metavar="MIB", help="of a trial's container; without one, of a "
-                       "control group if one can be made, else of its private memory (RLIMIT_DATA)")  # fmt: skip
+    where.add_argument("--memory-limit", type=whole, metavar="MIB", help="memory that a trial may use: by its "
+                       "container, else by a control group, else by a limit of its private memory "
+                       "(RLIMIT_DATA)")  # fmt: skip
 
 
 def _keys_of(group: str) -> list[str]:

@@ -60,7 +60,7 @@ def test_an_axis_touches_three_files_of_the_product_besides_the_adapters() -> No
 
 
 def test_the_command_line_a_study_its_series_and_the_plan_have_the_axis(project: Path, tmp_path: Path) -> None:
-    shown = run_in(project, "--help").stdout
+    shown = run_in(project, "--help-all").stdout
     assert "  --jitter PERCENT      noise that is added to the training images\n" in shown
     study = tmp_path / "noisy.toml"
     study.write_text(

@@ -44,7 +44,7 @@ def test_bad_input_is_one_line_and_starts_nothing(arguments: list[str], telling:
 
 
 def test_its_help_offers_nothing_that_it_refuses() -> None:
-    told = run_runner("batch-size", "--help").stdout
+    told = run_runner("batch-size", "--help-all").stdout
     shown = set(re.findall(r"--[a-z-]+", told))
     refused = {"--model", "--devices", "--blocks", "--until-stable", "--study"}
     assert {"--plan", "--answer", "--memory-limit"} <= shown and not shown & refused

@@ -121,7 +121,7 @@ def test_a_table_of_several_chapters_names_its_own_conditions(tmp_path: Path) ->
     for number, chapter in enumerate(report.chapters, start=1):
         text = (tmp_path / "report" / f"speed-{number}.tex").read_text()
         assert rf"\ref{{sec:conditions}}, {number}." in text
-        assert re.findall(r"\\label\{(.*?)\}", text) == [f"tab:speed-{number}"]  # as docs/guide/reports.md says
+        assert re.findall(r"\\label\{(.*?)\}", text) == [f"tab:speed-{number}"]  # as docs/reference/reports.md says
         assert escape(chapter.heading) in (tmp_path / "report" / "conditions.tex").read_text()
 
 

@@ -27,6 +27,7 @@ MEANT = {
     "reports/publishing/publish.py": (REPORTS, "publish RESULTS --auhtor me", "--author"),
     "workloads/__main__.py": ("workloads.__main__", "describe osu-cnn --hepl", "--help"),
     "adapters/__main__.py": ("adapters.__main__", "new jax --itno DIR", "--into"),
+    "tools/command_lines.py": ("tools.command_lines", "reference --hepl", "--help"),
     "tools/check_adapter.py": ("tools.check_adapter", "numpy --form 2", "--from"),
 }
 

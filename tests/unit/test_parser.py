@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.request.parser import BadInput, run_parser, study_of
+from runner.request.parser import COMMANDS, USUAL, BadInput, run_parser, study_of
 from workloads.datasets import DATASETS
 from workloads.networks import WORKLOADS
 from workloads.study import KEYS, OF_SERIES, Study, studies
@@ -26,12 +26,21 @@ def test_what_is_no_list_of_whole_numbers_is_refused(word: str) -> None:
         run_parser().parse_args(["--batch-size", word])
 
 
-def test_the_help_has_groups_examples_and_the_names_that_exist() -> None:
-    told = run_parser().format_help()
+def test_the_help_has_the_eight_usual_options_and_the_other_commands() -> None:
+    shown = run_parser().format_help()
+    assert re.findall(r"^  (--[a-z-]+)", shown, re.MULTILINE) == [*USUAL, "--help-all"] and len(USUAL) == 8
+    assert all(f"\n  python -m runner {command}" in shown for command in COMMANDS)
+    assert len(shown.splitlines()) <= 50
+
+
+def test_the_whole_help_has_groups_examples_and_the_names_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        run_parser().parse_args(["--help-all"])
+    told = capsys.readouterr().out
     words = " ".join(told.split())
     for name in (*WORKLOADS, *DATASETS, *studies()):
         assert name in words, name
-    groups = ("what runs, and where", "network and images", "training", "measuring", "trials that are run again")
+    groups = ("what runs, and where", "network and images", "training", "measuring", "repeats and retries")
     assert all(
         f"\n{group}:\n" in told for group in (*groups, "examples", "other commands, each with a --help of its own")
     )

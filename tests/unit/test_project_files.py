@@ -60,6 +60,15 @@ def test_every_page_of_the_documentation_is_on_the_map() -> None:
     assert {page for page in pages if f"]({page})" not in text} == set()
 
 
+@for_each("page", sorted([ROOT / "docs" / "start.md", *ROOT.glob("docs/guide/*.md")]))
+def test_a_guide_page_has_at_most_800_words_and_no_table_of_measurements(page: Path) -> None:
+    text = page.read_text()
+    rows = [row.strip("| ").split("|") for row in text.splitlines() if row.startswith("|")]
+    numbers = [row for row in rows if sum(bool(re.match(r"\s*[-±]?\d[\d.,]* ?\S*\s*$", cell)) for cell in row) > 1]
+    assert len(text.split()) <= 800
+    assert numbers == []
+
+
 def test_the_readme_has_at_most_130_lines() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= 130
 
