@@ -3,7 +3,7 @@
 The interval is a bootstrap over steps of |G|^2 / S, the inverse of the noise scale: S is never near 0, |G|^2 may be.
 Its limits are inverted. Where |G|^2 / S may be 0 or less, there is only a lower bound instead of a number: the inverse
 of the upper limit. For simulated gradients, the interval or the lower bound was correct 93 to 97 % of the time
-(docs/guide/noise-scale.md).
+(docs/reference/noise-scale.md).
 """
 
 from __future__ import annotations
