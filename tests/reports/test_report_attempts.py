@@ -133,32 +133,28 @@ def test_what_is_published_has_every_attempt_and_its_report_says_so(
     assert f"ok at the 2nd of 2 attempts; the 1st: failed: {FELL}" in (done.folder / "report.md").read_text()
 
 
-def test_the_check_notes_earlier_attempts_and_finds_what_was_changed_in_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_check_notes_earlier_attempts_and_finds_what_was_changed_in_one(tmp_path: Path) -> None:
     run_trial(tmp_path, trial())
     folder = tmp_path / "trials" / trial().spec.id
     (tmp_path / "attempts").mkdir()
     earlier = folder.rename(tmp_path / "attempts" / f"{folder.name}-1")
     run_trial(tmp_path, trial(), start_s=9.01)
-    code, findings, notes, _ = printed(capsys, tmp_path)
+    code, findings, notes, _ = printed(tmp_path)
     assert (code, findings, notes) == (0, [], [f"{earlier}: attempt 1 of 2: ok"])
     data = json.loads((earlier / "result.json").read_text())
     data["figures"]["images_per_s"]["value"] *= 2
     (earlier / "result.json").write_text(json.dumps(data))
-    assert any(line.startswith(f"{earlier}: images_per_s: stored: ") for line in printed(capsys, tmp_path)[1])
+    assert any(line.startswith(f"{earlier}: images_per_s: stored: ") for line in printed(tmp_path)[1])
 
 
-def test_a_size_that_was_skipped_is_a_cell_that_says_so_with_its_reason_and_no_fault(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_size_that_was_skipped_is_a_cell_that_says_so_with_its_reason_and_no_fault(tmp_path: Path) -> None:
     run_trial(tmp_path, trial("pytorch", 32))
     why = "batch size 64 ran out of memory (asked 2 GiB); --try-all runs this one"
     stored.store(tmp_path, ended(Status.OUT_OF_MEMORY, "asked 2 GiB", batch_size=64))
     stored.store(tmp_path, ended(Status.SKIPPED, why, batch_size=128))
     made = make(tmp_path, tmp_path / "report")
     assert f"{why}" in made.markdown and "skipped" in made.markdown
-    code, findings, notes, _ = printed(capsys, tmp_path)
+    code, findings, notes, _ = printed(tmp_path)
     assert (code, findings) == (0, []) and any(why in note for note in notes)
 
 
