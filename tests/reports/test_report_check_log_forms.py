@@ -46,13 +46,10 @@ def test_a_column_that_numbers_or_names_the_device_splits_the_log_and_is_no_usag
     assert found(path) == (1, [f"{path}, {column} {names['1']}: gpu_util: all 60 values are 0"])
 
 
-def test_a_device_that_is_named_beside_its_number_is_one_device(tmp_path: Path) -> None:
+def test_a_device_beside_its_number_or_a_bare_column_gpu_is_told_apart(tmp_path: Path) -> None:
     rows = [(t, d, f"Tesla {d // 2}", GOOD[t]) for t in range(60) for d in range(4)]
     path = log(tmp_path, table("timestamp, index, name, utilization.gpu [%]", *zip(*rows, strict=True)))
     assert list(figures(path)) == [f"{path}, index {device}" for device in range(4)]
-
-
-def test_a_bare_column_gpu_is_the_usage_where_no_other_is_and_the_card_where_it_counts_cards(tmp_path: Path) -> None:
     usage = log(tmp_path, plain("time,gpu", list(map(float, times())), GOOD), "usage.csv")
     rows = [(t, d, 100 + d) for t in range(60) for d in range(2)]
     cards = log(tmp_path, table("time,gpu,power_w", *zip(*rows, strict=True)), "cards.csv")
@@ -61,14 +58,19 @@ def test_a_bare_column_gpu_is_the_usage_where_no_other_is_and_the_card_where_it_
     assert [f"{cards}, gpu 0", f"{cards}, gpu 1"] == list(told)[1:]
 
 
-def test_columns_of_names_are_no_quantity(tmp_path: Path) -> None:
+def test_what_is_named_like_a_quantity_and_is_none_is_left_out(tmp_path: Path) -> None:
     path = log(tmp_path, table("time,gpu_usage_policy,gpu_util", times(), ["shared"] * 60, GOOD))
     assert found(path) == (0, [])
-
-
-def test_the_clock_of_memory_is_no_memory_in_use(tmp_path: Path) -> None:
     path = log(tmp_path, table("time,clocks.current.memory [MHz],gpu_util", times(), [405] * 30 + [7001] * 30, GOOD))
     assert "clocks.current.memory [MHz]: 405 to 7001 MHz, 1 jumps of 100 MHz or more" in figures(path)[str(path)]
+    path = log(tmp_path, table("time,gpu_usage_mb,gpu_util", times(), [512] * 60, GOOD))
+    assert found(path) == (0, [])
+    assert "gpu_usage_mb" not in figures(path)[str(path)]
+    path = log(tmp_path, table("time,gpu_usage", times(), ["50 %", *["512 MB"] * 59]))
+    told = "gpu_usage, row 2: MB is no unit of usage beside %, ratio"
+    assert found(path) == (1, [f"{path}: cannot be read: {told}"])
+    path = log(tmp_path, table("time,power.draw [W],gpu_util", times(), ["[Unknown Error 15]", *["25 W"] * 59], GOOD))
+    assert "power.draw [W]: mean 25.00 W" in figures(path)[str(path)]
 
 
 # 34: physical bounds
@@ -108,11 +110,15 @@ def test_values_that_no_device_has_are_named_with_the_unit_that_they_may_be_in(
     assert found(path) == (1, [f"{path}: impossible: {column}: {told}"])
 
 
-def test_more_memory_than_the_card_has_is_impossible(tmp_path: Path) -> None:
+def test_more_memory_than_the_card_has_is_impossible_and_the_hosts_is_not_bounded_by_it(tmp_path: Path) -> None:
     text = table("time,memory.used [MiB],memory.total [MiB]", times(), [*[900] * 59, 8200], ["8192 MiB"] * 60)
     told = "1 of 60 values are outside 0 to 8192 MiB, the first 8200 MiB in row 60: is this another unit?"
     path = log(tmp_path, text)
     assert found(path) == (1, [f"{path}: impossible: memory.used [MiB]: {told}"])
+    header = "time,ram_used_mb,vram_used_mb,vram_total_mb,gpu_util"
+    path = log(tmp_path, table(header, times(), [30000] * 60, [900] * 59 + [8200], [8192] * 60, GOOD))
+    code, (told,) = found(path)
+    assert code == 1 and "vram_used_mb: 1 of 60 values are outside 0 to 8192 MB" in told
 
 
 @pytest.mark.parametrize(
@@ -141,27 +147,6 @@ def test_memory_that_is_named_ram_is_memory_and_no_usage(tmp_path: Path, column:
     path = log(tmp_path, table(f"time,{column},gpu_util", times(), [512] * 60, GOOD))
     assert found(path) == (0, [])
     assert f"{column}: 512 to 512 {unit}" in figures(path)[str(path)]
-
-
-def test_the_memory_of_the_host_is_not_bounded_by_that_of_the_card(tmp_path: Path) -> None:
-    header = "time,ram_used_mb,vram_used_mb,vram_total_mb,gpu_util"
-    path = log(tmp_path, table(header, times(), [30000] * 60, [900] * 59 + [8200], [8192] * 60, GOOD))
-    code, (told,) = found(path)
-    assert code == 1 and "vram_used_mb: 1 of 60 values are outside 0 to 8192 MB" in told
-
-
-def test_a_usage_in_a_unit_of_something_else_is_no_usage(tmp_path: Path) -> None:
-    path = log(tmp_path, table("time,gpu_usage_mb,gpu_util", times(), [512] * 60, GOOD))
-    assert found(path) == (0, [])
-    assert "gpu_usage_mb" not in figures(path)[str(path)]
-    path = log(tmp_path, table("time,gpu_usage", times(), ["50 %", *["512 MB"] * 59]))
-    told = "gpu_usage, row 2: MB is no unit of usage beside %, ratio"
-    assert found(path) == (1, [f"{path}: cannot be read: {told}"])
-
-
-def test_a_number_within_a_word_for_an_unknown_value_is_no_value(tmp_path: Path) -> None:
-    path = log(tmp_path, table("time,power.draw [W],gpu_util", times(), ["[Unknown Error 15]", *["25 W"] * 59], GOOD))
-    assert "power.draw [W]: mean 25.00 W" in figures(path)[str(path)]
 
 
 @for_each(
@@ -355,12 +340,9 @@ def test_semicolons_tabs_and_decimal_commas_are_read(tmp_path: Path, change: Cal
     assert found(path) == (0, [])
 
 
-def test_a_comma_that_may_part_thousands_is_not_guessed(tmp_path: Path) -> None:
+def test_a_comma_that_may_part_thousands_is_not_guessed_and_of_two_lines_the_first_is_read(tmp_path: Path) -> None:
     path = log(tmp_path, nvidia_smi(GOOD).replace("30.12 W", '"1,024 W"'))
     assert found(path) == (1, [f"{path}: cannot be read: power.draw [W], row 1: '1,024 W' is no number"])
-
-
-def test_of_a_cell_with_two_lines_the_first_is_read_and_that_is_told(tmp_path: Path) -> None:
     path = log(tmp_path, nvidia_smi(GOOD).replace("30.12 W", '"30.12\n99"'))
     assert printed(path)[1:3] == (
         [], [f"{path}: power.draw [W]: 60 cells have several lines; the first line of each is read"]

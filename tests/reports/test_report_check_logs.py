@@ -41,15 +41,15 @@ def test_a_log_of_gpu_percent_and_memory_is_read_and_its_assumed_columns_are_nam
     assert last == "1 log: 1 with samples of a device: 2 found"
 
 
-def test_a_line_with_two_gpus_is_refused(tmp_path: Path) -> None:
+def test_a_line_with_two_gpus_or_none_is_no_value(tmp_path: Path) -> None:
     path = log(tmp_path, of_gpu(GOOD).replace("MB", "MB   0% | 11MB"), "two.txt")
     told = "gpu_memory, row 1: '7397MB   0% | 11MB' is no number"
     assert printed(path)[1] == [f"{path}: cannot be read: {told}"]
-
-
-def test_a_log_of_a_gpu_that_was_not_there_has_no_value_and_no_zero(tmp_path: Path) -> None:
     path = log(tmp_path, "".join(f"{row}, gpu_percent: \n" for row in range(1, 61)), "none.txt")
     assert printed(path)[1][1:] == [f"{path}: not one value is known of gpu_percent"]
+    path = log(tmp_path, of_gpu(GOOD), "log.txt")
+    path.write_bytes(path.read_bytes().replace(b"\n7,", b"\n\xff7,"))
+    assert printed(path)[1] == [f"{path}: cannot be read: line 7 is no text in UTF-8"]
 
 
 def test_a_log_of_cpu_and_memory_percent_is_read_by_the_names_in_its_lines(tmp_path: Path) -> None:
@@ -102,12 +102,6 @@ def test_a_file_that_cannot_be_read_is_named_with_its_first_row_that_cannot(
     assert (code, len(findings)) == (1, 1)
     assert findings[0].startswith(f"{path}: cannot be read: {reason}")
     assert last == "1 log: 1 that cannot be read: 1 found"
-
-
-def test_a_file_that_is_no_text_is_named_with_the_line(tmp_path: Path) -> None:
-    path = log(tmp_path, of_gpu(GOOD), "log.txt")
-    path.write_bytes(path.read_bytes().replace(b"\n7,", b"\n\xff7,"))
-    assert printed(path)[1] == [f"{path}: cannot be read: line 7 is no text in UTF-8"]
 
 
 @pytest.mark.parametrize("text", [of_gpu(GOOD) + "61, gpu_per", profiled(SECONDS) + "MEM 11"])
