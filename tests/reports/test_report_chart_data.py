@@ -43,17 +43,21 @@ def test_energy_per_image_is_charted_where_the_device_tells_it() -> None:
 
 
 def test_a_trial_or_size_without_a_value_is_no_point_and_a_chart_without_one_is_left_out() -> None:
+    # a chart without a value is left out
     assert "speed" not in charts(with_figures(trial(), images_per_s=None))
     assert charts(ended(Status.FAILED, "it fell")) == {}
+    # a trial that failed or cannot tell stands behind no point
     good = with_figures(trial("pytorch", 32), cpu_percent=50.0)
     silent, failed = with_figures(trial("pytorch", 32, 1), cpu_percent=None), ended(Status.FAILED, "no", repeat=2)
     found = series(charts(good, silent, failed)["usage"], "PyTorch")
     assert (found.y, found.trials, found.low) == ((50.0,), ((good.spec.id,),), ())
+    # a batch size without a value is a gap
     full = ended(Status.OUT_OF_MEMORY, "full", "pytorch", 8)
     found = series(charts(trial("pytorch", 4), full, trial("pytorch", 16))["memory"], "PyTorch")
     assert found.x == (4, 8, 16)
     assert found.y == (501.0, None, 504.0)
     assert found.trials[1] == ()
+    # a policy of its own enters no chart
     absurd = with_figures(on_gpu(trial("pytorch", 32, allocator="default")), process_gpu_memory_bytes=1e12)
     shown = charts(on_gpu(trial("pytorch", 32)), absurd)
     assert series(shown["memory"], "PyTorch").y == (782.0,)

@@ -59,16 +59,20 @@ def test_a_device_beside_its_number_or_a_bare_column_gpu_is_told_apart(tmp_path:
 
 
 def test_what_is_named_like_a_quantity_and_is_none_is_left_out(tmp_path: Path) -> None:
+    # columns of names are no quantity
     path = log(tmp_path, table("time,gpu_usage_policy,gpu_util", times(), ["shared"] * 60, GOOD))
     assert found(path) == (0, [])
+    # the clock of memory is no memory in use
     path = log(tmp_path, table("time,clocks.current.memory [MHz],gpu_util", times(), [405] * 30 + [7001] * 30, GOOD))
     assert "clocks.current.memory [MHz]: 405 to 7001 MHz, 1 jumps of 100 MHz or more" in figures(path)[str(path)]
+    # a usage in a unit of something else is no usage
     path = log(tmp_path, table("time,gpu_usage_mb,gpu_util", times(), [512] * 60, GOOD))
     assert found(path) == (0, [])
     assert "gpu_usage_mb" not in figures(path)[str(path)]
     path = log(tmp_path, table("time,gpu_usage", times(), ["50 %", *["512 MB"] * 59]))
     told = "gpu_usage, row 2: MB is no unit of usage beside %, ratio"
     assert found(path) == (1, [f"{path}: cannot be read: {told}"])
+    # a number within a word for an unknown value is no value
     path = log(tmp_path, table("time,power.draw [W],gpu_util", times(), ["[Unknown Error 15]", *["25 W"] * 59], GOOD))
     assert "power.draw [W]: mean 25.00 W" in figures(path)[str(path)]
 

@@ -104,6 +104,7 @@ def test_accuracy_is_tested_for_every_framework_that_was_measured_and_for_the_pu
 
 
 def test_accuracy_of_one_repeat_or_of_too_few_sizes_holds_no_claim_and_says_why() -> None:
+    # accuracy of one repeat holds no claim and says what this run showed
     # each 8 to 10 % below the one before
     apart = [accurate(value, size) for size, value in zip((128, 256, 512, 1024), (60, 55, 50, 45), strict=True)]
     found = row(table_of(*apart), "TensorFlow: test accuracy falls from 256 on")
@@ -114,16 +115,19 @@ def test_accuracy_of_one_repeat_or_of_too_few_sizes_holds_no_claim_and_says_why(
     found = row(table_of(*close), "TensorFlow: test accuracy falls from 256 on")
     assert found[2] == UNTOLD
     assert "measured: one repeat, within 5 %; in this run 60.00 % at 128" in found[3]
+    # a dead heat of one repeat holds no claim
     measured = {32: 68.76, 64: 68.89, 128: 66.0, 256: 60.0}
     found = row(table_of(*(accurate(value, size) for size, value in measured.items())),
                 "TensorFlow: test accuracy is highest at 64 or 128")  # fmt: skip
     assert found[2] == UNTOLD
     assert found[3].endswith("one repeat, within 5 %; in this run 68.89 % at 64, outside at most 68.76 % at 32")
+    # accuracy that rises does not fall
     rising = [accurate(value, size) for size, value in zip((128, 256, 512, 1024), (60, 65, 50, 45), strict=True)]
     assert row(table_of(*rising), "TensorFlow: test accuracy falls from 256 on")[2] == UNSEEN
     sure = [accurate((one.figures["test_accuracy"].value or 0) * 100 + step, one.spec.cell.batch_size, repeat=repeat)
             for one in rising for repeat, step in enumerate((-0.1, 0, 0.1))]  # fmt: skip
     assert row(table_of(*sure), "TensorFlow: test accuracy falls from 256 on")[2] == FAILS
+    # missing sizes are named
     found = row(table_of(accurate(60, 128), accurate(50, 512)), "TensorFlow: test accuracy falls from 256 on")
     assert found[2:] == [UNTOLD, found[3]]
     assert found[3].endswith("measured: no value at 256 and 1024")

@@ -215,11 +215,15 @@ def test_an_axis_starts_at_nought_where_the_data_use_four_fifths_of_it(values: t
 
 
 def test_an_axis_starts_at_nought_or_below_and_a_long_bar_does_not_press_the_points_down() -> None:
+    # other axes start at nought however little of them the data use
     assert drawn(accuracies(90.0, 98.0, 92.0, 95.0, from_zero=True)).axes[0].get_ylim() == (0, 100)
+    # a long bar does not press the points down
     shown = line("PyTorch", (4, 8), (10.0, 5.0), low=(-900.0, 4.0), high=(1000.0, 6.0))
     bottom, top = drawn(chart([shown])).axes[0].get_ylim()
     assert (bottom, 10 < top < 20) == (0, True)
+    # a value below nought is shown
     assert drawn(chart([line("PyTorch", (4, 8), (-5.0, 10.0))])).axes[0].get_ylim()[0] < -5
+    # an axis of epochs has whole numbers even for one
     axes = drawn(chart([line("MXNet", (1,), (0.5,))], x_scale=Scale.LINEAR)).axes[0]
     assert [tick for tick in axes.get_xticks() if 0.5 <= tick <= 1.5] == [1]
 

@@ -73,6 +73,7 @@ def test_speed_names_the_fastest_by_size_where_the_spread_is_known() -> None:
 
 
 def test_a_framework_leads_at_all_sizes_where_the_spread_is_known_and_nowhere_else() -> None:
+    # speed of repeats is told where the intervals lie apart and nowhere else
     # t(0.975, 1) = 12.706205, s = 1.414214: +- 12.7; at 4 they lie 100 apart, at 8 they lie 10 apart
     results = [
         speedy(name, size, speed + step, repeat)
@@ -82,12 +83,14 @@ def test_a_framework_leads_at_all_sizes_where_the_spread_is_known_and_nowhere_el
     assert one(told(*results).findings, "Training speed") == (
         "Training speed, 200 to 300 images/s: PyTorch is fastest at 4; no framework is clearly fastest at 8."
     )
+    # a framework that leads everywhere is said to lead at all sizes
     # 5.7 % ahead at 4, where a step takes 2.8 against 2.96 ms; more at every larger size
     results = study()
     assert "no framework is clearly fastest at any of 9 batch sizes." in one(told(*results).findings, "Training speed")
     known = [speedy("mxnet", size, 1000 + step, step + 1) for size in (2048, 4096) for step in (-1, 0, 1)]
     found = one(told(*results, *known).findings, "Training speed")
     assert "TensorFlow was fastest in this run at all 9 batch sizes." in found
+    # one repeat alone names nobody as the fastest
     results = [speedy("mxnet", 4, 1234), speedy("pytorch", 4, 1233)]
     found = one(told(*results).findings, "Training speed")
     assert found == (
@@ -96,6 +99,7 @@ def test_a_framework_leads_at_all_sizes_where_the_spread_is_known_and_nowhere_el
     )
     beyond = one(told(speedy("mxnet", 4, 1300), speedy("pytorch", 4, 1233)).findings, "Training speed")
     assert beyond.startswith("Training speed, 1233 to 1300 images/s: no framework is clearly fastest at 4.")
+    # disturbed cells are counted beside the speed
     foreign = {"foreign_cpu_percent": Figure(40.0, "sampler")}
     results = [speedy("pytorch", 4, 100, figures=foreign), speedy("mxnet", 4, 90)]
     assert "Disturbed or noisy: 1 of 2 cells." in one(told(*results).findings, "Training speed")

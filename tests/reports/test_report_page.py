@@ -72,7 +72,7 @@ def test_out_names_another_folder_and_never_that_of_the_results(tmp_path: Path) 
     ran = run(store(tmp_path / "2", trial()), "--out", tmp_path / "2")
     assert (ran.returncode, ran.stdout) == (2, "")
     assert "it holds results" in ran.stderr
-    assert [path.name for path in tmp_path / "2".iterdir()] == ["trials"]
+    assert [path.name for path in (tmp_path / "2").iterdir()] == ["trials"]
 
 
 def test_bad_input_is_one_line_and_exit_code_2(tmp_path: Path) -> None:

@@ -70,17 +70,21 @@ def test_mean_interval_and_verdict_are_those_computed_by_hand(
 
 
 def test_a_difference_is_of_repeats_of_one_number_and_the_same_inputs(tmp_path: Path) -> None:
+    # a difference that rounds to nothing is not minus zero
     out = report(tmp_path, *apart("tensorflow", [-0.001] * 3), *apart("pytorch", [0.0] * 3))
     assert rows(out / "parity.md")["TensorFlow minus PyTorch"] == ["+0.00 [-0.03, +0.02] agree"]
+    # repeats are paired by their number and not by the order they ran in
     late = [
         replace(result, started_at=f"2025-11-21T1{9 - result.spec.draw.repeat}:00:00+00:00")
         for result in apart("tensorflow", NEAR)
     ]
     out = report(tmp_path / "2", *late, *apart("pytorch", [0.0] * 3))
     assert cell(out / "parity.csv") == (3, pytest.approx([0.2, -0.048414, 0.448414], abs=1e-6), "agree")
+    # the same inputs at another path are a pair
     moved = {name: InputFile("elsewhere.npy", file.sha256) for name, file in SPEC.inputs.items()}
     out = report(tmp_path / "3", *apart("tensorflow", NEAR, inputs=moved), *apart("pytorch", [0.0] * 3))
     assert cell(out / "parity.csv")[0] == 3
+    # a repeat that neither framework ran needs no reason
     longer = [*apart("tensorflow", [0.0] * 4, 64), *apart("pytorch", [0.0] * 4, 64)]
     out = report(tmp_path / "4", *apart("tensorflow", NEAR, 32), *apart("pytorch", [0.0] * 3, 32), *longer)
     assert rows(out / "parity.md")["TensorFlow minus PyTorch"] == [

@@ -92,44 +92,54 @@ def test_every_layer_record_has_a_rule_and_one_without_is_refused() -> None:
 
 
 def test_each_layer_keeps_what_its_derivative_needs_and_no_more() -> None:
+    # what no derivative needs is not kept
     alone = an_image(Conv2D("c", 3, (3, 3)), GlobalAveragePool2D("g"))
     assert alone == 4 * (72 + 3)  # neither the convolution's output nor the pool's input
     assert an_image(Conv2D("c", 3, (3, 3)), HardSwish("h"), GlobalAveragePool2D("g")) == alone + 4 * 48
     assert an_image(Conv2D("c", 3, (3, 3)), residual("s", (Relu("r"),)), GlobalAveragePool2D("g")) == alone + 4 * 48
+    # a tensor that two layers need counts once
     convolution = Conv2D("c", 3, (3, 3))  # (4, 4, 3)
     kept = 4 * (72 + 48 + 48)  # the image, the ReLU's output and the logits
     assert an_image(convolution, Relu("r"), Flatten("f"), Dense("d", 48)) == kept
     assert an_image(convolution, Relu("r"), MaxPool2D("p", 4), Flatten("f"), Dense("d", 48)) == kept + 4 * 3
+    # a batch norm keeps its input and two numbers a channel whatever the batch size
     workload = Workload("w", "", (6, 6, 2), (Conv2D("c", 3, (3, 3)), BatchNorm("b"), Relu("r"), Flatten("f")))
     of_one, of_ten = (activation_bytes(workload, size) for size in (1, 10))
     an_image_more, once = 4 * (72 + 48 + 48), 4 * 2 * 3
     assert (of_one, of_ten) == (an_image_more + once, 10 * an_image_more + once)
+    # dropout keeps a byte for each value unless its rate is zero
     without = an_image(Flatten("f"), Dense("d", 5), shape=(1, 1, 8))
     assert an_image(Flatten("f"), Dropout("o", 0.5), Dense("d", 5), shape=(1, 1, 8)) == without + 8
     assert an_image(Flatten("f"), Dropout("o", 0.0), Dense("d", 5), shape=(1, 1, 8)) == without
+    # squeeze and excite keeps both factors
     gate = (GlobalAveragePool2D("s"), Dense("d", 2), HardSigmoid("h"))
     kept = 4 * (72 + 2 + 2 + 72)  # x, what the Dense takes in, the factors, the logits
     assert an_image(squeeze_excite("e", gate), Flatten("f")) == kept
+    # smooth layers keep what their slope is a function of
     for layer in (Gelu("l"), Silu("l"), Sigmoid("l"), Tanh("l"), Softmax("l")):
         assert an_image(Conv2D("c", 3, (3, 3)), layer, GlobalAveragePool2D("g")) == alone + 4 * 48
     convolution = Conv2D("d", 1, (1, 1))  # takes in what the layer makes: an output is kept already, an input is not
     kept = 4 * (72 + 48 + 16)
     for layer, more in ((Tanh("l"), 0), (Sigmoid("l"), 0), (Softmax("l"), 0), (Gelu("l"), 48), (Silu("l"), 48)):
         assert an_image(Conv2D("c", 3, (3, 3)), layer, convolution, Flatten("f")) == kept + 4 * more
+    # a layer norm keeps its input and two numbers a token
     tokens = (Conv2D("c", 3, (3, 3)), Tokens("t"))  # 16 tokens of 3 features
     assert an_image(*tokens, LayerNorm("n"), TokenMean("m")) == 4 * (72 + 48 + 2 * 16 + 3)
     workload = Workload("w", "", (6, 6, 2), (*tokens, LayerNorm("n"), TokenMean("m")))
     assert activation_bytes(workload, 10) == 10 * activation_bytes(workload, 1)
-    tokens = (Conv2D("c", 6, (3, 3)), Tokens("t"), PositionEmbedding("p"))  # 16 tokens of 6 features
+    # attention keeps its input three projections the softmax of each head and what the last kernel takes in
+    embedded = (Conv2D("c", 6, (3, 3)), Tokens("t"), PositionEmbedding("p"))  # 16 tokens of 6 features
     by_hand = 72 + 16 * 6 + 3 * 16 * 6 + 2 * 16 * 16 + 16 * 6 + 6
-    assert an_image(*tokens, MultiHeadAttention("a", 2), TokenMean("m")) == 4 * by_hand
-    assert an_image(*tokens, TokenMean("m")) == 4 * (72 + 6)  # neither the embedding's input nor its output
+    assert an_image(*embedded, MultiHeadAttention("a", 2), TokenMean("m")) == 4 * by_hand
+    assert an_image(*embedded, TokenMean("m")) == 4 * (72 + 6)  # neither the embedding's input nor its output
+    # a concatenate is its parts and what is kept of them is not kept again
     head = (Conv2D("h", 1, (1, 1)), Flatten("f"))  # keeps what enters it, and 16 logits
     stem = Conv2D("c", 3, (3, 3))
     parts = ((Relu("r"),), (Conv2D("d", 5, (1, 1)),))
     assert an_image(stem, Concatenate("j", parts), *head) == 4 * (72 + 48 + 48 + 80 + 16)  # c, r and d
     dense = Concatenate("k", ((), (Conv2D("e", 2, (1, 1)), Relu("s"))))  # DenseNet: what entered is a part
     assert an_image(stem, dense, *head) == 4 * (72 + 48 + 32 + 16)
+    # a product keeps every factor
     stem, squeeze = Conv2D("c", 3, (3, 3)), (GlobalAveragePool2D("g"),)
     for branches, kept in ((((), squeeze), 48 + 3), (((Relu("r"),), (Tanh("t"),)), 2 * 48), (((), ()), 48)):
         assert an_image(stem, Multiply("m", branches), Flatten("f")) == 4 * (72 + kept + 48)

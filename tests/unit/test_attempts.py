@@ -98,7 +98,7 @@ def test_a_number_is_never_given_twice_and_an_id_that_ends_in_digits_is_no_attem
     assert files.next_attempt_path(room, "one") == room / "one-11"
     assert [path.name for path in files.attempts_of(room, "one")] == ["one-2", "one-10"]
     assert files.next_attempt_path(tmp_path / "nowhere", "one").name == "one-1"
-    (tmp_path / "2" / "numpy-cpu-r0-12345678").mkdir()
+    (tmp_path / "2" / "numpy-cpu-r0-12345678").mkdir(parents=True)
     assert files.attempts_by_id(tmp_path / "2") == {}
 
 

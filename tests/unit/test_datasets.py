@@ -40,8 +40,8 @@ def test_digits_are_1437_and_360_grey_images_enlarged_fourfold_a_fifth_of_each_c
     train, test = (np.bincount(split.labels, minlength=10) for split in digits)
     assert train.sum() + test.sum() == 1797
     assert np.abs(test - (train + test) / 5).max() < 1
-    train, test = ({image.tobytes() for image in split.images[:, ::4, ::4, 0]} for split in digits)
-    assert not train & test
+    learnt, tested = ({image.tobytes() for image in split.images[:, ::4, ::4, 0]} for split in digits)
+    assert not learnt & tested
 
 
 def test_the_few_digits_are_the_first_of_both_splits_and_of_every_class() -> None:

@@ -78,12 +78,12 @@ def test_a_download_is_what_was_served_and_is_not_fetched_again(server: Server, 
     fetch(dataset(server), tmp_path, QUIET)
     assert (tmp_path / "data.bin").read_bytes() == CONTENT
     assert not list(tmp_path.glob("*.part"))
-    (tmp_path / "2" / "data.bin").write_bytes(CONTENT)
-    fetch(dataset(server), tmp_path / "2", QUIET)
-    assert server.requests == []
-    (tmp_path / "3" / "data.bin.part").write_bytes(CONTENT)
-    fetch(dataset(server), tmp_path / "3", QUIET)
-    assert (tmp_path / "3" / "data.bin").read_bytes() == CONTENT
+    fetch(dataset(server), tmp_path, QUIET)
+    (tmp_path / "whole").mkdir()
+    (tmp_path / "whole" / "data.bin.part").write_bytes(CONTENT)  # it was never renamed
+    fetch(dataset(server), tmp_path / "whole", QUIET)
+    assert (tmp_path / "whole" / "data.bin").read_bytes() == CONTENT
+    assert len(server.requests) == 1
 
 
 def test_broken_off_download_goes_on_where_it_broke_off(server: Server, tmp_path: Path) -> None:

@@ -27,11 +27,13 @@ COUNTED = {"parameters": 100, "statistics": 0, "optimizer": 200, "dataset": 50}
 
 
 def test_parts_of_memory_are_told_apart_where_that_can_be_done() -> None:
+    # no part takes what belongs to another
     use = MemoryUse(before=350, inputs=10, held=900, gradients=100, step_peak=1300, peak=1320, pool_indices=0)
     parts = divided(use, COUNTED)
     assert parts["activations"] == 540 and parts["inputs"] == 10 and parts["gradients"] == 100
     assert parts["workspace"] == 1300 - (100 + 200 + 50 + 100 + 10 + 540)
     assert sum(part or 0 for part in parts.values()) == use.step_peak
+    # gradients that come when activations have gone make no negative workspace
     use = MemoryUse(before=350, inputs=10, held=370, gradients=100, step_peak=400, peak=400, pool_indices=0)
     parts = divided(use, COUNTED)
     assert parts["workspace"] is None
@@ -39,10 +41,12 @@ def test_parts_of_memory_are_told_apart_where_that_can_be_done() -> None:
     workspace = figures["workspace_bytes"]
     assert workspace.value is None and "0.00 MiB more than its peak" in (workspace.reason or "")
     assert figures["steps_peak_bytes"].value == 400 and figures["gradients_bytes"].value == 100
+    # what an allocator counts in chunks carries that as data
     figures = memory_figures(told_of(0, in_chunks=True), {})
     in_chunks = {name for name, figure in figures.items() if figure.method is Method.CHUNKS}
     assert in_chunks == {"activations_bytes", "workspace_bytes", "steps_peak_bytes", "waited_step_peak_bytes"}
     assert not any(figure.method for figure in memory_figures(told_of(0), {}).values())
+    # what the compiler plans as a whole is not told apart and says so
     use = MemoryUse(1000, 50, 0, 100, 1300, 1400, "it is not known", runs_ahead=True, planned=True)
     parts = divided(use, {"parameters": 100, "optimizer": 200, "statistics": 0, "dataset": 0})
     assert parts["gradients"] == 100 and parts["activations"] is parts["workspace"] is None
@@ -50,6 +54,7 @@ def test_parts_of_memory_are_told_apart_where_that_can_be_done() -> None:
     for name in ("activations_bytes", "workspace_bytes", "queued_steps_bytes"):
         assert figures[name].value is None and "plans the memory of a whole step" in (figures[name].reason or "")
     assert figures["steps_peak_bytes"].value == 120 * MIB and figures["inputs_bytes"].value == 50
+    # what pools keep is told or has its reason
     assert memory_figures(told_of(0), {})["pool_indices_bytes"].value == 3 * MIB
     silent = memory_figures(told_of(0, pool_indices="it is not known"), {})["pool_indices_bytes"]
     assert silent.value is None and silent.reason == "it is not known"

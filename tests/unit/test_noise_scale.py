@@ -126,16 +126,20 @@ def test_a_gradient_that_is_lost_in_the_noise_gives_no_number_but_more_than_one_
 
 
 def test_what_gives_no_number_says_so() -> None:
+    # a gradient that is surely negative says more than the large batch
     small = 1 + 0.01 * generator().standard_normal((STEPS, PARTS))
     answer = point(stated(small, small.mean(axis=1) / 10))  # the mean of eight independent ones is an eighth
     assert answer.squared_gradient < 0
     assert (answer.noise_scale, answer.at_least) == (None, LARGE_BATCH)
+    # without noise the noise scale is 0 and without any gradient it is unknown
     none = point(stated(np.ones((STEPS, PARTS)), np.ones(STEPS)))
     assert (none.noise_scale, none.low, none.high, none.at_least) == (0.0, None, None, None)
     dead = point(stated(np.zeros((STEPS, PARTS)), np.zeros(STEPS)))
     assert (dead.noise_scale, dead.low, dead.high, dead.at_least) == (None, None, None, None)
+    # steps that do not differ give no interval and so no number
     answer = point(stated(np.full((STEPS, PARTS), 2.0), np.ones(STEPS)))
     assert (answer.noise_scale, answer.low, answer.high, answer.at_least) == (None, None, None, None)
+    # a point without numbers is known as such
     each = measured(10.0, 1)
     assert each.finite
     assert not replace(each, large=np.full(STEPS, np.nan)).finite

@@ -99,8 +99,8 @@ def test_cmyk_sixteen_bits_and_one_bit_become_rgb(tmp_path: Path) -> None:
     wide = np.linspace(0, 65535, 24).reshape(6, 4).round().astype(np.uint16)
     path = save(tmp_path / "2" / "a.png", wide)
     assert np.abs(decoded(str(path), (6, 4, 1), "stretch")[..., 0] - wide / 257).max() <= 0.5
-    Image.fromarray(PIXELS[..., 0] > 127).save(tmp_path / "3" / "a.png")
-    seen = decoded(str(tmp_path / "3" / "a.png"), (6, 4, 1), "stretch")[..., 0]
+    Image.fromarray(PIXELS[..., 0] > 127).save(tmp_path / "one-bit.png")
+    seen = decoded(str(tmp_path / "one-bit.png"), (6, 4, 1), "stretch")[..., 0]
     assert np.array_equal(seen, np.where(PIXELS[..., 0] > 127, 255, 0))
 
 

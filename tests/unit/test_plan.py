@@ -129,19 +129,24 @@ def test_a_bad_shard_is_refused_in_one_line(text: str) -> None:
 
 
 def test_the_policy_of_a_framework_that_preallocates_is_measured_once_and_no_repeat_of_its_cell() -> None:
+    # policy of a framework that preallocates is measured once
     *others, last = planned()
     assert (last.cell, last.draw.repeat) == (Cell("tensorflow", 8, "default"), 0)
     assert len(others) == 12 and {spec.cell.allocator for spec in others} == {"on-demand"}
     assert len({spec.id for spec in [*others, last]}) == 13
+    # further repeats do not measure the policy again
     assert {spec.cell.allocator for spec in planned(repeats=range(2, 3))} == {"on-demand"}
+    # a framework that takes memory as it needs it is not measured twice
     assert len(planned(preallocating=())) == 12
 
+    # trial of the policy does not count as a repeat of its cell
     def result(**changes: Any) -> TrialResult:
         figures = {"images_per_s": Figure(100.0, "s")}
         return TrialResult(make_spec(**changes), Status.OK, None, "2026-01-01T00:00:00+00:00", 1.0, figures=figures)
 
     (cell,) = cells([result(), result(repeat=1, seed=1), result(allocator="default")])
     assert cell.speeds == (100.0, 100.0)
+    # the policy is measured once for all series
     parts = {
         name: PlanPart(Study("s", batch_sizes=(8, 4)).changed(optimizer=rule), Placement(GPU, 2, {}), {})
         for name, rule in (("a", "sgd"), ("b", "adam"))

@@ -33,17 +33,21 @@ def told(results: list[TrialResult]) -> list[str]:
 
 
 def test_five_repeats_are_needed_and_more_until_the_interval_is_within_two_percent_of_the_mean() -> None:
+    # a steady cell asks for no more and an unsteady one does
     assert wanted(repeats("a", 4, STEADY)) == set()
     assert wanted(repeats("a", 4, UNSTEADY)) == {("a", 4)}
+    # five repeats are needed and one more once the interval is narrow
     assert wanted(repeats("a", 4, STEADY[:4])) == {("a", 4)}
     assert wanted(repeats("a", 4, STEADY[:5])) == {("a", 4)}, "narrow for the first time: one more"
     assert wanted(repeats("a", 4, STEADY)) == set()
     assert wanted(repeats("a", 4, (*STEADY[:5], 1100.0))) == {("a", 4)}, "judged on all repeats"
     assert told(repeats("a", 4, STEADY[:4]))[0] == "a batch 4: limit reached, no interval after 4 repeats"
+    # the width is held against two percent of the mean
     # Half-width of m - d, m, m + d, m, m: t(4) at 97.5 % is 2.776, s = d sqrt(2 / 4): 2.776 d / sqrt(10); 2 % of 1000
     # is reached at d = 22.78. With a sixth m it is narrower: t(5) = 2.571, s = d sqrt(2 / 5)
     assert wanted(repeats("a", 4, (977.3, 1000.0, 1022.7, 1000.0, 1000.0, 1000.0))) == set()
     assert wanted(repeats("a", 4, (977.1, 1000.0, 1022.9, 1000.0, 1000.0, 1000.0))) == {("a", 4)}
+    # other frameworks are not left out where one goes on
     results = repeats("a", 4, UNSTEADY) + repeats("b", 4, STEADY) + repeats("b", 8, STEADY)
     assert wanted(results) == {("a", 4), ("b", 4)}
 

@@ -384,14 +384,18 @@ def test_a_measured_worker_probes_nothing_and_lets_go_of_the_initial_weights_onc
 
 
 def test_a_trial_counts_its_images_steps_and_times_of_calls_in_order(ran: Ran) -> None:
+    # event times never go back
     times = [event["t_ns"] for event in ran.events]
     assert times == sorted(times)
+    # each epoch counts every image and step
     trained = ran.named("epoch_trained")
     assert [event["epoch"] for event in trained] == list(range(EPOCHS))
     assert {(event["steps"], event["images"]) for event in trained} == {(math.ceil(TRAIN / BATCH), TRAIN)}
+    # the window lasts and counts its steps
     (started,), (ended,) = ran.named("window_started"), ran.named("window_ended")
     assert ended["images"] == ended["steps"] * BATCH > 0
     assert 0.3 <= (ended["t_ns"] - started["t_ns"]) / 1e9 < 10
+    # the window keeps the time of every call
     (started,), (ended,) = ran.named("window_started"), ran.named("window_ended")
     assert len(ended["calls_s"]) >= 2 and min(ended["calls_s"]) >= 0
     assert sum(ended["calls_s"]) == pytest.approx((ended["t_ns"] - started["t_ns"]) / 1e9, rel=0.1)
@@ -456,16 +460,20 @@ def test_exhausted_memory_is_told_apart_from_a_failure(results: Results) -> None
 
 
 def test_what_a_worker_cannot_do_ends_it_with_a_reason_before_anything_is_trained(results: Results) -> None:
+    # an unknown framework fails with its name
     ran = results.run("unknown", framework="abacus")
     assert "adapters.abacus" in ended(ran, "failed")
     assert [event["event"] for event in ran.events] == ["started", "ended"]
+    # a gpu asked of the referee is unsupported
     ran = results.run("gpu", device="GPU-00000000-0000-0000-0000-000000000000")
     assert "CPU only" in ended(ran, "unsupported")
     assert [event["event"] for event in ran.events] == ["started", "imported", "ended"]
+    # a changed input fails before anything is trained
     inputs = {**results.spec.inputs, "order": replace(results.spec.inputs["order"], sha256="0" * 64)}
     ran = results.run("changed", inputs=inputs)
     assert "sha256 expected 000" in ended(ran, "failed")
     assert ran.events[-2]["event"] == "opened"
+    # a batch larger than the split without rests ends with a reason that says so
     ran = results.run("nothing-to-train", batch_size=TRAIN + 1, last_batch="drop")
     assert "batch" in ended(ran, "failed")
 
