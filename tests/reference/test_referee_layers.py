@@ -73,7 +73,7 @@ TWO_IMAGES = np.array([[[[1, 2], [3, 4], [5, 6]]], [[[7, 8], [9, 10], [11, 12]]]
 REMAINDER = np.array([[1, 9, -3, -4, 99], [2, 3, -2, -1, 99], [99, 99, 99, 99, 99]])
 DENSE = {"kernel": np.array([[1, 2, 3], [4, 5, 6]]), "bias": np.array([10, 20, 30])}
 # What is computed: layer, its input, its weights, its output without axes of size 1.
-BY_HAND: dict[str, tuple[Layer, Any, dict[str, Array], list[Any]]] = {
+BY_HAND: dict[str, tuple[Layer, Any, dict[str, Any], list[Any]]] = {
     "convolution correlates without flipping the kernel": (
         Conv2D("c", 1, (2, 2)),
         np.arange(1, 10).reshape(1, 3, 3, 1),

@@ -62,6 +62,7 @@ def test_evidence_digests_and_a_last_loss_that_nothing_stored_allows_are_found(
     for apart, count in ((0.001, 0), (0.5, 1)):
         trial.end["last"] = {"apart": apart, "rounding": 0.0, "resolution": 0.01}
         assert len(list(evidence_check.differences(trial, probes))) == count
+    trial = one(results)
     digests = {name: name[0] * 64 for name in ("weights", "images", "answers")}
     trial.end["digests"] = digests
     trial.end["middle"] = {"epoch": 1, "updates": 60, "digests": {**digests, "weights": "0" * 64}}
