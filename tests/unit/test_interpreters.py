@@ -32,11 +32,9 @@ def script(path: Path, text: str) -> str:
     return str(path)
 
 
-def test_python_is_found_on_the_path_and_of_pyenv(environment: Environment, tmp_path: Path) -> None:
+def test_python_on_the_path_is_found(environment: Environment, tmp_path: Path) -> None:
     script(tmp_path / "bin" / "python3", "echo 3.8")
     found = script(tmp_path / "bin" / f"python{WANTED}", f"echo {WANTED}")
-    assert find_interpreter(environment, print) == found
-    found = script(tmp_path / "pyenv" / "versions" / f"{WANTED}.1" / "bin" / "python", f"echo {WANTED}")
     assert find_interpreter(environment, print) == found
 
 
@@ -45,6 +43,11 @@ def test_python_without_venv_or_of_another_version_is_not_taken(environment: Env
     script(tmp_path / "pyenv" / "versions" / f"{WANTED}.1" / "bin" / "python", "echo 3.8")
     with pytest.raises(EnvironmentUnavailable, match=r"MXNet needs Python 3\.99 with venv"):
         find_interpreter(environment, print)
+
+
+def test_python_of_pyenv_is_found(environment: Environment, tmp_path: Path) -> None:
+    found = script(tmp_path / "pyenv" / "versions" / f"{WANTED}.1" / "bin" / "python", f"echo {WANTED}")
+    assert find_interpreter(environment, print) == found
 
 
 def test_uv_is_asked_to_fetch_one(environment: Environment, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
