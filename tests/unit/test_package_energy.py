@@ -57,6 +57,7 @@ def test_packages_are_summed_from_the_start_on_without_their_parts_and_beyond_th
     assert energy.sample() == {"package_energy_uj": 4000}
     source = energy.account()["source"]
     assert source.count("energy_uj") == 2 and "intel-rapl:0/" in source and "intel-rapl:1/" in source
+    energy = PackageEnergy(powercap)
     counter = powercap / "intel-rapl:1/energy_uj"
     for now_uj, total_uj in ((RANGE_UJ - 40, 60), (30, 130), (500, 600), (20, 600 + RANGE_UJ - 480)):
         counter.write_text(f"{now_uj}\n")

@@ -129,8 +129,8 @@ def test_a_scaled_rate_is_the_given_one_at_its_base_batch_size_and_by_the_images
     }
     study = Study("s", batch_sizes=(16,), accumulate=4, scale_learning_rate="linear", learning_rate=0.1)
     whole = study.changed(batch_sizes=(64,), accumulate=1)
-    scaled, of_whole = training_inputs.rates(study, 320)["rates/16"], training_inputs.rates(whole, 320)["rates/64"]
-    assert scaled.tolist() == of_whole.tolist() == [float(np.float32(0.1))] * 50
+    in_parts, of_whole = training_inputs.rates(study, 320)["rates/16"], training_inputs.rates(whole, 320)["rates/64"]
+    assert in_parts.tolist() == of_whole.tolist() == [float(np.float32(0.1))] * 50
     rule = study.optimizer_spec
     assert make_spec(optimizer=rule, batch_size=16, accumulate=4).rule.learning_rate == 0.1
     assert optimizer_label(rule, 4).endswith("learning rate 0.1 x 4 x batch size / 64")
