@@ -207,6 +207,7 @@ def test_another_optimizer_brings_its_own_rate_and_decay_unless_they_are_given()
     assert study.optimizer_spec.weight_decay == 0.01
     assert study.changed(weight_decay=0.1).changed(optimizer="rmsprop").optimizer_spec.weight_decay == 0.0
     assert study.changed(optimizer="momentum", weight_decay=5e-4).optimizer_spec.weight_decay == 5e-4
+    study = Study("s", optimizer="momentum", learning_rate=0.02)
     assert study.changed(optimizer="adam", learning_rate=0.3).optimizer_spec.learning_rate == 0.3
     assert study.changed(learning_rate=0.3).optimizer_spec.learning_rate == 0.3
     # an explicit learning rate wins over the optimizers own
