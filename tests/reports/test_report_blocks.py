@@ -156,10 +156,10 @@ def test_coulom_s_rule_is_a_claim_on_a_gpu_that_told_its_multiprocessors(tmp_pat
 
 
 def test_steps_an_epoch_and_the_article_stand_beside_ours(tmp_path: Path) -> None:
-    table = rows(read(study_of_blocks(tmp_path, {}, ((255, 256, 257),))), "block-times")
-    steps = {row["batch_size"]: row["steps_an_epoch"] for row in table if row["phase"] == "training"}
+    times = rows(read(study_of_blocks(tmp_path, {}, ((255, 256, 257),))), "block-times")
+    steps = {row["batch_size"]: row["steps_an_epoch"] for row in times if row["phase"] == "training"}
     assert steps == {255: 197, 256: 196, 257: 195}
-    assert all(math.isnan(float(str(row["steps_an_epoch"]))) for row in table if row["phase"] == "evaluation")
+    assert all(math.isnan(float(str(row["steps_an_epoch"]))) for row in times if row["phase"] == "evaluation")
     found = read(study_of_blocks(tmp_path / "2", {}, ((127, 128, 129), (255, 256, 257))))
     (table,) = [table for table in found.tables if table.name == "powers-of-two-published"]
     shown = {(row[0].text, row[1].text, row[2].text): row[3].text for row in table.rows}

@@ -51,8 +51,8 @@ def test_a_device_beside_its_number_or_a_bare_column_gpu_is_told_apart(tmp_path:
     path = log(tmp_path, table("timestamp, index, name, utilization.gpu [%]", *zip(*rows, strict=True)))
     assert list(figures(path)) == [f"{path}, index {device}" for device in range(4)]
     usage = log(tmp_path, plain("time,gpu", list(map(float, times())), GOOD), "usage.csv")
-    rows = [(t, d, 100 + d) for t in range(60) for d in range(2)]
-    cards = log(tmp_path, table("time,gpu,power_w", *zip(*rows, strict=True)), "cards.csv")
+    powers = [(t, d, 100 + d) for t in range(60) for d in range(2)]
+    cards = log(tmp_path, table("time,gpu,power_w", *zip(*powers, strict=True)), "cards.csv")
     told = figures(usage, cards)
     assert "gpu: mean 32.90 %" in told[str(usage)]
     assert [f"{cards}, gpu 0", f"{cards}, gpu 1"] == list(told)[1:]

@@ -218,10 +218,9 @@ def test_trials_that_were_disturbed_are_still_compared_in_what_neighbours_cannot
     assert one(summary.findings, "Test accuracy to 1 point")
     assert one(summary.not_verified, "6 of 6 trials were disturbed by other processes (contended).")
     assert not [line for line in (*summary.findings, *summary.not_verified) if "give no number" in line]
-    busy: dict[str, Any] = {"status": Status.CONTENDED, "reason": "others"}
-    ok, disturbed = trial("pytorch", 4), [trial("pytorch", size, epochs=3, **busy) for size in (4, 8, 16)]
-    assert "PyTorch: " in told(ok, *disturbed).headline
-    assert told(*disturbed, trial("mxnet", 4, status=Status.FAILED, reason="it fell")).headline.startswith(
+    several = [trial("pytorch", size, epochs=3, **busy) for size in (4, 8, 16)]
+    assert "PyTorch: " in told(trial("pytorch", 4), *several).headline
+    assert told(*several, trial("mxnet", 4, status=Status.FAILED, reason="it fell")).headline.startswith(
         "No training speed: other processes disturbed 3 of 3 trials"
     )
 

@@ -42,9 +42,9 @@ def test_each_quantity_is_in_its_own_unit_and_start_up_stands_beside_the_window(
         "step-time": ["9.68"],
     }
     out = report(tmp_path / "2", trial("tensorflow", 4), trial("pytorch", 4))
-    found = {name: rows(out / f"{name}.md") for name in ("import-time", "first-step", "warm-up")}
-    assert [table["TensorFlow"] for table in found.values()] == [["1.00"], ["0.104"], ["0.204"]]
-    assert [table["PyTorch"] for table in found.values()] == [["2.00"], ["0.604"], ["0.204"]]
+    start_up = [rows(out / f"{name}.md") for name in ("import-time", "first-step", "warm-up")]
+    assert [table["TensorFlow"] for table in start_up] == [["1.00"], ["0.104"], ["0.204"]]
+    assert [table["PyTorch"] for table in start_up] == [["2.00"], ["0.604"], ["0.204"]]
     assert "### Start-up: first training step, compilation included, s" in (out / "report.md").read_text()
     assert not list(out.glob("first-step.png"))
 

@@ -132,9 +132,9 @@ def test_a_trial_is_held_against_the_referee_and_takes_no_other_with_it_nor_outv
     right, odd = judge(trial("right"), trial("odd", wrong(), [9.0, *FIRST_LOSSES[1:]]))
     assert is_unverified(odd, "differs from the referee: first layer that differs: conv2, its output by 2.5e-01 (allow")
     assert is_ok(right, "held against the referee")
-    right, *odd = judge(trial("right"), trial("one", wrong()), trial("two", wrong()))
+    right, *alike = judge(trial("right"), trial("one", wrong()), trial("two", wrong()))
     assert right.status == Status.OK
-    assert all(is_unverified(result, "differs from the referee: ") for result in odd)
+    assert all(is_unverified(result, "differs from the referee: ") for result in alike)
 
 
 @pytest.mark.usefixtures("asked")

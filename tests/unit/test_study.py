@@ -207,12 +207,12 @@ def test_another_optimizer_brings_its_own_rate_and_decay_unless_they_are_given()
     assert study.optimizer_spec.weight_decay == 0.01
     assert study.changed(weight_decay=0.1).changed(optimizer="rmsprop").optimizer_spec.weight_decay == 0.0
     assert study.changed(optimizer="momentum", weight_decay=5e-4).optimizer_spec.weight_decay == 5e-4
+    # an explicit learning rate wins over the optimizers own
     study = Study("s", optimizer="momentum", learning_rate=0.02)
     assert study.changed(optimizer="adam", learning_rate=0.3).optimizer_spec.learning_rate == 0.3
     assert study.changed(learning_rate=0.3).optimizer_spec.learning_rate == 0.3
-    # an explicit learning rate wins over the optimizers own
-    study = Study("s", optimizer="momentum", learning_rate=0.02, epochs=7)
     # what is not changed stays
+    study = Study("s", optimizer="momentum", learning_rate=0.02, epochs=7)
     assert study.changed(optimizer="momentum", repeats=2) == Study("s", learning_rate=0.02, epochs=7, repeats=2)
     assert study.repeats == 1
     # a change out of range is refused
