@@ -67,33 +67,100 @@ def test_the_referee_computes_every_layer_of_the_vocabulary() -> None:
     assert set(kinds(Layer)) == set(FORWARD)
 
 
-def test_convolution_correlates_without_flipping_the_kernel() -> None:
-    x = np.arange(1, 10).reshape(1, 3, 3, 1)
-    kernel = np.array([[1, 2], [3, 4]]).reshape(2, 2, 1, 1)
-    y = forward(Conv2D("c", 1, (2, 2)), x, kernel=kernel, bias=np.array([10]))
-    assert y[0, ..., 0].tolist() == [[47, 57], [77, 87]]
-
-
-def test_convolution_sums_over_channels_and_keeps_filters_and_images_apart() -> None:
-    x = np.array([[[[1, 2], [3, 4], [5, 6]]], [[[7, 8], [9, 10], [11, 12]]]])  # two images of 1 x 3 x 2
-    kernel = np.array([[[[1, 0], [0, 1]], [[1, 10], [1, -1]]]])  # 1 x 2, two channels in, two filters
-    y = forward(Conv2D("c", 2, (1, 2)), x, kernel=kernel, bias=np.array([0, 100]))
-    assert y.tolist() == [[[[8, 128], [14, 148]]], [[[26, 188], [32, 208]]]]
-
-
 PLACES = np.array([[1, 10], [100, 1000]]).reshape(2, 2, 1, 1)
+OBLONG = np.arange(20).reshape(1, 4, 5, 1)
+TWO_IMAGES = np.array([[[[1, 2], [3, 4], [5, 6]]], [[[7, 8], [9, 10], [11, 12]]]])  # of 1 x 3 x 2
+REMAINDER = np.array([[1, 9, -3, -4, 99], [2, 3, -2, -1, 99], [99, 99, 99, 99, 99]])
+DENSE = {"kernel": np.array([[1, 2, 3], [4, 5, 6]]), "bias": np.array([10, 20, 30])}
+# What is computed: layer, its input, its weights, its output without axes of size 1.
+BY_HAND: dict[str, tuple[Layer, Any, dict[str, Any], list[Any]]] = {
+    "convolution correlates without flipping the kernel": (
+        Conv2D("c", 1, (2, 2)),
+        np.arange(1, 10).reshape(1, 3, 3, 1),
+        {"kernel": np.array([[1, 2], [3, 4]]).reshape(2, 2, 1, 1), "bias": np.array([10])},
+        [[47, 57], [77, 87]],
+    ),
+    "convolution sums over channels and keeps filters and images apart": (
+        Conv2D("c", 2, (1, 2)),
+        TWO_IMAGES,
+        {"kernel": np.array([[[[1, 0], [0, 1]], [[1, 10], [1, -1]]]]), "bias": np.array([0, 100])},
+        [[[8, 128], [14, 148]], [[26, 188], [32, 208]]],
+    ),
+    "a strided convolution leaves out the remainder": (
+        Conv2D("c", 1, (2, 2), 2, bias=False), OBLONG, {"kernel": PLACES}, [[6510, 8732], [17620, 19842]]
+    ),
+    "a stride greater than the kernel skips pixels": (
+        Conv2D("c", 1, (1, 1), 3, bias=False), OBLONG, {"kernel": np.ones((1, 1, 1, 1))}, [[0, 3], [15, 18]]
+    ),
+    "groups of channels make groups of filters": (
+        Conv2D("c", 4, (1, 1), bias=False, groups=2),
+        np.array([1, 2, 10, 20]).reshape(1, 1, 1, 4),
+        {"kernel": np.array([[10, 30, 50, 70], [1, 2, 3, 4]]).reshape(1, 1, 2, 4)},
+        [12, 34, 560, 780],
+    ),
+    "a dilated kernel sees every so many pixels": (
+        Conv2D("c", 1, (2, 2), bias=False, dilation=3),
+        OBLONG,
+        {"kernel": PLACES},
+        [0 + 30 + 1500 + 18000, 1 + 40 + 1600 + 19000],
+    ),
+    "a dilated kernel with margins (1, 1) and (0, 1)": (
+        Conv2D("c", 1, (2, 2), 3, "same", False, dilation=2), OBLONG, {"kernel": PLACES}, [[7500, 800], [130, 13]]
+    ),
+    "depthwise convolution keeps channels apart and does not flip": (
+        DepthwiseConv2D("c", (1, 2)),
+        TWO_IMAGES,
+        {"kernel": np.array([[[[1, 100]], [[10, 1000]]]]), "bias": np.array([0, 7])},
+        [[[31, 4207], [53, 6407]], [[97, 10807], [119, 13007]]],
+    ),
+    "a strided depthwise convolution leaves out the remainder": (
+        DepthwiseConv2D("c", (2, 2), 2, bias=False), OBLONG, {"kernel": PLACES}, [[6510, 8732], [17620, 19842]]
+    ),
+    "max pooling takes each window's maximum and drops the remainder": (
+        MaxPool2D("p", 2), np.stack([REMAINDER, -REMAINDER], axis=-1)[None], {}, [[9, -1], [-1, 4]]
+    ),
+    "tokens are an image's pixels row by row": (
+        Tokens("t"), np.arange(12).reshape(1, 2, 3, 2), {}, [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9], [10, 11]]
+    ),
+    "a position embedding is added to every image's tokens": (
+        PositionEmbedding("e"),
+        np.array([[[1, 2], [3, 4]], [[5, 6], [7, 8]]]),
+        {"embedding": np.array([[10, 20], [30, 40]])},
+        [[[11, 22], [33, 44]], [[15, 26], [37, 48]]],
+    ),
+    "a token mean is each feature's": (TokenMean("m"), np.array([[[1, 10], [3, 40]]]), {}, [2, 25]),
+    "dense multiplies by in-out kernel and adds the bias": (
+        Dense("d", 3), np.array([[1, 1], [2, -1]]), DENSE, [[15, 27, 39], [8, 19, 30]]
+    ),
+    "dense takes each token by itself": (
+        Dense("d", 3), np.array([[[1, 1], [2, -1]]]), DENSE, [[15, 27, 39], [8, 19, 30]]
+    ),
+    "flatten lets the channel vary fastest": (
+        Flatten("f"), np.arange(1, 13).reshape(1, 3, 2, 2), {}, list(range(1, 13))
+    ),
+    "global average pooling leaves one mean a channel and image": (
+        GlobalAveragePool2D("p"),
+        np.array([[[[1, 10], [2, 20], [6, 30]]], [[[4, 0], [5, 0], [9, 6]]]]),
+        {},
+        [[3, 20], [6, 2]],
+    ),
+    "resizing interpolates between the centres of pixels": (
+        Resize("r", 2, 4), np.array([[0.0, 8], [16, 24]])[None, ..., None], {}, [[0, 2, 6, 8], [16, 18, 22, 24]]
+    ),
+    "resizing enlarges one axis alone": (
+        Resize("r", 3, 2), np.array([[0.0, 8], [16, 24]])[None, ..., None], {}, [[0, 8], [8, 16], [16, 24]]
+    ),
+    "resizing to the same size is nothing": (
+        Resize("r", 2, 2), np.array([[0.0, 8], [16, 24]])[None, ..., None], {}, [[0, 8], [16, 24]]
+    ),
+}  # fmt: skip
 
 
-def test_a_strided_convolution_leaves_out_the_remainder() -> None:
-    x = np.arange(20).reshape(1, 4, 5, 1)
-    y = forward(Conv2D("c", 1, (2, 2), 2, bias=False), x, kernel=PLACES)
-    assert y[0, ..., 0].tolist() == [[6510, 8732], [17620, 19842]]
-
-
-def test_a_stride_greater_than_the_kernel_skips_pixels() -> None:
-    x = np.arange(20).reshape(1, 4, 5, 1)
-    y = forward(Conv2D("c", 1, (1, 1), 3, bias=False), x, kernel=np.ones((1, 1, 1, 1)))
-    assert y[0, ..., 0].tolist() == [[0, 3], [15, 18]]
+@for_each("case", BY_HAND)
+def test_a_layer_computes_what_was_computed_by_hand(case: str) -> None:
+    layer, x, weights, expected = BY_HAND[case]
+    y = forward(layer, x, **weights)
+    assert y.shape == (len(x), *layer.output_shape(x.shape[1:])) and y.squeeze().tolist() == expected
 
 
 def test_same_padding_of_an_even_kernel_adds_zeros_below_and_on_the_right() -> None:
@@ -121,47 +188,12 @@ def test_the_windows_of_same_padding_with_a_stride_are_centred_where_tensorflow_
         assert forward(layer, x, kernel=centre)[0, ..., 0].tolist() == seen
 
 
-def test_depthwise_convolution_keeps_channels_apart_and_does_not_flip() -> None:
-    x = np.array([[[[1, 2], [3, 4], [5, 6]]], [[[7, 8], [9, 10], [11, 12]]]])
-    kernel = np.array([[[[1, 100]], [[10, 1000]]]])  # 1 x 2, each channel's own
-    y = forward(DepthwiseConv2D("c", (1, 2)), x, kernel=kernel, bias=np.array([0, 7]))
-    assert y.tolist() == [[[[31, 4207], [53, 6407]]], [[[97, 10807], [119, 13007]]]]
-
-
-def test_a_strided_depthwise_convolution_leaves_out_the_remainder() -> None:
-    x = np.arange(20).reshape(1, 4, 5, 1)
-    y = forward(DepthwiseConv2D("c", (2, 2), 2, bias=False), x, kernel=PLACES)
-    assert y[0, ..., 0].tolist() == [[6510, 8732], [17620, 19842]]
-
-
-def test_max_pooling_takes_each_windows_maximum_and_drops_the_remainder() -> None:
-    rows = [[1, 9, -3, -4, 99], [2, 3, -2, -1, 99], [99, 99, 99, 99, 99]]
-    x = np.stack([np.array(rows), -np.array(rows)], axis=-1)[None]
-    assert forward(MaxPool2D("p", 2), x).tolist() == [[[[9, -1], [-1, 4]]]]
-
-
 def test_average_pooling_takes_each_windows_mean_and_drops_the_remainder() -> None:
-    rows = [[1, 9, -3, -4, 99], [2, 3, -2, -1, 99], [99, 99, 99, 99, 99]]
-    x = np.stack([np.array(rows), -2 * np.array(rows)], axis=-1)[None]
+    x = np.stack([REMAINDER, -2 * REMAINDER], axis=-1)[None]
     (y, backward), _ = applied(AveragePool2D("p", 2), x.astype(float))
     assert y.tolist() == [[[[3.75, -7.5], [-2.5, 5]]]]
     spread = backward(np.array([[[[4.0, 0.0], [8.0, 0.0]]]]))
     assert spread[0, ..., 0].tolist() == [[1, 1, 2, 2, 0], [1, 1, 2, 2, 0], [0, 0, 0, 0, 0]]
-
-
-def test_groups_of_channels_make_groups_of_filters() -> None:
-    x = np.array([1, 2, 10, 20]).reshape(1, 1, 1, 4)  # two channels per group
-    kernel = np.array([[10, 30, 50, 70], [1, 2, 3, 4]]).reshape(1, 1, 2, 4)
-    y = forward(Conv2D("c", 4, (1, 1), bias=False, groups=2), x, kernel=kernel)
-    assert y.reshape(1, 4).tolist() == [[12, 34, 560, 780]]
-
-
-def test_a_dilated_kernel_sees_every_so_many_pixels() -> None:
-    x = np.arange(20).reshape(1, 4, 5, 1)
-    y = forward(Conv2D("c", 1, (2, 2), bias=False, dilation=3), x, kernel=PLACES)
-    assert y[0, ..., 0].tolist() == [[0 + 30 + 1500 + 18000, 1 + 40 + 1600 + 19000]]
-    y = forward(Conv2D("c", 1, (2, 2), 3, "same", False, dilation=2), x, kernel=PLACES)  # margins (1, 1) and (0, 1)
-    assert y[0, ..., 0].tolist() == [[500 + 7000, 800], [10 + 120, 13]]
 
 
 def test_overlapping_pools_take_each_window_and_sum_its_gradients() -> None:
@@ -200,27 +232,6 @@ def test_softmax_sums_to_one_over_the_last_axis_whatever_its_size() -> None:
     np.testing.assert_allclose(forward(Softmax("s"), x), [[[0.25, 0.75], [0.5, 0.5]]], rtol=1e-12)
 
 
-def test_tokens_are_an_images_pixels_row_by_row() -> None:
-    x = np.arange(12).reshape(1, 2, 3, 2)
-    assert forward(Tokens("t"), x).tolist() == [[[0, 1], [2, 3], [4, 5], [6, 7], [8, 9], [10, 11]]]
-
-
-def test_a_position_embedding_is_added_to_every_images_tokens() -> None:
-    x, embedding = np.array([[[1, 2], [3, 4]], [[5, 6], [7, 8]]]), np.array([[10, 20], [30, 40]])
-    y = forward(PositionEmbedding("e"), x, embedding=embedding)
-    assert y.tolist() == [[[11, 22], [33, 44]], [[15, 26], [37, 48]]]
-
-
-def test_a_token_mean_is_each_features() -> None:
-    assert forward(TokenMean("m"), np.array([[[1, 10], [3, 40]]])).tolist() == [[2, 25]]
-
-
-def test_dense_takes_each_token_by_itself() -> None:
-    kernel, bias = np.array([[1, 2, 3], [4, 5, 6]]), np.array([10, 20, 30])
-    y = forward(Dense("d", 3), np.array([[[1, 1], [2, -1]]]), kernel=kernel, bias=bias)
-    assert y.tolist() == [[[15, 27, 39], [8, 19, 30]]]
-
-
 def test_attention_weighs_values_by_the_softmax_of_scaled_products_of_each_head() -> None:
     """Two heads of two features. The first attends by log 2 and log 3 over sqrt(2); the second by nothing."""
     x = np.array([[[1.0, 0, 5, 7], [0, 1, 9, 1]]])
@@ -235,24 +246,12 @@ def test_attention_weighs_values_by_the_softmax_of_scaled_products_of_each_head(
     np.testing.assert_allclose(y, [[[0.5, 1.5, 14, 110], [4 / 3, 2 / 3, 14, 110]]], rtol=1e-13)
 
 
-def test_resizing_interpolates_between_the_centres_of_pixels() -> None:
-    x = np.array([[0.0, 8.0], [16.0, 24.0]]).reshape(1, 2, 2, 1)
-    assert forward(Resize("r", 2, 4), x)[0, ..., 0].tolist() == [[0, 2, 6, 8], [16, 18, 22, 24]]
-    assert forward(Resize("r", 3, 2), x)[0, ..., 0].tolist() == [[0, 8], [8, 16], [16, 24]]
-    assert np.array_equal(forward(Resize("r", 2, 2), x), x)
-
-
 def test_resizing_keeps_images_and_channels_apart() -> None:
     x = np.random.default_rng(0).normal(size=(3, 4, 5, 2))
     y = forward(Resize("r", 9, 11), x)
     for image, channel in np.ndindex(3, 2):
         alone = forward(Resize("r", 9, 11), x[image : image + 1, :, :, channel : channel + 1])
         assert np.allclose(y[image, :, :, channel], alone[0, :, :, 0])
-
-
-def test_global_average_pooling_leaves_one_mean_a_channel_and_image() -> None:
-    x = np.array([[[[1, 10], [2, 20], [6, 30]]], [[[4, 0], [5, 0], [9, 6]]]])
-    assert forward(GlobalAveragePool2D("p"), x).tolist() == [[3, 20], [6, 2]]
 
 
 NORM = BatchNorm("n", momentum=0.75, epsilon=9)
@@ -268,14 +267,12 @@ NORMALISED = [[-7, -78], [-7, -38], [9, 42], [9, 82]]
 
 
 @pytest.mark.parametrize("shape", [(2, 2, 1, 2), (4, 2)], ids=["images", "vectors"])
-def test_batch_norm_in_training_takes_the_batchs_mean_and_biased_variance(shape: Shape) -> None:
+def test_batch_norm_in_training_takes_the_batchs_mean_and_biased_variance_and_moves_the_running_ones(
+    shape: Shape,
+) -> None:
     x = BATCH.reshape(shape)
     for running in (STATE, STATE | {"running_mean": np.array([1e6, 1e6]), "running_variance": np.zeros(2)}):
         np.testing.assert_allclose(forward(NORM, x, **running).reshape(-1, 2), NORMALISED, rtol=1e-14)
-
-
-@pytest.mark.parametrize("shape", [(2, 2, 1, 2), (4, 2)], ids=["images", "vectors"])
-def test_batch_norm_in_training_leaves_moved_statistics_with_the_biased_variance(shape: Shape) -> None:
     _, run = applied(NORM, BATCH.reshape(shape), **STATE)
     assert run.statistics.keys() == {"n/running_mean", "n/running_variance"}
     assert run.statistics["n/running_mean"].tolist() == [0.75 * 8 + 0.25 * 4, 0.75 * -4 + 0.25 * 10]
@@ -348,19 +345,6 @@ def test_an_elementwise_layer_bends_where_its_formula_does(
     np.testing.assert_allclose(found, [y], rtol=1e-15, atol=0)
     if slopes is not None:
         np.testing.assert_allclose(backward(np.full_like(values, 2)), [[2 * slope for slope in slopes]], rtol=1e-15)
-
-
-def test_flatten_lets_the_channel_vary_fastest() -> None:
-    x = np.array([[[[1, 2], [3, 4]], [[5, 6], [7, 8]], [[9, 10], [11, 12]]]])
-    assert forward(Flatten("f"), x).tolist() == [list(range(1, 13))]
-
-
-def test_dense_multiplies_by_in_out_kernel_and_adds_the_bias() -> None:
-    kernel, bias = np.array([[1, 2, 3], [4, 5, 6]]), np.array([10, 20, 30])
-    assert forward(Dense("d", 3), np.array([[1, 1], [2, -1]]), kernel=kernel, bias=bias).tolist() == [
-        [15, 27, 39],
-        [8, 19, 30],
-    ]
 
 
 def test_a_residual_branch_adds_what_enters_it_and_tells_its_own_outputs_before_the_sum() -> None:

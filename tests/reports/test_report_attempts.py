@@ -84,15 +84,18 @@ def test_while_the_newest_attempt_has_no_result_the_one_before_stands_in_for_it(
     assert "1 trial: 1 ok; 1 unfinished; 1 tried more than once" in made.markdown
 
 
-def test_an_attempt_that_was_moved_before_the_next_began_is_shown(tmp_path: Path) -> None:
+def test_an_attempt_moved_before_the_next_began_or_skipped_then_is_no_second_one(tmp_path: Path) -> None:
     """The runner was killed between the two."""
     folder = attempted(tmp_path, trial())
     read = load.read(tmp_path)
     assert (read.results, read.folders, read.unfinished, read.attempts) == ((trial(),), (folder,), (), {})
     assert make(tmp_path, tmp_path / "report").report.stored.results == (trial(),)
+    stored.store(tmp_path / "2", trial())
+    attempted(tmp_path / "2", ended(Status.SKIPPED, "batch size 16 ran out of memory"))
+    assert load.read(tmp_path / "2").attempts == {}
 
 
-def test_an_unreadable_newest_result_is_named_and_the_one_before_stands_in(tmp_path: Path) -> None:
+def test_a_newest_result_that_is_unreadable_or_none_at_all_is_told_and_stops_nothing(tmp_path: Path) -> None:
     stored.store(tmp_path, trial())
     (path,) = tmp_path.glob("trials/*/result.json")
     path.write_text(path.read_text()[:300])
@@ -102,22 +105,13 @@ def test_an_unreadable_newest_result_is_named_and_the_one_before_stands_in(tmp_p
     assert [result.status for result in read.results] == [Status.CONTENDED]
     (told,) = map(str, read.attempts.values())
     assert told.startswith("contended at the 1st of 2 attempts; the 2nd: unreadable: not whole JSON")
-
-
-def test_a_trial_without_any_readable_attempt_is_told_and_stops_nothing(tmp_path: Path) -> None:
-    stored.store(tmp_path, trial("mxnet"))
-    attempted(tmp_path, trial()).joinpath("result.json").write_text("{")
-    (tmp_path / "trials" / trial().spec.id).mkdir()
-    made = make(tmp_path, tmp_path / "report")
+    stored.store(tmp_path / "2", trial("mxnet"))
+    attempted(tmp_path / "2", trial()).joinpath("result.json").write_text("{")
+    (tmp_path / "2" / "trials" / trial().spec.id).mkdir()
+    made = make(tmp_path / "2", tmp_path / "2" / "report")
     assert [result.spec.cell.framework for result in made.report.stored.results] == ["mxnet"]
     (told,) = map(str, made.report.stored.attempts.values())
     assert told.startswith("none of 2 attempts has a result that can be read; the 1st: unreadable: ")
-
-
-def test_a_trial_that_was_left_out_before_it_was_run_was_not_tried_then(tmp_path: Path) -> None:
-    stored.store(tmp_path, trial())
-    attempted(tmp_path, ended(Status.SKIPPED, "batch size 16 ran out of memory"))
-    assert load.read(tmp_path).attempts == {}
 
 
 def test_what_is_published_has_every_attempt_and_its_report_says_so(
@@ -133,32 +127,28 @@ def test_what_is_published_has_every_attempt_and_its_report_says_so(
     assert f"ok at the 2nd of 2 attempts; the 1st: failed: {FELL}" in (done.folder / "report.md").read_text()
 
 
-def test_the_check_notes_earlier_attempts_and_finds_what_was_changed_in_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_check_notes_earlier_attempts_and_finds_what_was_changed_in_one(tmp_path: Path) -> None:
     run_trial(tmp_path, trial())
     folder = tmp_path / "trials" / trial().spec.id
     (tmp_path / "attempts").mkdir()
     earlier = folder.rename(tmp_path / "attempts" / f"{folder.name}-1")
     run_trial(tmp_path, trial(), start_s=9.01)
-    code, findings, notes, _ = printed(capsys, tmp_path)
+    code, findings, notes, _ = printed(tmp_path)
     assert (code, findings, notes) == (0, [], [f"{earlier}: attempt 1 of 2: ok"])
     data = json.loads((earlier / "result.json").read_text())
     data["figures"]["images_per_s"]["value"] *= 2
     (earlier / "result.json").write_text(json.dumps(data))
-    assert any(line.startswith(f"{earlier}: images_per_s: stored: ") for line in printed(capsys, tmp_path)[1])
+    assert any(line.startswith(f"{earlier}: images_per_s: stored: ") for line in printed(tmp_path)[1])
 
 
-def test_a_size_that_was_skipped_is_a_cell_that_says_so_with_its_reason_and_no_fault(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_size_that_was_skipped_is_a_cell_that_says_so_with_its_reason_and_no_fault(tmp_path: Path) -> None:
     run_trial(tmp_path, trial("pytorch", 32))
     why = "batch size 64 ran out of memory (asked 2 GiB); --try-all runs this one"
     stored.store(tmp_path, ended(Status.OUT_OF_MEMORY, "asked 2 GiB", batch_size=64))
     stored.store(tmp_path, ended(Status.SKIPPED, why, batch_size=128))
     made = make(tmp_path, tmp_path / "report")
     assert f"{why}" in made.markdown and "skipped" in made.markdown
-    code, findings, notes, _ = printed(capsys, tmp_path)
+    code, findings, notes, _ = printed(tmp_path)
     assert (code, findings) == (0, []) and any(why in note for note in notes)
 
 

@@ -109,15 +109,12 @@ def test_what_other_processes_disturbed_is_recommended_and_what_nobody_compared_
     assert grounds.endswith("An ordinary training at this size passed every check.")
 
 
-def test_a_batch_surely_beyond_the_noise_scale_is_not_advised() -> None:
+def test_a_batch_beyond_the_noise_scale_or_memory_is_not_advised() -> None:
     beyond = answers("pytorch", 1024, 3000, scale=100)
     assert advised(beyond) == 64  # measured sizes up to 120, the upper end of the interval
     assert advised(answers("pytorch", 1024, 3000, scale=2000)) == 1024
     unknown = replace(beyond, noise=Noise((NoisePoint(0, -1.0, 5.0, None, None, None, 640.0, 20, 32, 640),)))
     assert advised(unknown) == 1024
-
-
-def test_a_batch_that_does_not_fit_is_not_advised() -> None:
     limited = replace(answers("pytorch", 1024, 3000, scale=9000), largest=replace(ALL[0].largest, batch_size=300))  # type: ignore[type-var]  # fmt: skip
     assert advised(limited) == 256
 

@@ -25,11 +25,14 @@ def built(name: str, batch_size: int = 32, repeat: int = 0, **changes: Any) -> T
     return trial(name, batch_size, repeat, **(OWN if "@" in name else {}) | changes)
 
 
-def test_builds_have_names_of_their_own_behind_their_framework_whatever_comes_first() -> None:
+def test_builds_have_names_and_markers_of_their_own_behind_their_framework() -> None:
     names = ["mxnet", "pytorch@stable", "jax@b", "pytorch@nightly", "tensorflow@a", "pytorch", "jax"]
     expected = ["tensorflow@a", "pytorch", "pytorch@nightly", "pytorch@stable", "mxnet", "jax", "jax@b"]
     assert ordered(names) == ordered(reversed(names)) == expected
     assert [display_name(name) for name in BUILDS] == ["PyTorch", "PyTorch @nightly", "PyTorch @stable"]
+    looks = styles([*KNOWN, *BUILDS])
+    assert {name: looks[name] for name in KNOWN} == KNOWN
+    assert len({style.marker for style in looks.values()}) == len(looks)
 
 
 @for_each("framework", KNOWN)
@@ -38,12 +41,6 @@ def test_two_builds_differ_in_colour_from_every_framework_with_every_colour_visi
     colours = [style.colour for style in styles([*KNOWN, f"{framework}@a", f"{framework}@b"]).values()]
     for one, other in itertools.combinations(colours, 2):
         assert apart(one, other, sight) > CLEARLY, (one, other)
-
-
-def test_builds_differ_in_marker_and_a_framework_looks_as_it_does_without_them() -> None:
-    looks = styles([*KNOWN, *BUILDS])
-    assert {name: looks[name] for name in KNOWN} == KNOWN
-    assert len({style.marker for style in looks.values()}) == len(looks)
 
 
 def test_each_build_is_a_row_a_column_of_facts_and_a_pair_of_the_parity(tmp_path: Path) -> None:

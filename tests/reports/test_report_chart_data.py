@@ -34,20 +34,34 @@ def test_a_section_on_a_cpu_has_every_chart_but_energy() -> None:
     assert set(found) | {"energy"} == set(section_charts.NAMES)
 
 
-def test_energy_per_image_is_charted_on_a_gpu() -> None:
+def test_energy_per_image_is_charted_where_the_device_tells_it() -> None:
     found = charts(on_gpu(trial("pytorch", 32)))
     assert series(found["energy"], "PyTorch").y == pytest.approx(((150 + 4) / (400 + 160),))
     assert found["energy"].y_label == "GPU energy, J an image"
-
-
-def test_energy_per_image_is_charted_on_a_cpu_that_tells_it() -> None:
     found = charts(trial("pytorch", 32, figures={"cpu_energy_per_image_j": Figure(0.25, "RAPL")}))
     assert series(found["energy"], "PyTorch").y == (0.25,) and found["energy"].y_label == "CPU energy, J an image"
 
 
-def test_a_chart_without_a_value_is_left_out() -> None:
+def test_a_trial_or_size_without_a_value_is_no_point_and_a_chart_without_one_is_left_out() -> None:
+    # a chart without a value is left out
     assert "speed" not in charts(with_figures(trial(), images_per_s=None))
     assert charts(ended(Status.FAILED, "it fell")) == {}
+    # a trial that failed or cannot tell stands behind no point
+    good = with_figures(trial("pytorch", 32), cpu_percent=50.0)
+    silent, failed = with_figures(trial("pytorch", 32, 1), cpu_percent=None), ended(Status.FAILED, "no", repeat=2)
+    found = series(charts(good, silent, failed)["usage"], "PyTorch")
+    assert (found.y, found.trials, found.low) == ((50.0,), ((good.spec.id,),), ())
+    # a batch size without a value is a gap
+    full = ended(Status.OUT_OF_MEMORY, "full", "pytorch", 8)
+    found = series(charts(trial("pytorch", 4), full, trial("pytorch", 16))["memory"], "PyTorch")
+    assert found.x == (4, 8, 16)
+    assert found.y == (501.0, None, 504.0)
+    assert found.trials[1] == ()
+    # a policy of its own enters no chart
+    absurd = with_figures(on_gpu(trial("pytorch", 32, allocator="default")), process_gpu_memory_bytes=1e12)
+    shown = charts(on_gpu(trial("pytorch", 32)), absurd)
+    assert series(shown["memory"], "PyTorch").y == (782.0,)
+    assert charts(absurd) == {}
 
 
 def test_points_are_means_with_their_interval_and_the_trials_behind() -> None:
@@ -61,21 +75,6 @@ def test_points_are_means_with_their_interval_and_the_trials_behind() -> None:
     assert found.trials == (tuple(result.spec.id for result in repeats),)
 
 
-def test_a_trial_that_failed_or_cannot_tell_stands_behind_no_point() -> None:
-    good = with_figures(trial("pytorch", 32), cpu_percent=50.0)
-    silent, failed = with_figures(trial("pytorch", 32, 1), cpu_percent=None), ended(Status.FAILED, "no", repeat=2)
-    found = series(charts(good, silent, failed)["usage"], "PyTorch")
-    assert (found.y, found.trials, found.low) == ((50.0,), ((good.spec.id,),), ())
-
-
-def test_a_batch_size_without_a_value_is_a_gap() -> None:
-    full = ended(Status.OUT_OF_MEMORY, "full", "pytorch", 8)
-    found = series(charts(trial("pytorch", 4), full, trial("pytorch", 16))["memory"], "PyTorch")
-    assert found.x == (4, 8, 16)
-    assert found.y == (501.0, None, 504.0)
-    assert found.trials[1] == ()
-
-
 def test_one_trial_has_no_bars_and_the_caption_says_what_that_means() -> None:
     one, three = (charts(*study(repeats))["usage"] for repeats in (1, 3))
     assert all(found.low == () for found in one.panels[0].series)
@@ -84,13 +83,6 @@ def test_one_trial_has_no_bars_and_the_caption_says_what_that_means() -> None:
     assert "mean of up to 3 repeats; bars: its 95 % interval (Student's t)" in three.caption
     for told in ("2 cores, 2 threads", "PyTorch 2.13.0", "TF32 off", "seed 0", "Commit afa2864"):
         assert told in one.provenance
-
-
-def test_a_policy_of_its_own_enters_no_chart() -> None:
-    absurd = with_figures(on_gpu(trial("pytorch", 32, allocator="default")), process_gpu_memory_bytes=1e12)
-    found = charts(on_gpu(trial("pytorch", 32)), absurd)
-    assert series(found["memory"], "PyTorch").y == (782.0,)
-    assert charts(absurd) == {}
 
 
 def test_a_step_time_of_nought_has_no_logarithm() -> None:
@@ -127,11 +119,17 @@ def test_only_charts_of_the_accuracy_need_not_start_at_nought() -> None:
     assert {name for name, chart in found.items() if not chart.from_zero} == {"accuracy", "accuracy-by-epoch"}
 
 
-def test_on_a_cpu_only_the_published_accuracy_stands_behind_ours() -> None:
+def test_only_the_published_figures_of_what_was_measured_stand_behind_ours() -> None:
     found = charts(*study())
     behind = {name: labels(chart, Kind.PUBLISHED_TABLE) for name, chart in found.items()}
     assert {name: told for name, told in behind.items() if told} == {"accuracy": ["TensorFlow, published table"]}
     assert not any(labels(chart, Kind.PUBLISHED_CHART) for chart in found.values())
+    found = charts(on_gpu(trial("pytorch", 32)))
+    assert labels(found["usage"], Kind.PUBLISHED_TABLE) == ["PyTorch, published table"]
+    assert labels(found["accuracy"], Kind.PUBLISHED_TABLE) == ["TensorFlow, published table"]
+    for chart in charts(on_gpu(trial("pytorch", 32, workload="mlp"))).values():
+        assert "ublished" not in chart.caption + chart.alt
+        assert labels(chart, Kind.PUBLISHED_TABLE) == []
 
 
 def test_on_a_gpu_the_published_chart_is_drawn_where_it_contradicts_its_table() -> None:
@@ -147,18 +145,6 @@ def test_on_a_gpu_the_published_chart_is_drawn_where_it_contradicts_its_table() 
     assert "both are drawn" not in found["accuracy"].caption
     assert "Published: TensorFlow 9.9, PyTorch 9.9 and MXNet 9.9" in found["usage"].caption
     assert "Its memory looks like means of polls over the whole run" in found["memory"].caption
-
-
-def test_only_frameworks_that_were_measured_have_their_published_usage() -> None:
-    found = charts(on_gpu(trial("pytorch", 32)))
-    assert labels(found["usage"], Kind.PUBLISHED_TABLE) == ["PyTorch, published table"]
-    assert labels(found["accuracy"], Kind.PUBLISHED_TABLE) == ["TensorFlow, published table"]
-
-
-def test_another_network_is_not_compared_with_the_published_figures() -> None:
-    for chart in charts(on_gpu(trial("pytorch", 32, workload="mlp"))).values():
-        assert "ublished" not in chart.caption + chart.alt
-        assert labels(chart, Kind.PUBLISHED_TABLE) == []
 
 
 def test_the_caption_says_when_the_data_set_is_hardly_that_of_the_thesis() -> None:
@@ -206,16 +192,13 @@ def test_parts_that_a_stack_would_hide_are_lines_on_a_logarithmic_axis_and_share
     assert "statistics" not in {one.key for one in split.series}, "what is 0 everywhere"
 
 
-def test_a_part_of_nought_is_hidden_by_no_stack() -> None:
+def test_a_part_of_nought_unknown_or_negative_leaves_no_stack() -> None:
     plain = with_figures(trial("mxnet", 4), inputs_bytes=2.0**19, optimizer_bytes=0.0)
     assert not charts(plain)["memory-split"].y_log
     assert series(charts(with_figures(plain, inputs_bytes=1.0))["memory-split"], "Workspace").kind is Kind.PART_LINE
     assert "Optimizer state" not in labels(
         charts(with_figures(plain, inputs_bytes=1.0))["memory-split"], Kind.PART_LINE
     )
-
-
-def test_a_part_that_is_unknown_or_negative_leaves_no_stack_there() -> None:
     whole = with_figures(trial("mxnet", 4), inputs_bytes=2.0**19)
     silent = with_figures(trial("mxnet", 8), workspace_bytes=None)
     negative = with_figures(trial("mxnet", 16), inputs_bytes=-1.0)
@@ -223,9 +206,6 @@ def test_a_part_that_is_unknown_or_negative_leaves_no_stack_there() -> None:
     assert [part.y[1:] for part in found.panels[0].series if part.kind is Kind.PART] == [(None, None)] * 6
     assert "MXNet 6.75 at batch size 4; no value at 8 and 16" in found.alt
     assert not {"memory-split", "memory-shares"} & set(charts(silent, negative))
-
-
-def test_a_framework_that_tells_no_parts_has_no_panel() -> None:
     silent = with_figures(trial("mxnet", 8), **{f"{name}_bytes": None for name in memory_parts(8)})
     found = charts(trial("pytorch", 8), silent)["memory-split"]
     assert [panel.title for panel in found.panels] == ["PyTorch"]
@@ -269,14 +249,11 @@ def test_few_batch_sizes_have_all_their_curves(sizes: tuple[int, ...], shown: li
     assert "batch sizes, spread" not in found.caption
 
 
-def test_a_loss_that_was_not_finite_is_a_gap_and_not_nought() -> None:
-    found = charts(trained(trial("pytorch", 8), (2.0, 1.9, 0.3), (None, None, 0.1)))["loss-by-epoch"]
-    assert series(found, "PyTorch", 0).y == (2.0, None)
-    assert series(found, "PyTorch", 1).y == (1.9, None)
-
-
-def test_curves_of_repeats_have_bars_and_those_that_failed_do_not_count() -> None:
-    """Student's t, 1 degree of freedom: 12.70620; the standard deviation of 30 and 40 is 7.071068."""
+def test_curves_of_repeats_have_bars_and_a_loss_that_was_not_finite_is_a_gap() -> None:
+    lost = charts(trained(trial("pytorch", 8), (2.0, 1.9, 0.3), (None, None, 0.1)))["loss-by-epoch"]
+    assert series(lost, "PyTorch", 0).y == (2.0, None)
+    assert series(lost, "PyTorch", 1).y == (1.9, None)
+    # Student's t, 1 degree of freedom: 12.70620; the standard deviation of 30 and 40 is 7.071068.
     repeats = [trained(trial("pytorch", 8, n), (2.0, 1.9, accuracy)) for n, accuracy in enumerate((0.3, 0.4))]
     failed = trained(ended(Status.FAILED, "it fell", "pytorch", 8, repeat=2), (9.0, 9.0, 0.9))
     found = series(charts(*repeats, failed)["accuracy-by-epoch"], "PyTorch")

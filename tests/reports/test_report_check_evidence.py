@@ -51,11 +51,23 @@ def test_published_evidence_is_that_of_its_probes_and_allows_its_verdict(
     assert [line for each in trials for line in evidence_check.differences(each, probes)] == []
 
 
-def test_evidence_that_its_probe_did_not_give_is_found(results: Path, probes: evidence_check.Probes) -> None:
+def test_evidence_digests_and_a_last_loss_that_nothing_stored_allows_are_found(
+    results: Path, probes: evidence_check.Probes
+) -> None:
     trial = one(results)
     changed = replace(trial, evidence=trial.evidence | {"loss": trial.evidence["loss"] * (1 + 1e-6)})
     (line,) = evidence_check.differences(changed, probes)
     assert line.startswith("evidence: it is another than in probes/pytorch-cpu-r0-")
+    trial.checks.append(Check(CheckName.LAST_LOSS, True, "-"))
+    for apart, count in ((0.001, 0), (0.5, 1)):
+        trial.end["last"] = {"apart": apart, "rounding": 0.0, "resolution": 0.01}
+        assert len(list(evidence_check.differences(trial, probes))) == count
+    trial = one(results)
+    digests = {name: name[0] * 64 for name in ("weights", "images", "answers")}
+    trial.end["digests"] = digests
+    trial.end["middle"] = {"epoch": 1, "updates": 60, "digests": {**digests, "weights": "0" * 64}}
+    lines = list(evidence_check.differences(trial, probes))
+    assert lines == [f"evidence: the {name} of its end are those of its middle" for name in ("images", "answers")]
 
 
 def test_a_verdict_that_its_evidence_does_not_allow_is_found(results: Path, probes: evidence_check.Probes) -> None:
@@ -118,22 +130,3 @@ def test_evidence_whose_parts_do_not_follow_from_one_another_is_found_without_it
     change(trial.evidence)
     (line,) = evidence_check.differences(trial, none)
     assert line.startswith(f"{CheckName.GATE}: stored: passed; computed again, {words}"), line
-
-
-def test_digests_of_an_end_that_are_those_of_its_middle_are_found(results: Path, probes: evidence_check.Probes) -> None:
-    trial = one(results)
-    digests = {name: name[0] * 64 for name in ("weights", "images", "answers")}
-    trial.end["digests"] = digests
-    trial.end["middle"] = {"epoch": 1, "updates": 60, "digests": {**digests, "weights": "0" * 64}}
-    lines = list(evidence_check.differences(trial, probes))
-    assert lines == [f"evidence: the {name} of its end are those of its middle" for name in ("images", "answers")]
-
-
-def test_a_last_loss_that_the_stored_difference_does_not_allow_is_found(
-    results: Path, probes: evidence_check.Probes
-) -> None:
-    trial = one(results)
-    trial.checks.append(Check(CheckName.LAST_LOSS, True, "-"))
-    for apart, count in ((0.001, 0), (0.5, 1)):
-        trial.end["last"] = {"apart": apart, "rounding": 0.0, "resolution": 0.01}
-        assert len(list(evidence_check.differences(trial, probes))) == count

@@ -29,11 +29,9 @@ def profiled(times: list[float], first: int = 1539876706) -> str:
 SECONDS = [float(row) for row in range(60)]
 
 
-def test_a_log_of_gpu_percent_and_memory_is_read_and_its_assumed_columns_are_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_log_of_gpu_percent_and_memory_is_read_and_its_assumed_columns_are_named(tmp_path: Path) -> None:
     path = log(tmp_path, of_gpu([0] * 3 + [73] * 15 + [0] * 2), "Keras_CIFAR10.txt")
-    _, findings, notes, last = printed(capsys, path)
+    _, findings, notes, last = printed(path)
     assert findings == [
         f"{path}: {NUMBER_AND_TIMELESS}",
         f"{path}: idle time included: gpu_percent is 0 in 25.0 % of 20 samples (3 leading, 2 trailing, 0 between): "
@@ -43,53 +41,45 @@ def test_a_log_of_gpu_percent_and_memory_is_read_and_its_assumed_columns_are_nam
     assert last == "1 log: 1 with samples of a device: 2 found"
 
 
-def test_a_line_with_two_gpus_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_line_with_two_gpus_or_none_is_no_value(tmp_path: Path) -> None:
     path = log(tmp_path, of_gpu(GOOD).replace("MB", "MB   0% | 11MB"), "two.txt")
     told = "gpu_memory, row 1: '7397MB   0% | 11MB' is no number"
-    assert printed(capsys, path)[1] == [f"{path}: cannot be read: {told}"]
-
-
-def test_a_log_of_a_gpu_that_was_not_there_has_no_value_and_no_zero(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    assert printed(path)[1] == [f"{path}: cannot be read: {told}"]
     path = log(tmp_path, "".join(f"{row}, gpu_percent: \n" for row in range(1, 61)), "none.txt")
-    assert printed(capsys, path)[1][1:] == [f"{path}: not one value is known of gpu_percent"]
+    assert printed(path)[1][1:] == [f"{path}: not one value is known of gpu_percent"]
+    path = log(tmp_path, of_gpu(GOOD), "log.txt")
+    path.write_bytes(path.read_bytes().replace(b"\n7,", b"\n\xff7,"))
+    assert printed(path)[1] == [f"{path}: cannot be read: line 7 is no text in UTF-8"]
 
 
-def test_a_log_of_cpu_and_memory_percent_is_read_by_the_names_in_its_lines(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_log_of_cpu_and_memory_percent_is_read_by_the_names_in_its_lines(tmp_path: Path) -> None:
     path = log(tmp_path, of_cpu([0.0] * 6 + [57.1] * 18), "Keras.txt")
-    _, findings, notes, _ = printed(capsys, path)
+    _, findings, notes, _ = printed(path)
     assert findings[0] == f"{path}: {NUMBER_AND_TIMELESS}"
     assert findings[1].startswith(f"{path}: idle time included: cpu_percent is 0 in 25.0 % of 24 samples (6 leading")
     assert "the figures that each line names: memory_percent, cpu_percent" in notes[0]
 
 
-def test_numbers_that_are_not_one_after_the_other_and_rows_that_are_repeated_are_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_numbers_that_are_not_one_after_the_other_and_rows_that_are_repeated_are_named(tmp_path: Path) -> None:
     lines = of_cpu([50.0] * 30).splitlines(keepends=True)
     twice = log(tmp_path, "".join([*lines[:20], lines[19], *lines[20:]]), "twice.txt")
     runs = log(tmp_path, "".join(lines) + of_cpu([60.0] * 30), "runs.txt")
     told = "running numbers are not one after the other: 1 of {} steps, the first before row {}: samples are missing"
-    findings = printed(capsys, twice, runs)[1]
+    findings = printed(twice, runs)[1]
     assert findings[1] == f"{twice}: repeated: 1 rows are another one's in every column"
     assert findings[2].startswith(f"{twice}: {told.format(30, 21)}")
     assert findings[4].startswith(f"{runs}: {told.format(59, 31)}")
     assert len(findings) == 5
 
 
-def test_a_good_log_of_memory_profiler_has_no_finding_and_its_gaps_are_found(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_good_log_of_memory_profiler_has_no_finding_and_its_gaps_are_found(tmp_path: Path) -> None:
     good = log(tmp_path, profiled(SECONDS), "memory.txt")
     told = "lines of memory_profiler: memory in MiB, seconds since 1970"
-    assert printed(capsys, good)[:3] == (0, [], [f"{good}: {told}"])
+    assert printed(good)[:3] == (0, [], [f"{good}: {told}"])
     gap = log(tmp_path, profiled([*SECONDS, 75.0]), "gap.txt")
-    assert printed(capsys, gap)[1] == [f"{gap}: gaps: 1 over 3 periods of 1 s, the longest 16 s before row 61"]
+    assert printed(gap)[1] == [f"{gap}: gaps: 1 over 3 periods of 1 s, the longest 16 s before row 61"]
     with_header = log(tmp_path, f"CMDLINE python train.py\n{profiled(SECONDS)}", "mprofile.dat")
-    assert printed(capsys, with_header)[:3] == (0, [], [f"{with_header}: {told}"])
+    assert printed(with_header)[:3] == (0, [], [f"{with_header}: {told}"])
 
 
 @pytest.mark.parametrize(
@@ -105,24 +95,16 @@ def test_a_good_log_of_memory_profiler_has_no_finding_and_its_gaps_are_found(
     ],
 )
 def test_a_file_that_cannot_be_read_is_named_with_its_first_row_that_cannot(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, reason: str
+    tmp_path: Path, text: str, reason: str
 ) -> None:
     path = log(tmp_path, text, "log.txt")
-    code, findings, _, last = printed(capsys, path)
+    code, findings, _, last = printed(path)
     assert (code, len(findings)) == (1, 1)
     assert findings[0].startswith(f"{path}: cannot be read: {reason}")
     assert last == "1 log: 1 that cannot be read: 1 found"
 
 
-def test_a_file_that_is_no_text_is_named_with_the_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = log(tmp_path, of_gpu(GOOD), "log.txt")
-    path.write_bytes(path.read_bytes().replace(b"\n7,", b"\n\xff7,"))
-    assert printed(capsys, path)[1] == [f"{path}: cannot be read: line 7 is no text in UTF-8"]
-
-
 @pytest.mark.parametrize("text", [of_gpu(GOOD) + "61, gpu_per", profiled(SECONDS) + "MEM 11"])
-def test_a_last_line_that_a_kill_cut_short_is_left_out(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
-) -> None:
+def test_a_last_line_that_a_kill_cut_short_is_left_out(tmp_path: Path, text: str) -> None:
     path = log(tmp_path, text, "log.txt")
-    assert all(NUMBER_AND_TIMELESS in line for line in printed(capsys, path)[1])
+    assert all(NUMBER_AND_TIMELESS in line for line in printed(path)[1])

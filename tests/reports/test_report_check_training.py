@@ -84,8 +84,11 @@ def found(folder: Path) -> list[str]:
     ]
 
 
-def test_a_trial_whose_files_agree_has_no_finding(tmp_path: Path) -> None:
+def test_files_that_agree_have_no_finding_and_a_window_of_other_images_than_its_steps_has_one(tmp_path: Path) -> None:
     assert found(written(tmp_path)) == []
+    folder = written(tmp_path / "2")
+    (folder / "events.jsonl").write_text((folder / "events.jsonl").read_text().replace('"steps": 620', '"steps": 621'))
+    assert "the window has 19840 images in 621 steps of 32: 19872 are expected" in found(folder)
 
 
 def epoch(name: str, value: object) -> Change:
@@ -137,12 +140,6 @@ def test_an_accuracy_that_its_test_loss_rules_out_is_found_though_events_and_res
     assert found(rewrite(folder, change)) == [
         "epoch 1: test_accuracy 0.5 cannot come with a test loss of 0.3: so many wrong answers make 0.3466 at least"
     ]
-
-
-def test_images_of_the_window_that_are_not_its_steps_times_the_batch_size_are_found(tmp_path: Path) -> None:
-    folder = written(tmp_path)
-    (folder / "events.jsonl").write_text((folder / "events.jsonl").read_text().replace('"steps": 620', '"steps": 621'))
-    assert "the window has 19840 images in 621 steps of 32: 19872 are expected" in found(folder)
 
 
 def test_an_account_of_the_memory_that_its_worker_did_not_give_is_found(tmp_path: Path) -> None:

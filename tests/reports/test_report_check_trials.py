@@ -31,10 +31,8 @@ def with_tensorflow_failed(folder: Path) -> Path:
     return folder
 
 
-def test_every_trial_that_failed_is_listed_with_its_reason_and_the_exit_code_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, findings, notes, last = printed(capsys, with_tensorflow_failed(tmp_path))
+def test_every_trial_that_failed_is_listed_with_its_reason_and_the_exit_code_says_so(tmp_path: Path) -> None:
+    code, findings, notes, last = printed(with_tensorflow_failed(tmp_path))
     assert (code, notes) == (1, [])
     assert last == f"{tmp_path}: 9 trials: 6 ok, 3 failed: 3 found"
     for size, line in zip(SIZES, findings, strict=True):
@@ -43,65 +41,55 @@ def test_every_trial_that_failed_is_listed_with_its_reason_and_the_exit_code_say
 
 
 @pytest.mark.parametrize("status", [one for one in Status if one not in EXPECTED])
-def test_a_trial_of_any_status_that_is_a_fault_is_a_finding(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], status: Status
-) -> None:
+def test_a_trial_of_any_status_that_is_a_fault_is_a_finding(tmp_path: Path, status: Status) -> None:
     result = ended(status, "its reason", "mxnet", 32)
     folder = stored.store(tmp_path, result) / "trials" / result.spec.id
-    assert printed(capsys, tmp_path)[:2] == (1, [f"{folder}: {status}: its reason"])
+    assert printed(tmp_path)[:2] == (1, [f"{folder}: {status}: its reason"])
 
 
-def test_a_trial_that_ran_out_of_memory_is_named_and_no_fault(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_trial_that_ran_out_of_memory_is_named_and_no_fault(tmp_path: Path) -> None:
     result = ended(Status.OUT_OF_MEMORY, "killed at 2 GiB", "mxnet", 1024)
     folder = stored.store(tmp_path, result) / "trials" / result.spec.id
-    code, findings, notes, last = printed(capsys, tmp_path)
+    code, findings, notes, last = printed(tmp_path)
     assert (code, findings, notes) == (0, [], [f"{folder}: out of memory: killed at 2 GiB"])
     assert last == f"{tmp_path}: 1 trial: 1 out of memory: nothing found"
 
 
-def test_trials_are_listed_status_by_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_trials_are_listed_status_by_status(tmp_path: Path) -> None:
     for size, status in ((4, Status.UNVERIFIED), (8, Status.FAILED), (16, Status.CONTENDED), (32, Status.FAILED)):
         stored.store(tmp_path, ended(status, "why", "mxnet", size))
-    told = [line.split(": ")[1] for line in printed(capsys, tmp_path)[1]]
+    told = [line.split(": ")[1] for line in printed(tmp_path)[1]]
     assert told == ["failed", "failed", "contended", "unverified"]
 
 
-def test_a_cell_that_is_missing_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_cell_that_is_missing_is_named(tmp_path: Path) -> None:
     run_trial(tmp_path, trial("pytorch", 32))
     run_trial(tmp_path, trial("pytorch", 64), start_s=9.01)
     run_trial(tmp_path, trial("mxnet", 64), start_s=9.02)
-    assert printed(capsys, tmp_path)[:2] == (1, [f"{tmp_path}: missing: MXNet, batch size 32, repeat 0"])
+    assert printed(tmp_path)[:2] == (1, [f"{tmp_path}: missing: MXNet, batch size 32, repeat 0"])
 
 
-def test_what_a_study_of_ours_asks_for_and_was_not_run_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_a_study_of_ours_asks_for_and_was_not_run_is_named(tmp_path: Path) -> None:
     run_trial(tmp_path, stored.trial("pytorch", 32, study="osu-2020", dataset="cifar10"))
     told = "not run of the study osu-2020 as it is defined: batch size 4, 8, 16, 64, 128, 256, 512 and 1024 and 2 of 3"
-    assert printed(capsys, tmp_path)[:2] == (1, [f"{tmp_path}: {told} repeats"])
+    assert printed(tmp_path)[:2] == (1, [f"{tmp_path}: {told} repeats"])
 
 
-def test_a_run_that_is_still_writing_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_is_still_writing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_trial(tmp_path, trial())
     monkeypatch.setattr(load, "_in_use", lambda folder: folder == tmp_path)
-    _, findings, _, last = printed(capsys, tmp_path)
+    _, findings, _, last = printed(tmp_path)
     assert findings == [f"{tmp_path}: a run is still writing into it"]
     assert last == f"{tmp_path}: 1 trial: 1 ok; a run is still writing: 1 found"
 
 
-def test_results_that_cannot_be_read_and_trials_without_one_are_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_results_that_cannot_be_read_and_trials_without_one_are_named(tmp_path: Path) -> None:
     run_trial(tmp_path, trial("pytorch", 32))
     (path,) = stored.store(tmp_path, trial("pytorch", 64)).glob("trials/*b00064*/result.json")
     path.write_text(json.dumps(json.loads(path.read_text()) | {"schema_version": 99}))
     unfinished = tmp_path / "trials" / "pytorch-cpu-b00128-r0-00000000"
     unfinished.mkdir()
-    _, findings, _, last = printed(capsys, tmp_path)
+    _, findings, _, last = printed(tmp_path)
     assert findings[0].startswith(f"{path}: cannot be read: schema version 99")
     assert findings[1:] == [f"{unfinished}: unfinished: no result is there"]
     assert last == f"{tmp_path}: 1 trial: 1 ok; 1 unreadable; 1 unfinished: 2 found"

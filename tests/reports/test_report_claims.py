@@ -103,7 +103,8 @@ def test_accuracy_is_tested_for_every_framework_that_was_measured_and_for_the_pu
     ]
 
 
-def test_accuracy_of_one_repeat_holds_no_claim_and_says_what_this_run_showed() -> None:
+def test_accuracy_of_one_repeat_or_of_too_few_sizes_holds_no_claim_and_says_why() -> None:
+    # accuracy of one repeat holds no claim and says what this run showed
     # each 8 to 10 % below the one before
     apart = [accurate(value, size) for size, value in zip((128, 256, 512, 1024), (60, 55, 50, 45), strict=True)]
     found = row(table_of(*apart), "TensorFlow: test accuracy falls from 256 on")
@@ -114,31 +115,25 @@ def test_accuracy_of_one_repeat_holds_no_claim_and_says_what_this_run_showed() -
     found = row(table_of(*close), "TensorFlow: test accuracy falls from 256 on")
     assert found[2] == UNTOLD
     assert "measured: one repeat, within 5 %; in this run 60.00 % at 128" in found[3]
-
-
-def test_a_dead_heat_of_one_repeat_holds_no_claim() -> None:
+    # a dead heat of one repeat holds no claim
     measured = {32: 68.76, 64: 68.89, 128: 66.0, 256: 60.0}
     found = row(table_of(*(accurate(value, size) for size, value in measured.items())),
                 "TensorFlow: test accuracy is highest at 64 or 128")  # fmt: skip
     assert found[2] == UNTOLD
     assert found[3].endswith("one repeat, within 5 %; in this run 68.89 % at 64, outside at most 68.76 % at 32")
-
-
-def test_accuracy_that_rises_does_not_fall() -> None:
+    # accuracy that rises does not fall
     rising = [accurate(value, size) for size, value in zip((128, 256, 512, 1024), (60, 65, 50, 45), strict=True)]
     assert row(table_of(*rising), "TensorFlow: test accuracy falls from 256 on")[2] == UNSEEN
     sure = [accurate((one.figures["test_accuracy"].value or 0) * 100 + step, one.spec.cell.batch_size, repeat=repeat)
             for one in rising for repeat, step in enumerate((-0.1, 0, 0.1))]  # fmt: skip
     assert row(table_of(*sure), "TensorFlow: test accuracy falls from 256 on")[2] == FAILS
-
-
-def test_missing_sizes_are_named() -> None:
+    # missing sizes are named
     found = row(table_of(accurate(60, 128), accurate(50, 512)), "TensorFlow: test accuracy falls from 256 on")
     assert found[2:] == [UNTOLD, found[3]]
     assert found[3].endswith("measured: no value at 256 and 1024")
 
 
-def test_usage_of_one_repeat_is_seen_and_not_told() -> None:
+def test_usage_is_told_where_all_frameworks_have_repeats_and_is_only_seen_in_one() -> None:
     results = [
         card(name, size, usage)
         for size in (4, 8)
@@ -147,6 +142,10 @@ def test_usage_of_one_repeat_is_seen_and_not_told() -> None:
     found = row(table_of(*results), "At 4 and 8 MXNet has the highest GPU usage")
     assert found[2] == SEEN
     assert found[3].endswith("measured: one repeat; highest is MXNet at 4 and 8")
+    both = [card(name, size, 10) for size in (4, 8) for name in ("mxnet", "tensorflow")]
+    results = [*both, card("pytorch", 4, 10)]
+    found = row(table_of(*results), "At 4 and 8 MXNet has the highest GPU usage")
+    assert (found[2], found[3].split("measured: ")[1]) == (UNTOLD, "no value of all frameworks at 8")
 
 
 @pytest.mark.parametrize(("mxnet", "outcome"), [(30, HOLDS), (5, FAILS), (10.2, UNTOLD)])
@@ -161,13 +160,6 @@ def test_usage_of_repeats_is_told_by_intervals(mxnet: float, outcome: str) -> No
     assert row(table_of(*results), "At 4 and 8 MXNet has the highest GPU usage")[2] == outcome
 
 
-def test_a_size_without_all_frameworks_cannot_tell_the_highest() -> None:
-    both = [card(name, size, 10) for size in (4, 8) for name in ("mxnet", "tensorflow")]
-    results = *both, card("pytorch", 4, 10)
-    found = row(table_of(*results), "At 4 and 8 MXNet has the highest GPU usage")
-    assert (found[2], found[3].split("measured: ")[1]) == (UNTOLD, "no value of all frameworks at 8")
-
-
 def test_memory_of_a_gpu_is_tested() -> None:
     results = [card("mxnet", size, 30, mib=500 + size) for size in (4, 8, 16, 32, 64, 128)]
     table = table_of(*results)
@@ -179,7 +171,7 @@ def test_memory_of_a_gpu_is_tested() -> None:
     assert row(table, "PyTorch: GPU memory is flat over the batch sizes")[2] == UNTOLD
 
 
-def test_a_trend_over_few_or_disordered_sizes_cannot_be_told() -> None:
+def test_a_trend_needs_sizes_in_order_and_their_p() -> None:
     assert claim_tests.rises(once(s4=1, s8=2, s16=3)) == ClaimVerdict(Outcome.UNTOLD, "3 batch sizes, 4 are needed")
     # four in order: p = 2 / 24
     assert claim_tests.rises(once(s4=1, s8=2, s16=3, s32=4)).outcome is Outcome.UNTOLD
@@ -187,9 +179,6 @@ def test_a_trend_over_few_or_disordered_sizes_cannot_be_told() -> None:
     assert claim_tests.rises(once(s4=5, s8=4, s16=3, s32=2, s64=1)).outcome is Outcome.FAILS
     assert claim_tests.rises(once(s4=2, s8=5, s16=1, s32=4, s64=3)).outcome is Outcome.UNTOLD
     assert claim_tests.rises(once(s4=1, s8=1, s16=1, s32=1)) == ClaimVerdict(Outcome.FAILS, "all values are the same")
-
-
-def test_repeats_without_any_spread_are_still_ours_and_need_their_p() -> None:
     assert claim_tests.rises(repeated(0, s4=1, s8=2, s16=3, s32=4)).outcome is Outcome.UNTOLD
 
 

@@ -141,9 +141,12 @@ def test_series_of_other_threads_software_or_epochs_are_not_held_against_each_ot
         assert [row[:3] for row in rows(table, ABOVE)] == [["\u2013", "holds", "cannot be told"]], changes
 
 
-def test_a_missing_batch_size_is_named() -> None:
+def test_claims_are_tested_by_the_series_of_their_own_study_with_all_batch_sizes() -> None:
     table = table_of(*series("sgd", FALLING[:3]), *series("adam", FALLING))
     assert of(table, ABOVE)[2:] == ["cannot be told", "measured: no value of both sides at 128"]
+    assert claims.tables_across(sections([trial()])[0]) == []
+    others = [replace(result, spec=replace(result.spec, study="quick")) for result in memories("adam", 2.0)]
+    assert claims.tables_across(sections(others)[0]) == []
 
 
 def test_each_section_keeps_its_own_claims_and_figures_and_says_that_it_stands_for_another_task() -> None:
@@ -158,10 +161,6 @@ def test_each_section_keeps_its_own_claims_and_figures_and_says_that_it_stands_f
     ]  # fmt: skip
     assert any("stand for the published network" in line for line in by_rule["sgd"][1].below)
     assert "other model, cats-dogs-cnn-32" in by_rule["sgd"][0].below[0], "its figures are compared with none"
-
-
-def test_a_report_without_series_of_a_publication_has_no_such_table() -> None:
-    assert claims.tables_across(sections([trial()])[0]) == []
 
 
 @pytest.mark.parametrize(
@@ -242,11 +241,6 @@ def test_a_count_of_bytes_tells_by_itself_and_what_is_worked_out_from_peaks_is_o
     assert of(table, "the state of plain SGD is 0 times the parameters")[2] == "holds"
     linear = "activations are linear in the batch size: twice the batch, twice the memory"
     assert of(table, linear)[2:] == ["seen in this run", "measured: one repeat; 2.000, 2.000, 2.000 and 2.000 times"]
-
-
-def test_claims_of_a_study_are_tested_by_its_own_results_alone() -> None:
-    others = [replace(result, spec=replace(result.spec, study="quick")) for result in memories("adam", 2.0)]
-    assert claims.tables_across(sections(others)[0]) == []
 
 
 @pytest.mark.slow

@@ -218,18 +218,15 @@ def test_a_cell_that_is_ok_in_a_and_not_in_b_is_a_regression_with_its_reason(tmp
     assert losses(improved, 1) == []
 
 
-def test_cells_of_one_side_alone_are_named(tmp_path: Path) -> None:
+def test_what_one_side_alone_has_is_named_and_an_unknown_figure_is_a_dash_with_its_reason(tmp_path: Path) -> None:
     a = repeats([100, 101]) + repeats([100, 101], batch_size=64)
     found = compared(tmp_path, a, repeats([100, 101], **LATER) + repeats([100, 101], "mxnet", **LATER))
     assert (found.pairs[0].only_a, found.pairs[0].only_b) == ((("pytorch", 64),), (("mxnet", 32),))
     text = pages.write_markdown(found)
     assert "Only in a, not compared: PyTorch at batch size 64." in text
     assert "Only in b, not compared: MXNet at batch size 32." in text
-
-
-def test_an_unknown_figure_is_a_dash_with_its_reason(tmp_path: Path) -> None:
     b = [with_figures(result, images_per_s=None) for result in repeats([1, 2], **LATER)]
-    found = compared(tmp_path, repeats([100, 101]), b)
+    found = compared(tmp_path / "2", repeats([100, 101]), b)
     speed = next(table for table in comparison_tables.tables_of(found) if table.name == "compare-speed")
     assert (speed.rows[0][1].text, speed.rows[0][1].notes) == (ABSENT, ("b: unknown: not told",))
 
@@ -249,9 +246,12 @@ def test_what_differs_between_the_sides_stands_in_front(tmp_path: Path) -> None:
     assert comparison_tables.tables_of(found)[1].name == "compare-conditions"
 
 
-def test_trials_of_another_task_are_never_compared(tmp_path: Path) -> None:
+def test_other_tasks_and_ambiguous_pairings_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ReportError, match=r"nothing in common: only in a: .*epochs 10.*only in b: .*epochs 3"):
         compared(tmp_path, repeats([100, 101]), repeats([100, 101], epochs=3))
+    a = repeats([100, 101], threads=1) + repeats([100, 101], threads=2)
+    with pytest.raises(ReportError, match=r"cannot be paired: a holds 2 and b 1 sections of .* told apart by threads"):
+        compared(tmp_path / "2", a, repeats([100, 101], threads=4))
 
 
 def test_sections_are_paired_by_what_tells_them_apart_and_the_rest_is_named() -> None:
@@ -263,13 +263,7 @@ def test_sections_are_paired_by_what_tells_them_apart_and_the_rest_is_named() ->
     assert [line.split(":")[0] for line in alone] == ["only in old", "only in new"]
 
 
-def test_an_ambiguous_pairing_is_refused_not_guessed(tmp_path: Path) -> None:
-    a = repeats([100, 101], threads=1) + repeats([100, 101], threads=2)
-    with pytest.raises(ReportError, match=r"cannot be paired: a holds 2 and b 1 sections of .* told apart by threads"):
-        compared(tmp_path, a, repeats([100, 101], threads=4))
-
-
-def test_memory_of_a_host_is_not_compared_with_memory_of_a_gpu(tmp_path: Path) -> None:
+def test_memory_of_a_gpu_and_accuracies_of_other_inputs_are_not_paired(tmp_path: Path) -> None:
     found = compared(tmp_path, repeats([100, 101]), [on_gpu(result) for result in repeats([900, 901], **LATER)])
     assert found.pairs[0].uncompared == (
         "memory is not compared: a has Host memory, b GPU memory",
@@ -277,11 +271,8 @@ def test_memory_of_a_host_is_not_compared_with_memory_of_a_gpu(tmp_path: Path) -
         "usage is not compared: a has CPU usage, b GPU usage",
     )
     assert {one.quantity.name for one in found.cells} == {"speed", "accuracy"}
-
-
-def test_accuracies_of_different_inputs_are_not_paired(tmp_path: Path) -> None:
     other: dict[str, Any] = {"inputs": {"order": InputFile("inputs/order.npy", "11")}}
-    found = cell(compared(tmp_path, repeats([1, 2, 3]), repeats([1, 2, 3], **other)), "accuracy")
+    found = cell(compared(tmp_path / "2", repeats([1, 2, 3]), repeats([1, 2, 3], **other)), "accuracy")
     assert "the inputs differ between a and b: repeats are not paired" in found.notes
 
 
@@ -400,13 +391,6 @@ def test_what_no_hour_can_move_keeps_its_verdict_with_one_run_on_a_side(tmp_path
     assert run(a, store(tmp_path / "d", *broken), "--fail-on-regression", "5%").returncode == 1
 
 
-def test_a_run_without_any_result_is_named_whatever_else_is_in_its_folder(tmp_path: Path) -> None:
-    a = store(tmp_path / "a" / "1", *repeats([100, 101, 102]))
-    (tmp_path / "a" / "2" / "trials" / "begun").mkdir(parents=True)
-    ran = run(a.parent, a)
-    assert ran.returncode == 2 and ran.stderr.count("\n") == 1 and "Traceback" not in ran.stderr
-
-
 def test_runs_are_compared_by_their_means_so_that_repeats_of_one_run_count_once(tmp_path: Path) -> None:
     """Two runs of two repeats: Welch's t between the logarithms of the runs' geometric means."""
     speeds = {"a": [(100, 102), (110, 112)], "b": [(90, 92), (80, 82)]}
@@ -437,7 +421,7 @@ def test_a_copy_is_no_second_run_and_a_run_without_results_is_named(tmp_path: Pa
     assert f"{b / '9' / 'trials'}: no result.json found" in ran.stderr
 
 
-def test_a_gate_that_could_not_fail_is_bad_input(tmp_path: Path) -> None:
+def test_a_gate_that_could_not_fail_or_a_run_without_results_is_bad_input(tmp_path: Path) -> None:
     one, other = folders(tmp_path, repeats([100]), repeats([50], **LATER))
     ran = run(one, other, "--fail-on-regression", "5%")
     assert (ran.returncode, ran.stdout) == (2, "")
@@ -445,6 +429,10 @@ def test_a_gate_that_could_not_fail_is_bad_input(tmp_path: Path) -> None:
     assert run(one, other).returncode == 0
     same = store(tmp_path / "same", *repeats([100, 101, 102]))
     assert "the very same trials" in run(same, same, "--fail-on-regression", "5%").stderr
+    a = store(tmp_path / "2" / "a" / "1", *repeats([100, 101, 102]))
+    (tmp_path / "2" / "a" / "2" / "trials" / "begun").mkdir(parents=True)
+    ran = run(a.parent, a)
+    assert ran.returncode == 2 and ran.stderr.count("\n") == 1 and "Traceback" not in ran.stderr
 
 
 def test_a_truncated_result_is_named_and_no_gate_passes_over_it(tmp_path: Path) -> None:
@@ -476,12 +464,17 @@ def test_bad_input_of_a_comparison_is_one_line_and_exit_code_2(tmp_path: Path) -
         assert ran.stderr.count("\n") == 1
 
 
-def test_names_and_reasons_from_outside_are_escaped(tmp_path: Path) -> None:
+def test_names_from_outside_are_escaped_and_one_repeat_tells_no_difference(tmp_path: Path) -> None:
     evil = "<script>alert(1)</script> | `x`"
     b = [ended(Status.FAILED, evil, repeat=0, machine=MACHINE | {"cpu_model": evil}, facts=trial().facts)]
     text = pages.write_markdown(compared(tmp_path, repeats([100]), b))
     assert "<script>" not in text
     assert "\\<script\\>alert(1)\\</script\\> \\| \\`x\\`" in text
+    text = pages.write_markdown(compared(tmp_path / "2", repeats([100]), repeats([200], **LATER)))
+    assert (
+        "Training speed: b is 2.00 times as fast as a in this run, geometric mean over 1 cell; one repeat on a side "
+        "has no interval: no difference can be told.**"
+    ) in text
 
 
 def test_out_holds_the_printed_page_and_every_cell_as_csv(tmp_path: Path) -> None:
@@ -571,14 +564,6 @@ def test_the_headline_of_accuracy_is_the_mean_difference_in_points_and_told_wher
     assert (
         "b minus a is -10.00 points in this run, mean over 2 cells; one repeat" in headline.sentences(once.pairs[0])[-1]
     )
-
-
-def test_the_headline_of_one_repeat_is_of_this_run_and_tells_no_difference(tmp_path: Path) -> None:
-    text = pages.write_markdown(compared(tmp_path, repeats([100]), repeats([200], **LATER)))
-    assert (
-        "Training speed: b is 2.00 times as fast as a in this run, geometric mean over 1 cell; one repeat on a side "
-        "has no interval: no difference can be told.**"
-    ) in text
 
 
 def test_a_ratio_is_printed_as_exactly_as_its_interval_allows_and_none_that_touches_1_tells_a_difference() -> None:

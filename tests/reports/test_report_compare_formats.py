@@ -95,7 +95,7 @@ def test_with_the_gate_junit_fails_and_skips_as_the_exit_code_says(
     assert (failures > 0, failures == 0 and skipped > 0) == (code == 1, code == 2)
 
 
-def test_the_page_is_a_report_s_with_headline_charts_and_tables_and_loads_nothing(tmp_path: Path) -> None:
+def test_the_page_is_a_report_s_headed_by_what_changed_and_loads_nothing(tmp_path: Path) -> None:
     page = run(*mixed(tmp_path), "--format", "html").stdout
     assert "Training speed: b is 0.949 [" in page
     assert page.count('<svg role="group"') == 2  # speed and memory
@@ -106,6 +106,11 @@ def test_the_page_is_a_report_s_with_headline_charts_and_tables_and_loads_nothin
     assert page.count("<script>") == page.count("<script") == 1
     assert not re.search(r"(src|href)=\"(?!data:|#)", page)
     assert "default-src 'none'" in html.unescape(page)
+    page = FORMATS["html"](Asked(compare(*mixed(tmp_path / "2")), None, False, None))
+    (heading,) = re.findall(r"<h1>(.*?)</h1>", page)
+    assert re.fullmatch(
+        r"Training speed: b is 0\.9\d+ \[[\d., ]+\] times as fast as a, geometric mean over \d+ cells", heading
+    )
 
 
 def test_the_charts_have_a_point_for_each_cell_and_a_line_at_1(tmp_path: Path) -> None:
@@ -120,29 +125,18 @@ def test_the_charts_have_a_point_for_each_cell_and_a_line_at_1(tmp_path: Path) -
     assert ends[0] < 1.0 <= ends[1]
 
 
-def test_names_and_reasons_from_outside_break_no_format(tmp_path: Path) -> None:
-    b = [ended(Status.FAILED, EVIL, machine=MACHINE | {"cpu_model": EVIL}, facts=trial().facts)]
-    sides = folders(tmp_path, repeats([100]), b)
-    out = tmp_path / "out"
-    assert run(*sides, "--out", out).returncode == 0
-    assert "<script>alert" not in (out / "compare.html").read_text()
-    ElementTree.fromstring((out / "compare.xml").read_text())
-    json.loads((out / "compare.json").read_text())
-
-
-def test_out_holds_every_format_whichever_is_printed(tmp_path: Path) -> None:
+def test_out_holds_every_format_whichever_is_printed_and_names_from_outside_break_none(tmp_path: Path) -> None:
     ran = run(*mixed(tmp_path), "--out", tmp_path / "out", "--format", "junit")
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {*ENDINGS.values(), "compare.csv", "compare-frameworks.csv"}
     assert (tmp_path / "out" / "compare.xml").read_text() == ran.stdout.removesuffix("\n")
-
-
-def test_the_page_is_headed_by_what_changed_and_by_how_much(tmp_path: Path) -> None:
-    page = FORMATS["html"](Asked(compare(*mixed(tmp_path)), None, False, None))
-    (heading,) = re.findall(r"<h1>(.*?)</h1>", page)
-    assert re.fullmatch(
-        r"Training speed: b is 0\.9\d+ \[[\d., ]+\] times as fast as a, geometric mean over \d+ cells", heading
-    )
+    b = [ended(Status.FAILED, EVIL, machine=MACHINE | {"cpu_model": EVIL}, facts=trial().facts)]
+    sides = folders(tmp_path / "2", repeats([100]), b)
+    out = tmp_path / "2" / "out"
+    assert run(*sides, "--out", out).returncode == 0
+    assert "<script>alert" not in (out / "compare.html").read_text()
+    ElementTree.fromstring((out / "compare.xml").read_text())
+    json.loads((out / "compare.json").read_text())
 
 
 def test_the_sides_have_the_ends_of_their_folders_names_by_which_they_differ(tmp_path: Path) -> None:

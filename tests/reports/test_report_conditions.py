@@ -95,9 +95,15 @@ def test_sections_that_differ_in_a_number_stand_in_the_order_of_the_numbers() ->
     assert [section.condition.task.accumulate for section in sections(split)[0]] == [1, 2, 4, 16]
 
 
-def test_settings_that_an_optimizer_ignores_do_not_split_a_table(tmp_path: Path) -> None:
+def test_what_changes_nothing_or_another_frameworks_software_splits_no_table(tmp_path: Path) -> None:
     out = report(tmp_path, trial("pytorch"), trial("mxnet", optimizer=OptimizerSpec("momentum", beta1=0.5)))
     assert len(rows(out / "usage.md")) == 3
+    out = report(tmp_path / "2", trial("pytorch"), trial("mxnet", environment="e2"))
+    assert len(rows(out / "usage.md")) == 3
+    first, second = trial(repeat=0), trial(repeat=1)
+    turned = dict(reversed(second.facts["packages"].items()))
+    out = report(tmp_path / "3", first, replace(second, facts=second.facts | {"packages": turned}))
+    assert [row["n"] for row in numbers(out / "usage.csv")] == ["2"]
 
 
 @pytest.mark.parametrize(
@@ -128,9 +134,16 @@ def test_the_cost_of_augmenting_is_told_to_be_in_the_speed_or_not(tmp_path: Path
     assert "flip-crop, before each epoch: the speed is without its cost" in texts[1]
 
 
-def test_a_trial_that_died_before_it_reported_stays_beside_its_rivals(tmp_path: Path) -> None:
+def test_a_trial_that_died_before_it_reported_stays_beside_its_rivals_in_its_own_environment(tmp_path: Path) -> None:
     out = report(tmp_path, trial("pytorch", 32), ended(Status.UNSUPPORTED, "no wheel", "mxnet", 32))
     assert rows(out / "usage.md")["MXNet"] == ["unsupported"]
+    never = ended(Status.UNSUPPORTED, "no code for this card", "mxnet", 32, isolation="docker")
+    out = report(tmp_path / "2", in_container(trial("pytorch", 32, isolation="docker")), never)
+    assert rows(out / "usage.md")["MXNet"] == ["unsupported"]
+    newer = trial("pytorch", 64, environment="e2", started_at="2025-11-22T10:00:00+00:00")
+    died = ended(Status.TIMEOUT, "slow", "pytorch", 128)
+    out = report(tmp_path / "3", trial("pytorch", 32), newer, died)
+    assert rows(out / "usage-2.md")["PyTorch"] == ["71.0", "timeout"]
 
 
 def test_the_newest_of_the_same_cell_wins_across_time_zones_and_the_report_says_so(tmp_path: Path) -> None:
@@ -203,17 +216,6 @@ def test_trials_in_containers_and_in_virtual_environments_stand_apart_and_limits
     assert sum("limits 1.5 cores, 1024 MiB" in heading for heading in told) == 1
 
 
-def test_a_trial_whose_container_never_started_stays_beside_its_rivals(tmp_path: Path) -> None:
-    never = ended(Status.UNSUPPORTED, "no code for this card", "mxnet", 32, isolation="docker")
-    out = report(tmp_path, in_container(trial("pytorch", 32, isolation="docker")), never)
-    assert rows(out / "usage.md")["MXNet"] == ["unsupported"]
-
-
-def test_frameworks_may_differ_from_each_other_in_their_software(tmp_path: Path) -> None:
-    out = report(tmp_path, trial("pytorch"), trial("mxnet", environment="e2"))
-    assert len(rows(out / "usage.md")) == 3
-
-
 def test_frameworks_whose_libraries_chose_other_code_stand_in_one_table(tmp_path: Path) -> None:
     kernels: dict[str, dict[str, Any]] = {
         "tensorflow": {"onednn": False, "onednn_isa": None, "onednn_isa_reason": "oneDNN is off"},
@@ -249,56 +251,41 @@ def test_a_comparison_says_that_the_processors_and_the_code_chosen_for_them_diff
     ]
 
 
-def test_a_trial_that_died_before_it_reported_joins_its_own_environment(tmp_path: Path) -> None:
-    newer = trial("pytorch", 64, environment="e2", started_at="2025-11-22T10:00:00+00:00")
-    died = ended(Status.TIMEOUT, "slow", "pytorch", 128)
-    out = report(tmp_path, trial("pytorch", 32), newer, died)
-    assert rows(out / "usage-2.md")["PyTorch"] == ["71.0", "timeout"]
-
-
-def test_trials_measured_by_another_code_of_the_runner_stand_apart_and_say_so(tmp_path: Path) -> None:
+def test_another_code_of_the_runner_stands_apart_unless_its_measurement_version_is_the_same(tmp_path: Path) -> None:
     digests = ("0a1b2c3d", "4e5f6a7b")
     out = report(tmp_path, *(trial(repeat=repeat, machine=MACHINE | {"runner_digest": digest, "commit": digest})
                              for repeat, digest in enumerate(digests)))  # fmt: skip
     assert [row["n"] for number in (1, 2) for row in numbers(out / f"usage-{number}.csv")] == ["1", "1"]
     assert [line.split("; ")[1] for line in headings(out)] == [f"runner's code {digest}" for digest in digests]
-
-
-def test_trials_of_one_measurement_version_share_a_table_whatever_code_measured_them(tmp_path: Path) -> None:
     measured_by = (("0a1b2c3d", 1), ("4e5f6a7b", 1), ("4e5f6a7b", 2))
     study = [
         trial(repeat=repeat, machine=MACHINE | {"runner_digest": digest, "measurement_version": version})
         for repeat, (digest, version) in enumerate(measured_by)
     ]
-    out = report(tmp_path, *study)
+    out = report(tmp_path / "2", *study)
     assert [row["n"] for number in (1, 2) for row in numbers(out / f"usage-{number}.csv")] == ["2", "1"]
     versions = [line.split("; ")[1] for line in headings(out)]
     assert versions == [f"runner's code measurement version {version}" for version in (1, 2)]
 
 
-def test_the_order_in_which_packages_are_told_is_no_other_software(tmp_path: Path) -> None:
-    first, second = trial(repeat=0), trial(repeat=1)
-    turned = dict(reversed(second.facts["packages"].items()))
-    out = report(tmp_path, first, replace(second, facts=second.facts | {"packages": turned}))
-    assert [row["n"] for row in numbers(out / "usage.csv")] == ["2"]
-
-
-def test_several_commits_share_a_table_and_the_page_says_so(tmp_path: Path) -> None:
+def test_the_page_says_of_several_commits_turbo_heat_and_missing_package_versions(tmp_path: Path) -> None:
     other = trial("mxnet", machine=MACHINE | {"commit": "0123abc", "load_average_before": 1.75})
     out = report(tmp_path, trial("pytorch"), other)
     for name in ("report.md", "usage.md"):
         text = (out / name).read_text()
         assert "These trials come from 2 commits of this suite: 0123abc / afa2864." in text, name
         assert "load average before a trial 0.25 to 1.75" in text, name
-
-
-def test_turbo_and_clocks_that_were_lowered_for_heat_are_said(tmp_path: Path) -> None:
     hot = trial("mxnet", machine=MACHINE | {"turbo": True, "throttled": 3})
     cool = trial("pytorch", machine=MACHINE | {"turbo": True, "throttled": 0})
-    text = (report(tmp_path / "new", cool, hot) / "report.md").read_text()
+    text = (report(tmp_path / "2" / "new", cool, hot) / "report.md").read_text()
     assert "turbo on; clocks lowered for heat in 1 of 2 trials" in text
-    text = (report(tmp_path / "old", trial()) / "report.md").read_text()
+    text = (report(tmp_path / "2" / "old", trial()) / "report.md").read_text()
     assert "; turbo" not in text and "lowered for heat" not in text
+    silent = trial("mxnet")
+    silent = replace(silent, facts={key: value for key, value in silent.facts.items() if key != "packages"})
+    assert (
+        "package versions not reported by MXNet." in (report(tmp_path / "3", trial(), silent) / "report.md").read_text()
+    )
 
 
 def test_a_table_on_its_own_says_its_conditions(tmp_path: Path) -> None:
@@ -314,12 +301,6 @@ def test_a_table_on_its_own_says_its_conditions(tmp_path: Path) -> None:
             "commit afa2864",
         ):
             assert told in text.replace("\\", ""), (name, told)
-
-
-def test_missing_package_versions_are_said_to_be_missing(tmp_path: Path) -> None:
-    silent = trial("mxnet")
-    silent = replace(silent, facts={key: value for key, value in silent.facts.items() if key != "packages"})
-    assert "package versions not reported by MXNet." in (report(tmp_path, trial(), silent) / "report.md").read_text()
 
 
 def apart(**changes: Any) -> list[TrialResult]:
@@ -353,30 +334,24 @@ def test_columns_show_differing_conditions_side_by_side_and_never_averaged(tmp_p
     assert "- B: Conditions: model osu-cnn" in legend
 
 
-def test_columns_of_one_condition_are_the_table_as_it_is(tmp_path: Path) -> None:
+def test_columns_of_one_condition_are_the_table_and_of_two_devices_keep_their_own_figures(tmp_path: Path) -> None:
     results = store(tmp_path, trial("pytorch", 4), trial("mxnet", 4))
     plain, columns = (make(results, tmp_path / name, name == "b").markdown for name in ("a", "b"))
     assert plain == columns
-
-
-def test_cpu_and_gpu_side_by_side_keep_their_own_figures(tmp_path: Path) -> None:
-    results = store(tmp_path, trial("pytorch", 32), on_gpu(trial("pytorch", 32)))
-    make(results, tmp_path / "report", columns=True)
-    found = rows(tmp_path / "report" / "usage.md")
+    results = store(tmp_path / "2", trial("pytorch", 32), on_gpu(trial("pytorch", 32)))
+    make(results, tmp_path / "2" / "report", columns=True)
+    found = rows(tmp_path / "2" / "report" / "usage.md")
     letters = dict(zip(found["Framework / batch size"], found["PyTorch"], strict=True))
     assert sorted(letters.values()) == ["51.0", "71.0"]
-    title = (tmp_path / "report" / "usage.md").read_text().splitlines()[0]
+    title = (tmp_path / "2" / "report" / "usage.md").read_text().splitlines()[0]
     assert "CPU usage" in title and "GPU usage" in title
-    assert len(rows(tmp_path / "report" / "power.md")["PyTorch"]) == 1
+    assert len(rows(tmp_path / "2" / "report" / "power.md")["PyTorch"]) == 1
 
 
-def test_a_network_of_the_catalogue_is_that_of_trials_stored_before_networks_had_digests() -> None:
+def test_networks_of_one_name_are_told_apart_by_their_digests() -> None:
     digest = network.digest(WORKLOADS["osu-cnn"])
     (section,) = sections([trial(), trial(framework="mxnet", network=digest)])[0]
     assert len(section.results) == 2 and "network" not in condition_text.described(section.condition)
-
-
-def test_two_networks_of_one_name_are_two_sections_that_say_which() -> None:
     parts, _ = sections([trial(network=12 * "a"), trial(network=12 * "b")])
     assert len(parts) == 2
     assert [heading.partition("; ")[2] for heading in condition_text.headings(parts)] == [

@@ -66,10 +66,14 @@ def test_p_is_corrected_within_a_framework_and_not_for_the_others(tmp_path: Path
     assert p["mxnet", 64] == pytest.approx(2 * p["pytorch", 64])
 
 
-def test_one_repeat_gives_the_ratio_of_this_run_alone(tmp_path: Path) -> None:
+def test_one_repeat_is_of_this_run_alone_and_a_size_without_a_counterpart_is_a_dash(tmp_path: Path) -> None:
     (table,) = contrasts(store(tmp_path, *speeds(127, [95]), *speeds(128, [100])))
     assert texts(table) == [["PyTorch", "127", "128", "0.950", "1", ABSENT]]
     assert "in this run" in table.below[0]
+    dead = ended(Status.OUT_OF_MEMORY, "killed at 4 GiB", batch_size=129)
+    (table,) = contrasts(store(tmp_path / "2", *speeds(128, [100]), dead))
+    assert [cell.text for cell in table.rows[0]] == ["PyTorch", "129", "128", ABSENT, "0", ABSENT]
+    assert list(table.notes) == [contrast.NO_PAIR]
 
 
 @pytest.mark.parametrize(
@@ -89,18 +93,16 @@ def test_neighbours_stand_beside_the_power_of_two_among_them_else_the_smallest(
     assert contrast.neighbours(sizes) == expected
 
 
-def test_a_report_without_neighbours_has_no_such_table_unless_it_is_asked_for(tmp_path: Path) -> None:
+def test_a_report_has_such_a_table_of_neighbours_or_where_it_is_asked_for(tmp_path: Path) -> None:
     results = store(tmp_path, *study(2))
     assert contrasts(results) == []
     (table,) = contrasts(results, 32)
     assert len(table.rows) == 3 * 8
-
-
-def test_a_batch_size_without_a_counterpart_is_a_dash_with_its_reason(tmp_path: Path) -> None:
-    dead = ended(Status.OUT_OF_MEMORY, "killed at 4 GiB", batch_size=129)
-    (table,) = contrasts(store(tmp_path, *speeds(128, [100]), dead))
-    assert [cell.text for cell in table.rows[0]] == ["PyTorch", "129", "128", ABSENT, "0", ABSENT]
-    assert list(table.notes) == [contrast.NO_PAIR]
+    results = store(tmp_path / "2", *speeds(127, [95]), *speeds(128, [100]))
+    ran = run(results, "--baseline-batch", 64)
+    assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (2, "", 1)
+    assert "--baseline-batch 64: no trial has that batch size; there are 127 and 128" in ran.stderr
+    assert not (results / "report").exists()
 
 
 def test_the_table_is_printed_and_written_as_csv(tmp_path: Path) -> None:
@@ -123,14 +125,6 @@ def test_a_terminal_shows_a_short_table_and_of_a_longer_one_where_it_is(
     lines = [line for line in ran.stdout.splitlines() if line.startswith(contrast.BATCH_SIZES.title)]
     rows = "" if printed else f": {len(sizes) - 1} rows, in the report."
     assert lines == [f"{contrast.BATCH_SIZES.title}{rows}"]
-
-
-def test_a_baseline_that_was_not_run_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
-    results = store(tmp_path, *speeds(127, [95]), *speeds(128, [100]))
-    ran = run(results, "--baseline-batch", 64)
-    assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (2, "", 1)
-    assert "--baseline-batch 64: no trial has that batch size; there are 127 and 128" in ran.stderr
-    assert not (results / "report").exists()
 
 
 def column(build: str, speed: float, accuracy: float, repeat: int = 0, **changes: Any) -> TrialResult:

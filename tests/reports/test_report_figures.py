@@ -79,14 +79,6 @@ def test_a_chart_is_a_sharp_png_and_an_svg_that_say_what_they_show(tmp_path: Pat
     assert "What is to be seen." in told and "Training speed, images/s" in told
 
 
-def test_a_pdf_has_truetype_fonts_and_no_date(tmp_path: Path) -> None:
-    (path,) = figures.draw(three(), tmp_path / "speed", ("pdf",))
-    pdf = path.read_bytes()
-    assert pdf.startswith(b"%PDF") and b"/FontFile2" in pdf and b"/Type3" not in pdf
-    assert b"CreationDate" not in pdf and b"ModDate" not in pdf
-    assert b"What is to be seen." in pdf
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "theirs",
@@ -100,10 +92,15 @@ def test_no_matplotlibrc_of_the_caller_decides_how_a_chart_looks(theirs: str, tm
     assert len(there) == 3 and [path.read_bytes() for path in there] == [path.read_bytes() for path in usual]
 
 
-def test_only_the_formats_asked_for_are_drawn(tmp_path: Path) -> None:
+def test_only_the_formats_asked_for_are_drawn_and_a_pdf_has_truetype_fonts_and_no_date(tmp_path: Path) -> None:
     assert figures.draw(three(), tmp_path / "a", ("md", "svg", "csv")) == [tmp_path / "a.svg"]
     assert figures.draw(three(), tmp_path / "b", ("md",)) == []
     assert [path.name for path in tmp_path.iterdir()] == ["a.svg"]
+    (path,) = figures.draw(three(), tmp_path / "speed", ("pdf",))
+    pdf = path.read_bytes()
+    assert pdf.startswith(b"%PDF") and b"/FontFile2" in pdf and b"/Type3" not in pdf
+    assert b"CreationDate" not in pdf and b"ModDate" not in pdf
+    assert b"What is to be seen." in pdf
 
 
 def test_nothing_is_imported_for_drawing_before_a_chart_is_drawn() -> None:
@@ -135,19 +132,18 @@ def test_batch_sizes_are_evenly_spaced_on_the_logarithmic_axis_and_epochs_on_a_l
         assert steps == pytest.approx([steps[0]] * len(steps), abs=0.01)
 
 
-def test_bars_reach_from_low_to_high_even_where_the_median_lies_outside() -> None:
+def test_bars_reach_from_low_to_high_and_a_point_without_an_interval_has_none() -> None:
     shown = line("PyTorch", (4, 8), (10.0, 5.0), low=(8.0, 5.5), high=(11.0, 6.0))
     (bars,) = drawn(chart([shown])).axes[0].collections
     assert isinstance(bars, LineCollection)
     ends = [tuple(float(y) for _, y in segment) for segment in bars.get_segments()]
     assert ends == [pytest.approx((8, 11)), pytest.approx((5.5, 6))]
-
-
-def test_a_point_without_an_interval_has_no_bar() -> None:
     shown = line("PyTorch", (4, 8), (10.0, 5.0), low=(None, 5.5), high=(None, 6.0))
     (bars,) = drawn(chart([shown])).axes[0].collections
     assert isinstance(bars, LineCollection)
     assert [len(segment) for segment in bars.get_segments()] == [0, 2]
+    (axes,) = drawn(three((4, 8))).axes
+    assert len({tuple(one.get_transform().transform(one.get_xydata())[0][:1]) for one in axes.lines}) == 1
 
 
 @pytest.mark.parametrize("scale", Scale)
@@ -164,11 +160,6 @@ def test_bars_of_one_batch_size_stand_side_by_side_within_the_width_of_a_point(
     assert max(places) - min(places) == pytest.approx(narrowest)
     bars = [one for one in axes.collections if isinstance(one, LineCollection)]
     assert [float(bar.get_transform().transform(bar.get_segments()[0])[0][0]) for bar in bars] == pytest.approx(places)
-
-
-def test_points_without_bars_stand_at_their_place() -> None:
-    (axes,) = drawn(three((4, 8))).axes
-    assert len({tuple(one.get_transform().transform(one.get_xydata())[0][:1]) for one in axes.lines}) == 1
 
 
 @pytest.mark.parametrize("sizes", [(127, 128, 129), tuple(range(509, 516)), (100, 127, 128, 129, 156)])
@@ -189,12 +180,17 @@ def accuracies(*values: float, **more: Any) -> Chart:
     return chart([line("PyTorch", (4, 8), values[:2]), line("MXNet", (4, 8), values[2:])], **settings)
 
 
-def test_an_axis_that_need_not_start_at_nought_is_of_the_range_of_the_data_and_says_so() -> None:
+def test_an_axis_that_need_not_start_at_nought_has_the_range_of_the_data_in_every_panel_and_says_so() -> None:
     axes = drawn(accuracies(90.0, 98.0, 92.0, 95.0)).axes[0]
     low, high = axes.get_ylim()
     assert 89 < low < 90 and 98 < high < 99
     assert axes.get_ylabel() == "Test accuracy, %\n(axis does not start at 0)"
     assert len(axes.lines) == 4, "two series, and the zigzag on its gap"
+    panels = [accuracies(90.0, 98.0, 92.0, 95.0).panels[0].series] * 3
+    figure = drawn(chart(*panels, titles=NAMES, from_zero=False))
+    assert [len(axes.lines) for axes in figure.axes] == [4, 4, 4]
+    low, high = drawn(chart([line("PyTorch", (4,), (95.0,))], from_zero=False)).axes[0].get_ylim()
+    assert (low, high) == pytest.approx((94.05, 95.95))
 
 
 @pytest.mark.parametrize("size", FIGURE_SIZES.values(), ids=list(FIGURE_SIZES))
@@ -211,12 +207,6 @@ def test_the_name_of_the_value_axis_is_whole_and_no_higher_than_its_panel(label:
         assert axes.yaxis.label.get_window_extent().height <= axes.get_window_extent().height
 
 
-def test_every_panel_has_the_mark_that_its_axis_does_not_start_at_nought() -> None:
-    panels = [accuracies(90.0, 98.0, 92.0, 95.0).panels[0].series] * 3
-    figure = drawn(chart(*panels, titles=NAMES, from_zero=False))
-    assert [len(axes.lines) for axes in figure.axes] == [4, 4, 4]
-
-
 @pytest.mark.parametrize("values", [(10.0, 98.0, 92.0, 95.0), (19.0, 98.0, 92.0, 95.0)])
 def test_an_axis_starts_at_nought_where_the_data_use_four_fifths_of_it(values: tuple[float, ...]) -> None:
     axes = drawn(accuracies(*values)).axes[0]
@@ -224,8 +214,18 @@ def test_an_axis_starts_at_nought_where_the_data_use_four_fifths_of_it(values: t
     assert axes.get_ylabel() == "Test accuracy, %" and len(axes.lines) == 2
 
 
-def test_other_axes_start_at_nought_however_little_of_them_the_data_use() -> None:
+def test_an_axis_starts_at_nought_or_below_and_a_long_bar_does_not_press_the_points_down() -> None:
+    # other axes start at nought however little of them the data use
     assert drawn(accuracies(90.0, 98.0, 92.0, 95.0, from_zero=True)).axes[0].get_ylim() == (0, 100)
+    # a long bar does not press the points down
+    shown = line("PyTorch", (4, 8), (10.0, 5.0), low=(-900.0, 4.0), high=(1000.0, 6.0))
+    bottom, top = drawn(chart([shown])).axes[0].get_ylim()
+    assert (bottom, 10 < top < 20) == (0, True)
+    # a value below nought is shown
+    assert drawn(chart([line("PyTorch", (4, 8), (-5.0, 10.0))])).axes[0].get_ylim()[0] < -5
+    # an axis of epochs has whole numbers even for one
+    axes = drawn(chart([line("MXNet", (1,), (0.5,))], x_scale=Scale.LINEAR)).axes[0]
+    assert [tick for tick in axes.get_xticks() if 0.5 <= tick <= 1.5] == [1]
 
 
 def test_bars_and_published_series_lie_in_the_range_and_it_ends_at_the_full_scale() -> None:
@@ -238,25 +238,10 @@ def test_bars_and_published_series_lie_in_the_range_and_it_ends_at_the_full_scal
     assert 101 < drawn(chart([higher], full_scale=100.0, from_zero=False)).axes[0].get_ylim()[1] < 103
 
 
-def test_a_lone_value_has_a_range_about_it() -> None:
-    low, high = drawn(chart([line("PyTorch", (4,), (95.0,))], from_zero=False)).axes[0].get_ylim()
-    assert (low, high) == pytest.approx((94.05, 95.95))
-
-
-def test_a_long_bar_does_not_press_the_points_down() -> None:
-    shown = line("PyTorch", (4, 8), (10.0, 5.0), low=(-900.0, 4.0), high=(1000.0, 6.0))
-    bottom, top = drawn(chart([shown])).axes[0].get_ylim()
-    assert (bottom, 10 < top < 20) == (0, True)
-
-
 @pytest.mark.parametrize(("highest", "top"), [(40.0, 100.0), (100.0, 100.0), (130.0, 137.8)])
 def test_a_share_is_shown_against_the_whole_and_one_above_it_is_not_cut_off(highest: float, top: float) -> None:
     ends = drawn(chart([line("PyTorch", (4, 8), (highest, 10.0))], full_scale=100.0)).axes[0].get_ylim()
     assert ends == pytest.approx((0, top))
-
-
-def test_a_value_below_nought_is_shown() -> None:
-    assert drawn(chart([line("PyTorch", (4, 8), (-5.0, 10.0))])).axes[0].get_ylim()[0] < -5
 
 
 def test_a_logarithmic_value_axis_has_numbers_that_can_be_read() -> None:
@@ -290,7 +275,7 @@ def test_the_published_lies_behind_and_is_paler_with_the_marker_of_its_framework
     assert len({(one.get_linestyle(), one.get_markerfacecolor()) for one in (ours, table, theirs)}) == 3
 
 
-def test_points_with_a_fitted_line_are_not_joined_by_another() -> None:
+def test_a_fitted_line_goes_through_points_that_no_other_joins_and_so_it_does_in_the_legend() -> None:
     points = line("MXNet", (4, 8), (1, 2), "mxnet")
     alone, fit = (
         drawn(chart([points, line("MXNet, fitted", (0, 8), (0.5, 2), "mxnet", Kind.FIT)], x_scale=Scale.LINEAR))
@@ -300,16 +285,19 @@ def test_points_with_a_fitted_line_are_not_joined_by_another() -> None:
     assert (alone.get_linestyle(), alone.get_marker()) == ("None", "^")
     assert fit.get_marker() in ("", "None")
     assert drawn(chart([points])).axes[0].lines[0].get_linestyle() == "-."
+    shown = [line("MXNet", (4, 8), (1, 2), "mxnet"), line("MXNet, fitted", (0, 8), (0.5, 2), "mxnet", Kind.FIT)]
+    (legend,) = drawn(chart(shown, x_scale=Scale.LINEAR)).legends
+    assert [text.get_text() for text in legend.get_texts()] == ["MXNet"]
+    (handle,) = legend.legend_handles
+    assert isinstance(handle, Line2D)
+    assert (handle.get_linestyle(), handle.get_marker()) == ("-.", "^")
 
 
-def test_a_stack_reaches_the_sum_of_its_parts() -> None:
+def test_a_stack_reaches_the_sum_of_its_parts_and_without_neighbours_is_a_bar() -> None:
     axes = drawn(stacked((4, 8, 16), (1, 2, 3), (1, 1, 1), (2, 4, 8))).axes[0]
     tops = [max(y for _, y in np.asarray(area.get_paths()[0].vertices)) for area in axes.collections]
     assert tops == [3, 4, 12]
     assert axes.get_ylim()[1] > 12
-
-
-def test_a_stack_without_neighbours_is_a_bar_and_an_unknown_one_is_no_stack() -> None:
     axes = drawn(stacked((4, 8, 16, 32), (1, None, 3, 3), (1, None, 1, 1))).axes[0]
     spans = [
         (min(x for x, _ in np.asarray(path.vertices)), max(x for x, _ in np.asarray(path.vertices)))
@@ -321,7 +309,7 @@ def test_a_stack_without_neighbours_is_a_bar_and_an_unknown_one_is_no_stack() ->
     assert [(left, right) for left, right in spans if right >= 8] == [(16, 32), (16, 32)]
 
 
-def test_every_label_stands_in_the_legend_once_and_kinds_of_a_framework_below_each_other() -> None:
+def test_the_legend_has_every_label_once_and_kinds_of_a_framework_below_each_other() -> None:
     found = charts(*(on_gpu(result) for result in study()))["usage"]
     (legend,) = drawn(found).legends
     names = [text.get_text() for text in legend.get_texts()]
@@ -330,9 +318,6 @@ def test_every_label_stands_in_the_legend_once_and_kinds_of_a_framework_below_ea
         *("PyTorch", "PyTorch, published table", ""),
         *("MXNet", "MXNet, published table", ""),
     ]
-
-
-def test_what_was_published_of_a_framework_that_was_not_measured_stands_beside_the_others() -> None:
     named = (("PyTorch", Kind.MEASURED), ("TensorFlow, published table", Kind.PUBLISHED_TABLE))
     figure = drawn(chart([line(name, (4,), (1,), kind=kind) for name, kind in named]))
     figure.draw_without_rendering()
@@ -340,20 +325,6 @@ def test_what_was_published_of_a_framework_that_was_not_measured_stands_beside_t
     first, second = (text.get_window_extent() for text in legend.get_texts())
     assert [text.get_text() for text in legend.get_texts()] == [name for name, _ in named]
     assert second.x0 > first.x1 and second.y0 == first.y0
-
-
-def test_a_fitted_line_is_shown_in_the_legend_through_its_points() -> None:
-    shown = [line("MXNet", (4, 8), (1, 2), "mxnet"), line("MXNet, fitted", (0, 8), (0.5, 2), "mxnet", Kind.FIT)]
-    (legend,) = drawn(chart(shown, x_scale=Scale.LINEAR)).legends
-    assert [text.get_text() for text in legend.get_texts()] == ["MXNet"]
-    (handle,) = legend.legend_handles
-    assert isinstance(handle, Line2D)
-    assert (handle.get_linestyle(), handle.get_marker()) == ("-.", "^")
-
-
-def test_an_axis_of_epochs_has_whole_numbers_even_for_one() -> None:
-    axes = drawn(chart([line("MXNet", (1,), (0.5,))], x_scale=Scale.LINEAR)).axes[0]
-    assert [tick for tick in axes.get_xticks() if 0.5 <= tick <= 1.5] == [1]
 
 
 LONG = "what was measured, on which machine, with which versions and settings, when and by which commit; " * 9

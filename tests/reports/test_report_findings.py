@@ -72,7 +72,8 @@ def test_speed_names_the_fastest_by_size_where_the_spread_is_known() -> None:
     )
 
 
-def test_speed_of_repeats_is_told_where_the_intervals_lie_apart_and_nowhere_else() -> None:
+def test_a_framework_leads_at_all_sizes_where_the_spread_is_known_and_nowhere_else() -> None:
+    # speed of repeats is told where the intervals lie apart and nowhere else
     # t(0.975, 1) = 12.706205, s = 1.414214: +- 12.7; at 4 they lie 100 apart, at 8 they lie 10 apart
     results = [
         speedy(name, size, speed + step, repeat)
@@ -82,18 +83,14 @@ def test_speed_of_repeats_is_told_where_the_intervals_lie_apart_and_nowhere_else
     assert one(told(*results).findings, "Training speed") == (
         "Training speed, 200 to 300 images/s: PyTorch is fastest at 4; no framework is clearly fastest at 8."
     )
-
-
-def test_a_framework_that_leads_everywhere_is_said_to_lead_at_all_sizes() -> None:
+    # a framework that leads everywhere is said to lead at all sizes
     # 5.7 % ahead at 4, where a step takes 2.8 against 2.96 ms; more at every larger size
     results = study()
     assert "no framework is clearly fastest at any of 9 batch sizes." in one(told(*results).findings, "Training speed")
     known = [speedy("mxnet", size, 1000 + step, step + 1) for size in (2048, 4096) for step in (-1, 0, 1)]
     found = one(told(*results, *known).findings, "Training speed")
     assert "TensorFlow was fastest in this run at all 9 batch sizes." in found
-
-
-def test_one_repeat_alone_names_nobody_as_the_fastest() -> None:
+    # one repeat alone names nobody as the fastest
     results = [speedy("mxnet", 4, 1234), speedy("pytorch", 4, 1233)]
     found = one(told(*results).findings, "Training speed")
     assert found == (
@@ -102,6 +99,10 @@ def test_one_repeat_alone_names_nobody_as_the_fastest() -> None:
     )
     beyond = one(told(speedy("mxnet", 4, 1300), speedy("pytorch", 4, 1233)).findings, "Training speed")
     assert beyond.startswith("Training speed, 1233 to 1300 images/s: no framework is clearly fastest at 4.")
+    # disturbed cells are counted beside the speed
+    foreign = {"foreign_cpu_percent": Figure(40.0, "sampler")}
+    results = [speedy("pytorch", 4, 100, figures=foreign), speedy("mxnet", 4, 90)]
+    assert "Disturbed or noisy: 1 of 2 cells." in one(told(*results).findings, "Training speed")
 
 
 def test_least_and_most_memory_are_stated_by_the_same_rule() -> None:
@@ -119,21 +120,12 @@ def test_least_and_most_memory_are_stated_by_the_same_rule() -> None:
     assert "MXNet is lowest at 4; PyTorch is highest at 4." in one(told(*apart).findings, "Host memory")
 
 
-def test_disturbed_cells_are_counted_beside_the_speed() -> None:
-    foreign = {"foreign_cpu_percent": Figure(40.0, "sampler")}
-    results = speedy("pytorch", 4, 100, figures=foreign), speedy("mxnet", 4, 90)
-    assert "Disturbed or noisy: 1 of 2 cells." in one(told(*results).findings, "Training speed")
-
-
-def test_memory_says_between_which_values_it_is() -> None:
+def test_memory_says_between_which_values_it_is_and_on_a_gpu_it_is_the_gpus() -> None:
     # the synthetic MiB: 400, 500 and 600 by framework, and a quarter of the batch size
     assert one(told(*study()).findings, "Host memory") == (
         "Host memory, 401 to 856 MiB: no framework is clearly lowest at any of 9 batch sizes; no framework is clearly "
         "highest at any of 9 batch sizes."
     )
-
-
-def test_on_a_gpu_it_is_the_gpus_memory() -> None:
     summary = told(*(on_gpu(trial(name, 4)) for name in VERSIONS))
     assert one(summary.findings, "GPU memory").startswith(
         "GPU memory, 604 to 904 MiB: no framework is clearly lowest at 4;"
@@ -141,20 +133,17 @@ def test_on_a_gpu_it_is_the_gpus_memory() -> None:
     assert not [line for line in summary.not_verified if "No trial ran on a GPU" in line]
 
 
-def test_accuracy_of_one_repeat_says_how_far_apart_and_that_parity_is_not_stated() -> None:
-    results = (
+def test_accuracy_of_one_repeat_says_how_far_apart_and_of_three_counts_the_pairs_that_agree() -> None:
+    results = [
         accurate(50, "tensorflow", 4),
         accurate(47.5, "mxnet", 4),
         accurate(60, "tensorflow"),
         accurate(59, "mxnet"),
-    )
+    ]
     assert one(told(*results).findings, "Test accuracy") == (
         "Test accuracy: at the same batch size frameworks are at most 2.50 points apart (at 4). Whether they agree is "
         "not stated: that takes 3 paired repeats."
     )
-
-
-def test_accuracy_of_three_repeats_counts_the_pairs_that_agree() -> None:
     # the synthetic accuracies are one point apart by rank, the same in every repeat: 1, 1 and 2 points; of 360 images
     # each +- 4.302653 x 0.278 / sqrt(3) = 0.69, so that the first two may be more than a point or less
     results = [trial(name, 8, repeat) for name in VERSIONS for repeat in range(3)]
@@ -164,24 +153,18 @@ def test_accuracy_of_three_repeats_counts_the_pairs_that_agree() -> None:
     )
 
 
-def test_the_published_row_is_compared_where_it_may_be_and_the_caveat_says_what_the_setting_is_worth() -> None:
+def test_the_published_row_is_compared_where_it_may_be_and_else_the_reason_is_said() -> None:
     # +3 at 8 and -4 at 16: sqrt((9 + 16) / 2) = 3.5; batch size 4 is left out
     results = accurate(48.83), accurate(59.06, size=16), accurate(10, size=4), accurate(46.83, "mxnet")
     summary = told(*results)
     found = one(summary.findings, "The published accuracy row")
     assert "in one repeat TensorFlow 3.5 points over 2 batch sizes and MXNet 1.0 points over 1 batch size." in found
     assert "found by calibration" in one(summary.not_verified, "The publication names neither")
-
-
-def test_another_number_of_epochs_is_not_compared_with_the_published_row() -> None:
     nine = told(accurate(48.83, epochs=9))
     assert not [line for line in nine.findings if "published" in line]
     assert (
         "Not compared with the published figures of test accuracy: 9 epochs, published after 10." in nine.not_verified
     )
-
-
-def test_what_is_not_compared_with_the_publication_is_said_with_its_reason() -> None:
     assert not [line for line in told(*study()).findings if "published" in line]
     lines = told(*study(), beside=("osu-2020",)).not_verified
     assert (
@@ -207,9 +190,6 @@ def test_failed_checks_and_disturbed_trials_are_counted() -> None:
     lines = summary.not_verified
     assert one(lines, "1 of 3 ok trials were disturbed")
     assert "1 of 3 ok trials do not tell whether other processes disturbed them." in lines
-
-
-def test_a_trial_that_was_disturbed_in_its_epochs_alone_is_counted_as_disturbed() -> None:
     shares = {"foreign_cpu_percent": Figure(2.0, "sampler"), "foreign_cpu_epochs_percent": Figure(20.0, "sampler")}
     known_in_epochs = {"foreign_cpu_epochs_percent": Figure(3.0, "sampler")}
     summary = told(trial("pytorch", 4, figures=shares), trial("mxnet", 4, figures=known_in_epochs))
@@ -218,15 +198,12 @@ def test_a_trial_that_was_disturbed_in_its_epochs_alone_is_counted_as_disturbed(
     assert not [line for line in summary.not_verified if "do not tell whether" in line]
 
 
-def test_trials_that_failed_are_not_said_to_be_disturbed_where_one_was() -> None:
+def test_trials_that_were_disturbed_are_still_compared_in_what_neighbours_cannot_change() -> None:
     failed = [trial(name, 4, status=Status.FAILED, reason="it fell") for name in ("mxnet", "tensorflow")]
     disturbed = trial("pytorch", 4, status=Status.CONTENDED, reason="others")
     assert told(disturbed, *failed).headline == (
         "No training speed: other processes disturbed 1 of 3 trials; the other 2 gave none for another reason"
     )
-
-
-def test_trials_that_were_all_disturbed_are_still_compared_in_what_neighbours_cannot_change() -> None:
     busy: dict[str, Any] = {
         "status": Status.CONTENDED,
         "reason": "other processes took 40 % of the cores in the steady window",
@@ -241,24 +218,22 @@ def test_trials_that_were_all_disturbed_are_still_compared_in_what_neighbours_ca
     assert one(summary.findings, "Test accuracy to 1 point")
     assert one(summary.not_verified, "6 of 6 trials were disturbed by other processes (contended).")
     assert not [line for line in (*summary.findings, *summary.not_verified) if "give no number" in line]
-
-
-def test_the_section_of_the_findings_has_most_ok_trials_and_of_none_most_disturbed_ones() -> None:
-    busy: dict[str, Any] = {"status": Status.CONTENDED, "reason": "others"}
-    ok, disturbed = trial("pytorch", 4), [trial("pytorch", size, epochs=3, **busy) for size in (4, 8, 16)]
-    assert "PyTorch: " in told(ok, *disturbed).headline
-    assert told(*disturbed, trial("mxnet", 4, status=Status.FAILED, reason="it fell")).headline.startswith(
+    several = [trial("pytorch", size, epochs=3, **busy) for size in (4, 8, 16)]
+    assert "PyTorch: " in told(trial("pytorch", 4), *several).headline
+    assert told(*several, trial("mxnet", 4, status=Status.FAILED, reason="it fell")).headline.startswith(
         "No training speed: other processes disturbed 3 of 3 trials"
     )
 
 
-def test_a_window_as_short_as_was_asked_for_is_no_check_that_failed() -> None:
+def test_a_short_window_is_counted_and_fails_no_check_where_it_was_asked_for() -> None:
     short = trial("pytorch", 4, window_s=0.3)
     told_of = told(checked(short, CheckName.LONG_ENOUGH, False, "0.3 s"), trial("tensorflow", 4)).findings[-1]
     assert told_of.startswith("Of 2 ok trials: no check failed;")
+    lines = told(checked(trial(), CheckName.LONG_ENOUGH, False, "3.00 s")).not_verified
+    assert "1 of 1 ok trials had a steady window too short for their usage." in lines
 
 
-def test_without_an_ok_trial_there_is_nothing_to_find_and_the_count_says_how_they_ended() -> None:
+def test_without_an_ok_trial_there_is_nothing_to_find_and_every_other_is_counted() -> None:
     summary = told(ended(Status.TIMEOUT, "x"), ended(Status.OUT_OF_MEMORY, "x", batch_size=64))
     assert summary.ran[0].startswith("2 trials: 1 timeout, 1 out of memory.")
     assert summary.findings == (
@@ -269,15 +244,9 @@ def test_without_an_ok_trial_there_is_nothing_to_find_and_the_count_says_how_the
     default = told(on_gpu(trial("tensorflow", 4, allocator="default")))
     assert default.headline == "No trial that takes memory on demand ended ok: there is nothing to compare"
     assert "Trials that give no number: 1 timeout, 1 out of memory." in summary.not_verified
-
-
-def test_results_of_which_none_can_be_read() -> None:
     summary = told(unreadable=2)
     assert summary.ran == ("No result could be read.",)
     assert summary.not_verified == ("Trials that give no number: 2 unreadable.",)
-
-
-def test_unverified_unreadable_and_unfinished_trials_are_counted() -> None:
     odd = replace(trial("mxnet"), status=Status.UNVERIFIED, reason="differs")
     lines = told(trial(), odd, unreadable=2, unfinished=1).not_verified
     assert "Trials that give no number: 1 unverified, 2 unreadable, 1 unfinished." in lines
@@ -293,7 +262,7 @@ def test_what_an_unverified_trial_measured_stands_next_to_the_accusation() -> No
     assert second == f"{died.spec.id}: failed: killed"
 
 
-def test_one_trial_alone_makes_no_comparison() -> None:
+def test_one_trial_alone_and_a_quantity_without_a_value_make_no_comparison() -> None:
     summary = told(trial())
     assert summary.ran[0] == "1 trial: 1 ok. Started 2025-11-21 (UTC)."
     assert "batch size 32, one repeat" in summary.ran[1]
@@ -301,9 +270,6 @@ def test_one_trial_alone_makes_no_comparison() -> None:
         "Training speed, 3306 images/s: no two frameworks at one batch size. One repeat: no statement about the spread."
     )
     assert "fastest" not in " ".join(summary.findings)
-
-
-def test_a_quantity_without_any_value_is_said_to_have_none() -> None:
     silent = {name: Figure(None, "", reason="no") for name in ("images_per_s", "host_memory_bytes", "test_accuracy")}
     assert told(trial(figures=silent)).findings[:4] == (
         "Training speed: no trial gave a value.",
@@ -311,14 +277,11 @@ def test_a_quantity_without_any_value_is_said_to_have_none() -> None:
         "Host memory: no trial gave a value.",
         "Test accuracy: no trial gave a value.",
     )
-
-
-def test_one_repeat_is_said_to_tell_nothing_of_the_spread_and_several_are_not() -> None:
     assert one(told(trial()).not_verified, "Every cell has one repeat")
     assert not [line for line in told(trial(), trial(repeat=1)).not_verified if "one repeat" in line]
 
 
-def test_several_sections_are_told_apart_and_the_largest_is_the_one_of_the_findings() -> None:
+def test_several_sections_are_told_apart_and_many_are_counted() -> None:
     cards = [on_gpu(accurate(48.83, name)) for name in VERSIONS]
     summary = told(*study(), *cards, trial(threads=1))
     assert [line.split(":")[0] for line in summary.ran[1:]] == ["Section 1", "Section 2", "Section 3"]
@@ -328,9 +291,6 @@ def test_several_sections_are_told_apart_and_the_largest_is_the_one_of_the_findi
     card = next(number for number, line in enumerate(summary.ran) if "GPU NVIDIA H200" in line)
     assert f", section {card}: root-mean-square" in one(summary.findings, "The published accuracy row")
     assert not [line for line in summary.not_verified if "No trial ran on a GPU" in line]
-
-
-def test_many_sections_are_counted_not_listed() -> None:
     summary = told(*(trial(threads=threads) for threads in range(1, 7)))
     assert len(summary.ran) == 5
     assert summary.ran[-1] == "3 further sections of other conditions."
@@ -363,11 +323,6 @@ def test_trials_that_were_looked_at_in_their_first_steps_alone_are_counted(name:
     assert [line.startswith("1 of 1 ok trials") for line in lines] == [True] * (name != CheckName.END_EVALUATION)
 
 
-def test_a_short_window_is_counted() -> None:
-    lines = told(checked(trial(), CheckName.LONG_ENOUGH, False, "3.00 s")).not_verified
-    assert "1 of 1 ok trials had a steady window too short for their usage." in lines
-
-
 @pytest.mark.parametrize("repeats", [1, 3])
 def test_there_are_six_findings_at_most_and_none_is_empty(repeats: int) -> None:
     results = [
@@ -384,7 +339,7 @@ def test_what_comes_from_outside_stays_plain_text() -> None:
     assert "CPU <script>*x*, 2 threads" in told(odd).ran[1]
 
 
-def test_what_a_study_asks_for_and_was_not_run_is_said() -> None:
+def test_what_a_study_or_its_series_asks_for_and_was_not_run_is_said() -> None:
     part = [trial(framework, 32, study="osu-2020", dataset="cifar10") for framework in ("pytorch", "mxnet")]
     expected = (
         "Not run of the study osu-2020 as it is defined: batch size 4, 8, 16, 64, 128, 256, 512 and 1024 and 2 of 3 "
@@ -394,9 +349,6 @@ def test_what_a_study_asks_for_and_was_not_run_is_said() -> None:
     other = [replace(each, spec=varied(each.spec, dataset="digits")) for each in part]
     for of_another_task in (study(), other):
         assert not [line for line in told(*of_another_task).not_verified if "as it is defined" in line]
-
-
-def test_of_a_study_of_several_series_each_that_was_begun_is_looked_at_by_itself() -> None:
     of_study: dict[str, Any] = {
         "study": "cats-dogs-cpu",
         "workload": "cats-dogs-cnn-32",

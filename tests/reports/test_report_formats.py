@@ -60,7 +60,7 @@ def test_the_speed_table_is_what_was_read_by_eye(out: Path, ending: str) -> None
     )
 
 
-def test_every_format_holds_the_same_numbers(out: Path) -> None:
+def test_every_table_has_every_format_with_the_same_numbers(out: Path) -> None:
     for path in set(out.glob("*.csv")) - {out / "trials.csv"}:
         from_csv = pd.read_csv(path)
         from_parquet = pd.read_parquet(path.with_suffix(".parquet"))
@@ -73,9 +73,6 @@ def test_every_format_holds_the_same_numbers(out: Path) -> None:
             assert told[0] == told[1], (path.name, name)
             if from_parquet[name].dtype.kind in "if":
                 assert from_csv[name].to_numpy() == pytest.approx(from_parquet[name].to_numpy(dtype=float), nan_ok=True)
-
-
-def test_every_table_of_the_report_has_every_format(out: Path) -> None:
     stems = {
         ending: {path.stem for path in out.glob(f"*.{ending}")} for ending in ("md", "csv", "parquet", "json", "tex")
     }
@@ -88,7 +85,7 @@ def test_every_table_of_the_report_has_every_format(out: Path) -> None:
     assert all(found == stems["md"] for found in stems.values())
 
 
-def test_latex_does_not_break_on_a_special_character(out: Path) -> None:
+def test_latex_breaks_on_no_special_character_and_every_row_is_as_long_as_its_head(out: Path) -> None:
     """Except for commands that `latex` writes itself, every special character is escaped."""
     text = (out / "conditions.tex").read_text(encoding="utf-8")
     note = next(line for line in text.splitlines() if "sampler's differ" in line)
@@ -100,6 +97,10 @@ def test_latex_does_not_break_on_a_special_character(out: Path) -> None:
     text = (out / "speed.tex").read_text(encoding="utf-8")
     assert text.count("{") == text.count("}")
     assert all(rule in text for rule in (r"\toprule", r"\midrule", r"\bottomrule", r"\caption{", r"\label{tab:speed}"))
+    for path in set(out.glob("*.tex")) - {out / "conditions.tex"}:
+        for tabular in path.read_text(encoding="utf-8").split(r"\begin{tabular}")[1:]:
+            lines = [line for line in tabular.splitlines() if line.endswith(r"\\")]
+            assert len({len(re.split(r"(?<!\\)&", line)) for line in lines}) == 1, path.name
 
 
 def test_conditions_and_footnotes_stand_once_and_tables_refer_to_them(out: Path) -> None:
@@ -144,16 +145,13 @@ def test_a_row_is_a_batch_size_in_latex_where_a_column_is_one_elsewhere() -> Non
     assert body(tex(shown)) == [r"Batch size & PyTorch & MXNet \\", r"4 & 1 & 3 \\", r"8 & $-$2 & 4 \\"]
 
 
-def test_a_table_too_wide_for_a_column_spans_two_and_a_wider_one_goes_on_in_floats_with_its_names() -> None:
+def test_a_table_too_wide_or_too_long_goes_on_in_floats_under_one_number() -> None:
     size = "a rather long name of something measured"
     two = tex(numbered(("Framework", *[size] * 4), ("PyTorch", *["123456.7"] * 4)))
     assert r"\begin{table*}" in two and two.count(r"\begin{tabular}") == 1
     more = tex(numbered(("Framework", *[size] * 12), ("PyTorch", *["123456.7"] * 12)))
     assert more.count(r"\begin{tabular}") == more.count("Framework &") == more.count("PyTorch &") == 3
     assert more.count("123456.7") == 12 and more.count(r"\begin{table*}") == 3
-
-
-def test_a_table_longer_than_a_page_goes_on_in_floats_under_one_number() -> None:
     text = tex(numbered(("Fact", "A"), *((f"fact {number}", "1") for number in range(100))))
     floats = text.count(r"\begin{table}")
     assert floats == text.count(r"\caption{A title") == text.count("Fact & A") > 1
@@ -168,13 +166,6 @@ def test_a_table_longer_than_a_page_goes_on_in_floats_under_one_number() -> None
 )
 def test_latex_of_a_special_character(given: str, told: str) -> None:
     assert escape(given) == told
-
-
-def test_every_row_of_latex_is_as_long_as_its_head(out: Path) -> None:
-    for path in set(out.glob("*.tex")) - {out / "conditions.tex"}:
-        for tabular in path.read_text(encoding="utf-8").split(r"\begin{tabular}")[1:]:
-            lines = [line for line in tabular.splitlines() if line.endswith(r"\\")]
-            assert len({len(re.split(r"(?<!\\)&", line)) for line in lines}) == 1, path.name
 
 
 def test_formats_not_asked_for_are_not_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

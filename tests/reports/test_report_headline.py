@@ -71,14 +71,11 @@ def test_one_repeat_names_nobody_unless_its_lead_is_beyond_the_spread_that_other
     assert said(*three, *once({"mxnet": {4: 100.0}})) == TOO_FEW.replace("per cell", "in a cell")
 
 
-def test_leaders_that_change_are_named_with_their_batch_sizes() -> None:
+def test_leaders_that_change_are_named_with_their_sizes_or_their_number_where_they_alternate() -> None:
     early, late = {4: 200.0, 8: 200.0, 16: 200.0, 32: 100.0}, {4: 100.0, 8: 100.0, 16: 100.0, 32: 200.0}
     assert said(*repeated({"pytorch": early, "mxnet": late})) == (
         "PyTorch is fastest at batch sizes 4 to 16, MXNet at 32 on this CPU"
     )
-
-
-def test_where_leaders_alternate_only_the_number_of_batch_sizes_is_told() -> None:
     sizes = [2**power for power in range(2, 11)]
     one = {size: 100.0 + 100 * (place % 2 == 0) for place, size in enumerate(sizes)}
     other = {size: 150.0 for size in sizes}
@@ -107,7 +104,7 @@ def test_a_fastest_of_two_says_that_the_third_has_no_number_and_the_findings_say
     assert headline.silence(headline.race(nowhere)) == ["TensorFlow at 4: failed: it fell"]
 
 
-def test_a_batch_size_at_which_all_but_one_ran_out_of_memory_is_no_place_where_the_fastest_won() -> None:
+def test_a_batch_size_that_one_framework_alone_has_a_number_at_is_no_place_where_it_won() -> None:
     speeds = repeated({"pytorch": {4: 300.0, 8: 300.0}, "mxnet": {4: 200.0, 8: 200.0, 16: 200.0}})
     found = section(*speeds, ended(Status.OUT_OF_MEMORY, NO_MEMORY, "pytorch", 16))
     assert headline.headline(found) == (
@@ -115,11 +112,11 @@ def test_a_batch_size_at_which_all_but_one_ran_out_of_memory_is_no_place_where_t
         "no number of PyTorch at 16"
     )
     assert headline.silence(headline.race(found)) == [f"PyTorch at 16: out of memory: {NO_MEMORY}"]
-
-
-def test_a_batch_size_that_one_framework_alone_was_tried_at_is_not_counted() -> None:
     found = section(*repeated({"pytorch": {4: 300.0, 8: 300.0}, "mxnet": {4: 200.0}}))
     assert headline.headline(found) == "PyTorch is fastest at batch size 4 on this CPU, 1.5 times as fast as MXNet"
+    assert said(speedy("pytorch", 4, 100), speedy("mxnet", 8, 200)) == (
+        "PyTorch and MXNet were not measured at the same batch sizes"
+    )
 
 
 def test_one_framework_alone_has_a_best_batch_size_and_those_that_tie_with_it() -> None:
@@ -132,12 +129,6 @@ def test_one_framework_alone_has_a_best_batch_size_and_those_that_tie_with_it() 
     assert rows(section(*two))["PyTorch"][0] == "8 or 4"
     known = repeated({"mxnet": {16: 100.0, 32: 100.0}}, spread=2.0)
     assert rows(section(*two, *known))["PyTorch"][0] == "8"
-
-
-def test_frameworks_that_never_met_are_not_compared() -> None:
-    assert said(speedy("pytorch", 4, 100), speedy("mxnet", 8, 200)) == (
-        "PyTorch and MXNet were not measured at the same batch sizes"
-    )
 
 
 def rows(found: Section) -> dict[str, list[str]]:

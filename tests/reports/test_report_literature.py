@@ -28,7 +28,7 @@ def metrics() -> dict[str, Metric]:
     return {metric.name: metric for metric in osu().metrics}
 
 
-def test_the_published_figures_are_all_there_with_both_series() -> None:
+def test_the_published_figures_are_all_there_with_their_series_and_frameworks() -> None:
     counts = {
         (series, name): len(values) for name, metric in metrics().items() for series, values in metric.values.items()
     }
@@ -43,9 +43,6 @@ def test_the_published_figures_are_all_there_with_both_series() -> None:
     found = pd.read_csv(PUBLICATIONS / "osu-2020" / publication.FIGURES)
     assert not found.duplicated(["series", "framework", "metric", "batch_size"]).any()
     assert found["value"].notna().all()
-
-
-def test_a_published_figure_keeps_its_series_and_framework() -> None:
     usage, memory, accuracy = metrics().values()
     assert usage.values[TABLE]["tensorflow", 1024] == 22.14
     assert usage.values[CHART]["tensorflow", 1024] == 64.9
@@ -53,9 +50,6 @@ def test_a_published_figure_keeps_its_series_and_framework() -> None:
     assert accuracy.values[TABLE]["tensorflow", 8] == 45.83
     assert CHART not in accuracy.values
     assert osu().versions == {"tensorflow": "2.0.0", "pytorch": "1.4.0", "mxnet": "1.5.0"}
-
-
-def test_table_and_chart_contradict_each_other_in_the_eight_cells_that_are_known() -> None:
     large = (128, 256, 512, 1024)
     assert metrics()["gpu_usage_percent"].contradicted == {("tensorflow", size) for size in large}
     assert metrics()["gpu_memory_mib"].contradicted == {("mxnet", size) for size in large}

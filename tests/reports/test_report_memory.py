@@ -49,17 +49,14 @@ def by_default(**changes: Any) -> TrialResult:
     return replace(result, figures=result.figures | absurd, facts=facts)
 
 
-def test_four_kinds_of_memory_stand_beside_each_other_on_a_gpu(tmp_path: Path) -> None:
+def test_four_kinds_of_memory_stand_beside_each_other(tmp_path: Path) -> None:
     out = report(tmp_path, on_gpu(trial("pytorch", 32)))
     kinds = ["Process peak", "Device peak minus baseline", "Allocator peak in use", "Allocator reserved"]
     assert table(out / "memory-kinds.md") == [
         ["Framework", "Batch size", "Allocator's policy", *kinds],
         ["PyTorch", "32", "on-demand (caching)", "782", "802", "21.1", "26.4"],
     ]
-
-
-def test_four_kinds_of_memory_on_a_cpu_are_resident_and_proportional_size(tmp_path: Path) -> None:
-    out = report(tmp_path, trial("pytorch", 32))
+    out = report(tmp_path / "2", trial("pytorch", 32))
     kinds = ["Peak resident in the window", "PSS at the end", "Allocator peak in use", "Allocator reserved"]
     assert table(out / "memory-kinds.md") == [
         ["Framework", "Batch size", "Allocator's policy", *kinds],
@@ -91,15 +88,12 @@ def test_the_default_policy_is_no_repeat_of_its_twin_and_no_pair_of_another_fram
     assert float(numbers(out / "parity.csv")[0]["mean_difference_points"]) == pytest.approx(1.0)
 
 
-def test_a_default_policy_without_a_twin_still_makes_a_page(tmp_path: Path) -> None:
+def test_a_default_policy_without_a_twin_or_that_failed_keeps_its_row(tmp_path: Path) -> None:
     out = report(tmp_path, by_default())
     assert table(out / "memory-kinds.md")[1][:4] == ["TensorFlow", "32", "default (the whole card)", "140000"]
     assert not (out / "usage.md").exists()
-
-
-def test_a_default_policy_that_failed_is_listed_and_told_in_its_row(tmp_path: Path) -> None:
     failed = replace(by_default(), status=Status.OUT_OF_MEMORY, reason="the card is full", figures={})
-    out = report(tmp_path, on_gpu(trial("tensorflow", 32)), failed)
+    out = report(tmp_path / "2", on_gpu(trial("tensorflow", 32)), failed)
     assert table(out / "memory-kinds.md")[2][3:] == ["OOM"] * 4
     assert "out of memory: the card is full" in (out / "report.md").read_text()
 
@@ -167,10 +161,19 @@ def test_the_exact_count_stands_beside_the_activations_and_the_places_of_maxima_
     assert float(tidy["pytorch", "activations_exact"]) == 7 and float(tidy["pytorch", "pool_indices"]) == 2.5
 
 
-def test_results_without_an_exact_count_have_no_column_for_it(tmp_path: Path) -> None:
+def test_a_part_without_a_figure_takes_no_column_and_where_none_can_be_told_one_line_says_so(tmp_path: Path) -> None:
     out = report(tmp_path, trial("pytorch", 32))
     assert not {"Activations, exact count", "Places of pools' maxima"} & set(table(out / "memory-parts.md")[0])
     assert "exact count" not in (out / "memory-parts.md").read_text()
+    assert "Data set" not in table(report(tmp_path / "2" / "a", trial("pytorch", 32)) / "memory-parts.md")[0]
+    there = report(tmp_path / "2" / "b", parts("pytorch", 32, dataset=2.0**20))
+    assert "Data set" in table(there / "memory-parts.md")[0]
+    silent = dict.fromkeys(memory_parts(32))
+    out = report(tmp_path / "3", parts("tensorflow", 32, **silent))
+    assert not (out / "memory-parts.md").exists()
+    line = next(x for x in (out / "report.md").read_text().splitlines() if x.startswith("What the memory holds"))
+    assert "cannot be told: unknown: parameters is not told; unknown: statistics is not told" in line
+    assert line.endswith("unknown: workspace is not told.")
 
 
 def test_figures_counted_in_chunks_say_so_in_their_cells_whatever_their_source_is_called(tmp_path: Path) -> None:
@@ -241,17 +244,14 @@ def test_without_a_workspace_the_sum_of_the_other_parts_is_shown_marked_with_its
     assert f"- [2] without the workspace: {told_gap}\n" in text
 
 
-def test_another_part_that_is_unknown_leaves_no_sum(tmp_path: Path) -> None:
+def test_a_part_or_peak_that_is_unknown_leaves_no_sum(tmp_path: Path) -> None:
     out = report(tmp_path, parts("pytorch", 32, inputs=None, workspace=None))
     head, row = table(out / "memory-parts.md")
     assert dict(zip(head, row, strict=True))["Sum"] == DASH + " [3]"
     assert "- [3] unknown: cannot be told without inputs and workspace\n" in (out / "memory-parts.md").read_text()
-
-
-def test_a_result_without_a_peak_of_the_steps_says_so(tmp_path: Path) -> None:
     told = trial("pytorch", 32)
     figures = {name: figure for name, figure in told.figures.items() if name != "steps_peak_bytes"}
-    out = report(tmp_path, replace(told, figures=figures))
+    out = report(tmp_path / "2", replace(told, figures=figures))
     head, row = table(out / "memory-parts.md")
     found = dict(zip(head, row, strict=True))
     assert (found["Sum"], found["Peak of the steps"]) == ("21.1", DASH + " [1]")
@@ -259,31 +259,13 @@ def test_a_result_without_a_peak_of_the_steps_says_so(tmp_path: Path) -> None:
     text = (out / "memory-parts.md").read_text()
     assert "- [1] unknown: the stored result has no figure steps_peak_bytes\n" in text
     assert "- [2] unknown: the peak of the steps is unknown\n" in text
-
-
-def test_the_context_of_a_cpu_enters_no_sum(tmp_path: Path) -> None:
-    """On a CPU it is the memory that is resident after import."""
+    # On a CPU it is the memory that is resident after import.
     told = trial("pytorch", 32)
     told = replace(told, figures=told.figures | {"host_context_bytes": Figure(300.0 * 2**20, "worker")})
-    out = report(tmp_path, told)
+    out = report(tmp_path / "3", told)
     header, row = table(out / "memory-parts.md")[0], table(out / "memory-parts.md")[1]
     assert row[header.index("Resident after import")] == "300"
     assert float(row[header.index("Sum")]) < 100
-
-
-def test_a_part_that_the_workload_does_not_have_takes_no_column(tmp_path: Path) -> None:
-    assert "Data set" not in table(report(tmp_path / "a", trial("pytorch", 32)) / "memory-parts.md")[0]
-    there = report(tmp_path / "b", parts("pytorch", 32, dataset=2.0**20))
-    assert "Data set" in table(there / "memory-parts.md")[0]
-
-
-def test_where_no_part_can_be_told_one_line_says_so(tmp_path: Path) -> None:
-    silent = dict.fromkeys(memory_parts(32))
-    out = report(tmp_path, parts("tensorflow", 32, **silent))
-    assert not (out / "memory-parts.md").exists()
-    line = next(x for x in (out / "report.md").read_text().splitlines() if x.startswith("What the memory holds"))
-    assert "cannot be told: unknown: parameters is not told; unknown: statistics is not told" in line
-    assert line.endswith("unknown: workspace is not told.")
 
 
 def test_the_line_of_memory_has_the_fixed_cost_and_the_slope_it_was_made_with(tmp_path: Path) -> None:
@@ -300,7 +282,7 @@ def test_the_line_of_memory_has_the_fixed_cost_and_the_slope_it_was_made_with(tm
     assert table(out / "memory-line.md")[1] == shown
 
 
-def test_the_line_names_its_error_at_a_size_left_out_only_from_four_sizes(tmp_path: Path) -> None:
+def test_the_line_names_its_error_from_four_sizes_and_out_of_memory_is_no_point(tmp_path: Path) -> None:
     bent = [parts("mxnet", size, peak=peak * MIB) for size, peak in ((1, 1.0), (2, 2.0), (3, 3.0), (4, 8.0))]
     four, three = report(tmp_path / "four", *bent), report(tmp_path / "three", *bent[:3])
     # as in the test of the line itself: R^2 = 1 - 4.8 / 29, and 8/3 at size 1
@@ -308,11 +290,8 @@ def test_the_line_names_its_error_at_a_size_left_out_only_from_four_sizes(tmp_pa
     assert table(three / "memory-line.md")[1][2:] == ["0", "1024", "1.0000", "needs 4 sizes", "3"]
     two = report(tmp_path / "two", *bent[:2])
     assert "No line of memory against batch size: it takes 3 batch sizes" in (two / "report.md").read_text()
-
-
-def test_out_of_memory_is_no_point_of_the_line(tmp_path: Path) -> None:
     full = replace(parts("mxnet", 1024), status=Status.OUT_OF_MEMORY, reason="full")
-    out = report(tmp_path, *(parts("mxnet", size) for size in (4, 8, 16)), full)
+    out = report(tmp_path / "2", *(parts("mxnet", size) for size in (4, 8, 16)), full)
     assert [row["n"] for row in numbers(out / "memory-line.csv")] == ["3", "3"]
 
 

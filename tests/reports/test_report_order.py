@@ -74,14 +74,11 @@ def test_who_has_the_most_is_as_sure_as_the_weakest_of_the_orders(
     assert end.seen is (kind is Order.ABOVE_ONCE)
 
 
-def test_the_least_is_found_by_the_same_rule() -> None:
+def test_the_least_is_found_by_the_same_rule_and_no_interval_is_narrower_than_the_least_spread() -> None:
     end = extreme({"a": sure(10, 1), "b": sure(7, 1)}, highest=False)
     assert (end.name, end.kind, end.stated) == ("b", Order.BELOW, True)
     with pytest.raises(ValueError, match="1 values have no order"):
         extreme({"a": once(1)})
-
-
-def test_an_interval_is_no_narrower_than_the_least_spread_gives() -> None:
     cell = Described(3, 600.0, 600.0, 600.0, 0.0)
     point = of_cell(cell, 3.0)
     assert point.high == pytest.approx(600 + 4.302653 * 3 / 3**0.5)  # t(0.975, 2)

@@ -69,18 +69,28 @@ def test_mean_interval_and_verdict_are_those_computed_by_hand(
     assert rows(out / "parity.md") == {"Difference / batch size": ["32"], "TensorFlow minus PyTorch": [text]}
 
 
-def test_a_difference_that_rounds_to_nothing_is_not_minus_zero(tmp_path: Path) -> None:
+def test_a_difference_is_of_repeats_of_one_number_and_the_same_inputs(tmp_path: Path) -> None:
+    # a difference that rounds to nothing is not minus zero
     out = report(tmp_path, *apart("tensorflow", [-0.001] * 3), *apart("pytorch", [0.0] * 3))
     assert rows(out / "parity.md")["TensorFlow minus PyTorch"] == ["+0.00 [-0.03, +0.02] agree"]
-
-
-def test_repeats_are_paired_by_their_number_and_not_by_the_order_they_ran_in(tmp_path: Path) -> None:
+    # repeats are paired by their number and not by the order they ran in
     late = [
         replace(result, started_at=f"2025-11-21T1{9 - result.spec.draw.repeat}:00:00+00:00")
         for result in apart("tensorflow", NEAR)
     ]
-    out = report(tmp_path, *late, *apart("pytorch", [0.0] * 3))
+    out = report(tmp_path / "2", *late, *apart("pytorch", [0.0] * 3))
     assert cell(out / "parity.csv") == (3, pytest.approx([0.2, -0.048414, 0.448414], abs=1e-6), "agree")
+    # the same inputs at another path are a pair
+    moved = {name: InputFile("elsewhere.npy", file.sha256) for name, file in SPEC.inputs.items()}
+    out = report(tmp_path / "3", *apart("tensorflow", NEAR, inputs=moved), *apart("pytorch", [0.0] * 3))
+    assert cell(out / "parity.csv")[0] == 3
+    # a repeat that neither framework ran needs no reason
+    longer = [*apart("tensorflow", [0.0] * 4, 64), *apart("pytorch", [0.0] * 4, 64)]
+    out = report(tmp_path / "4", *apart("tensorflow", NEAR, 32), *apart("pytorch", [0.0] * 3, 32), *longer)
+    assert rows(out / "parity.md")["TensorFlow minus PyTorch"] == [
+        "+0.20 [-0.05, +0.45] agree n=3",
+        "+0.00 [-0.02, +0.02] agree",
+    ]
 
 
 def test_an_unverified_repeat_is_not_in_the_difference_and_the_cell_says_so(tmp_path: Path) -> None:
@@ -148,21 +158,6 @@ def test_a_repeat_that_is_no_pair_is_left_out_with_its_reason(
     assert cell(out / "parity.csv") == (3, pytest.approx([0.2, -0.048414, 0.448414], abs=1e-6), "agree")
     assert rows(out / "parity.md")["TensorFlow minus PyTorch"] == ["+0.20 [-0.05, +0.45] agree [1]"]
     assert (out / "parity.md").read_text().count(f"- [1] repeat 1: {note}\n") == 1
-
-
-def test_a_repeat_that_neither_framework_ran_needs_no_reason(tmp_path: Path) -> None:
-    longer = [*apart("tensorflow", [0.0] * 4, 64), *apart("pytorch", [0.0] * 4, 64)]
-    out = report(tmp_path, *apart("tensorflow", NEAR, 32), *apart("pytorch", [0.0] * 3, 32), *longer)
-    assert rows(out / "parity.md")["TensorFlow minus PyTorch"] == [
-        "+0.20 [-0.05, +0.45] agree n=3",
-        "+0.00 [-0.02, +0.02] agree",
-    ]
-
-
-def test_the_same_inputs_at_another_path_are_a_pair(tmp_path: Path) -> None:
-    moved = {name: InputFile("elsewhere.npy", file.sha256) for name, file in SPEC.inputs.items()}
-    out = report(tmp_path, *apart("tensorflow", NEAR, inputs=moved), *apart("pytorch", [0.0] * 3))
-    assert cell(out / "parity.csv")[0] == 3
 
 
 @pytest.mark.parametrize(

@@ -134,11 +134,6 @@ def test_a_trial_that_did_not_end_well_is_not_published(
     assert not (tmp_path / "published").exists()
 
 
-def test_out_of_memory_is_a_finding_and_is_published(results: Path) -> None:
-    store(results, *(ended(Status.OUT_OF_MEMORY, "killed", name, 128, checks=[]) for name in FRAMEWORKS))
-    assert found(results) == []
-
-
 @pytest.mark.parametrize("damage", ["cell", "truncated", "schema", "commit", "dirty", "figure", "unfinished", "home"])
 def test_results_that_are_not_complete_and_whole_are_refused(results: Path, damage: str) -> None:
     (path,) = results.glob("trials/pytorch-*b00032*/result.json")
@@ -170,7 +165,9 @@ def test_results_that_are_not_complete_and_whole_are_refused(results: Path, dama
     assert [line for line in found(results) if re.match(told, line)], found(results)
 
 
-def test_complete_and_whole_results_have_nothing_in_their_way(results: Path) -> None:
+def test_complete_results_have_nothing_in_their_way_and_out_of_memory_is_a_finding(results: Path) -> None:
+    assert found(results) == []
+    store(results, *(ended(Status.OUT_OF_MEMORY, "killed", name, 128, checks=[]) for name in FRAMEWORKS))
     assert found(results) == []
 
 
@@ -223,7 +220,9 @@ def test_anyway_publishes_with_a_mark_in_report_index_and_citation(results: Path
     assert publication.read(folder / "publication.json").marks[0].startswith(mark)
 
 
-def test_publishing_the_same_again_changes_nothing(results: Path, tmp_path: Path) -> None:
+def test_publishing_the_same_again_changes_nothing_unless_the_publication_was_changed(
+    results: Path, tmp_path: Path
+) -> None:
     first = publish.publish(results, tmp_path / "published", CREDIT)
     before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in first.folder.iterdir()}
     for path in results.rglob("*"):
@@ -231,6 +230,10 @@ def test_publishing_the_same_again_changes_nothing(results: Path, tmp_path: Path
     again = publish.publish(results, tmp_path / "published", CREDIT)
     assert (first.fresh, again.fresh, again.folder) == (True, False, first.folder)
     assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in first.folder.iterdir()} == before
+    folder = publish.publish(results, tmp_path / "published", CREDIT).folder
+    (folder / "report.md").write_text("better")
+    with pytest.raises(ReportError, match="or this one was changed"):
+        publish.publish(results, tmp_path / "published", CREDIT)
 
 
 def test_another_publication_of_the_name_is_not_overwritten_unasked(results: Path, tmp_path: Path) -> None:
@@ -245,13 +248,6 @@ def test_another_publication_of_the_name_is_not_overwritten_unasked(results: Pat
     assert publish.publish(results, into, CREDIT, replace=True).folder == first
     assert (first / "SHA256SUMS").read_bytes() != old
     assert sorted(path.name for path in into.iterdir()) == [first.name, "index.html", "second"]
-
-
-def test_a_publication_that_was_changed_is_not_taken_for_the_same(results: Path, tmp_path: Path) -> None:
-    folder = publish.publish(results, tmp_path / "published", CREDIT).folder
-    (folder / "report.md").write_text("better")
-    with pytest.raises(ReportError, match="or this one was changed"):
-        publish.publish(results, tmp_path / "published", CREDIT)
 
 
 def test_another_study_of_the_same_day_and_machine_carries_its_name(results: Path, tmp_path: Path) -> None:
@@ -386,7 +382,7 @@ def facts(**changes: Any) -> publication.Publication:
     return msgspec.structs.replace(publication.of(told, NAME, found), **changes)
 
 
-def test_the_citation_file_has_what_its_format_asks_for() -> None:
+def test_the_citation_file_and_the_note_of_bibtex_have_what_their_formats_ask_for() -> None:
     told = yaml.safe_load(citation.cff(facts(), "results.tar.xz", "ab" * 32))
     # https://github.com/citation-file-format, schema 1.2.0: required are authors, cff-version, message, title.
     assert (told["cff-version"], told["type"], told["date-released"]) == ("1.2.0", "dataset", "2025-11-21")
@@ -396,9 +392,8 @@ def test_the_citation_file_has_what_its_format_asks_for() -> None:
     )
     assert told["identifiers"][0]["value"] == "sha256:" + "ab" * 32
     assert told["abstract"].endswith("; 2 trials: 2 ok; started 2025-11-21 (UTC); commit afa2864. PyTorch is first.")
-
-
-def test_names_from_outside_break_neither_yaml_nor_bibtex() -> None:
+    note = next(line for line in citation.bibtex(facts(findings=["x" * 999])).splitlines() if "note = " in line)
+    assert note == "  note = {osu-cnn on digits on Intel(R) Xeon(R) Processor, 2 cores, measured 2025-11-21}"
     evil = 'x: "y" # {50%} & \\o_O\n- <b>'
     told = facts(title=evil, machines=[evil])
     assert yaml.safe_load(citation.cff(told, "a", "b"))["title"] == f"Batchwise: {evil}"
@@ -696,8 +691,3 @@ def test_nobody_or_a_wrong_doi_or_address_is_refused_before_anything_is_written(
     out, errors = capsys.readouterr()
     assert (out, errors.count("\n")) == ("", 1) and told in errors
     assert not (tmp_path / "published").exists()
-
-
-def test_the_note_of_bibtex_says_what_was_measured_where_and_when_and_no_more() -> None:
-    note = next(line for line in citation.bibtex(facts(findings=["x" * 999])).splitlines() if "note = " in line)
-    assert note == "  note = {osu-cnn on digits on Intel(R) Xeon(R) Processor, 2 cores, measured 2025-11-21}"

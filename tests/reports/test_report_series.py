@@ -34,19 +34,16 @@ def test_each_section_of_a_series_is_headed_by_its_name_and_what_all_share() -> 
     )
 
 
-def test_sections_that_a_series_does_not_tell_apart_say_in_what_they_differ() -> None:
+def test_sections_of_a_series_are_headed_by_its_name_and_what_it_does_not_tell_apart_by_conditions() -> None:
     lines = headed(cats("sgd"), cats("adam"), cats("adam", threads=1))
     assert not any(line.startswith(("sgd:", "adam:")) for line in lines)
     assert any("threads 1" in line for line in lines)
+    shared: dict[str, Any] = {"study": "devices-cpu", "epochs": 5}
+    lines = headed(trial(threads=1, **shared), trial(**shared))
+    assert sorted(line.partition(":")[0] for line in lines) == ["all-threads", "one-thread"]
 
 
 @pytest.mark.parametrize("changes", [{"epochs": 6}, {"study": "quick"}, {"study": "mine"}])
 def test_what_an_option_changed_is_of_no_series(changes: dict[str, Any]) -> None:
     (section,), _ = sections([cats("sgd", **changes)])
     assert name_of(section) == ""
-
-
-def test_one_thread_and_all_are_two_series() -> None:
-    shared: dict[str, Any] = {"study": "devices-cpu", "epochs": 5}
-    lines = headed(trial(threads=1, **shared), trial(**shared))
-    assert sorted(line.partition(":")[0] for line in lines) == ["all-threads", "one-thread"]

@@ -48,10 +48,12 @@ def apart(one: str, other: str, sight: str) -> float:
     return float(np.linalg.norm(seen(one, sight) - seen(other, sight)))
 
 
-def test_the_simulation_knows_a_red_and_a_green_that_look_alike() -> None:
+def test_contrast_and_colours_are_those_of_wcag_and_of_the_simulation() -> None:
     red, green = "#D62728", "#2CA02C"
     assert apart(red, green, "normal") > 100
     assert apart(red, green, "deuteranopia") < CLEARLY / 2
+    assert contrast("#000000", "#FFFFFF") == pytest.approx(21)
+    assert contrast("#777777", "#FFFFFF") == pytest.approx(4.48, abs=0.01)
 
 
 @pytest.mark.parametrize("sight", SIGHTS)
@@ -72,25 +74,17 @@ def test_frameworks_and_their_builds_can_be_seen_and_told_apart_on_a_dark_page(s
         assert apart(one, other, sight) > CLEARLY, (one, other)
 
 
-def test_contrast_is_that_of_wcag() -> None:
-    assert contrast("#000000", "#FFFFFF") == pytest.approx(21)
-    assert contrast("#777777", "#FFFFFF") == pytest.approx(4.48, abs=0.01)
-
-
 @pytest.mark.parametrize("sight", SIGHTS)
 def test_neighbours_in_a_stack_differ_in_colour_with_every_colour_vision(sight: str) -> None:
     for one, other in itertools.combinations(PARTS, 2):
         assert apart(PARTS[one][0], PARTS[other][0], sight) > CLEARLY, (one, other)
 
 
-def test_every_part_has_a_look_and_in_grey_a_lightness_or_a_hatch_of_its_own() -> None:
+def test_every_part_has_a_look_and_a_marker_of_its_own_also_in_grey() -> None:
     assert tuple(PARTS) == tuple(MEMORY_PARTS)
     for (one, (dark, hatch, *_)), (other, (light, lines, *_)) in itertools.combinations(PARTS.items(), 2):
         lightness = abs(seen(dark, "normal")[0] - seen(light, "normal")[0])
         assert hatch != lines or lightness > CLEARLY, (one, other)
-
-
-def test_every_part_has_a_marker_of_its_own() -> None:
     markers = [part_line_style(name).marker for name in PARTS]
     assert len(set(markers)) == len(markers)
 

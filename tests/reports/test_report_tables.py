@@ -29,7 +29,7 @@ def test_a_row_is_a_framework_in_fixed_order_and_a_column_a_batch_size(tmp_path:
     assert table["TensorFlow"] == ["67.0", "71.0", "75.0", "79.0", "83.0", "87.0", "91.0", "95.0", "99.0"]
 
 
-def test_every_quantity_is_in_its_own_unit(tmp_path: Path) -> None:
+def test_each_quantity_is_in_its_own_unit_and_start_up_stands_beside_the_window(tmp_path: Path) -> None:
     out = report(tmp_path, trial("pytorch", 32))
     found = {
         name: rows(out / f"{name}.md")["PyTorch"] for name in ("usage", "memory", "accuracy", "speed", "step-time")
@@ -41,6 +41,12 @@ def test_every_quantity_is_in_its_own_unit(tmp_path: Path) -> None:
         "speed": ["3306"],
         "step-time": ["9.68"],
     }
+    out = report(tmp_path / "2", trial("tensorflow", 4), trial("pytorch", 4))
+    start_up = [rows(out / f"{name}.md") for name in ("import-time", "first-step", "warm-up")]
+    assert [table["TensorFlow"] for table in start_up] == [["1.00"], ["0.104"], ["0.204"]]
+    assert [table["PyTorch"] for table in start_up] == [["2.00"], ["0.604"], ["0.204"]]
+    assert "### Start-up: first training step, compilation included, s" in (out / "report.md").read_text()
+    assert not list(out.glob("first-step.png"))
 
 
 @pytest.mark.parametrize("figure", [None, Figure(None, "RAPL", reason="Permission denied")])
@@ -73,7 +79,7 @@ def repeated(figure: str, *values: float, **changes: Any) -> list[TrialResult]:
     return [trial(repeat=repeat, figures={figure: Figure(v, "s")}, **changes) for repeat, v in enumerate(values)]
 
 
-def test_repeats_give_the_mean_with_its_interval_and_the_line_below_says_so(tmp_path: Path) -> None:
+def test_repeats_give_the_mean_with_its_interval_and_one_has_none(tmp_path: Path) -> None:
     # mean 61, s sqrt(7); t(0.975, 2) = 4.302653: +- 4.302653 x sqrt(7 / 3) = 6.572411
     out = report(tmp_path, *repeated("cpu_percent", 60, 64, 59))
     assert rows(out / "usage.md")["PyTorch"] == ["61.0 [54.4, 67.6] [1]"]
@@ -82,18 +88,15 @@ def test_repeats_give_the_mean_with_its_interval_and_the_line_below_says_so(tmp_
     cell = number(out / "usage.csv", "pytorch", 32)
     found = [float(cell[key]) for key in ("n", "median", "min", "max", "mean", "low", "high", "cv_percent")]
     assert found == pytest.approx([3, 60, 59, 64, 61, 61 - 6.572411, 61 + 6.572411, 100 * 7**0.5 / 61], abs=1e-6)
-
-
-def test_two_repeats_have_an_interval_already_and_one_has_none(tmp_path: Path) -> None:
     # s = 0.1 x sqrt(2), t(0.975, 1) = 12.706205: +- 12.706205 x 0.1
-    two = report(tmp_path / "two", *repeated("cpu_percent", 50, 50.2))
+    two = report(tmp_path / "2" / "two", *repeated("cpu_percent", 50, 50.2))
     assert rows(two / "usage.md")["PyTorch"] == ["50.1 [48.8, 51.4]"]
-    one = report(tmp_path / "one", trial())
+    one = report(tmp_path / "2" / "one", trial())
     assert rows(one / "usage.md")["PyTorch"] == ["71.0"]
     assert [number(one / "usage.csv", "pytorch", 32)[key] for key in ("low", "high", "cv_percent")] == ["", "", ""]
 
 
-def test_a_cell_is_noisy_above_three_percent_only_and_names_its_coefficient_of_variation(tmp_path: Path) -> None:
+def test_a_cell_is_noisy_above_three_percent_of_what_noise_changes(tmp_path: Path) -> None:
     # CV of (a - d, a, a + d) is 100 d / a
     quiet, loud = repeated("images_per_s", 970, 1000, 1030), repeated("images_per_s", 960, 1000, 1040, batch_size=64)
     out = report(tmp_path, *quiet, *loud)
@@ -101,10 +104,9 @@ def test_a_cell_is_noisy_above_three_percent_only_and_names_its_coefficient_of_v
     assert not first.endswith("[1]")
     assert second.endswith("[1]")
     assert "- [1] noisy: coefficient of variation 4.0 %\n" in (out / "speed.md").read_text()
-
-
-def test_memory_and_accuracy_are_no_noise(tmp_path: Path) -> None:
-    out = report(tmp_path, *repeated("host_memory_bytes", 1e8, 2e8), *repeated("test_accuracy", 0.1, 0.9, batch_size=4))
+    out = report(
+        tmp_path / "2", *repeated("host_memory_bytes", 1e8, 2e8), *repeated("test_accuracy", 0.1, 0.9, batch_size=4)
+    )
     assert "noisy" not in (out / "memory.md").read_text() + (out / "accuracy.md").read_text()
 
 
@@ -117,15 +119,6 @@ def test_a_short_window_is_marked_on_what_was_cut_from_it_and_on_nothing_else(tm
     for name in ("accuracy", "import-time", "first-step", "warm-up"):
         assert "[1]" not in rows(out / f"{name}.md")["PyTorch"][1], name
     assert "[1]" not in rows(out / "usage.md")["PyTorch"][0]
-
-
-def test_start_up_stands_beside_the_window(tmp_path: Path) -> None:
-    out = report(tmp_path, trial("tensorflow", 4), trial("pytorch", 4))
-    found = {name: rows(out / f"{name}.md") for name in ("import-time", "first-step", "warm-up")}
-    assert [table["TensorFlow"] for table in found.values()] == [["1.00"], ["0.104"], ["0.204"]]
-    assert [table["PyTorch"] for table in found.values()] == [["2.00"], ["0.604"], ["0.204"]]
-    assert "### Start-up: first training step, compilation included, s" in (out / "report.md").read_text()
-    assert not list(out.glob("first-step.png"))
 
 
 def test_the_busy_mean_has_a_table_of_its_own_and_the_main_one_keeps_idle_samples(tmp_path: Path) -> None:
@@ -145,6 +138,12 @@ def test_power_energy_and_gpm_are_told_on_a_gpu_and_what_no_trial_has_is_one_lin
     assert text.count(told) == 1
     assert "No value: DRAM active" in text
     assert not (out / "tensor-active.md").exists()
+    known = on_gpu(trial("pytorch", 32))
+    known = replace(known, figures=known.figures | {"tensor_active_percent": Figure(7.0, "GPM")})
+    out = report(tmp_path / "2", known, on_gpu(trial("mxnet", 32)))
+    assert rows(out / "tensor-active.md")["PyTorch"] == ["7.0"]
+    assert rows(out / "tensor-active.md")["MXNet"] == [DASH + " [1]"]
+    assert "Power" not in (report(tmp_path / "3", trial()) / "report.md").read_text().split("## 1.")[1]
 
 
 def test_power_and_energy_say_how_far_they_may_be_off_where_a_trial_knows(tmp_path: Path) -> None:
@@ -164,18 +163,6 @@ def test_power_and_energy_say_how_far_they_may_be_off_where_a_trial_knows(tmp_pa
     assert columns == {"0": ["4.2", "0.5"], "1": ["0.42", "0.05"], "2": ["", ""]}
 
 
-def test_a_quantity_that_one_trial_has_is_a_table_with_a_dash_for_the_others(tmp_path: Path) -> None:
-    known = on_gpu(trial("pytorch", 32))
-    known = replace(known, figures=known.figures | {"tensor_active_percent": Figure(7.0, "GPM")})
-    out = report(tmp_path, known, on_gpu(trial("mxnet", 32)))
-    assert rows(out / "tensor-active.md")["PyTorch"] == ["7.0"]
-    assert rows(out / "tensor-active.md")["MXNet"] == [DASH + " [1]"]
-
-
-def test_there_is_no_power_on_a_cpu(tmp_path: Path) -> None:
-    assert "Power" not in (report(tmp_path, trial()) / "report.md").read_text().split("## 1.")[1]
-
-
 def test_a_cell_of_fewer_repeats_says_its_n_and_how_the_others_ended(tmp_path: Path) -> None:
     out = report(
         tmp_path,
@@ -187,12 +174,9 @@ def test_a_cell_of_fewer_repeats_says_its_n_and_how_the_others_ended(tmp_path: P
     assert rows(out / "usage.md")["PyTorch"] == ["71.5 [65.1, 77.9] n=2 [1]"]
     assert "- [1] repeat 2: timeout\n" in (out / "usage.md").read_text()
     assert number(out / "usage.csv", "pytorch", 32)["n"] == "2"
-
-
-def test_an_unverified_repeat_is_not_in_the_mean_and_the_cell_says_so(tmp_path: Path) -> None:
     wrong = dict.fromkeys(("cpu_percent", "test_accuracy", "images_per_s"), Figure(0.001, "s"))
     unverified = trial("pytorch", 32, 1, figures=wrong, status=Status.UNVERIFIED, reason="losses of its own")
-    out = report(tmp_path, trial(repeat=0), unverified, trial(repeat=2), trial(repeat=3))
+    out = report(tmp_path / "2", trial(repeat=0), unverified, trial(repeat=2), trial(repeat=3))
     assert rows(out / "usage.md")["PyTorch"] == ["72.7 [68.9, 76.5] [1]"]
     assert rows(out / "accuracy.md")["PyTorch"] == ["72.67 [68.87, 76.46] [1]"]
     for quantity in ("usage", "memory", "accuracy", "speed", "step-time"):
@@ -249,21 +233,7 @@ def test_a_contended_trial_shows_what_neighbours_cannot_change_and_withholds_the
     assert rows(report(tmp_path / "c", diverged) / "accuracy.md")["MXNet"] == ["contended"]
 
 
-def test_times_of_epochs_that_others_disturbed_say_so(tmp_path: Path) -> None:
-    shares = {"foreign_cpu_percent": Figure(2.0, "sampler"), "foreign_cpu_epochs_percent": Figure(20.0, "sampler")}
-    disturbed = trial("pytorch", 8, figures=shares | {"epoch_s": Figure(3.0, "worker")})
-    out = report(tmp_path, disturbed)
-    assert (
-        "[1] disturbed: other processes took more than 10 % of the cores in the epochs"
-        in (out / "epoch-time.md").read_text()
-    )
-    assert (
-        rows(out / "speed.md")["PyTorch"]
-        == rows(report(tmp_path / "calm", trial("pytorch", 8)) / "speed.md")["PyTorch"]
-    )
-
-
-def test_a_null_figure_is_a_dash_with_its_reason_below(tmp_path: Path) -> None:
+def test_a_figure_that_is_null_or_was_never_stored_is_a_dash_with_its_reason_below(tmp_path: Path) -> None:
     unknown = Figure(None, "sampler", reason="2 samples | <b>too</b> few")
     changes: dict[str, Any] = {"figures": {"cpu_percent": unknown}}
     out = report(tmp_path, trial("pytorch", 4), trial("pytorch", 8, **changes), trial("mxnet", 8, **changes))
@@ -272,6 +242,9 @@ def test_a_null_figure_is_a_dash_with_its_reason_below(tmp_path: Path) -> None:
     assert "- [1] unknown: 2 samples \\| \\<b\\>too\\</b\\> few\n" in (out / "usage.md").read_text()
     assert number(out / "usage.csv", "pytorch", 8)["status"] == "unknown"
     assert rows(out / "memory.md")["PyTorch"] == ["501", "502"]
+    out = report(tmp_path / "2", replace(trial("pytorch", 4), figures={}), trial("mxnet", 4))
+    assert rows(out / "usage.md") == {"Framework / batch size": ["4"], "PyTorch": [DASH + " [1]"], "MXNet": ["51.0"]}
+    assert "[1] unknown: the stored result has no figure cpu_percent" in (out / "usage.md").read_text()
 
 
 def test_a_time_taken_while_others_used_the_cores_is_marked_and_listed(tmp_path: Path) -> None:
@@ -285,25 +258,31 @@ def test_a_time_taken_while_others_used_the_cores_is_marked_and_listed(tmp_path:
     assert rows(out / "accuracy.md")["PyTorch"] == ["62.00", "65.00"]
     listed = (out / "report.md").read_text().split("## Trials disturbed by other processes\n\n")[1]
     assert listed == f"- {disturbed.spec.id}: they took 48 % of the cores in the steady window\n"
+    shares = {"foreign_cpu_percent": Figure(2.0, "sampler"), "foreign_cpu_epochs_percent": Figure(20.0, "sampler")}
+    disturbed = trial("pytorch", 8, figures=shares | {"epoch_s": Figure(3.0, "worker")})
+    out = report(tmp_path / "2", disturbed)
+    assert (
+        "[1] disturbed: other processes took more than 10 % of the cores in the epochs"
+        in (out / "epoch-time.md").read_text()
+    )
+    assert (
+        rows(out / "speed.md")["PyTorch"]
+        == rows(report(tmp_path / "2" / "calm", trial("pytorch", 8)) / "speed.md")["PyTorch"]
+    )
+    stalled = replace(trial("mxnet", 32), checks=[Check(CheckName.NO_STALL, False, "the longest call took 2 s")])
+    out = report(tmp_path / "3", stalled)
+    assert "stalled: " in number(out / "speed.csv", "mxnet", 32)["notes"]
+    assert number(out / "accuracy.csv", "mxnet", 32)["notes"] == ""
 
 
-def test_a_figure_that_was_never_stored_is_unknown_too(tmp_path: Path) -> None:
-    out = report(tmp_path, replace(trial("pytorch", 4), figures={}), trial("mxnet", 4))
-    assert rows(out / "usage.md") == {"Framework / batch size": ["4"], "PyTorch": [DASH + " [1]"], "MXNet": ["51.0"]}
-    assert "[1] unknown: the stored result has no figure cpu_percent" in (out / "usage.md").read_text()
-
-
-def test_nothing_is_called_gpu_on_a_cpu(tmp_path: Path) -> None:
+def test_usage_and_memory_are_those_of_the_device_and_nothing_is_called_gpu_on_a_cpu(tmp_path: Path) -> None:
     out = report(tmp_path, *study())
     own = [table for quantity in QUANTITIES if (table := out / f"{quantity.name}.md").exists()]
     told = "".join(path.read_text(encoding="utf-8") for path in (*own, *out.glob("memory-*.md")))
     assert "GPU" not in told
     assert "### CPU usage, % of the 2 cores allotted, mean over the steady window" in told
     assert "### Host memory, MiB, peak resident size of the worker in the steady window" in told
-
-
-def test_on_a_gpu_usage_and_memory_are_those_of_the_gpu(tmp_path: Path) -> None:
-    out = report(tmp_path, on_gpu(trial("pytorch", 32)))
+    out = report(tmp_path / "2", on_gpu(trial("pytorch", 32)))
     assert (out / "usage.md").read_text().startswith("### GPU usage, %")
     assert (out / "memory.md").read_text().startswith("### GPU memory of the process, MiB")
     assert rows(out / "usage.md")["PyTorch"] == ["51.0"]
@@ -323,13 +302,6 @@ def test_a_trial_that_diverged_shows_its_speed_with_a_mark_and_no_accuracy(tmp_p
     assert rows(out / "accuracy.md")["MXNet"] == ["diverged"]
     assert number(out / "accuracy.csv", "mxnet", 32)["status"] == "diverged"
     assert number(out / "speed.csv", "pytorch", 32)["notes"] == ""
-
-
-def test_a_speed_of_a_worker_that_stood_still_says_so(tmp_path: Path) -> None:
-    stalled = replace(trial("mxnet", 32), checks=[Check(CheckName.NO_STALL, False, "the longest call took 2 s")])
-    out = report(tmp_path, stalled)
-    assert "stalled: " in number(out / "speed.csv", "mxnet", 32)["notes"]
-    assert number(out / "accuracy.csv", "mxnet", 32)["notes"] == ""
 
 
 @pytest.mark.parametrize(

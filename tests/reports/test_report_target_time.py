@@ -47,15 +47,12 @@ def test_a_cell_of_which_a_repeat_did_not_reach_it_has_no_time_and_says_so(tmp_p
     )
 
 
-def test_a_target_that_no_trial_reached_is_a_line(tmp_path: Path) -> None:
+def test_a_target_that_no_trial_reached_is_a_line_and_without_one_there_is_no_such_table(tmp_path: Path) -> None:
     results = store(tmp_path, trained("pytorch", 0.5))
     done = run(results, "--target-accuracy", 0.99, "--format", "md", "csv", "--tables")
     assert "test accuracy of 99 %" in done.stdout and "not reached: repeat 0 came to 50.00 %" in done.stdout
     assert not (results / "report" / "target-time.csv").exists()
-
-
-def test_without_a_target_there_is_no_such_table(tmp_path: Path) -> None:
-    results = store(tmp_path, trained("pytorch", 0.9))
+    results = store(tmp_path / "2", trained("pytorch", 0.9))
     assert "up to a test accuracy" not in run(results, "--format", "md", "csv").stdout
 
 

@@ -59,7 +59,7 @@ def test_a_row_of_a_contended_trial_has_no_figure_that_others_may_have_changed(t
     assert row["host_memory_bytes"] == disturbed.figures["host_memory_bytes"].value
 
 
-def test_the_files_say_the_same_and_no_spreadsheet_runs_them(tmp_path: Path) -> None:
+def test_the_files_say_the_same_and_no_spreadsheet_runs_them_and_a_notebook_shows_the_report(tmp_path: Path) -> None:
     results = stored(tmp_path)
     assert run(results, "--format", "csv", "parquet").returncode == 0
     whole, text = pd.read_parquet(results / "report" / "trials.parquet"), pd.read_csv(results / "report" / "trials.csv")
@@ -67,6 +67,8 @@ def test_the_files_say_the_same_and_no_spreadsheet_runs_them(tmp_path: Path) -> 
     assert list(text.columns) == list(whole.columns) == [column.name for column in COLUMNS]
     assert text["images_per_s"].equals(whole["images_per_s"].astype(float))
     assert "'=it fell" in set(text["reason"])
+    shown = reports.read(stored(tmp_path / "2"))._repr_markdown_()
+    assert shown.startswith("# PyTorch") and "| PyTorch" in shown
 
 
 def test_every_figure_has_a_column_and_every_column_is_documented() -> None:
@@ -75,8 +77,3 @@ def test_every_figure_has_a_column_and_every_column_is_documented() -> None:
     assert all(column.meaning for column in COLUMNS)
     told = (ROOT / "docs" / "reference" / "columns.md").read_text()
     assert told == documentation(), "docs/reference/columns.md: made by python -m reports.trial_rows"
-
-
-def test_a_report_shows_itself_in_a_notebook(tmp_path: Path) -> None:
-    shown = reports.read(stored(tmp_path))._repr_markdown_()
-    assert shown.startswith("# PyTorch") and "| PyTorch" in shown

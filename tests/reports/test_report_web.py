@@ -113,26 +113,21 @@ def test_a_cell_keeps_its_number_its_note_and_its_trials(quick: Path) -> None:
     assert '<li id="s1-speed-note-1">noisy</li>' in html
 
 
-def test_every_address_is_in_the_page_and_no_id_is_there_twice(quick: Path) -> None:
+def test_every_address_is_in_the_page_with_its_marks_and_made_again_it_is_the_same(quick: Path) -> None:
     html = web.page(report_of(quick))
     ids = Counter(re.findall(r' id="([^"]+)"', html))
     assert [name for name, count in ids.items() if count > 1] == []
     assert {*re.findall(r'(?:href="|url\()#([^")]+)', html)} <= {*ids}
-
-
-def test_marks_stand_before_the_summary(quick: Path) -> None:
     html = web.page(report_of(quick), ("Of a dirty commit.",))
     assert html.index("Of a dirty commit.") < html.index('id="summary"') < html.index("Part 1</h2>")
+    assert web.page(report_of(quick)) == web.page(report_of(quick))
 
 
-def test_a_trial_that_failed_has_its_reason_and_no_number(tmp_path: Path) -> None:
+def test_a_trial_that_failed_has_its_reason_and_one_of_another_machine_an_address_of_its_own(tmp_path: Path) -> None:
     html = web.page(report_of(store(tmp_path / "results", trial(), ended(Status.FAILED, "it fell", "pytorch", 4))))
     row = html.partition('<tr id="trial-pytorch-')[2].partition("</tr>")[0]
     assert "failed: it fell" in row and "<td>\N{EN DASH}</td>" in row and "data-n" not in row
-
-
-def test_trials_of_one_id_from_two_machines_have_addresses_of_their_own(tmp_path: Path) -> None:
-    folder = store(tmp_path / "results", trial())
+    folder = store(tmp_path / "2" / "results", trial())
     report = report_of(folder)
     other = replace(report.stored.results[0], machine={"cpu_model": "another"})
     stored = replace(report.stored, results=(*report.stored.results, other), folders=report.stored.folders * 2)
@@ -175,17 +170,10 @@ def test_a_page_that_stands_alone_says_where_the_raw_files_are(tmp_path: Path) -
     assert f"<code>trials/{own}</code>" in packed and '<a href="results.tar.xz">' in packed
 
 
-def test_the_same_results_make_the_same_page(quick: Path) -> None:
-    assert web.page(report_of(quick)) == web.page(report_of(quick))
-
-
-def test_a_row_is_switched_by_the_frameworks_that_it_names() -> None:
+def test_a_row_is_switched_by_the_frameworks_that_it_names_and_what_is_folded_is_named() -> None:
     builder = PartBuilder(None, {}, ("TensorFlow", "PyTorch", "PyTorch @nightly"))
     rows = ("PyTorch", "PyTorch @nightly", "TensorFlow minus PyTorch", "PyTorchy", "128")
     assert [builder.switches_of((Cell(row),)) for row in rows] == ["1", "2", "0 1", "", ""]
-
-
-def test_what_is_folded_is_named_without_its_theme_and_apart_from_what_is_shown() -> None:
     named = [
         PagePart(str(place), "x", title)
         for place, title in enumerate(
@@ -220,9 +208,6 @@ def test_a_chart_in_the_page_has_the_pages_colours_and_fonts_and_no_ids_but_its_
         "role": "img", "aria-labelledby": "s1-a-chart-title", "aria-describedby": "s1-a-chart-alt"
     }  # fmt: skip
     assert not re.search(r"\.\d{3}", text), "two decimals"
-
-
-def test_hatches_stay_dark_on_a_dark_page() -> None:
     parts = [line(name, (4, 8), (1.0, 2.0), name, Kind.PART) for name in ("parameters", "gradients")]
     text = ElementTree.tostring(inlined(chart(parts)), encoding="unicode")
     assert "pattern" in text and "#222222" in text

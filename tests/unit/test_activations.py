@@ -48,7 +48,7 @@ def an_image(*of_layers: Layer, shape: tuple[int, ...] = (6, 6, 2)) -> int:
     return activation_bytes(Workload("w", "", shape, of_layers), 1)
 
 
-def test_osu_cnn_keeps_what_a_hand_counts_at_batch_size_128() -> None:
+def test_networks_keep_what_a_hand_counts() -> None:
     by_hand = (
         32 * 32 * 3  # the rescaled images, of conv1
         + 30 * 30 * 32  # relu1 = what pool1 takes in
@@ -61,6 +61,10 @@ def test_osu_cnn_keeps_what_a_hand_counts_at_batch_size_128() -> None:
     )
     assert activation_bytes(OSU_CNN, 128) == 128 * 4 * by_hand
     assert activation_bytes(OSU_CNN, 128) / MIB == pytest.approx(26.02, abs=0.005)
+    by_hand = 200 * 200 * 3 + 200 * 200 * 32 + 100 * 100 * 32 + 128 + 1
+    assert activation_bytes(CATS_DOGS_CNN, 3) == 3 * 4 * by_hand
+    by_hand = 32 * 32 + 28 * 28 * 6 + 14 * 14 * 6 + 10 * 10 * 16 + 5 * 5 * 16 + 120 + 84 + 10
+    assert activation_bytes(LENET_5, 3) == 3 * 4 * by_hand
 
 
 def test_the_places_of_the_maxima_are_those_that_frameworks_were_seen_to_keep() -> None:
@@ -69,12 +73,7 @@ def test_the_places_of_the_maxima_are_those_that_frameworks_were_seen_to_keep() 
     assert pooled_values(MOBILENET_V3_LARGE) == 0
 
 
-def test_cats_dogs_cnn_keeps_what_a_hand_counts() -> None:
-    by_hand = 200 * 200 * 3 + 200 * 200 * 32 + 100 * 100 * 32 + 128 + 1
-    assert activation_bytes(CATS_DOGS_CNN, 3) == 3 * 4 * by_hand
-
-
-def test_every_layer_record_has_a_rule() -> None:
+def test_every_layer_record_has_a_rule_and_one_without_is_refused() -> None:
     records = {
         record
         for _, record in inspect.getmembers(layers, inspect.isclass)
@@ -82,8 +81,6 @@ def test_every_layer_record_has_a_rule() -> None:
     }
     assert set(KEPT) == records
 
-
-def test_a_layer_without_a_rule_is_refused() -> None:
     class Unheard(Layer):
         pass
 
@@ -91,83 +88,58 @@ def test_a_layer_without_a_rule_is_refused() -> None:
         an_image(Unheard("x"))
 
 
-def test_a_tensor_that_two_layers_need_counts_once() -> None:
-    convolution = Conv2D("c", 3, (3, 3))  # (4, 4, 3)
-    kept = 4 * (72 + 48 + 48)  # the image, the ReLU's output and the logits
-    assert an_image(convolution, Relu("r"), Flatten("f"), Dense("d", 48)) == kept
-    assert an_image(convolution, Relu("r"), MaxPool2D("p", 4), Flatten("f"), Dense("d", 48)) == kept + 4 * 3
-
-
-def test_what_no_derivative_needs_is_not_kept() -> None:
+def test_each_layer_keeps_what_its_derivative_needs_and_no_more() -> None:
+    # what no derivative needs is not kept
     alone = an_image(Conv2D("c", 3, (3, 3)), GlobalAveragePool2D("g"))
     assert alone == 4 * (72 + 3)  # neither the convolution's output nor the pool's input
     assert an_image(Conv2D("c", 3, (3, 3)), HardSwish("h"), GlobalAveragePool2D("g")) == alone + 4 * 48
     assert an_image(Conv2D("c", 3, (3, 3)), residual("s", (Relu("r"),)), GlobalAveragePool2D("g")) == alone + 4 * 48
-
-
-def test_a_batch_norm_keeps_its_input_and_two_numbers_a_channel_whatever_the_batch_size() -> None:
+    # a tensor that two layers need counts once
+    convolution = Conv2D("c", 3, (3, 3))  # (4, 4, 3)
+    kept = 4 * (72 + 48 + 48)  # the image, the ReLU's output and the logits
+    assert an_image(convolution, Relu("r"), Flatten("f"), Dense("d", 48)) == kept
+    assert an_image(convolution, Relu("r"), MaxPool2D("p", 4), Flatten("f"), Dense("d", 48)) == kept + 4 * 3
+    # a batch norm keeps its input and two numbers a channel whatever the batch size
     workload = Workload("w", "", (6, 6, 2), (Conv2D("c", 3, (3, 3)), BatchNorm("b"), Relu("r"), Flatten("f")))
     of_one, of_ten = (activation_bytes(workload, size) for size in (1, 10))
     an_image_more, once = 4 * (72 + 48 + 48), 4 * 2 * 3
     assert (of_one, of_ten) == (an_image_more + once, 10 * an_image_more + once)
-
-
-def test_dropout_keeps_a_byte_for_each_value_unless_its_rate_is_zero() -> None:
+    # dropout keeps a byte for each value unless its rate is zero
     without = an_image(Flatten("f"), Dense("d", 5), shape=(1, 1, 8))
     assert an_image(Flatten("f"), Dropout("o", 0.5), Dense("d", 5), shape=(1, 1, 8)) == without + 8
     assert an_image(Flatten("f"), Dropout("o", 0.0), Dense("d", 5), shape=(1, 1, 8)) == without
-
-
-def test_squeeze_and_excite_keeps_both_factors() -> None:
+    # squeeze and excite keeps both factors
     gate = (GlobalAveragePool2D("s"), Dense("d", 2), HardSigmoid("h"))
     kept = 4 * (72 + 2 + 2 + 72)  # x, what the Dense takes in, the factors, the logits
     assert an_image(squeeze_excite("e", gate), Flatten("f")) == kept
-
-
-def test_smooth_layers_keep_what_their_slope_is_a_function_of() -> None:
-    alone = an_image(Conv2D("c", 3, (3, 3)), GlobalAveragePool2D("g"))
+    # smooth layers keep what their slope is a function of
     for layer in (Gelu("l"), Silu("l"), Sigmoid("l"), Tanh("l"), Softmax("l")):
         assert an_image(Conv2D("c", 3, (3, 3)), layer, GlobalAveragePool2D("g")) == alone + 4 * 48
     convolution = Conv2D("d", 1, (1, 1))  # takes in what the layer makes: an output is kept already, an input is not
     kept = 4 * (72 + 48 + 16)
     for layer, more in ((Tanh("l"), 0), (Sigmoid("l"), 0), (Softmax("l"), 0), (Gelu("l"), 48), (Silu("l"), 48)):
         assert an_image(Conv2D("c", 3, (3, 3)), layer, convolution, Flatten("f")) == kept + 4 * more
-
-
-def test_a_layer_norm_keeps_its_input_and_two_numbers_a_token() -> None:
+    # a layer norm keeps its input and two numbers a token
     tokens = (Conv2D("c", 3, (3, 3)), Tokens("t"))  # 16 tokens of 3 features
     assert an_image(*tokens, LayerNorm("n"), TokenMean("m")) == 4 * (72 + 48 + 2 * 16 + 3)
     workload = Workload("w", "", (6, 6, 2), (*tokens, LayerNorm("n"), TokenMean("m")))
     assert activation_bytes(workload, 10) == 10 * activation_bytes(workload, 1)
-
-
-def test_attention_keeps_its_input_three_projections_the_softmax_of_each_head_and_what_the_last_kernel_takes_in() -> (
-    None
-):
-    tokens = (Conv2D("c", 6, (3, 3)), Tokens("t"), PositionEmbedding("p"))  # 16 tokens of 6 features
+    # attention keeps its input three projections the softmax of each head and what the last kernel takes in
+    embedded = (Conv2D("c", 6, (3, 3)), Tokens("t"), PositionEmbedding("p"))  # 16 tokens of 6 features
     by_hand = 72 + 16 * 6 + 3 * 16 * 6 + 2 * 16 * 16 + 16 * 6 + 6
-    assert an_image(*tokens, MultiHeadAttention("a", 2), TokenMean("m")) == 4 * by_hand
-    assert an_image(*tokens, TokenMean("m")) == 4 * (72 + 6)  # neither the embedding's input nor its output
-
-
-def test_a_concatenate_is_its_parts_and_what_is_kept_of_them_is_not_kept_again() -> None:
+    assert an_image(*embedded, MultiHeadAttention("a", 2), TokenMean("m")) == 4 * by_hand
+    assert an_image(*embedded, TokenMean("m")) == 4 * (72 + 6)  # neither the embedding's input nor its output
+    # a concatenate is its parts and what is kept of them is not kept again
     head = (Conv2D("h", 1, (1, 1)), Flatten("f"))  # keeps what enters it, and 16 logits
     stem = Conv2D("c", 3, (3, 3))
     parts = ((Relu("r"),), (Conv2D("d", 5, (1, 1)),))
     assert an_image(stem, Concatenate("j", parts), *head) == 4 * (72 + 48 + 48 + 80 + 16)  # c, r and d
     dense = Concatenate("k", ((), (Conv2D("e", 2, (1, 1)), Relu("s"))))  # DenseNet: what entered is a part
     assert an_image(stem, dense, *head) == 4 * (72 + 48 + 32 + 16)
-
-
-def test_a_product_keeps_every_factor() -> None:
+    # a product keeps every factor
     stem, squeeze = Conv2D("c", 3, (3, 3)), (GlobalAveragePool2D("g"),)
     for branches, kept in ((((), squeeze), 48 + 3), (((Relu("r"),), (Tanh("t"),)), 2 * 48), (((), ()), 48)):
         assert an_image(stem, Multiply("m", branches), Flatten("f")) == 4 * (72 + kept + 48)
-
-
-def test_lenet_5_keeps_what_a_hand_counts() -> None:
-    by_hand = 32 * 32 + 28 * 28 * 6 + 14 * 14 * 6 + 10 * 10 * 16 + 5 * 5 * 16 + 120 + 84 + 10
-    assert activation_bytes(LENET_5, 3) == 3 * 4 * by_hand
 
 
 def test_twice_the_precision_is_twice_the_bytes() -> None:

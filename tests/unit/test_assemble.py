@@ -153,20 +153,16 @@ def test_throughput_off_by_the_number_of_steps_fails_the_check(steps: int, image
     assert [check.name for check in result.checks if not check.passed] == ["images/s x step time = batch size"]
 
 
-def test_a_gap_in_the_samples_fails_the_check(tmp_path: Path) -> None:
+def test_a_gap_or_an_unknown_figure_or_part_of_the_memory_is_null_with_a_reason(tmp_path: Path) -> None:
     samples = [sample for i, sample in enumerate(busy_window()) if not 80 <= i < 85]
     result = result_of(tmp_path, trained(), samples)
     assert [check.name for check in result.checks if not check.passed] == ["samples cover the window"]
-
-
-def test_unknown_figure_is_null_with_a_reason(tmp_path: Path) -> None:
-    result = result_of(tmp_path, trained(), [{"t_ns": int(i * SECOND / 10), "cores_cpu_s": 1} for i in range(130)])
+    result = result_of(
+        tmp_path / "2", trained(), [{"t_ns": int(i * SECOND / 10), "cores_cpu_s": 1} for i in range(130)]
+    )
     for name in ("cpu_percent", "host_memory_bytes", "gpu_percent"):
         assert result.figures[name].value is None and result.figures[name].reason
-
-
-def test_parts_of_the_memory_that_nobody_told_are_null_with_a_reason(tmp_path: Path) -> None:
-    result = result_of(tmp_path, trained(), busy_window(), told={"reason": "the memory worker: out_of_memory"})
+    result = result_of(tmp_path / "3", trained(), busy_window(), told={"reason": "the memory worker: out_of_memory"})
     for part in ("statistics", "gradients", "inputs", "activations", "workspace"):
         figure = result.figures[f"{part}_bytes"]
         assert figure.value is None and "out_of_memory" in (figure.reason or "")
@@ -301,29 +297,25 @@ def test_a_worker_that_stood_still_for_a_part_of_the_window_fails_the_check_of_s
     assert result.status == Status.OK
 
 
-def test_memory_taken_behind_the_end_is_no_peak_of_the_trial(tmp_path: Path) -> None:
+def test_memory_behind_the_end_or_while_a_worker_opens_is_no_peak_and_none_between_samples_is_missed(
+    tmp_path: Path,
+) -> None:
     samples = [s | {"host_memory_bytes": 5000 * 2**20} if s["t_ns"] > 12.2 * SECOND else s for s in busy_window()]
     assert result_of(tmp_path, trained(), samples).figures["host_memory_peak_bytes"].value == 900 * 2**20
-
-
-def test_a_copy_of_the_worker_while_it_opens_is_in_no_peak_of_its_memory(tmp_path: Path) -> None:
-    """`adapters.kernels` makes one: for a moment the tree is twice as large as the worker ever is."""
+    # `adapters.kernels` makes one: for a moment the tree is twice as large as the worker ever is.
     samples = busy_window()
     samples[14]["host_memory_bytes"] = 1800 * 2**20
-    assert result_of(tmp_path, trained(), samples).figures["host_memory_peak_bytes"].value == 900 * 2**20
+    assert result_of(tmp_path / "2", trained(), samples).figures["host_memory_peak_bytes"].value == 900 * 2**20
     killed = [event for event in trained() if event[0] in (Event.STARTED, Event.IMPORTED)]
-    never_open = result_of(tmp_path, killed, samples, outcome=WorkerOutcome(-9, False, 12.0))
+    never_open = result_of(tmp_path / "2", killed, samples, outcome=WorkerOutcome(-9, False, 12.0))
     assert never_open.figures["host_memory_peak_bytes"].value == 1800 * 2**20
-
-
-def test_a_peak_between_two_samples_is_not_missed(tmp_path: Path) -> None:
-    """The kernel's peak, reset at the window's start, takes precedence over the 10 Hz poll."""
+    # The kernel's peak, reset at the window's start, takes precedence over the 10 Hz poll.
     at_window = {
         Event.WINDOW_STARTED: {"peak_resident_bytes": 1200 * 2**20},
         Event.WINDOW_ENDED: {"peak_resident_bytes": 320 * 2**20},
     }
     events = [(event, t, data | at_window.get(event, {})) for event, t, data in trained()]
-    figures = result_of(tmp_path, events, busy_window()).figures
+    figures = result_of(tmp_path / "3", events, busy_window()).figures
     assert figures["host_memory_bytes"].value == 320 * 2**20 and "VmHWM" in figures["host_memory_bytes"].source
     assert figures["host_memory_peak_bytes"].value == 1200 * 2**20
 
@@ -365,10 +357,19 @@ def test_worker_that_died_is_told_as_what_it_died_of(
     assert result.figures["images_per_s"].value is None and result.figures["test_accuracy"].value is None
 
 
-def test_a_crash_after_the_last_figure_does_not_lose_the_trial(tmp_path: Path) -> None:
+def test_a_crash_behind_the_last_figure_or_files_cut_short_do_not_lose_the_trial(tmp_path: Path) -> None:
     result = result_of(tmp_path, trained(), busy_window(), outcome=WorkerOutcome(-signal.SIGSEGV, False, 12))
     assert result.status == Status.OK and result.figures["images_per_s"].value == 800
     assert [check.name for check in result.checks if not check.passed] == ["the worker ended well"]
+    write_trial(tmp_path / "2", trained()[:4], busy_window())
+    for name in ("events.jsonl", "samples.csv"):
+        text = (tmp_path / "2" / name).read_text()
+        (tmp_path / "2" / name).write_text(text[:-8])
+    result = assembled(tmp_path / "2", outcome=WorkerOutcome(-signal.SIGKILL, False, 5))
+    assert result.status == Status.FAILED and result.figures["host_memory_peak_bytes"].value == 900 * 2**20
+    events = [*trained()[:3], (Event.ENDED, 3, {"status": "unsupported", "reason": "no such thing"})]
+    result = result_of(tmp_path / "3", events, busy_window())
+    assert (result.status, result.reason) == (Status.UNSUPPORTED, "no such thing")
 
 
 def test_window_of_a_batch_larger_than_the_split_is_said(tmp_path: Path) -> None:
@@ -377,39 +378,19 @@ def test_window_of_a_batch_larger_than_the_split_is_said(tmp_path: Path) -> None
     assert [check.name for check in result.checks if not check.passed] == ["batch size <= training split"]
 
 
-def test_gpu_memory_is_the_devices_less_its_baseline_where_process_ids_do_not_match(
+def test_gpu_memory_is_the_devices_less_its_baseline_and_nothing_taken_after_the_last_figure(
     tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
     samples = busy_window({"gpu_percent": 50, "device_memory_bytes": 700})
     samples[0]["device_memory_bytes"] = 500
     figure = result_of(tmp_path, trained(), samples, spec=gpu_spec).figures["process_gpu_memory_bytes"]
     assert figure.value == 200 and "less its baseline" in figure.source
-
-
-def test_memory_taken_after_the_last_figure_does_not_count_as_the_trials(tmp_path: Path, gpu_spec: TrialSpec) -> None:
-    samples = busy_window({"gpu_percent": 50, "device_memory_bytes": 700})
-    samples[0]["device_memory_bytes"] = 500
     samples[125]["device_memory_bytes"] = 9000  # at 12.5 s
     for i in (16, 17, 18):  # at 1.6 to 1.8 s, while only the context is there
         samples[i]["device_memory_bytes"] = 560
     events = trained()
     events.insert(3, (Event.CONTEXT_SAMPLED, 1.8, {}))
-    figures = result_of(tmp_path, events, samples, spec=gpu_spec).figures
+    figures = result_of(tmp_path / "2", events, samples, spec=gpu_spec).figures
     assert figures["device_memory_bytes"].value == 700 and figures["device_memory_rise_bytes"].value == 200
     assert figures["device_context_bytes"].value == 60
     assert figures["host_context_bytes"].value is None, "of the worker, and not told here"
-
-
-def test_workers_own_word_is_taken(tmp_path: Path) -> None:
-    events = [*trained()[:3], (Event.ENDED, 3, {"status": "unsupported", "reason": "no such thing"})]
-    result = result_of(tmp_path, events, busy_window())
-    assert (result.status, result.reason) == (Status.UNSUPPORTED, "no such thing")
-
-
-def test_files_cut_short_by_a_kill_do_not_lose_the_result(tmp_path: Path) -> None:
-    write_trial(tmp_path, trained()[:4], busy_window())
-    for name in ("events.jsonl", "samples.csv"):
-        text = (tmp_path / name).read_text()
-        (tmp_path / name).write_text(text[:-8])
-    result = assembled(tmp_path, outcome=WorkerOutcome(-signal.SIGKILL, False, 5))
-    assert result.status == Status.FAILED and result.figures["host_memory_peak_bytes"].value == 900 * 2**20

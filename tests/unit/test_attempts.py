@@ -35,7 +35,7 @@ from runner.progress import Display
 from runner.request.block import TrialBlock
 from runner.request.plan import Plan
 from runner.session import Session
-from runner.setup import fresh_folder, put_aside
+from runner.setup import fresh_folder
 from runner.storage import Storage, read_trials
 from runner.trial import MemoryWorker, TooLarge
 from workloads.networks import WORKLOADS
@@ -87,7 +87,7 @@ def test_a_new_attempt_leaves_the_one_before_whole_whatever_its_state(tmp_path: 
     assert contents(tmp_path / "attempts" / f"{folder.name}-1") == before
 
 
-def test_a_number_is_never_given_twice(tmp_path: Path) -> None:
+def test_a_number_is_never_given_twice_and_an_id_that_ends_in_digits_is_no_attempt(tmp_path: Path) -> None:
     """A count would fall where somebody removes a folder. Names that are not those of attempts are ignored."""
     room = tmp_path / "attempts"
     for name in ("one-2", "one-10", "one-x", "one-two-77", "one-0123", "one"):
@@ -96,11 +96,8 @@ def test_a_number_is_never_given_twice(tmp_path: Path) -> None:
     assert files.next_attempt_path(room, "one") == room / "one-11"
     assert [path.name for path in files.attempts_of(room, "one")] == ["one-2", "one-10"]
     assert files.next_attempt_path(tmp_path / "nowhere", "one").name == "one-1"
-
-
-def test_an_id_that_ends_in_digits_is_no_attempt_at_another(tmp_path: Path) -> None:
-    (tmp_path / "numpy-cpu-r0-12345678").mkdir()
-    assert files.attempts_by_id(tmp_path) == {}
+    (tmp_path / "2" / "numpy-cpu-r0-12345678").mkdir(parents=True)
+    assert files.attempts_by_id(tmp_path / "2") == {}
 
 
 def test_an_earlier_measurement_of_blocks_is_kept_apart_from_trials(tmp_path: Path) -> None:
@@ -708,12 +705,6 @@ def test_a_size_is_tried_where_one_as_large_was_trained() -> None:
     learnt = TooLarge([result_of(Status.OUT_OF_MEMORY, "no room", batch_size=64), result_of(batch_size=256)])
     assert learnt.reason(make_spec(batch_size=256, repeat=1)) is None
     assert learnt.reason(make_spec(batch_size=512)) is not None
-
-
-def test_putting_aside_returns_where_it_lies(tmp_path: Path) -> None:
-    folder = stored(tmp_path, result_of())
-    assert put_aside(folder) == tmp_path / "attempts" / f"{folder.name}-1"
-    assert not folder.exists()
 
 
 def test_a_trial_of_steps_that_came_to_its_end_is_not_measured_again_for_want_of_a_result(

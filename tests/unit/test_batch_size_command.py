@@ -58,15 +58,12 @@ def test_a_search_has_the_kind_of_limit_that_the_next_run_has(
     assert bounded(request, bound.limit, bound.limit_bytes).placement == request.placement
 
 
-def test_without_a_limit_a_search_bounds_its_own_trials_and_a_plan_stores_none(tmp_path: Path) -> None:
+def test_every_kind_of_limit_has_a_name_and_without_one_a_search_bounds_its_own_trials(tmp_path: Path) -> None:
     request, _ = asked(tmp_path, "--plan")
     bound = bound_of(request)
     assert bound.limit is Limit.HOST and not list(tmp_path.iterdir())
     searched = bounded(request, bound.limit, bound.limit_bytes).placement
     assert (searched.memory_limit_bytes, searched.control_group) == (bound.limit_bytes, False)
-
-
-def test_every_kind_of_limit_has_a_name() -> None:
     assert set(LIMIT_NAMES) == set(Limit)
 
 

@@ -71,19 +71,10 @@ def test_the_catalogue_lists_each_workload_under_its_own_name_and_all_end_in_cla
         assert workload.output_shape == (1 if workload.loss == "binary-cross-entropy" else workload.classes,)
 
 
-def test_osu_cnn_walks_through_the_tutorials_shapes() -> None:
+def test_osu_cnn_has_the_tutorials_shapes_122_570_parameters_and_the_hand_counted_work() -> None:
     assert steps(OSU_CNN) == OSU_SHAPES
     assert OSU_CNN.output_shape == (10,)
     assert OSU_CNN.classes == 10
-
-
-def test_tiny_takes_the_digits_as_they_are_and_has_410_parameters() -> None:
-    assert TINY.input_shape == (8, 8, 1)
-    assert TINY.parameter_count == 4 * (3 * 3 + 1) + (3 * 3 * 4 + 1) * 10 == 410
-    assert TINY.multiply_adds == 6 * 6 * 4 * 9 + 36 * 10
-
-
-def test_osu_cnn_has_122_570_parameters_in_the_order_of_its_layers() -> None:
     assert OSU_CNN.parameter_count == 122_570
     assert list(OSU_CNN.weight_shapes().items()) == [
         ("conv1/kernel", (3, 3, 3, 32)),
@@ -97,14 +88,17 @@ def test_osu_cnn_has_122_570_parameters_in_the_order_of_its_layers() -> None:
         ("dense2/kernel", (64, 10)),
         ("dense2/bias", (10,)),
     ]
-
-
-def test_osu_cnn_multiply_adds_equal_the_hand_count() -> None:
     convolutions = 30 * 30 * 32 * 27 + 13 * 13 * 64 * 288 + 4 * 4 * 64 * 576
     assert OSU_CNN.multiply_adds == convolutions + 1024 * 64 + 64 * 10 == 4_548_608
 
 
-def test_cats_dogs_cnn_keeps_its_image_and_tells_two_classes_by_one_logit() -> None:
+def test_tiny_takes_the_digits_as_they_are_and_has_410_parameters() -> None:
+    assert TINY.input_shape == (8, 8, 1)
+    assert TINY.parameter_count == 4 * (3 * 3 + 1) + (3 * 3 * 4 + 1) * 10 == 410
+    assert TINY.multiply_adds == 6 * 6 * 4 * 9 + 36 * 10
+
+
+def test_cats_dogs_cnn_keeps_its_image_tells_two_classes_by_one_logit_and_has_the_hand_counted_work() -> None:
     assert steps(CATS_DOGS_CNN) == [
         ("conv1", (200, 200, 3), (200, 200, 32)),
         ("relu1", (200, 200, 32), (200, 200, 32)),
@@ -115,15 +109,9 @@ def test_cats_dogs_cnn_keeps_its_image_and_tells_two_classes_by_one_logit() -> N
         ("dense2", (128,), (1,)),
     ]
     assert (CATS_DOGS_CNN.loss, CATS_DOGS_CNN.classes) == ("binary-cross-entropy", 2)
-
-
-def test_the_smaller_twin_of_cats_dogs_cnn_has_its_layers_and_the_parameters_that_a_hand_counts() -> None:
     assert CATS_DOGS_CNN_32.layers == CATS_DOGS_CNN.layers and CATS_DOGS_CNN_32.loss == CATS_DOGS_CNN.loss
     assert CATS_DOGS_CNN_32.input_shape == (32, 32, 3)
     assert CATS_DOGS_CNN_32.parameter_count == (27 + 1) * 32 + (16 * 16 * 32 + 1) * 128 + 129 == 1_049_729
-
-
-def test_cats_dogs_cnn_parameters_and_multiply_adds_equal_the_hand_count() -> None:
     assert CATS_DOGS_CNN.parameter_count == (27 * 32 + 32) + (320_000 * 128 + 128) + (128 + 1) == 40_961_153
     assert CATS_DOGS_CNN.multiply_adds == 200 * 200 * 32 * 27 + 320_000 * 128 + 128 == 75_520_128
 
@@ -223,14 +211,11 @@ def test_mobilenet_ends_in_a_pooled_classifier_of_1280_features() -> None:
     assert {activations[f"{name}_activation"] for name in ("stem", "last", "dense1")} == {HardSwish}
 
 
-def test_mobilenet_has_the_published_parameters_but_for_its_head() -> None:
+def test_mobilenet_has_the_published_parameters_but_for_its_head_and_the_published_work() -> None:
     published = 5_483_032  # torchvision, MobileNet_V3_Large_Weights.meta["num_params"]: 1,000 classes
     assert MOBILENET_V3_LARGE.parameter_count == published - (1280 * 1000 + 1000) + (1280 * 10 + 10) == 4_214_842
     normalised = 16 + 960 + sum((2 if expanded != c else 1) * expanded + out for _, _, c, expanded, out, *_ in BLOCKS)
     assert sum(math.prod(shape) for shape in MOBILENET_V3_LARGE.statistic_shapes().values()) == 2 * normalised
-
-
-def test_mobilenet_multiply_adds_equal_the_hand_count_and_the_published_one() -> None:
     by_hand = 112 * 112 * 16 * 27 + 7 * 7 * 160 * 960 + 960 * 1280 + 1280 * 10
     for side, smaller, entering, expanded, leaving, kernel, squeeze, *_ in BLOCKS:
         by_hand += side**2 * entering * expanded if expanded != entering else 0
@@ -239,15 +224,12 @@ def test_mobilenet_multiply_adds_equal_the_hand_count_and_the_published_one() ->
     thousand_classes = by_hand + 1280 * 990
     assert round(thousand_classes / 1e9, 3) == 0.217  # torchvision, MobileNet_V3_Large_Weights.meta["_ops"]
     assert thousand_classes == pytest.approx(219e6, rel=0.02)  # Howard et al. 2019, table 3
-
-
-def test_mobilenets_first_dense_layer_is_he_normal_and_its_head_glorot() -> None:
     layers = {layer.name: layer for layer, _ in MOBILENET_V3_LARGE.walk()}
     assert layers["dense1"] == Dense("dense1", 1280, "he-normal")
     assert layers["dense2"] == Dense("dense2", 10, "glorot-uniform")
 
 
-def test_lenet_5_walks_through_the_papers_shapes() -> None:
+def test_lenet_5_walks_through_the_papers_shapes_and_has_61_706_parameters() -> None:
     assert [(kind, shape) for kind, (_, _, shape) in zip(kinds(LENET_5), steps(LENET_5), strict=True)] == [
         (Conv2D, (28, 28, 6)),
         (Tanh, (28, 28, 6)),
@@ -263,19 +245,16 @@ def test_lenet_5_walks_through_the_papers_shapes() -> None:
         (Dense, (10,)),
     ]
     assert LENET_5.input_shape == (32, 32, 1)
+    by_hand = (25 + 1) * 6 + (25 * 6 + 1) * 16 + (400 + 1) * 120 + (120 + 1) * 84 + (84 + 1) * 10
+    assert LENET_5.parameter_count == by_hand == 61_706
+    assert LENET_5.multiply_adds == 28 * 28 * 6 * 25 + 10 * 10 * 16 * 150 + 400 * 120 + 120 * 84 + 84 * 10
 
 
 def kinds(workload: Workload) -> list[type[Layer]]:
     return [type(layer) for layer, _ in workload.walk()]
 
 
-def test_lenet_5_has_61_706_parameters_where_every_map_sees_all_maps_before_it() -> None:
-    by_hand = (25 + 1) * 6 + (25 * 6 + 1) * 16 + (400 + 1) * 120 + (120 + 1) * 84 + (84 + 1) * 10
-    assert LENET_5.parameter_count == by_hand == 61_706
-    assert LENET_5.multiply_adds == 28 * 28 * 6 * 25 + 10 * 10 * 16 * 150 + 400 * 120 + 120 * 84 + 84 * 10
-
-
-def test_vgg_11_has_column_as_convolutions_and_halves_the_image_five_times() -> None:
+def test_vgg_11_has_column_as_convolutions_and_the_published_parameters_but_for_its_classifier() -> None:
     convolutions = [(layer.filters, shape[0]) for layer, shape in VGG_11.walk() if isinstance(layer, Conv2D)]
     assert convolutions == [*((64, 32), (128, 16), (256, 8), (256, 8)), *((512, 4), (512, 4), (512, 2), (512, 2))]
     behind = kinds(VGG_11)
@@ -284,9 +263,6 @@ def test_vgg_11_has_column_as_convolutions_and_halves_the_image_five_times() -> 
             assert behind[place + 1 : place + 3] == [BatchNorm, Relu]
     assert behind.count(MaxPool2D) == 5
     assert behind[-2:] == [Flatten, Dense]
-
-
-def test_vgg_11_has_the_published_parameters_but_for_its_classifier_and_the_convolutions_biases() -> None:
     published = 132_868_840  # torchvision, VGG11_BN_Weights.meta["num_params"]
     classifier = (25_088 * 4096 + 4096) + (4096 * 4096 + 4096) + (4096 * 1000 + 1000)
     biases = 64 + 128 + 2 * 256 + 4 * 512
@@ -295,7 +271,7 @@ def test_vgg_11_has_the_published_parameters_but_for_its_classifier_and_the_conv
     assert VGG_11.multiply_adds == by_hand + 9 * 2**2 * 2 * 512 * 512 + 512 * 10
 
 
-def test_resnet_18_projects_its_shortcut_where_a_stage_begins_and_nowhere_else() -> None:
+def test_resnet_18_projects_its_shortcut_where_a_stage_begins_and_has_the_published_parameters() -> None:
     adds = [(layer, shape) for layer, shape in RESNET_18.walk() if isinstance(layer, Add)]
     shapes = [(shape, layer.output_shape(shape)) for layer, shape in adds]
     assert shapes == [
@@ -314,9 +290,6 @@ def test_resnet_18_projects_its_shortcut_where_a_stage_begins_and_nowhere_else()
         assert strides == ([2, 1, 2] if projected else [1, 1])
     assert kinds(RESNET_18)[:3] == [Conv2D, BatchNorm, Relu]
     assert kinds(RESNET_18)[-3:] == [Relu, GlobalAveragePool2D, Dense]
-
-
-def test_resnet_18_has_the_published_parameters_but_for_its_stem_and_its_head() -> None:
     published = 11_689_512  # torchvision, ResNet18_Weights.meta["num_params"]: a stem of 7 x 7, 1,000 classes
     stem, head = (7 * 7 - 3 * 3) * 3 * 64, 990 * (512 + 1)
     assert RESNET_18.parameter_count == published - stem - head == 11_173_962
@@ -326,7 +299,7 @@ def test_resnet_18_has_the_published_parameters_but_for_its_stem_and_its_head() 
     assert RESNET_18.multiply_adds == by_hand
 
 
-def test_vit_tiny_is_six_blocks_of_a_norm_before_attention_and_before_the_perceptron() -> None:
+def test_vit_tiny_is_six_blocks_with_the_published_parameters_of_deit_tiny() -> None:
     block = [LayerNorm, MultiHeadAttention, Add, LayerNorm, Dense, Gelu, Dense, Add]
     expected = [Conv2D, Tokens, PositionEmbedding, *block * 6, LayerNorm, TokenMean, Dense]
     assert kinds(VIT_TINY) == expected
@@ -338,13 +311,10 @@ def test_vit_tiny_is_six_blocks_of_a_norm_before_attention_and_before_the_percep
     attentions = [layer for layer, _ in VIT_TINY.walk() if isinstance(layer, MultiHeadAttention)]
     assert {layer.heads for layer in attentions} == {3}
     assert {layer.epsilon for layer, _ in VIT_TINY.walk() if isinstance(layer, LayerNorm)} == {1e-6}
-
-
-def test_vit_tinys_blocks_have_the_published_parameters_of_deit_tiny() -> None:
-    block = 2 * 2 * 192 + 4 * (192 * 192 + 192) + (192 * 768 + 768) + (768 * 192 + 192)
+    of_a_block = 2 * 2 * 192 + 4 * (192 * 192 + 192) + (192 * 768 + 768) + (768 * 192 + 192)
     around = (16 * 16 * 3 * 192 + 192) + 192 + 197 * 192 + 2 * 192 + (192 * 1000 + 1000)
-    assert 12 * block + around == 5_717_416  # Touvron et al. 2021, as timm and Facebook's own code count deit-tiny
+    assert 12 * of_a_block + around == 5_717_416  # Touvron et al. 2021, as timm and Facebook's own code count deit-tiny
     own = (4 * 4 * 3 * 192 + 192) + 64 * 192 + 2 * 192 + (192 * 10 + 10)
-    assert VIT_TINY.parameter_count == 6 * block + own == 2_693_194
+    assert VIT_TINY.parameter_count == 6 * of_a_block + own == 2_693_194
     attention = 4 * 64 * 192 * 192 + 2 * 64 * 64 * 192
     assert VIT_TINY.multiply_adds == 64 * 48 * 192 + 6 * (attention + 2 * 64 * 192 * 768) + 192 * 10

@@ -50,20 +50,14 @@ def test_adams_state_that_is_not_twice_the_trainable_bytes_is_caught(state_bytes
     assert f"{TRAINABLE} trainable" in check.detail
 
 
-def test_adams_state_in_float64_is_held_to_float64() -> None:
+def test_adams_state_is_held_to_float64_and_to_what_is_trained_and_other_rules_to_nothing() -> None:
     told = adam(4 * TRAINABLE, make_spec(optimizer=OptimizerSpec.named("adam"), precision="float64"))
     assert told is not None and told.passed
-
-
-def test_running_statistics_of_batchnorm_have_no_moments() -> None:
     mobile = WORKLOADS["mobilenet-v3-large"]
     assert mobile.statistic_shapes()
     spec = make_spec(optimizer=OptimizerSpec.named("adam"), workload="mobilenet-v3-large")
     told = adam(2 * 4 * mobile.parameter_count, spec)
     assert told is not None and told.passed
-
-
-def test_another_optimizer_or_an_unknown_state_or_workload_is_not_held_to_adams() -> None:
     assert adam(TRAINABLE, make_spec(optimizer=OptimizerSpec.named("momentum"))) is None
     assert adam(TRAINABLE, make_spec(optimizer=OptimizerSpec.named("adam"), workload="of another time")) is None
     unknown = {"optimizer_bytes": Figure(None, "worker", reason="the framework does not tell")}
@@ -198,7 +192,7 @@ def window_speed(
     return next((check.passed for check in made if check.name == CheckName.WINDOW_SPEED), None)
 
 
-def test_a_window_beyond_the_fastest_epochs_speed_fails_where_nobody_disturbed_either() -> None:
+def test_a_window_beyond_the_fastest_epochs_speed_fails_but_for_fixed_costs_and_disturbance() -> None:
     assert CheckName.WINDOW_SPEED in COUNTS and CheckName.WINDOW_SPEED in MADE_AGAIN
     assert window_speed(1.29 * 1024) is True and window_speed(1.31 * 1024) is False
     assert window_speed(80 * 1024) is False
@@ -206,9 +200,6 @@ def test_a_window_beyond_the_fastest_epochs_speed_fails_where_nobody_disturbed_e
     assert [window_speed(80 * 1024, taken) for taken in unseen] == [None] * 4
     assert window_speed(80 * 1024, device="GPU-0") is None
     assert window_speed(80 * 1024, augment="flip-crop", feed="device") is None
-
-
-def test_the_fixed_costs_of_short_epochs_make_no_window_too_fast() -> None:
     assert window_speed(2.5 * 1000 / 0.2, seconds=0.2) is True
     assert window_speed(3.0 * 1000 / 0.2, seconds=0.2) is False
     assert window_speed(80 * 1000 / 0.1, seconds=0.1) is None

@@ -36,14 +36,14 @@ def test_intervals_without_work_stay_out_of_the_busy_mean() -> None:
     assert figures["foreign_cpu_percent"].value == pytest.approx(30)
 
 
-def test_a_steady_load_makes_the_busy_mean_the_same_as_the_mean() -> None:
+def test_a_steady_load_has_one_mean_and_usage_at_the_ends_does_not_pass_for_the_windows() -> None:
     figures = usage(FOUND, polled(lambda t: 1.5 * t), make_spec(threads=2))
     assert figures["cpu_busy_percent"].value == pytest.approx(figures["cpu_percent"].value) == pytest.approx(75)
-
-
-def test_usage_of_the_first_part_does_not_pass_for_the_windows() -> None:
     figures = usage(FOUND, polled(lambda t: t, until_s=5), make_spec())
     assert figures["cpu_percent"].value is None and "the sampler ended" in (figures["cpu_percent"].reason or "")
+    samples = polled(lambda t: t)
+    samples["cpu_s"] = np.where(samples["t_ns"] < 4 * SECOND, np.nan, samples["cpu_s"])
+    assert usage(FOUND, samples, make_spec())["cpu_percent"].value is None
 
 
 def test_waiting_for_the_sampler_does_not_count_as_loading() -> None:
@@ -72,9 +72,3 @@ def test_time_of_which_the_sum_is_unknown_does_not_count_as_idle(first_s: float,
     assert figures["cpu_percent"].value == pytest.approx(50)
     assert figures["cpu_busy_percent"].value == pytest.approx(50)
     assert figures["foreign_cpu_percent"].value == pytest.approx(50)
-
-
-def test_usage_of_the_last_part_does_not_pass_for_the_windows() -> None:
-    samples = polled(lambda t: t)
-    samples["cpu_s"] = np.where(samples["t_ns"] < 4 * SECOND, np.nan, samples["cpu_s"])
-    assert usage(FOUND, samples, make_spec())["cpu_percent"].value is None

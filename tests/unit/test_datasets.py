@@ -25,30 +25,23 @@ def synthetic() -> tuple[Split, Split]:
     return load(DATASETS["synthetic"], NOWHERE, OSU_INPUT)
 
 
-def test_digits_are_1437_and_360_uint8_images_over_the_whole_range(digits: tuple[Split, Split]) -> None:
+def test_digits_are_1437_and_360_grey_images_enlarged_fourfold_a_fifth_of_each_class_to_test(
+    digits: tuple[Split, Split],
+) -> None:
     for split, count in zip(digits, (1437, 360), strict=True):
         assert split.images.shape == (count, *OSU_INPUT)
         assert split.images.dtype == np.uint8
         assert split.labels.shape == (count,)
         assert split.labels.dtype == np.int32
         assert (split.images.min(), split.images.max()) == (0, 255)
-
-
-def test_digits_are_enlarged_fourfold_and_grey(digits: tuple[Split, Split]) -> None:
     images = digits[1].images
     assert np.array_equal(images, images[:, ::4, ::4, :1].repeat(4, axis=1).repeat(4, axis=2).repeat(3, axis=3))
     assert len(np.unique(images)) == 17
-
-
-def test_digits_test_split_is_a_fifth_of_each_class_to_one_image(digits: tuple[Split, Split]) -> None:
     train, test = (np.bincount(split.labels, minlength=10) for split in digits)
     assert train.sum() + test.sum() == 1797
     assert np.abs(test - (train + test) / 5).max() < 1
-
-
-def test_digits_splits_share_no_image(digits: tuple[Split, Split]) -> None:
-    train, test = ({image.tobytes() for image in split.images[:, ::4, ::4, 0]} for split in digits)
-    assert not train & test
+    learnt, tested = ({image.tobytes() for image in split.images[:, ::4, ::4, 0]} for split in digits)
+    assert not learnt & tested
 
 
 def test_the_few_digits_are_the_first_of_both_splits_and_of_every_class() -> None:
@@ -114,19 +107,13 @@ def test_fit_refuses_what_would_need_interpolation_or_lose_colour(channels: int,
     assert str(shape) in str(caught.value)
 
 
-def test_batch_order_is_a_permutation_per_epoch_and_one_for_the_window() -> None:
+def test_batch_order_is_a_permutation_per_epoch_that_follows_its_seed_and_nothing_else() -> None:
     order = batch_order(50, 3, seed=1)
     assert (order.shape, order.dtype) == ((4, 50), np.dtype(np.int32))
     assert np.array_equal(np.sort(order, axis=1), np.tile(np.arange(50), (4, 1)))
     assert len({row.tobytes() for row in order}) == 4
-
-
-def test_batch_order_follows_its_seed_and_nothing_else() -> None:
     assert np.array_equal(batch_order(50, 3, seed=1), batch_order(50, 3, seed=1))
     assert not np.array_equal(batch_order(50, 3, seed=1), batch_order(50, 3, seed=2))
-
-
-def test_the_first_epochs_do_not_depend_on_the_number_of_epochs() -> None:
     assert np.array_equal(batch_order(50, 2, seed=1), batch_order(50, 9, seed=1)[:3])
 
 

@@ -21,16 +21,13 @@ from workloads.study import MOST_DEVICES, Study, StudyError, studies
 from workloads.study_file import read
 
 
-def test_trials_on_several_devices_have_ids_of_their_own() -> None:
+def test_trials_on_several_devices_have_ids_and_files_of_their_own() -> None:
     spec = make_spec()
     several = [varied(spec, devices=count) for count in (1, 2, 4)]
     assert len({each.id for each in several}) == len({each.memory_id for each in several}) == 3
     assert len({each.probe_id for each in several}) == 1, "a probe is of one device"
     assert [(each.part, each.global_batch) for each in several] == [(None, 32), (None, 64), (None, 128)]
     assert len({batches(each) for each in several}) == 3, "losses are held against those of the same batches alone"
-
-
-def test_a_placement_of_several_gpus_comes_back_from_its_file() -> None:
     spec = varied(make_spec(), device="GPU-0", devices=2, others=("GPU-1",))
     assert TrialSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
 

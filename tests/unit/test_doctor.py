@@ -44,24 +44,28 @@ def bad(finding: Finding, state: State, *words: str) -> None:
     assert all(word in finding.text for word in words), finding
 
 
-def test_a_processor_without_the_usual_instructions_or_with_a_part_of_a_core_is_named() -> None:
+def test_processor_card_and_null_device_are_looked_at(tmp_path: Path) -> None:
     fine(machine.processor(MACHINE), "AMD EPYC", "cores 2", "fma avx2")
     bad(machine.processor(MACHINE | {"cpu_flags": []}), State.WARNING, "none of")
     bad(machine.processor(MACHINE | {"cpu_limit_cores": 1.5}), State.WARNING, "a share of 1.5")
     assert machine.processor(MACHINE | {"cpu_flags": None}).state is State.UNKNOWN
-
-
-def test_a_card_whose_driver_does_not_answer_is_a_problem(tmp_path: Path) -> None:
     fine(machine.gpu([], tmp_path), "none by NVIDIA")
     fine(machine.gpu([Gpu("GPU-1", "H100", "550.54", "12.4", 2**30)], tmp_path), "H100, driver 550.54, CUDA 12.4")
     put(tmp_path, "proc/driver/nvidia/version", "NVRM")
     bad(machine.gpu([], tmp_path), State.PROBLEM, "/proc/driver/nvidia/version")
+    fine(machine.null_device(Path("/")))
+    bad(machine.null_device(tmp_path), State.PROBLEM)
+    put(tmp_path, "dev/null", "")
+    bad(machine.null_device(tmp_path), State.PROBLEM, "-rw-r--r--")
 
 
-def test_little_memory_free_on_the_machine_or_in_its_control_group_is_named() -> None:
+def test_little_memory_and_missing_shared_memory_are_named(tmp_path: Path) -> None:
     fine(machine.memory(4 * 2**30, MACHINE), "4,096 MiB available of 8,192 MiB")
     bad(machine.memory(2**30, MACHINE), State.WARNING)
     bad(machine.memory(4 * 2**30, MACHINE | {"memory_limit_bytes": 2**30}), State.WARNING, "control group 1,024 MiB")
+    bad(machine.shared_memory(tmp_path), State.WARNING, "No such file")
+    (tmp_path / "dev" / "shm").mkdir(parents=True)
+    fine(machine.shared_memory(tmp_path), "MiB free")
 
 
 @pytest.mark.parametrize(
@@ -76,19 +80,6 @@ def test_little_memory_free_on_the_machine_or_in_its_control_group_is_named() ->
 def test_swap_in_use_is_named(tmp_path: Path, meminfo: str, state: State) -> None:
     put(tmp_path, "proc/meminfo", meminfo)
     assert machine.swap(tmp_path).state is state
-
-
-def test_a_file_in_place_of_the_null_device_is_a_problem(tmp_path: Path) -> None:
-    fine(machine.null_device(Path("/")))
-    bad(machine.null_device(tmp_path), State.PROBLEM)
-    put(tmp_path, "dev/null", "")
-    bad(machine.null_device(tmp_path), State.PROBLEM, "-rw-r--r--")
-
-
-def test_shared_memory_that_is_not_there_is_named(tmp_path: Path) -> None:
-    bad(machine.shared_memory(tmp_path), State.WARNING, "No such file")
-    (tmp_path / "dev" / "shm").mkdir(parents=True)
-    fine(machine.shared_memory(tmp_path), "MiB free")
 
 
 def test_a_slow_or_a_set_clock_is_named(tmp_path: Path) -> None:

@@ -74,16 +74,16 @@ def dataset(
     )
 
 
-def test_download_is_what_was_served(server: Server, tmp_path: Path) -> None:
+def test_a_download_is_what_was_served_and_is_not_fetched_again(server: Server, tmp_path: Path) -> None:
     fetch(dataset(server), tmp_path, QUIET)
     assert (tmp_path / "data.bin").read_bytes() == CONTENT
     assert not list(tmp_path.glob("*.part"))
-
-
-def test_file_already_there_is_not_fetched_again(server: Server, tmp_path: Path) -> None:
-    (tmp_path / "data.bin").write_bytes(CONTENT)
     fetch(dataset(server), tmp_path, QUIET)
-    assert server.requests == []
+    assert len(server.requests) == 1
+    (tmp_path / "whole").mkdir()
+    (tmp_path / "whole" / "data.bin.part").write_bytes(CONTENT)  # it was never renamed
+    fetch(dataset(server), tmp_path / "whole", QUIET)
+    assert (tmp_path / "whole" / "data.bin").read_bytes() == CONTENT
 
 
 def test_broken_off_download_goes_on_where_it_broke_off(server: Server, tmp_path: Path) -> None:
@@ -97,22 +97,13 @@ def test_broken_off_download_goes_on_where_it_broke_off(server: Server, tmp_path
     assert (tmp_path / "data.bin").read_bytes() == CONTENT
 
 
-def test_whole_part_that_was_never_renamed_is_not_stuck(server: Server, tmp_path: Path) -> None:
-    (tmp_path / "data.bin.part").write_bytes(CONTENT)
-    fetch(dataset(server), tmp_path, QUIET)
-    assert (tmp_path / "data.bin").read_bytes() == CONTENT
-
-
-def test_download_with_a_wrong_checksum_is_not_kept(server: Server, tmp_path: Path) -> None:
+def test_a_download_with_a_wrong_checksum_or_of_no_file_is_a_clear_error(server: Server, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"md5 expected .* found"):
         fetch(dataset(server, content=b"something else"), tmp_path, QUIET)
     assert not list(tmp_path.glob("data*"))
-
-
-def test_server_without_the_file_becomes_a_clear_error(server: Server, tmp_path: Path) -> None:
     server.files.clear()
     with pytest.raises(DataError, match="404"):
-        fetch(dataset(server), tmp_path, QUIET)
+        fetch(dataset(server), tmp_path / "2", QUIET)
 
 
 def archive(member: str) -> bytes:

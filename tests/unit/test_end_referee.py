@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ def workloads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(WORKLOADS, "batchnorm", PLAIN)
 
 
-def ended(
+def end_of(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     adapter: Adapter | None = None,
@@ -107,12 +108,20 @@ def ended(
     return TrialEnd.from_json(TrialEnd(None).to_json() | told | idle)
 
 
+Ended = Callable[..., TrialEnd]
+
+
+@pytest.fixture
+def ended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Ended:
+    return partial(end_of, tmp_path, capsys)
+
+
 @pytest.mark.parametrize("rule", OPTIMIZER_NAMES)
 def test_an_end_in_bfloat16_is_off_by_what_the_referee_says_that_rounding_makes(
-    rule: OptimizerName, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    rule: OptimizerName, ended: Ended
 ) -> None:
     spec = OptimizerSpec.named(rule)
-    full, half = (ended(tmp_path, capsys, None, spec, precision=each) for each in ("float32", "bfloat16"))
+    full, half = (ended(None, spec, precision=each) for each in ("float32", "bfloat16"))
     assert full.evaluation and half.evaluation
     assert apart(full.evaluation) < 1e-5 < 1e-3 < half.evaluation.rounding
     assert excess(half.evaluation) < 1e-4
@@ -129,11 +138,7 @@ def excess(difference: Difference | None) -> float:
 @pytest.mark.parametrize("bound", [None, 0], ids=["whole gradients", "those of the last layer"])
 @pytest.mark.parametrize("workload", ["plain", "batchnorm"])
 def test_an_update_in_parts_is_recomputed_in_parts_and_a_whole_one_is_seen(
-    workload: str,
-    bound: int | None,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    workload: str, bound: int | None, monkeypatch: pytest.MonkeyPatch, ended: Ended
 ) -> None:
     class Whole(Adapter):
         def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> Floats:
@@ -142,9 +147,7 @@ def test_an_update_in_parts_is_recomputed_in_parts_and_a_whole_one_is_seen(
     if bound is not None:
         monkeypatch.setattr(bounds, "BACKWARD_MULTIPLY_ADDS", bound)
     sgd = OptimizerSpec.named("sgd")
-    right, wrong = (
-        ended(tmp_path, capsys, each, sgd, workload=workload, accumulate=2) for each in (Adapter(), Whole())
-    )
+    right, wrong = (ended(each, sgd, workload=workload, accumulate=2) for each in (Adapter(), Whole()))
     assert [(step.batch_size, step.partial) for step in right.steps] == [*[(16, False)] * 3, (14, True)]
     assert all(step.whole is (bound is None) for step in right.steps)
     assert max(apart(step.loss) for step in right.steps) < 1e-5
@@ -166,9 +169,9 @@ def test_of_an_update_too_large_for_the_referee_as_many_parts_are_asked_as_are_n
 @pytest.mark.parametrize("workload", ["plain", "batchnorm"])
 @pytest.mark.parametrize("rule", OPTIMIZER_NAMES)
 def test_a_right_adapter_agrees_in_logits_losses_and_updates_whatever_its_optimizer_remembers(
-    rule: OptimizerName, workload: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    rule: OptimizerName, workload: str, ended: Ended
 ) -> None:
-    end = ended(tmp_path, capsys, rule=OptimizerSpec.named(rule), workload=workload)
+    end = ended(rule=OptimizerSpec.named(rule), workload=workload)
     assert end.images == 30 and apart(end.evaluation) < 1e-5
     assert [(step.batch_size, step.partial) for step in end.steps] == [*[(8, False)] * 3, (6, True)]
     assert all(apart(step.loss) < 1e-5 for step in end.steps)
@@ -187,12 +190,12 @@ def apart(difference: Difference | None) -> float:
 @pytest.mark.parametrize(("scheduled", "workload"), [(False, "batchnorm"), (True, "plain")])
 @pytest.mark.parametrize("rule", [*CALL_RULES, "adam"])
 def test_a_call_of_several_steps_is_followed_where_the_optimizers_state_can_be_told(
-    rule: OptimizerName, scheduled: bool, workload: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    rule: OptimizerName, scheduled: bool, workload: str, ended: Ended
 ) -> None:
     spec = OptimizerSpec.named(rule, weight_decay=0.05) if rule in CALL_RULES else OptimizerSpec.named(rule)
     spec = replace(spec, schedule="cosine") if scheduled else spec
     more: dict[str, Array] = {RATES: RATES_FALLING} if scheduled else {}
-    end = ended(tmp_path, capsys, rule=spec, workload=workload, more=more, accumulate=1 if scheduled else 2)
+    end = ended(rule=spec, workload=workload, more=more, accumulate=1 if scheduled else 2)
     assert (end.call is not None) == (rule in CALL_RULES)
     if end.call:
         assert (end.call.rows, end.call.batch_size) == (CALL_ROWS, BATCH)
@@ -202,22 +205,20 @@ def test_a_call_of_several_steps_is_followed_where_the_optimizers_state_can_be_t
 @pytest.mark.parametrize("rule", OPTIMIZER_NAMES)
 @pytest.mark.parametrize("scheduled", [False, True], ids=["one rate", "falling rates"])
 def test_the_loss_of_the_trials_last_update_is_found_again_by_going_back_where_momentum_lets_it(
-    rule: OptimizerName, scheduled: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    rule: OptimizerName, scheduled: bool, ended: Ended
 ) -> None:
     spec = OptimizerSpec.named(rule, weight_decay=0.05 if rule == "momentum" else 0.0)
     spec = replace(spec, schedule="cosine") if scheduled else spec
-    end = ended(tmp_path, capsys, rule=spec, more={RATES: RATES_FALLING} if scheduled else {})
+    end = ended(rule=spec, more={RATES: RATES_FALLING} if scheduled else {})
     assert (end.last is not None) == (rule == "momentum")
     if end.last:
         assert apart(end.last) < 1e-5 and 0 < end.last.resolution < 0.5
 
 
 @pytest.mark.parametrize("more", [{"workload": "batchnorm"}, {"precision": "bfloat16"}, {"augment": "flip"}], ids=str)
-def test_the_last_update_is_not_asked_about_where_going_back_leaves_doubt(
-    more: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_last_update_is_not_asked_about_where_going_back_leaves_doubt(more: dict[str, Any], ended: Ended) -> None:
     momentum = OptimizerSpec.named("momentum")
-    assert ended(tmp_path, capsys, rule=momentum, **more).last is None
+    assert ended(rule=momentum, **more).last is None
 
 
 class Careful(Adapter):
@@ -241,9 +242,9 @@ class Careful(Adapter):
 
 @pytest.mark.parametrize("mistake", ["other images", "stale losses"])
 def test_a_window_that_trains_other_images_or_reports_old_losses_is_seen_by_its_last_loss_alone(
-    mistake: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    mistake: str, ended: Ended
 ) -> None:
-    end = ended(tmp_path, capsys, Careful(mistake), OptimizerSpec.named("momentum"))
+    end = ended(Careful(mistake), OptimizerSpec.named("momentum"))
     assert end.last is not None and apart(end.last) > LAST_LOSS + end.last.resolution
     assert apart(end.evaluation) < 1e-5 and max(apart(step.loss) for step in end.steps) < 1e-5
     assert end.call and apart(end.call.loss) < 1e-5
@@ -257,23 +258,19 @@ class Forgetful(Adapter):
         return super().predict(images)
 
 
-def test_momentum_that_an_evaluation_resets_is_seen_in_the_step_and_in_the_call_after_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    right, wrong = (ended(tmp_path, capsys, each, OptimizerSpec.named("momentum")) for each in (Adapter(), Forgetful()))
+def test_momentum_that_an_evaluation_resets_is_seen_in_the_step_and_in_the_call_after_one(ended: Ended) -> None:
+    right, wrong = (ended(each, OptimizerSpec.named("momentum")) for each in (Adapter(), Forgetful()))
     assert right.call and wrong.call and apart(right.call.update) < 1e-4
     assert apart(wrong.steps[1].update) > GROSS and apart(wrong.call.update) > CALL_UPDATES
     assert apart(right.steps[1].update) < 1e-3 > apart(wrong.steps[2].update)
 
 
-def test_the_moments_digests_follow_from_what_was_asked_and_answered(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_moments_digests_follow_from_what_was_asked_and_answered(ended: Ended) -> None:
     class Elsewhere(Adapter):
         def predict(self, images: Images) -> Floats:
             return super().predict(images[::-1])
 
-    one, again, other = (ended(tmp_path, capsys, each).digests for each in (Adapter(), Adapter(), Elsewhere()))
+    one, again, other = (ended(each).digests for each in (Adapter(), Adapter(), Elsewhere()))
     assert one and other and one == again
     assert (one.weights, one.images) == (other.weights, other.images) and one.answers != other.answers
 
@@ -308,9 +305,9 @@ class Called(Adapter):
     [("first again", "sgd"), ("every second skipped", "momentum"), ("reversed", "nesterov"), ("rounded", "momentum")],
 )
 def test_a_mistake_in_calls_of_several_steps_alone_is_unverified_at_the_end(
-    mistake: str, rule: OptimizerName, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    mistake: str, rule: OptimizerName, ended: Ended
 ) -> None:
-    end = ended(tmp_path, capsys, Called(mistake), OptimizerSpec.named(rule))
+    end = ended(Called(mistake), OptimizerSpec.named(rule))
     assert max(apart(step.loss) for step in end.steps) < 1e-5, "single steps are right"
     assert end.call is not None
     loss, update = apart(end.call.loss) / CALL_LOSSES, excess(end.call.update) / CALL_UPDATES
@@ -339,13 +336,11 @@ DECAYING_RULES = [OptimizerSpec.named(rule, weight_decay=0.2) for rule in ("sgd"
 
 
 @pytest.mark.parametrize("rule", DECAYING_RULES, ids=lambda rule: rule.name)
-def test_a_weight_decay_that_stops_is_seen_and_one_that_goes_on_is_not(
-    rule: OptimizerSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_weight_decay_that_stops_is_seen_and_one_that_goes_on_is_not(rule: OptimizerSpec, ended: Ended) -> None:
     def stop(adapter: Adapter) -> None:
         adapter.optimizer.rule = replace(rule, weight_decay=0.0)
 
-    right, wrong = (ended(tmp_path, capsys, rule=rule, change=change) for change in (None, stop))
+    right, wrong = (ended(rule=rule, change=change) for change in (None, stop))
     assert max(excess(step.update) for step in right.steps if step.update) < 1e-4
     assert max(excess(step.update) for step in wrong.steps if step.update) > 0.05
 
@@ -354,16 +349,14 @@ RATES_FALLING = np.array([0.02, 0.01, 0.004], np.float32)
 
 
 @pytest.mark.parametrize("rule", OPTIMIZER_NAMES)
-def test_at_the_end_the_last_rate_holds_and_another_is_seen(
-    rule: OptimizerName, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_at_the_end_the_last_rate_holds_and_another_is_seen(rule: OptimizerName, ended: Ended) -> None:
     class Stuck(Adapter):
         def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> Floats:
             return super().train(order, None if rates is None else np.full_like(rates, RATES_FALLING[0]))
 
     more: dict[str, Array] = {RATES: RATES_FALLING * (0.1 if rule in ("adam", "adamw", "rmsprop") else 1)}
     spec = replace(OptimizerSpec.named(rule), schedule="cosine")
-    right, wrong = (ended(tmp_path, capsys, each, spec, more=more) for each in (Adapter(), Stuck()))
+    right, wrong = (ended(each, spec, more=more) for each in (Adapter(), Stuck()))
     allowed = 0.03 if rule in ("adam", "adamw") else 1e-4
     assert max(excess(step.update) for step in right.steps if step.update) < allowed
     if rule in ("sgd", "momentum", "nesterov"):
@@ -371,11 +364,9 @@ def test_at_the_end_the_last_rate_holds_and_another_is_seen(
 
 
 @pytest.mark.parametrize("rule", OPTIMIZER_NAMES)
-def test_a_last_rate_too_small_for_float32_is_no_fault_of_the_adapter(
-    rule: OptimizerName, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_last_rate_too_small_for_float32_is_no_fault_of_the_adapter(rule: OptimizerName, ended: Ended) -> None:
     spec = replace(OptimizerSpec.named(rule), schedule="one-cycle")
-    right = ended(tmp_path, capsys, rule=spec, more={RATES: schedules.rates(spec, 10)})
+    right = ended(rule=spec, more={RATES: schedules.rates(spec, 10)})
     updates = [step.update for step in right.steps if step.update]
     assert updates and right.idle_steps == 0
     assert all(apart(each) <= each.resolution for each in updates if apart(each) > 0.03)
@@ -384,15 +375,33 @@ def test_a_last_rate_too_small_for_float32_is_no_fault_of_the_adapter(
         assert {each.resolution for each in updates} == {1.0}, "an update that nobody could see was judged"
 
 
-def test_at_the_end_images_are_those_of_the_last_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_images_logits_or_a_partial_batch_that_are_wrong_at_the_end_are_seen(ended: Ended) -> None:
     class Plain(Adapter):
         def load(self, images: Images, labels: Labels) -> None:
             super().load(IMAGES, labels)
 
     more: dict[str, Array] = {AUGMENTATION: draw(3, len(IMAGES), PLAIN.input_shape, seed=1)}
-    right, wrong = (ended(tmp_path, capsys, each, more=more) for each in (Adapter(), Plain()))
+    right, wrong = (ended(each, more=more) for each in (Adapter(), Plain()))
     assert max(apart(step.loss) for step in right.steps) < 1e-5
     assert max(apart(step.loss) for step in wrong.steps) > 1e-3
+
+    class Skipping(Adapter):
+        def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> Floats:
+            if order.shape[1] == BATCH:
+                return super().train(order, rates)
+            state = dict(self.state)
+            losses = super().train(order, rates)
+            self.state = state
+            return losses
+
+    end = ended(Skipping(), OptimizerSpec.named("sgd"))
+    assert [excess(step.update) > 0.5 for step in end.steps] == [False, False, False, True]
+
+    class Elsewhere(Adapter):
+        def predict(self, images: Images) -> Floats:
+            return super().predict(images[::-1])
+
+    assert apart(ended(Elsewhere()).evaluation) > 0.01
 
 
 def late(adapter: Wrong) -> None:
@@ -405,49 +414,25 @@ def late(adapter: Wrong) -> None:
     [({"scale": 0.99}, 5e-3), ({"batch": lambda batch: batch[: len(batch) // 2]}, 0.1), ({"scale": 0.0}, 0.9)],
 )
 def test_an_update_that_has_become_another_is_seen_in_its_size(
-    rule: OptimizerName, wrong: dict[str, Any], least: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    rule: OptimizerName, wrong: dict[str, Any], least: float, ended: Ended
 ) -> None:
-    end = ended(tmp_path, capsys, Wrong(**wrong), OptimizerSpec.named(rule), change=late)
+    end = ended(Wrong(**wrong), OptimizerSpec.named(rule), change=late)
     assert max(excess(step.update) for step in end.steps if step.update) > least
 
 
-def test_adam_shows_half_batches_and_steps_that_change_nothing_but_not_its_rate(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_adam_shows_half_batches_and_steps_that_change_nothing_but_not_its_rate(ended: Ended) -> None:
     rule = OptimizerSpec.named("adam")
-    halved = ended(tmp_path, capsys, Wrong(lambda batch: batch[: len(batch) // 2]), rule, change=late)
+    halved = ended(Wrong(lambda batch: batch[: len(batch) // 2]), rule, change=late)
     assert max(apart(step.update) for step in halved.steps if step.update) > 0.05
-    frozen = ended(tmp_path, capsys, Wrong(scale=0.0), rule, change=late)
+    frozen = ended(Wrong(scale=0.0), rule, change=late)
     assert frozen.idle_steps == IDLE_STEPS
     assert apart(frozen.steps[2].update) == 1.0
-    slow = ended(tmp_path, capsys, Wrong(scale=0.9), rule, change=late)
+    slow = ended(Wrong(scale=0.9), rule, change=late)
     assert max(apart(step.update) for step in slow.steps if step.update) < 0.05
 
 
-def test_a_partial_batch_that_is_not_trained_on_is_seen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    class Skipping(Adapter):
-        def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> Floats:
-            if order.shape[1] == BATCH:
-                return super().train(order, rates)
-            state = dict(self.state)
-            losses = super().train(order, rates)
-            self.state = state
-            return losses
-
-    end = ended(tmp_path, capsys, Skipping(), OptimizerSpec.named("sgd"))
-    assert [excess(step.update) > 0.5 for step in end.steps] == [False, False, False, True]
-
-
-def test_logits_that_are_not_those_of_the_weights_are_seen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    class Elsewhere(Adapter):
-        def predict(self, images: Images) -> Floats:
-            return super().predict(images[::-1])
-
-    assert apart(ended(tmp_path, capsys, Elsewhere()).evaluation) > 0.01
-
-
 def test_evaluations_of_a_short_last_batch_or_of_all_but_the_first_that_are_wrong_are_seen(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, ended: Ended
 ) -> None:
     class Short(Adapter):
         def predict(self, images: Images) -> Floats:
@@ -458,7 +443,7 @@ def test_evaluations_of_a_short_last_batch_or_of_all_but_the_first_that_are_wron
             return super().predict(images if np.array_equal(images, IMAGES[:BATCH]) else images[::-1])
 
     monkeypatch.setattr(bounds, "MOST_EVALUATED", BATCH)  # that many were seen, and no others
-    right, *wrong = (ended(tmp_path, capsys, each) for each in (Adapter(), Short(), Beyond()))
+    right, *wrong = (ended(each) for each in (Adapter(), Short(), Beyond()))
     assert right.images == BATCH and apart(right.evaluation) < 1e-5
     assert min(apart(end.evaluation) for end in wrong) > 0.01
 
@@ -482,17 +467,17 @@ def test_images_of_the_ends_evaluation_are_of_several_batches_and_always_of_the_
 
 
 def test_a_large_batch_is_followed_to_the_last_layer_and_a_larger_one_not_at_all(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, ended: Ended
 ) -> None:
     one_image = SMOOTH.multiply_adds
     monkeypatch.setattr(bounds, "BACKWARD_MULTIPLY_ADDS", 7 * one_image)
-    end = ended(tmp_path, capsys)
+    end = ended()
     assert [step.whole for step in end.steps] == [False, False, False, True]
     assert (end.steps[1].parameter or "").startswith("dense2/") and excess(end.steps[1].update) < 1e-4
-    halved = ended(tmp_path, capsys, Wrong(lambda batch: batch[: len(batch) // 2]), change=late)
+    halved = ended(Wrong(lambda batch: batch[: len(batch) // 2]), change=late)
     assert excess(halved.steps[1].update) > 0.1
     monkeypatch.setattr(bounds, "FORWARD_MULTIPLY_ADDS", 7 * one_image)
-    assert [step.batch_size for step in ended(tmp_path, capsys).steps] == [6], "the partial one alone"
+    assert [step.batch_size for step in ended().steps] == [6], "the partial one alone"
 
 
 @pytest.mark.parametrize("rule", ["adam", "adamw", "rmsprop"])
@@ -504,21 +489,21 @@ def test_an_update_of_which_no_gradient_is_followed_tells_nothing(rule: Optimize
 
 
 def test_of_many_parameters_weights_are_saved_once_and_of_masks_no_step_is_followed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: Ended
 ) -> None:
     monkeypatch.setattr(bounds, "LARGE_PARAMETERS", 10)
     monkeypatch.setattr(end_probe, "LARGE_PARAMETERS", 10)
-    end = ended(tmp_path, capsys)
+    end = ended()
     with np.load(tmp_path / "trials" / "one" / END_FILE) as saved:
         assert {name.split("/")[1] for name in saved.files if name.startswith("weights/")} == {"0"}
     assert len(end.steps) == 1 and end.steps[0].update is None and end.asked_steps == 0
     monkeypatch.setattr(type(SMOOTH), "draws", True)
-    assert ended(tmp_path, capsys).steps == ()
+    assert ended().steps == ()
 
 
-def test_a_run_asks_one_referee_about_all_its_trials(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_asks_one_referee_about_all_its_trials(tmp_path: Path, ended: Ended) -> None:
     """The answer is that of a process that knows of no other trial."""
-    expected = ended(tmp_path, capsys)
+    expected = ended()
     folder, referee = tmp_path / "trials" / "one", EndReferee(PROJECT)
     with referee:
         alone = referee.ask(folder, 60)
@@ -532,10 +517,8 @@ def test_a_run_asks_one_referee_about_all_its_trials(tmp_path: Path, capsys: pyt
     assert processes() == []
 
 
-def test_a_referee_that_failed_says_why_and_is_not_asked_again(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    ended(tmp_path, capsys)
+def test_a_referee_that_failed_says_why_and_is_not_asked_again(tmp_path: Path, ended: Ended) -> None:
+    ended()
     with EndReferee(PROJECT) as referee:
         with pytest.raises(ValueError, match=r"FileNotFoundError.*nowhere"):
             referee.ask(tmp_path / "nowhere", 60)
@@ -546,10 +529,8 @@ def test_a_referee_that_failed_says_why_and_is_not_asked_again(
         assert referee.ask(tmp_path / "trials" / "one", 60)["steps"]
 
 
-def test_a_referee_that_waits_ends_with_a_runner_that_was_killed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    ended(tmp_path, capsys)
+def test_a_referee_that_waits_ends_with_a_runner_that_was_killed(tmp_path: Path, ended: Ended) -> None:
+    ended()
     code = (
         "import sys, time\nfrom pathlib import Path\nfrom runner.gate.end_referee import EndReferee\n"
         "from runner.project import Project\nwith EndReferee(Project.of_this_code()) as referee:\n"

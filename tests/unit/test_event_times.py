@@ -88,10 +88,12 @@ class Worker:
         return self.times.apart_s()
 
 
-def test_a_true_clock_is_nowhere_off_however_seldom_it_was_looked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    worker = Worker(tmp_path, monkeypatch)
+@pytest.fixture
+def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Worker:
+    return Worker(tmp_path, monkeypatch)
+
+
+def test_a_true_clock_is_nowhere_off_however_seldom_it_was_looked(worker: Worker) -> None:
     assert worker.apart_s() is None, "nothing was written"
     worker.work(30)
     worker.now_ns += 60 * SECOND  # nobody looked, as if the runner had stopped for a while
@@ -130,29 +132,20 @@ def window_of(worker: Worker, claimed_s: float, cores: float = 1.0, look_each_s:
 
 
 @pytest.mark.parametrize("cores", [1.0, 2.0])
-def test_a_clock_a_tenth_slow_in_a_window_of_five_seconds_is_seen(
-    cores: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    worker = Worker(tmp_path, monkeypatch)
+def test_a_clock_a_tenth_slow_in_a_window_of_five_seconds_is_seen(cores: float, worker: Worker) -> None:
     worker.write_at(Event.WINDOW_ENDED, window_of(worker, 4.5, cores))
     check = worker.verdict()
     assert not check.passed and check.name in COUNTS
     assert "0.50 s or more after its time, and the worker did not wait: it used" in check.detail
 
 
-def test_a_segment_that_is_reported_short_is_seen_where_the_event_itself_has_its_true_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    worker = Worker(tmp_path, monkeypatch)
+def test_a_segment_that_is_reported_short_is_seen_where_the_event_itself_has_its_true_time(worker: Worker) -> None:
     began_ns, claimed_ns = worker.now_ns, window_of(worker, 4.5)
     worker.write_at(Event.WINDOW_ENDED, worker.now_ns, segments=[[began_ns, claimed_ns]])
     assert not worker.verdict().passed
 
 
-def test_a_segment_of_an_epoch_ends_long_before_the_window_does(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    worker = Worker(tmp_path, monkeypatch)
+def test_a_segment_of_an_epoch_ends_long_before_the_window_does(worker: Worker) -> None:
     began_ns, ended_ns = worker.now_ns, window_of(worker, 5.0)
     worker.pass_s(3.0)
     worker.write_at(Event.EPOCH_TRAINED, worker.now_ns)
@@ -160,10 +153,7 @@ def test_a_segment_of_an_epoch_ends_long_before_the_window_does(
     assert worker.verdict().passed
 
 
-def test_a_fast_clock_is_seen_for_no_event_is_seen_before_its_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    worker = Worker(tmp_path, monkeypatch)
+def test_a_fast_clock_is_seen_for_no_event_is_seen_before_its_time(worker: Worker) -> None:
     worker.write_at(Event.WINDOW_ENDED, window_of(worker, 5.5))
     worker.pass_s(1.0)
     check = worker.verdict()
@@ -171,11 +161,8 @@ def test_a_fast_clock_is_seen_for_no_event_is_seen_before_its_time(
 
 
 @pytest.mark.parametrize("spun_s", [0.0, 0.2])
-def test_a_worker_that_a_busy_disk_holds_up_is_not_accused(
-    spun_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_that_a_busy_disk_holds_up_is_not_accused(spun_s: float, worker: Worker) -> None:
     """Its idle threads may spin for a moment."""
-    worker = Worker(tmp_path, monkeypatch)
     stamped_ns = window_of(worker, 5.0, cores=2.0)
     worker.pass_s(spun_s, cores=2.0)
     worker.pass_s(2.0, cores=0.0)
@@ -207,10 +194,9 @@ def test_a_worker_that_was_seldom_looked_at_or_sampled_is_not_accused(
 
 @pytest.mark.parametrize("placed", [{"memory_limit_bytes": 2**30}, {"devices": 2, "threads": 2}])
 def test_processor_time_of_other_processes_or_of_the_kernel_accuses_nobody(
-    placed: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    placed: dict[str, Any], worker: Worker
 ) -> None:
     spec = make_spec()
-    worker = Worker(tmp_path, monkeypatch)
     worker.write_at(Event.WINDOW_ENDED, window_of(worker, 4.0))
     assert not worker.verdict().passed
     assert worker.verdict(replace(spec, placement=replace(spec.placement, **placed))).passed
@@ -231,10 +217,7 @@ def test_times_that_the_runner_cannot_have_seen_leave_no_number(apart_s: float, 
     assert f"up to {abs(apart_s):.2f} s {'late (0.1' if apart_s > 0 else 'early (3.0'} s allowed)" in check.detail
 
 
-def test_what_is_doubtful_is_judged_again_from_the_stored_attempt(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    worker = Worker(tmp_path, monkeypatch)
+def test_what_is_doubtful_is_judged_again_from_the_stored_attempt(tmp_path: Path, worker: Worker) -> None:
     worker.write_at(Event.WINDOW_ENDED, window_of(worker, 4.5))
     worker.times.look()
     doubtful = worker.times.doubtful()

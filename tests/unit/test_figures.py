@@ -28,12 +28,9 @@ def result(spec: Any = CPU, **more: Any) -> TrialResult:
     return TrialResult(spec, Status.OK, None, "2026-11-22T00:00:00+00:00", 1.0, **more)
 
 
-def test_a_result_with_a_figure_that_nobody_knows_cannot_be_made() -> None:
+def test_a_result_with_a_figure_that_nobody_knows_cannot_be_made_or_read(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no such figure: 'imges_per_s'"):
         result(figures={"imges_per_s": Figure(1.0, "worker")})
-
-
-def test_a_stored_result_with_a_figure_that_nobody_knows_is_unreadable_for_that_reason(tmp_path: Path) -> None:
     known = result()
     for name, data in (
         ("a", known.to_json()),

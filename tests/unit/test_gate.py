@@ -122,34 +122,28 @@ def judge(*trials: TrialResult) -> list[TrialResult]:
 
 
 @pytest.mark.usefixtures("asked")
-def test_a_trial_that_agrees_with_the_referee_stays_ok_and_says_whom_it_was_held_against() -> None:
+def test_a_trial_is_held_against_the_referee_and_takes_no_other_with_it_nor_outvotes_it() -> None:
     assert is_ok(judge(trial("alone"))[0], "held against the referee")
     one, two, other = judge(trial("one"), trial("two"), trial("other", batch_size=8))
     assert is_ok(one, "held against the referee, two")
     assert is_ok(two, "held against the referee, one")
     assert is_ok(other, "held against the referee")
-
-
-@pytest.mark.usefixtures("asked")
-def test_a_trial_that_differs_from_the_referee_is_unverified_and_takes_no_other_with_it() -> None:
-    """Its losses would count against the correct one too, as there is no third."""
+    # Its losses would count against the correct one too, as there is no third.
     right, odd = judge(trial("right"), trial("odd", wrong(), [9.0, *FIRST_LOSSES[1:]]))
     assert is_unverified(odd, "differs from the referee: first layer that differs: conv2, its output by 2.5e-01 (allow")
     assert is_ok(right, "held against the referee")
-
-
-@pytest.mark.usefixtures("asked")
-def test_two_that_make_the_same_mistake_do_not_outvote_the_referee() -> None:
-    right, *odd = judge(trial("right"), trial("one", wrong()), trial("two", wrong()))
+    right, *alike = judge(trial("right"), trial("one", wrong()), trial("two", wrong()))
     assert right.status == Status.OK
-    assert all(is_unverified(result, "differs from the referee: ") for result in odd)
+    assert all(is_unverified(result, "differs from the referee: ") for result in alike)
 
 
 @pytest.mark.usefixtures("asked")
-def test_nothing_but_status_reason_and_the_gates_own_check_changes() -> None:
+def test_nothing_but_status_reason_and_the_gates_own_check_changes_and_again_nothing() -> None:
     before = trial("odd", wrong())
     (after,) = judge(before)
     assert replace(after, status=before.status, reason=before.reason, checks=before.checks) == before
+    once = judge(trial("right"), trial("odd", wrong()), trial("right", batch_size=8))
+    assert judge(*once) == once
 
 
 def test_the_referee_is_asked_in_both_precisions_once_for_each_group(asked: list[tuple[TrialSpec, str]]) -> None:
@@ -161,25 +155,20 @@ def test_the_referee_is_asked_in_both_precisions_once_for_each_group(asked: list
     assert [spec.task.optimizer.name for spec, _ in asked] == ["momentum", "momentum", "sgd", "sgd"]
 
 
-@pytest.mark.usefixtures("asked")
-def test_judging_again_changes_nothing() -> None:
-    once = judge(trial("right"), trial("odd", wrong()), trial("right", batch_size=8))
-    assert judge(*once) == once
-
-
 @pytest.mark.usefixtures("no_referee")
-def test_one_against_one_without_the_referee_both_are_unverified() -> None:
+def test_without_the_referee_both_of_two_are_unverified_and_of_three_the_odd_one() -> None:
     one, two = judge(trial("one"), trial("two", wrong()))
     assert is_unverified(one, "differs from two: first layer that differs: conv2, its output by ")
     assert is_unverified(two, "differs from one: first layer that differs: conv2, its output by ")
-
-
-@pytest.mark.usefixtures("no_referee")
-def test_one_against_two_without_the_referee_only_the_odd_one_is_unverified() -> None:
     one, odd, two = judge(trial("one"), trial("odd", wrong(), [9.0, 9.0]), trial("two"))
     assert is_ok(one, f"held against odd, two{TOO_LARGE}")
     assert is_unverified(odd, "differs from one, two: first layer that differs: conv2, its output by 2.5e-01")
     assert is_ok(two, f"held against odd, one{TOO_LARGE}")
+    one, odd = judge(trial("one"), trial("odd", wrong()))
+    assert one.status == odd.status == Status.UNVERIFIED
+    one, odd, third = judge(one, odd, trial("third"))
+    assert is_ok(one, f"held against odd, third{TOO_LARGE}") and is_ok(third, f"held against odd, one{TOO_LARGE}")
+    assert is_unverified(odd, "differs from one, third: ")
 
 
 @pytest.mark.usefixtures("no_referee")
@@ -201,37 +190,9 @@ def test_a_trial_of_another_batch_size_stands_in_for_a_framework_that_has_none_o
 
 
 @pytest.mark.usefixtures("no_referee")
-def test_trials_of_one_framework_are_not_held_against_each_other() -> None:
+def test_alone_or_beside_its_own_framework_a_trial_is_ok_but_its_check_has_not_passed() -> None:
     for result in judge(trial("one"), trial("one", wrong(), batch_size=8), trial("one", wrong(), repeat=1)):
         assert result.status == Status.OK and not verdict(result).passed
-
-
-@pytest.mark.usefixtures("no_referee")
-def test_builds_of_one_framework_have_one_voice_against_others() -> None:
-    one, *others = judge(trial("one"), trial("two@a", wrong()), trial("two@b", wrong()), trial("three"))
-    assert is_ok(one, f"held against three, two@a, two@b{TOO_LARGE}")
-    assert [result.status for result in others] == [Status.UNVERIFIED, Status.UNVERIFIED, Status.OK]
-
-
-@pytest.mark.usefixtures("no_referee")
-def test_a_build_that_differs_takes_no_framework_with_it_that_agrees_with_another_build() -> None:
-    one, wrong_build, right = judge(trial("one"), trial("two@a", wrong()), trial("two@b"))
-    assert (one.status, right.status) == (Status.OK, Status.OK)
-    assert is_unverified(wrong_build, "differs from one: ")
-
-
-@pytest.mark.usefixtures("no_referee")
-def test_builds_without_another_framework_are_held_against_each_other() -> None:
-    stable, nightly = judge(trial("one@stable"), trial("one@nightly"))
-    assert is_ok(stable, f"held against one@nightly{TOO_LARGE}") and is_ok(
-        nightly, f"held against one@stable{TOO_LARGE}"
-    )
-    stable, nightly = judge(trial("one@stable"), trial("one@nightly", wrong()))
-    assert is_unverified(stable, "differs from one@nightly: ") and is_unverified(nightly, "differs from one@stable: ")
-
-
-@pytest.mark.usefixtures("no_referee")
-def test_alone_without_the_referee_a_trial_is_ok_but_its_check_has_not_passed() -> None:
     (alone,) = judge(trial("alone"))
     assert (alone.status, alone.reason) == (Status.OK, None)
     told = f"nothing to hold it against: no other framework{TOO_LARGE}"
@@ -239,12 +200,19 @@ def test_alone_without_the_referee_a_trial_is_ok_but_its_check_has_not_passed() 
 
 
 @pytest.mark.usefixtures("no_referee")
-def test_an_unverified_trial_is_ok_again_when_the_majority_changes() -> None:
-    one, odd = judge(trial("one"), trial("odd", wrong()))
-    assert one.status == odd.status == Status.UNVERIFIED
-    one, odd, third = judge(one, odd, trial("third"))
-    assert is_ok(one, f"held against odd, third{TOO_LARGE}") and is_ok(third, f"held against odd, one{TOO_LARGE}")
-    assert is_unverified(odd, "differs from one, third: ")
+def test_builds_have_one_voice_against_others_and_are_else_held_against_each_other() -> None:
+    one, *others = judge(trial("one"), trial("two@a", wrong()), trial("two@b", wrong()), trial("three"))
+    assert is_ok(one, f"held against three, two@a, two@b{TOO_LARGE}")
+    assert [result.status for result in others] == [Status.UNVERIFIED, Status.UNVERIFIED, Status.OK]
+    one, wrong_build, right = judge(trial("one"), trial("two@a", wrong()), trial("two@b"))
+    assert (one.status, right.status) == (Status.OK, Status.OK)
+    assert is_unverified(wrong_build, "differs from one: ")
+    stable, nightly = judge(trial("one@stable"), trial("one@nightly"))
+    assert is_ok(stable, f"held against one@nightly{TOO_LARGE}") and is_ok(
+        nightly, f"held against one@stable{TOO_LARGE}"
+    )
+    stable, nightly = judge(trial("one@stable"), trial("one@nightly", wrong()))
+    assert is_unverified(stable, "differs from one@nightly: ") and is_unverified(nightly, "differs from one@stable: ")
 
 
 @pytest.mark.usefixtures("asked")
@@ -272,12 +240,15 @@ def test_a_trial_that_others_disturbed_is_judged_and_stays_contended_where_it_ag
 
 
 @pytest.mark.usefixtures("no_referee")
-def test_a_trial_that_others_disturbed_has_a_vote() -> None:
+def test_a_trial_of_no_workload_or_that_others_disturbed_stops_nothing_and_a_disturbed_one_has_a_vote() -> None:
     busy: dict[str, Any] = {"status": Status.CONTENDED, "reason": "others"}
     one, odd, third = judge(
         replace(trial("one"), **busy), replace(trial("odd", wrong()), **busy), replace(trial("third"), **busy)
     )
     assert [each.status for each in (one, odd, third)] == [Status.CONTENDED, Status.UNVERIFIED, Status.CONTENDED]
+    gone = trial("gone", truth().rounded, workload="renamed since")
+    judged = judge(gone, trial("one"))
+    assert judged[0] is gone and judged[1].status == Status.OK
 
 
 @pytest.mark.usefixtures("asked")
@@ -308,13 +279,6 @@ def test_without_the_referee_a_trial_whose_framework_gave_no_evidence_is_nobodys
     one, bare = judge(trial("one"), replace(trial("bare", losses=[9.0]), evidence={}))
     assert is_unverified(bare, SILENT)
     assert one.status == Status.OK and "no other framework" in verdict(one).detail
-
-
-@pytest.mark.usefixtures("no_referee")
-def test_a_stored_trial_of_a_workload_that_is_no_more_stops_nothing() -> None:
-    gone = trial("gone", truth().rounded, workload="renamed since")
-    judged = judge(gone, trial("one"))
-    assert judged[0] is gone and judged[1].status == Status.OK
 
 
 @pytest.mark.usefixtures("asked")
@@ -363,7 +327,7 @@ def referee_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("referee_of_each")
-def test_a_trial_in_fewer_digits_may_be_off_by_their_rounding_and_one_in_float32_beside_it_may_not() -> None:
+def test_in_fewer_digits_a_trial_may_be_off_by_their_rounding_and_by_no_more_nor_less() -> None:
     rounded, far = in_bfloat16().rounded, [9.0, *FIRST_LOSSES[1:]]
     half, full, odd = judge(
         trial("one@bfloat16", rounded, far, **HALF), trial("one"), trial("two", rounded, FIRST_LOSSES)
@@ -371,10 +335,6 @@ def test_a_trial_in_fewer_digits_may_be_off_by_their_rounding_and_one_in_float32
     assert is_ok(half, "held against the referee"), "it was held against trials of another precision"
     assert is_ok(full, "held against the referee")
     assert is_unverified(odd, "differs from the referee: first layer that differs: conv1")
-
-
-@pytest.mark.usefixtures("referee_of_each")
-def test_in_fewer_digits_an_error_larger_than_their_rounding_is_seen_and_so_are_too_many_digits() -> None:
     odd, exact = judge(
         trial("odd", moved(in_bfloat16().rounded, "outputs", "conv2", 0.5), **HALF), trial("exact", **HALF)
     )
@@ -415,17 +375,15 @@ def test_first_losses_that_differ_at_the_same_batch_size_are_told_though_the_evi
 
 
 @pytest.mark.usefixtures("asked")
-def test_first_losses_of_another_batch_size_are_not_compared() -> None:
+def test_first_losses_of_another_batch_size_rest_or_draw_are_not_compared() -> None:
     judged = judge(trial("one"), trial("two", losses=DIFFERENT, batch_size=64))
     assert all(is_ok(result, "held against the referee") for result in judged)
-
-
-@pytest.mark.usefixtures("asked")
-def test_first_losses_are_not_compared_where_one_drops_the_last_batch_and_the_other_keeps_it() -> None:
     judged = judge(trial("one"), trial("two", losses=DIFFERENT, last_batch="drop"))
     assert all(is_ok(result, "held against the referee") for result in judged)
     odd = judge(trial("one", last_batch="drop"), trial("two", losses=DIFFERENT, last_batch="drop"))
     assert all(is_unverified(result, "differs from ") for result in odd)
+    judged = judge(trial("one", workload="dropping"), trial("two", losses=DIFFERENT, workload="dropping"))
+    assert all(is_ok(result, "held against the referee") for result in judged)
 
 
 @pytest.mark.usefixtures("no_referee")
@@ -448,12 +406,6 @@ def test_late_first_losses_may_differ_by_more_and_still_not_by_any_amount() -> N
     one, two = judge(trial("one"), trial("two", losses=last(5.1e-3)))
     assert is_unverified(two, "differs from one: the loss of step 4 differs by 5.1e-03 (allowed 5e-03)")
     assert one.status == Status.UNVERIFIED
-
-
-@pytest.mark.usefixtures("asked")
-def test_first_losses_of_a_workload_that_draws_are_not_compared() -> None:
-    judged = judge(trial("one", workload="dropping"), trial("two", losses=DIFFERENT, workload="dropping"))
-    assert all(is_ok(result, "held against the referee") for result in judged)
 
 
 def test_first_losses_may_differ_by_what_rounding_does_to_the_referee(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -508,11 +460,14 @@ class Worker:
         return WorkerOutcome(0, False, 1.0)
 
 
-def test_the_referee_runs_in_a_worker_of_its_own_that_ends_after_the_gate(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    worker = Worker()
-    monkeypatch.setattr(asking, "run_worker", worker)
+@pytest.fixture
+def worker(monkeypatch: pytest.MonkeyPatch) -> Worker:
+    """Replaces every worker that is asked something."""
+    monkeypatch.setattr(asking, "run_worker", standing := Worker())
+    return standing
+
+
+def test_the_referee_runs_in_a_worker_of_its_own_that_ends_after_the_gate(tmp_path: Path, worker: Worker) -> None:
     on_gpu: dict[str, Any] = {
         "device": "GPU-1",
         "feed": "device",
@@ -535,9 +490,9 @@ def test_the_referee_runs_in_a_worker_of_its_own_that_ends_after_the_gate(
         assert (spec.task.workload, spec.task.optimizer, spec.inputs) == ("plain", OPTIMIZER, INPUTS)
 
 
-def test_the_referees_evidence_is_kept_for_the_next_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    worker = Worker()
-    monkeypatch.setattr(asking, "run_worker", worker)
+def test_the_referees_evidence_is_kept_for_the_next_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worker: Worker
+) -> None:
     first = Gate(tmp_path, PROJECT).judge([trial("one"), trial("odd", wrong())])
     assert Gate(tmp_path, PROJECT).judge([trial("one"), trial("odd", wrong())]) == first
     assert len(worker.ran) == 2
@@ -563,9 +518,7 @@ def cannot_start() -> None:
     raise LaunchFailed("the worker could not be started: no such file")
 
 
-def test_a_framework_is_probed_as_its_trials_are_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    worker = Worker()
-    monkeypatch.setattr(asking, "run_worker", worker)
+def test_a_framework_is_probed_as_its_trials_are_run(tmp_path: Path, worker: Worker) -> None:
     spec = trial("one", device="GPU-1", feed="device", threads=1, isolation="venv", batch_size=512).spec
     launcher = Local("its/python", {"ITS": "variable"}, PROJECT)
     evidence = Gate(tmp_path, PROJECT).gather(spec, launcher)
@@ -646,15 +599,21 @@ def run_plan(
     return returned, [TrialResult.from_json(result) for result in stored]
 
 
+def stored_in(results: Path, result: TrialResult) -> Path:
+    """Store a result as the runner does; return its file."""
+    path = results / "trials" / result.spec.id / RESULT_FILE
+    path.parent.mkdir(parents=True)
+    write_json(path, result.to_json())
+    return path
+
+
 def bare(spec: TrialSpec) -> TrialResult:
     return replace(trial(spec.cell.framework), spec=spec, evidence={})
 
 
 def test_one_probes_evidence_is_in_the_result_of_every_batch_size(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worker: Worker
 ) -> None:
-    worker = Worker()
-    monkeypatch.setattr(asking, "run_worker", worker)
     specs = [trial(name, batch_size=size).spec for size in (8, 16, 32) for name in ("one", "two")]
     returned, stored = run_plan(tmp_path, specs, bare, monkeypatch)
     assert sorted(spec.cell.framework for spec in worker.ran) == ["numpy", "numpy", "one", "two"]
@@ -666,10 +625,10 @@ def test_one_probes_evidence_is_in_the_result_of_every_batch_size(
         assert is_ok(result, f"held against the referee, {other}")
 
 
+@pytest.mark.usefixtures("worker")
 def test_a_failed_trial_keeps_its_status_and_has_its_frameworks_evidence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "run_worker", Worker())
     (_, stored) = run_plan(
         tmp_path,
         [trial("one").spec],
@@ -681,11 +640,10 @@ def test_a_failed_trial_keeps_its_status_and_has_its_frameworks_evidence(
     assert failed.evidence == truth().rounded.to_json()
 
 
-@pytest.mark.usefixtures("no_referee")
+@pytest.mark.usefixtures("no_referee", "worker")
 def test_every_result_of_the_folder_is_judged_and_only_the_requests_are_returned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "run_worker", Worker())
     earlier = trial("earlier", wrong(), batch_size=8)
     unreadable = tmp_path / "trials" / "unreadable" / RESULT_FILE
     for path in (tmp_path / "trials" / earlier.spec.id / RESULT_FILE, unreadable):
@@ -699,16 +657,13 @@ def test_every_result_of_the_folder_is_judged_and_only_the_requests_are_returned
     assert unreadable.read_text() == "{"
 
 
-@pytest.mark.usefixtures("no_referee")
+@pytest.mark.usefixtures("no_referee", "worker")
 def test_a_trial_that_is_run_again_is_no_longer_judged_beside_its_earlier_self(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """This also holds where the earlier one belonged to another study: its id is the same."""
-    monkeypatch.setattr(asking, "run_worker", Worker())
     earlier = replace(trial("one", wrong(), study="earlier"), status=Status.UNVERIFIED, reason="it miscounts")
-    path = tmp_path / "trials" / earlier.spec.id / RESULT_FILE
-    path.parent.mkdir(parents=True)
-    write_json(path, earlier.to_json())
+    stored_in(tmp_path, earlier)
     asked: list[list[TrialSpec]] = []
     judge_all = Gate.judge
 
@@ -750,8 +705,7 @@ def test_a_trial_is_stored_again_when_a_later_one_changes_its_verdict_and_only_t
     judged: list[TrialResult] = []
     statuses = []
     for result in (trial("one"), trial("odd", wrong()), trial("two"), trial("one", batch_size=8, losses=[2.0])):
-        path(result).parent.mkdir(parents=True)
-        write_json(path(result), result.to_json())
+        stored_in(tmp_path, result)
         session.known[result.spec.id] = result
         session.judge([*judged, result])
         judged = list(session.known.values())
@@ -772,9 +726,7 @@ def test_a_trial_is_stored_again_when_a_later_one_changes_its_verdict_and_only_t
 def test_a_trial_on_another_device_may_be_another_runs_and_is_not_stored_again(tmp_path: Path) -> None:
     on_a_gpu = varied(trial("odd", wrong()).spec, device="GPU-1")
     odd = replace(trial("odd", wrong()), spec=on_a_gpu)
-    path = tmp_path / "trials" / odd.spec.id / RESULT_FILE
-    path.parent.mkdir(parents=True)
-    write_json(path, odd.to_json())
+    path = stored_in(tmp_path, odd)
     before = path.read_bytes()
     session = session_of(tmp_path, [])
     session.known[odd.spec.id] = odd
@@ -788,9 +740,7 @@ def test_trials_in_doubt_for_want_of_the_referee_are_judged_again_and_not_measur
     """The plan counts finished trials after today's verdicts."""
     one, odd = trial("one"), trial("odd", wrong())
     for result in (one, odd):
-        path = tmp_path / "trials" / result.spec.id / RESULT_FILE
-        path.parent.mkdir(parents=True)
-        write_json(path, result.to_json())
+        stored_in(tmp_path, result)
     plan = Plan([one.spec, odd.spec], {}, PLAIN, 64)
     asked = []
     for worker in (Worker(instead=cannot_start), Worker()):
@@ -806,9 +756,7 @@ def test_a_trial_whose_probe_gave_nothing_is_judged_by_the_next_runs_probe_and_n
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     result = replace(trial("one"), evidence={})
-    path = tmp_path / "trials" / result.spec.id / RESULT_FILE
-    path.parent.mkdir(parents=True)
-    write_json(path, result.to_json())
+    path = stored_in(tmp_path, result)
     statuses = []
     for worker in (Worker(instead=cannot_start), Worker(instead=cannot_start), Worker()):
         monkeypatch.setattr(asking, "run_worker", worker)

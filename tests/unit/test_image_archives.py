@@ -49,9 +49,19 @@ def test_images_and_labels_are_those_of_the_file(compressed: bool, kind: str, tm
     assert images.survey(QUIET).sizes == {(8, 6)}
 
 
-def test_images_without_a_channel_axis_are_grey(tmp_path: Path) -> None:
+def test_images_without_a_channel_axis_are_grey_and_nothing_is_unpickled(tmp_path: Path) -> None:
     grey = {key: GOOD[key][..., 0] for key in ("x_train", "x_test")}
     assert of_archive("mine", written(tmp_path, **grey)).file.shapes["train"] == (6, 8, 6, 1)
+
+    class Trap:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return (Path.touch, (tmp_path / "sprung",))
+
+    buffer = io.BytesIO()
+    np.save(buffer, np.array([Trap()], object), allow_pickle=True)
+    with pytest.raises(DataError, match="pickles"):
+        find_images(replaced(written(tmp_path), "y_test", buffer.getvalue()))
+    assert not (tmp_path / "sprung").exists()
 
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {
@@ -181,15 +191,3 @@ def test_a_damaged_file_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(DataError) as told:
         list(of_archive("mine", path).file.pieces("train"))
     assert "\n" not in str(told.value)
-
-
-def test_nothing_is_unpickled(tmp_path: Path) -> None:
-    class Trap:
-        def __reduce__(self) -> tuple[Any, ...]:
-            return (Path.touch, (tmp_path / "sprung",))
-
-    buffer = io.BytesIO()
-    np.save(buffer, np.array([Trap()], object), allow_pickle=True)
-    with pytest.raises(DataError, match="pickles"):
-        find_images(replaced(written(tmp_path), "y_test", buffer.getvalue()))
-    assert not (tmp_path / "sprung").exists()

@@ -44,13 +44,6 @@ def test_hidden_files_and_those_of_systems_are_no_images_and_others_are_counted(
     assert listing(folder).left_out == 3
 
 
-def test_suffixes_may_be_written_large(tmp_path: Path) -> None:
-    folder = a_folder(tmp_path / "photos")
-    (folder / "train/cat/0.png").rename(folder / "train/cat/0.PNG")
-    (folder / "train/cat/1.png").rename(folder / "train/cat/1.JpEg")
-    assert len(listing(folder).train) == 8
-
-
 def test_without_a_test_split_a_fifth_of_each_class_is_drawn_the_same_every_time(tmp_path: Path) -> None:
     folder = a_folder(tmp_path / "photos", train=20, test=None, classes=("a", "b", "c"))
     (folder / "train/c/19.png").unlink()
@@ -72,17 +65,18 @@ def test_a_class_of_two_gives_one_image_to_the_test_and_a_class_of_one_none(tmp_
     assert [each.label for each in found.train] == [0, 1] and [each.label for each in found.test] == [1]
 
 
-def test_a_link_within_the_folder_is_followed(tmp_path: Path) -> None:
+def test_a_name_that_is_no_utf_8_and_a_link_within_the_folder_are_read(tmp_path: Path) -> None:
     folder = a_folder(tmp_path / "photos")
     (folder / "train/dog/linked.png").symlink_to("../cat/0.png")
     assert len(listing(folder).train) == 9
-
-
-def test_a_name_that_is_no_utf_8_is_read(tmp_path: Path) -> None:
-    folder = a_folder(tmp_path / "photos")
+    folder = a_folder(tmp_path / "2" / "photos")
     os.rename(os.fsencode(folder / "train/cat/0.png"), os.fsencode(folder / "train/cat") + b"/caf\xe9\n.png")
     images = find_images(folder)
     assert images.described(("train", 3)) == "train/cat/caf\\xe9\\n.png"
+    folder = a_folder(tmp_path / "3" / "photos")
+    (folder / "train/cat/0.png").rename(folder / "train/cat/0.PNG")
+    (folder / "train/cat/1.png").rename(folder / "train/cat/1.JpEg")
+    assert len(listing(folder).train) == 8
 
 
 def test_a_folder_is_known_by_its_own_name_wherever_one_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,9 +37,17 @@ def lines(folder: Path, tmp_path: Path) -> list[str]:
     ]
 
 
-def test_a_set_without_any_has_zeros_and_no_line(tmp_path: Path) -> None:
+def test_a_set_without_any_has_zeros_and_no_line_and_left_out_images_shift_no_comparison(tmp_path: Path) -> None:
     folder = a_folder(tmp_path / "photos")
     assert made(find_images(folder), tmp_path).findings == CLEAN and lines(folder, tmp_path) == []
+    folder = a_folder(tmp_path / "2" / "photos")
+    (folder / "train/cat/0.png").write_bytes(b"no image")
+    damaged = save(folder / "train/cat/1.png", noise(60, 60))
+    damaged.write_bytes(damaged.read_bytes()[:-4000])
+    shutil.copy(folder / "train/dog/3.png", folder / "test/dog/0.png")
+    cached = made(find_images(folder), tmp_path / "2", skip=True)
+    assert cached.findings.tested_on_trained == 1
+    assert cached.firsts["tested_on_trained"] == "test/dog/0.png = train/dog/3.png"
 
 
 def test_test_images_that_are_training_images_are_counted_by_their_pixels(tmp_path: Path) -> None:
@@ -65,17 +73,6 @@ def test_identical_images_of_two_classes_and_repeats_within_a_split_are_counted(
     ]
 
 
-def test_images_that_are_left_out_shift_no_comparison(tmp_path: Path) -> None:
-    folder = a_folder(tmp_path / "photos")
-    (folder / "train/cat/0.png").write_bytes(b"no image")
-    damaged = save(folder / "train/cat/1.png", noise(60, 60))
-    damaged.write_bytes(damaged.read_bytes()[:-4000])
-    shutil.copy(folder / "train/dog/3.png", folder / "test/dog/0.png")
-    cached = made(find_images(folder), tmp_path, skip=True)
-    assert cached.findings.tested_on_trained == 1
-    assert cached.firsts["tested_on_trained"] == "test/dog/0.png = train/dog/3.png"
-
-
 def test_images_of_an_array_file_are_compared_too(tmp_path: Path) -> None:
     x = np.stack([noise(8, 8, seed) for seed in range(6)])
     test = np.stack([x[3], noise(8, 8, 9), x[5]])
@@ -99,12 +96,17 @@ def repeated(root: Path) -> Path:
     return root
 
 
-def test_a_drawn_test_split_keeps_identical_images_on_one_side(tmp_path: Path) -> None:
+def test_a_drawn_test_split_keeps_identical_images_on_one_side_and_a_few_pairs_give_one(tmp_path: Path) -> None:
     folder = repeated(tmp_path / "photos")
     found = listing(folder)
     assert [sum(each.label == label for each in found.test) for label in (0, 1)] == [4, 4]
     assert found == listing(folder)
     assert made(find_images(folder), tmp_path).findings == ImageFindings(0, 0, 16, 4, 0)
+    folder = a_folder(tmp_path / "2" / "photos", train=4, test=None)
+    for number in (0, 2):
+        shutil.copy(folder / f"train/cat/{number}.png", folder / f"train/cat/{number + 1}.png")
+    test = [Path(each.path).name for each in listing(folder).test if each.label == 0]
+    assert test in (["0.png", "1.png"], ["2.png", "3.png"])
 
 
 def test_a_picture_stored_as_png_and_bmp_that_is_drawn_for_one_side_alone_is_counted_and_named(tmp_path: Path) -> None:
@@ -129,14 +131,6 @@ def test_an_image_of_two_classes_is_not_drawn_for_the_test(tmp_path: Path) -> No
     drawn = {Path(each.path).name for each in listing(folder).test if each.label == 0}
     assert len(drawn) == 4 and not drawn & before
     assert made(find_images(folder), tmp_path).findings.tested_on_trained == 0
-
-
-def test_a_class_of_few_pairs_still_has_an_image_to_test_with(tmp_path: Path) -> None:
-    folder = a_folder(tmp_path / "photos", train=4, test=None)
-    for number in (0, 2):
-        shutil.copy(folder / f"train/cat/{number}.png", folder / f"train/cat/{number + 1}.png")
-    test = [Path(each.path).name for each in listing(folder).test if each.label == 0]
-    assert test in (["0.png", "1.png"], ["2.png", "3.png"])
 
 
 def test_a_class_without_an_image_is_named(tmp_path: Path) -> None:

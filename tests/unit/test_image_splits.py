@@ -62,7 +62,7 @@ def test_a_validation_split_beside_a_test_split_is_counted_and_not_read(name: st
     assert f"{name}/ is not read: nothing is trained or judged on its 4 images" in found.notes
 
 
-def test_every_other_folder_and_file_is_named(tmp_path: Path) -> None:
+def test_every_other_folder_and_file_is_named_and_no_link_out_is_followed(tmp_path: Path) -> None:
     folder = with_folders(tmp_path / "photos", "test")
     save(folder / "images" / "deep" / "a.png", noise(8, 8))
     (folder / "empty").mkdir()
@@ -78,10 +78,7 @@ def test_every_other_folder_and_file_is_named(tmp_path: Path) -> None:
         "1 file beside the folders not read: labels.csv",
         "1 image in no class folder of a split left out",
     )
-
-
-def test_a_link_out_of_the_data_set_is_not_followed_to_count_images(tmp_path: Path) -> None:
-    folder = with_folders(tmp_path / "photos", "test")
+    folder = with_folders(tmp_path / "2" / "photos", "test")
     (folder / "raw").symlink_to("/")
     assert "raw/ is not read: nothing is trained or judged on its 0 images" in listing(folder).notes
 
@@ -100,10 +97,18 @@ def test_where_several_may_be_meant_the_option_says_which_one(tmp_path: Path) ->
     assert images.test_folder == "dev" and find_images(with_folders(tmp_path / "b", "test")).test_folder == ""
 
 
-def test_several_training_splits_are_refused(tmp_path: Path) -> None:
+def test_what_may_be_meant_otherwise_is_refused_and_the_option_says_which(tmp_path: Path) -> None:
     folder = with_folders(tmp_path / "photos", "test")
     shutil.copytree(folder / "test", folder / "Training")
     assert "Training/ (4 images), train/ (8 images): each may be the training images" in refused(folder)
+    folder = with_folders(tmp_path / "2" / "photos", "val")
+    for name in ("gone", "train"):
+        text = refused(folder, name)
+        assert f"--test-folder {name}: no such folder beside train/; it has val/ (4 images)" in text
+    # Many published sets have an unlabelled test split next to a labelled val/.
+    folder = with_folders(tmp_path / "3" / "photos", "val")
+    save(folder / "test" / "0.png", noise(8, 8))
+    assert "put some in test/CLASS/ (1 image of it in no class folder), or say --test-folder val" in refused(folder)
 
 
 def test_a_folder_with_trains_classes_is_no_bystander_where_there_is_no_test(tmp_path: Path) -> None:
@@ -115,20 +120,6 @@ def test_a_folder_with_trains_classes_is_no_bystander_where_there_is_no_test(tmp
     (folder / "holdout" / "cat").rename(folder / "holdout" / "others")
     found = listing(folder)
     assert found.drawn_test and "holdout/ is not read" in found.notes[1]
-
-
-def test_a_test_folder_that_is_not_there_is_refused_with_those_that_are(tmp_path: Path) -> None:
-    folder = with_folders(tmp_path / "photos", "val")
-    for name in ("gone", "train"):
-        text = refused(folder, name)
-        assert f"--test-folder {name}: no such folder beside train/; it has val/ (4 images)" in text
-
-
-def test_a_test_folder_without_classes_names_another_one(tmp_path: Path) -> None:
-    """Many published sets have an unlabelled test split next to a labelled val/."""
-    folder = with_folders(tmp_path / "photos", "val")
-    save(folder / "test" / "0.png", noise(8, 8))
-    assert "put some in test/CLASS/ (1 image of it in no class folder), or say --test-folder val" in refused(folder)
 
 
 def test_classes_without_a_split_are_refused_with_what_helps(tmp_path: Path) -> None:

@@ -175,17 +175,14 @@ def test_what_fails_otherwise_at_small_sizes_is_no_upper_limit(
     assert all(reason == WHY for reason in answer.failed_otherwise.values())
 
 
-def test_a_size_that_fails_otherwise_right_above_one_that_fits_is_passed_and_named() -> None:
+def test_an_answer_has_the_counts_around_it_and_what_fails_otherwise_is_passed_and_named() -> None:
     machine = Machine(lambda size: 1000 + size, 1000 + 400, ends=lambda size, _: Fit.UNKNOWN if size == 1 else None)
     answer = largest(machine.attempt, Bound(Limit.ASKED, 1400), {}, ends_at=1)
     assert (answer.batch_size, answer.failed_otherwise) == (400, {1: WHY})
     machine.ends = lambda size, _: Fit.UNKNOWN
     answer = largest(machine.attempt, Bound(Limit.ASKED, 1400), {})
     assert answer.batch_size is None and WHY in (answer.reason or "")
-
-
-def test_an_answer_has_the_counts_of_the_sizes_around_it() -> None:
-    """646 fitted 3 of 3 times, 647 failed once of 3, 648 fitted once: all of it is reported."""
+    # 646 fitted 3 of 3 times, 647 failed once of 3, 648 fitted once: all of it is reported
     fits = [(646, Fit.FITS)] * 3 + [(647, Fit.FITS), (647, Fit.TOO_LARGE), (647, Fit.FITS), (300, Fit.FITS)]
     tried = tuple(Tried(size, fit, "", None) for size, fit in fits)
     around = (Tried(648, Fit.FITS, "", None), Tried(704, Fit.TOO_LARGE, "", None))
@@ -258,11 +255,14 @@ def test_where_not_even_one_image_fits_that_has_a_proof(limit_bytes: int) -> Non
     assert len(answer.fails) == 2
 
 
-def test_a_search_without_a_counting_process_is_right() -> None:
+def test_a_search_without_a_counting_process_or_an_end_is_right() -> None:
     for size in (1, 2, 7, 100, 3000, 19_999):
         machine = Machine(osu_cnn(3e8, 512), limit_for(osu_cnn(3e8, 512), size, 0.5))
         answer = largest(machine.attempt, Bound(Limit.ASKED, machine.limit_bytes), {})
         assert proven(answer, machine) == size and machine.trials.total() <= bar(size) + 6
+    answer = Machine(lambda size: 1000, 2000).answer()
+    assert answer.batch_size is None and f"batch size {MOST} fits" in (answer.reason or "")
+    assert len(answer.tried) < 40
 
 
 def test_a_size_that_fits_only_sometimes_is_neither_the_answer_nor_called_too_large() -> None:
@@ -291,9 +291,3 @@ def test_memory_that_falls_beyond_the_answer_is_seen_and_not_taken() -> None:
     assert beside(answer) == [402, 408, 424, 448, 504]
     answer = replace(answer, around=tuple(map(machine.attempt, beside(answer))))
     assert answer.larger_that_fit == (408, 424, 448, 504)
-
-
-def test_what_always_fits_is_not_searched_for_ever() -> None:
-    answer = Machine(lambda size: 1000, 2000).answer()
-    assert answer.batch_size is None and f"batch size {MOST} fits" in (answer.reason or "")
-    assert len(answer.tried) < 40

@@ -64,12 +64,9 @@ def test_what_a_refused_run_had_got_by_then_is_free_again() -> None:
             pass
 
 
-def test_runs_of_two_lock_spaces_do_not_see_each_other() -> None:
+def test_runs_of_two_lock_spaces_do_not_see_each_other_and_the_holder_is_named_each_time() -> None:
     with another_run("locks.device('cpu', [3])", **{SPACE_VARIABLE: "x" * 500}), locks.device("cpu", [3]):
         pass
-
-
-def test_the_holder_is_named_however_often_it_is_asked() -> None:
     with another_run("locks.device('cpu', [3])") as run:
         for _ in range(300):
             with pytest.raises(InUse, match=rf"\(process {run.pid}\)"):

@@ -37,10 +37,12 @@ def said(calibration: LoopTimes, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[
     return conditions, printed.getvalue(), asked[0]
 
 
-def test_a_quiet_machine_is_a_line_and_the_loop_is_no_longer_than_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_quiet_machine_is_a_line_and_too_few_rounds_give_null(monkeypatch: pytest.MonkeyPatch) -> None:
     conditions, printed, seconds = said(QUIET, monkeypatch)
     assert conditions == {"noise_spread_percent": 0.0, "noise_foreign_percent": 0.0, "turbo": True}
     assert printed.count("\n") == 1 and "0.0 % apart" in printed and seconds == 0.5
+    conditions, _, _ = said(LoopTimes([0.5] * 3, 2.0, 0.0), monkeypatch)
+    assert conditions["noise_spread_percent"] is None
 
 
 def test_what_will_spoil_the_figures_is_a_line_each_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,8 +51,3 @@ def test_what_will_spoil_the_figures_is_a_line_each_with_what_to_do(monkeypatch:
     lines = printed.splitlines()
     assert [line.split(": ")[1] for line in lines] == ["neighbours", "steadiness"]
     assert all(len(line.split(": ")) > 3 for line in lines), "advice is missing"
-
-
-def test_a_loop_that_came_round_too_few_times_gives_null(monkeypatch: pytest.MonkeyPatch) -> None:
-    conditions, _, _ = said(LoopTimes([0.5] * 3, 2.0, 0.0), monkeypatch)
-    assert conditions["noise_spread_percent"] is None

@@ -26,15 +26,14 @@ from workloads.records.samples import read_samples
 COUNTED = {"parameters": 100, "statistics": 0, "optimizer": 200, "dataset": 50}
 
 
-def test_no_part_takes_what_belongs_to_another() -> None:
+def test_parts_of_memory_are_told_apart_where_that_can_be_done() -> None:
+    # no part takes what belongs to another
     use = MemoryUse(before=350, inputs=10, held=900, gradients=100, step_peak=1300, peak=1320, pool_indices=0)
     parts = divided(use, COUNTED)
     assert parts["activations"] == 540 and parts["inputs"] == 10 and parts["gradients"] == 100
     assert parts["workspace"] == 1300 - (100 + 200 + 50 + 100 + 10 + 540)
     assert sum(part or 0 for part in parts.values()) == use.step_peak
-
-
-def test_gradients_that_come_when_activations_have_gone_make_no_negative_workspace() -> None:
+    # gradients that come when activations have gone make no negative workspace
     use = MemoryUse(before=350, inputs=10, held=370, gradients=100, step_peak=400, peak=400, pool_indices=0)
     parts = divided(use, COUNTED)
     assert parts["workspace"] is None
@@ -42,6 +41,25 @@ def test_gradients_that_come_when_activations_have_gone_make_no_negative_workspa
     workspace = figures["workspace_bytes"]
     assert workspace.value is None and "0.00 MiB more than its peak" in (workspace.reason or "")
     assert figures["steps_peak_bytes"].value == 400 and figures["gradients_bytes"].value == 100
+    # what an allocator counts in chunks carries that as data
+    figures = memory_figures(told_of(0, in_chunks=True), {})
+    in_chunks = {name for name, figure in figures.items() if figure.method is Method.CHUNKS}
+    assert in_chunks == {"activations_bytes", "workspace_bytes", "steps_peak_bytes", "waited_step_peak_bytes"}
+    assert not any(figure.method for figure in memory_figures(told_of(0), {}).values())
+    # what the compiler plans as a whole is not told apart and says so
+    use = MemoryUse(1000, 50, 0, 100, 1300, 1400, "it is not known", runs_ahead=True, planned=True)
+    parts = divided(use, {"parameters": 100, "optimizer": 200, "statistics": 0, "dataset": 0})
+    assert parts["gradients"] == 100 and parts["activations"] is parts["workspace"] is None
+    figures = memory_figures(told_of(20 * MIB, parts=parts, planned=True), {})
+    for name in ("activations_bytes", "workspace_bytes", "queued_steps_bytes"):
+        assert figures[name].value is None and "plans the memory of a whole step" in (figures[name].reason or "")
+    assert figures["steps_peak_bytes"].value == 120 * MIB and figures["inputs_bytes"].value == 50
+    # what pools keep is told or has its reason
+    assert memory_figures(told_of(0), {})["pool_indices_bytes"].value == 3 * MIB
+    silent = memory_figures(told_of(0, pool_indices="it is not known"), {})["pool_indices_bytes"]
+    assert silent.value is None and silent.reason == "it is not known"
+    earlier = {name: value for name, value in told_of(0).items() if name != "pool_indices"}
+    assert memory_figures(earlier, {})["pool_indices_bytes"].reason == "this memory worker did not tell it"
 
 
 def test_what_the_trial_counted_itself_is_kept_where_the_memory_worker_died() -> None:
@@ -84,31 +102,6 @@ def test_peaks_without_the_parts_that_belong_to_them_are_not_taken() -> None:
 def test_a_framework_that_does_not_run_ahead_has_no_queued_steps_whatever_its_peaks() -> None:
     figure = memory_figures(told_of(20 * MIB, runs_ahead=False), {})["queued_steps_bytes"]
     assert figure.value is None and "while an earlier one runs" in (figure.reason or "")
-
-
-def test_what_an_allocator_counts_in_chunks_carries_that_as_data() -> None:
-    figures = memory_figures(told_of(0, in_chunks=True), {})
-    in_chunks = {name for name, figure in figures.items() if figure.method is Method.CHUNKS}
-    assert in_chunks == {"activations_bytes", "workspace_bytes", "steps_peak_bytes", "waited_step_peak_bytes"}
-    assert not any(figure.method for figure in memory_figures(told_of(0), {}).values())
-
-
-def test_what_the_compiler_plans_as_a_whole_is_not_told_apart_and_says_so() -> None:
-    use = MemoryUse(1000, 50, 0, 100, 1300, 1400, "it is not known", runs_ahead=True, planned=True)
-    parts = divided(use, {"parameters": 100, "optimizer": 200, "statistics": 0, "dataset": 0})
-    assert parts["gradients"] == 100 and parts["activations"] is parts["workspace"] is None
-    figures = memory_figures(told_of(20 * MIB, parts=parts, planned=True), {})
-    for name in ("activations_bytes", "workspace_bytes", "queued_steps_bytes"):
-        assert figures[name].value is None and "plans the memory of a whole step" in (figures[name].reason or "")
-    assert figures["steps_peak_bytes"].value == 120 * MIB and figures["inputs_bytes"].value == 50
-
-
-def test_what_pools_keep_is_told_or_has_its_reason() -> None:
-    assert memory_figures(told_of(0), {})["pool_indices_bytes"].value == 3 * MIB
-    silent = memory_figures(told_of(0, pool_indices="it is not known"), {})["pool_indices_bytes"]
-    assert silent.value is None and silent.reason == "it is not known"
-    earlier = {name: value for name, value in told_of(0).items() if name != "pool_indices"}
-    assert memory_figures(earlier, {})["pool_indices_bytes"].reason == "this memory worker did not tell it"
 
 
 def test_the_exact_count_of_activations_needs_no_memory_worker() -> None:
@@ -158,24 +151,24 @@ class Asked:
 
 
 @pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
+    monkeypatch.setattr(asking, "run_worker", standing := Asked())
+    return standing
+
+
+@pytest.fixture
 def plan() -> list[TrialSpec]:
     """Three sizes in two repeats, largest first."""
     return [make_spec(batch_size=size, repeat=repeat, seed=repeat) for size in (64, 8, 16) for repeat in (1, 0)]
 
 
-def test_all_batch_sizes_and_repeats_ask_one_process(
-    plan: list[TrialSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(asking, "run_worker", asked := Asked())
+def test_all_batch_sizes_and_repeats_ask_one_process(plan: list[TrialSpec], tmp_path: Path, asked: Asked) -> None:
     parts = MemoryWorker(tmp_path, plan)
     assert [parts.gather(spec, WAY)["peak"] for spec in plan] == [64, 64, 8, 8, 16, 16]
     assert asked.calls == [(8, 16, 64)]
 
 
-def test_a_later_run_does_not_ask_again_what_was_told(
-    plan: list[TrialSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(asking, "run_worker", asked := Asked())
+def test_a_later_run_does_not_ask_again_what_was_told(plan: list[TrialSpec], tmp_path: Path, asked: Asked) -> None:
     MemoryWorker(tmp_path, plan).gather(plan[0], WAY)
     more = [*plan, make_spec(batch_size=32)]
     later = MemoryWorker(tmp_path, more)
@@ -229,10 +222,7 @@ def test_a_line_that_a_kill_cut_short_takes_nothing_behind_it_along(
     assert [told.gather(spec, WAY)["peak"] for spec in plan if spec.cell.batch_size != 8] == [64, 64, 16, 16]
 
 
-def test_what_changes_the_memory_is_asked_apart(
-    plan: list[TrialSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(asking, "run_worker", asked := Asked())
+def test_what_changes_the_memory_is_asked_apart(plan: list[TrialSpec], tmp_path: Path, asked: Asked) -> None:
     other = varied(plan[0], feed="device")
     parts = MemoryWorker(tmp_path, [plan[0], other])
     for spec in (plan[0], other):

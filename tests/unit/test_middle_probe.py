@@ -168,7 +168,9 @@ def test_a_trial_stored_before_its_middle_was_asked_has_no_verdict_on_it() -> No
     assert not names & {CheckName.MIDDLE, CheckName.MASKS}
 
 
-def test_what_correct_frameworks_may_turn_is_not_held_against_them(tmp_path: Path) -> None:
+def test_what_correct_frameworks_may_turn_is_not_held_against_them_and_small_batches_are_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     turned = replace(RIGHT.steps[1], update=Difference(0.5))
     found = TrialMiddle(0, FEWEST_UPDATES - 1, steps=(turned, turned), asked_steps=2)
     adam = OptimizerSpec.named("adam")
@@ -176,9 +178,6 @@ def test_what_correct_frameworks_may_turn_is_not_held_against_them(tmp_path: Pat
     assert judged(replace(found, updates=FEWEST_UPDATES), adam).keys() == {CheckName.MIDDLE}
     sgd_in_16_bits = make_trial(replace(RIGHT, middle=found), precision="bfloat16")
     assert failed(sgd_in_16_bits) == {} and judged(found).keys() == {CheckName.MIDDLE}
-
-
-def test_more_of_a_batch_is_followed_the_smaller_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = (32, 64, 128, 256, 512, 1024)
     assert [middle_steps(OSU_CNN, "momentum", size) for size in sizes] == [3, 3, 2, 2, 1, 0]
     assert [middle_steps(OSU_CNN, "sgd", size) for size in sizes] == [3, 2, 1, 2, 1, 0]

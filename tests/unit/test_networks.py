@@ -83,23 +83,17 @@ def test_every_layer_record_can_be_stored() -> None:
     assert set(network.KINDS.values()) == kinds and len(kinds) > 10
 
 
-def test_what_is_stored_changes_with_what_is_computed_and_not_with_the_summary(tmp_path: Path) -> None:
+def test_a_file_anywhere_defines_one_network_by_the_records_of_the_catalogue(tmp_path: Path) -> None:
+    expected = Workload("mine", "", (8, 8, 1), (Conv2D("conv", 2, (3, 3)), Flatten("flatten"), Dense("dense", 3)))
+    path = written(tmp_path, FILE)
+    assert replace(networks.find(str(path)), summary="") == expected
+    assert networks.find("osu-cnn") == WORKLOADS["osu-cnn"]
+    assert networks.read(written(tmp_path, FILE + "\nSAME = MINE\n")).name == "mine"
     workload = networks.read(written(tmp_path, FILE))
     text = network.to_text(workload)
     assert network.to_text(replace(workload, summary="in other words", differs="not at all")) == text
     assert network.to_text(replace(workload, scale=1.0)) != text
     assert network.to_text(replace(workload, layers=(*workload.layers[:-1], Dense("dense", 4)))) != text
-
-
-def test_a_file_anywhere_defines_a_network_by_the_records_of_the_catalogue(tmp_path: Path) -> None:
-    expected = Workload("mine", "", (8, 8, 1), (Conv2D("conv", 2, (3, 3)), Flatten("flatten"), Dense("dense", 3)))
-    path = written(tmp_path, FILE)
-    assert replace(networks.find(str(path)), summary="") == expected
-    assert networks.find("osu-cnn") == WORKLOADS["osu-cnn"]
-
-
-def test_a_workload_that_is_imported_or_named_twice_is_one(tmp_path: Path) -> None:
-    assert networks.read(written(tmp_path, FILE + "\nSAME = MINE\n")).name == "mine"
 
 
 @pytest.mark.parametrize(
@@ -173,14 +167,13 @@ def test_a_file_that_is_not_there_or_a_folder_is_one_line(tmp_path: Path) -> Non
             networks.find(str(tmp_path / name))
 
 
-def test_describe_prints_each_layer_with_what_it_has_and_the_sums(capsys: pytest.CaptureFixture[str]) -> None:
+def test_describe_prints_each_layer_with_its_sums_and_an_unknown_network_is_bad_input(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert program.main(["describe", "osu-cnn"]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["conv1", "Conv2D", "30", "x", "30", "x", "32", "896", "777,600", "115,200"] in lines
     assert ["all", "122,570", "4,548,608", "367,784"] in lines
-
-
-def test_describe_of_an_unknown_network_is_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
     assert program.main(["describe", "no-such"]) == 2
     assert "unknown workload no-such" in capsys.readouterr().err
 

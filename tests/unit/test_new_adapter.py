@@ -77,13 +77,12 @@ def test_a_name_that_cannot_be_a_folder_of_its_own_is_one_line_and_writes_nothin
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_that_is_there_is_left_as_it_is(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_is_there_or_cannot_be_written_is_one_line_and_left_as_it_is(
+    folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert main(["new", "caffe", "--into", str(folder.parent)]) == 2
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
-
-
-def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("")
     assert main(["new", "caffe", "--into", str(tmp_path / "file")]) == 2
     assert "name another folder" in capsys.readouterr().err

@@ -125,26 +125,28 @@ def test_a_gradient_that_is_lost_in_the_noise_gives_no_number_but_more_than_one_
     assert (bounds >= LARGE_BATCH).all() and np.mean(bounds <= truth) >= 0.9
 
 
-def test_a_gradient_that_is_surely_negative_says_more_than_the_large_batch() -> None:
+def test_what_gives_no_number_says_so() -> None:
+    # a gradient that is surely negative says more than the large batch
     small = 1 + 0.01 * generator().standard_normal((STEPS, PARTS))
     answer = point(stated(small, small.mean(axis=1) / 10))  # the mean of eight independent ones is an eighth
     assert answer.squared_gradient < 0
     assert (answer.noise_scale, answer.at_least) == (None, LARGE_BATCH)
-
-
-def test_without_noise_the_noise_scale_is_0_and_without_any_gradient_it_is_unknown() -> None:
+    # without noise the noise scale is 0 and without any gradient it is unknown
     none = point(stated(np.ones((STEPS, PARTS)), np.ones(STEPS)))
     assert (none.noise_scale, none.low, none.high, none.at_least) == (0.0, None, None, None)
     dead = point(stated(np.zeros((STEPS, PARTS)), np.zeros(STEPS)))
     assert (dead.noise_scale, dead.low, dead.high, dead.at_least) == (None, None, None, None)
-
-
-def test_steps_that_do_not_differ_give_no_interval_and_so_no_number() -> None:
+    # steps that do not differ give no interval and so no number
     answer = point(stated(np.full((STEPS, PARTS), 2.0), np.ones(STEPS)))
     assert (answer.noise_scale, answer.low, answer.high, answer.at_least) == (None, None, None, None)
+    # a point without numbers is known as such
+    each = measured(10.0, 1)
+    assert each.finite
+    assert not replace(each, large=np.full(STEPS, np.nan)).finite
+    assert not replace(each, small=np.full((STEPS, PARTS), np.inf)).finite
 
 
-def test_pooled_averages_gradient_and_noise_apart_over_the_points() -> None:
+def test_pooled_points_average_gradient_and_noise_apart() -> None:
     points = [measured(20.0, 1), replace(measured(2000.0, 2), progress=1.0)]
     whole = pooled(points)
     assert [each.progress for each in whole.points] == [0.5, 1.0]
@@ -152,9 +154,6 @@ def test_pooled_averages_gradient_and_noise_apart_over_the_points() -> None:
     assert whole.noise_scale == pytest.approx(sum(traces) / sum(squares), rel=1e-9)
     assert whole.low is not None and whole.high is not None and whole.noise_scale is not None
     assert whole.low < whole.noise_scale < whole.high
-
-
-def test_pooled_points_that_are_lost_in_the_noise_give_a_least_one() -> None:
     whole = pooled([measured(1e6, 11), measured(1e6, 12)])
     assert whole.noise_scale is None and whole.at_least is not None and 0 < whole.at_least < 1e6
 
@@ -222,10 +221,3 @@ def test_images_are_drawn_from_the_whole_split_anew_for_every_point_and_seed(cou
     assert np.array_equal(drawn, draw(count, 0))
     if count > 1:
         assert not np.array_equal(drawn, draw(count, 1)) and not np.array_equal(drawn[0], drawn[1])
-
-
-def test_a_point_without_numbers_is_known_as_such() -> None:
-    each = measured(10.0, 1)
-    assert each.finite
-    assert not replace(each, large=np.full(STEPS, np.nan)).finite
-    assert not replace(each, small=np.full((STEPS, PARTS), np.inf)).finite

@@ -64,9 +64,13 @@ def test_what_makes_no_model_is_one_line_and_nothing_is_started(
     assert not results.exists()
 
 
-def test_one_framework_has_one_model(file: Path) -> None:
+def test_one_framework_has_one_model_whose_file_the_runner_does_not_run_and_workers_keep_whole(file: Path) -> None:
     with pytest.raises(BadInput, match="--model names pytorch twice"):
         named([f"pytorch={file}:make_model", f"pytorch={file}:make"], PROJECT)
+    make_model = function_of(file, "make_model")
+    assert make_model(3) == 3
+    assert sys.modules[make_model.__module__].__file__ == str(file)
+    assert list(file.parent.iterdir()) == [file]
 
 
 def test_the_file_is_not_run_by_the_runner(tmp_path: Path) -> None:
@@ -121,16 +125,12 @@ def test_a_trial_has_the_code_in_place_of_a_network_and_its_id_changes_with_ever
     assert of_file(file).id != spec.id
 
 
-def test_there_is_no_network_of_such_a_trial(tmp_path: Path) -> None:
+def test_a_trial_of_own_code_has_no_network_and_its_worker_no_layer(tmp_path: Path) -> None:
     assert of_trial(make_spec(), tmp_path) is not None
     assert of_trial(varied(make_spec(), own_code=OWN), tmp_path) is None
-
-
-def test_the_function_is_of_a_module_that_its_classes_know_and_nothing_is_written_beside_the_file(file: Path) -> None:
-    make_model = function_of(file, "make_model")
-    assert make_model(3) == 3
-    assert sys.modules[make_model.__module__].__file__ == str(file)
-    assert list(file.parent.iterdir()) == [file]
+    workload = without_layers(OWN)
+    assert (workload.input_shape, workload.scale, workload.loss) == ((8, 8, 1), 1 / 255, "softmax-cross-entropy")
+    assert not workload.weight_shapes()
 
 
 def test_a_file_that_ends_the_program_is_an_error_like_any_other(tmp_path: Path) -> None:
@@ -152,9 +152,3 @@ def test_a_model_is_returned_if_it_and_its_logits_are_what_is_needed_else_the_er
         made(7, np.zeros((2, 10)))
     with pytest.raises(TypeError, match="the model returns a value of type list; a ndarray of numpy is needed"):
         made(model, [0])
-
-
-def test_a_worker_knows_input_scale_and_loss_of_it_and_no_layer() -> None:
-    workload = without_layers(OWN)
-    assert (workload.input_shape, workload.scale, workload.loss) == ((8, 8, 1), 1 / 255, "softmax-cross-entropy")
-    assert not workload.weight_shapes()

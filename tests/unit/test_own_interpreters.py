@@ -111,15 +111,18 @@ def test_one_that_hangs_is_given_up_with_all_that_it_started(tmp_path: Path, mon
     assert not stat.exists() or stat.read_text().split()[2] == "Z"
 
 
-def test_a_framework_that_does_not_import_says_why(tmp_path: Path) -> None:
+def test_a_framework_that_does_not_import_or_a_link_that_leads_nowhere_says_why(tmp_path: Path) -> None:
     from dataclasses import replace
 
     broken = replace(REFEREE, smoke="import numpy; raise OSError('libcudart.so.13: cannot open')")
     with pytest.raises(BadInterpreter, match=r"failed: OSError: libcudart.so.13: cannot open"):
         check(Path(sys.executable), broken, HERE)
+    os.symlink(tmp_path / "gone", tmp_path / "python")
+    with pytest.raises(BadInterpreter, match="no such file"):
+        check(tmp_path / "python", REFEREE, HERE)
 
 
-def test_the_path_is_no_part_of_what_it_has_and_is_not_followed(tmp_path: Path) -> None:
+def test_a_path_is_no_part_of_what_an_interpreter_has_and_a_package_is(tmp_path: Path) -> None:
     """A virtual environment's Python is a link, by whose place it knows its packages."""
     direct = check(Path(sys.executable), REFEREE, HERE)
     wrapped = check(script(tmp_path / "python", f'exec "{sys.executable}" "$@"'), REFEREE, HERE)
@@ -127,15 +130,9 @@ def test_the_path_is_no_part_of_what_it_has_and_is_not_followed(tmp_path: Path) 
     assert direct.digest == wrapped.digest and direct.facts != wrapped.facts
     assert any(package.startswith("numpy==") for package in direct.packages)
     assert (direct.site_packages / "numpy").is_dir()
-
-
-def test_a_package_more_is_another_environment(tmp_path: Path) -> None:
     one = check(Path(sys.executable), REFEREE, HERE)
     other = Interpreter(**{**vars(one), "packages": (*one.packages, "something==1.0")})
     assert one.digest != other.digest
-
-
-def test_what_it_prints_itself_is_not_taken_for_its_answer(tmp_path: Path) -> None:
     noisy = script(tmp_path / "python", f'echo "a module was loaded"; exec "{sys.executable}" "$@"')
     assert check(noisy, REFEREE, HERE).packages
 
@@ -174,9 +171,3 @@ def test_each_build_is_a_column_in_each_mode_and_is_installed_once() -> None:
         assert column_of(column).installed == "pytorch@a.b" and str(column_of(column)) == column
     for label in ("detuned", "bfloat16.a", "float32"):
         assert column_of(f"pytorch@{label}") == Column("pytorch", label)
-
-
-def test_a_link_that_leads_nowhere_is_told(tmp_path: Path) -> None:
-    os.symlink(tmp_path / "gone", tmp_path / "python")
-    with pytest.raises(BadInterpreter, match="no such file"):
-        check(tmp_path / "python", REFEREE, HERE)

@@ -49,7 +49,7 @@ def powercap(tmp_path: Path) -> Path:
     return folder
 
 
-def test_packages_are_summed_from_the_start_on_and_their_parts_are_not_counted_twice(powercap: Path) -> None:
+def test_packages_are_summed_from_the_start_on_without_their_parts_and_beyond_their_range(powercap: Path) -> None:
     energy = PackageEnergy(powercap)
     assert energy.sample() == {"package_energy_uj": 0}
     (powercap / "intel-rapl:0/energy_uj").write_text("5000\n")
@@ -57,9 +57,6 @@ def test_packages_are_summed_from_the_start_on_and_their_parts_are_not_counted_t
     assert energy.sample() == {"package_energy_uj": 4000}
     source = energy.account()["source"]
     assert source.count("energy_uj") == 2 and "intel-rapl:0/" in source and "intel-rapl:1/" in source
-
-
-def test_a_counter_that_returns_to_0_goes_on_counting(powercap: Path) -> None:
     energy = PackageEnergy(powercap)
     counter = powercap / "intel-rapl:1/energy_uj"
     for now_uj, total_uj in ((RANGE_UJ - 40, 60), (30, 130), (500, 600), (20, 600 + RANGE_UJ - 480)):

@@ -133,7 +133,7 @@ def test_a_few_hot_pixels_hide_nothing(tmp_path: Path) -> None:
     assert seen(save(tmp_path / "a.png", hot)).faded
 
 
-def test_a_range_maps_eight_bits_as_well_and_leaves_opacity(tmp_path: Path) -> None:
+def test_a_range_maps_eight_bits_as_well_and_ends_at_0_and_255(tmp_path: Path) -> None:
     pixels = np.concatenate([noise(32, 32), np.full((32, 32, 1), 255, np.uint8)], axis=2)
     pixels[:3, :, 3] = 0
     ranged = seen(save(tmp_path / "a.png", pixels), (16, 235)).pixels
@@ -141,9 +141,6 @@ def test_a_range_maps_eight_bits_as_well_and_leaves_opacity(tmp_path: Path) -> N
     assert np.array_equal(ranged[3:], pixel_values.in_bytes(pixels[3:, :, :3], (16, 235)))
     grey = seen(save(tmp_path / "b.png", pixels[..., 0]), (0, 4095))
     assert grey.faded and grey.pixels.max() == 16
-
-
-def test_a_range_ends_at_0_and_255() -> None:
     values = np.array([-5, 10, 15, 20, 900])
     assert pixel_values.in_bytes(values, (10, 20)).tolist() == [0, 0, 128, 255, 255]
 

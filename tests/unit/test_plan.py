@@ -128,28 +128,32 @@ def test_a_bad_shard_is_refused_in_one_line(text: str) -> None:
     assert "\n" not in str(refused.value)
 
 
-def test_policy_of_a_framework_that_preallocates_is_measured_once() -> None:
+def test_the_policy_of_a_framework_that_preallocates_is_measured_once_and_no_repeat_of_its_cell() -> None:
+    # policy of a framework that preallocates is measured once
     *others, last = planned()
     assert (last.cell, last.draw.repeat) == (Cell("tensorflow", 8, "default"), 0)
     assert len(others) == 12 and {spec.cell.allocator for spec in others} == {"on-demand"}
     assert len({spec.id for spec in [*others, last]}) == 13
-
-
-def test_further_repeats_do_not_measure_the_policy_again() -> None:
+    # further repeats do not measure the policy again
     assert {spec.cell.allocator for spec in planned(repeats=range(2, 3))} == {"on-demand"}
-
-
-def test_a_framework_that_takes_memory_as_it_needs_it_is_not_measured_twice() -> None:
+    # a framework that takes memory as it needs it is not measured twice
     assert len(planned(preallocating=())) == 12
 
-
-def test_trial_of_the_policy_does_not_count_as_a_repeat_of_its_cell() -> None:
+    # trial of the policy does not count as a repeat of its cell
     def result(**changes: Any) -> TrialResult:
         figures = {"images_per_s": Figure(100.0, "s")}
         return TrialResult(make_spec(**changes), Status.OK, None, "2026-01-01T00:00:00+00:00", 1.0, figures=figures)
 
     (cell,) = cells([result(), result(repeat=1, seed=1), result(allocator="default")])
     assert cell.speeds == (100.0, 100.0)
+    # the policy is measured once for all series
+    parts = {
+        name: PlanPart(Study("s", batch_sizes=(8, 4)).changed(optimizer=rule), Placement(GPU, 2, {}), {})
+        for name, rule in (("a", "sgd"), ("b", "adam"))
+    }
+    trials = planned_trials(parts, {"tensorflow": Installation("venv", "c")}, ("tensorflow",), range(1))
+    own = [(name, spec.cell.batch_size) for name, spec in trials if spec.cell.allocator == "default"]
+    assert own == [("a", 4)] and trials[-1][1].cell.allocator == "default"
 
 
 def test_in_rounds_every_cell_has_a_repeat_before_any_has_the_next_in_an_order_drawn_for_each_round() -> None:
@@ -197,13 +201,3 @@ ORDER = [
 def test_a_study_without_series_is_run_in_the_order_of_before_there_were_any() -> None:
     order = [(spec.cell.framework, spec.cell.batch_size, spec.draw.repeat) for spec in planned(preallocating=())]
     assert order == ORDER
-
-
-def test_the_policy_is_measured_once_for_all_series() -> None:
-    parts = {
-        name: PlanPart(Study("s", batch_sizes=(8, 4)).changed(optimizer=rule), Placement(GPU, 2, {}), {})
-        for name, rule in (("a", "sgd"), ("b", "adam"))
-    }
-    trials = planned_trials(parts, {"tensorflow": Installation("venv", "c")}, ("tensorflow",), range(1))
-    own = [(name, spec.cell.batch_size) for name, spec in trials if spec.cell.allocator == "default"]
-    assert own == [("a", 4)] and trials[-1][1].cell.allocator == "default"

@@ -59,14 +59,11 @@ def test_what_was_asked_for_is_read_from_the_frameworks_own_words(message: str, 
     assert asked_bytes(message) == size
 
 
-def test_the_reason_is_the_line_that_says_most() -> None:
+def test_a_refusal_is_told_by_the_line_that_says_most_its_bound_and_both_sizes() -> None:
     told = {message: in_a_line(RuntimeError(message)) for message in (PYTORCH, TENSORFLOW, MXNET, "a\nb", "")}
     assert told[TENSORFLOW].startswith("RuntimeError: OOM when allocating tensor with shape[1500,15,15,32]")
     assert told[MXNET] == "RuntimeError: MXNetError: Failed to allocate CPU Memory"
     assert (told[PYTORCH], told["a\nb"], told[""]) == (f"RuntimeError: {PYTORCH}", "RuntimeError: a", "RuntimeError: ")
-
-
-def test_on_a_gpu_the_device_is_what_was_full_unless_the_error_is_the_hosts() -> None:
     assert refused(RuntimeError(PYTORCH_GPU), "GPU-1") == {
         "asked_bytes": round(20.5 * 2**20),
         "available_bytes": round(12.94 * 2**20),
@@ -75,6 +72,12 @@ def test_on_a_gpu_the_device_is_what_was_full_unless_the_error_is_the_hosts() ->
     silent = refused(RuntimeError("cudaMalloc retry failed: out of memory"), "GPU-1")
     assert silent == {"asked_bytes": None, "available_bytes": None, "bound": MemoryBound.DEVICE}
     assert refused(RuntimeError(PYTORCH), "GPU-1")["bound"] != MemoryBound.DEVICE
+    known = {"asked_bytes": 100 << 20, "available_bytes": 3 << 19, "bound": "data_segment"}
+    where = "of its limit of private memory (RLIMIT_DATA) once the error was caught"
+    assert refusal(known) == f"100.0 MiB asked for, 1.5 MiB available {where}: "
+    unknown = {"asked_bytes": None, "available_bytes": None, "bound": None}
+    assert refusal(unknown) == "it does not say how much it asked for, it is not known how much there was: "
+    assert refusal(None) == refusal("x") == ""
 
 
 def test_a_limit_of_the_process_is_what_was_tightest_and_an_error_it_came_of_says_the_size() -> None:
@@ -114,12 +117,3 @@ def test_of_control_groups_the_one_with_the_least_left_counts_and_droppable_page
     monkeypatch.setattr(refused_memory, "MEMINFO", tmp_path / "none")
     assert refused_memory.available()[MemoryBound.CONTROL_GROUP] == 130
     assert refused_memory.available()[MemoryBound.MACHINE] is None
-
-
-def test_the_sentence_names_both_sizes_or_says_which_is_not_known() -> None:
-    known = {"asked_bytes": 100 << 20, "available_bytes": 3 << 19, "bound": "data_segment"}
-    where = "of its limit of private memory (RLIMIT_DATA) once the error was caught"
-    assert refusal(known) == f"100.0 MiB asked for, 1.5 MiB available {where}: "
-    unknown = {"asked_bytes": None, "available_bytes": None, "bound": None}
-    assert refusal(unknown) == "it does not say how much it asked for, it is not known how much there was: "
-    assert refusal(None) == refusal("x") == ""

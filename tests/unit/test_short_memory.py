@@ -41,14 +41,13 @@ def test_the_same_words_are_memory_once_the_limit_was_nearly_reached(limit: str)
     assert done.stdout.split() == ["False", "True", "None"], done.stderr
 
 
-def test_without_a_limit_and_with_memory_free_the_words_mean_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_words_mean_nothing_with_memory_free_and_an_error_by_its_number_needs_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(refused_memory, "shares_left", lambda: iter([(MemoryBound.MACHINE, 0.03)]))
     assert ran_out(ONEDNN, "cpu", False) is None
     monkeypatch.setattr(refused_memory, "shares_left", lambda: iter([(MemoryBound.MACHINE, 0.01)]))
     assert ran_out(ONEDNN, "cpu", False) is ONEDNN
-
-
-def test_an_error_that_says_so_by_its_number_needs_no_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(refused_memory, "shares_left", lambda: iter(()))
     assert ran_out(OSError(errno.ENOMEM, "in a language of its own"), "cpu", False)
     assert not ran_out(OSError(errno.ENOSPC, "Cannot allocate memory"), "cpu", False)

@@ -80,22 +80,17 @@ STATISTICS = {
 }
 
 
-def test_a_workload_lists_its_parameters_and_then_its_statistics_in_the_order_of_computation() -> None:
+def test_a_workload_lists_and_counts_parameters_statistics_and_work_in_the_order_of_computation() -> None:
+    # a workload lists its parameters and then its statistics in the order of computation
     assert list(BRANCHED.parameter_shapes().items()) == list(PARAMETERS.items())
     assert list(BRANCHED.statistic_shapes().items()) == list(STATISTICS.items())
     assert list(BRANCHED.weight_shapes().items()) == list((PARAMETERS | STATISTICS).items())
-
-
-def test_a_workload_counts_what_is_trained_and_not_the_statistics() -> None:
+    # a workload counts what is trained and not the statistics
     by_hand = (32 + 4) + (36 + 4) + (4 + 4) + (16 + 4) + 16 + (24 + 24) + (72 + 3)
     assert BRANCHED.parameter_count == by_hand
-
-
-def test_a_workloads_multiply_adds_count_each_layer_of_a_branch_once() -> None:
+    # a workloads multiply adds count each layer of a branch once
     assert BRANCHED.multiply_adds == 3 * 2 * 4 * 8 + 3 * 2 * 4 * 9 + 4 * 4 + 3 * 2 * 4 * 4 + 24 * 3
-
-
-def test_a_workload_that_ends_in_a_branch_has_that_branchs_shape() -> None:
+    # a workload that ends in a branch has that branchs shape
     gate = squeeze_excite("gate", (GlobalAveragePool2D("squeeze"), Dense("excite", 4)))
     assert replace(BRANCHED, layers=(Conv2D("stem", 4, (2, 2), 2), gate)).output_shape == (3, 2, 4)
 

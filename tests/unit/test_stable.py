@@ -32,27 +32,22 @@ def told(results: list[TrialResult]) -> list[str]:
     return [cell.line() for cell in cells(results)]
 
 
-def test_a_steady_cell_asks_for_no_more_and_an_unsteady_one_does() -> None:
+def test_five_repeats_are_needed_and_more_until_the_interval_is_within_two_percent_of_the_mean() -> None:
+    # a steady cell asks for no more and an unsteady one does
     assert wanted(repeats("a", 4, STEADY)) == set()
     assert wanted(repeats("a", 4, UNSTEADY)) == {("a", 4)}
-
-
-def test_five_repeats_are_needed_and_one_more_once_the_interval_is_narrow() -> None:
+    # five repeats are needed and one more once the interval is narrow
     assert wanted(repeats("a", 4, STEADY[:4])) == {("a", 4)}
     assert wanted(repeats("a", 4, STEADY[:5])) == {("a", 4)}, "narrow for the first time: one more"
     assert wanted(repeats("a", 4, STEADY)) == set()
     assert wanted(repeats("a", 4, (*STEADY[:5], 1100.0))) == {("a", 4)}, "judged on all repeats"
     assert told(repeats("a", 4, STEADY[:4]))[0] == "a batch 4: limit reached, no interval after 4 repeats"
-
-
-def test_the_width_is_held_against_two_percent_of_the_mean() -> None:
-    """Half-width of m - d, m, m + d, m, m: t(4) at 97.5 % is 2.776, s = d sqrt(2 / 4): 2.776 d / sqrt(10); 2 % of 1000
-    is reached at d = 22.78. With a sixth m it is narrower: t(5) = 2.571, s = d sqrt(2 / 5)."""
+    # the width is held against two percent of the mean
+    # Half-width of m - d, m, m + d, m, m: t(4) at 97.5 % is 2.776, s = d sqrt(2 / 4): 2.776 d / sqrt(10); 2 % of 1000
+    # is reached at d = 22.78. With a sixth m it is narrower: t(5) = 2.571, s = d sqrt(2 / 5)
     assert wanted(repeats("a", 4, (977.3, 1000.0, 1022.7, 1000.0, 1000.0, 1000.0))) == set()
     assert wanted(repeats("a", 4, (977.1, 1000.0, 1022.9, 1000.0, 1000.0, 1000.0))) == {("a", 4)}
-
-
-def test_other_frameworks_are_not_left_out_where_one_goes_on() -> None:
+    # other frameworks are not left out where one goes on
     results = repeats("a", 4, UNSTEADY) + repeats("b", 4, STEADY) + repeats("b", 8, STEADY)
     assert wanted(results) == {("a", 4), ("b", 4)}
 
@@ -86,20 +81,14 @@ def run(
     return follow(results, FEWEST, limit, run_repeats), asked
 
 
-def test_repeats_do_not_go_on_beyond_the_limit() -> None:
+def test_repeats_end_at_the_limit_or_when_all_is_stable() -> None:
     results, asked = run(repeats("a", 4, UNSTEADY[:5]), 7, lambda repeat: 1000.0 + 300 * (-1) ** repeat)
     assert asked == [(range(5, 6), {("a", 4)}), (range(6, 7), {("a", 4)})]
     assert told(results)[0].startswith("a batch 4: limit reached, ±") and "after 7 repeats" in told(results)[0]
-
-
-def test_repeats_do_not_go_on_after_all_is_stable() -> None:
     wide = (1000.0, 1024.0, 976.0, 1000.0, 1000.0)  # narrow with six, and again with seven
     results, asked = run(repeats("a", 4, wide) + repeats("a", 8, STEADY), 10, lambda repeat: 1000.0)
     assert [numbers for numbers, _ in asked] == [range(5, 6), range(6, 7)] and asked[0][1] == {("a", 4)}
     assert told(results)[0] == "a batch 4: stable after 7 repeats, ±1.3 %"
-
-
-def test_a_limit_that_the_repeats_have_reached_adds_none() -> None:
     assert run(repeats("a", 4, UNSTEADY[:5]), 5, lambda repeat: 1000.0)[1] == []
 
 

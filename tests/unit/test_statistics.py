@@ -106,18 +106,15 @@ def test_a_ratio_of_pairs_is_that_of_geometric_means() -> None:
     assert math.isnan(ratio_interval([1.0])[1])
 
 
-def test_an_upper_end_among_several_is_corrected_after_bonferroni() -> None:
-    # Two degrees of freedom: P(T < t) = 1/2 + t / (2 sqrt(2 + t^2)), so t = (2P - 1) sqrt(2 / (1 - (2P - 1)^2)).
-    inside = 1 - 0.05 / 4
-    assert Estimate(1.0, 0.5, 2).upper_end(4) == pytest.approx(1 + 0.5 * inside * (2 / (1 - inside**2)) ** 0.5)
-    assert Estimate(1.0, 0.5, 2).upper_end(1) == pytest.approx(Estimate(1.0, 0.5, 2).interval[1])
-
-
-def test_the_interval_is_that_of_the_t_table() -> None:
+def test_an_interval_is_that_of_the_t_table_corrected_after_bonferroni_at_one_end() -> None:
     """t(2) at 97.5 % is 4.303 (NIST/SEMATECH e-Handbook, 1.3.6.7.2); s of 1, 2, 3 is 1."""
     mean, low, high = mean_interval([1.0, 2.0, 3.0])
     assert (mean, high - mean) == pytest.approx((2.0, 4.303 / math.sqrt(3)), rel=1e-4)
     assert mean - low == pytest.approx(high - mean)
+    # Two degrees of freedom: P(T < t) = 1/2 + t / (2 sqrt(2 + t^2)), so t = (2P - 1) sqrt(2 / (1 - (2P - 1)^2)).
+    inside = 1 - 0.05 / 4
+    assert Estimate(1.0, 0.5, 2).upper_end(4) == pytest.approx(1 + 0.5 * inside * (2 / (1 - inside**2)) ** 0.5)
+    assert Estimate(1.0, 0.5, 2).upper_end(1) == pytest.approx(Estimate(1.0, 0.5, 2).interval[1])
 
 
 def test_the_ratio_is_of_geometric_means_with_the_interval_of_welchs_t_on_logarithms() -> None:
@@ -203,10 +200,15 @@ def test_the_p_value_of_a_difference_beyond_a_tolerance_counts_both_sides() -> N
     assert Estimate(0.2, 0.5, 2).p_beyond(1.0) > 0.9
 
 
-def test_rank_correlation_of_four_pairs_in_order_is_no_proof() -> None:
+def test_rank_correlations_are_exact_and_four_pairs_are_no_proof() -> None:
     # of the 24 orders of four, two are as extreme: p = 2 / 24
     assert rank_correlation([1, 2, 3, 4], [10, 20, 30, 40]) == pytest.approx(1)
     assert p_of_ranks([1, 2, 3, 4], [10, 20, 30, 40]) == pytest.approx(2 / 24)
+    assert rank_correlation(range(9), range(9, 0, -1)) == pytest.approx(-1)
+    first, second = (p_of_ranks(range(9), range(9, 0, -1)) for _ in range(2))
+    assert first == second < 0.001
+    assert math.isnan(rank_correlation([1, 2, 3, 4], [5, 5, 5, 5]))
+    assert math.isnan(p_of_ranks([1, 2, 3, 4], [5, 5, 5, 5]))
 
 
 def test_rank_correlation_with_one_swap_of_neighbours_or_a_tie() -> None:
@@ -215,17 +217,6 @@ def test_rank_correlation_with_one_swap_of_neighbours_or_a_tie() -> None:
     assert p_of_ranks([1, 2, 3, 4, 5], [1, 2, 3, 5, 4]) == pytest.approx(10 / 120)
     # ranks 1, 2.5, 2.5, 4 beside 1, 2, 3, 4: covariance 4.5, sums of squares 4.5 and 5
     assert rank_correlation([1, 7, 7, 9], [1, 2, 3, 4]) == pytest.approx(4.5 / (4.5 * 5) ** 0.5)
-
-
-def test_nine_pairs_in_opposite_order_are_significant_and_the_same_at_every_run() -> None:
-    assert rank_correlation(range(9), range(9, 0, -1)) == pytest.approx(-1)
-    first, second = (p_of_ranks(range(9), range(9, 0, -1)) for _ in range(2))
-    assert first == second < 0.001
-
-
-def test_a_row_without_variation_has_no_rank_correlation() -> None:
-    assert math.isnan(rank_correlation([1, 2, 3, 4], [5, 5, 5, 5]))
-    assert math.isnan(p_of_ranks([1, 2, 3, 4], [5, 5, 5, 5]))
 
 
 def test_scores_of_independent_values_have_mean_0_and_variance_1() -> None:

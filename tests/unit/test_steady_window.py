@@ -250,12 +250,6 @@ def test_a_segment_is_of_calls_of_one_length_and_the_rest_of_its_epoch_is_traine
     assert adapter.given == [BATCH] * count * 3
 
 
-def test_the_first_and_the_last_call_share_what_both_took() -> None:
-    assert steady.evened([0.2, 0.1, 0.1, 0.0]) == [0.1] * 4
-    assert steady.evened([0.3]) == [0.3]
-    assert steady.evened([]) == []
-
-
 def test_short_epochs_leave_the_window_behind_them(tmp_path: Path, clock: Clock) -> None:
     events = trained(tmp_path, Slow(clock, step_s=0.02), varied(SPEC, epochs=3, window_s=0.1))
     names = [event["event"] for event in events]
@@ -334,20 +328,21 @@ def polled(per_s: float, besides: float, until_s: float = 9.0) -> Samples:
     return samples | {"t_ns": t_s * SECOND, "cpu_s": sums, "cores_cpu_s": sums, "package_energy_uj": 1e6 * sums}
 
 
-def test_speed_and_usage_are_those_of_the_segments() -> None:
+def test_what_is_recomputed_interrupted_and_used_is_that_of_the_segments() -> None:
     figures = speed(CUT) | usage(CUT, polled(1.5, 0.2), make_spec(threads=2)) | calls(CUT)
     value = {name: figure.value for name, figure in figures.items()}
     assert (value["window_s"], value["images_per_s"], value["step_time_s"]) == (3, 40, 0.1)
     assert value["cpu_percent"] == value["cpu_busy_percent"] == pytest.approx(75)
     assert value["foreign_cpu_percent"] == pytest.approx(0, abs=1e-9)
-
-
-def test_what_interrupts_a_step_is_that_of_the_segments_and_recomputed_alike() -> None:
     figures = interruptions(CUT, make_spec())
     value = {name: figure.value for name, figure in figures.items()}
     assert value == {"page_faults_per_step": 2, "context_switches_per_step": 0}
     recomputed = recompute.from_events([{"event": name, **event} for name, event in CUT.items()], 1)
     assert value.items() <= recomputed.items()
+    account = {"source": "energy_uj", "reason": None, "calls": 81, "failures": 0, "first_failure": None}
+    figures = package_energy(CUT, polled(20, 5), {"package_energy": account})
+    assert figures["cpu_energy_j"].value == pytest.approx(60)
+    assert figures["cpu_energy_per_image_j"].value == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize(
@@ -382,13 +377,6 @@ def test_only_what_happens_in_segments_is_counted(
     assert (ended["page_faults"], ended["context_switches"]) == (3 * ended["steps"], 2 * ended["steps"])
 
 
-def test_energy_is_that_of_the_segments() -> None:
-    account = {"source": "energy_uj", "reason": None, "calls": 81, "failures": 0, "first_failure": None}
-    figures = package_energy(CUT, polled(20, 5), {"package_energy": account})
-    assert figures["cpu_energy_j"].value == pytest.approx(60)
-    assert figures["cpu_energy_per_image_j"].value == pytest.approx(0.5)
-
-
 def test_what_is_recomputed_from_the_files_is_that_of_the_segments() -> None:
     events = [{"event": name, **event} for name, event in CUT.items()]
     values = recompute.from_events(events, 1) | recompute.from_samples(
@@ -398,11 +386,11 @@ def test_what_is_recomputed_from_the_files_is_that_of_the_segments() -> None:
     assert values["cpu_percent"] == pytest.approx(75)
 
 
-def test_a_trial_that_did_not_end_its_window_has_none() -> None:
+def test_a_reading_belongs_to_the_segment_that_holds_it_and_none_to_a_trial_without_a_window() -> None:
     assert SteadyWindow.of({}) is None
-
-
-def test_a_reading_belongs_to_a_segment_that_holds_all_it_looks_back_on() -> None:
     window = SteadyWindow(((1e9, 2e9), (3e9, 4e9)))
     times = np.array([0.9, 1.05, 1.1, 2.0, 2.5, 3.05, 3.1, 4.1]) * SECOND
     assert window.holds(times, 0.1).tolist() == [False, False, True, True, False, False, True, False]
+    assert steady.evened([0.2, 0.1, 0.1, 0.0]) == [0.1] * 4
+    assert steady.evened([0.3]) == [0.3]
+    assert steady.evened([]) == []

@@ -197,44 +197,34 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, kind: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_another_optimizer_brings_its_own_learning_rate() -> None:
+def test_another_optimizer_brings_its_own_rate_and_decay_unless_they_are_given() -> None:
+    # another optimizer brings its own learning rate
     study = Study("s", optimizer="momentum", learning_rate=0.02)
     assert study.changed(optimizer="adam").optimizer_spec.learning_rate == 0.001
     assert study.changed(optimizer="sgd").optimizer_spec.learning_rate == 0.01
-
-
-def test_another_optimizer_brings_its_own_weight_decay() -> None:
+    # another optimizer brings its own weight decay
     study = Study("s", optimizer="adamw")
     assert study.optimizer_spec.weight_decay == 0.01
     assert study.changed(weight_decay=0.1).changed(optimizer="rmsprop").optimizer_spec.weight_decay == 0.0
     assert study.changed(optimizer="momentum", weight_decay=5e-4).optimizer_spec.weight_decay == 5e-4
-
-
-def test_an_explicit_learning_rate_wins_over_the_optimizers_own() -> None:
+    # an explicit learning rate wins over the optimizers own
     study = Study("s", optimizer="momentum", learning_rate=0.02)
     assert study.changed(optimizer="adam", learning_rate=0.3).optimizer_spec.learning_rate == 0.3
     assert study.changed(learning_rate=0.3).optimizer_spec.learning_rate == 0.3
-
-
-def test_what_is_not_changed_stays() -> None:
+    # what is not changed stays
     study = Study("s", optimizer="momentum", learning_rate=0.02, epochs=7)
     assert study.changed(optimizer="momentum", repeats=2) == Study("s", learning_rate=0.02, epochs=7, repeats=2)
     assert study.repeats == 1
-
-
-def test_a_change_out_of_range_is_refused() -> None:
+    # a change out of range is refused
     with pytest.raises(StudyError, match="epochs"):
         Study("s").changed(epochs=0)
 
 
-def test_a_study_finds_its_networks_file_beside_itself(tmp_path: Path) -> None:
+def test_what_is_named_by_its_path_lies_beside_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine.toml").write_text('workload = "nets/my_cnn.py"')
     assert read(tmp_path / "mine.toml").workload == str(tmp_path / "nets" / "my_cnn.py")
     (tmp_path / "mine.toml").write_text('workload = "/elsewhere/my_cnn.py"')
     assert read(tmp_path / "mine.toml").workload == "/elsewhere/my_cnn.py"
-
-
-def test_what_is_named_by_its_path_lies_beside_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for named, is_named in (("./photos", True), ("../photos", True), ("mine.npz", True), ("digits", False)):
         path = written(tmp_path, f'dataset = "{named}"')
         assert read(path).dataset == (f"{tmp_path}/{named}" if is_named else named)
@@ -291,14 +281,8 @@ def test_each_series_is_the_study_with_its_own_keys(tmp_path: Path) -> None:
     assert (plain.optimizer, plain.learning_rate, plain.epochs, plain.series) == ("sgd", 0.05, 3, ())
     assert (wide.optimizer, wide.learning_rate, wide.batch_sizes) == ("momentum", 0.2, (2, 4))
     assert study.changed(epochs=5).parts["wide"].epochs == 5, "what no series has is changed in all"
-
-
-def test_a_series_with_another_optimizer_has_that_ones_own_rate(tmp_path: Path) -> None:
     study = read(written(tmp_path, "learning_rate = 0.2", *SERIES, 'optimizer = "adam"'))
     assert study.parts["wide"].optimizer_spec.learning_rate == 0.001
-
-
-def test_a_study_without_series_is_its_own_one_part() -> None:
     assert Study("s").parts == {"": Study("s")}
 
 

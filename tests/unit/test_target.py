@@ -111,24 +111,22 @@ def test_the_rate_that_was_used_is_told_where_it_is_scaled() -> None:
     assert reached.learning_rate == 0.02
 
 
-def test_an_order_is_stated_where_the_paired_interval_supports_it() -> None:
+def test_an_order_is_stated_where_the_interval_of_paired_repeats_supports_it() -> None:
     answer = target([*repeats(32, 2.0, joules=0.2), *repeats(64, 1.0, joules=0.3)], 0.6)
     assert (answer.batch_size, answer.reason) == (64, None)
     assert answer.least_energy == 32
     assert [(each.batch_size, each.repeat) for each in answer.reached] == [(s, r) for s in (32, 64) for r in range(3)]
-
-
-def test_repeats_are_paired() -> None:
-    """Each repeat of both sizes is slow where the other's is: a tenth apart in every pair."""
+    # Each repeat of both sizes is slow where the other's is: a tenth apart in every pair
     answer = target([*repeats(32, 1.1, 0.5), *repeats(64, 1.0, 0.5)], 0.6)
     assert (answer.batch_size, answer.reason) == (64, None)
 
 
-def test_what_the_repeats_do_not_tell_is_said() -> None:
+def test_what_few_repeats_do_not_tell_and_a_trial_that_failed_are_said() -> None:
     slow = [trial(32, r, s, [0.7]) for r, s in enumerate((1.0, 1.3, 0.8))]
     fast = [trial(64, r, s, [0.7]) for r, s in enumerate((1.2, 0.9, 0.9))]
     answer = target([*slow, *fast, *repeats(128, 50.0)], 0.6)
     assert answer.batch_size == 64 and answer.reason == "by its mean; 32 cannot be told from it"
+    assert not target([replace(trial(32, 0, 1.0, [0.7]), status=Status.FAILED)], 0.6).reached
 
 
 @pytest.mark.parametrize("count", range(1, FEWEST))
@@ -157,7 +155,3 @@ def test_where_none_reaches_it_there_is_no_answer() -> None:
     assert answer.reason is not None and answer.reason.startswith("none of 2 trials reached it")
     assert answer.reached[1] == Reached(64, 0, 0.01, None, None, None, None, answer.reached[1].folder)
     assert target([], 0.6).batch_size is None
-
-
-def test_a_trial_that_failed_says_nothing() -> None:
-    assert not target([replace(trial(32, 0, 1.0, [0.7]), status=Status.FAILED)], 0.6).reached

@@ -120,13 +120,20 @@ def test_a_scaled_rate_is_the_given_one_at_the_base_batch_size(
         assert scaled[f"rates/{size}"].max() == pytest.approx(0.5 * factor)
 
 
-def test_another_base_batch_size_is_where_the_scaled_rate_is_the_given_one() -> None:
+def test_a_scaled_rate_is_the_given_one_at_its_base_batch_size_and_by_the_images_of_an_update() -> None:
     study = Study("s", batch_sizes=(16, 32), scale_learning_rate="linear", base_batch_size=16, learning_rate=0.1)
     scaled = inputs.compute_rates(study, 320)
     assert {name: set(rates.tolist()) for name, rates in scaled.items()} == {
         "rates/16": {float(np.float32(0.1))},
         "rates/32": {float(np.float32(0.2))},
     }
+    study = Study("s", batch_sizes=(16,), accumulate=4, scale_learning_rate="linear", learning_rate=0.1)
+    whole = study.changed(batch_sizes=(64,), accumulate=1)
+    in_parts, of_whole = inputs.compute_rates(study, 320)["rates/16"], inputs.compute_rates(whole, 320)["rates/64"]
+    assert in_parts.tolist() == of_whole.tolist() == [float(np.float32(0.1))] * 50
+    rule = study.optimizer_spec
+    assert make_spec(optimizer=rule, batch_size=16, accumulate=4).rule.learning_rate == 0.1
+    assert optimizer_label(rule, 4).endswith("learning rate 0.1 x 4 x batch size / 64")
 
 
 def test_batch_sizes_of_a_scaled_study_are_one_table_and_share_the_probe() -> None:
@@ -140,21 +147,15 @@ def test_batch_sizes_of_a_scaled_study_are_one_table_and_share_the_probe() -> No
     assert optimizer_label(rule) == "SGD with momentum 0.9, learning rate 0.01 x sqrt(batch size / 32)"
 
 
-def test_a_scaled_rate_is_by_the_images_of_an_update_where_it_has_several_parts() -> None:
-    study = Study("s", batch_sizes=(16,), accumulate=4, scale_learning_rate="linear", learning_rate=0.1)
-    whole = study.changed(batch_sizes=(64,), accumulate=1)
-    scaled, of_whole = inputs.compute_rates(study, 320)["rates/16"], inputs.compute_rates(whole, 320)["rates/64"]
-    assert scaled.tolist() == of_whole.tolist() == [float(np.float32(0.1))] * 50
-    rule = study.optimizer_spec
-    assert make_spec(optimizer=rule, batch_size=16, accumulate=4).rule.learning_rate == 0.1
-    assert optimizer_label(rule, 4).endswith("learning rate 0.1 x 4 x batch size / 64")
-
-
-def test_rounding_may_grow_by_the_scaled_rate() -> None:
+def test_rounding_may_grow_by_each_updates_own_rate_and_a_scaled_one() -> None:
     rule = Study("s", scale_learning_rate="linear").optimizer_spec
     of_sizes = [growth_of_losses([], make_spec(optimizer=rule, batch_size=b).rule, 5, 10)[-1] for b in (16, 64, 256)]
     assert of_sizes[0] < of_sizes[1] < of_sizes[2]
     assert of_sizes[1] == growth_of_losses([], OptimizerSpec.named("momentum"), 5, 10)[-1]
+    epoch = Epoch(1.0, 24, 24, 1.0, 0.1, 1.0, 0.5)
+    plain = growth_of_losses([epoch], replace(RULE, schedule="constant", warm_up=0.0), 5, 24)
+    falling = growth_of_losses([epoch], RULE, 5, 24)
+    assert falling[-1] < 0.5 * plain[-1] and falling == sorted(falling)
 
 
 def test_a_warm_up_as_long_as_the_training_of_one_batch_size_is_bad_input() -> None:
@@ -169,10 +170,3 @@ def test_draws_are_of_every_epoch_and_of_the_window() -> None:
     ((name, draws),) = inputs.draw_augmentation(study, order, (32, 32, 3), seed=1).items()
     assert name == AUGMENTATION and draws.shape == (3, 30, 3)
     assert inputs.draw_augmentation(Study("s"), order, (32, 32, 3), seed=1) == {}
-
-
-def test_rounding_may_grow_by_each_updates_own_rate() -> None:
-    epoch = Epoch(1.0, 24, 24, 1.0, 0.1, 1.0, 0.5)
-    plain = growth_of_losses([epoch], replace(RULE, schedule="constant", warm_up=0.0), 5, 24)
-    falling = growth_of_losses([epoch], RULE, 5, 24)
-    assert falling[-1] < 0.5 * plain[-1] and falling == sorted(falling)

@@ -45,10 +45,20 @@ def through_json(data: dict[str, Any]) -> dict[str, Any]:
     return stored
 
 
-def test_a_trial_spec_survives_json() -> None:
+def test_a_spec_and_a_figures_method_survive_json_and_one_that_there_is_not_is_refused() -> None:
     again = TrialSpec.from_json(through_json(SPEC.to_json()))
     assert again == SPEC
     assert again.id == SPEC.id
+    counted = replace(RESULT, figures={"activations_bytes": Figure(1.0, "worker", method=Method.CHUNKS)})
+    stored = through_json(counted.to_json())
+    told = TrialResult.from_json(stored)
+    assert told == counted and told.figures["activations_bytes"].method is Method.CHUNKS
+    del stored["figures"]["activations_bytes"]["method"]  # as earlier code stored it
+    assert TrialResult.from_json(stored).figures["activations_bytes"] == Figure(1.0, "worker")
+    stored = through_json(RESULT.to_json())
+    stored["figures"]["images_per_s"]["method"] = "by guess"
+    with pytest.raises(ValueError, match="by guess"):
+        TrialResult.from_json(stored)
 
 
 @pytest.mark.parametrize("status", Status)
@@ -56,22 +66,6 @@ def test_a_result_survives_the_file_it_is_written_to(tmp_path: Path, status: Sta
     result = replace(RESULT, status=status, reason=None if status is Status.OK else "because")
     write_json(tmp_path / "result.json", result.to_json())
     assert TrialResult.from_json(json.loads((tmp_path / "result.json").read_text())) == result
-
-
-def test_how_a_figure_was_counted_survives_json_and_may_be_missing_in_a_stored_one() -> None:
-    counted = replace(RESULT, figures={"activations_bytes": Figure(1.0, "worker", method=Method.CHUNKS)})
-    stored = through_json(counted.to_json())
-    again = TrialResult.from_json(stored)
-    assert again == counted and again.figures["activations_bytes"].method is Method.CHUNKS
-    del stored["figures"]["activations_bytes"]["method"]  # as earlier code stored it
-    assert TrialResult.from_json(stored).figures["activations_bytes"] == Figure(1.0, "worker")
-
-
-def test_a_figure_counted_in_a_way_that_there_is_not_is_refused() -> None:
-    stored = through_json(RESULT.to_json())
-    stored["figures"]["images_per_s"]["method"] = "by guess"
-    with pytest.raises(ValueError, match="by guess"):
-        TrialResult.from_json(stored)
 
 
 CHANGED: dict[str, Any] = {
@@ -114,7 +108,7 @@ def test_the_id_changes_with_every_field_that_can_change_a_figure(name: str) -> 
     assert varied(SPEC, **{name: CHANGED[name]}).id != SPEC.id
 
 
-def test_a_field_at_its_default_is_in_no_id() -> None:
+def test_a_default_and_an_axis_that_is_added_later_are_in_no_id_of_before() -> None:
     assert SPEC.id == "numpy-cpu-b00032-r1-8de5d8a6", "a new field with a default changes no stored trial's id"
     changes: list[dict[str, Any]] = [
         {"rho": 0.5}, {"weight_decay": 0.1}, {"schedule": "cosine"}, {"warm_up": 5.0}, {"scale": "sqrt"},
@@ -122,6 +116,14 @@ def test_a_field_at_its_default_is_in_no_id() -> None:
     ]  # fmt: skip
     ids = {varied(SPEC, optimizer=replace(SPEC.task.optimizer, **change)).id for change in changes}
     assert len(ids | {SPEC.id}) == 1 + len(changes)
+    axes = vars(SPEC.task)
+    assert replace(SPEC, task=Widened(**axes)).id == SPEC.id
+    assert replace(SPEC, task=Widened(**axes, layout="other")).id != SPEC.id
+    assert varied(SPEC, precision="bfloat16").id != SPEC.id != replace(SPEC, cool_down_s=60.0).id
+    assert varied(SPEC, precision="bfloat16").probe_id != SPEC.probe_id
+    before = SPEC.to_json()
+    del before["task"]["precision"], before["cool_down_s"]
+    assert TrialSpec.from_json(before).id == SPEC.id
 
 
 def test_what_was_found_in_ones_own_images_is_in_no_id_and_a_range_of_values_is() -> None:
@@ -146,20 +148,6 @@ def test_a_probe_is_shared_by_trials_whose_rates_differ() -> None:
 @dataclass(frozen=True)
 class Widened(Task):
     layout: str = "default"
-
-
-def test_an_axis_that_is_added_later_changes_the_id_where_it_is_not_as_before() -> None:
-    axes = vars(SPEC.task)
-    assert replace(SPEC, task=Widened(**axes)).id == SPEC.id
-    assert replace(SPEC, task=Widened(**axes, layout="other")).id != SPEC.id
-
-
-def test_a_precision_and_a_cool_down_change_the_id_and_are_in_none_of_a_trial_without_them() -> None:
-    assert varied(SPEC, precision="bfloat16").id != SPEC.id != replace(SPEC, cool_down_s=60.0).id
-    assert varied(SPEC, precision="bfloat16").probe_id != SPEC.probe_id
-    before = SPEC.to_json()
-    del before["task"]["precision"], before["cool_down_s"]
-    assert TrialSpec.from_json(before).id == SPEC.id
 
 
 @pytest.mark.parametrize("kind", Kind)
@@ -191,14 +179,11 @@ def test_the_id_does_not_change_with_what_changes_no_figure(name: str) -> None:
     assert varied(SPEC, **{name: HARMLESS[name]}).id == SPEC.id
 
 
-def test_the_id_depends_on_what_an_input_holds_and_not_on_where_it_lies() -> None:
-    moved = {name: InputFile(f"elsewhere/{name}", file.sha256) for name, file in SPEC.inputs.items()}
-    assert varied(SPEC, inputs=moved).id == SPEC.id
-
-
-def test_the_id_reads_as_framework_device_batch_and_repeat_and_hides_the_uuid() -> None:
+def test_an_id_reads_as_its_cell_hides_the_uuid_and_does_not_depend_on_where_inputs_lie() -> None:
     assert SPEC.id.startswith("numpy-cpu-b00032-r1-")
     assert varied(SPEC, device="GPU-1").id.startswith("numpy-cuda-b00032-r1-")
+    moved = {name: InputFile(f"elsewhere/{name}", file.sha256) for name, file in SPEC.inputs.items()}
+    assert varied(SPEC, inputs=moved).id == SPEC.id
 
 
 @pytest.mark.parametrize(("value", "reason"), [(None, None), (1.0, "because"), (0.0, "because")])
@@ -211,12 +196,15 @@ def test_a_zero_is_a_value() -> None:
     assert Figure(0.0, "nvml").value == 0
 
 
-def test_a_failed_dump_leaves_the_old_file(tmp_path: Path) -> None:
+def test_a_file_is_written_whole_or_not_at_all_and_what_json_cannot_say_is_null(tmp_path: Path) -> None:
     path = tmp_path / "result.json"
     write_json(path, {"old": 1})
     with pytest.raises(TypeError):
         write_json(path, {"new": 2, "broken": object()})
     assert json.loads(path.read_text()) == {"old": 1}
+    path = tmp_path / "x.json"
+    write_json(path, {"a": math.nan, "b": [math.inf, {"c": -math.inf}], "d": (1.5, math.nan), "e": 0.0})
+    assert json.loads(path.read_text()) == {"a": None, "b": [None, {"c": None}], "d": [1.5, None], "e": 0.0}
 
 
 def test_a_part_left_by_a_killed_writer_is_neither_read_nor_kept(tmp_path: Path) -> None:
@@ -224,12 +212,6 @@ def test_a_part_left_by_a_killed_writer_is_neither_read_nor_kept(tmp_path: Path)
     write_json(tmp_path / "result.json", {"new": 2})
     assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
     assert json.loads((tmp_path / "result.json").read_text()) == {"new": 2}
-
-
-def test_what_json_cannot_say_becomes_null(tmp_path: Path) -> None:
-    path = tmp_path / "x.json"
-    write_json(path, {"a": math.nan, "b": [math.inf, {"c": -math.inf}], "d": (1.5, math.nan), "e": 0.0})
-    assert json.loads(path.read_text()) == {"a": None, "b": [None, {"c": None}], "d": [1.5, None], "e": 0.0}
 
 
 @for_each(

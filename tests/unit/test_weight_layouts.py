@@ -116,29 +116,23 @@ def test_channels_last_undoes_channels_first(workload: Workload) -> None:
     assert all(array.flags.c_contiguous for array in (*native.values(), *again.values()))
 
 
-def test_channels_first_gives_oihw_kernels() -> None:
+def test_channels_first_gives_oihw_kernels_an_output_a_depthwise_channel_and_transposed_attention() -> None:
     weights = filled(OBLONG)
     native = channels_first(OBLONG, weights)["conv/kernel"]
     assert native.shape == (4, 3, 2, 3)
     for o, i, h, w in np.ndindex(native.shape):
         assert native[o, i, h, w] == weights["conv/kernel"][h, w, i, o]
-
-
-def test_channels_first_gives_a_depthwise_kernel_an_output_a_channel() -> None:
     weights = filled(BRANCHED)
     native = channels_first(BRANCHED, weights)["filter/kernel"]
     assert native.shape == (5, 1, 3, 2)
     for c, _, h, w in np.ndindex(native.shape):
         assert native[c, 0, h, w] == weights["filter/kernel"][h, w, 0, c]
-
-
-def test_channels_first_transposes_kernels_of_attention_and_no_embedding() -> None:
     weights = filled(TRANSFORMER)
-    native = channels_first(TRANSFORMER, weights)
+    arrays = channels_first(TRANSFORMER, weights)
     for part in ("query", "key", "value", "output"):
-        assert np.array_equal(native[f"attention/{part}_kernel"], weights[f"attention/{part}_kernel"].T)
-        assert np.array_equal(native[f"attention/{part}_bias"], weights[f"attention/{part}_bias"])
-    assert np.array_equal(native["positions/embedding"], weights["positions/embedding"])
+        assert np.array_equal(arrays[f"attention/{part}_kernel"], weights[f"attention/{part}_kernel"].T)
+        assert np.array_equal(arrays[f"attention/{part}_bias"], weights[f"attention/{part}_bias"])
+    assert np.array_equal(arrays["positions/embedding"], weights["positions/embedding"])
 
 
 def test_tokens_and_what_is_flattened_of_them_have_one_order() -> None:
@@ -203,19 +197,24 @@ def test_only_what_stands_between_a_flatten_and_the_end_of_its_dense_layer_is_re
         assert changed == {key for key in flat if key.split("/")[0] in moved and not key.endswith("bias")}
 
 
-def test_a_second_flatten_changes_nothing() -> None:
+def test_a_second_flatten_flat_input_or_one_pixel_changes_no_order() -> None:
     flat = OBLONG.layers.index(Flatten("flatten")) + 1
     twice = replace(OBLONG, layers=(*OBLONG.layers[:flat], Flatten("again"), *OBLONG.layers[flat:]))
     weights = filled(OBLONG)
     assert same(channels_first(twice, weights), channels_first(OBLONG, weights))
-
-
-def test_a_dense_layer_on_flat_input_is_only_transposed() -> None:
-    flat = Workload("flat", "", (6,), (Flatten("flatten"), BatchNorm("norm"), Dense("dense", 3)))
-    weights = filled(flat)
-    native = channels_first(flat, weights)
+    vector = Workload("flat", "", (6,), (Flatten("flatten"), BatchNorm("norm"), Dense("dense", 3)))
+    weights = filled(vector)
+    native = channels_first(vector, weights)
     assert np.array_equal(native.pop("dense/kernel"), weights["dense/kernel"].T)
     assert all(np.array_equal(native[key], weights[key]) for key in native)
+    gate = squeeze_excite("gate", (Conv2D("c", 3, (2, 2)), Flatten("f")))
+    inside = Workload(
+        "w", "", (2, 2, 3), (gate, Conv2D("one", 1, (1, 1)), Flatten("f2"), BatchNorm("n"), Dense("d", 2))
+    )
+    weights = filled(inside)
+    native = channels_first(inside, weights)
+    assert np.array_equal(native["d/kernel"].T, weights["d/kernel"])
+    assert np.array_equal(native["n/gamma"], weights["n/gamma"])
 
 
 @pytest.mark.parametrize("workload", [OBLONG, BRANCHED], ids=lambda workload: workload.name)
@@ -237,17 +236,6 @@ def test_outputs_come_back_as_images_and_features_in_the_canonical_order(workloa
     found = outputs_channels_last(workload, native)
     assert same(found, canonical)
     assert all(array.flags.c_contiguous for array in found.values())
-
-
-def test_a_flatten_of_one_pixel_or_one_channel_changes_no_order() -> None:
-    gate = squeeze_excite("gate", (Conv2D("c", 3, (2, 2)), Flatten("f")))
-    inside = Workload(
-        "w", "", (2, 2, 3), (gate, Conv2D("one", 1, (1, 1)), Flatten("f2"), BatchNorm("n"), Dense("d", 2))
-    )
-    weights = filled(inside)
-    native = channels_first(inside, weights)
-    assert np.array_equal(native["d/kernel"].T, weights["d/kernel"])
-    assert np.array_equal(native["n/gamma"], weights["n/gamma"])
 
 
 @for_each(

@@ -383,27 +383,28 @@ def test_a_measured_worker_probes_nothing_and_lets_go_of_the_initial_weights_onc
     assert '"probed"' not in (tmp_path / EVENTS_FILE).read_text()
 
 
-def test_event_times_never_go_back(ran: Ran) -> None:
+def test_a_trial_counts_its_images_steps_and_times_of_calls_in_order(ran: Ran) -> None:
+    # event times never go back
     times = [event["t_ns"] for event in ran.events]
     assert times == sorted(times)
-
-
-def test_each_epoch_counts_every_image_and_step(ran: Ran) -> None:
+    # each epoch counts every image and step
     trained = ran.named("epoch_trained")
     assert [event["epoch"] for event in trained] == list(range(EPOCHS))
     assert {(event["steps"], event["images"]) for event in trained} == {(math.ceil(TRAIN / BATCH), TRAIN)}
+    # the window lasts and counts its steps
+    (started,), (ended,) = ran.named("window_started"), ran.named("window_ended")
+    assert ended["images"] == ended["steps"] * BATCH > 0
+    assert 0.3 <= (ended["t_ns"] - started["t_ns"]) / 1e9 < 10
+    # the window keeps the time of every call
+    assert len(ended["calls_s"]) >= 2 and min(ended["calls_s"]) >= 0
+    assert sum(ended["calls_s"]) == pytest.approx((ended["t_ns"] - started["t_ns"]) / 1e9, rel=0.1)
+    assert ended["diverged_step"] is None
 
 
 def test_dropped_rests_are_not_counted(results: Results) -> None:
     ran = results.run("dropped", last_batch="drop", epochs=1, window_s=0.01)
     counted = [(event["steps"], event["images"]) for event in ran.named("epoch_trained")]
     assert counted == [(TRAIN // BATCH, TRAIN // BATCH * BATCH)]
-
-
-def test_the_window_lasts_and_counts_its_steps(ran: Ran) -> None:
-    (started,), (ended,) = ran.named("window_started"), ran.named("window_ended")
-    assert ended["images"] == ended["steps"] * BATCH > 0
-    assert 0.3 <= (ended["t_ns"] - started["t_ns"]) / 1e9 < 10
 
 
 def test_the_worker_trains_in_the_given_order_and_evaluates_after_each_epoch(results: Results, ran: Ran) -> None:
@@ -457,26 +458,21 @@ def test_exhausted_memory_is_told_apart_from_a_failure(results: Results) -> None
     assert ran.events[-2]["event"] == "built"
 
 
-def test_an_unknown_framework_fails_with_its_name(results: Results) -> None:
+def test_what_a_worker_cannot_do_ends_it_with_a_reason_before_anything_is_trained(results: Results) -> None:
+    # an unknown framework fails with its name
     ran = results.run("unknown", framework="abacus")
     assert "adapters.abacus" in ended(ran, "failed")
     assert [event["event"] for event in ran.events] == ["started", "ended"]
-
-
-def test_a_gpu_asked_of_the_referee_is_unsupported(results: Results) -> None:
+    # a gpu asked of the referee is unsupported
     ran = results.run("gpu", device="GPU-00000000-0000-0000-0000-000000000000")
     assert "CPU only" in ended(ran, "unsupported")
     assert [event["event"] for event in ran.events] == ["started", "imported", "ended"]
-
-
-def test_a_changed_input_fails_before_anything_is_trained(results: Results) -> None:
+    # a changed input fails before anything is trained
     inputs = {**results.spec.inputs, "order": replace(results.spec.inputs["order"], sha256="0" * 64)}
     ran = results.run("changed", inputs=inputs)
     assert "sha256 expected 000" in ended(ran, "failed")
     assert ran.events[-2]["event"] == "opened"
-
-
-def test_a_batch_larger_than_the_split_without_rests_ends_with_a_reason_that_says_so(results: Results) -> None:
+    # a batch larger than the split without rests ends with a reason that says so
     ran = results.run("nothing-to-train", batch_size=TRAIN + 1, last_batch="drop")
     assert "batch" in ended(ran, "failed")
 
@@ -499,10 +495,3 @@ def test_a_loss_is_looked_at_once_so_that_a_long_trial_writes_its_windows_end_at
     assert trainer.diverged_step is None
     trainer.losses += [math.inf, 0.1]
     assert trainer.diverged_step == 1002 == trainer.diverged_step
-
-
-def test_the_window_keeps_the_time_of_every_call(ran: Ran) -> None:
-    (started,), (ended,) = ran.named("window_started"), ran.named("window_ended")
-    assert len(ended["calls_s"]) >= 2 and min(ended["calls_s"]) >= 0
-    assert sum(ended["calls_s"]) == pytest.approx((ended["t_ns"] - started["t_ns"]) / 1e9, rel=0.1)
-    assert ended["diverged_step"] is None

@@ -169,12 +169,11 @@ def test_libraries_that_the_loader_is_told_to_take_are_a_condition_and_reach_the
     assert described(condition_of(result))[VARIABLES] == " ".join(f"{name}={value}" for name, value in told.items())
 
 
-def test_a_worker_gets_no_library_path_that_its_trial_does_not_say(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_gets_no_library_path_that_its_trial_does_not_say_and_an_empty_one_says_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("LD_LIBRARY_PATH", "/set/after/the/plan")
     assert "LD_LIBRARY_PATH" not in Local("python", {}, PROJECT).environment(make_spec().placement)
-
-
-def test_an_empty_library_path_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in LOADER:
         monkeypatch.setenv(name, "")
     assert not deciding_variables().keys() & set(LOADER)
