@@ -13,8 +13,9 @@ from runner.gate.end_referee import EndReferee
 from runner.results import attempt
 from runner.results.assemble import assemble
 from runner.results.attempt import Attempt
+from runner.results.evaluations import evaluate_epochs, left_logits
 from workloads.records import stored, validation
-from workloads.records.end_evidence import END_FILE, MIDDLE_FILE, Missing
+from workloads.records.end_evidence import END_FILE, EVALUATED_FILE, EVALUATION_FILE, MIDDLE_FILE, Missing
 from workloads.records.events import Event
 from workloads.records.files import (
     EVENTS_FILE,
@@ -44,8 +45,23 @@ def rebuilt(folder: Path, name: str | None = None) -> TrialResult | None:
         if measured:
             raise
         return None
+    if written.with_events(events) is None:
+        return None
+    spec = trial_of(folder, name or folder.name)
+    written = evaluated(folder, spec, written)
     ended = written.with_events(events)
-    return None if ended is None else made_of(folder, trial_of(folder, name or folder.name), written, ended)
+    assert ended is not None
+    return made_of(folder, spec, written, ended)
+
+
+def evaluated(folder: Path, spec: TrialSpec, written: Attempt) -> Attempt:
+    """Return the attempt with its evaluations, made from the worker's logits if the runner was killed before. Raises
+    ValueError if they cannot be made.
+    """
+    events = read_events(folder / EVENTS_FILE)
+    if written.evaluations is not None or not left_logits(folder, events):
+        return written
+    return replace(written, evaluations=evaluate_epochs(folder, spec, events))
 
 
 def made_of(folder: Path, spec: TrialSpec, written: Attempt, ended: Ended) -> TrialResult:
@@ -96,16 +112,23 @@ def with_our_faults(folder: Path, end: dict[str, Any]) -> dict[str, Any]:
 
 
 def store(folder: Path, result: TrialResult) -> None:
-    """Write the folder's result. One that cannot be read is kept under another name. The worker's END_FILE is
-    removed, since the result holds what was learned from it.
+    """Write the folder's result. One that cannot be read is kept under another name. What the worker saved for the
+    gate is removed, and what the result was made of is stored.
     """
     path = folder / RESULT_FILE
     if path.exists():
         set_aside(path, UNREADABLE_FILE)
+    evaluated(folder, result.spec, attempt.read(folder)).store(folder)
     write_json(path, result.to_json())
-    for name in (END_FILE, MIDDLE_FILE):
-        (folder / name).unlink(missing_ok=True)
+    remove_saved(folder)
     clear_parts(folder)  # of the run that was killed
+
+
+def remove_saved(folder: Path) -> None:
+    """Remove what the worker saved for the gate and for its evaluations; the result holds what was learned from it."""
+    for pattern in (END_FILE, MIDDLE_FILE, EVALUATED_FILE, EVALUATION_FILE.format(epoch="*")):
+        for file in folder.glob(pattern):
+            file.unlink()
 
 
 def keep_end(folder: Path, end: dict[str, Any]) -> None:

@@ -29,7 +29,6 @@ from runner.storage import Storage
 from runner.stored import TRIALS, StoredTrials
 from runner.trial import TooLarge, now, run_trial
 from workloads.records import files
-from workloads.records.end_evidence import END_FILE, MIDDLE_FILE
 from workloads.records.figures import STEPS_PEAK
 from workloads.records.files import ATTEMPTS, EVENTS_FILE, RESULT_FILE, write_json
 from workloads.records.job import Job, Kind, TrialSpec
@@ -275,8 +274,7 @@ class Session:
         self.known.pop(spec.id, None)  # an earlier attempt; the new one is stored once it is judged
         key = self.group(spec)
         self.judge([*(trial for trial in self.known.values() if self.group(trial.spec) == key), result])
-        for name in (END_FILE, MIDDLE_FILE):
-            (folder / name).unlink(missing_ok=True)  # the result holds what was learned from it
+        rebuild.remove_saved(folder)
         return self.known[spec.id]
 
     def group(self, spec: TrialSpec) -> Group:

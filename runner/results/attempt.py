@@ -14,7 +14,7 @@ from runner.attendance import EventLooks
 from runner.launch import WorkerOutcome
 from runner.results.memory import MemoryAccount
 from workloads.records import validation
-from workloads.records.events import Event, Events
+from workloads.records.events import Evaluation, Event, Events, add_evaluations
 from workloads.records.files import ATTEMPT_FILE, write_json
 from workloads.records.status import Status
 from workloads.records.stored_events import events_of
@@ -44,6 +44,7 @@ class Attempt:
     machine: dict[str, Any]
     memory: MemoryAccount | None  # None: the memory worker has not been asked yet
     worker: WorkerEnd | None = None  # None: it runs, or the runner was killed before it knew
+    evaluations: tuple[Evaluation, ...] | None = None  # None: the same, or the worker had computed them
     end: dict[str, Any] | None = None  # the gate's evidence of the trial's end, once it was gathered
     schema_version: int = SCHEMA_VERSION
 
@@ -62,7 +63,10 @@ class Attempt:
         return replace(self, machine=self.machine | conditions, worker=worker)
 
     def with_events(self, events: Events) -> Ended | None:
-        """Return the worker's ending; from the events alone if the runner was killed early, None if unknown."""
+        """Return the worker's ending; from the events alone if the runner was killed early, None if unknown.
+        Its evaluations are those of the runner.
+        """
+        events = add_evaluations(events, self.evaluations)
         if self.worker is not None:
             worker = self.worker
             outcome = WorkerOutcome(

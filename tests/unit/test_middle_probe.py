@@ -65,10 +65,10 @@ def middle(folder: Path, adapter: Adapter, rule: OptimizerSpec = SGD, augment: b
     write_json(trial_folder / JOB_FILE, Job(Kind.TRIAL, spec).to_json())
     split, order = Split(IMAGES, LABELS), batch_order(len(IMAGES), EPOCHS, 0)
     task = PLAIN, rule, weights.draw(PLAIN, 0), 0
-    prepared = Prepared(split, split, order, task, given.get(RATES), given.get(AUGMENTATION))
+    prepared = Prepared(split, split.images, order, task, given.get(RATES), given.get(AUGMENTATION))
     adapter.load(prepared.images(0), LABELS)
     log = EventLog(trial_folder / "events.jsonl")
-    trial.measure(adapter, spec, prepared, log, MiddleProbe(spec, PLAIN, prepared, trial_folder))
+    trial.measure(adapter, spec, prepared, log, trial_folder, MiddleProbe(spec, PLAIN, prepared, trial_folder))
     answer = end_referee.judge_middle(trial_folder)
     assert answer is not None
     found = TrialEnd.from_json(TrialEnd(None).to_json() | {"middle": answer}).middle

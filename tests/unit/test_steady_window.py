@@ -97,9 +97,9 @@ def trained(folder: Path, adapter: Slow, spec: TrialSpec, count: int = COUNT, mi
     adapter.load(split.images, split.labels)
     folder.mkdir(exist_ok=True)
     log = EventLog(folder / "events.jsonl")
-    prepared = Prepared(split, split, order, task)
+    prepared = Prepared(split, split.images, order, task)
     probe = MiddleProbe(spec, PLAIN, prepared, folder) if middle else None
-    window = trial.measure(adapter, spec, prepared, log, probe)
+    window = trial.measure(adapter, spec, prepared, log, folder, probe)
     log.write(Event.FINISHED)
     log.write_answer(Event.WINDOW_SETTLED, lambda: window.outstanding(split.images[:BATCH], on_cpu=False))
     return read_events(folder / "events.jsonl")

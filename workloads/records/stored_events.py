@@ -49,8 +49,9 @@ class _EpochAugmented(_Line, total=False):
 
 
 class _EpochEvaluated(_Line, total=False):
-    test_loss: Required[Loss]
-    test_accuracy: Required[Share]
+    epoch: Number
+    test_loss: Loss  # of trials of earlier versions; now the runner computes both
+    test_accuracy: Share
 
 
 class _WindowStarted(_Line, total=False):
