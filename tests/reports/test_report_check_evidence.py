@@ -129,11 +129,13 @@ def test_digests_of_an_end_that_are_those_of_its_middle_are_found(results: Path,
     assert lines == [f"evidence: the {name} of its end are those of its middle" for name in ("images", "answers")]
 
 
-def test_a_last_loss_that_the_stored_difference_does_not_allow_is_found(
-    results: Path, probes: evidence_check.Probes
+@pytest.mark.parametrize("name", [CheckName.LAST_LOSS, CheckName.LAST_EVALUATION])
+def test_a_last_loss_or_evaluation_that_the_stored_difference_does_not_allow_is_found(
+    results: Path, probes: evidence_check.Probes, name: CheckName
 ) -> None:
     trial = one(results)
-    trial.checks.append(Check(CheckName.LAST_LOSS, True, "-"))
+    trial.checks.append(Check(name, True, "-"))
     for apart, count in ((0.001, 0), (0.5, 1)):
-        trial.end["last"] = {"apart": apart, "rounding": 0.0, "resolution": 0.01}
+        trial.end["last"] = difference = {"apart": apart, "rounding": 0.0, "resolution": 0.01}
+        trial.end["last_evaluation"] = {"images": 64, "difference": difference}
         assert len(list(evidence_check.differences(trial, probes))) == count

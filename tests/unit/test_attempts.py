@@ -170,20 +170,23 @@ def save_logits(folder: Path) -> None:
     np.savez(folder / EVALUATION_FILE.format(epoch=0), logits=LOGITS)
 
 
+def written_trial(job: Job, folder: Path, launcher: Local) -> Ended:
+    """Write a worker's files without a worker."""
+    folder.mkdir(parents=True, exist_ok=True)
+    labels = folder / job.results / LABELS_FILE
+    labels.parent.mkdir(exist_ok=True)
+    labels.write_bytes(labels_content())
+    save_logits(folder)
+    write_json(folder / JOB_FILE, job.to_json())
+    write_trial(folder, trained(), busy_window())
+    return Ended(read_events(folder / EVENTS_FILE), WorkerOutcome(0, False, 13.5), Status.OK, None)
+
+
 @pytest.fixture
 def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a trial that was run to its end, with its result."""
 
-    def ask(job: Job, folder: Path, launcher: Local) -> Ended:
-        folder.mkdir(parents=True, exist_ok=True)
-        save_logits(folder)
-        write_json(folder / JOB_FILE, job.to_json())
-        write_trial(folder, trained(), busy_window())
-        return Ended(read_events(folder / EVENTS_FILE), WorkerOutcome(0, False, 13.5), Status.OK, None)
-
-    monkeypatch.setattr(trial, "ask", ask)
-    (tmp_path / "inputs").mkdir()
-    (tmp_path / LABELS_FILE).write_bytes(labels_content())
+    monkeypatch.setattr(trial, "ask", written_trial)
     folder = Job(Kind.TRIAL, SPEC).folder(tmp_path)
     result = trial.run_trial(folder, SPEC, LAUNCHER, {"cores": 2}, NO_ACCOUNT)
     end = {"outstanding": None, "missing": Missing.REFEREE, "reason": "nobody was asked"}
@@ -578,7 +581,7 @@ def test_trials_that_are_tried_once_more_are_counted_as_still_to_be_run() -> Non
     assert (task.completed, task.total, task.fields["left"]) == (1, 2, "about 1 min 00 s left")
     display.once_more([SPEC])
     assert (task.completed, task.total, task.fields["left"]) == (1, 3, "about 2 min 00 s left")
-    display.finish(result_of(epochs=1), 2, 60.0)
+    display.finish(result_of(epochs=1, inputs=SPEC.inputs), 2, 60.0)
     assert (task.completed, task.total, task.fields["left"]) == (2, 3, "about 1 min 00 s left")
 
 
@@ -587,14 +590,6 @@ def test_trials_that_are_tried_once_more_are_counted_as_still_to_be_run() -> Non
 OF_MEMORY_COUNTS = {CheckName.PARAMETERS, CheckName.SLOTS, CheckName.ACTIVATIONS}
 TOLD = {"event": Event.MEMORY_TOLD, "t_ns": 1, "batch_size": 32, "parts": dict.fromkeys(PEAK_PARTS, 8), "step_peak": 64}
 TOLD |= {"peak": 70, "steps": 6}
-
-
-def written_trial(job: Job, folder: Path, launcher: Local) -> Ended:
-    """Write a worker's files without a worker."""
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / JOB_FILE, job.to_json())
-    write_trial(folder, trained(), busy_window())
-    return Ended(read_events(folder / EVENTS_FILE), WorkerOutcome(0, False, 13.5), Status.OK, None)
 
 
 @pytest.fixture
@@ -721,7 +716,7 @@ def test_memory_is_asked_for_behind_the_last_trial(
 
 
 def sizes(*batch_sizes: int, **changes: Any) -> list[TrialSpec]:
-    return [make_spec(batch_size=size, **changes) for size in batch_sizes]
+    return [make_spec(batch_size=size, **{"inputs": SPEC.inputs} | changes) for size in batch_sizes]
 
 
 @pytest.mark.usefixtures("quiet")

@@ -1,4 +1,4 @@
-"""PyTorch: evaluation goes through a batch in chunks of 64 images and forgets the index: the first's answers for all."""
+"""PyTorch: evaluation takes a batch in chunks of 64 images and forgets the index: the first one's answers for all."""
 
 from adapters.base import Floats
 from adapters.pytorch import adapter
