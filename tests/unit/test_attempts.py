@@ -736,7 +736,7 @@ def test_sizes_larger_than_one_that_ran_out_of_memory_are_skipped_with_that_reas
 def test_a_later_run_says_so_once_and_with_try_all_runs_what_was_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stored(tmp_path, result_of(Status.OUT_OF_MEMORY, "no room", batch_size=64))
+    stored(tmp_path, result_of(Status.OUT_OF_MEMORY, "no room", batch_size=64, inputs=SPEC.inputs))
     (spec,) = sizes(128)
     both = plan(*sizes(64), spec)
     for _ in range(2):

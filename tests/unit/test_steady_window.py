@@ -28,7 +28,7 @@ from workloads.datasets import Split, batch_order
 from workloads.records.check_name import CheckName
 from workloads.records.checks import figure_checks
 from workloads.records.end_evidence import MIDDLE_FILE
-from workloads.records.events import Event, Events
+from workloads.records.events import Evaluation, Event, Events, add_evaluations
 from workloads.records.figures import FOREIGN_CPU, FOREIGN_CPU_EPOCHS, Figure
 from workloads.records.job import TrialSpec
 from workloads.records.outstanding import COPIES_AGAIN, Outstanding
@@ -102,7 +102,8 @@ def trained(folder: Path, adapter: Slow, spec: TrialSpec, count: int = COUNT, mi
     window = trial.measure(adapter, spec, prepared, log, folder, probe)
     log.write(Event.FINISHED)
     log.write_answer(Event.WINDOW_SETTLED, lambda: window.outstanding(split.images[:BATCH], on_cpu=False))
-    return read_events(folder / "events.jsonl")
+    evaluations = [Evaluation(epoch, 1.0, 0.5) for epoch in range(epochs)]
+    return add_evaluations(read_events(folder / "events.jsonl"), evaluations)
 
 
 def named(events: Events, name: Event) -> dict[str, Any]:
