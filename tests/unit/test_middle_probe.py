@@ -253,6 +253,7 @@ class WrongWhenWhole(Adapter):
     """The referee, which answers any single call well, and the eighth in a row with the answers to the first."""
 
     calls: int = 0
+    first: Floats
 
     def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> Floats:
         self.calls = 0
