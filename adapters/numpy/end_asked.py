@@ -1,4 +1,4 @@
-"""What the worker saved for the referee of a trial's end: its questions, its answers and the arrays that they name."""
+"""Read the worker's file for the referee of a trial's end: questions, answers and the arrays that they name."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ class Ran:
         return [event for event in self.events if event["event"] == name]
 
     def logits(self, epoch: int) -> NDArray[np.float32]:
-        """What it saved of the evaluation after this epoch."""
+        """Return the logits that it saved after this epoch."""
         with np.load(self.folder / EVALUATION_FILE.format(epoch=epoch)) as saved:
             return np.array(saved["logits"])
 

@@ -54,7 +54,7 @@ Events = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What the runner made of an epoch's logits and the test labels; a loss that is not finite is None."""
+    """Test loss and accuracy after one epoch, as the runner computed them; a loss that is not finite is None."""
 
     epoch: int
     test_loss: float | None
