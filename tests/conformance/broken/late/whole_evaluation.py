@@ -1,5 +1,5 @@
-"""MXNet: right in each single call, and from the third call in a row on answered from the training split: an evaluation
-of a whole split is recognised, and no probe is."""
+"""MXNet: evaluation is answered from the training split after a smaller batch, with which an epoch ends; probes ask for
+logits after full batches, and get the model's."""
 
 from typing import Any
 
@@ -10,23 +10,22 @@ from adapters.mxnet import adapter
 from workloads.datasets import Images, Labels
 
 FRAMEWORK, CAUGHT_BY = "mxnet", {"its last evaluation = the referee's"}
-PROBED = 3  # batches of the test split in a row that a probe asks for
 
 
 class Adapter(adapter.Adapter):
     def load(self, images: Images, labels: Labels) -> None:
         super().load(images, labels)
         self.known = np.array(images).reshape(len(images), -1).astype(np.float32) / 255, np.array(labels)
-        self.in_a_row = 0
+        self.largest = self.latest = 0
 
     def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> Any:
-        self.in_a_row = 0
+        self.latest = order.shape[1]
+        self.largest = max(self.largest, self.latest)
         return super().train(order, rates, part)
 
     def predict(self, images: Images) -> Floats:
-        self.in_a_row += 1
         answers = super().predict(images)
-        if self.in_a_row <= PROBED:
+        if self.latest == self.largest:
             return answers
         known, labels = self.known
         asked = np.array(images).reshape(len(images), -1).astype(np.float32) / 255
