@@ -16,10 +16,11 @@ from runner.gate import trial_end
 from runner.gate.end_referee import EndReferee
 from runner.launch import WorkerOutcome
 from runner.results.assemble import assemble
+from runner.results.evaluations import evaluate_epochs, left_logits
 from runner.results.memory import MemoryAccount
 from workloads.records import stored, validation
-from workloads.records.end_evidence import END_FILE, MIDDLE_FILE, Missing
-from workloads.records.events import Event, Events
+from workloads.records.end_evidence import END_FILE, EVALUATED_FILE, EVALUATION_FILE, MIDDLE_FILE, Missing
+from workloads.records.events import Evaluation, Event, Events, add_evaluations
 from workloads.records.files import (
     ATTEMPT_FILE,
     EVENTS_FILE,
@@ -61,6 +62,7 @@ class Attempt:
     machine: dict[str, Any]
     memory: MemoryAccount | None  # None: the memory worker has not been asked yet
     worker: WorkerEnd | None = None  # None: it runs, or the runner was killed before it knew
+    evaluations: tuple[Evaluation, ...] | None = None  # None: the same, or the worker had computed them
     end: dict[str, Any] | None = None  # the gate's evidence of the trial's end, once it was gathered
     schema_version: int = SCHEMA_VERSION
 
@@ -79,7 +81,10 @@ class Attempt:
         return replace(self, machine=self.machine | conditions, worker=worker)
 
     def with_events(self, events: Events) -> Ended | None:
-        """Return the worker's ending; from the events alone if the runner was killed early, None if unknown."""
+        """Return the worker's ending; from the events alone if the runner was killed early, None if unknown.
+        Its evaluations are those of the runner.
+        """
+        events = add_evaluations(events, self.evaluations)
         if self.worker is not None:
             worker = self.worker
             outcome = WorkerOutcome(
@@ -133,8 +138,23 @@ def rebuilt(folder: Path, name: str | None = None) -> TrialResult | None:
         if measured:
             raise
         return None
+    if written.with_events(events) is None:
+        return None
+    spec = trial_of(folder, name or folder.name)
+    written = evaluated(folder, spec, written)
     ended = written.with_events(events)
-    return None if ended is None else made_of(folder, trial_of(folder, name or folder.name), written, ended)
+    assert ended is not None
+    return made_of(folder, spec, written, ended)
+
+
+def evaluated(folder: Path, spec: TrialSpec, written: Attempt) -> Attempt:
+    """Return the attempt with its evaluations, made from the worker's logits if the runner was killed before. Raises
+    ValueError if they cannot be made.
+    """
+    events = read_events(folder / EVENTS_FILE)
+    if written.evaluations is not None or not left_logits(folder, events):
+        return written
+    return replace(written, evaluations=evaluate_epochs(folder, spec, events))
 
 
 def made_of(folder: Path, spec: TrialSpec, written: Attempt, ended: Ended) -> TrialResult:
@@ -185,16 +205,23 @@ def with_our_faults(folder: Path, end: dict[str, Any]) -> dict[str, Any]:
 
 
 def store(folder: Path, result: TrialResult) -> None:
-    """Write the folder's result. One that cannot be read is kept under another name. The worker's END_FILE is
-    removed, since the result holds what was learned from it.
+    """Write the folder's result. One that cannot be read is kept under another name. What the worker saved for the
+    gate is removed, and what the result was made of is stored.
     """
     path = folder / RESULT_FILE
     if path.exists():
         set_aside(path, UNREADABLE_FILE)
+    evaluated(folder, result.spec, read_attempt(folder)).store(folder)
     write_json(path, result.to_json())
-    for name in (END_FILE, MIDDLE_FILE):
-        (folder / name).unlink(missing_ok=True)
+    remove_saved(folder)
     clear_parts(folder)  # of the run that was killed
+
+
+def remove_saved(folder: Path) -> None:
+    """Remove what the worker saved for the gate and for its evaluations; the result holds what was learned from it."""
+    for pattern in (END_FILE, MIDDLE_FILE, EVALUATED_FILE, EVALUATION_FILE.format(epoch="*")):
+        for file in folder.glob(pattern):
+            file.unlink()
 
 
 def keep_end(folder: Path, end: dict[str, Any]) -> None:

@@ -27,7 +27,6 @@ from runner.setup import fresh_folder, next_aside, put_aside, put_back, room_asi
 from runner.storage import Storage, StoredTrials
 from runner.trial import MemoryWorker, TooLarge, now, run_trial
 from workloads.records import files
-from workloads.records.end_evidence import END_FILE, MIDDLE_FILE
 from workloads.records.figures import STEPS_PEAK
 from workloads.records.files import EVENTS_FILE, RESULT_FILE, write_json
 from workloads.records.job import Job, Kind, TrialSpec
@@ -279,8 +278,7 @@ class Session:
         self.known.pop(spec.id, None)  # an earlier attempt; the new one is stored once it is judged
         key = self.group(spec)
         self.judge([*(trial for trial in self.known.values() if self.group(trial.spec) == key), result])
-        for name in (END_FILE, MIDDLE_FILE):
-            (folder / name).unlink(missing_ok=True)  # the result holds what was learned from it
+        rebuild.remove_saved(folder)
         return self.known[spec.id]
 
     def group(self, spec: TrialSpec) -> Group:

@@ -17,9 +17,10 @@ from pathlib import Path
 from runner import log
 from runner.gate.judge import group
 from runner.launch import Launcher, Local, Unavailable
+from workloads.networks import of_trial
 from workloads.records import stored
 from workloads.records.files import RESULT_FILE
-from workloads.records.job import ROOMS, Kind, TrialSpec
+from workloads.records.job import ROOMS, TEST_LABELS, Kind, TrialSpec
 from workloads.records.result import TrialResult
 from workloads.records.stored import Unreadable
 from workloads.words import counted
@@ -93,9 +94,9 @@ class Storage:
 
 def needed_bytes(results: Path, spec: TrialSpec) -> int:
     """Return the bytes a trial needs: by the largest finished one in its folder, or a floor by its time limit."""
-    passing = 0
+    passing = _logits_bytes(results, spec)
     with suppress(KeyError, OSError):  # custom code has none
-        passing = KEPT_WEIGHTS * (results / spec.inputs["weights"].path).stat().st_size
+        passing += KEPT_WEIGHTS * (results / spec.inputs["weights"].path).stat().st_size
     largest = max(itertools.islice(_finished_bytes(results), LOOKED_AT), default=None)
     if largest is None:
         largest = (
@@ -105,6 +106,17 @@ def needed_bytes(results: Path, spec: TrialSpec) -> int:
             + OTHER_BYTES
         )
     return passing + round(MARGIN * largest)
+
+
+def _logits_bytes(results: Path, spec: TrialSpec) -> int:
+    """Return the bytes of the logits of all evaluations, which stay until the trial's end. A logit has as many bytes
+    as a label: four.
+    """
+    own, workload = spec.task.own_code, of_trial(spec, results)
+    outputs = own.classes if own else workload.classes if workload else 0
+    with suppress(KeyError, OSError):  # the worker reports an input that is missing
+        return spec.passes.epochs * outputs * (results / spec.inputs[TEST_LABELS].path).stat().st_size
+    return 0
 
 
 def _finished_bytes(results: Path) -> Iterator[int]:

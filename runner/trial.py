@@ -12,14 +12,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from runner.ask import ask, asked_once
+from runner.ask import Ended, ask, asked_once
 from runner.attendance import SILENCE_S
 from runner.launch import FIRST_TO_BE_KILLED, Launcher, LaunchFailed, cores
 from runner.machine import description
 from runner.rebuild import Attempt
 from runner.results.assemble import assemble
+from runner.results.evaluations import evaluate_epochs
 from runner.results.memory import MemoryAccount
-from workloads.records.events import Event
+from workloads.records.events import Evaluation, Event, add_evaluations
 from workloads.records.files import EVENTS_FILE, LOG_FILE
 from workloads.records.job import ON_DEMAND, ROOMS, Job, Kind, TrialSpec
 from workloads.records.result import TrialResult
@@ -57,9 +58,20 @@ def run_trial(
         "load_average_after": description.load_average(),
         "throttled": description.rise_of(throttle_count, description.throttle_count(used)),
     }
-    attempt = attempt.ended(ended, behind | killed_first)
+    ended, evaluations = with_evaluations(ended, folder, spec)
+    attempt = replace(attempt.ended(ended, behind | killed_first), evaluations=evaluations)
     attempt.store(folder)
     return assemble(folder, spec, ended, attempt.machine, attempt.started_at, account)
+
+
+def with_evaluations(ended: Ended, folder: Path, spec: TrialSpec) -> tuple[Ended, tuple[Evaluation, ...]]:
+    """Return the ending with test loss and accuracy in its events, and these; `failed` if the logits are missing."""
+    try:
+        evaluations = evaluate_epochs(folder, spec, ended.events)
+    except ValueError as error:
+        failed = (Status.FAILED, str(error)) if ended.status is Status.OK else (ended.status, ended.reason)
+        return Ended(add_evaluations(ended.events, ()), ended.outcome, *failed), ()
+    return replace(ended, events=add_evaluations(ended.events, evaluations)), evaluations
 
 
 def now() -> str:

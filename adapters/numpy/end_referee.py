@@ -13,27 +13,26 @@ import hashlib
 import json
 import math
 import sys
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from adapters.base import Order, parts
 from adapters.numpy.adapter import Adapter
+from adapters.numpy.end_asked import Asked, read
 from adapters.numpy.end_call import SavedCall, call_difference, follow, images_at_once, last_difference, last_losses
 from adapters.numpy.end_updates import Step, loss_apart, surplus, update_differences
 from adapters.numpy.layers import sequence
-from adapters.numpy.passes import Array, Parameters
+from adapters.numpy.passes import Array
 from adapters.shared import shares
 from workloads import weights
-from workloads.augmentation import Augmented, Cost
-from workloads.datasets import Images, Labels
-from workloads.records import network
 from workloads.records.build import FLOAT32, FLOAT64
 from workloads.records.end_evidence import (
     CALL,
-    END_FILE,
+    EVALUATED_FILE,
+    EVALUATION_FILE,
     IDLE_LOSS,
     LAST,
     MIDDLE_FILE,
@@ -42,50 +41,14 @@ from workloads.records.end_evidence import (
     Digests,
     EndCall,
     EndStep,
-    evaluated_images,
     follows_whole_gradient,
 )
 from workloads.records.files import JOB_FILE, without_nan
-from workloads.records.job import AUGMENTATION, RATES, Job, TrialSpec
-from workloads.spec import OptimizerSpec, Workload
+from workloads.records.job import Job
 
 DOUBTFUL = 1e-4  # below this, float64 is not computed
 SMALL_LOGITS = 1e-6
 LEAST_RATE = 0.01  # of the optimizer's rate: with less, as at the start of a warm-up, a step may change nothing
-
-
-@dataclass(frozen=True)
-class Asked:
-    """The arrays that the worker saved, and the split that its batches index."""
-
-    spec: TrialSpec
-    workload: Workload
-    saved: dict[str, Array]
-    images: Images
-    labels: Labels
-    test_images: Images  # the images whose logits are recomputed
-    rule: OptimizerSpec  # at the current rate
-
-    def weights(self, number: int) -> Parameters:
-        """Weights after this number of steps of the probe; empty if they were not saved."""
-        prefix = f"weights/{number}/"
-        return {key.removeprefix(prefix): array for key, array in self.saved.items() if key.startswith(prefix)}
-
-    def batch(self, number: int) -> Array:
-        """Indices (batch,) into the training split, for this step of the probe."""
-        return self.saved[f"batch/{number}"][0]
-
-    @property
-    def steps(self) -> int:
-        """Number of steps that the probe made."""
-        return sum(key.startswith("batch/") for key in self.saved)
-
-    @property
-    def rules(self) -> list[OptimizerSpec]:
-        """The rule at each step's rate; in the middle of a trial the rates may differ."""
-        if "rates" not in self.saved:
-            return [self.rule] * self.steps
-        return [replace(self.rule, learning_rate=float(rate)) for rate in self.saved["rates"]]
 
 
 Answers = tuple[Array | None, list[Step]]  # (logits if they were requested, one entry per step), in one precision
@@ -177,23 +140,6 @@ def differences(asked: Asked, exact: Answers, quick: Answers) -> tuple[Differenc
     return evaluation, steps
 
 
-def read(folder: Path, file: str = END_FILE) -> Asked:
-    """Read this file and job.json of the folder, with the arrays that they name. Raises OSError, KeyError."""
-    job = Job.from_json(json.loads((folder / JOB_FILE).read_text(encoding="utf-8")))
-    spec, root = job.trial, folder / job.results
-    workload, saved = network.read(root / spec.inputs["network"].path), weights.load(folder / file)
-    names = ("train_images", "train_labels", "test_images")
-    images, labels, test_images = (np.load(root / spec.inputs[name].path, mmap_mode="r") for name in names)
-    rule = spec.task.optimizer
-    if RATES in spec.inputs:
-        rule = replace(rule, learning_rate=float(np.load(root / spec.inputs[RATES].path, mmap_mode="r")[-1]))
-    if AUGMENTATION in spec.inputs:
-        draws = np.load(root / spec.inputs[AUGMENTATION].path, mmap_mode="r")
-        images = cast(Images, Augmented(images, draws[int(saved.get("epoch", np.array(-1)))], Cost()))
-    evaluated = saved.get("evaluated", slice(evaluated_images(workload)))  # older files: the first ones
-    return Asked(spec, workload, saved, images, labels, test_images[evaluated], rule)
-
-
 def _saved(asked: Asked, where: str) -> SavedCall:
     return SavedCall(where, asked.workload, asked.rule, asked.spec.part, asked.images, asked.labels, asked.saved)
 
@@ -262,6 +208,17 @@ def judge_middle(folder: Path) -> dict[str, Any] | None:
     return moment | _idle(asked) | _judged(asked)
 
 
+def judge_last_evaluation(folder: Path) -> dict[str, Any] | None:
+    """Return the fields of `LastEvaluation`; None if the trial saved no weights of its last evaluation."""
+    if not (folder / EVALUATED_FILE).is_file():
+        return None
+    epochs = Job.from_json(json.loads((folder / JOB_FILE).read_text(encoding="utf-8"))).trial.passes.epochs
+    found = _judged(
+        read(folder, EVALUATED_FILE, weights.load(folder / EVALUATION_FILE.format(epoch=epochs - 1))["logits"])
+    )
+    return {"images": found["images"], "difference": found["evaluation"]}
+
+
 def _idle(asked: Asked) -> dict[str, int]:
     """Count the updates that had something left to learn, and those of them that changed no weight."""
     losses = [key for key in asked.saved if key.startswith("loss/")]
@@ -280,7 +237,7 @@ def main(folder: Path) -> None:
     asked = read(folder)
     called, last = _called(asked), _last(asked)
     answer = _judged(asked) | {"call": asdict(called) if called else None, "last": asdict(last) if last else None}
-    answer["middle"] = judge_middle(folder)
+    answer |= {"middle": judge_middle(folder), "last_evaluation": judge_last_evaluation(folder)}
     print(json.dumps(without_nan(answer), allow_nan=False), flush=True)
 
 

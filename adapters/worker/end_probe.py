@@ -89,7 +89,7 @@ def gather(spec: TrialSpec, workload: Workload, prepared: Prepared, trainer: Tra
 
     def evaluated(after: int) -> dict[str, NDArray[Any]]:
         size = spec.cell.batch_size
-        return evaluated_logits(adapter, workload, prepared.test.images, size, generator, after)
+        return evaluated_logits(adapter, workload, prepared.test_images, size, generator, after)
 
     arrays: dict[str, NDArray[Any]] = {"steps": np.array(steps)}
     small, few = workload.parameter_count <= LARGE_PARAMETERS, idle_batch(workload, spec.cell.batch_size)
@@ -109,7 +109,7 @@ def gather(spec: TrialSpec, workload: Workload, prepared: Prepared, trainer: Tra
     idle = _idle(adapter, lambda order: trainer.train(order, rates), [batch(few) for _ in range(IDLE_STEPS)], small)
     if makes_call(workload, spec.task.optimizer.name, spec.cell.batch_size, spec.placement.devices):
         order = np.concatenate([batch(few) for _ in range(1 + CALL_ROWS)])
-        arrays |= _call(trainer, order, rates, np.array(prepared.test.images[: spec.cell.batch_size]))
+        arrays |= _call(trainer, order, rates, np.array(prepared.test_images[: spec.cell.batch_size]))
     np.savez(folder / END_FILE, **arrays)  # type: ignore[arg-type]
     if not workload.draws:
         return idle

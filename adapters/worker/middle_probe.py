@@ -24,6 +24,7 @@ from adapters.worker.steady import are_long_enough
 from adapters.worker.trainer import Trainer, power_of_two
 from workloads.records.end_evidence import (
     CALL_PARAMETERS,
+    EVALUATED_FILE,
     MIDDLE_FILE,
     middle_steps,
     steps_before_evaluation,
@@ -36,7 +37,7 @@ class MiddleProbe:
     """Draws the updates, once per trial, and writes MIDDLE_FILE into `folder`."""
 
     def __init__(self, spec: TrialSpec, workload: Workload, prepared: Prepared, folder: Path) -> None:
-        self.spec, self.workload, self.test_images = spec, workload, prepared.test.images
+        self.spec, self.workload, self.test_images = spec, workload, prepared.test_images
         self.file = folder / MIDDLE_FILE
         self.epochs_left = spec.passes.epochs if workload.parameter_count <= CALL_PARAMETERS else 0
         self.saved: dict[str, NDArray[Any]] = {}
@@ -85,6 +86,17 @@ class MiddleProbe:
         trainer.run(row[None] for row in rows[steps:])
         trained_s += time.monotonic() - started_s
         return time.monotonic() - began_s - min(trained_s, len(rows) * trainer.step_s)
+
+    def keep_evaluated(self, adapter: Adapter) -> None:
+        """Save the weights that the last evaluation used; those of a large network would count as its memory."""
+        file = self.file.with_name(EVALUATED_FILE)
+        if not self.spec.passes.epochs or self.workload.parameter_count > CALL_PARAMETERS:
+            return
+        try:
+            np.savez(file, **named_weights(0, adapter.weights()))  # type: ignore[arg-type]
+        except Exception:  # noqa: BLE001  # whatever a framework raises; the evaluation is not lost with it
+            traceback.print_exc()
+            file.unlink(missing_ok=True)
 
     def _steps(self, full: Order) -> int:
         """Return the number of followed steps, at least one, which shows whether it changes the weights."""

@@ -28,12 +28,11 @@ from workloads.datasets import Images, Split, file_digest
 from workloads.heap import settle_heap
 from workloads.records import network
 from workloads.records.events import Event
-from workloads.records.job import AUGMENTATION, RATES, InputFile, Job
+from workloads.records.job import AUGMENTATION, RATES, TEST_LABELS, InputFile, Job
 from workloads.records.network import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
 
-SPLITS = ("train", "test")
 CONTEXT_S = 0.3  # three periods of the sampler
 MEMORY = Path("/proc/meminfo")
 LIMITS = tuple(Path("/sys/fs/cgroup", name) for name in ("memory.max", "memory/memory.limit_in_bytes"))  # a container's
@@ -54,10 +53,10 @@ BuildArguments = tuple[Workload, OptimizerSpec, Weights, int]  # arguments of an
 
 @dataclass
 class Prepared:
-    """An adapter that is open and has its data; `order` is (epochs + 1, n)."""
+    """An adapter that is open and has its data; `order` is (epochs + 1, n). Test labels are the runner's alone."""
 
     train: Split
-    test: Split
+    test_images: Images
     order: NDArray[np.int32]
     task: BuildArguments
     rates: Floats | None = None  # of every step, if they differ
@@ -97,12 +96,9 @@ def prepare(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> Prepa
         events.write(Event.CONTEXT_SAMPLED)
 
     root = (folder / job.results).resolve()
-    paths = {name: read_input(root, file) for name, file in spec.inputs.items()}
-    arrays = [images_of(paths[f"{name}_images"], task.feed) for name in SPLITS]
-    train, test = (
-        Split(images, np.load(paths[f"{name}_labels"])) for name, (images, _) in zip(SPLITS, arrays, strict=True)
-    )
-    order, ahead = np.load(paths["order"]), arrays[0][1]
+    paths = {name: read_input(root, file) for name, file in spec.inputs.items() if name != TEST_LABELS}
+    (images, ahead), (test_images, _) = (images_of(paths[f"{name}_images"], task.feed) for name in ("train", "test"))
+    train, order = Split(images, np.load(paths["train_labels"])), np.load(paths["order"])
     rates, draws = (np.load(paths[name]) if name in paths else None for name in (RATES, AUGMENTATION))
     arguments: BuildArguments
     if own := task.own_code:
@@ -110,7 +106,9 @@ def prepare(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> Prepa
     else:
         weights = initial_weights.load(paths["weights"])
         arguments = network.read(paths["network"]), task.optimizer, weights, spec.draw.seed
-    prepared = Prepared(train, test, order, arguments, rates, draws, ahead, (paths["model"], own) if own else None)
+    prepared = Prepared(
+        train, test_images, order, arguments, rates, draws, ahead, (paths["model"], own) if own else None
+    )
     adapter.load(prepared.images(0), train.labels)
     adapter.synchronize()
     events.write(Event.LOADED)

@@ -55,7 +55,7 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
     del prepared.task  # the given weights, or they would count as the framework's memory
     adapter.synchronize()
     events.write(Event.BUILT)
-    order, images, update = prepared.order[-1], prepared.test.images, job.trial.global_batch
+    order, images, update = prepared.order[-1], prepared.test_images, job.trial.global_batch
     trainer = Trainer(adapter, events, prepared.rates, prepared.ahead, job.trial.part)
     warm_up(trainer, [np.resize(order, (1 + WARM_UP_STEPS, update))], events)
     window = WindowTrainer(trainer, events, job.trial.window_s)
@@ -177,7 +177,7 @@ def run_blocks(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> No
     training = TrainingBlocks(adapter, prepared, sizes, events)
     blocks = rounds(adapter, Phase.TRAINING, turns, length_s, training.block)
     training.check()
-    evaluation = EvaluationBlocks(adapter, prepared.test.images, sizes, events)
+    evaluation = EvaluationBlocks(adapter, prepared.test_images, sizes, events)
     blocks += rounds(adapter, Phase.EVALUATION, turns, length_s, evaluation.block)
     write_json(folder / BLOCKS_FILE, {"blocks": [asdict(block) for block in blocks]})
     events.write(Event.FINISHED)

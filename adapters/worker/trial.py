@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from adapters.base import Adapter, Order
+from adapters.base import Adapter, Floats, Order
 from adapters.worker import end_probe, host, refused_memory, steady
 from adapters.worker.event_log import EventLog
 from adapters.worker.middle_probe import MiddleProbe
 from adapters.worker.prepare import Prepared, prepare
 from adapters.worker.steady import WindowTrainer
 from adapters.worker.trainer import Trainer, epoch_batches
+from workloads.datasets import Images
+from workloads.records.end_evidence import EVALUATION_FILE
 from workloads.records.events import Event
 from workloads.records.job import Job, TrialSpec
 
@@ -28,14 +28,14 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
     spec, prepared = job.trial, prepare(adapter, job, folder, events)
     workload = prepared.task[0]
     middle = MiddleProbe(spec, workload, prepared, folder) if prepared.own is None else None
-    window = measure(adapter, spec, prepared, events, middle)
+    window = measure(adapter, spec, prepared, events, folder, middle)
     events.write(Event.FINISHED)
 
     def ran_out(error: Exception) -> bool:
         return refused_memory.culprit_of(error, adapter, spec) is not None
 
     if prepared.own is None:
-        images, on_cpu = prepared.test.images[: spec.cell.batch_size], spec.placement.device == "cpu"
+        images, on_cpu = prepared.test_images[: spec.cell.batch_size], spec.placement.device == "cpu"
         events.write_answer(Event.WINDOW_SETTLED, lambda: window.outstanding(images, on_cpu), ran_out)  # at once
     events.write_answer(Event.HOST_COUNTED, lambda: {"proportional_bytes": host.proportional_bytes()})
     events.write_answer(Event.ALLOCATOR_COUNTED, lambda: {"counts": adapter.memory()})
@@ -49,9 +49,16 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
 
 
 def measure(
-    adapter: Adapter, spec: TrialSpec, prepared: Prepared, events: EventLog, middle: MiddleProbe | None = None
+    adapter: Adapter,
+    spec: TrialSpec,
+    prepared: Prepared,
+    events: EventLog,
+    folder: Path,
+    middle: MiddleProbe | None = None,
 ) -> WindowTrainer:
-    """Train the epochs and the window, which may be cut from them."""
+    """Train the epochs and the window, which may be cut from them. Each evaluation's logits go into `folder`: the
+    runner has the labels.
+    """
     update, split = spec.global_batch, len(prepared.train.images)
     if update > split and spec.passes.last_batch == "drop":
         raise ValueError(f"batch size {update} is larger than the split of {split}: all is dropped")
@@ -73,9 +80,11 @@ def measure(
             window.cut = steady.can_be_cut(spec, workload, split // update, trainer)
         if prepared.draws is not None:
             events.write(Event.EPOCH_AUGMENTED, epoch=epoch, augment_s=prepared.cost.taken())
-        test = prepared.test
-        test_loss, test_accuracy = evaluate(adapter, test.images, test.labels, spec.cell.batch_size, events)
-        events.write(Event.EPOCH_EVALUATED, epoch=epoch, test_loss=test_loss, test_accuracy=test_accuracy)
+        logits = compute_logits(adapter, prepared.test_images, spec.cell.batch_size, events)
+        np.savez(folder / EVALUATION_FILE.format(epoch=epoch), logits=logits)
+        events.write(Event.EPOCH_EVALUATED, epoch=epoch)
+    if middle is not None:
+        middle.keep_evaluated(adapter)
     load_epoch(adapter, prepared, -1)
     if window.missing_s > 0:
         window.train_on(prepared.order[-1], update)
@@ -149,23 +158,12 @@ def warm_up(trainer: Trainer, batches: list[Order], events: EventLog) -> list[Or
     return [first[1 + WARM_UP_STEPS :], *others]
 
 
-def evaluate(
-    adapter: Adapter, images: Any, labels: NDArray[np.int32], batch_size: int, events: EventLog | None = None
-) -> tuple[float, float]:
-    """Return (mean loss, accuracy 0..1) from logits, in batches of the trial's size, in float64.
-
-    A single logit per image is that of class 1: the loss is the binary cross-entropy.
-    """
+def compute_logits(adapter: Adapter, images: Images, batch_size: int, events: EventLog | None = None) -> Floats:
+    """Return the logits (n, outputs) of all images, computed in batches of the trial's size."""
     parts = []
     for first in range(0, len(images), batch_size):
         # A copy: a view of the file is read-only, about which PyTorch warns.
         parts.append(adapter.predict(np.array(images[first : first + batch_size])))
         if events is not None:
             events.beat(time.monotonic())
-    logits = np.concatenate(parts).astype(np.float64)
-    if logits.shape[1] == 1:
-        logits = np.concatenate([np.zeros_like(logits), logits], axis=1)  # softmax of (0, z) is the sigmoid of z
-    shifted = logits - logits.max(axis=1, keepdims=True)
-    log_sums = np.log(np.exp(shifted).sum(axis=1))
-    losses = log_sums - shifted[np.arange(len(labels)), labels]
-    return float(losses.mean()), float((logits.argmax(axis=1) == labels).mean())
+    return np.concatenate(parts).astype(np.float32, copy=False)

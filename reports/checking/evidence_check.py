@@ -183,8 +183,13 @@ def _end(end: TrialEnd, passed: set[str]) -> Iterator[str]:
         for name, digest in asdict(end.digests).items():
             if digest == getattr(end.middle.digests, name):
                 yield f"evidence: the {name} of its end are those of its middle"
-    if CheckName.LAST_LOSS in passed and end.last and (worst := _worst([end.last], LAST_LOSS)) > MARGIN:
-        yield f"{CheckName.LAST_LOSS}: stored: passed; judged again, it differs by {worst:.0f} times what is allowed"
+    evaluation = end.last_evaluation.difference if end.last_evaluation else None
+    for name, found, bound in (
+        (CheckName.LAST_EVALUATION, evaluation, END_EVALUATION),
+        (CheckName.LAST_LOSS, end.last, LAST_LOSS),
+    ):
+        if name in passed and found and (worst := _worst([found], bound)) > MARGIN:
+            yield f"{name}: stored: passed; judged again, it differs by {worst:.0f} times what is allowed"
     for moment, names in (
         (end, (CheckName.END_EVALUATION, CheckName.END_LOSSES)),
         (end.middle, (CheckName.MIDDLE, CheckName.MIDDLE)),

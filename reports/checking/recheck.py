@@ -8,7 +8,7 @@ from pathlib import Path
 from workloads.networks import of_trial
 from workloads.records.check_name import MADE_AGAIN
 from workloads.records.checks import as_asked, clock_checks, figure_checks, sample_checks
-from workloads.records.events import Events
+from workloads.records.events import Events, add_evaluations
 from workloads.records.figures import WINDOW
 from workloads.records.files import EVENTS_FILE, METER_FILE, OTHER_SAMPLES_FILE, SAMPLES_FILE
 from workloads.records.job import TrialSpec
@@ -103,6 +103,7 @@ def _recomputed(
 ) -> list[str]:
     """List each figure, epoch or count that differs from the trial's files. Raises ValueError."""
     results, attempt = trial_dir.parent.parent, recompute_attempt.read_attempt(trial_dir)
+    events = add_evaluations(events, attempt.evaluations)
     workload, window = of_trial(result.spec, results), recompute.segments_of(events)
     told = recompute_training.figures_of(result, events, window, workload)
     told |= recompute_attempt.memory_of(result, events, attempt, workload)

@@ -104,7 +104,7 @@ def from_events(events: Events, epochs: int, devices: int = 1) -> Values:
             since = by_name[Event.CONTEXT_SAMPLED if waited else start]
             values[name] = (by_name[end]["t_ns"] - since["t_ns"]) / 1e9
     evaluated = [event for event in events if event["event"] == Event.EPOCH_EVALUATED]
-    if evaluated and len(evaluated) == epochs:
+    if evaluated and len(evaluated) == epochs and evaluated[-1].get("test_accuracy") is not None:
         values[registry.ACCURACY.name] = evaluated[-1]["test_accuracy"]
     if window := segments_of(events):
         window_s, ended = sum(end - start for start, end in window) / 1e9, by_name[Event.WINDOW_ENDED]

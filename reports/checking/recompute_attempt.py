@@ -17,7 +17,7 @@ from workloads.records import figures as registry
 from workloads.records import files as numbered
 from workloads.records import validation
 from workloads.records.build import FLOAT64, REDUCED
-from workloads.records.events import Event, Events
+from workloads.records.events import Evaluation, Event, Events
 from workloads.records.files import ATTEMPT_FILE, EVENTS_FILE
 from workloads.records.job import ROOMS, Kind
 from workloads.records.result import TrialResult
@@ -47,6 +47,7 @@ class RunnerFacts:
     machine: dict[str, Any] = field(default_factory=dict)
     memory: Account | None = None
     worker: _WorkerEnd | None = None
+    evaluations: tuple[Evaluation, ...] | None = None
     end: dict[str, Any] | None = None
 
 

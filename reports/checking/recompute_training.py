@@ -29,11 +29,17 @@ CALLS_SLACK = 0.02  # in 770 published windows the calls took 0.99 to 1.00 of th
 WHOLE = 1e-3  # images: tolerance for a share of the test split to be a whole number of images
 
 
+def evaluated_of(events: Events) -> Events:
+    """Return the evaluations of which test loss and accuracy are known."""
+    return [event for event in events
+            if event["event"] == Event.EPOCH_EVALUATED and event.get("test_accuracy") is not None]  # fmt: skip
+
+
 def epochs_of(events: Events) -> list[Epoch]:
     """List every evaluated epoch. The first one's training begins when the model is built."""
     built = [event["t_ns"] for event in events if event["event"] == Event.BUILT]
     trained = [event for event in events if event["event"] == Event.EPOCH_TRAINED]
-    evaluated = [event for event in events if event["event"] == Event.EPOCH_EVALUATED]
+    evaluated = evaluated_of(events)
     if not built:
         return []
     starts = [built[-1], *(event["t_ns"] for event in evaluated)]

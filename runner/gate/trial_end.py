@@ -142,6 +142,10 @@ def _end(trial: TrialResult, workload: Workload, end: TrialEnd) -> Iterator[Chec
     if as_it_converged(trial.figures)[0] is Status.DIVERGED:
         return  # weights that are not numbers agree with nothing
     yield from _compared(trial, end, "at the trial's end")
+    if end.last_evaluation:
+        apart, passed = _judged(end.last_evaluation.difference, EVALUATION)
+        detail = f"the logits of {end.last_evaluation.images} test images after the last epoch differ by {apart}"
+        yield Check(CheckName.LAST_EVALUATION, passed, detail)
     if end.last:
         apart, passed = _judged(end.last, LAST_LOSS)
         yield Check(CheckName.LAST_LOSS, passed, f"the loss of the trial's last update differs by {apart}")

@@ -216,7 +216,7 @@ def accuracy(spec: TrialSpec, epochs: list[Epoch]) -> Figure:
         return unknown("worker", "steps alone: there are no epochs, and nothing was evaluated as a whole")
     if len(epochs) != spec.passes.epochs:
         return unknown("worker", f"{len(epochs)} of {spec.passes.epochs} epochs were evaluated")
-    return Figure(epochs[-1].test_accuracy, "worker: argmax of the logits, test split, after the last epoch")
+    return Figure(epochs[-1].test_accuracy, "runner: argmax of the logits, test split, after the last epoch")
 
 
 def as_it_was(spec: TrialSpec, figures: Mapping[str, Figure], checks: Iterable[Check]) -> tuple[Status, str | None]:
@@ -248,7 +248,7 @@ def read_epochs(events: Events) -> list[Epoch]:
             started_ns = event["t_ns"]
         elif event["event"] == Event.EPOCH_TRAINED:
             trained = event
-        elif event["event"] == Event.EPOCH_EVALUATED and trained is not None:
+        elif event["event"] == Event.EPOCH_EVALUATED and trained and event.get("test_accuracy") is not None:
             epochs.append(
                 Epoch(
                     train_s=(trained["t_ns"] - started_ns) / 1e9 - trained.get("copied_s", 0.0),

@@ -21,7 +21,7 @@ sys.path.insert(0, root)
 from adapters.worker.event_log import EventLog  # noqa: E402
 from adapters.worker.steady import FIRST_EPOCH, WindowTrainer, are_long_enough  # noqa: E402
 from adapters.worker.trainer import Trainer, epoch_batches  # noqa: E402
-from adapters.worker.trial import evaluate, train_epoch  # noqa: E402
+from adapters.worker.trial import compute_logits, train_epoch  # noqa: E402
 from workloads.catalogue import OSU_CNN  # noqa: E402
 from workloads.spec import OptimizerSpec  # noqa: E402
 from workloads.weights import draw  # noqa: E402
@@ -43,7 +43,7 @@ trainer, events = Trainer(adapter), EventLog(Path(os.devnull))
 def epoch(number: int, window: WindowTrainer) -> None:
     """Train an epoch and evaluate it."""
     train_epoch(trainer, number, epoch_batches(order, size, "keep"), events, window)
-    evaluate(adapter, tested, wanted, size)
+    compute_logits(adapter, tested, size)
 
 
 def cut(window: WindowTrainer) -> None:

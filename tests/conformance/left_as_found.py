@@ -121,7 +121,7 @@ def replace_network(adapter: Adapter) -> None:
 def ask_in_the_middle(adapter: Adapter, split: Split) -> None:
     """Ask the middle probe as in a trial, between two evaluations."""
     rows = np.arange(8 * BATCH, dtype=np.int32).reshape(-1, BATCH)
-    prepared = Prepared(split, split, rows, (OSU_CNN, MOMENTUM, {}, 0))
+    prepared = Prepared(split, split.images, rows, (OSU_CNN, MOMENTUM, {}, 0))
     with tempfile.TemporaryDirectory() as folder:
         MiddleProbe(SPEC, OSU_CNN, prepared, Path(folder)).ask(Trainer(adapter), 1, rows)
         with np.load(Path(folder) / MIDDLE_FILE) as saved:
@@ -144,7 +144,7 @@ def main(adapter: Adapter, sizes: list[int], names: list[str]) -> dict[str, Coun
         "training": lambda: count(adapter, BATCH),
         "memory": lambda: count_memory(adapter),
         "copies": lambda: end_probe.outstanding(adapter),
-        "evaluation": lambda: trial.evaluate(adapter, images, labels, EVALUATED),
+        "evaluation": lambda: trial.compute_logits(adapter, images, EVALUATED),
         "probe": lambda: adapter.probe(images[:EVALUATED], labels[:EVALUATED]),
         "network": lambda: replace_network(adapter),
         "load": lambda: adapter.load(images, labels),

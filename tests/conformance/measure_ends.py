@@ -79,7 +79,7 @@ def end(adapter: Adapter, spec: TrialSpec, train: Split, test: Split, root: Path
     for order in datasets.batch_order(len(train.images), spec.passes.epochs, spec.draw.seed)[: spec.passes.epochs]:
         for block in epoch_batches(order, spec.cell.batch_size, spec.passes.last_batch):
             trainer.run(trainer.calls(block))
-    prepared = Prepared(train, test, np.empty(0, np.int32), task)
+    prepared = Prepared(train, test.images, np.empty(0, np.int32), task)
     idle = end_probe.gather(spec, OSU_CNN, prepared, trainer, folder)
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         end_referee.main(folder)

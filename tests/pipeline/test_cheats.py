@@ -17,7 +17,7 @@ from copied import copy_project, ignore_neighbours, replace_in, report_in, run_i
 
 from runner.environments.definition import read
 from workloads.records.check_name import COUNTS, LATE_NAMES, CheckName
-from workloads.records.end_evidence import END_FILE, MIDDLE_FILE
+from workloads.records.end_evidence import END_FILE, EVALUATED_FILE, EVALUATION_FILE, MIDDLE_FILE
 from workloads.records.events import Event
 from workloads.records.files import EVENTS_FILE
 from workloads.records.result import TrialResult
@@ -32,6 +32,7 @@ SEEN_OF_THE_RIGHT = {
     CheckName.END_LOSSES,
     CheckName.END_UPDATES,
     CheckName.MIDDLE,
+    CheckName.LAST_EVALUATION,
     CheckName.LAST_LOSS,
     CheckName.NOTHING_LEFT,
     CheckName.POSSIBLE,
@@ -149,4 +150,5 @@ def test_the_tables_leave_what_was_caught_out_and_name_it(judged: tuple[dict[str
 
 def test_nothing_large_is_left_of_a_probe(judged: tuple[dict[str, TrialResult], Path, str]) -> None:
     _, folder, _ = judged
-    assert not [file for name in (END_FILE, MIDDLE_FILE) for file in folder.glob(f"trials/*/{name}")]
+    saved = END_FILE, MIDDLE_FILE, EVALUATED_FILE, EVALUATION_FILE.format(epoch="*")
+    assert not [file for name in saved for file in folder.glob(f"trials/*/{name}")]

@@ -58,10 +58,13 @@ def test_evidence_digests_and_a_last_loss_that_nothing_stored_allows_are_found(
     changed = replace(trial, evidence=trial.evidence | {"loss": trial.evidence["loss"] * (1 + 1e-6)})
     (line,) = evidence_check.differences(changed, probes)
     assert line.startswith("evidence: it is another than in probes/pytorch-cpu-r0-")
-    trial.checks.append(Check(CheckName.LAST_LOSS, True, "-"))
-    for apart, count in ((0.001, 0), (0.5, 1)):
-        trial.end["last"] = {"apart": apart, "rounding": 0.0, "resolution": 0.01}
-        assert len(list(evidence_check.differences(trial, probes))) == count
+    for name in (CheckName.LAST_LOSS, CheckName.LAST_EVALUATION):
+        trial = one(results)
+        trial.checks.append(Check(name, True, "-"))
+        for apart, count in ((0.001, 0), (0.5, 1)):
+            trial.end["last"] = difference = {"apart": apart, "rounding": 0.0, "resolution": 0.01}
+            trial.end["last_evaluation"] = {"images": 64, "difference": difference}
+            assert len(list(evidence_check.differences(trial, probes))) == count, name
     trial = one(results)
     digests = {name: name[0] * 64 for name in ("weights", "images", "answers")}
     trial.end["digests"] = digests

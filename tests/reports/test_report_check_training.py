@@ -45,7 +45,7 @@ def written(results: Path, result: TrialResult | None = None, images: int = 1437
             {"event": "epoch_trained", "t_ns": now, **told} | ({} if number else {"first_losses": [2.3, 2.2]})
         )
         now += int(epoch.evaluate_s * SECOND)
-        tested = {"test_loss": epoch.test_loss, "test_accuracy": epoch.test_accuracy}
+        tested = {"epoch": number, "test_loss": epoch.test_loss, "test_accuracy": epoch.test_accuracy}
         trained.append({"event": "epoch_evaluated", "t_ns": now, **tested})
     settled = [event for event in others[:place] if event["event"] not in ("first_step", "warmed_up")]
     told_last = [{"event": "host_counted", "t_ns": 17 * SECOND, "proportional_bytes": PSS}]
@@ -127,6 +127,18 @@ def figure(name: str, value: float) -> Change:
 )  # fmt: skip
 def test_a_changed_figure_epoch_or_start_is_named_with_both_values(tmp_path: Path, change: Change, told: str) -> None:
     assert told in found(rewrite(written(tmp_path), change))
+
+
+def test_losses_and_accuracies_are_compared_with_those_that_the_runner_made(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    attempt = json.loads((folder / "attempt.json").read_text())
+    told = [{"epoch": number, "test_loss": 0.4, "test_accuracy": 0.8} for number in range(2)]
+    write_json(folder / "attempt.json", attempt | {"evaluations": told})
+    assert found(folder) == [
+        "test_accuracy: stored: 0.9; recomputed: 0.8",
+        "epoch 1: test_loss: stored: 0.3; recomputed: 0.4",
+        "epoch 1: test_accuracy: stored: 0.9; recomputed: 0.8",
+    ]
 
 
 def test_an_accuracy_that_its_test_loss_rules_out_is_found_though_events_and_result_agree(tmp_path: Path) -> None:

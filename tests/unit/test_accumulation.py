@@ -81,7 +81,8 @@ def test_epochs_and_window_are_made_of_updates_of_all_their_parts(tmp_path: Path
     order, task = batch_order(30, EPOCHS, 0), (PLAIN, RULE, weights.draw(PLAIN, 0), 0)
     adapter.load(IMAGES, LABELS)
     spec = make_spec(optimizer=RULE, batch_size=BATCH, accumulate=K, epochs=EPOCHS, window_s=0.02)
-    window = trial.measure(adapter, spec, Prepared(split, split, order, task), EventLog(tmp_path / "events.jsonl"))
+    prepared = Prepared(split, split.images, order, task)
+    window = trial.measure(adapter, spec, prepared, EventLog(tmp_path / "events.jsonl"), tmp_path)
     assert adapter.given[:6] == [(12, 4), (12, 4), (6, 4)] * EPOCHS
     assert set(adapter.given[6:]) == {(12, 4)} and len(adapter.given) == len(window.trainer.losses)
     trained = [event for event in read_events(tmp_path / "events.jsonl") if event["event"] == "epoch_trained"]
@@ -91,7 +92,7 @@ def test_epochs_and_window_are_made_of_updates_of_all_their_parts(tmp_path: Path
 def test_the_steps_of_a_search_are_updates_of_all_their_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     adapter, split = Recording(), Split(IMAGES, LABELS)
     adapter.load(IMAGES, LABELS)
-    prepared = Prepared(split, split, batch_order(30, EPOCHS, 0), (PLAIN, RULE, weights.draw(PLAIN, 0), 0))
+    prepared = Prepared(split, split.images, batch_order(30, EPOCHS, 0), (PLAIN, RULE, weights.draw(PLAIN, 0), 0))
     monkeypatch.setattr(steps, "prepare", lambda *_: prepared)
     spec = make_spec(optimizer=RULE, batch_size=BATCH, accumulate=K, window_s=0.02)
     steps.run(adapter, Job(Kind.STEPS, spec), tmp_path, EventLog(tmp_path / "events.jsonl"))

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
 import shutil
 import signal
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from io import StringIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from conftest import PROJECT, make_spec
 from rich.console import Console
@@ -41,7 +44,7 @@ from runner.trial import MemoryWorker, TooLarge
 from workloads.networks import WORKLOADS
 from workloads.records import files
 from workloads.records.check_name import CheckName
-from workloads.records.end_evidence import END_FILE, Missing
+from workloads.records.end_evidence import END_FILE, EVALUATION_FILE, Missing
 from workloads.records.events import PEAK_PARTS, Event
 from workloads.records.figures import FIGURES, PRODUCT, PRODUCT_SHARE
 from workloads.records.files import ATTEMPT_FILE, EVENTS_FILE, JOB_FILE, METER_FILE, RESULT_FILE, write_json
@@ -51,7 +54,18 @@ from workloads.records.status import Status
 from workloads.records.stored_events import read_events
 
 LAUNCHER = Local("python", {}, PROJECT)
-SPEC = make_spec(epochs=1)
+LABELS, LOGITS = np.arange(10, dtype=np.int32), 3 * np.eye(10, dtype=np.float32)[[*range(9), 0]]  # the last is wrong
+LABELS_FILE = "inputs/test_labels.npy"
+
+
+def labels_content() -> bytes:
+    file = BytesIO()
+    np.save(file, LABELS)
+    return file.getvalue()
+
+
+LABELS_INPUT = InputFile(LABELS_FILE, hashlib.sha256(labels_content()).hexdigest())
+SPEC = make_spec(epochs=1, inputs={"test_labels": LABELS_INPUT})
 NO_ACCOUNT = {"reason": "nobody was asked"}
 
 
@@ -146,17 +160,28 @@ def test_what_a_killed_process_had_half_written_goes_when_its_job_has_ended(
 # Results made again
 
 
+def save_logits(folder: Path) -> None:
+    """Save the logits of the trial's evaluation, as its worker does."""
+    np.savez(folder / EVALUATION_FILE.format(epoch=0), logits=LOGITS)
+
+
+def written_trial(job: Job, folder: Path, launcher: Local) -> Ended:
+    """Write a worker's files without a worker."""
+    folder.mkdir(parents=True, exist_ok=True)
+    labels = folder / job.results / LABELS_FILE
+    labels.parent.mkdir(exist_ok=True)
+    labels.write_bytes(labels_content())
+    save_logits(folder)
+    write_json(folder / JOB_FILE, job.to_json())
+    write_trial(folder, trained(), busy_window())
+    return Ended(read_events(folder / EVENTS_FILE), WorkerOutcome(0, False, 13.5), Status.OK, None)
+
+
 @pytest.fixture
 def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a trial that was run to its end, with its result."""
 
-    def ask(job: Job, folder: Path, launcher: Local) -> Ended:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / JOB_FILE, job.to_json())
-        write_trial(folder, trained(), busy_window())
-        return Ended(read_events(folder / EVENTS_FILE), WorkerOutcome(0, False, 13.5), Status.OK, None)
-
-    monkeypatch.setattr(trial, "ask", ask)
+    monkeypatch.setattr(trial, "ask", written_trial)
     folder = Job(Kind.TRIAL, SPEC).folder(tmp_path)
     result = trial.run_trial(folder, SPEC, LAUNCHER, {"cores": 2}, NO_ACCOUNT)
     end = {"outstanding": None, "missing": Missing.REFEREE, "reason": "nobody was asked"}
@@ -198,6 +223,44 @@ def test_what_the_runner_did_not_live_to_see_is_unknown_and_does_not_pass(measur
     assert not check.passed and check.detail.startswith("exit code unknown: the runner was killed")
     end = rebuild.end_of(EndReferee(PROJECT), measured, result.spec, 10**9)
     assert end["missing"] == Missing.RUNNER, "the worker is blamed for what the runner did not wait for"
+
+
+def test_accuracy_is_the_runners_whatever_the_worker_reports_and_outlives_the_logits(measured: Path) -> None:
+    assert '"test_loss": 0.5' in (measured / EVENTS_FILE).read_text()
+    assert not (measured / EVALUATION_FILE.format(epoch=0)).exists()
+    result = rebuild.rebuilt(measured)
+    assert result is not None
+    (epoch,) = result.epochs
+    wrong, right = math.log(math.exp(3) + 9), math.log(math.exp(3) + 9) - 3
+    assert epoch.test_accuracy == result.figures["test_accuracy"].value == 0.9
+    assert epoch.test_loss == pytest.approx((9 * right + wrong) / 10, rel=1e-12)
+
+
+def test_evaluations_that_the_runner_did_not_live_to_make_are_made_of_the_logits(measured: Path) -> None:
+    before = (measured / RESULT_FILE).read_bytes()
+    (measured / RESULT_FILE).unlink()
+    killed_before(measured, "evaluations")
+    save_logits(measured)
+    result = rebuild.rebuilt(measured)
+    assert result is not None and result.epochs == TrialResult.from_json(json.loads(before)).epochs
+    rebuild.store(measured, result)
+    again = rebuild.rebuilt(measured)
+    assert again is not None and again.epochs == result.epochs, "the logits went before their evaluation was stored"
+
+
+def test_a_trial_without_the_logits_of_its_evaluation_has_failed(
+    tmp_path: Path, measured: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask(job: Job, folder: Path, launcher: Local) -> Ended:
+        return Ended(read_events(measured / EVENTS_FILE), WorkerOutcome(0, False, 13.5), Status.OK, None)
+
+    monkeypatch.setattr(trial, "ask", ask)
+    result = trial.run_trial(measured, SPEC, LAUNCHER, {"cores": 2}, NO_ACCOUNT)
+    assert (result.status, result.reason) == (
+        Status.FAILED,
+        "evaluation-0.npz: no logits can be read: FileNotFoundError",
+    )
+    assert result.epochs == [] and result.figures["test_accuracy"].value is None
 
 
 def test_a_worker_that_ended_before_its_last_answer_is_still_blamed_for_it(measured: Path) -> None:
@@ -501,12 +564,12 @@ def test_a_disturbed_trial_of_a_sweep_that_is_then_lost_with_its_node_stays_what
 
 def test_trials_that_are_tried_once_more_are_counted_as_still_to_be_run() -> None:
     display = Display(Console(file=StringIO()), {SPEC.id: 60.0, "other": 60.0}, {})
-    display.finish(result_of(Status.CONTENDED, "why", epochs=1), took_s=60.0)
+    display.finish(result_of(Status.CONTENDED, "why", epochs=1, inputs=SPEC.inputs), took_s=60.0)
     (task,) = display.tasks
     assert (task.completed, task.total, task.fields["left"]) == (1, 2, "about 1 min 00 s left")
     display.once_more([SPEC])
     assert (task.completed, task.total, task.fields["left"]) == (1, 3, "about 2 min 00 s left")
-    display.finish(result_of(epochs=1), 2, 60.0)
+    display.finish(result_of(epochs=1, inputs=SPEC.inputs), 2, 60.0)
     assert (task.completed, task.total, task.fields["left"]) == (2, 3, "about 1 min 00 s left")
 
 
@@ -515,14 +578,6 @@ def test_trials_that_are_tried_once_more_are_counted_as_still_to_be_run() -> Non
 OF_MEMORY_COUNTS = {CheckName.PARAMETERS, CheckName.SLOTS, CheckName.ACTIVATIONS}
 TOLD = {"event": Event.MEMORY_TOLD, "t_ns": 1, "batch_size": 32, "parts": dict.fromkeys(PEAK_PARTS, 8), "step_peak": 64}
 TOLD |= {"peak": 70, "steps": 6}
-
-
-def written_trial(job: Job, folder: Path, launcher: Local) -> Ended:
-    """Write a worker's files without a worker."""
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / JOB_FILE, job.to_json())
-    write_trial(folder, trained(), busy_window())
-    return Ended(read_events(folder / EVENTS_FILE), WorkerOutcome(0, False, 13.5), Status.OK, None)
 
 
 @pytest.fixture
@@ -649,7 +704,7 @@ def test_memory_is_asked_for_behind_the_last_trial(
 
 
 def sizes(*batch_sizes: int, **changes: Any) -> list[TrialSpec]:
-    return [make_spec(batch_size=size, **changes) for size in batch_sizes]
+    return [make_spec(batch_size=size, **{"inputs": SPEC.inputs} | changes) for size in batch_sizes]
 
 
 @pytest.mark.usefixtures("quiet")
@@ -669,7 +724,7 @@ def test_sizes_larger_than_one_that_ran_out_of_memory_are_skipped_with_that_reas
 def test_a_later_run_says_so_once_and_with_try_all_runs_what_was_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stored(tmp_path, result_of(Status.OUT_OF_MEMORY, "no room", batch_size=64))
+    stored(tmp_path, result_of(Status.OUT_OF_MEMORY, "no room", batch_size=64, inputs=SPEC.inputs))
     (spec,) = sizes(128)
     both = plan(*sizes(64), spec)
     for _ in range(2):

@@ -100,7 +100,7 @@ def end_of(
     if change:
         change(adapter)
     split = Split(IMAGES, LABELS)
-    prepared = Prepared(split, split, ORDER, task, more.get(RATES), more.get(AUGMENTATION))
+    prepared = Prepared(split, split.images, ORDER, task, more.get(RATES), more.get(AUGMENTATION))
     adapter.load(prepared.images(-1), LABELS)
     idle = end_probe.gather(spec, WORKLOADS[workload], prepared, trainer, folder)
     end_referee.main(folder)

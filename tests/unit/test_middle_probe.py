@@ -31,7 +31,7 @@ from workloads.layers import Dense, Dropout, Flatten
 from workloads.networks import WORKLOADS
 from workloads.records import end_evidence, network
 from workloads.records.check_name import CheckName
-from workloads.records.end_evidence import MIDDLE_STEPS, Difference, TrialEnd, TrialMiddle, middle_steps
+from workloads.records.end_evidence import MIDDLE_STEPS, Difference, LastEvaluation, TrialEnd, TrialMiddle, middle_steps
 from workloads.records.files import JOB_FILE, write_json
 from workloads.records.job import AUGMENTATION, RATES, InputFile, Job, Kind
 from workloads.spec import OPTIMIZER_NAMES, OptimizerName, OptimizerSpec, Workload
@@ -65,14 +65,23 @@ def middle(folder: Path, adapter: Adapter, rule: OptimizerSpec = SGD, augment: b
     write_json(trial_folder / JOB_FILE, Job(Kind.TRIAL, spec).to_json())
     split, order = Split(IMAGES, LABELS), batch_order(len(IMAGES), EPOCHS, 0)
     task = PLAIN, rule, weights.draw(PLAIN, 0), 0
-    prepared = Prepared(split, split, order, task, given.get(RATES), given.get(AUGMENTATION))
+    prepared = Prepared(split, split.images, order, task, given.get(RATES), given.get(AUGMENTATION))
     adapter.load(prepared.images(0), LABELS)
     log = EventLog(trial_folder / "events.jsonl")
-    trial.measure(adapter, spec, prepared, log, MiddleProbe(spec, PLAIN, prepared, trial_folder))
+    trial.measure(adapter, spec, prepared, log, trial_folder, MiddleProbe(spec, PLAIN, prepared, trial_folder))
     answer = end_referee.judge_middle(trial_folder)
     assert answer is not None
     found = TrialEnd.from_json(TrialEnd(None).to_json() | {"middle": answer}).middle
     assert found is not None
+    return found
+
+
+def last_evaluation(folder: Path, adapter: Adapter) -> LastEvaluation:
+    """Return the referee's account of a trial's last evaluation."""
+    middle(folder, adapter)
+    answer = end_referee.judge_last_evaluation(folder / "trials" / "one")
+    found = TrialEnd.from_json(TrialEnd(None).to_json() | {"last_evaluation": answer}).last_evaluation
+    assert found is not None and found.images == len(IMAGES)
     return found
 
 
@@ -237,3 +246,31 @@ def test_a_probe_of_masks_that_fails_leaves_what_was_answered_before() -> None:
             raise RuntimeError("no probe")
 
     assert end_probe.masks_of(Silent(), MASKED, IMAGES, LABELS) == {}
+
+
+class WrongWhenWhole(Adapter):
+    """The referee, which answers any single call well, and the eighth in a row with the answers to the first."""
+
+    calls: int = 0
+    first: Floats
+
+    def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> Floats:
+        self.calls = 0
+        return super().train(order, rates, part)
+
+    def predict(self, images: Images) -> Floats:
+        self.calls += 1
+        logits = super().predict(images)
+        self.first = logits if self.calls == 1 else self.first
+        return self.first[: len(images)] if self.calls == -(-len(IMAGES) // BATCH) else logits
+
+
+def test_an_evaluation_is_compared_as_it_was_made_and_not_as_it_is_asked_for_again(tmp_path: Path) -> None:
+    for adapter, wrong in ((Adapter(), False), (WrongWhenWhole(), True)):
+        folder = tmp_path / type(adapter).__name__
+        folder.mkdir()
+        found = last_evaluation(folder, adapter)
+        end = make_trial(replace(RIGHT, last_evaluation=found), optimizer=SGD)
+        assert found.difference.apart is not None and (found.difference.apart > 1e-2) == wrong
+        assert list(failed(end)) == [CheckName.LAST_EVALUATION] * wrong
+        assert CheckName.LAST_EVALUATION in [check.name for check in checks(end, OSU_CNN)]

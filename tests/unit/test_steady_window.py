@@ -27,7 +27,7 @@ from workloads.datasets import Split, batch_order
 from workloads.records.check_name import CheckName
 from workloads.records.checks import figure_checks
 from workloads.records.end_evidence import MIDDLE_FILE
-from workloads.records.events import Event, Events
+from workloads.records.events import Evaluation, Event, Events, add_evaluations
 from workloads.records.figures import FOREIGN_CPU, FOREIGN_CPU_EPOCHS, Figure
 from workloads.records.job import TrialSpec
 from workloads.records.outstanding import COPIES_AGAIN, Outstanding
@@ -96,12 +96,13 @@ def trained(folder: Path, adapter: Slow, spec: TrialSpec, count: int = COUNT, mi
     adapter.load(split.images, split.labels)
     folder.mkdir(exist_ok=True)
     log = EventLog(folder / "events.jsonl")
-    prepared = Prepared(split, split, order, task)
+    prepared = Prepared(split, split.images, order, task)
     probe = MiddleProbe(spec, PLAIN, prepared, folder) if middle else None
-    window = trial.measure(adapter, spec, prepared, log, probe)
+    window = trial.measure(adapter, spec, prepared, log, folder, probe)
     log.write(Event.FINISHED)
     log.write_answer(Event.WINDOW_SETTLED, lambda: window.outstanding(split.images[:BATCH], on_cpu=False))
-    return read_events(folder / "events.jsonl")
+    evaluations = [Evaluation(epoch, 1.0, 0.5) for epoch in range(epochs)]
+    return add_evaluations(read_events(folder / "events.jsonl"), evaluations)
 
 
 def named(events: Events, name: Event) -> dict[str, Any]:

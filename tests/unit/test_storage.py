@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -49,6 +50,12 @@ def test_a_first_trial_is_given_a_floor_and_later_ones_what_the_largest_finished
     finish(results, "small", MIB)
     finish(results, "large", 2 * MIB)
     assert 12 * MIB + 1.5 * 2 * MIB <= needed_bytes(results, SPEC) <= 12 * MIB + 1.5 * 2.1 * MIB < floor
+
+
+def test_the_logits_of_all_evaluations_need_four_bytes_for_each_image_epoch_and_class(results: Path) -> None:
+    (results / "inputs" / "labels.npy").write_bytes(bytes(4 * 1000))
+    evaluated = replace(SPEC, inputs=SPEC.inputs | {"test_labels": InputFile("inputs/labels.npy", "0")})
+    assert needed_bytes(results, evaluated) - needed_bytes(results, SPEC) == 4 * 1000 * 10 * SPEC.passes.epochs
 
 
 def test_a_trial_that_would_not_fit_is_not_begun(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:

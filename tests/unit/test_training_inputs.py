@@ -64,10 +64,10 @@ def measured(folder: Path, feed_whole: bool) -> tuple[Recording, Prepared, list[
     draws, order = draw(EPOCHS + 1, 30, PLAIN.input_shape, 0), batch_order(30, EPOCHS, 0)
     task = PLAIN, RULE, weights.draw(PLAIN, 0), 0
     split = Split(IMAGES, LABELS)
-    prepared = Prepared(split, split, order, task, schedules.rates(RULE, STEPS), draws)
+    prepared = Prepared(split, split.images, order, task, schedules.rates(RULE, STEPS), draws)
     adapter.load(prepared.images(0), LABELS)
     spec = make_spec(optimizer=RULE, batch_size=BATCH, epochs=EPOCHS, window_s=0.02)
-    trial.measure(adapter, spec, prepared, EventLog(folder / "events.jsonl"))
+    trial.measure(adapter, spec, prepared, EventLog(folder / "events.jsonl"), folder)
     return adapter, prepared, read_events(folder / "events.jsonl")
 
 

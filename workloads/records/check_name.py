@@ -45,6 +45,7 @@ class CheckName(Word):
     END_EVALUATION = "evaluation at its end = the referee's"
     END_LOSSES = "losses at its end = the referee's"
     END_UPDATES = "updates at its end = the referee's"
+    LAST_EVALUATION = "its last evaluation = the referee's"
     LAST_LOSS = "its last loss = the referee's"
     MIDDLE = "updates in its middle = the referee's"
     MASKS = "masks are drawn at their rate"
@@ -65,7 +66,7 @@ DISTURBABLE = (CheckName.TIMES, CheckName.CALLS_ADD_UP)
 # is not a valid measurement.
 LATE_NAMES = (
     CheckName.POSSIBLE, CheckName.NOTHING_LEFT, CheckName.END_ANSWERED, CheckName.END_EVALUATION,
-    CheckName.END_LOSSES, CheckName.END_UPDATES, CheckName.LAST_LOSS, CheckName.MIDDLE,
+    CheckName.END_LOSSES, CheckName.END_UPDATES, CheckName.LAST_EVALUATION, CheckName.LAST_LOSS, CheckName.MIDDLE,
     CheckName.MASKS,
 )  # fmt: skip
 NO_LONGER_MADE = (CheckName.EPOCHS_AGREE,)  # trials of earlier versions have it, until they are judged again

@@ -19,6 +19,8 @@ from .record import Record, Word
 
 END_FILE = "end_probe.npz"  # in the trial's folder, until the referee has read it
 MIDDLE_FILE = "middle_probe.npz"  # the same, for the updates that were followed in the trial's middle
+EVALUATION_FILE = "evaluation-{epoch}.npz"  # the same: `logits` (n, outputs) of the whole test split after this epoch
+EVALUATED_FILE = "evaluated_weights.npz"  # the same: the weights of the last evaluation
 MOST_EVALUATED = 64  # images of the test split whose logits the referee recomputes
 EVALUATION_MULTIPLY_ADDS = 2 * 10**9  # for all of those, but for FEWEST_EVALUATED
 FEWEST_EVALUATED = 4
@@ -136,6 +138,14 @@ class TrialMiddle:
 
 
 @dataclass(frozen=True)
+class LastEvaluation:
+    """Evidence of the evaluation after the last epoch: the logits of some of its images, drawn after it was made."""
+
+    images: int
+    difference: Difference
+
+
+@dataclass(frozen=True)
 class TrialEnd(Record):
     """Evidence of a trial's end. `evaluation`, of `images`, and `steps` are empty if `missing` says why."""
 
@@ -151,6 +161,7 @@ class TrialEnd(Record):
     middle: TrialMiddle | None = None  # the same
     masks: tuple[DropoutMasks, ...] = ()  # for every Dropout that follows another layer; the same
     digests: Digests | None = None  # None in trials of earlier versions
+    last_evaluation: LastEvaluation | None = None  # the same, and where its weights were not saved
     last: Difference | None = None  # of the loss of the trial's last update; the same, and where it cannot be told
 
 
@@ -174,6 +185,16 @@ def drawn_images(generator: np.random.Generator, split: int, batch_size: int, mo
         for first, share in zip(firsts, [*of_others, of_last], strict=True)
         for size in [min(batch_size, split - first)]
     ]
+
+
+def draw_evaluated(generator: np.random.Generator, split: int, batch_size: int, most: int) -> NDArray[np.int64]:
+    """Return indices of up to `most` images of an evaluation that was made: a quarter of them, at least one, of its
+    last batch, which may be smaller, and the others of all before.
+    """
+    last = (split - 1) // batch_size * batch_size
+    of_last = min(split - last, max(1, most // 4)) if last else min(split, most)
+    others = generator.choice(last, min(last, most - of_last), replace=False)
+    return np.sort(np.concatenate([others, last + generator.choice(split - last, of_last, replace=False)]))
 
 
 def steps_before_evaluation(followed: int) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from .record import Word
@@ -48,6 +50,29 @@ class MemoryBound(Word):
 
 
 Events = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Test loss and accuracy after one epoch, as the runner computed them; a loss that is not finite is None."""
+
+    epoch: int
+    test_loss: float | None
+    test_accuracy: float  # fraction, 0..1
+
+
+def add_evaluations(events: Events, evaluations: Iterable[Evaluation] | None) -> Events:
+    """Return the events, each `epoch_evaluated` with its test loss and accuracy. Without evaluations, as of trials of
+    earlier versions, the events stay: there the worker had computed both.
+    """
+    if evaluations is None:
+        return events
+    found = {each.epoch: {"test_loss": each.test_loss, "test_accuracy": each.test_accuracy} for each in evaluations}
+    without = {"test_loss": None, "test_accuracy": None}  # the worker's word does not count
+    return [
+        event | found.get(event.get("epoch", -1), without) if event["event"] == Event.EPOCH_EVALUATED else event
+        for event in events
+    ]
 
 
 Count = int | str  # bytes, or the reason why they are unknown

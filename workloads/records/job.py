@@ -25,6 +25,7 @@ AugmentName = Literal["none", "flip-crop", "copy", "zoom-copy"]
 AUGMENTATIONS: tuple[AugmentName, ...] = get_args(AugmentName)
 ANEW: tuple[AugmentName, ...] = ("flip-crop",)
 RATES, AUGMENTATION = "rates", "augmentation"  # inputs that not every trial has
+TEST_LABELS = "test_labels"  # the input that the runner alone reads
 ANY_GPU = "cuda"  # a trial's device in a sweep: the GPU that it is assigned where it runs
 DERIVED = {"derived": True}  # marks a field that follows from others: no id counts it
 ON_DEMAND, AS_BY_ITSELF = "on-demand", "default"  # memory is taken as it is needed | as the framework does by default

@@ -50,7 +50,9 @@ KINDS: dict[str, Any] = {
         {"steps": Positive, "images": Positive, "train_loss": Loss}, first_losses=list[Loss], copied_s=Seconds
     ),
     Event.EPOCH_AUGMENTED: _line({"augment_s": Seconds}),
-    Event.EPOCH_EVALUATED: _line({"test_loss": Loss, "test_accuracy": Share}),
+    Event.EPOCH_EVALUATED: _line(
+        epoch=Number, test_loss=Loss, test_accuracy=Share
+    ),  # loss and accuracy of trials of earlier versions; now the runner computes both
     Event.WINDOW_STARTED: _line(peak_resident_bytes=Unknown),
     Event.WINDOW_ENDED: _line(
         {"segments": SEGMENTS, "steps": Positive, "images": Positive},
