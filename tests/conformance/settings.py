@@ -372,6 +372,9 @@ NARROWER = ("vgg-11", "resnet-18", "vit-tiny")  # with a quarter of their channe
 BATCH_SIZES = {"vgg-11": 8}
 # A norm's weights are 1 and get little gradient here: at 0.001 an update is only rounding (seen: 1.1e-3).
 RATES = {"vit-tiny": 0.01}
+# What profile tuned need not repeat. A rule's arithmetic does not depend on the network: PLAIN has every rule in it. The
+# deepest network has no kind of layer that MOBILE and BRANCHES lack, and is traced for as long as 30 others.
+ONCE = {f"batchnorm-{rule}" for rule in OPTIMIZERS if rule not in ("momentum", "adam")} | {"mobilenet-v3-large"}
 PARTIAL, PARTIAL_SIZES = "partial", (32, 32, 13, 7, 1)  # an epoch's last batch is smaller than the others
 ONES = (16, 1, 13, 1, 1, 16)  # batches of one image between others, to see what they leave
 
@@ -453,7 +456,7 @@ def _cases() -> list[Case]:
                 Case(f"{network.name}-blank{tag}", network, OPTIMIZERS["momentum"], profile=profile, blank=True)
             )
         cases.append(Case(f"dropout{tag}", DROPOUT, OPTIMIZERS["sgd"], profile=profile))
-    return cases
+    return [case for case in cases if case.profile == DEFAULT or case.twin not in ONCE]
 
 
 CASES = {case.name: case for case in _cases()}
