@@ -15,8 +15,8 @@ from sweeps import LONG_S, STUDY, begin, computed, ended_ok, measured, stored, w
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.xdist_group("clusters")]
 
-SMALL = (*STUDY, "--repeat", 2, "--batch-size", "16,32,64")
-TRIALS, SHARDS = 6, 2
+SMALL = (*STUDY, "--repeat", 2, "--batch-size", "16,32")
+TRIALS, SHARDS = 4, 2
 
 
 def run_array(project: Path, *words: object) -> str:

@@ -52,19 +52,7 @@ def test_each_split_of_an_update_is_a_row_of_one_table_and_the_gate_holds_all_of
     tmp_path: Path, forgetful: Path
 ) -> None:
     results, command = tmp_path / "results", add_examples(forgetful) / "accumulation.sh"
-    asked = (
-        *TINY,
-        "--device",
-        "cpu",
-        "--framework",
-        "numpy",
-        "--isolation",
-        "here",
-        "--epochs",
-        "2",
-        "--window",
-        "0.3",
-    )
+    asked = (*TINY, "--device", "cpu", "--framework", "numpy", "--isolation", "here", "--epochs", 2, "--window", 0.3)
     done = subprocess.run(
         [command, "48", *map(str, (*asked, *PATIENT, "--schedule", "cosine", "--results", results))],
         capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=300,
