@@ -67,6 +67,15 @@ def with_cpu_flags(project: Path, *flags: str) -> None:
     replace_in(description, 'Path("/proc/cpuinfo")', f"Path({str(project / 'cpuinfo')!r})")
 
 
+def add_examples(project: Path) -> Path:
+    """Put examples/ into the copy, with the interpreter that its scripts run by; return the folder."""
+    folder = project / "examples"
+    if not folder.exists():
+        shutil.copytree(ROOT / "examples", folder)
+        (project / ".venv").symlink_to(ROOT / ".venv")
+    return folder
+
+
 def run_in(project: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     return run_runner(*arguments, cwd=project, PYTHONPATH=str(project))
 

@@ -21,7 +21,7 @@ cluster_utils = pytest.importorskip("ray.cluster_utils")
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.xdist_group("clusters")]
 
-STUDY = (*sweeps.STUDY, "--framework", "numpy", "mxnet", "--batch-size", "16,32", "--repeat", 2)
+STUDY = (*sweeps.STUDY, "--batch-size", "8,16,32,64", "--repeat", 2)
 TRIALS = 8
 
 
@@ -71,7 +71,7 @@ def test_8_trials_are_there_once_and_as_at_home_though_a_node_and_the_driver_wer
     assert computed(home) == computed(results)
 
 
-SMALL = (*sweeps.STUDY, "--batch-size", "16,32,64")
+SMALL = (*sweeps.STUDY, "--batch-size", "16,32")
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def test_a_study_runs_once_on_each_type_of_machine_with_a_chapter_for_each_and_o
     printed, _ = begin([*command, "--results", results], variables).communicate(timeout=LONG_S)
     folders = sorted(path.name for path in results.iterdir() if path.name != "report")
     assert len(folders) == 2 and folders[0].endswith("1-cores"), printed
-    assert all(len(stored(results / name)) == 3 for name in folders), printed
+    assert all(len(stored(results / name)) == 2 for name in folders), printed
     for folder, trials in kept.items():
         assert {name: measured(results / folder / "trials" / name) for name in trials} == trials
     assert all(f"{name}: framework" in printed for name in folders)

@@ -9,14 +9,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, bare_environment
-from copied import run_in
+from conftest import bare_environment
+from copied import add_examples, run_in
 from sweeps import LONG_S, STUDY, begin, computed, ended_ok, measured, stored, wait_for
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.xdist_group("clusters")]
 
-SMALL = (*STUDY, "--repeat", 2, "--batch-size", "16,32,64")
-TRIALS, SHARDS = 6, 2
+SMALL = (*STUDY, "--repeat", 2, "--batch-size", "16,32")
+TRIALS, SHARDS = 4, 2
 
 
 def run_array(project: Path, *words: object) -> str:
@@ -38,10 +38,7 @@ def run_array(project: Path, *words: object) -> str:
 
 
 def test_every_trial_is_there_once_and_as_at_home_though_a_shard_was_killed(tmp_path: Path, unreported: Path) -> None:
-    if not (unreported / "examples").exists():
-        shutil.copytree(ROOT / "examples", unreported / "examples")
-    if not (unreported / ".venv").exists():
-        (unreported / ".venv").symlink_to(ROOT / ".venv")
+    add_examples(unreported)
     results = tmp_path / "results"
     command = [sys.executable, "-m", "runner", "--shard", f"1/{SHARDS}", *SMALL, "--results", results]
     killed = begin(command, {"PYTHONPATH": str(unreported)})

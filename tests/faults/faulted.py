@@ -214,10 +214,14 @@ class Faults:
         return str(Path(named[1]).relative_to(self.results))
 
     @cached_property
+    def later_calls(self) -> list[tuple[int, Call]]:
+        """List (finished trials, call) for the folder in which a trial is finished."""
+        return [(1, call) for call in self.calls(1)]
+
+    @cached_property
     def all_calls(self) -> list[tuple[int, Call]]:
         """List (finished trials, call) for both folders; the empty folder adds only what the other already has."""
-        new = [(0, call) for call in self.calls(0) if not call.path.startswith(OF_TRIALS)]
-        return new + [(1, call) for call in self.calls(1)]
+        return [(0, call) for call in self.calls(0) if not call.path.startswith(OF_TRIALS)] + self.later_calls
 
     def at_calls(self, fault: str, seed: int) -> list[Point]:
         """Points with this fault at one drawn call of each of its files: every file of a trial meets one of FAULTS.
@@ -225,9 +229,9 @@ class Faults:
         `make measure-faults` draws from all files and faults.
         """
         draw = random.Random(f"{fault} {seed}")
-        names = sorted({Path(call.path).name for _, call in self.all_calls if call.path.startswith(OF_TRIALS)})
+        names = sorted({Path(call.path).name for _, call in self.later_calls if call.path.startswith(OF_TRIALS)})
         names = names[FAULTS.index(fault) :: len(FAULTS)]
-        drawn = [[(n, call) for n, call in self.all_calls if Path(call.path).name == name] for name in names]
+        drawn = [[(n, call) for n, call in self.later_calls if Path(call.path).name == name] for name in names]
         return [Point(finished, fault, call) for finished, call in (draw.choice(calls) for calls in drawn)]
 
     def signalled(self, role: str, seed: int) -> Point:

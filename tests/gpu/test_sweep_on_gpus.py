@@ -50,8 +50,8 @@ def test_each_trial_has_the_card_that_it_was_given_to_itself_and_is_found_again(
     }
     for name, value in told.items():
         monkeypatch.setenv(name, value)
-    words = (*TINY, *PATIENT, *("--device", "cuda", "--epochs", 1, "--window", 3, "--threads", 1))
-    study = ("--framework", "pytorch", *words, "--batch-size", "32,64,128")
+    words = (*TINY, *PATIENT, *("--device", "cuda", "--epochs", 1, "--window", 1.5, "--threads", 1))
+    study = ("--framework", "pytorch", *words, "--batch-size", "32,64")
     cluster = cluster_utils.Cluster()
     request.addfinalizer(cluster.shutdown)
     cluster.add_node(num_cpus=2, num_gpus=1, object_store_memory=100 * 2**20, include_dashboard=False)
@@ -70,7 +70,7 @@ def test_each_trial_has_the_card_that_it_was_given_to_itself_and_is_found_again(
 
     printed = run()
     found = {path.parent: json.loads(path.read_text()) for path in project.glob("r/trials/*/result.json")}
-    assert len(found) == 3, printed
+    assert len(found) == 2, printed
     spans = []
     for folder, result in found.items():
         assert result["status"] == "ok", result["reason"]
@@ -81,5 +81,5 @@ def test_each_trial_has_the_card_that_it_was_given_to_itself_and_is_found_again(
         at_ns = {event["event"]: event["t_ns"] for event in events}
         spans.append((min(at_ns.values()), at_ns[Event.FINISHED]))
     assert all(first[1] < second[0] for first, second in pairwise(sorted(spans))), "two trials had the card at once"
-    assert "3 of 3 trials are finished" in run()
+    assert "2 of 2 trials are finished" in run()
     assert "Stand-in 8 GiB" in (project / "r" / "report" / "report.md").read_text()

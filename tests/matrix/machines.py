@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from conftest import PROJECT, ROOT, TINY, by_cell
-from copied import copy_project, ignore_neighbours, with_cpu_flags
+from copied import copy_project, ignore_neighbours, report_in, with_cpu_flags
 
 from runner.environments.venv import candidates, usable
 from runner.machine import description
@@ -59,6 +59,7 @@ class Machine:
     one_core: bool = False
     variables: dict[str, str] = field(default_factory=dict)
     flags: tuple[str, ...] = ()  # the processor's, in place of this one's, as the project reads them
+    charts: bool = False  # as pictures, too: they take longer than the trials
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ def narrow_place(folder: Path, processor: Machine) -> Machine:
     (folder / "file").write_text("")
     variables = {"HOME": str(folder / "file" / "home"), "LC_ALL": "C", "LANG": "C"}
     name = f"{processor.name}; one core, no home, locale C, a path with spaces and umlauts"
-    return replace(processor, name=name, variables=variables, one_core=True)
+    return replace(processor, name=name, variables=variables, one_core=True, charts=True)
 
 
 def bare_place(folder: Path, processor: Machine, python: str, prefix: tuple[str, ...]) -> Machine:
@@ -168,6 +169,8 @@ def run(place: Machine, folder: Path) -> Run:
     copy_project(project)
     (project / ".envs").symlink_to(ROOT / ".envs")
     ignore_neighbours(project)
+    if not place.charts:
+        report_in(project, "html", "md", "csv")
     if place.flags:
         with_cpu_flags(project, *place.flags)
     (project / "sitecustomize.py").write_text(SITE)

@@ -26,7 +26,10 @@ from workloads.records.stored_events import read_events
 
 CHEATS = {path.stem: path for path in sorted((ROOT / "tests" / "conformance" / "broken" / "late").glob("*.py"))}
 # Eleven full batches of the digits and one of 29; two epochs are 24 steps. The window begins in the third.
-CONDITIONS = ("--device", "cpu", "--batch-size", 128, "--epochs", 3, "--window", 1.2, "--threads", 1)
+CONDITIONS = (
+    *("--device", "cpu", "--workload", "lenet-5", "--batch-size", 128, "--epochs", 3, "--window", 1.2),
+    *("--threads", 1),
+)
 SEEN_OF_THE_RIGHT = {
     CheckName.END_EVALUATION,
     CheckName.END_LOSSES,

@@ -333,7 +333,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing_half_written(photos: Path, t
     assert "train_images.npy: File too large" in line and not cached(photos)
 
 
-LIMIT_BYTES, COUNT = 500 * 2**20, 5000  # of 224 x 224 x 3 bytes: 718 MiB
+LIMIT_BYTES, COUNT = 500 * 2**20, 4000  # of 224 x 224 x 3 bytes: 574 MiB
 
 
 def test_a_set_larger_than_memory_is_stored_and_trained_on_where_it_stays_with_the_host(

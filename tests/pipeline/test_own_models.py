@@ -62,7 +62,7 @@ def make_model(classes):
     return net
 """,
 }
-SHORT = (*TINY, "--device", "cpu", "--batch-size", 16, 32, "--epochs", 4, "--window", 0.3)
+SHORT = (*TINY, "--device", "cpu", "--batch-size", 16, "--epochs", 4, "--window", 0.3)
 
 
 def write(folder: Path, framework: str, source: str = "") -> str:
@@ -84,19 +84,18 @@ def test_code_of_each_framework_is_trained_and_measured_and_every_page_says_that
     results = tmp_path / "results"
     asked = ("--model", write(tmp_path, framework), *SHORT, "--results", results)
     done = run_in(without_charts, *asked)
-    cells = by_cell(results)
-    assert set(cells) == {(framework, 16), (framework, 32)}, done.stdout + done.stderr
-    for result in cells.values():
-        assert result["status"] in ("ok", "contended"), result["reason"]  # on a machine that others use, too
-        assert result["spec"]["task"]["own_code"]["function"] == "make_model"
-        assert not result["evidence"] and not result["end"]
-        assert not {check["name"] for check in result["checks"]} & {CheckName.GATE, *LATE_NAMES}
-        assert {check["passed"] for check in result["checks"] if check["name"] == CheckName.SPEED_IDENTITY} == {True}
-        assert result["epochs"][-1]["train_loss"] < result["epochs"][0]["train_loss"]
-        figures = result["figures"]
-        assert figures["parameters_bytes"]["value"] == 4 * (80 + 16 + 512 * 10 + 10)
-        assert figures["statistics_bytes"]["value"] >= 64
-        assert figures["activations_exact_bytes"]["reason"] == "own code: nobody knows its layers"
+    assert set(by_cell(results)) == {(framework, 16)}, done.stdout + done.stderr
+    result = only(results)
+    assert result["status"] in ("ok", "contended"), result["reason"]  # on a machine that others use, too
+    assert result["spec"]["task"]["own_code"]["function"] == "make_model"
+    assert not result["evidence"] and not result["end"]
+    assert not {check["name"] for check in result["checks"]} & {CheckName.GATE, *LATE_NAMES}
+    assert {check["passed"] for check in result["checks"] if check["name"] == CheckName.SPEED_IDENTITY} == {True}
+    assert result["epochs"][-1]["train_loss"] < result["epochs"][0]["train_loss"]
+    figures = result["figures"]
+    assert figures["parameters_bytes"]["value"] == 4 * (80 + 16 + 512 * 10 + 10)
+    assert figures["statistics_bytes"]["value"] >= 64
+    assert figures["activations_exact_bytes"]["reason"] == "own code: nobody knows its layers"
     assert not (results / "probes").exists()
     report = results / "report"
     heading = next(line for line in (report / "report.md").read_text().splitlines() if line.startswith("## 1. "))
@@ -116,16 +115,14 @@ def test_code_of_each_framework_is_trained_and_measured_and_every_page_says_that
     ("body", "reason"),
     [
         ("raise ValueError('no such width')", "ValueError: no such width"),
-        ("return nn.Sequential(nn.Flatten(), nn.Linear(64, 1000))",
-         "ValueError: the model returns (2, 1000) for 2 images, the data have 10 classes"),
         ("return nn.Conv2d(3, 10, 3)", "RuntimeError: Given groups=1, weight of size [10, 3, 3, 3]"),
-        ("return 7", "TypeError: make_model returns a value of type int; a Module of torch is needed"),
         ("import sys; sys.exit(3)", "the worker ended with exit code 3"),
     ],
 )  # fmt: skip
 def test_code_that_makes_no_model_of_the_data_is_a_failed_trial_with_its_message(
     body: str, reason: str, tmp_path: Path, unreported: Path
 ) -> None:
+    """Models of another class or shape are refused by tests/unit/test_own_code.py."""
     source = f"from torch import nn\n\ndef make_model(classes):\n    {body}\n"
     short = ("--dataset", "digits-64", "--workload", "tiny", "--device", "cpu", "--batch-size", 16, "--epochs", 1)
     done = run_in(unreported, "--model", write(tmp_path, "pytorch", source), *short, "--results", tmp_path / "results")
@@ -142,9 +139,9 @@ def test_the_same_seed_gives_the_same_weights_and_another_repeat_others(tmp_path
                   "    return nn.Sequential(nn.Flatten(), nn.Linear(64, classes))\n")  # fmt: skip
     short = ("--dataset", "digits-64", "--workload", "tiny", "--device", "cpu", "--batch-size", 64, "--epochs", 1)
     losses: list[dict[int, float]] = []
-    for name in ("one", "two"):
-        run_in(unreported, "--model", model, *short, "--window", 0.2, "--repeat", 2, "--results", tmp_path / name)
+    for name, repeats in (("one", 2), ("two", 1)):
+        run_in(unreported, "--model", model, *short, "--window", 0.2, "--repeat", repeats, "--results", tmp_path / name)
         paths = (tmp_path / name / "trials").glob("*/result.json")
         stored = [json.loads(path.read_text()) for path in paths]
         losses.append({result["spec"]["draw"]["repeat"]: result["first_losses"][0] for result in stored})
-    assert losses[0] == losses[1] and losses[0][0] != losses[0][1]
+    assert losses[1] == {0: losses[0][0]} and losses[0][0] != losses[0][1]

@@ -17,17 +17,7 @@ from workloads.records.files import RESULT_FILE
 from workloads.records.job import Placement
 
 WORDS = (
-    "--framework",
-    "pytorch",
-    *TINY,
-    "--device",
-    "cpu",
-    "--batch-size",
-    16,
-    "--epochs",
-    2,
-    "--window",
-    0.3,
+    *("--framework", "pytorch", *TINY, "--device", "cpu", "--batch-size", 16, "--epochs", 2, "--window", 0.3),
     *PATIENT,
 )
 

@@ -336,7 +336,7 @@ def test_disturbed_trials_are_tried_once_more_at_the_end_and_alone_they_are_no_f
     neighbour, results = busy_neighbour(), tmp_path / "results"
     asked = ("--framework", "numpy", *TINY, "--device", "cpu", "--isolation", "here", "--batch-size", 16, 32)
     try:
-        done = run_in(project, *asked, "--epochs", 1500, "--threads", 1, "--window", 0.5, "--results", results)
+        done = run_in(project, *asked, "--epochs", 600, "--threads", 1, "--window", 0.5, "--results", results)
     finally:
         neighbour.kill()
         neighbour.wait()

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import PATIENT, REAL_FRAMEWORKS, ROOT, TINY, by_cell
-from copied import run_in
+from conftest import PATIENT, REAL_FRAMEWORKS, TINY, by_cell
+from copied import add_examples, run_in
 
 from workloads.records.check_name import LATE_NAMES, CheckName
 
@@ -48,21 +48,11 @@ def test_a_rate_scaled_with_the_batch_size_is_one_table_of_all_batch_sizes(tmp_p
     assert sum(line.startswith("## ") and line[3].isdigit() for line in report.splitlines()) == 1
 
 
-def test_each_split_of_an_update_is_a_row_of_one_table_and_the_gate_holds_all_of_them(tmp_path: Path) -> None:
-    results, command = tmp_path / "results", ROOT / "examples" / "accumulation.sh"
-    asked = (
-        *TINY,
-        "--device",
-        "cpu",
-        "--framework",
-        "numpy",
-        "--isolation",
-        "here",
-        "--epochs",
-        "2",
-        "--window",
-        "0.3",
-    )
+def test_each_split_of_an_update_is_a_row_of_one_table_and_the_gate_holds_all_of_them(
+    tmp_path: Path, forgetful: Path
+) -> None:
+    results, command = tmp_path / "results", add_examples(forgetful) / "accumulation.sh"
+    asked = (*TINY, "--device", "cpu", "--framework", "numpy", "--isolation", "here", "--epochs", 2, "--window", 0.3)
     done = subprocess.run(
         [command, "48", *map(str, (*asked, *PATIENT, "--schedule", "cosine", "--results", results))],
         capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=300,
