@@ -124,7 +124,8 @@ def not_run(results: Sequence[TrialResult]) -> list[str]:
     Either the run was stopped or an option left it out; the results do not show which.
     """
     lacking = []
-    for name in studies():
+    ran = {result.spec.study for result in results}
+    for name in (study for study in studies() if study in ran):
         for each, part in series.parts(name).items():
             specs = [spec for spec in (result.spec for result in results) if spec.study == name]
             specs = [spec for spec in specs if series.is_of(spec, part)]

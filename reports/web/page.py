@@ -28,6 +28,7 @@ SMALL, WIDE = Layout(COLUMN, bare=True), Layout(PAGE, bare=True)
 TEMPLATES = Path(__file__).parent / "templates"
 STYLES = ("page.css", "parts.css", "print.css")
 DASHES = {"-": "", "--": "6 3", "-.": "9 3 2 3", ":": "2 3"}  # of a framework's line, next to its switch
+STYLE = re.compile(r' style="([^"]*)"')
 COLOUR = re.compile(r"var\(--c([0-9a-f]{6})\)")
 NO_CONNECTION = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
@@ -45,6 +46,7 @@ def page(
     files of trials that are near. `archive` is the file next to the page that has them instead.
     """
     drawn = {drawing.id: inline.draw(drawing) for drawing in drawings(report)} if pictures is None else pictures
+    shared, classes = _share_styles(drawn)
     frameworks = _frameworks(report)
     script = asset("page.js")
     context = {
@@ -56,13 +58,13 @@ def page(
         "most_lines": MOST_LINES,
         "frameworks": [(style, DASHES[style.line]) for style in frameworks.values()],
         "switch_of": {key: number for number, key in enumerate(frameworks)},
-        "style": "".join(map(asset, STYLES)) + _colours(frameworks, drawn) + _hiding(len(frameworks)),
+        "style": "".join(map(asset, STYLES)) + classes + _colours(frameworks, classes) + _hiding(len(frameworks)),
         "script": script,
         "policy": f"{NO_CONNECTION}; script-src {_hash(script)}",
     }
     trials = web_trials.trials_of(report)
     cells = web_trials.rows_of(trials)
-    context |= _parts(report, drawn, cells) | _rows(report, trials, folder, archive) | {"cells": cells}
+    context |= _parts(report, shared, cells) | _rows(report, trials, folder, archive) | {"cells": cells}
     return environment().get_template("report.html.j2").render(context)
 
 
@@ -121,10 +123,20 @@ def _linked(line: str, keys: set[str]) -> tuple[str, str]:
     return (key, line.removeprefix(key)) if key in keys else ("", line)
 
 
-def _colours(frameworks: Mapping[str, Style], pictures: Mapping[str, str]) -> str:
+def _share_styles(pictures: Mapping[str, str]) -> tuple[dict[str, str], str]:
+    """Return (the pictures with a class for each style, the definitions): most of a picture's parts look alike."""
+    classes: dict[str, str] = {}
+
+    def replace_style(found: re.Match[str]) -> str:
+        return f' class="{classes.setdefault(found[1], f"p{len(classes)}")}"'
+
+    shared = {name: STYLE.sub(replace_style, picture) for name, picture in pictures.items()}
+    return shared, "".join(f".chart .{name} {{ {style} }}\n" for style, name in classes.items())
+
+
+def _colours(frameworks: Mapping[str, Style], classes: str) -> str:
     """Define the colours of charts and switches, each with one that can be seen on a dark page."""
-    used = {colour for picture in pictures.values() for colour in COLOUR.findall(picture)}
-    used |= {style.colour[1:].lower() for style in frameworks.values()}
+    used = {*COLOUR.findall(classes), *(style.colour[1:].lower() for style in frameworks.values())}
     light, dark = ("".join(f" --c{colour}: {own(f'#{colour}')};" for colour in sorted(used)) for own in (str, on_dark))
     return f":root {{{light} }}\n@media screen and (prefers-color-scheme: dark) {{ :root {{{dark} }} }}\n"
 

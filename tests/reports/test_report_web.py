@@ -105,7 +105,7 @@ def test_a_cell_keeps_its_number_its_note_and_its_trials(quick: Path) -> None:
     assert (
         cell
         and (
-            f'<td data-n="12.5"><a class="trials" href="#{cell[1]}">12.5</a>'
+            f'<td data-n="12.5"><a href="#{cell[1]}">12.5</a>'
             '<sup><a href="#s1-speed-note-1" aria-label="note 1">1</a></sup></td><td class="w">out of memory</td>'
         )
         in html
