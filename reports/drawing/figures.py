@@ -53,7 +53,7 @@ def styled(size: sizes.Size, more: Mapping[Any, Any] = MappingProxyType({})) -> 
     # Imported here because tables need no drawing library, and the import is slow.
     import matplotlib as mpl
 
-    defaults = {name: value for name, value in mpl.rcParamsDefault.items() if name != "backend"}
+    defaults: dict[Any, Any] = {name: value for name, value in mpl.rcParamsDefault.items() if name != "backend"}
     with mpl.rc_context({**defaults, **SETTINGS, **size.settings, **more}):
         yield
 

@@ -6,21 +6,18 @@ import base64
 import hashlib
 import re
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..drawing import inline
 from ..drawing.sizes import COLUMN, PAGE, Layout
 from ..drawing.styles import on_dark
 from ..frameworks import Style, styles
 from ..report import SIDE_BY_SIDE, Report
+from ..sentences import load_templates
 from . import trials as web_trials
 from .parts import PartBuilder, numbered_charts
 from .trials import Trial
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 MOST_LINES = 200  # of one kind of problem
 # Title and caption are next to the picture in the page. A chart with one panel is as wide as a phone.
@@ -65,13 +62,13 @@ def page(
     trials = web_trials.trials_of(report)
     cells = web_trials.rows_of(trials)
     context |= _parts(report, shared, cells) | _rows(report, trials, folder, archive) | {"cells": cells}
-    return environment().get_template("report.html.j2").render(context)
+    return load_templates(TEMPLATES).get_template("report.html.j2").render(context)
 
 
 def _parts(report: Report, pictures: Mapping[str, str], cells: list[web_trials.CellRows]) -> dict[str, Any]:
     """Build the tables and charts."""
     names = tuple(style.name for style in _frameworks(report).values())
-    builder = PartBuilder(environment().get_template("table.html.j2").module, pictures, names)
+    builder = PartBuilder(load_templates(TEMPLATES).get_template("table.html.j2").module, pictures, names)
     every = web_trials.finder(cells)
     return {
         "chapters": [
@@ -131,7 +128,8 @@ def _share_styles(pictures: Mapping[str, str]) -> tuple[dict[str, str], str]:
         return f' class="{classes.setdefault(found[1], f"p{len(classes)}")}"'
 
     shared = {name: STYLE.sub(replace_style, picture) for name, picture in pictures.items()}
-    return shared, "".join(f".chart .{name} {{ {style} }}\n" for style, name in classes.items())
+    # Named twice to win over parts.css; ".chart .p0" would not reach into what a marker's <use> repeats.
+    return shared, "".join(f".{name}.{name} {{ {style} }}\n" for style, name in classes.items())
 
 
 def _colours(frameworks: Mapping[str, Style], classes: str) -> str:
@@ -155,20 +153,6 @@ def _title(report: Report) -> str:
     subjects = list(dict.fromkeys(chapter.subject for chapter in report.chapters))
     more = f" and {len(subjects) - 2} more" if len(subjects) > 2 else ""
     return f"{', '.join(subjects[:2])}{more}"
-
-
-@cache
-def environment() -> Environment:
-    """Load the environment of the templates."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    return Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
 
 
 def asset(name: str) -> str:

@@ -8,8 +8,7 @@ import pytest
 from stored import trial
 
 from reports.condition_text import headings
-from reports.conditions import sections
-from reports.series import name_of
+from reports.conditions import name_series, sections
 from workloads.records.result import TrialResult
 from workloads.spec import OptimizerSpec
 
@@ -43,7 +42,7 @@ def test_sections_that_a_series_does_not_tell_apart_say_in_what_they_differ() ->
 @pytest.mark.parametrize("changes", [{"epochs": 6}, {"study": "quick"}, {"study": "mine"}])
 def test_what_an_option_changed_is_of_no_series(changes: dict[str, Any]) -> None:
     (section,), _ = sections([cats("sgd", **changes)])
-    assert name_of(section) == ""
+    assert name_series(section) == ""
 
 
 def test_one_thread_and_all_are_two_series() -> None:
