@@ -12,6 +12,7 @@ if __name__ == "__main__":
     program.report_missing_packages()
 
 import gc
+import importlib
 import shlex
 import sys
 from pathlib import Path
@@ -19,11 +20,9 @@ from pathlib import Path
 from workloads.command_line import CommandLine, close_to
 from workloads.records.result import no_target
 
-from . import build, check, contrast, export, markdown, terminal
-from .comparing import command as compare
+from . import build, contrast, export, markdown, terminal
 from .drawing import sizes
 from .load import ReportError
-from .publishing import publish
 from .reproduction.publication import publications
 
 OTHERS = """\
@@ -32,7 +31,7 @@ other commands, each with a --help of its own:
   python -m reports compare A B     one results folder against another: what changed, with an exit code
   python -m reports publish RESULTS a citable folder in published/
 """
-COMMANDS = {"check": check.main, "compare": compare.main, "publish": publish.main}
+COMMANDS = {"check": ".check", "compare": ".comparing.command", "publish": ".publishing.publish"}  # modules
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -52,8 +51,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 def run(arguments: list[str]) -> int:
     """Run without handling Ctrl-C; returns the exit code, as `main`."""
-    if arguments and (command := COMMANDS.get(arguments[0])):
-        return command(arguments[1:])
+    if arguments and (module := COMMANDS.get(arguments[0])):
+        return int(importlib.import_module(module, __package__).main(arguments[1:]))
     options = build_parser().parse_args(arguments)
     out = options.out or options.results[0] / "report"
     try:

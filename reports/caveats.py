@@ -18,8 +18,7 @@ from workloads.setting_words import finding_words
 from workloads.study import studies
 from workloads.words import counted
 
-from . import series
-from .conditions import Replaced, Section
+from .conditions import Replaced, Section, is_of_series, read_series
 from .doubts import TOLERATED_PERCENT
 from .load import Stored
 from .reproduction import agreement
@@ -124,10 +123,11 @@ def not_run(results: Sequence[TrialResult]) -> list[str]:
     Either the run was stopped or an option left it out; the results do not show which.
     """
     lacking = []
-    for name in studies():
-        for each, part in series.parts(name).items():
+    ran = {result.spec.study for result in results}
+    for name in (study for study in studies() if study in ran):
+        for each, part in read_series(name).items():
             specs = [spec for spec in (result.spec for result in results) if spec.study == name]
-            specs = [spec for spec in specs if series.is_of(spec, part)]
+            specs = [spec for spec in specs if is_of_series(spec, part)]
             asked = map(main_size, part.blocks) if part.blocks else part.batch_sizes
             sizes = sorted(set(asked) - {spec.cell.batch_size for spec in specs})
             repeats = max(0, part.repeats - len({spec.draw.repeat for spec in specs}))

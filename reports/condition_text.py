@@ -13,8 +13,7 @@ from workloads.records.status import Status
 from workloads.records.stored import started
 from workloads.words import counted
 
-from . import series
-from .conditions import Condition, Section
+from .conditions import Condition, Section, name_series
 from .frameworks import display_name, ordered
 
 ABSENT = "\N{EN DASH}"
@@ -43,7 +42,7 @@ def headings(sections: list[Section]) -> list[str]:
     """
     if not sections:
         return []
-    names = list(map(series.name_of, sections))
+    names = list(map(name_series, sections))
     if all(names) and len(names) == len(set(names)) > 1:
         each = (described(section.condition) for section in sections)
         return [

@@ -7,17 +7,19 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, TypeVar
 
 from workloads.conditions import REPORTED, mode_said, values_of
 from workloads.records import processor
 from workloads.records.build import DEFAULT, FLOAT32
-from workloads.records.job import AS_BY_ITSELF, OF_THE_CALLER, Cell, Passes, Placement, Task
+from workloads.records.job import AS_BY_ITSELF, OF_THE_CALLER, Cell, Passes, Placement, Task, TrialSpec
 from workloads.records.result import Key, TrialResult
 from workloads.records.status import Status
 from workloads.records.stored import started
 from workloads.setting_words import in_use, own_network
+from workloads.study import OF_SERIES, Study, studies
+from workloads.study_file import read
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ class Software:
 
 
 RULE, DEVICE_KIND = "optimizer", "device_kind"  # settings that stand for others
+NOT_COMPARED = ("feed", "last_batch", "threads")  # settings by which a trial is still of its series
 NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e[-+]?\d+)?)")
 Shared = TypeVar("Shared", Condition, Software)
 
@@ -207,3 +210,25 @@ def _rest(condition: Condition, but: Collection[str]) -> dict[str, Any]:
     by_device = {each.name for each in REPORTED if each.by_device and DEVICE_KIND in but}
     known = {key: value for key, value in settings(condition).items() if key not in left_out}
     return known | {f"stated {name}": words for name, words in condition.stated if name not in by_device}
+
+
+@cache
+def read_series(study: str) -> dict[str, Study]:
+    """Return {series: its study} for one of our studies, {} for any other; {"": the study} if it has no series."""
+    path = studies().get(study)
+    return read(path).parts if path else {}
+
+
+def is_of_series(spec: TrialSpec, part: Study) -> bool:
+    """True if a trial trains what the study does; an option may have asked for something else."""
+    trained, asked = values_of(spec), vars(part) | {"optimizer": part.optimizer_spec}
+    return all(trained[name] == asked[name] for name in OF_SERIES if name in trained and name not in NOT_COMPARED)
+
+
+def name_series(section: Section) -> str:
+    """Name of the series of a section's trials; "" if they belong to none, or to more than one."""
+    spec = section.every[0].spec
+    found = {name: part for name, part in read_series(spec.study).items() if is_of_series(spec, part)}
+    placed = {name: part for name, part in found.items() if part.threads == spec.placement.threads}
+    names = list(placed or {name: part for name, part in found.items() if part.threads is None})
+    return names[0] if len(names) == 1 else ""

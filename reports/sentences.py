@@ -28,18 +28,18 @@ def say(sentence: str, **facts: object) -> str:
     Raises TypeError or jinja2.UndefinedError if a fact is unknown to the macro or missing, which is our error.
     """
     template, _, name = sentence.partition(".")
-    macro = getattr(_environment().get_template(f"{template}.j2").module, name)
+    macro = getattr(load_templates(WORDING).get_template(f"{template}.j2").module, name)
     return " ".join(str(macro(**facts)).split())
 
 
 @functools.cache
-def _environment() -> Environment:
+def load_templates(folder: Path) -> Environment:
+    """Load the templates of a folder. Those of WORDING give plain text: the output format escapes what is foreign."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # here: not every command writes a report
 
-    # Plain text: the output format escapes what comes from outside.
     environment = Environment(
-        loader=FileSystemLoader(WORDING),
-        autoescape=False,
+        loader=FileSystemLoader(folder),
+        autoescape=folder != WORDING,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

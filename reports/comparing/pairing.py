@@ -18,9 +18,8 @@ from workloads.records.build import MARK, column_of
 from workloads.records.job import Passes, Task
 from workloads.records.result import TrialResult
 
-from .. import series
 from ..condition_text import described, distinct, software_words
-from ..conditions import Section
+from ..conditions import Section, name_series
 from ..frameworks import display_name, ordered
 
 Key = TypeVar("Key")
@@ -136,10 +135,10 @@ def _told_apart(pairs: list[Pair]) -> list[Pair]:
         apart = ""
         if alike[pair.title] > 1:
             group = [each.a for each in pairs if each.title == pair.title]
-            names = [series.name_of(section) for section in group]
+            names = [name_series(section) for section in group]
             telling = _telling([group])
             words = _words(pair.a)
-            name = series.name_of(pair.a)
+            name = name_series(pair.a)
             conditions = "".join(f", {key} {words[key]}" for key in telling if key in words)
             apart = f", series {name}" if name and names.count(name) == 1 else conditions
         told.append(replace(pair, apart=apart))

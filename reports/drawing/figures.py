@@ -38,6 +38,7 @@ SETTINGS: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.edgecolor": panels.INK,
+    "axes.titley": 1.0,  # otherwise it is searched for, by measuring all texts of the panel
     "hatch.linewidth": 0.6,
     "text.hinting": "none",  # invisible at this resolution, and slow
     "text.parse_math": False,  # a dollar sign in a name is printed as it is
@@ -52,9 +53,8 @@ def styled(size: sizes.Size, more: Mapping[Any, Any] = MappingProxyType({})) -> 
     # Imported here because tables need no drawing library, and the import is slow.
     import matplotlib as mpl
 
-    with mpl.rc_context():
-        mpl.rcdefaults()
-        mpl.rcParams.update({**SETTINGS, **size.settings, **more})
+    defaults: dict[Any, Any] = {name: value for name, value in mpl.rcParamsDefault.items() if name != "backend"}
+    with mpl.rc_context({**defaults, **SETTINGS, **size.settings, **more}):
         yield
 
 
@@ -132,6 +132,10 @@ def drawn(chart: Chart, layout: Layout = sizes.USUAL, looks: Mapping[str, Style]
         _batch_axis(axes, chart, width, size.numbers if columns == 1 else size.small)
         if number % columns:
             axes.tick_params(axis="y", left=False)
+            axes.yaxis.set_label_coords(0, 0)
+        axes.xaxis.set_label_coords(0, 0)  # of these labels without text the place would be searched for
+        for inside in (*axes.spines.values(), *axes.lines, *axes.collections):
+            inside.set_in_layout(False)
     for axes in every[len(shown) :]:
         axes.remove()
     _value_axis(every[0], chart, shown)

@@ -149,7 +149,7 @@ def _short(tag: str, colours: Mapping[str, str]) -> str:
     tag = re.sub(r"#[0-9a-f]{6}\b", lambda colour: colours.get(colour[0], colour[0]), tag)
     tag = re.sub(r"font-family: [^;\"]*(?:; )?", "", tag)
     tag = re.sub(r' transform="rotate\(-0 [^"]*"', "", tag)
-    tag = re.sub(r"(\.\d\d)\d+", r"\1", tag)
+    tag = re.sub(r"\.(\d\d?)\d*", lambda found: f".{found[1]}".rstrip("0").removesuffix("."), tag)
     return re.sub(r"(?<=[:;]) | ?\n|(?<=[MLCQ]) ", "", tag)
 
 

@@ -35,6 +35,7 @@ from .cleaning import nameless, tells
 ARCHIVE, CHECKSUMS = "results.tar.xz", "SHA256SUMS"
 MOST_BYTES, MOST_FILES = 4 * 2**30, 1_000_000  # of the unpacked content: ten times the largest study's
 MOST_MEMORY_BYTES, PIECE_BYTES = 256 * 2**20, 2**16  # the highest preset of xz takes 65 MiB
+FILTER = {"id": lzma.FILTER_LZMA2, "preset": 9, "lc": 4, "pb": 0}  # for text: 3 % fewer bytes than the preset alone
 
 FOLDERS = ("trials", files.ATTEMPTS, "memory", "probes", "disturbed", "blocks")
 FILES = ("stable.json",)
@@ -108,9 +109,15 @@ def naming_homes(folder: Path) -> list[str]:
 
 
 def pack(folder: Path, archive: Path) -> None:
-    """Pack `folder` as .tar.xz; the same content gives the same bytes: sorted, no times, no owners."""
-    with tarfile.open(archive, "w:xz", preset=9, format=tarfile.PAX_FORMAT) as packed:
-        for path in _files(folder):
+    """Pack `folder` as .tar.xz; the same content gives the same bytes: sorted, no times, no owners.
+
+    Files of one name follow each other, because they resemble each other most.
+    """
+    with (
+        lzma.open(archive, "wb", filters=[FILTER]) as compressed,
+        tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as packed,
+    ):
+        for path in sorted(_files(folder), key=lambda path: (path.name, path)):
             entry = tarfile.TarInfo(f"{folder.name}/{path.relative_to(folder).as_posix()}")
             entry.size, entry.mode = path.stat().st_size, 0o644
             with path.open("rb") as file:

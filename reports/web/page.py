@@ -6,21 +6,18 @@ import base64
 import hashlib
 import re
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..drawing import inline
 from ..drawing.sizes import COLUMN, PAGE, Layout
 from ..drawing.styles import on_dark
 from ..frameworks import Style, styles
 from ..report import SIDE_BY_SIDE, Report
+from ..sentences import load_templates
 from . import trials as web_trials
 from .parts import PartBuilder, numbered_charts
 from .trials import Trial
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 MOST_LINES = 200  # of one kind of problem
 # Title and caption are next to the picture in the page. A chart with one panel is as wide as a phone.
@@ -28,6 +25,7 @@ SMALL, WIDE = Layout(COLUMN, bare=True), Layout(PAGE, bare=True)
 TEMPLATES = Path(__file__).parent / "templates"
 STYLES = ("page.css", "parts.css", "print.css")
 DASHES = {"-": "", "--": "6 3", "-.": "9 3 2 3", ":": "2 3"}  # of a framework's line, next to its switch
+STYLE = re.compile(r' style="([^"]*)"')
 COLOUR = re.compile(r"var\(--c([0-9a-f]{6})\)")
 NO_CONNECTION = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
@@ -45,6 +43,7 @@ def page(
     files of trials that are near. `archive` is the file next to the page that has them instead.
     """
     drawn = {drawing.id: inline.draw(drawing) for drawing in drawings(report)} if pictures is None else pictures
+    shared, classes = _share_styles(drawn)
     frameworks = _frameworks(report)
     script = asset("page.js")
     context = {
@@ -56,20 +55,20 @@ def page(
         "most_lines": MOST_LINES,
         "frameworks": [(style, DASHES[style.line]) for style in frameworks.values()],
         "switch_of": {key: number for number, key in enumerate(frameworks)},
-        "style": "".join(map(asset, STYLES)) + _colours(frameworks, drawn) + _hiding(len(frameworks)),
+        "style": "".join(map(asset, STYLES)) + classes + _colours(frameworks, classes) + _hiding(len(frameworks)),
         "script": script,
         "policy": f"{NO_CONNECTION}; script-src {_hash(script)}",
     }
     trials = web_trials.trials_of(report)
     cells = web_trials.rows_of(trials)
-    context |= _parts(report, drawn, cells) | _rows(report, trials, folder, archive) | {"cells": cells}
-    return environment().get_template("report.html.j2").render(context)
+    context |= _parts(report, shared, cells) | _rows(report, trials, folder, archive) | {"cells": cells}
+    return load_templates(TEMPLATES).get_template("report.html.j2").render(context)
 
 
 def _parts(report: Report, pictures: Mapping[str, str], cells: list[web_trials.CellRows]) -> dict[str, Any]:
     """Build the tables and charts."""
     names = tuple(style.name for style in _frameworks(report).values())
-    builder = PartBuilder(environment().get_template("table.html.j2").module, pictures, names)
+    builder = PartBuilder(load_templates(TEMPLATES).get_template("table.html.j2").module, pictures, names)
     every = web_trials.finder(cells)
     return {
         "chapters": [
@@ -121,10 +120,21 @@ def _linked(line: str, keys: set[str]) -> tuple[str, str]:
     return (key, line.removeprefix(key)) if key in keys else ("", line)
 
 
-def _colours(frameworks: Mapping[str, Style], pictures: Mapping[str, str]) -> str:
+def _share_styles(pictures: Mapping[str, str]) -> tuple[dict[str, str], str]:
+    """Return (the pictures with a class for each style, the definitions): most of a picture's parts look alike."""
+    classes: dict[str, str] = {}
+
+    def replace_style(found: re.Match[str]) -> str:
+        return f' class="{classes.setdefault(found[1], f"p{len(classes)}")}"'
+
+    shared = {name: STYLE.sub(replace_style, picture) for name, picture in pictures.items()}
+    # Named twice to win over parts.css; ".chart .p0" would not reach into what a marker's <use> repeats.
+    return shared, "".join(f".{name}.{name} {{ {style} }}\n" for style, name in classes.items())
+
+
+def _colours(frameworks: Mapping[str, Style], classes: str) -> str:
     """Define the colours of charts and switches, each with one that can be seen on a dark page."""
-    used = {colour for picture in pictures.values() for colour in COLOUR.findall(picture)}
-    used |= {style.colour[1:].lower() for style in frameworks.values()}
+    used = {*COLOUR.findall(classes), *(style.colour[1:].lower() for style in frameworks.values())}
     light, dark = ("".join(f" --c{colour}: {own(f'#{colour}')};" for colour in sorted(used)) for own in (str, on_dark))
     return f":root {{{light} }}\n@media screen and (prefers-color-scheme: dark) {{ :root {{{dark} }} }}\n"
 
@@ -143,20 +153,6 @@ def _title(report: Report) -> str:
     subjects = list(dict.fromkeys(chapter.subject for chapter in report.chapters))
     more = f" and {len(subjects) - 2} more" if len(subjects) > 2 else ""
     return f"{', '.join(subjects[:2])}{more}"
-
-
-@cache
-def environment() -> Environment:
-    """Load the environment of the templates."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    return Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
 
 
 def asset(name: str) -> str:

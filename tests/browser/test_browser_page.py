@@ -224,7 +224,7 @@ def test_a_line_of_a_problem_leads_to_its_trial(opened: Callable[..., Page]) -> 
 
 def test_a_number_leads_to_its_trials_and_each_to_its_files(opened: Callable[..., Page], written: Path) -> None:
     page = opened(unfolded=USAGE)
-    page.locator(f"{USAGE} tbody tr", has_text="PyTorch").locator("a.trials").first.click()
+    page.locator(f"{USAGE} tbody tr", has_text="PyTorch").locator("td > a").first.click()
     rows = page.locator("tbody:target tr")
     assert [name[:20] for name in rows.locator("th").all_inner_texts()] == ["pytorch-cpu-b00004-r"] * 2
     links = rows.first.locator("a")
@@ -357,7 +357,7 @@ def test_headings_and_landmarks_are_in_order(opened: Callable[..., Page]) -> Non
 def test_without_javascript_every_table_picture_and_link_is_there(opened: Callable[..., Page]) -> None:
     scripted, page = opened(), opened(java_script_enabled=False)
     assert page.get_by_text("No trial ran on a GPU").is_visible()
-    for parts in (".chart svg", "table tbody tr", "a.trials", ".points a", ".all a"):
+    for parts in (".chart svg", "table tbody tr", ".part td > a", ".points a", ".all a"):
         assert page.locator(f"{parts}:visible").count() == scripted.locator(f"{parts}:visible").count() > 0
     widths = page.locator(".front svg").evaluate_all("all => all.map(one => one.getBoundingClientRect().width)")
     assert len(widths) == 3 and min(widths) > 200

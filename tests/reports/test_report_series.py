@@ -8,8 +8,7 @@ import pytest
 from stored import trial
 
 from reports.condition_text import headings
-from reports.conditions import sections
-from reports.series import name_of
+from reports.conditions import name_series, sections
 from workloads.records.result import TrialResult
 from workloads.spec import OptimizerSpec
 
@@ -46,4 +45,4 @@ def test_sections_of_a_series_are_headed_by_its_name_and_what_it_does_not_tell_a
 @pytest.mark.parametrize("changes", [{"epochs": 6}, {"study": "quick"}, {"study": "mine"}])
 def test_what_an_option_changed_is_of_no_series(changes: dict[str, Any]) -> None:
     (section,), _ = sections([cats("sgd", **changes)])
-    assert name_of(section) == ""
+    assert name_series(section) == ""

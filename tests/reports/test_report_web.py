@@ -97,6 +97,15 @@ def test_text_from_outside_is_escaped_everywhere(tmp_path: Path) -> None:
     assert html.count("&lt;script&gt;alert(1)&lt;/script&gt;") >= 20
 
 
+def test_a_style_of_the_charts_is_said_once_in_the_page(quick: Path) -> None:
+    html = web.page(report_of(quick))
+    charts = re.findall(r'<svg role="group".*?</svg>', html, re.S)
+    used = {name for chart in charts for name in re.findall(r' class="(p\d+)"', chart)}
+    defined = dict(re.findall(r"^\.(p\d+)\.\1 { (.*) }$", html, re.M))
+    assert used == set(defined) and len(set(defined.values())) == len(defined) > 3
+    assert not any(" style=" in chart for chart in charts)
+
+
 def test_a_cell_keeps_its_number_its_note_and_its_trials(quick: Path) -> None:
     report = report_of(quick)
     html = web.page(report)
@@ -105,7 +114,7 @@ def test_a_cell_keeps_its_number_its_note_and_its_trials(quick: Path) -> None:
     assert (
         cell
         and (
-            f'<td data-n="12.5"><a class="trials" href="#{cell[1]}">12.5</a>'
+            f'<td data-n="12.5"><a href="#{cell[1]}">12.5</a>'
             '<sup><a href="#s1-speed-note-1" aria-label="note 1">1</a></sup></td><td class="w">out of memory</td>'
         )
         in html
