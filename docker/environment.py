@@ -22,7 +22,7 @@ except ModuleNotFoundError:  # the Python 3.10 of NVIDIA's image, whose pip has 
 
     sys.modules["tomllib"] = tomli
 
-from runner.environments.definition import Environment, read, worker_variables
+from runner.environments.definition import Environment, build_worker_variables, read
 from runner.environments.venv import install
 from runner.project import Project
 
@@ -80,7 +80,7 @@ def remove(path: Path) -> None:
 
 def write_smoke(environment: Environment) -> None:
     """Write an executable that tries the import as a worker does."""
-    lines = [f"export {name}={shlex.quote(value)}" for name, value in worker_variables(environment).items()]
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in build_worker_variables(environment).items()]
     lines.append(f"exec {environment.interpreter} -c {shlex.quote(environment.smoke)}")
     smoke = environment.folder / "bin" / "smoke"
     smoke.write_text("#!/bin/sh\n" + "\n".join(lines) + "\n")

@@ -18,7 +18,7 @@ def trials(*folders: str | Path) -> pd.DataFrame:
     """
     from . import load, trial_rows  # whoever asks for a module of this package loads no other
 
-    return trial_rows.frame(load.read(*map(Path, folders)))
+    return trial_rows.build_frame(load.read(*map(Path, folders)))
 
 
 def read(
@@ -28,5 +28,5 @@ def read(
     from . import build
     from .markdown import NotebookReport
 
-    report = build.report([Path(folder) for folder in folders], columns, target_accuracy, beside)
+    report = build.build_report([Path(folder) for folder in folders], columns, target_accuracy, beside)
     return NotebookReport(**vars(report))

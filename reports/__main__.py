@@ -17,13 +17,13 @@ import shlex
 import sys
 from pathlib import Path
 
-from workloads.command_line import CommandLine, close_to
-from workloads.records.result import no_target
+from workloads.command_line import CommandLine, suggest
+from workloads.records.result import refuse_target
 
 from . import build, contrast, export, markdown, terminal
 from .drawing import sizes
 from .load import ReportError
-from .reproduction.publication import publications
+from .reproduction.publication import read_articles
 
 OTHERS = """\
 other commands, each with a --help of its own:
@@ -61,7 +61,7 @@ def run(arguments: list[str]) -> int:
             raise ReportError("--out is missing: a report over several folders belongs to none of them; name one")
         if out.resolve() in {folder.resolve() for folder in options.results}:
             raise ReportError(f"--out {out}: it holds results; name another folder, or none")
-        if reason := no_target(options.target_accuracy):
+        if reason := refuse_target(options.target_accuracy):
             raise ReportError(reason)
         layout = sizes.Layout(sizes.SIZES[options.figure_size], options.bare)
         if layout != sizes.USUAL and not {*options.format} & {*export.OF_CHARTS}:
@@ -69,7 +69,7 @@ def run(arguments: list[str]) -> int:
             raise ReportError(
                 f"--figure-size, --bare: no figure is drawn; add one of {kinds} to --format, or leave them"
             )
-        report = build.report(
+        report = build.build_report(
             options.results, options.columns, options.target_accuracy, options.beside, options.baseline_batch
         )
         main_files = export.write(report, out, options.format, layout=layout)
@@ -78,16 +78,16 @@ def run(arguments: list[str]) -> int:
         return 2
     for item in report.stored.unreadable:
         print(f"reports: {item.path}: left out: {item.reason}", file=sys.stderr)
-    print(markdown.printed(report) if options.tables else terminal.printed(report))
+    print(markdown.format_for_terminal(report) if options.tables else terminal.format_report(report))
     if not options.tables:
         print(f"All tables here: python -m reports {shlex.join(map(str, options.results))} --tables")
-    print(terminal.address(main_files, out))
+    print(terminal.format_address(main_files, out))
     return 0
 
 
 def _refuse_command_like(folder: Path) -> None:
     """Reject a missing folder whose name is close to a command's. Raises ReportError."""
-    if not folder.exists() and (meant := close_to(str(folder), COMMANDS)):
+    if not folder.exists() and (meant := suggest(str(folder), COMMANDS)):
         raise ReportError(f"unknown word {folder}{meant}")
 
 
@@ -99,7 +99,7 @@ def build_parser() -> CommandLine:
         description="Tables, charts and a page from stored results.",
         epilog=OTHERS,
     )
-    names = [publication.name for publication in publications()]
+    names = [publication.name for publication in read_articles()]
     parser.add_argument("results", type=Path, nargs="+", metavar="RESULTS",
                         help="folders that python -m runner wrote; several make one report")  # fmt: skip
     parser.add_argument("--out", type=Path, metavar="DIR", help="where the report goes (default: RESULTS/report)")

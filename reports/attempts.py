@@ -12,11 +12,11 @@ from workloads.records.files import ATTEMPTS, RESULT_FILE
 from workloads.records.job import ROOMS, Kind
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
-from workloads.records.stored import read_bytes, result_of
-from workloads.words import counted
+from workloads.records.stored import parse_result, read_bytes
+from workloads.words import format_count
 
 from .sentences import status_words
-from .table import Cell, Columns, Table, of_records, text_of
+from .table import Columns, Table, TableCell, build_rows, make_text_column
 
 NAME, TITLE = "attempts", "Trials that were tried more than once"
 HOW = (
@@ -29,7 +29,7 @@ UNREADABLE = "unreadable"
 
 
 @dataclass(frozen=True)
-class Attempt:
+class AttemptResult:
     """An attempt with its result.
 
     If there is none, `error` says why it cannot be read, or is None if no result exists.
@@ -67,7 +67,7 @@ class Attempts:
     """
 
     trial: str
-    every: tuple[Attempt, ...]
+    every: tuple[AttemptResult, ...]
     shown: int | None
 
     @property
@@ -79,35 +79,36 @@ class Attempts:
         """Say how often it was tried and how the others ended, as a sentence without a full stop."""
         count = len(self.every)
         if self.shown is None:
-            head = f"none of {counted(count, 'attempt')} has a result that can be read"
+            head = f"none of {format_count(count, 'attempt')} has a result that can be read"
         else:
-            head = f"{self.every[self.shown].ended} at the {ordinal(self.shown + 1)} of {counted(count, 'attempt')}"
-        others = [f"the {ordinal(n)}: {each}" for n, each in enumerate(self.every, 1) if n - 1 != self.shown]
+            whole = format_count(count, "attempt")
+            head = f"{self.every[self.shown].ended} at the {format_ordinal(self.shown + 1)} of {whole}"
+        others = [f"the {format_ordinal(n)}: {each}" for n, each in enumerate(self.every, 1) if n - 1 != self.shown]
         if self.shown is not None and self.shown < count - 1:
-            others.append(f"the {ordinal(self.shown + 1)} stands in for the {ordinal(count)}")
+            others.append(f"the {format_ordinal(self.shown + 1)} stands in for the {format_ordinal(count)}")
         return "; ".join([head, *others])
 
 
-def read(folder: Path) -> Attempt:
+def read(folder: Path) -> AttemptResult:
     """Read an attempt from a trial's folder."""
     path = folder / RESULT_FILE
     if not path.exists():
-        return Attempt(folder)
+        return AttemptResult(folder)
     try:
         content = read_bytes(path)
-        return Attempt(folder, result_of(content), None, hashlib.sha256(content).digest())
+        return AttemptResult(folder, parse_result(content), None, hashlib.sha256(content).digest())
     except ValueError as error:
-        return Attempt(folder, None, error)
+        return AttemptResult(folder, None, error)
 
 
-def earlier(results: Path) -> dict[str, list[Attempt]]:
+def find_earlier_attempts(results: Path) -> dict[str, list[AttemptResult]]:
     """Return {a trial's id: attempts before the newest, in order}; leaves out attempts that were skipped."""
     folders = numbered.attempts_by_id(results / ATTEMPTS)
     found = {name: [each for path in paths if not _left_out(each := read(path))] for name, paths in folders.items()}
     return {name: attempts for name, attempts in found.items() if attempts}
 
 
-def _left_out(attempt: Attempt) -> bool:
+def _left_out(attempt: AttemptResult) -> bool:
     return attempt.result is not None and attempt.result.status is Status.SKIPPED
 
 
@@ -118,18 +119,18 @@ def trial_id(folder: Path) -> str:
     return name["id"] if name else folder.name
 
 
-def below_results(folder: Path) -> str:
+def strip_results_folder(folder: Path) -> str:
     """Path of a trial or an attempt without the results folder, whose path stays private."""
     return f"{folder.parent.name}/{folder.name}"
 
 
-def ordinal(number: int) -> str:
+def format_ordinal(number: int) -> str:
     """Format "1st", "2nd", "11th"."""
     ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{'th' if 10 < number % 100 < 14 else ending}"
 
 
-def table(trials: Iterable[Attempts]) -> Table | None:
+def build_table(trials: Iterable[Attempts]) -> Table | None:
     """Build a table with one row per attempt; None if every trial was tried once."""
     records = [
         {
@@ -140,16 +141,16 @@ def table(trials: Iterable[Attempts]) -> Table | None:
             "ended": attempt.ended,
             "started_at": attempt.result.started_at if attempt.result else None,
             "reason": attempt.reason,
-            "folder": below_results(attempt.folder),
+            "folder": strip_results_folder(attempt.folder),
         }
         for each in trials
         for number, attempt in enumerate(each.every, 1)
     ]
     shown: Columns = {
-        "Trial": lambda row: Cell(row["trial"], None, (), (row["trial"],)),
-        "Attempt": lambda row: Cell(f"{row['attempt']} of {row['attempts']}{' (shown)' if row['shown'] else ''}"),
-        "Ended": text_of("ended"),
-        "Started": lambda row: Cell(row["started_at"] or ""),
-        "Reason": text_of("reason"),
+        "Trial": lambda row: TableCell(row["trial"], None, (), (row["trial"],)),
+        "Attempt": lambda row: TableCell(f"{row['attempt']} of {row['attempts']}{' (shown)' if row['shown'] else ''}"),
+        "Ended": make_text_column("ended"),
+        "Started": lambda row: TableCell(row["started_at"] or ""),
+        "Reason": make_text_column("reason"),
     }
-    return Table(NAME, TITLE, *of_records(records, shown), below=(HOW,), words=True) if records else None
+    return Table(NAME, TITLE, *build_rows(records, shown), below=(HOW,), words=True) if records else None

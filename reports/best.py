@@ -9,11 +9,11 @@ import pandas as pd
 from . import order, tables
 from .condition_text import ABSENT
 from .conditions import Section
-from .frameworks import display_name, ordered
-from .order import Best, Point
+from .frameworks import display_name, order_frameworks
+from .order import BestWithTies, Point
 from .quantities import ACCURACY, MEMORY, SPEED, Quantity
 from .sentences import span_list
-from .table import Cell, Table, Theme
+from .table import Table, TableCell, Theme
 
 NAME = "best"
 TITLE, TITLE_OF_ONE = "Best batch size of each framework", "Each framework at batch size {}"
@@ -23,22 +23,22 @@ TIDY = ("framework", "fastest_batch_size", "fastest_tied", "images_per_s", "memo
 TIED = 'After "or": batch sizes that cannot be told from the first.'
 
 
-def table(section: Section) -> Table | None:
+def build_table(section: Section) -> Table | None:
     """Build a table with a row per framework; None if no trial gave a speed."""
     speeds, accuracies = (_by_framework(section, quantity) for quantity in (SPEED, ACCURACY))
     if not speeds:
         return None
-    tried = tables.places(section)
+    tried = tables.group_by_place(section)
     every = sorted({size for _, size in tried})
     rows, tidy, tied = [], [], []
-    for name in ordered(framework for framework, _ in tried):
+    for name in order_frameworks(framework for framework, _ in tried):
         fastest, accurate = (
-            order.best(points) if points else None for points in (speeds.get(name), accuracies.get(name))
+            order.find_best(points) if points else None for points in (speeds.get(name), accuracies.get(name))
         )
         there = [_cell(section, quantity, name, fastest) for quantity in SHOWN]
         highest = _cell(section, ACCURACY, name, accurate)
         tied += [best.tied for best in (fastest, accurate) if best and best.tied]
-        rows.append((Cell(display_name(name)), _place(fastest, every), *there, _place(accurate, every), highest))
+        rows.append((TableCell(display_name(name)), _place(fastest, every), *there, _place(accurate, every), highest))
         ends = [end for best in (fastest, accurate) for end in _tidy(best)]
         numbers = [math.nan if cell.number is None else cell.number for cell in (*there, highest)]
         tidy.append((name, *ends[:2], *numbers[:3], *ends[2:], numbers[3]))
@@ -47,44 +47,44 @@ def table(section: Section) -> Table | None:
     if len(every) == 1:
         kept = (0, *range(2, 2 + len(SHOWN)))
         head, rows = [head[place] for place in kept], [tuple(row[place] for place in kept) for row in rows]
-    speed_cells = tables.by_place(section, SPEED).values()
+    speed_cells = tables.compute_cells(section, SPEED).values()
     return Table(
         NAME,
         TITLE if len(every) > 1 else TITLE_OF_ONE.format(every[0]),
         tuple(head),
         tuple(rows),
         pd.DataFrame(tidy, columns=list(TIDY)),
-        below=(tables.how_to_read_a_cell(cell.n for cell in speed_cells), *([TIED] if tied else [])),
+        below=(tables.explain_cells(cell.n for cell in speed_cells), *([TIED] if tied else [])),
         theme=Theme.SPEED,
     )
 
 
 def _by_framework(section: Section, quantity: Quantity) -> dict[str, dict[int, Point]]:
     points: dict[str, dict[int, Point]] = {}
-    for (name, size), point in order.points(section, quantity).items():
+    for (name, size), point in order.read_points(section, quantity).items():
         points.setdefault(name, {})[size] = point
     return points
 
 
-def _place(best: Best | None, every: list[int]) -> Cell:
+def _place(best: BestWithTies | None, every: list[int]) -> TableCell:
     if best is None:
-        return Cell(ABSENT)
+        return TableCell(ABSENT)
     tied = f" or {', '.join(span_list(best.tied, every))}" if best.tied else ""
-    return Cell(f"{best.place}{tied}", best.place)
+    return TableCell(f"{best.place}{tied}", best.place)
 
 
-def _cell(section: Section, quantity: Quantity, framework: str, best: Best | None) -> Cell:
+def _cell(section: Section, quantity: Quantity, framework: str, best: BestWithTies | None) -> TableCell:
     """Return the cell at the best batch size; without one, how the framework's trials ended."""
-    cells = tables.by_place(section, quantity)
+    cells = tables.compute_cells(section, quantity)
     own = {size: cell for (name, size), cell in cells.items() if name == framework}
     if best is None:
         tried = [cell for cell in own.values() if cell.status != tables.NOT_RUN]
-        words = dict.fromkeys(tables.words(cell.status) for cell in tried)
-        return Cell(" / ".join(words), None, tuple(dict.fromkeys(note for cell in tried for note in cell.notes)))
-    return tables.shown(own[best.place], quantity.decimals, most=max(cell.n for cell in cells.values()))
+        words = dict.fromkeys(tables.describe_status(cell.status) for cell in tried)
+        return TableCell(" / ".join(words), None, tuple(dict.fromkeys(note for cell in tried for note in cell.notes)))
+    return tables.format_cell(own[best.place], quantity.decimals, most=max(cell.n for cell in cells.values()))
 
 
-def _tidy(best: Best | None) -> tuple[int | None, str]:
+def _tidy(best: BestWithTies | None) -> tuple[int | None, str]:
     return (None, "") if best is None else (best.place, tables.JOINED.join(map(str, best.tied)))
 
 

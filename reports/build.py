@@ -21,7 +21,7 @@ from . import (
 )
 from .batch_size import answers as batch_size
 from .blocks import chapter as blocks
-from .conditions import Section, sections
+from .conditions import Section, group_into_sections
 from .load import ReportError, Stored
 from .quantities import QUANTITIES, Quantity
 from .report import Chapter, Report, Summary
@@ -29,7 +29,7 @@ from .reproduction import claims
 from .table import Table
 
 
-def report(
+def build_report(
     folders: Sequence[Path],
     columns: bool = False,
     target_accuracy: float | None = None,
@@ -43,36 +43,38 @@ def report(
     fits them or not. `baseline_batch`: batch sizes are compared with this one. Raises ReportError for a folder without
     results, or if no result can be read, or none has the baseline.
     """
-    answers = batch_size.chapters(folders)
+    answers = batch_size.build_chapters(folders)
     stored = _stored(folders) if not answers or load.has_results(*folders, rooms=load.OF_JOBS) else load.NOTHING
     quantities: tuple[Quantity, ...] = QUANTITIES
     if target_accuracy is not None:
-        stored = replace(stored, results=target_time.with_times(stored.results, target_accuracy))
-        quantities += (target_time.quantity(target_accuracy),)
+        stored = replace(stored, results=target_time.add_times(stored.results, target_accuracy))
+        quantities += (target_time.build_quantity(target_accuracy),)
     tried = {result.key: str(stored.attempts[folder]) for result, folder in stored.pairs if folder in stored.attempts}
-    parts, replaced = sections(result for result, folder in stored.pairs if folder.parent.name != load.BLOCKS)
-    of_blocks, replaced_processes = blocks.chapters(stored)
+    parts, replaced = group_into_sections(
+        result for result, folder in stored.pairs if folder.parent.name != load.BLOCKS
+    )
+    of_blocks, replaced_processes = blocks.build_chapters(stored)
     answers += of_blocks
     replaced += replaced_processes
     parts = [replace(section, attempts=tried, beside=tuple(beside)) for section in parts]
     contrast.check_baseline(parts, baseline_batch)
-    headings = condition_text.headings(parts)
+    headings = condition_text.build_headings(parts)
     aside = columns and len(parts) > 1
-    lettered = dict(zip(chapters.letters(len(parts)), parts, strict=True)) if aside else {}
-    side_by_side = chapters.side_by_side(lettered, quantities)
+    lettered = dict(zip(chapters.list_letters(len(parts)), parts, strict=True)) if aside else {}
+    side_by_side = chapters.build_side_by_side(lettered, quantities)
     of_folders = [item for folder in folders for item in _of_folder(folder, named=len(folders) > 1)]
-    retried = attempts.table(stored.attempts.values())
+    retried = attempts.build_table(stored.attempts.values())
     appendix = [
         *([retried] if retried else []),
-        *section_axes.of_accumulation(parts),
-        *section_axes.of_devices(parts),
+        *section_axes.build_accumulation_tables(parts),
+        *section_axes.build_device_tables(parts),
         *of_folders,
     ]
     every = [
-        chapters.chapter(section, f"{number}. {heading}", quantities, not aside, baseline_batch)
+        chapters.build_chapter(section, f"{number}. {heading}", quantities, not aside, baseline_batch)
         for number, (section, heading) in enumerate(zip(parts, headings, strict=True), start=1)
     ]
-    remarks = [section_axes.remark(section, stored) for section in parts]
+    remarks = [section_axes.write_remark(section, stored) for section in parts]
     every = [replace(each, conditions=each.conditions + more) for each, more in zip(every, remarks, strict=True)]
     return Report(
         stored,
@@ -83,14 +85,14 @@ def report(
         dict(zip(lettered, headings, strict=False)),
         tuple(table for table in appendix if isinstance(table, Table)),
         tuple(line for line in (*side_by_side, *appendix) if isinstance(line, str)),
-        caveats.lists(stored, replaced),
-        (*claims.tables_across(parts), *learning_rates.of_sections(parts)),
+        caveats.list_problems(stored, replaced),
+        (*claims.tables_across(parts), *learning_rates.build_tables(parts)),
     )
 
 
 def _stored(folders: Sequence[Path]) -> Stored:
     """Read the trials and processes of the folders. Raises ReportError if there is no result that can be read."""
-    stored = load.everything(*folders)
+    stored = load.read_all(*folders)
     if not stored.results:
         first = stored.unreadable[0]
         all_of_them = f"none of the {len(stored.unreadable)} results can be read"
@@ -100,7 +102,7 @@ def _stored(folders: Sequence[Path]) -> Stored:
 
 def _summary(stored: Stored, parts: Sequence[Section], answers: Sequence[Chapter]) -> Summary:
     """Summarise the trials; answers, from other jobs than trials, come before what is found of these."""
-    summary = findings.summary(stored, parts)
+    summary = findings.summarise(stored, parts)
     if not answers:
         return summary
     first = next((chapter for chapter in answers if chapter.findings), answers[0])
@@ -118,5 +120,5 @@ def _summary(stored: Stored, parts: Sequence[Section], answers: Sequence[Chapter
 def _of_folder(folder: Path, named: bool) -> list[Table | str]:
     """Build the tables of a whole results folder, or a line for each missing one; `named` after the folder."""
     ending = f", {folder}" if named else ""
-    item = stable.table(folder)
+    item = stable.build_table(folder)
     return [] if not item else [replace(item, title=item.title + ending) if isinstance(item, Table) else item]

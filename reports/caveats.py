@@ -9,14 +9,14 @@ from collections.abc import Iterable, Sequence
 
 from workloads.records.blocks import main_size
 from workloads.records.check_name import JUDGE, CheckName
-from workloads.records.checks import SHORTEST_S, as_asked, failed
-from workloads.records.disturbance import largest_share, taken_above
+from workloads.records.checks import SHORTEST_S, is_as_asked, list_failed
+from workloads.records.disturbance import describe_shares, find_largest_share
 from workloads.records.figures import ACCURACY, HOST_MEMORY, SPEED
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
-from workloads.setting_words import finding_words
-from workloads.study import studies
-from workloads.words import counted
+from workloads.setting_words import list_findings
+from workloads.study import list_studies
+from workloads.words import format_count
 
 from .conditions import Replaced, Section, is_of_series, read_series
 from .doubts import TOLERATED_PERCENT
@@ -28,13 +28,13 @@ from .sentences import say, status_words
 def tally(stored: Stored) -> str:
     """Count trials, as "27 trials: 26 ok, 1 timeout; 1 unreadable; 2 unfinished"."""
     statuses = _by_status(stored.results)
-    trials = counted(len(stored.results), "trial") + (f": {', '.join(statuses)}" if statuses else "")
+    trials = format_count(len(stored.results), "trial") + (f": {', '.join(statuses)}" if statuses else "")
     tried = [f"{len(stored.attempts)} tried more than once"] if stored.attempts else []
     writing = ["a run is still writing"] if stored.in_use else []
     return "; ".join([trials, *_without_result(stored), *tried, *writing])
 
 
-def lists(stored: Stored, replaced: Sequence[Replaced]) -> dict[str, tuple[str, ...]]:
+def list_problems(stored: Stored, replaced: Sequence[Replaced]) -> dict[str, tuple[str, ...]]:
     """List {problem: a line each}: every trial that is not ok or not shown, and every check that failed."""
     problems = {
         "Still being written: what is not finished is not in this report": map(str, stored.in_use),
@@ -47,16 +47,18 @@ def lists(stored: Stored, replaced: Sequence[Replaced]) -> dict[str, tuple[str, 
         "Trials disturbed by other processes": (
             f"{result.spec.id}: they took {taken}"
             for result in stored.results
-            if (taken := taken_above(TOLERATED_PERCENT, result.figures))
+            if (taken := describe_shares(TOLERATED_PERCENT, result.figures))
         ),
         "Checks that failed": (
-            f"{result.spec.id}: {check.name}: {check.detail}" for result in stored.results for check in failed(result)
+            f"{result.spec.id}: {check.name}: {check.detail}"
+            for result in stored.results
+            for check in list_failed(result)
         ),
         f"Steady windows shorter than {SHORTEST_S:g} s, as the study asks": (
             f"{result.spec.id}: {check.detail}"
             for result in stored.results
             for check in result.checks
-            if not check.passed and as_asked(result.spec, check)
+            if not check.passed and is_as_asked(result.spec, check)
         ),
         "Replaced by a newer trial of the same cell": (
             f"{pair.old.spec.id} of {pair.old.started_at} by {pair.new.spec.id} of {pair.new.started_at}"
@@ -80,7 +82,7 @@ def _measured(result: TrialResult) -> str:
     return f". It measured: {', '.join(figures)}. No table has these. Read what differs, then run the trial again"
 
 
-def not_verified(stored: Stored, sections: Sequence[Section], main: int | None) -> tuple[str, ...]:
+def list_unverified(stored: Stored, sections: Sequence[Section], main: int | None) -> tuple[str, ...]:
     """Say what these results cannot show, a sentence each.
 
     `main` is the index of the section that the findings describe; None without any ok trial.
@@ -91,7 +93,7 @@ def not_verified(stored: Stored, sections: Sequence[Section], main: int | None) 
         sentences.append(say("caveats.of_one_section", number=main + 1))
     if sections and all(section.condition.placement.device_kind == "cpu" for section in sections):
         sentences.append(say("caveats.no_gpu"))
-    sentences += [say("caveats.not_run", lacking=phrase) for phrase in not_run(stored.results)]
+    sentences += [say("caveats.not_run", lacking=phrase) for phrase in describe_missing_runs(stored.results)]
     if len({result.spec.draw.repeat for result in stored.results}) == 1:
         sentences.append(say("caveats.one_repeat"))
     if contended := sum(result.status is Status.CONTENDED for result in stored.results):
@@ -112,19 +114,19 @@ def _doubtful_images(results: Sequence[TrialResult]) -> list[str]:
     sentences = {}
     for result in results:
         source, name = result.spec.task.source, result.spec.task.dataset
-        if source and source.findings and (found := finding_words(source.findings)):
+        if source and source.findings and (found := list_findings(source.findings)):
             sentences[name, source.content] = say("caveats.doubtful_images", dataset=name, found=found)
     return list(sentences.values())
 
 
-def not_run(results: Sequence[TrialResult]) -> list[str]:
+def describe_missing_runs(results: Sequence[TrialResult]) -> list[str]:
     """Describe in phrases what one of our studies asks for and was not run.
 
     Either the run was stopped or an option left it out; the results do not show which.
     """
     lacking = []
     ran = {result.spec.study for result in results}
-    for name in (study for study in studies() if study in ran):
+    for name in (study for study in list_studies() if study in ran):
         for each, part in read_series(name).items():
             specs = [spec for spec in (result.spec for result in results) if spec.study == name]
             specs = [spec for spec in specs if is_of_series(spec, part)]
@@ -149,7 +151,7 @@ def _doubts(ok: Sequence[TrialResult]) -> dict[str, int]:
     gates = [of_trial[CheckName.GATE].against for of_trial in checks if CheckName.GATE in of_trial]
     silent = len(checks) - len(gates)
     first_steps = sum(CheckName.END_EVALUATION not in of_trial for of_trial in checks) - silent
-    shares = [largest_share(result.figures) for result in ok]
+    shares = [find_largest_share(result.figures) for result in ok]
     short = sum(
         any(check.name == CheckName.LONG_ENOUGH and not check.passed for check in result.checks) for result in ok
     )
@@ -159,13 +161,13 @@ def _doubts(ok: Sequence[TrialResult]) -> dict[str, int]:
         "own_code": own_code,
         "no_gate": silent,
         "first_steps": first_steps,
-        "disturbed": disturbed(shares),
+        "disturbed": count_disturbed(shares),
         "disturbance_unknown": shares.count(None),
         "short_window": short,
     }
 
 
-def disturbed(shares: Iterable[float | None]) -> int:
+def count_disturbed(shares: Iterable[float | None]) -> int:
     """Count the shares of the cores, each the largest of a trial, above the tolerance."""
     return sum(share is not None and share > TOLERATED_PERCENT for share in shares)
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from .table import Theme
 
 
-class Kind(StrEnum):
+class SeriesKind(StrEnum):
     """Kind of a series; each kind has its own look."""
 
     MEASURED = "measured"
@@ -20,7 +20,7 @@ class Kind(StrEnum):
     PART_LINE = "part-line"  # the same, where a stack would hide it
 
 
-PARTS = (Kind.PART, Kind.PART_LINE)
+PARTS = (SeriesKind.PART, SeriesKind.PART_LINE)
 
 
 class Scale(StrEnum):
@@ -36,7 +36,7 @@ SCALE_NAMES = {Scale.LOG: "logarithmic", Scale.ORDINAL: "one place each"}
 
 
 @dataclass(frozen=True)
-class Series:
+class ChartSeries:
     """A series; `x`, `y` and, unless empty, `low`, `high` and `trials` have the same length.
 
     None in `y` is a gap. `low` and `high` are the ends of the bar at a point; `trials` are the ids it was computed
@@ -45,7 +45,7 @@ class Series:
 
     label: str
     key: str
-    kind: Kind
+    kind: SeriesKind
     x: tuple[float, ...]
     y: tuple[float | None, ...]
     low: tuple[float | None, ...] = ()
@@ -58,13 +58,13 @@ class Panel:
     """One pair of axes. `title` is "" if the chart has one panel; `key` is the framework that all of it is about."""
 
     title: str
-    series: tuple[Series, ...]
+    series: tuple[ChartSeries, ...]
     key: str = ""
 
     @property
-    def stacked(self) -> tuple[Series, ...]:
+    def stacked(self) -> tuple[ChartSeries, ...]:
         """Parts that are stacked."""
-        return tuple(series for series in self.series if series.kind is Kind.PART)
+        return tuple(series for series in self.series if series.kind is SeriesKind.PART)
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Chart:
     theme: Theme = Theme.RUN
 
     @property
-    def series(self) -> tuple[Series, ...]:
+    def series(self) -> tuple[ChartSeries, ...]:
         """Series of all panels."""
         return tuple(series for panel in self.panels for series in panel.series)
 

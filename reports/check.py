@@ -34,11 +34,11 @@ def main(arguments: list[str]) -> int:
             subjects.append(seen.subject)
         folders, files, left_alone = _sorted_out([path for path in paths if not (path / CHECKSUMS).is_file()])
         for folder in folders:
-            stored = load.everything(folder)
+            stored = load.read_all(folder)
             findings += [f"{path}: a run is still writing into it" for path in stored.in_use]
-            for gap in completeness.gaps(stored, folder):
+            for gap in completeness.find_gaps(stored, folder):
                 (findings if gap.counts else notes).append(gap.line)
-            findings += recheck.trials(stored, folder)
+            findings += recheck.check_trials(stored, folder)
             subjects.append(f"{folder}: {caveats.tally(stored)}")
     except (ReportError, OSError) as error:
         print(f"reports: {error}", file=sys.stderr)
@@ -82,7 +82,7 @@ def _columns(text: str | None) -> list[str]:
     names = [name.strip() for name in text.split(",")] if text is not None else []
     if text is not None and (not all(names) or len(set(names)) < len(names)):
         raise ReportError(f"--columns {text}: a name is empty or there twice; name each column once")
-    if text is not None and not any(map(log_columns.kind_of, names)):
+    if text is not None and not any(map(log_columns.find_kind, names)):
         raise ReportError(f"--columns {text}: none names a usage, memory or power, as gpu_percent, memory_mib, power_w")
     return names
 

@@ -6,20 +6,20 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from workloads.conditions import CONDITIONS, NOT_REPORTED, SETTINGS, VARIABLES, Setting, mode_said
+from workloads.conditions import CONDITIONS, NOT_REPORTED, SETTINGS, VARIABLES, Setting, read_mode
 from workloads.records.build import DEFAULT, FLOAT32, MARK, TF32
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
-from workloads.records.stored import started
-from workloads.words import counted
+from workloads.records.stored import read_start
+from workloads.words import format_count
 
 from .conditions import Condition, Section, name_series
-from .frameworks import display_name, ordered
+from .frameworks import display_name, order_frameworks
 
 ABSENT = "\N{EN DASH}"
 
 
-def described(condition: Condition) -> dict[str, str]:
+def describe_condition(condition: Condition) -> dict[str, str]:
     """Return every condition in words, for reading and for distinguishing sections."""
     kind, stated = condition.placement.device_kind, dict(condition.stated)
     words = {}
@@ -35,7 +35,7 @@ def described(condition: Condition) -> dict[str, str]:
     return words | {"device": f"{'CPU' if kind == 'cpu' else 'GPU'}, {model}"}
 
 
-def headings(sections: list[Section]) -> list[str]:
+def build_headings(sections: list[Section]) -> list[str]:
     """Build one line per section: model, data, kind of device, and whatever distinguishes it from the others.
 
     The name of its series is used if that suffices.
@@ -44,12 +44,12 @@ def headings(sections: list[Section]) -> list[str]:
         return []
     names = list(map(name_series, sections))
     if all(names) and len(names) == len(set(names)) > 1:
-        each = (described(section.condition) for section in sections)
+        each = (describe_condition(section.condition) for section in sections)
         return [
             f"{name}: {words['model']} on {words['data set']}, {words['device']}"
             for name, words in zip(names, each, strict=True)
         ]
-    every = [described(section.condition) | software_words(section) for section in sections]
+    every = [describe_condition(section.condition) | describe_software(section) for section in sections]
     for seldom in CONDITIONS:
         if seldom.usual and any(seldom.name in words for words in every):
             every = [{seldom.name: seldom.usual} | words for words in every]
@@ -68,13 +68,13 @@ def headings(sections: list[Section]) -> list[str]:
     ]
 
 
-def software_words(section: Section, frameworks: Iterable[str] | None = None) -> dict[str, str]:
+def describe_software(section: Section, frameworks: Iterable[str] | None = None) -> dict[str, str]:
     """Return {"PyTorch version": ...}: every part of these frameworks' software, of all of them if None.
 
     CUDA and cuDNN appear on a GPU only.
     """
     words: dict[str, str | None] = {}
-    for framework in ordered(section.software) if frameworks is None else frameworks:
+    for framework in order_frameworks(section.software) if frameworks is None else frameworks:
         software, name = section.software[framework], display_name(framework)
         words[f"{name} version"] = software.version
         if section.condition.placement.device_kind == "cuda":
@@ -85,15 +85,15 @@ def software_words(section: Section, frameworks: Iterable[str] | None = None) ->
     return {key: value or NOT_REPORTED for key, value in words.items()}
 
 
-def setting(section: Section) -> str:
+def describe_setting(section: Section) -> str:
     """Describe model, data, training, batch sizes, repeats, device and software in a line."""
     condition, results = section.condition, section.every
     model = condition.device_model or "(model not reported)"
     on_cpu = condition.placement.device_kind == "cpu"
-    device = f"CPU {model}, {counted(condition.placement.threads, 'thread')}" if on_cpu else f"GPU {model}"
+    device = f"CPU {model}, {format_count(condition.placement.threads, 'thread')}" if on_cpu else f"GPU {model}"
     software = ", ".join(
         f"{display_name(name)} {section.software[name].version or '(version not reported)'}"
-        for name in ordered(section.software)
+        for name in order_frameworks(section.software)
     )
     sizes = sorted({result.spec.cell.batch_size for result in results})
     batches = f"batch size {sizes[0]}" if len(sizes) == 1 else f"{len(sizes)} batch sizes, {sizes[0]} to {sizes[-1]}"
@@ -101,9 +101,9 @@ def setting(section: Section) -> str:
     augmented = "" if condition.task.augment == "none" else f" ({condition.task.augment})"
     times = "one repeat" if repeats == 1 else f"{repeats} repeats"
     device += f" in {condition.placement.devices} devices" if condition.placement.devices > 1 else ""
-    words = described(condition)
+    words = describe_condition(condition)
     return (
-        f"{words['model']} on {words['data set']}{augmented}, {counted(condition.passes.epochs, 'epoch')} of "
+        f"{words['model']} on {words['data set']}{augmented}, {format_count(condition.passes.epochs, 'epoch')} of "
         f"{words['optimizer']}{_phrases(words)}; {batches}, {times}; {device}; {software}"
     )
 
@@ -114,30 +114,30 @@ def _phrases(words: dict[str, str]) -> str:
     return "".join(f", {phrase}" for phrase in said if phrase)
 
 
-def conditions_list(section: Section) -> list[str]:
+def describe_conditions(section: Section) -> list[str]:
     """Describe in sentences what was run, with which software, on which machine, when, and by which version of this
     suite.
     """
-    words, results = described_with_columns(section), section.every
-    software = software_words(section)
+    words, results = describe_with_columns(section), section.every
+    software = describe_software(section)
     machine = [
-        ("host memory", distinct(_gib(result.machine.get("memory_bytes")) for result in results)),
-        ("runner's Python", distinct(result.machine.get("python") for result in results)),
+        ("host memory", join_distinct(_gib(result.machine.get("memory_bytes")) for result in results)),
+        ("runner's Python", join_distinct(result.machine.get("python") for result in results)),
         ("load average before a trial", _load_range(results)),
         ("times of the same loop before the run", _noise_range(results)),
-        ("turbo", distinct(_on_off(result.machine.get("turbo")) for result in results)),
+        ("turbo", join_distinct(_on_off(result.machine.get("turbo")) for result in results)),
         ("clocks lowered for heat in", _throttled(results)),
-        ("commit", distinct(result.machine.get("commit") for result in results)),
+        ("commit", join_distinct(result.machine.get("commit") for result in results)),
     ]
     lines = [f"Conditions: {'; '.join(f'{key} {value}' for key, value in words.items())}."]
     digests = {key: software.pop(key) for key in [*software] if key.endswith((" environment", " packages"))}
     lines.append(f"Software: {'; '.join(f'{key} {value}' for key, value in software.items())}; {_packages(results)}.")
     text = "; ".join(f"{key} {value}" for key, value in machine if value)
     lines += [f"Machine: {text}."] if text else []
-    lines.append(f"Study {distinct(r.spec.study for r in results)}; started {dates(results)} (UTC).")
+    lines.append(f"Study {join_distinct(r.spec.study for r in results)}; started {format_dates(results)} (UTC).")
     commits = {str(commit) for result in results if (commit := result.machine.get("commit"))}
     if len(commits) > 1:
-        lines.append(f"These trials come from {len(commits)} commits of this suite: {distinct(sorted(commits))}.")
+        lines.append(f"These trials come from {len(commits)} commits of this suite: {join_distinct(sorted(commits))}.")
     return [
         *lines,
         f"Environments and packages, by checksum: {'; '.join(f'{key} {value}' for key, value in digests.items())}.",
@@ -146,40 +146,40 @@ def conditions_list(section: Section) -> list[str]:
 
 def _packages(results: Iterable[TrialResult]) -> str:
     """Say where the package versions are listed, or which frameworks did not report them."""
-    silent = ordered(result.spec.cell.framework for result in results if not package_versions(result))
+    silent = order_frameworks(result.spec.cell.framework for result in results if not read_package_versions(result))
     whose = f" by {', '.join(map(display_name, silent))}" if silent else ""
     return f"package versions not reported{whose}" if silent else 'package versions under "What the workers reported"'
 
 
-def package_versions(result: TrialResult) -> dict[str, Any]:
+def read_package_versions(result: TrialResult) -> dict[str, Any]:
     """Return {package: version}; empty if the worker reported none."""
     packages = result.facts.get("packages")
     return packages if isinstance(packages, dict) else {}
 
 
-def provenance(section: Section) -> str:
+def describe_provenance(section: Section) -> str:
     """Describe device, versions, data set, optimizer, load, commit and date in plain text."""
-    words, results = described_with_columns(section), section.every
-    versions = ", ".join(_version(framework, section) for framework in ordered(section.software))
+    words, results = describe_with_columns(section), section.every
+    versions = ", ".join(_version(framework, section) for framework in order_frameworks(section.software))
     on_gpu = section.condition.placement.device_kind == "cuda"
     host = f", driver {words['GPU driver']}, {words['processor']}" if on_gpu else ""
     kept = "" if section.condition.passes.last_batch == "keep" else ", last partial batch dropped"
     augmented = f", augmented ({words['augmentation']})" if "augmentation" in words else ""
     devices = f", {words['devices']}" if "devices" in words else ""
-    load, commit = _load_range(results), distinct(result.machine.get("commit") for result in results)
+    load, commit = _load_range(results), join_distinct(result.machine.get("commit") for result in results)
     return (
-        f"{words['device']}{host}, {words['cores']} cores, {counted(words['threads'], 'thread')}. {versions}. "
+        f"{words['device']}{host}, {words['cores']} cores, {format_count(words['threads'], 'thread')}. {versions}. "
         f"{words['model']} on {words['data set']}{augmented}, {words['precision']}, TF32 {words['TF32']}, "
         f"{words['optimizer']}{_phrases(words)}{devices}, "
-        f"{counted(words['epochs'], 'epoch')}{kept}; profile {words['profile']}, feed {words['feed']}, "
+        f"{format_count(words['epochs'], 'epoch')}{kept}; profile {words['profile']}, feed {words['feed']}, "
         f"seed {words['seed']}. {VARIABLES}: {words[VARIABLES]}. Load before a trial {load or NOT_REPORTED}. "
-        f"Commit {commit or NOT_REPORTED}. {dates(results)}."
+        f"Commit {commit or NOT_REPORTED}. {format_dates(results)}."
     )
 
 
-def described_with_columns(section: Section) -> dict[str, str]:
+def describe_with_columns(section: Section) -> dict[str, str]:
     """Describe every part of the condition; profile, precision and TF32 per column where columns differ."""
-    words, said = described(section.condition), [mode_said(result) for result in section.every]
+    words, said = describe_condition(section.condition), [read_mode(result) for result in section.every]
     profiles, precisions = ({getattr(mode, part) for mode in said} for part in ("profile", "precision"))
     return words | {
         "profile": _of_columns({p: words["profile"] if p == DEFAULT else p for p in profiles}, DEFAULT),
@@ -217,16 +217,16 @@ def _on_off(told: Any) -> str | None:
 def _throttled(results: Sequence[TrialResult]) -> str:
     """Format "2 of 27 trials"; empty if there is none, or no kernel reported it."""
     hot = sum(bool(result.machine.get("throttled")) for result in results)
-    return f"{hot} of {counted(len(results), 'trial')}" if hot else ""
+    return f"{hot} of {format_count(len(results), 'trial')}" if hot else ""
 
 
-def dates(results: Iterable[TrialResult]) -> str:
+def format_dates(results: Iterable[TrialResult]) -> str:
     """Format "2025-11-21" or "2025-11-21 to 2025-11-23"."""
-    days = sorted(started(result).date().isoformat() for result in results)
+    days = sorted(read_start(result).date().isoformat() for result in results)
     return days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}"
 
 
-def distinct(values: Iterable[Any]) -> str:
+def join_distinct(values: Iterable[Any]) -> str:
     """Join the distinct reported values, "a / b"; "" if nothing was reported."""
     texts = (value if isinstance(value, str) else json.dumps(value) for value in values if value is not None)
     return " / ".join(dict.fromkeys(texts))
@@ -237,7 +237,7 @@ def _version(framework: str, section: Section) -> str:
     results = [result for result in section.every if result.spec.cell.framework == framework]
     if not software.version and not any(result.status is Status.OK for result in results):
         return f"{name} (did not run)"
-    keras = distinct(result.facts.get("keras_version") for result in results)
+    keras = join_distinct(result.facts.get("keras_version") for result in results)
     parts = [f"Keras {keras}"] if keras else []
     if section.condition.placement.device_kind == "cuda":
         parts += [f"CUDA {software.cuda or NOT_REPORTED}", f"cuDNN {software.cudnn or NOT_REPORTED}"]

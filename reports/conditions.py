@@ -10,15 +10,15 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any, TypeVar
 
-from workloads.conditions import REPORTED, mode_said, values_of
+from workloads.conditions import REPORTED, read_mode, read_values
 from workloads.records import processor
 from workloads.records.build import DEFAULT, FLOAT32
 from workloads.records.job import AS_BY_ITSELF, OF_THE_CALLER, Cell, Passes, Placement, Task, TrialSpec
 from workloads.records.result import Key, TrialResult
 from workloads.records.status import Status
-from workloads.records.stored import started
-from workloads.setting_words import in_use, own_network
-from workloads.study import OF_SERIES, Study, studies
+from workloads.records.stored import read_start
+from workloads.setting_words import describe_own_network, drop_unused
+from workloads.study import OF_SERIES, Study, list_studies
 from workloads.study_file import read
 
 
@@ -99,14 +99,14 @@ class Replaced:
     new: TrialResult
 
 
-def condition_of(result: TrialResult) -> Condition:
+def read_condition(result: TrialResult) -> Condition:
     """Return the conditions of a stored result; a part is None if it was not reported."""
     spec = result.spec
-    own, said = spec.task, mode_said(result)
+    own, said = spec.task, read_mode(result)
     task = replace(
         own,
-        optimizer=in_use(own.optimizer),
-        network=own_network(own),
+        optimizer=drop_unused(own.optimizer),
+        network=describe_own_network(own),
         profile=DEFAULT if said.profile == own.profile else own.profile,
         precision=FLOAT32 if said.precision == own.precision else own.precision,
     )
@@ -114,7 +114,7 @@ def condition_of(result: TrialResult) -> Condition:
     return Condition(task, spec.passes, spec.placement, stated)
 
 
-def software_of(result: TrialResult) -> Software:
+def read_software(result: TrialResult) -> Software:
     """Return the worker's versions and kernels, from its facts; None for what was not reported."""
     facts, digest = result.facts, None
     packages = facts.get("packages")
@@ -124,17 +124,19 @@ def software_of(result: TrialResult) -> Software:
     version, cuda, cudnn = (None if each is None else str(each) for each in stated)
     installation = result.spec.installation
     whose = "own interpreter, " if installation.isolation == OF_THE_CALLER else ""
-    return Software(whose + installation.environment, version, cuda, cudnn, digest, processor.kernels(facts))
+    return Software(whose + installation.environment, version, cuda, cudnn, digest, processor.describe_kernels(facts))
 
 
-def sections(results: Iterable[TrialResult], runs: Mapping[Key, int] = {}) -> tuple[list[Section], list[Replaced]]:
+def group_into_sections(
+    results: Iterable[TrialResult], runs: Mapping[Key, int] = {}
+) -> tuple[list[Section], list[Replaced]]:
     """Group results into sections; each result is in exactly one section or among the replaced.
 
     `runs` as in `Section`. If a framework has several softwares in one condition, the newest of each framework form one
     section. The second newest form the next section, and so on.
     """
     groups: dict[Condition, list[TrialResult]] = {}
-    for result, condition in _completed(sorted(results, key=started), condition_of):
+    for result, condition in _completed(sorted(results, key=read_start), read_condition):
         groups.setdefault(condition, []).append(result)
     made: list[Section] = []
     replaced: list[Replaced] = []
@@ -158,13 +160,13 @@ def _layers(by_time: list[TrialResult]) -> list[tuple[dict[str, Software], list[
     for framework in dict.fromkeys(result.spec.cell.framework for result in by_time):
         of_software: dict[Software, list[TrialResult]] = {}
         trials = [result for result in by_time if result.spec.cell.framework == framework]
-        for result, software in reversed(_completed(trials, software_of)):
+        for result, software in reversed(_completed(trials, read_software)):
             of_software.setdefault(software, []).append(result)
         for place, (software, results) in enumerate(of_software.items()):
             layers += [({}, [])] if place == len(layers) else []
             layers[place][0][framework] = software
             layers[place][1].extend(results)
-    return [(softwares, sorted(trials, key=started)) for softwares, trials in layers]
+    return [(softwares, sorted(trials, key=read_start)) for softwares, trials in layers]
 
 
 def _parts(shared: Condition | Software) -> dict[str, Any]:
@@ -195,7 +197,7 @@ def _completed(
 def settings(condition: Condition) -> dict[str, Any]:
     """Return {key of a study: value}: task, passes and placement, the update rule's numbers, the kind of device."""
     rule = asdict(condition.task.optimizer)
-    return values_of(condition) | rule | {RULE: rule.pop("name"), DEVICE_KIND: condition.placement.device_kind}
+    return read_values(condition) | rule | {RULE: rule.pop("name"), DEVICE_KIND: condition.placement.device_kind}
 
 
 def alike(a: Condition, b: Condition, but: Collection[str]) -> bool:
@@ -215,13 +217,13 @@ def _rest(condition: Condition, but: Collection[str]) -> dict[str, Any]:
 @cache
 def read_series(study: str) -> dict[str, Study]:
     """Return {series: its study} for one of our studies, {} for any other; {"": the study} if it has no series."""
-    path = studies().get(study)
+    path = list_studies().get(study)
     return read(path).parts if path else {}
 
 
 def is_of_series(spec: TrialSpec, part: Study) -> bool:
     """True if a trial trains what the study does; an option may have asked for something else."""
-    trained, asked = values_of(spec), vars(part) | {"optimizer": part.optimizer_spec}
+    trained, asked = read_values(spec), vars(part) | {"optimizer": part.optimizer_spec}
     return all(trained[name] == asked[name] for name in OF_SERIES if name in trained and name not in NOT_COMPARED)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from workloads.conditions import mode_said
+from workloads.conditions import read_mode
 from workloads.records.build import Mode, column_of
 from workloads.records.result import TrialResult
 from workloads.statistics import (
@@ -34,12 +34,12 @@ from . import tables
 from .comparing import effect_words
 from .condition_text import ABSENT
 from .conditions import Condition, Section
-from .frameworks import display_name, ordered
+from .frameworks import display_name, order_frameworks
 from .load import ReportError
 from .order import IN_THIS_RUN
 from .quantities import ACCURACY, MEMORY, SPEED, Quantity
 from .sentences import listed
-from .table import Cell, Table, Theme
+from .table import Table, TableCell, Theme
 
 NEIGHBOURS_PERCENT = 10
 ONCE = f"One repeat: the ratios are what was seen {IN_THIS_RUN}, and tell no difference between batch sizes."
@@ -117,17 +117,17 @@ class CellContrast:
         }
 
 
-def by_repeat(result: TrialResult) -> object:
+def pair_by_repeat(result: TrialResult) -> object:
     """Pair trials of the same repeat."""
     return result.spec.draw.repeat
 
 
-def by_inputs(result: TrialResult) -> object:
+def pair_by_inputs(result: TrialResult) -> object:
     """Pair trials with the same seeds that read the same bytes."""
     return result.spec.draw, *sorted((name, file.sha256) for name, file in result.spec.inputs.items())
 
 
-def contrast(
+def compute_contrast(
     own: Trials, baseline: Trials, axis: Axis, quantity: Quantity, condition: Condition, ideal: float = 1.0
 ) -> CellContrast:
     """Compare the trials of one cell with those of its baseline, whose values are first multiplied by `ideal`."""
@@ -151,7 +151,7 @@ def _values(side: Trials, axis: Axis, quantity: Quantity, condition: Condition) 
     spec = quantity.figure(condition)
     values: dict[object, tuple[str, float]] = {}
     for result in side:
-        value = tables.figure_of(result, spec.name).value if spec and tables.is_shown(result, spec) else None
+        value = tables.find_figure(result, spec.name).value if spec and tables.is_shown(result, spec) else None
         if spec and value is not None and (quantity is ACCURACY or value > 0):
             values[axis.pair_by(result)] = result.spec.id, value * spec.factor
     return values
@@ -161,7 +161,7 @@ MODES = Axis(
     name="modes",
     title="What tuning and precisions change: each column beside the same framework's default in float32",
     quantities=(SPEED, MEMORY, ACCURACY),
-    pair_by=by_inputs,
+    pair_by=pair_by_inputs,
     how="Speed and memory are parts of the default's: 2.00 is twice. Accuracy is the difference in percentage points. "
     "Of repeats with the same inputs, each beside the other's; with two or more the "
     f"{CONFIDENCE_PERCENT} % interval of their mean (of speed and memory, of the logarithms) stands in brackets.",
@@ -170,24 +170,30 @@ MODES = Axis(
 )
 
 
-def of_modes(section: Section) -> Table | None:
+def build_mode_table(section: Section) -> Table | None:
     """Build the table of modes; None if all columns train in one."""
-    places, condition, found = tables.places(section), section.condition, list[CellContrast]()
+    places, condition, found = tables.group_by_place(section), section.condition, list[CellContrast]()
     for (framework, size), results in places.items():
         usual = places.get((column_of(framework).installed, size))
-        if mode_said(results[0]) != Mode() and usual:
-            found += [contrast(results, usual, MODES, quantity, condition) for quantity in MODES.quantities]
+        if read_mode(results[0]) != Mode() and usual:
+            found += [compute_contrast(results, usual, MODES, quantity, condition) for quantity in MODES.quantities]
     cells = {(each.framework, each.quantity, each.batch_size): each for each in found if each.n}
     if not cells:
         return None
     sizes = sorted({size for *_, size in cells})
     rows = []
-    for name in ordered(framework for framework, *_ in cells):
+    for name in order_frameworks(framework for framework, *_ in cells):
         for quantity in MODES.quantities:
             row = [cells.get((name, quantity, size)) for size in sizes]
             if (spec := quantity.figure(condition)) and any(row):
-                label = Cell(f"{spec.label}, {_unit(quantity)}")
-                rows.append((Cell(display_name(name)), label, *(_mode(each) if each else Cell(ABSENT) for each in row)))
+                label = TableCell(f"{spec.label}, {_unit(quantity)}")
+                rows.append(
+                    (
+                        TableCell(display_name(name)),
+                        label,
+                        *(_mode(each) if each else TableCell(ABSENT) for each in row),
+                    )
+                )
     head = ("Framework", "", *map(str, sizes))
     tidy, below = MODES.tidy([*cells.values()]), (MODES.how,)
     return Table(MODES.name, MODES.title, head, tuple(rows), tidy, (), below, theme=Theme.MODES, keys=2, by_size=True)
@@ -197,17 +203,17 @@ def _unit(quantity: Quantity) -> str:
     return "points" if quantity is ACCURACY else "part of the default"
 
 
-def _mode(of: CellContrast) -> Cell:
+def _mode(of: CellContrast) -> TableCell:
     sign = "+" if of.quantity is ACCURACY else ""
     interval = "" if math.isnan(of.low) else f" [{of.low:{sign}.2f}, {of.high:{sign}.2f}]"
-    return Cell(f"{of.value:{sign}.2f}{interval}", of.value, trials=of.trials)
+    return TableCell(f"{of.value:{sign}.2f}{interval}", of.value, trials=of.trials)
 
 
 BATCH_SIZES = Axis(
     name="batch-contrasts",
     title="Batch sizes beside each other: training speed, times as fast as at the baseline (more is better)",
     quantities=(SPEED,),
-    pair_by=by_repeat,
+    pair_by=pair_by_repeat,
     how="Of each repeat the speed over that of the same repeat at the baseline: their geometric mean with its "
     f"{CONFIDENCE_PERCENT} % interval (Student's t on logarithms). p is two-sided, corrected after Holm within a "
     f"framework; faster or slower is said where it is at most {ERROR:g}.",
@@ -224,7 +230,7 @@ def check_baseline(sections: Sequence[Section], baseline: int | None) -> None:
         raise ReportError(f"--baseline-batch {baseline}: no trial has that batch size; there are {listed(sizes)}")
 
 
-def neighbours(sizes: Iterable[int]) -> dict[int, int]:
+def map_neighbours(sizes: Iterable[int]) -> dict[int, int]:
     """Map {batch size: the baseline that it is compared with}."""
     groups: list[list[int]] = []
     for size in sorted(sizes):
@@ -240,19 +246,19 @@ def neighbours(sizes: Iterable[int]) -> dict[int, int]:
     return baselines
 
 
-def of_batch_sizes(section: Section, baseline: int | None) -> list[Table]:
+def build_batch_size_tables(section: Section, baseline: int | None) -> list[Table]:
     """Build the table; none if no baseline is given and no sizes are neighbours, or the baseline is not in this
     section.
     """
-    places = tables.places(section)
+    places = tables.group_by_place(section)
     sizes = sorted({batch_size for _, batch_size in places})
-    baselines = neighbours(sizes) if baseline is None else {size: baseline for size in sizes if size != baseline}
+    baselines = map_neighbours(sizes) if baseline is None else {size: baseline for size in sizes if size != baseline}
     found: list[CellContrast] = []
     if baseline is None or baseline in sizes:
-        for name in ordered(framework for framework, _ in places):
+        for name in order_frameworks(framework for framework, _ in places):
             tried = [(places[name, size], places.get((name, base), [])) for size, base in baselines.items()
                      if (name, size) in places]  # fmt: skip
-            found += correct([contrast(*sides, BATCH_SIZES, SPEED, section.condition) for sides in tried])
+            found += correct([compute_contrast(*sides, BATCH_SIZES, SPEED, section.condition) for sides in tried])
     return [_batch_table(found, baselines)] if found else []
 
 
@@ -265,13 +271,13 @@ def correct(family: Sequence[CellContrast]) -> list[CellContrast]:
 def _batch_table(found: Sequence[CellContrast], baselines: Mapping[int, int]) -> Table:
     rows = []
     for each in found:
-        base, shown = baselines[each.batch_size], Cell(ABSENT, None, (NO_PAIR,))
+        base, shown = baselines[each.batch_size], TableCell(ABSENT, None, (NO_PAIR,))
         if each.n:
-            text = " ".join(filter(None, (effect_words.ratio(*each.ratio), WORDS.get(each.verdict))))
-            shown = Cell(text, each.value, trials=each.trials)
-        sizes = (Cell(str(each.batch_size), each.batch_size), Cell(str(base), base))
-        p = Cell(ABSENT if math.isnan(each.p) else f"{each.p:.2g}", each.p)
-        rows.append((Cell(display_name(each.framework)), *sizes, shown, Cell(str(each.n), each.n), p))
+            text = " ".join(filter(None, (effect_words.format_ratio(*each.ratio), WORDS.get(each.verdict))))
+            shown = TableCell(text, each.value, trials=each.trials)
+        sizes = (TableCell(str(each.batch_size), each.batch_size), TableCell(str(base), base))
+        p = TableCell(ABSENT if math.isnan(each.p) else f"{each.p:.2g}", each.p)
+        rows.append((TableCell(display_name(each.framework)), *sizes, shown, TableCell(str(each.n), each.n), p))
     head = ("Framework", "Batch size", "Baseline", "Times as fast", "Repeats", "Corrected p")
     below = BATCH_SIZES.how if any(each.n > 1 for each in found) else ONCE
     tidy = BATCH_SIZES.tidy(found, [{"baseline_batch_size": baselines[each.batch_size]} for each in found])

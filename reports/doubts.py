@@ -21,7 +21,7 @@ from workloads.records.figures import (
     Figure,
     FigureSpec,
     Method,
-    value_of,
+    read_value,
 )
 from workloads.records.result import TrialResult
 
@@ -64,11 +64,11 @@ DOUBTS_IN_WORDS = {
 }
 
 
-def doubts(known: list[tuple[TrialResult, Figure]], spec: FigureSpec, cv_percent: float) -> dict[Doubt, str]:
+def find_doubts(known: list[tuple[TrialResult, Figure]], spec: FigureSpec, cv_percent: float) -> dict[Doubt, str]:
     """Return the reasons to doubt the value of these trials, each with its sentence."""
     results = [result for result, _ in known]
-    foreign = [foreign_percent(result, spec) or 0.0 for result in results]
-    steps = [step for result in results if (step := value_of(result.figures, DIVERGED_STEP)) is not None]
+    foreign = [read_foreign_percent(result, spec) or 0.0 for result in results]
+    steps = [step for result in results if (step := read_value(result.figures, DIVERGED_STEP)) is not None]
     span = "steady window" if spec.windowed else "epochs"
     failed = {check.name for result in results for check in result.checks if not check.passed}
     doubted = {
@@ -78,7 +78,7 @@ def doubts(known: list[tuple[TrialResult, Figure]], spec: FigureSpec, cv_percent
         Doubt.THROTTLED: spec.windowed and CheckName.NOT_THROTTLED in failed,
         Doubt.QUOTA: spec in (CPU_USAGE, CPU_BUSY)
         and any(
-            (value_of(result.figures, CPU_QUOTA) or math.inf) < result.spec.placement.threads for result in results
+            (read_value(result.figures, CPU_QUOTA) or math.inf) < result.spec.placement.threads for result in results
         ),
         Doubt.DIVERGED: bool(steps),
         Doubt.NOISY: spec.timed and cv_percent > NOISY_ABOVE_PERCENT,
@@ -95,20 +95,20 @@ def doubts(known: list[tuple[TrialResult, Figure]], spec: FigureSpec, cv_percent
 
 
 def _is_uneven(result: TrialResult) -> bool:
-    median, most = value_of(result.figures, CALL_MEDIAN), value_of(result.figures, CALL_P95)
+    median, most = read_value(result.figures, CALL_MEDIAN), read_value(result.figures, CALL_P95)
     return median is not None and most is not None and most > UNEVEN_ABOVE * median
 
 
 def _is_idle(result: TrialResult) -> bool:
     """True if a trial on a CPU used little of it. A framework that waits for a GPU needs no core."""
-    placement, usage = result.spec.placement, value_of(result.figures, CPU_USAGE)
+    placement, usage = result.spec.placement, read_value(result.figures, CPU_USAGE)
     return placement.device_kind == "cpu" and usage is not None and usage < IDLE_BELOW * 100 / placement.threads
 
 
-def foreign_percent(result: TrialResult, spec: FigureSpec) -> float | None:
+def read_foreign_percent(result: TrialResult, spec: FigureSpec) -> float | None:
     """Share of the cores that other processes took while this figure was measured; None if unknown.
 
     Older results have no separate share for the epochs, so the steady window's is used.
     """
-    in_window, in_epochs = (value_of(result.figures, share) for share in (FOREIGN_CPU, FOREIGN_CPU_EPOCHS))
+    in_window, in_epochs = (read_value(result.figures, share) for share in (FOREIGN_CPU, FOREIGN_CPU_EPOCHS))
     return in_window if spec.windowed or in_epochs is None else in_epochs

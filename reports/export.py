@@ -25,7 +25,7 @@ from . import markdown, trial_rows
 from .charts import Chart
 from .drawing import figures, inline, sizes
 from .drawing.sizes import Layout
-from .latex import files as latex_files
+from .latex import build_files as latex_files
 from .load import ReportError
 from .report import Report
 from .table import Placed, format_csv
@@ -59,8 +59,8 @@ def write(
     rules = _rules()
     try:
         out.mkdir(parents=True, exist_ok=True)
-        with by_itself(out), temporary_folder(".report-", out) as part:
-            page = partial(web.page, report, marks, folder=out, archive=archive)
+        with lock_folder(out), temporary_folder(".report-", out) as part:
+            page = partial(web.build_page, report, marks, folder=out, archive=archive)
             _write(report, part, formats, marks, layout, page)
             (part / RULES.name).write_bytes(rules)
             names = sorted(path.name for path in part.iterdir())
@@ -84,7 +84,7 @@ def _rules() -> bytes:
 
 
 @contextmanager
-def by_itself(out: Path) -> Iterator[None]:
+def lock_folder(out: Path) -> Iterator[None]:
     """Lock the folder so that only one report is written into it at a time.
 
     Two runs on different devices that share the folder each end with a report.
@@ -109,12 +109,12 @@ def _write(
     """Write all files but the rules; `page` builds the page with its pictures."""
     _write_tables(report, out, formats)
     if report.stored.results and (of_trials := [kind for kind in OF_TRIALS if kind in formats]):
-        trials = trial_rows.frame(report.stored)
+        trials = trial_rows.build_frame(report.stored)
         for kind in of_trials:
             _write_frame(trials, out / f"{trial_rows.NAME}.{kind}", kind)
     kinds = [kind for kind in OF_CHARTS if kind in formats]
     pictures = _pictures(report, layout.stems) if kinds else {}
-    drawings = web.drawings(report) if "html" in formats else []
+    drawings = web.list_drawings(report) if "html" in formats else []
     if pictures or drawings:
         figures.preload()
     cores = len(os.sched_getaffinity(0))
@@ -128,7 +128,7 @@ def _write(
             write_text(out / "report.html", page({name: drawing.result() for name, drawing in inlined.items()}))
         if "md" in formats:
             shown = {key: f"{stem}.{kinds[0]}" for key, (_, stem) in pictures.items()}
-            write_text(out / "report.md", markdown.page(report, marks, shown, layout.bare))
+            write_text(out / "report.md", markdown.format_page(report, marks, shown, layout.bare))
         for job in drawn:
             job.result()
 
@@ -179,8 +179,8 @@ def write_table(placed: Placed, file: Path, kind: str) -> None:
     table = placed.table
     match kind:
         case "md":
-            listed = markdown.bullets(map(markdown.escape, placed.conditions))
-            write_text(file, f"{markdown.of(table)}\n{listed}\n")
+            listed = markdown.format_bullets(map(markdown.escape, placed.conditions))
+            write_text(file, f"{markdown.format_with_heading(table)}\n{listed}\n")
         case "csv" | "parquet":
             _write_frame(table.tidy, file, kind)
         case "json":

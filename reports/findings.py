@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from workloads.records.checks import failed
-from workloads.records.disturbance import largest_share
+from workloads.records.checks import list_failed
+from workloads.records.disturbance import find_largest_share
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
 from . import caveats, headline, order, parity, tables
-from .condition_text import dates, setting
+from .condition_text import describe_setting, format_dates
 from .conditions import Section
 from .doubts import TOLERATED_PERCENT, Doubt
 from .load import Stored
-from .order import extreme
+from .order import find_extreme
 from .quantities import ACCURACY, MEMORY, SPEED, Quantity
 from .report import Summary
 from .reproduction import agreement, claims
@@ -28,13 +28,13 @@ MOST_SECTIONS = 3  # described one by one in what was run
 UNSTEADY = {Doubt.DISTURBED, Doubt.NOISY}
 
 
-def summary(stored: Stored, sections: Sequence[Section]) -> Summary:
+def summarise(stored: Stored, sections: Sequence[Section]) -> Summary:
     """Summarise the sections; they are in the order of their chapters, numbered from 1."""
     shown = [_shown(section.results) for section in sections]
     if not any(map(any, shown)):
         elsewhere = any(_shown(stored.results))
         nothing = say("headline.nothing_on_demand" if elsewhere else "headline.nothing")
-        unverified = caveats.not_verified(stored, sections, None)
+        unverified = caveats.list_unverified(stored, sections, None)
         findings = (f"{nothing}.", *filter(None, map(_silent, sections[:MOST_SECTIONS])))
         return Summary(nothing, SPEED.name, _ran(stored, sections), findings, unverified, None)
     place = shown.index(max(shown))
@@ -43,9 +43,9 @@ def summary(stored: Stored, sections: Sequence[Section]) -> Summary:
     sentences = [_speed(main), _silent(main), memory, _accuracy(main), agreement.finding(sections)]
     every = (claims.say_finding(sections), *sentences, _checks(stored))
     findings = tuple(sentence for sentence in every if sentence)
-    unverified = caveats.not_verified(stored, sections, place)
+    unverified = caveats.list_unverified(stored, sections, place)
     of_claims = claims.say_headline(sections)
-    first, about = agreement.headline(main) or of_claims or (headline.headline(main), SPEED.name)
+    first, about = agreement.headline(main) or of_claims or (headline.write_headline(main), SPEED.name)
     return Summary(first, about, _ran(stored, sections), findings, unverified, place)
 
 
@@ -58,10 +58,10 @@ def _shown(results: Sequence[TrialResult]) -> tuple[int, int]:
 def _ran(stored: Stored, sections: Sequence[Section]) -> tuple[str, ...]:
     if not stored.results:
         return (say("findings.unread"),)
-    lines = [say("findings.ran", tally=caveats.tally(stored), dates=dates(stored.results))]
+    lines = [say("findings.ran", tally=caveats.tally(stored), dates=format_dates(stored.results))]
     for number, section in enumerate(sections[:MOST_SECTIONS], start=1):
         head = f"Section {number}: " if len(sections) > 1 else ""
-        lines.append(f"{head}{setting(section)}.")
+        lines.append(f"{head}{describe_setting(section)}.")
     more = len(sections) - MOST_SECTIONS
     return (*lines, *([say("findings.further", sections=more)] if more > 0 else []))
 
@@ -74,18 +74,18 @@ def _order(section: Section, quantity: Quantity, ends: Mapping[str, bool]) -> st
     spec = quantity.figure(section.condition)
     if spec is None:
         return ""
-    points = order.points(section, quantity)
+    points = order.read_points(section, quantity)
     by_size = order.by_size(points)
     groups: list[dict[str, object]] = []
     for word, highest in ends.items():
         sizes: dict[tuple[str, bool], list[int]] = {}
         for size, of_size in by_size.items():
             if len(of_size) > 1:
-                end = extreme(of_size, highest)
+                end = find_extreme(of_size, highest)
                 sizes.setdefault((end.name, end.seen) if end.stated or end.seen else ("", False), []).append(size)
         groups += [{"word": word, "name": name, "once": once, "sizes": at} for (name, once), at in sizes.items()]
     values = sorted(point.value for point in points.values())
-    texts = [f"{value:z.{tables.significant(value)}f}" for value in (*values[:1], *values[-1:])]
+    texts = [f"{value:z.{tables.count_decimals(value)}f}" for value in (*values[:1], *values[-1:])]
     every = [size for size, of_size in by_size.items() if len(of_size) > 1]
     facts = {"label": spec.label, "values": list(dict.fromkeys(texts)), "unit": spec.unit}
     return say("findings.order", **facts, groups=groups, every=every)
@@ -93,7 +93,7 @@ def _order(section: Section, quantity: Quantity, ends: Mapping[str, bool]) -> st
 
 def _speed(section: Section) -> str:
     """Say which framework is fastest where, and how far the speeds can be trusted."""
-    cells = [cell for cell in tables.by_place(section, SPEED).values() if cell.n]
+    cells = [cell for cell in tables.compute_cells(section, SPEED).values() if cell.n]
     unsteady = sum(not cell.doubts.isdisjoint(UNSTEADY) for cell in cells)
     once = bool(cells) and all(cell.n == 1 for cell in cells)
     trust = say("findings.trust", unsteady=unsteady, cells=len(cells), once=once)
@@ -102,18 +102,18 @@ def _speed(section: Section) -> str:
 
 def _silent(section: Section) -> str:
     """Name frameworks without a number, and why; "" if each has one wherever another has."""
-    lines = headline.silence(headline.race(section))
+    lines = headline.explain_missing(headline.collect_race(section))
     return say("findings.silent", lines=lines) if lines else ""
 
 
 def _accuracy(section: Section) -> str:
     """Describe parity from the paired repeats if there are enough; otherwise the gap between the frameworks."""
     compared = parity.compare(section)
-    if parity.stated(compared):
+    if parity.has_verdict(compared):
         counts = Counter(compared["verdict"])
         pairs = counts.total()
         return say("findings.agreement", tolerated=parity.TOLERATED, verdicts=counts.most_common(), pairs=pairs)
-    by_size = order.by_size(order.points(section, ACCURACY))
+    by_size = order.by_size(order.read_points(section, ACCURACY))
     met = {size: [point.value for point in of_size.values()] for size, of_size in by_size.items() if len(of_size) > 1}
     if not met:
         return _order(section, ACCURACY, {})
@@ -127,12 +127,12 @@ def _checks(stored: Stored) -> str:
     ok = [result for result in stored.results if result.status is Status.OK]
     if not ok:
         return ""
-    shares = [largest_share(result.figures) for result in ok]
+    shares = [find_largest_share(result.figures) for result in ok]
     return say(
         "findings.checks",
         ok=len(ok),
-        failed=sum(bool(failed(result)) for result in ok),
+        failed=sum(bool(list_failed(result)) for result in ok),
         known=len(ok) - shares.count(None),
-        disturbed=caveats.disturbed(shares),
+        disturbed=caveats.count_disturbed(shares),
         tolerated=TOLERATED_PERCENT,
     )

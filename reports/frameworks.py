@@ -42,7 +42,7 @@ OTHERS = (
 SHADES = (("#000000", 0.5), ("#FFFFFF", 0.55))  # for builds: colour mixed with the framework's, share
 
 
-def ordered(frameworks: Iterable[str]) -> list[str]:
+def order_frameworks(frameworks: Iterable[str]) -> list[str]:
     """List each framework once: KNOWN ones in that order, then the others by alphabet; builds after their framework."""
     places = {name: place for place, name in enumerate(KNOWN)}
     return sorted(set(frameworks), key=lambda name: (places.get(column_of(name).framework, len(places)), name))
@@ -77,14 +77,14 @@ def display_name(framework: str) -> str:
     return f"{label} ({framework})" if label in others else label
 
 
-def styles(frameworks: Iterable[str]) -> dict[str, Style]:
+def choose_styles(frameworks: Iterable[str]) -> dict[str, Style]:
     """Map {framework: style} in table order; beyond four unknown frameworks and builds the styles repeat.
 
     A build has a shade of its framework's colour, and a different marker.
     """
     unused = itertools.cycle(OTHERS)
     chosen: dict[str, Style] = {}
-    for name in ordered(frameworks):
+    for name in order_frameworks(frameworks):
         if name in KNOWN:
             chosen[name] = KNOWN[name]
             continue

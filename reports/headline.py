@@ -14,8 +14,8 @@ from workloads.records.status import Status
 
 from . import order, tables
 from .conditions import Section
-from .frameworks import ordered
-from .order import Extreme, Order, Point, extreme
+from .frameworks import order_frameworks
+from .order import Extreme, Order, Point, find_extreme
 from .quantities import SPEED
 from .sentences import say, span_list, status_words
 
@@ -53,11 +53,11 @@ class Race:
         return first / second if second > 0 else None
 
 
-def race(section: Section) -> Race:
+def collect_race(section: Section) -> Race:
     """Collect the training speeds of every framework that was tried."""
-    points = order.by_size(order.points(section, SPEED))
-    fastest = {size: extreme(of_size) for size, of_size in points.items() if len(of_size) > 1}
-    tried = tables.places(section)
+    points = order.by_size(order.read_points(section, SPEED))
+    fastest = {size: find_extreme(of_size) for size, of_size in points.items() if len(of_size) > 1}
+    tried = tables.group_by_place(section)
     frameworks_at = Counter(size for _, size in tried)
     met = tuple(sorted(size for size, frameworks in frameworks_at.items() if frameworks > 1))
     silent: dict[str, dict[int, list[TrialResult]]] = {}
@@ -68,9 +68,9 @@ def race(section: Section) -> Race:
     return Race(points, fastest, met, silent)
 
 
-def headline(section: Section) -> str:
+def write_headline(section: Section) -> str:
     """Write the headline without a full stop; plain text."""
-    of_section = race(section)
+    of_section = collect_race(section)
     if not of_section.points:
         disturbed = sum(result.status is Status.CONTENDED for result in section.results)
         return say("headline.no_speed", disturbed=disturbed, trials=len(section.results))
@@ -124,21 +124,21 @@ def _widest(of_section: Race, sizes: Iterable[int]) -> tuple[float, str] | None:
 
 def _of_one(of_section: Race) -> str:
     """Write the headline if no batch size has two frameworks."""
-    names = ordered(name for of_size in of_section.points.values() for name in of_size)
+    names = order_frameworks(name for of_size in of_section.points.values() for name in of_size)
     if len(names) > 1:
         return say("headline.not_at_the_same", names=names)
     points = {size: of_size[names[0]] for size, of_size in of_section.points.items()}
     if len(points) == 1:
         ((size, point),) = points.items()
         return say("headline.one_cell", name=names[0], speed=point.value, size=size)
-    best = order.best(points)
+    best = order.find_best(points)
     if len(best.tied) == len(points) - 1 and not any(point.sure for point in points.values()):
         return say("headline.too_few_of_one", name=names[0], every=list(points))
     once = not any(point.sure for point in points.values())
     return say("headline.alone", name=names[0], best=[best.place, *best.tied], every=list(points), once=once)
 
 
-def silence(of_section: Race) -> list[str]:
+def explain_missing(of_section: Race) -> list[str]:
     """Name each framework without a number, with the reason that its trials stored: "MXNet at 1024: out of memory:
     ...".
     """
@@ -157,7 +157,7 @@ def silence(of_section: Race) -> list[str]:
 
 def _reason(result: TrialResult) -> str:
     spec = SPEED.figures[0]
-    reason = result.reason or tables.figure_of(result, spec.name).reason or "no reason was stored"
+    reason = result.reason or tables.find_figure(result, spec.name).reason or "no reason was stored"
     text = textwrap.shorten(reason, LONGEST_REASON, placeholder=" ...")
     ended = "unknown" if tables.is_shown(result, spec) else status_words(result.status)
     return f"{ended}: {text}"

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from .table import Cell, Placed, Table
+from .table import Placed, Table, TableCell
 
 CONDITIONS = "conditions"  # stem of the file, and its label
 NEEDED = r"\usepackage{booktabs,array}"
@@ -63,7 +63,7 @@ def _prose(text: str) -> str:
     return escape(" ".join("\0".join(part) for part in parts)).replace("\0", r"\allowbreak{}")
 
 
-def files(placed: Sequence[Placed], chapters: Mapping[str, Sequence[str]]) -> dict[str, str]:
+def build_files(placed: Sequence[Placed], chapters: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """Build {file name: text}: one file per table, and conditions.tex.
 
     `chapters`: {heading: sentences of its conditions}. A footnote has the same mark in all files.
@@ -127,7 +127,7 @@ def _turn(shown: Table) -> Table:
         return shown
     names = (", ".join(cell.text for cell in row[: shown.keys]) for row in shown.rows)
     sizes = enumerate(shown.head[shown.keys :], start=shown.keys)
-    rows = tuple((Cell(size), *(row[place] for row in shown.rows)) for place, size in sizes)
+    rows = tuple((TableCell(size), *(row[place] for row in shown.rows)) for place, size in sizes)
     return replace(shown, head=("Batch size", *names), rows=rows, keys=1, words=False)
 
 
@@ -143,7 +143,7 @@ def _split(shown: Table) -> Iterator[tuple[Table, list[float]]]:
             parts.append(keys)
         parts[-1] = [*parts[-1], place]
     for columns in parts:
-        used, pages = 0, list[list[tuple[Cell, ...]]]()
+        used, pages = 0, list[list[tuple[TableCell, ...]]]()
         for row in shown.rows:
             lines = _count_lines([row[place] for place in columns], most)
             used += lines
@@ -155,7 +155,7 @@ def _split(shown: Table) -> Iterator[tuple[Table, list[float]]]:
         yield from ((replace(shown, head=head, rows=tuple(rows)), [widths[c] for c in columns]) for rows in pages)
 
 
-def _count_lines(row: Sequence[Cell], most: int) -> int:
+def _count_lines(row: Sequence[TableCell], most: int) -> int:
     return max(math.ceil(len(cell.text) / most) for cell in row)
 
 
@@ -173,7 +173,7 @@ def _format_column(shown: Table, place: int, width: float) -> str:
     return rf">{{\{ragged}\arraybackslash\hspace{{0pt}}}}p{{\dimexpr{width:.2f}em-2\tabcolsep}}"
 
 
-def _format_cell(cell: Cell, marks: Mapping[str, int]) -> str:
+def _format_cell(cell: TableCell, marks: Mapping[str, int]) -> str:
     """Format a cell with the marks of its footnotes."""
     raised = (rf"\textsuperscript{{{marks[note]}{',' * (note != cell.notes[-1])}}}" for note in cell.notes)
     return INTERVAL.sub(r"\1~\2", _prose(cell.text)) + r"\allowbreak{}".join(raised)

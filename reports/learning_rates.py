@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from . import tables
 from .condition_text import ABSENT
 from .conditions import Section, alike
-from .frameworks import display_name, ordered
+from .frameworks import display_name, order_frameworks
 from .quantities import ACCURACY
-from .table import Cell, Table, Theme
+from .table import Table, TableCell, Theme
 
 NAME, KEY = "learning-rates", "learning_rate"
 FEWEST = 3  # rates: two are not a map
 HOW = "The darker, the higher: from the lowest to the highest of the table. Sections {numbers}. {cell}"
 
 
-def of_sections(sections: Sequence[Section]) -> list[Table]:
+def build_tables(sections: Sequence[Section]) -> list[Table]:
     """Build a table for each group of FEWEST or more sections that differ only in their learning rate."""
     groups: list[dict[int, Section]] = []
     for number, section in enumerate(sections, start=1):
@@ -52,17 +52,19 @@ def _rule(group: dict[int, Section]) -> str:
 
 def _table(group: dict[int, Section], rule: str) -> Table:
     by_rate = sorted(group.values(), key=_rate)
-    cells = {section: tables.by_place(section, ACCURACY) for section in by_rate}
+    cells = {section: tables.compute_cells(section, ACCURACY) for section in by_rate}
     sizes = sorted({size for places in cells.values() for _, size in places})
-    names = ordered(name for places in cells.values() for name, _ in places)
+    names = order_frameworks(name for places in cells.values() for name, _ in places)
     counts = [cell.n for places in cells.values() for cell in places.values()]
     rows = []
     for framework in names:
         for section in by_rate:
             row = (cells[section].get((framework, size)) for size in sizes)
-            shown = (tables.shown(cell, ACCURACY.decimals, max(counts)) if cell else Cell(ABSENT) for cell in row)
+            shown = (
+                tables.format_cell(cell, ACCURACY.decimals, max(counts)) if cell else TableCell(ABSENT) for cell in row
+            )
             rate = _rate(section)
-            rows.append((Cell(display_name(framework)), Cell(f"{rate:g}", rate), *shown))
+            rows.append((TableCell(display_name(framework)), TableCell(f"{rate:g}", rate), *shown))
     tidy = tables.tidy(
         ({"framework": framework, "batch_size": size, KEY: _rate(section)}, cell)
         for section, places in cells.items()
@@ -75,7 +77,7 @@ def _table(group: dict[int, Section], rule: str) -> Table:
         head=("Framework", "Learning rate / batch size", *map(str, sizes)),
         rows=tuple(rows),
         tidy=tidy,
-        below=(HOW.format(numbers=numbers, cell=tables.how_to_read_a_cell(counts)),),
+        below=(HOW.format(numbers=numbers, cell=tables.explain_cells(counts)),),
         theme=Theme.ACCURACY,
         keys=2,
         by_size=True,

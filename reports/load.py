@@ -12,10 +12,10 @@ from workloads.records import files as numbered
 from workloads.records.files import ATTEMPTS, LOCK_FILES, RESULT_FILE
 from workloads.records.result import TrialResult
 from workloads.records.stored import Unreadable
-from workloads.words import counted
+from workloads.words import format_count
 
 from . import attempts, frameworks
-from .attempts import Attempt, Attempts
+from .attempts import AttemptResult, Attempts
 
 TRIALS, BLOCKS = "trials", attempts.BLOCKS
 ROOMS = (TRIALS, ATTEMPTS)
@@ -56,7 +56,7 @@ def read(*folders: Path) -> Stored:
     return _stored(itertools.chain.from_iterable(map(_trials, dict.fromkeys(folders))), folders)
 
 
-def everything(*folders: Path) -> Stored:
+def read_all(*folders: Path) -> Stored:
     """Read the folders' trials and the processes of their blocks together. Raises ReportError, as `read`."""
     each = dict.fromkeys(folders)
     only_blocks = has_results(*each, rooms=(BLOCKS,)) and not has_results(*each)
@@ -67,7 +67,7 @@ def everything(*folders: Path) -> Stored:
 NOTHING = Stored((), (), (), ())
 
 
-def _stored(jobs: Iterable[list[Attempt]], folders: Sequence[Path]) -> Stored:
+def _stored(jobs: Iterable[list[AttemptResult]], folders: Sequence[Path]) -> Stored:
     """Collect the attempts at each job, the newest last."""
     results, read_of, unreadable, unfinished = [], [], [], []
     several: dict[Path, Attempts] = {}
@@ -95,7 +95,7 @@ def _stored(jobs: Iterable[list[Attempt]], folders: Sequence[Path]) -> Stored:
     return Stored(tuple(results), tuple(read_of), tuple(unreadable), tuple(unfinished), in_use, several)
 
 
-def _shown(every: list[Attempt]) -> int | None:
+def _shown(every: list[AttemptResult]) -> int | None:
     """Index of the newest attempt with a readable result."""
     return max((place for place, attempt in enumerate(every) if attempt.result is not None), default=None)
 
@@ -105,23 +105,23 @@ def has_results(*folders: Path, rooms: Sequence[str] = ROOMS) -> bool:
     return any(True for folder in folders for room in rooms for _ in (folder / room).glob(f"*/{RESULT_FILE}"))
 
 
-def _trials(folder: Path) -> Iterator[list[Attempt]]:
+def _trials(folder: Path) -> Iterator[list[AttemptResult]]:
     """Yield the attempts at each trial, the newest last. Raises ReportError."""
     if not folder.is_dir():
         raise ReportError(f"{folder}: no such folder; give the folder that `python -m runner` wrote")
     try:
         newest = {path.name: path for path in _folders(folder / TRIALS)}
-        earlier = attempts.earlier(folder)
+        earlier = attempts.find_earlier_attempts(folder)
     except OSError as error:
         raise ReportError(f"{error.filename}: cannot be listed: {error.strerror}; check its permissions") from error
     if not has_results(folder):
-        state = f"{counted(len(newest), 'trial')} there without a result" if newest else "no trial is there"
+        state = f"{format_count(len(newest), 'trial')} there without a result" if newest else "no trial is there"
         raise ReportError(f"{folder / TRIALS}: no {RESULT_FILE} found, {state}; run `python -m runner` first")
     for name in sorted({*newest, *earlier}):
         yield [*earlier.get(name, []), *([attempts.read(newest[name])] if name in newest else [])]
 
 
-def _processes(room: Path) -> Iterator[list[Attempt]]:
+def _processes(room: Path) -> Iterator[list[AttemptResult]]:
     """Yield the attempts at each process, the newest last."""
     earlier = numbered.attempts_by_id(room)
     newest = [path for path in _folders(room) if not numbered.NUMBERED.fullmatch(path.name)]

@@ -17,7 +17,7 @@ from workloads.records.result import TrialResult
 
 from . import condition_text, tables
 from .conditions import Section
-from .frameworks import display_name, ordered
+from .frameworks import display_name, order_frameworks
 from .quantities import (
     ALLOCATOR_PEAK,
     CONTEXT,
@@ -32,7 +32,18 @@ from .quantities import (
     WAITED_STEP_PEAK,
     Quantity,
 )
-from .table import Cell, Columns, Record, Table, Theme, count_of, framework_of, number_cell, of_records, text_of
+from .table import (
+    Columns,
+    Record,
+    Table,
+    TableCell,
+    Theme,
+    build_rows,
+    count_of,
+    framework_of,
+    make_text_column,
+    number_cell,
+)
 from .tables import CellSummary
 
 KINDS, PARTS = "memory-kinds", "memory-parts"  # names of tables
@@ -68,7 +79,7 @@ NO_LINE = f"No line of memory against batch size: it takes {FEWEST_SIZES} batch 
 
 
 @dataclass(frozen=True)
-class Row:
+class MemoryRow:
     """A row of a table: its framework, batch size and policy, and {quantity's name: its cell}."""
 
     framework: str
@@ -81,12 +92,12 @@ class Row:
         return [self.cells[part.name] for part in MEMORY_PARTS]
 
 
-def of_section(section: Section) -> list[Table | str]:
+def build_tables(section: Section) -> list[Table | str]:
     """Build the tables; a line with the reason replaces a missing one."""
-    kinds = kinds_rows(section)
+    kinds = build_kinds_rows(section)
     made: list[Table | str] = [_table(KINDS, "Memory in four kinds", kinds, MEMORY_KINDS, section, KINDS_HOW)]
     if section.results:
-        parts, lines = parts_rows(section), fitted(section)
+        parts, lines = build_parts_rows(section), fit_lines(section)
         if any(cell.n for row in parts for cell in row.parts()):
             columns = [quantity for quantity in PARTS_COLUMNS if _is_there(quantity, parts)]
             how = PARTS_HOW + (EXACT_HOW if EXACT_ACTIVATIONS in columns else "")
@@ -97,20 +108,20 @@ def of_section(section: Section) -> list[Table | str]:
     return made
 
 
-def kinds_rows(section: Section) -> list[Row]:
+def build_kinds_rows(section: Section) -> list[MemoryRow]:
     """Build the rows of the four kinds, trials of the default policy directly below those on demand."""
     rows = []
     for of_policy in (section, section.default):
         for row in _rows(of_policy, MEMORY_KINDS):
-            trials = tables.places(of_policy)[row.framework, row.batch_size]
-            policies = condition_text.distinct(result.facts.get("allocator_policy") for result in trials)
+            trials = tables.group_by_place(of_policy)[row.framework, row.batch_size]
+            policies = condition_text.join_distinct(result.facts.get("allocator_policy") for result in trials)
             allocator = trials[0].spec.cell.allocator
             rows.append(replace(row, policy=f"{allocator} ({policies})" if policies else allocator))
-    names = ordered(row.framework for row in rows)
+    names = order_frameworks(row.framework for row in rows)
     return sorted(rows, key=lambda row: (names.index(row.framework), row.batch_size))
 
 
-def parts_rows(section: Section) -> list[Row]:
+def build_parts_rows(section: Section) -> list[MemoryRow]:
     """Build the rows of PARTS_COLUMNS, for each framework and batch size.
 
     A sum far from the steps' peak, or without the workspace, has a note.
@@ -134,10 +145,10 @@ def parts_rows(section: Section) -> list[Row]:
     return rows
 
 
-def _together(section: Section, row: Row) -> str:
+def _together(section: Section, row: MemoryRow) -> str:
     """Say how much of a row's gap comes from steps called together, as the end of a sentence; empty if unknown."""
     place = row.framework, row.batch_size
-    waited, queued = (tables.by_place(section, peak)[place].mean for peak in (WAITED_STEP_PEAK, QUEUED_STEPS))
+    waited, queued = (tables.compute_cells(section, peak)[place].mean for peak in (WAITED_STEP_PEAK, QUEUED_STEPS))
     if not math.isnan(queued):
         a_step = sum(row.cells[part].mean for part in ("activations", "inputs"))
         steps = "step's" if queued < 1.5 * a_step else f"{queued / a_step:.0f} steps'"
@@ -148,7 +159,7 @@ def _together(section: Section, row: Row) -> str:
 
 def _summed(result: TrialResult, name: str) -> Figure:
     """Compute the figure of SUM or GAP by name; null with a reason if a part other than the workspace is unknown."""
-    parts = {part.name: tables.figure_of(result, part.figures[0].name).value for part in MEMORY_PARTS}
+    parts = {part.name: tables.find_figure(result, part.figures[0].name).value for part in MEMORY_PARTS}
     silent = [part for part, size in parts.items() if size is None]
     if silent and silent != [WORKSPACE]:
         return Figure(None, "", reason=f"cannot be told without {' and '.join(silent)}")
@@ -156,13 +167,13 @@ def _summed(result: TrialResult, name: str) -> Figure:
     source = "all parts but the workspace" if silent else ""
     if name == SUM.figures[0].name:
         return Figure(total, source)
-    peak = tables.figure_of(result, STEPS_PEAK.figures[0].name).value
+    peak = tables.find_figure(result, STEPS_PEAK.figures[0].name).value
     if not peak:
         return Figure(None, "", reason=f"the peak of the steps is {'0' if peak == 0 else 'unknown'}")
     return Figure(100 * (total / peak - 1), source)
 
 
-def _is_there(quantity: Quantity, rows: Sequence[Row]) -> bool:
+def _is_there(quantity: Quantity, rows: Sequence[MemoryRow]) -> bool:
     """True if a column is shown; some exist only for certain workloads and feeds, or for newer results."""
     most = [row.cells[quantity.name].max for row in rows]
     if quantity in (EXACT_ACTIVATIONS, POOL_INDICES):
@@ -170,28 +181,30 @@ def _is_there(quantity: Quantity, rows: Sequence[Row]) -> bool:
     return quantity.name not in NOT_ALWAYS_THERE or any(value != 0 for value in most)
 
 
-def _rows(section: Section, columns: Sequence[Quantity]) -> list[Row]:
+def _rows(section: Section, columns: Sequence[Quantity]) -> list[MemoryRow]:
     """Build one row for each framework and batch size that was tried."""
     rows = []
-    for place in tables.by_place(section, columns[0]):
-        if trials := tables.places(section).get(place):
+    for place in tables.compute_cells(section, columns[0]):
+        if trials := tables.group_by_place(section).get(place):
             cells = {
                 quantity.name: tables.summarise_cell(trials, quantity.figures[0], _summed)
                 if quantity in (SUM, GAP)
-                else tables.by_place(section, quantity)[place]
+                else tables.compute_cells(section, quantity)[place]
                 for quantity in columns
             }
-            rows.append(Row(*place, cells))
+            rows.append(MemoryRow(*place, cells))
     return rows
 
 
-def _table(name: str, title: str, rows: list[Row], columns: Sequence[Quantity], section: Section, how: str) -> Table:
+def _table(
+    name: str, title: str, rows: list[MemoryRow], columns: Sequence[Quantity], section: Section, how: str
+) -> Table:
     """Build a table; the policy has a column if the rows name it."""
     counts = [row.cells[quantity.name].n for row in rows for quantity in columns]
     most = max(counts)
     policies = any(row.policy for row in rows)
     labels = [spec.label for quantity in columns if (spec := quantity.figure(section.condition))]
-    read = tables.how_to_read_a_cell(counts)
+    read = tables.explain_cells(counts)
     read += " An interval that rounds to the mean is left out." if most > 1 else ""
     return Table(
         name,
@@ -199,10 +212,10 @@ def _table(name: str, title: str, rows: list[Row], columns: Sequence[Quantity], 
         ("Framework", "Batch size", *(["Allocator's policy"] if policies else []), *labels),
         tuple(
             (
-                Cell(display_name(row.framework)),
-                Cell(str(row.batch_size), row.batch_size),
-                *([Cell(row.policy)] if policies else []),
-                *(tables.shown(row.cells[quantity.name], quantity.decimals, most, True) for quantity in columns),
+                TableCell(display_name(row.framework)),
+                TableCell(str(row.batch_size), row.batch_size),
+                *([TableCell(row.policy)] if policies else []),
+                *(tables.format_cell(row.cells[quantity.name], quantity.decimals, most, True) for quantity in columns),
             )
             for row in rows
         ),
@@ -213,14 +226,14 @@ def _table(name: str, title: str, rows: list[Row], columns: Sequence[Quantity], 
     )
 
 
-def _no_parts(rows: list[Row]) -> str:
+def _no_parts(rows: list[MemoryRow]) -> str:
     reasons = dict.fromkeys(note for row in rows for cell in row.parts() for note in cell.notes)
     statuses = dict.fromkeys(cell.status for row in rows for cell in row.cells.values())
-    ended = dict.fromkeys(tables.words(status) for status in statuses if status not in ("ok", tables.UNKNOWN))
+    ended = dict.fromkeys(tables.describe_status(status) for status in statuses if status not in ("ok", tables.UNKNOWN))
     return f"What the memory holds cannot be told: {'; '.join([*reasons, *ended])}."
 
 
-def _tidy(rows: list[Row], columns: Sequence[Quantity]) -> pd.DataFrame:
+def _tidy(rows: list[MemoryRow], columns: Sequence[Quantity]) -> pd.DataFrame:
     """Build a data frame with one row per cell; rows that name a policy have it as allocator."""
     policies = any(row.policy for row in rows)
     return tables.tidy(
@@ -235,7 +248,7 @@ def _tidy(rows: list[Row], columns: Sequence[Quantity]) -> pd.DataFrame:
     )
 
 
-def fitted(section: Section) -> dict[tuple[str, str], Line]:
+def fit_lines(section: Section) -> dict[tuple[str, str], Line]:
     """Fit {(framework, label of the memory): its line}, where FEWEST_SIZES or more have a value."""
     lines = {}
     for quantity in (ALLOCATOR_PEAK, PROCESS_PEAK):
@@ -243,7 +256,7 @@ def fitted(section: Section) -> dict[tuple[str, str], Line]:
         spec = quantity.figure(section.condition)
         if spec is None:
             continue
-        for (framework, size), cell in tables.by_place(section, quantity).items():
+        for (framework, size), cell in tables.compute_cells(section, quantity).items():
             if cell.mean > 0:
                 peaks.setdefault(framework, {})[size] = cell.mean / spec.factor
         for framework, of_size in peaks.items():
@@ -257,21 +270,21 @@ def _line_table(lines: dict[tuple[str, str], Line]) -> Table:
     records = [{"framework": name, "memory": label, **vars(line)} for (name, label), line in lines.items()]
     shown: Columns = {
         "Framework": framework_of,
-        "Memory": text_of("memory"),
+        "Memory": make_text_column("memory"),
         "Fixed, MiB": lambda row: _three_digits(row["fixed_bytes"] / 2**20),
         "Per sample, KiB": lambda row: _three_digits(row["per_sample_bytes"] / 2**10),
         "R^2": lambda row: number_cell(row["r_squared"], "{:.4f}"),
         "Error at a size left out": _left_out,
         "Sizes": count_of("n"),
     }
-    title, rows = "Memory as a line of the batch size", of_records(records, shown)
+    title, rows = "Memory as a line of the batch size", build_rows(records, shown)
     return Table("memory-line", title, *rows, below=(LINE_HOW,), theme=Theme.MEMORY, keys=2)
 
 
-def _left_out(row: Record) -> Cell:
+def _left_out(row: Record) -> TableCell:
     error = row["left_out_error"]
-    return Cell("needs 4 sizes") if error is None else Cell(f"{100 * error:.1f} %", error)
+    return TableCell("needs 4 sizes") if error is None else TableCell(f"{100 * error:.1f} %", error)
 
 
-def _three_digits(value: float) -> Cell:
-    return Cell(f"{value:z.{tables.significant(value)}f}", value)
+def _three_digits(value: float) -> TableCell:
+    return TableCell(f"{value:z.{tables.count_decimals(value)}f}", value)

@@ -19,7 +19,7 @@ from workloads.statistics import LEAST_SPREAD, Described, Estimate, Verdict, acc
 
 from . import tables
 from .conditions import Section
-from .frameworks import ordered
+from .frameworks import order_frameworks
 from .quantities import ACCURACY, Quantity
 
 TIE_PERCENT = 5.0
@@ -56,24 +56,26 @@ class Point:
 Points = dict[tables.Place, Point]
 
 
-def points(section: Section, quantity: Quantity) -> Points:
+def read_points(section: Section, quantity: Quantity) -> Points:
     """Points of the cells that have a value."""
     task = section.condition.task
     step = accuracy_step(task.dataset, task.source)
-    cells = {place: cell for place, cell in tables.by_place(section, quantity).items() if cell.n}
+    cells = {place: cell for place, cell in tables.compute_cells(section, quantity).items() if cell.n}
     absolute = quantity is ACCURACY
-    found = {place: of_cell(cell, step if absolute else LEAST_SPREAD * abs(cell.mean)) for place, cell in cells.items()}
-    return with_borrowed(found, cells, step if absolute else LEAST_SPREAD, absolute)
+    found = {
+        place: read_point(cell, step if absolute else LEAST_SPREAD * abs(cell.mean)) for place, cell in cells.items()
+    }
+    return borrow_spread(found, cells, step if absolute else LEAST_SPREAD, absolute)
 
 
 def by_size(points: Mapping[tables.Place, Point]) -> dict[int, dict[str, Point]]:
     """Map {batch size: {framework: point}}, both in the order of tables."""
     sizes = sorted({size for _, size in points})
-    names = ordered(name for name, _ in points)
+    names = order_frameworks(name for name, _ in points)
     return {size: {name: points[name, size] for name in names if (name, size) in points} for size in sizes}
 
 
-def with_borrowed(
+def borrow_spread(
     points: Mapping[Key, Point], cells: Mapping[Key, Described], least_spread: float, absolute: bool
 ) -> dict[Key, Point]:
     """Return the points; those of one repeat get the spread of the other cells' repeats, pooled.
@@ -95,7 +97,7 @@ def with_borrowed(
     }
 
 
-def of_cell(cell: Described, least_spread: float) -> Point:
+def read_point(cell: Described, least_spread: float) -> Point:
     """Mean of a cell of `tables`, with its interval.
 
     The interval is at least as wide as repeats with a spread of `least_spread` (in the cell's unit) would give.
@@ -176,7 +178,7 @@ class Extreme:
         return self.kind in (Order.ABOVE_ONCE, Order.BELOW_ONCE)
 
 
-def extreme(points: Mapping[str, Point], highest: bool = True) -> Extreme:
+def find_extreme(points: Mapping[str, Point], highest: bool = True) -> Extreme:
     """Find the extreme of two or more points. Raises ValueError for fewer."""
     if len(points) < 2:
         raise ValueError(f"{len(points)} values have no order")
@@ -188,15 +190,15 @@ def extreme(points: Mapping[str, Point], highest: bool = True) -> Extreme:
 
 
 @dataclass(frozen=True)
-class Best:
+class BestWithTies:
     """The batch size of the highest value, and those not significantly lower, in order."""
 
     place: int
     tied: tuple[int, ...]
 
 
-def best(points: Mapping[int, Point]) -> Best:
+def find_best(points: Mapping[int, Point]) -> BestWithTies:
     """Find the best of one or more points by batch size; of equal ones the smallest. Raises ValueError without any."""
     place = max(sorted(points), key=lambda size: points[size].value)
     others = (size for size in sorted(points) if size != place)
-    return Best(place, tuple(size for size in others if rank(points[place], points[size]) not in ABOVE))
+    return BestWithTies(place, tuple(size for size in others if rank(points[place], points[size]) not in ABOVE))

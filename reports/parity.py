@@ -31,9 +31,9 @@ from workloads.statistics import (
 )
 
 from .conditions import Section
-from .frameworks import display_name, ordered
+from .frameworks import display_name, order_frameworks
 from .sentences import status_words
-from .table import Cell, Table, Theme
+from .table import Table, TableCell, Theme
 from .tables import JOINED, is_shown
 
 NAME = "parity"
@@ -61,7 +61,7 @@ def compare(section: Section) -> pd.DataFrame:
     framework_b. Below FEWEST paired repeats: NaN and NO_VERDICT.
     """
     trials = {(r.spec.cell.framework, r.spec.cell.batch_size, r.spec.draw.repeat): r for r in section.results}
-    names = ordered(framework for framework, _, _ in trials)
+    names = order_frameworks(framework for framework, _, _ in trials)
     sizes, repeats = sorted({size for _, size, _ in trials}), sorted({repeat for _, _, repeat in trials})
     task = section.condition.task
     step = accuracy_step(task.dataset, task.source)
@@ -72,9 +72,9 @@ def compare(section: Section) -> pd.DataFrame:
         paired = [pairs[repeat] for repeat, reasons in obstacles.items() if not reasons]
         notes = tuple(f"repeat {repeat}: {' and '.join(reasons)}" for repeat, reasons in obstacles.items() if reasons)
         ids = tuple(trial.spec.id for pair in pairs.values() for trial in pair if trial)
-        cell = difference([100 * (_accuracy(x) - _accuracy(y)) for x, y in paired], step)
+        cell = compute_difference([100 * (_accuracy(x) - _accuracy(y)) for x, y in paired], step)
         rows.append({"framework_a": a, "framework_b": b, "batch_size": size, **cell, "notes": notes, "trials": ids})
-    for row, verdict in zip(rows, verdicts(rows), strict=True):
+    for row, verdict in zip(rows, decide_verdicts(rows), strict=True):
         row["verdict"] = verdict
     return pd.DataFrame(rows, columns=COLUMNS)
 
@@ -101,7 +101,7 @@ def _obstacles(frameworks: tuple[str, str], pair: Sequence[TrialResult | None]) 
     return obstacles
 
 
-def difference(differences: Sequence[float], step: float) -> dict[str, Any]:
+def compute_difference(differences: Sequence[float], step: float) -> dict[str, Any]:
     """Return n, NUMBERS and p_beyond of one cell, from paired differences in percentage points; NaN below FEWEST.
 
     `step`: the share of one test image, in points.
@@ -116,7 +116,7 @@ def difference(differences: Sequence[float], step: float) -> dict[str, Any]:
     return {"n": n, **dict(zip(NUMBERS, (mean, low, high), strict=True)), "p_beyond": p}
 
 
-def verdicts(cells: Sequence[Mapping[str, Any]]) -> list[str]:
+def decide_verdicts(cells: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the verdicts on all `difference`s of one table together; an interval ending at exactly TOLERATED is
     within.
     """
@@ -131,12 +131,12 @@ def _verdict(cell: Mapping[str, Any], p_corrected: float) -> str:
     return told.get(decide(low, high, margin=(-TOLERATED, TOLERATED), p=p_corrected), NOT_COMPARABLE)
 
 
-def stated(compared: pd.DataFrame) -> bool:
+def has_verdict(compared: pd.DataFrame) -> bool:
     """True if any cell of `compare` has a verdict."""
     return bool((compared["verdict"] != NO_VERDICT).any())
 
 
-def summary(compared: pd.DataFrame) -> list[str]:
+def summarise(compared: pd.DataFrame) -> list[str]:
     """Write a sentence for each batch size; the pairs that do not agree come first."""
     lines = []
     for batch_size, rows in compared.groupby("batch_size"):
@@ -151,10 +151,10 @@ def summary(compared: pd.DataFrame) -> list[str]:
     return lines
 
 
-def table(compared: pd.DataFrame) -> Table:
+def build_table(compared: pd.DataFrame) -> Table:
     """Build the table of `compare`: a row per pair, a column per batch size, and above it a sentence per batch size."""
     most = int(compared["n"].max())
-    rows: dict[str, dict[int, Cell]] = {}
+    rows: dict[str, dict[int, TableCell]] = {}
     for cell in compared.to_dict("records"):
         rows.setdefault(_pair(cell, "minus"), {})[cell["batch_size"]] = _shown(cell, most)
     sizes = list(dict.fromkeys(size for row in rows.values() for size in row))
@@ -166,9 +166,9 @@ def table(compared: pd.DataFrame) -> Table:
         NAME,
         "Accuracy parity",
         ("Difference / batch size", *map(str, sizes)),
-        tuple((Cell(pair), *(row[size] for size in sizes)) for pair, row in rows.items()),
+        tuple((TableCell(pair), *(row[size] for size in sizes)) for pair, row in rows.items()),
         compared.assign(**joined),
-        above=tuple(summary(compared)),
+        above=tuple(summarise(compared)),
         below=(f"{HOW_TO_READ} n = {most} paired repeats.{fewer}",),
         theme=Theme.ACCURACY,
         by_size=True,
@@ -180,10 +180,10 @@ def _pair(cell: dict[Any, Any], between: str) -> str:
     return f"{a} {between} {b}"
 
 
-def _shown(cell: dict[Any, Any], most: int) -> Cell:
+def _shown(cell: dict[Any, Any], most: int) -> TableCell:
     n = f"n={cell['n']}"
     if cell["verdict"] == NO_VERDICT:
-        return Cell(n, None, cell["notes"], cell["trials"])
+        return TableCell(n, None, cell["notes"], cell["trials"])
     mean, low, high = (f"{cell[key]:+z.2f}" for key in NUMBERS)
     text = f"{mean} [{low}, {high}] {cell['verdict']}" + (f" {n}" if cell["n"] < most else "")
-    return Cell(text, cell[NUMBERS[0]], cell["notes"], cell["trials"])
+    return TableCell(text, cell[NUMBERS[0]], cell["notes"], cell["trials"])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workloads.setting_words import model_words
+from workloads.setting_words import describe_model
 
 from .charts import Chart
 from .conditions import Replaced, Section
 from .load import Stored
-from .reproduction.claims import Tested
-from .reproduction.publication import Publication
+from .reproduction.claims import TestedClaim
+from .reproduction.publication import Article
 from .table import Table
 
 HOW_TO_READ = (
@@ -57,13 +57,13 @@ class Chapter:
     answer: str = ""
     findings: tuple[str, ...] = ()
     unfolded: bool = False  # the page folds none of its tables
-    tested: tuple[tuple[Publication, Tested], ...] = ()
+    tested: tuple[tuple[Article, TestedClaim], ...] = ()
 
     @property
     def subject(self) -> str:
         """Name of what was trained."""
         task = self.section.condition.task if self.section else None
-        return f"{model_words(task)} on {task.dataset}" if task else self.heading
+        return f"{describe_model(task)} on {task.dataset}" if task else self.heading
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from workloads.networks import of_trial
+from workloads.networks import find_trained
 from workloads.records.figures import FigureSpec
 from workloads.records.result import TrialResult
 
@@ -16,12 +16,12 @@ from . import tables
 from .comparing import effect_words
 from .condition_text import ABSENT
 from .conditions import Condition, Section, Software
-from .contrast import Axis, CellContrast, by_repeat, contrast
-from .frameworks import display_name, ordered
+from .contrast import Axis, CellContrast, compute_contrast, pair_by_repeat
+from .frameworks import display_name, order_frameworks
 from .load import Stored
 from .quantities import ALLOCATOR_PEAK, MEMORY, SPEED, STEP_TIME, Quantity
 from .reproduction.publication import FIGURES, PUBLICATIONS
-from .table import Cell, Table, Theme
+from .table import Table, TableCell, Theme
 from .tables import CellSummary
 
 NORMALISED = (
@@ -92,14 +92,14 @@ def vary(sections: Iterable[Section], axis: SectionAxis) -> list[Varied]:
     for number, section in enumerate(sections, start=1):
         condition, level = section.condition, axis.level(section.condition)
         shared = axis.without(condition)
-        for (framework, size), results in tables.places(section).items():
+        for (framework, size), results in tables.group_by_place(section).items():
             by_software = groups.setdefault((shared, axis.alike(size, level)), {})
             levels = by_software.setdefault((framework, section.software[framework]), [])
             levels.append(Level(framework, level, size, number, tuple(results)))
     varied = []
     for (condition, alike), by_software in groups.items():
         kept = [each for levels in by_software.values() if len({x.level for x in levels}) > 1 for each in levels]
-        names = ordered(each.framework for each in kept)
+        names = order_frameworks(each.framework for each in kept)
         kept.sort(key=lambda each: (names.index(each.framework), each.level, each.section))
         varied += [Varied(condition, alike, kept)] if kept else []
     return varied
@@ -109,20 +109,24 @@ def _table(
     axis: SectionAxis,
     made: int,
     varied: Varied,
-    beside: Mapping[str, Sequence[Cell]],
+    beside: Mapping[str, Sequence[TableCell]],
     tidy: pd.DataFrame,
     below: Sequence[str] = (),
 ) -> Table:
     """Build the table of all levels: their own values, and `beside` them comparisons, {head: cells}."""
-    columns, counts = dict[str, Sequence[Cell]](), []
+    columns, counts = dict[str, Sequence[TableCell]](), []
     for quantity in axis.quantities:
         figure, cells = varied.cells(quantity)
         counts.append(max(cell.n for cell in cells))
-        shown = [tables.shown(cell, quantity.decimals, counts[-1]) for cell in cells]
+        shown = [tables.format_cell(cell, quantity.decimals, counts[-1]) for cell in cells]
         columns[f"{figure.label}, {figure.unit}"] = shown
     columns |= beside
     rows = [
-        (Cell(display_name(x.framework)), Cell(axis.row.format(level=x.level, size=x.batch_size), x.level), *cells)
+        (
+            TableCell(display_name(x.framework)),
+            TableCell(axis.row.format(level=x.level, size=x.batch_size), x.level),
+            *cells,
+        )
         for x, *cells in zip(varied.levels, *columns.values(), strict=True)
     ]
     numbers = ", ".join(map(str, sorted({each.section for each in varied.levels})))
@@ -133,7 +137,7 @@ def _table(
         ("Framework", axis.head, *columns),
         tuple(rows),
         tidy,
-        below=(f"{how} {tables.how_to_read_a_cell(counts)}", *below),
+        below=(f"{how} {tables.explain_cells(counts)}", *below),
         theme=axis.theme,
         keys=2,
     )
@@ -143,7 +147,7 @@ SCALING = SectionAxis(
     name="scaling",
     title="Several devices: {alike} images on each, training speed and efficiency",
     quantities=(SPEED,),
-    pair_by=by_repeat,
+    pair_by=pair_by_repeat,
     value="efficiency",
     columns=("framework", "batch_size", "devices", "images_per_s", "efficiency", "low", "high"),
     how="The speed is that of all devices together. Efficiency is it over so many times the speed of one device at the "
@@ -158,7 +162,7 @@ SCALING = SectionAxis(
 )
 
 
-def of_devices(sections: Iterable[Section]) -> list[Table]:
+def build_device_tables(sections: Iterable[Section]) -> list[Table]:
     """Build a table for each batch size per device at which a framework trained on several devices and on one."""
     return [_scaled(made, varied) for made, varied in enumerate(vary(sections, SCALING))]
 
@@ -166,21 +170,23 @@ def of_devices(sections: Iterable[Section]) -> list[Table]:
 def _scaled(made: int, varied: Varied) -> Table:
     condition, levels = varied.condition, varied.levels
     ones = {each.framework: each.results for each in levels if each.level == 1}
-    found = [contrast(x.results, ones.get(x.framework, ()), SCALING, SPEED, condition, x.level) for x in levels]
+    found = [compute_contrast(x.results, ones.get(x.framework, ()), SCALING, SPEED, condition, x.level) for x in levels]
     speeds = varied.cells(SPEED)[1]
     more = [{"devices": x.level, "images_per_s": cell.mean} for x, cell in zip(levels, speeds, strict=True)]
     most = max(each.level for each in levels)
     on_cpu = condition.placement.device_kind == "cpu"
     below = [SHARED.format(devices=most, ideal=f"1/{most}")] if on_cpu else []
-    cells = [Cell("1", 1.0) if each.level == 1 else _efficiency(of) for each, of in zip(levels, found, strict=True)]
-    return _table(SCALING, made, varied, {"Efficiency": cells}, SCALING.tidy(found, more), (*below, published()))
+    cells = [
+        TableCell("1", 1.0) if each.level == 1 else _efficiency(of) for each, of in zip(levels, found, strict=True)
+    ]
+    return _table(SCALING, made, varied, {"Efficiency": cells}, SCALING.tidy(found, more), (*below, state_published()))
 
 
-def _efficiency(of: CellContrast) -> Cell:
-    return Cell(effect_words.ratio(*of.ratio), of.value) if of.n else Cell(ABSENT, None, (NO_PAIR,))
+def _efficiency(of: CellContrast) -> TableCell:
+    return TableCell(effect_words.format_ratio(*of.ratio), of.value) if of.n else TableCell(ABSENT, None, (NO_PAIR,))
 
 
-def published() -> str:
+def state_published() -> str:
     """State what is published about four cards, and what it does not show."""
     with (PUBLICATIONS / PUBLICATION / FIGURES).open(encoding="utf-8", newline="") as file:
         minutes = {(row["gpus"], int(row["batch_size"])): row["train_minutes"] for row in csv.DictReader(file)}
@@ -194,7 +200,7 @@ SPLITTING = SectionAxis(
     name="accumulation",
     title="Accumulation: updates of {alike} images in parts",
     quantities=(SPEED, STEP_TIME, MEMORY, ALLOCATOR_PEAK),
-    pair_by=by_repeat,
+    pair_by=pair_by_repeat,
     how="Each row is the same update, of {alike} images, in parts that go through the network one after the other; the "
     "optimizer makes one step for all of them. Step time is that of an update. The last two columns are parts of what "
     "the same framework needs without accumulation (1 x {alike}): of means, without an interval. All else is "
@@ -209,7 +215,7 @@ SPLITTING = SectionAxis(
 BESIDE_WHOLE = (STEP_TIME, MEMORY)  # also shown as a ratio to the same update in one batch
 
 
-def of_accumulation(sections: Iterable[Section]) -> list[Table]:
+def build_accumulation_tables(sections: Iterable[Section]) -> list[Table]:
     """Build a table for each number of images per update that some framework split in two or more ways."""
     return [_split(made, varied) for made, varied in enumerate(vary(sections, SPLITTING))]
 
@@ -234,21 +240,21 @@ def _split(made: int, varied: Varied) -> Table:
     return _table(SPLITTING, made, varied, beside, tidy)
 
 
-def _part(cell: CellSummary, whole: CellSummary | None) -> Cell:
+def _part(cell: CellSummary, whole: CellSummary | None) -> TableCell:
     """Ratio to the mean of the whole update; a dash if either is unknown."""
     if whole is None or not cell.n or not whole.n:
-        return Cell(ABSENT)
+        return TableCell(ABSENT)
     part = cell.mean / whole.mean
-    return Cell(f"{part:.2f}", part)
+    return TableCell(f"{part:.2f}", part)
 
 
-def remark(section: Section, stored: Stored) -> tuple[str, ...]:
+def write_remark(section: Section, stored: Stored) -> tuple[str, ...]:
     """Return a note if the section accumulates batches and its network has BatchNorm; otherwise nothing."""
     if section.condition.task.accumulate == 1:
         return ()
     folders = {result.key: folder for result, folder in zip(stored.results, stored.folders, strict=True)}
     result = section.every[0]
-    workload = of_trial(result.spec, folders[result.key].parent.parent)
+    workload = find_trained(result.spec, folders[result.key].parent.parent)
     if workload is None or not workload.statistic_shapes():
         return ()
     return (NORMALISED,)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workloads.words import counted
+from workloads.words import format_count
 
 from .frameworks import display_name
 
@@ -44,7 +44,7 @@ def load_templates(folder: Path) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"named": display_name, "listed": listed, "spans": spans, "counted": counted}
+    environment.filters |= {"named": display_name, "listed": listed, "spans": spans, "counted": format_count}
     return environment
 
 

@@ -10,8 +10,8 @@ from workloads.records.validation import Count, Number, Real
 from workloads.statistics import CONFIDENCE_PERCENT
 
 from . import condition_text
-from .frameworks import ordered
-from .table import Cell, Columns, Table, count_of, framework_of, of_records, text_of
+from .frameworks import order_frameworks
+from .table import Columns, Table, TableCell, build_rows, count_of, framework_of, make_text_column
 
 FILE = "stable.json"
 NAME, TITLE = "until-stable", "Until stable"
@@ -40,7 +40,7 @@ class StableFile(TypedDict):
     run_drifts: NotRequired[bool]
 
 
-def table(results: Path) -> Table | str | None:
+def build_table(results: Path) -> Table | str | None:
     """Build the table; returns a line with the reason if the file cannot be read, None if it does not exist."""
     path = results / FILE
     try:
@@ -49,7 +49,7 @@ def table(results: Path) -> Table | str | None:
         return f"{TITLE}: {path}: left out: {error}"
     if stored is None:
         return None
-    places = {name: place for place, name in enumerate(ordered(cell["framework"] for cell in stored["cells"]))}
+    places = {name: place for place, name in enumerate(order_frameworks(cell["framework"] for cell in stored["cells"]))}
     cells = sorted(stored["cells"], key=lambda cell: (places[cell["framework"]], cell["batch_size"]))
     how = (
         f"Repeats went on until half the width of the {CONFIDENCE_PERCENT} % interval of the mean training speed was "
@@ -62,14 +62,14 @@ def table(results: Path) -> Table | str | None:
         "Batch size": count_of("batch_size"),
         "Repeats": count_of("repeats"),
         "Half-width, % of the mean": lambda row: (
-            Cell(condition_text.ABSENT)
+            TableCell(condition_text.ABSENT)
             if row["half_width"] is None
-            else Cell(f"{100 * row['half_width']:.1f}", 100 * row["half_width"], notes)
+            else TableCell(f"{100 * row['half_width']:.1f}", 100 * row["half_width"], notes)
         ),
-        "Ended": text_of("ended"),
+        "Ended": make_text_column("ended"),
     }
     records = [{**dict.fromkeys(StableCell.__annotations__), **cell} for cell in cells]
-    return Table(NAME, TITLE, *of_records(records, shown), below=(how,))
+    return Table(NAME, TITLE, *build_rows(records, shown), below=(how,))
 
 
 def _worth(coverage: dict[str, tuple[float, float]] | None) -> str:

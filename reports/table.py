@@ -35,7 +35,7 @@ class Theme(StrEnum):
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """A cell; `text` is plain, without markup. `number` is the unrounded value, for sorting; None if the text is words.
 
     `notes` become footnotes; `trials` are the ids of the trials that the cell was computed from.
@@ -59,7 +59,7 @@ class Table:
     name: str  # stem of its files, unique within a chapter
     title: str
     head: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[TableCell, ...], ...]
     tidy: pd.DataFrame = field(default_factory=pd.DataFrame)
     above: tuple[str, ...] = ()
     below: tuple[str, ...] = ()
@@ -85,44 +85,44 @@ class Table:
         return {note: number for number, note in enumerate(notes, start=1)}
 
 
-EMPTY = Cell("\N{EN DASH}")
+EMPTY = TableCell("\N{EN DASH}")
 Record = Mapping[str, Any]
-Columns = Mapping[str, Callable[[Any], Cell]]  # {head: cell of a record}
+Columns = Mapping[str, Callable[[Any], TableCell]]  # {head: cell of a record}
 
 
-def of_records(
+def build_rows(
     records: Sequence[Record], shown: Columns
-) -> tuple[tuple[str, ...], tuple[tuple[Cell, ...], ...], pd.DataFrame]:
+) -> tuple[tuple[str, ...], tuple[tuple[TableCell, ...], ...], pd.DataFrame]:
     """Return (head, rows, tidy) of a table with a row per record: files hold the records, readers see `shown`."""
     rows = tuple(tuple(cell(record) for cell in shown.values()) for record in records)
     return tuple(shown), rows, pd.DataFrame(records)
 
 
-def text_of(key: str) -> Callable[[Record], Cell]:
+def make_text_column(key: str) -> Callable[[Record], TableCell]:
     """Return a column of a record's text."""
-    return lambda record: Cell(record[key])
+    return lambda record: TableCell(record[key])
 
 
-def count_of(key: str) -> Callable[[Record], Cell]:
+def count_of(key: str) -> Callable[[Record], TableCell]:
     """Return a column of a record's whole number."""
-    return lambda record: Cell(str(record[key]), record[key])
+    return lambda record: TableCell(str(record[key]), record[key])
 
 
-def framework_of(record: Record) -> Cell:
+def framework_of(record: Record) -> TableCell:
     """Return the cell that names a record's framework."""
-    return Cell(display_name(record["framework"]))
+    return TableCell(display_name(record["framework"]))
 
 
-def number_cell(value: float | None, form: str, ends: tuple[float, float] = (math.nan, math.nan)) -> Cell:
+def number_cell(value: float | None, form: str, ends: tuple[float, float] = (math.nan, math.nan)) -> TableCell:
     """Format a value, with the ends of its interval if they are known; a dash for None and NaN."""
     if value is None or math.isnan(value):
         return EMPTY
     low, high = ends
     interval = "" if math.isnan(low) else f" [{form.format(low)}, {form.format(high)}]"
-    return Cell(form.format(value) + interval, value)
+    return TableCell(form.format(value) + interval, value)
 
 
-def without_repeats(tables: Iterable[Table]) -> tuple[Table, ...]:
+def drop_repeats(tables: Iterable[Table]) -> tuple[Table, ...]:
     """Prepare tables shown below each other: a sentence below several of them is kept below the first only."""
     said: set[str] = set()
     shown = []

@@ -14,18 +14,18 @@ from typing import Any
 
 import pandas as pd
 
-from workloads.records.disturbance import withheld
-from workloads.records.figures import DIVERGED_STEP, FIGURES, Figure, FigureSpec, value_of
+from workloads.records.disturbance import is_withheld
+from workloads.records.figures import DIVERGED_STEP, FIGURES, Figure, FigureSpec, read_value
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.setting_words import OWN_CODE
 from workloads.statistics import CONFIDENCE_PERCENT, Described, describe
 
 from .conditions import Section
-from .doubts import Doubt, doubts
-from .frameworks import display_name, ordered
+from .doubts import Doubt, find_doubts
+from .frameworks import display_name, order_frameworks
 from .quantities import Quantity
-from .table import Cell, Table
+from .table import Table, TableCell
 
 STATISTICS = ["n", "median", "min", "max", "mean", "low", "high", "cv_percent", "unit", "status"]
 BEHIND = ["notes", "sources", "trials"]  # tuples of str
@@ -57,20 +57,20 @@ class CellSummary(Described):
     errors: tuple[float, ...]  # possible errors of its values, where known
 
 
-def figure_of(result: TrialResult, name: str) -> Figure:
+def find_figure(result: TrialResult, name: str) -> Figure:
     """Return the result's figure; if it has none, a null figure with the reason."""
     return result.figures.get(name) or Figure(None, "", reason=f"the stored result has no figure {name}")
 
 
-def measured(section: Section, quantity: Quantity) -> FigureSpec | None:
+def find_measured_figure(section: Section, quantity: Quantity) -> FigureSpec | None:
     """Return the figure shown for the quantity; None if the device has none, or it is rare and no trial has a value."""
     spec = quantity.figure(section.condition)
-    if spec and spec.rare and all(figure_of(result, spec.name).value is None for result in section.results):
+    if spec and spec.rare and all(find_figure(result, spec.name).value is None for result in section.results):
         return None
     return spec
 
 
-def by_place(section: Section, quantity: Quantity) -> Mapping[Place, CellSummary]:
+def compute_cells(section: Section, quantity: Quantity) -> Mapping[Place, CellSummary]:
     """Map {(framework, batch size): its cell} for each framework and batch size in the section's results.
 
     Raises ValueError if the condition's device has no such quantity.
@@ -85,10 +85,10 @@ def _compute_cells(section: Section, quantity: Quantity) -> Mapping[Place, CellS
     spec = quantity.figure(section.condition)
     if spec is None:
         raise ValueError(f"{quantity.name}: there is none on {section.condition.placement.device}")
-    tried = places(section)
+    tried = group_by_place(section)
     return {
         (framework, batch_size): _with_attempts(summarise_cell(trials, spec), trials, section)
-        for framework in ordered(framework for framework, _ in tried)
+        for framework in order_frameworks(framework for framework, _ in tried)
         for batch_size in sorted({batch_size for _, batch_size in tried})
         for trials in [tried.get((framework, batch_size), [])]
     }
@@ -100,7 +100,7 @@ def _with_attempts(cell: CellSummary, trials: Sequence[TrialResult], section: Se
     return replace(cell, notes=(*cell.notes, *tried))
 
 
-def places(section: Section) -> Mapping[Place, list[TrialResult]]:
+def group_by_place(section: Section) -> Mapping[Place, list[TrialResult]]:
     """Map each framework and batch size that was tried to its repeats, all in the tables' order."""
     if Place not in section.computed:
         section.computed[Place] = _sort_into_places(section)
@@ -109,7 +109,7 @@ def places(section: Section) -> Mapping[Place, list[TrialResult]]:
 
 
 def _sort_into_places(section: Section) -> Mapping[Place, list[TrialResult]]:
-    names = ordered(result.spec.cell.framework for result in section.results)
+    names = order_frameworks(result.spec.cell.framework for result in section.results)
 
     def order(result: TrialResult) -> tuple[int, int, int]:
         cell = result.spec.cell
@@ -128,12 +128,12 @@ def is_shown(result: TrialResult, spec: FigureSpec) -> bool:
     """
     diverged = result.status is Status.DIVERGED
     if result.status is Status.CONTENDED:
-        diverged = figure_of(result, DIVERGED_STEP.name).value is not None
-    return result.status in MEASURED and not (spec.learnt and diverged) and not withheld(result, spec)
+        diverged = find_figure(result, DIVERGED_STEP.name).value is not None
+    return result.status in MEASURED and not (spec.learnt and diverged) and not is_withheld(result, spec)
 
 
 def summarise_cell(
-    results: Sequence[TrialResult], spec: FigureSpec, read: Callable[[TrialResult, str], Figure] = figure_of
+    results: Sequence[TrialResult], spec: FigureSpec, read: Callable[[TrialResult, str], Figure] = find_figure
 ) -> CellSummary:
     """Summarise the repeats of a framework and batch size; without any, the cell is one that was not run."""
     ok = [(result, read(result, spec.name)) for result in results if is_shown(result, spec)]
@@ -146,8 +146,8 @@ def summarise_cell(
     doubted: dict[Doubt, str] = {}
     if known:
         status = "ok"
-        notes += [f"repeat {result.spec.draw.repeat}: {words(result.status)}" for result in ended]
-        doubted = doubts(known, spec, numbers.cv_percent)
+        notes += [f"repeat {result.spec.draw.repeat}: {describe_status(result.status)}" for result in ended]
+        doubted = find_doubts(known, spec, numbers.cv_percent)
         notes += doubted.values()
     elif ok:
         status = UNKNOWN
@@ -174,7 +174,7 @@ def _errors(results: Sequence[TrialResult], spec: FigureSpec) -> tuple[float, ..
     if not spec.error:
         return ()
     error = FIGURES[spec.error]
-    values = (value_of(result.figures, error) for result in results)
+    values = (read_value(result.figures, error) for result in results)
     return tuple(value * error.factor for value in values if value is not None)
 
 
@@ -187,17 +187,20 @@ def build_table(sections: Mapping[str, Section], quantity: Quantity, title: str)
     cells = {
         (framework, size, letter): cell
         for letter, section in sections.items()
-        for (framework, size), cell in by_place(section, quantity).items()
+        for (framework, size), cell in compute_cells(section, quantity).items()
     }
     most = max(cell.n for cell in cells.values())
     if quantity.optional and not most:
         return _say_why_empty(cells.values(), title)
     columns = sorted({(size, letter) for _, size, letter in cells})
     rows = []
-    for name in ordered(framework for framework, _, _ in cells):
+    for name in order_frameworks(framework for framework, _, _ in cells):
         row = (cells.get((name, size, letter)) for size, letter in columns)
-        there = (Cell(words(NOT_RUN)) if cell is None else shown(cell, quantity.decimals, most) for cell in row)
-        rows.append((Cell(display_name(name)), *there))
+        there = (
+            TableCell(describe_status(NOT_RUN)) if cell is None else format_cell(cell, quantity.decimals, most)
+            for cell in row
+        )
+        rows.append((TableCell(display_name(name)), *there))
     return Table(
         quantity.name,
         title,
@@ -208,7 +211,7 @@ def build_table(sections: Mapping[str, Section], quantity: Quantity, title: str)
             for (framework, size, letter), cell in cells.items()
         ),
         below=(
-            how_to_read_a_cell(cell.n for cell in cells.values()),
+            explain_cells(cell.n for cell in cells.values()),
             *_how_far_off(cells.values(), quantity),
             *_sources(cells.values()),
         ),
@@ -230,11 +233,11 @@ def tidy(named: Iterable[tuple[dict[str, Any], CellSummary]]) -> pd.DataFrame:
 def _say_why_empty(cells: Collection[CellSummary], title: str) -> str:
     """Write one line in place of a table of cells without a single value."""
     notes = dict.fromkeys(note for cell in cells for note in cell.notes)
-    ended = dict.fromkeys(words(cell.status) for cell in cells if cell.status != UNKNOWN)
+    ended = dict.fromkeys(describe_status(cell.status) for cell in cells if cell.status != UNKNOWN)
     return f"No value: {title}: {'; '.join([*notes, *ended])}."
 
 
-def how_to_read_a_cell(counts: Iterable[int]) -> str:
+def explain_cells(counts: Iterable[int]) -> str:
     """Write the sentence below a table, from the n of its cells."""
     some = [count for count in counts if count]
     if not some:
@@ -253,7 +256,7 @@ def _how_far_off(cells: Iterable[CellSummary], quantity: Quantity) -> list[str]:
     if not values:
         return []
     error = next(FIGURES[spec.error] for spec in quantity.figures if spec.error)
-    ends = dict.fromkeys(f"{value:.{significant(value)}f}" for value in (values[0], values[-1]))
+    ends = dict.fromkeys(f"{value:.{count_decimals(value)}f}" for value in (values[0], values[-1]))
     return [f"{error.label}: {' to '.join(ends)} {error.unit}."]
 
 
@@ -262,27 +265,27 @@ def _sources(cells: Iterable[CellSummary]) -> list[str]:
     return [f"Source: {' / '.join(sources)}."] if sources else []
 
 
-def shown(cell: CellSummary, decimals: int | None, most: int, compact: bool = False) -> Cell:
+def format_cell(cell: CellSummary, decimals: int | None, most: int, compact: bool = False) -> TableCell:
     """Format the mean, the interval if n > 1, and n if it is less than `most`.
 
     Without a value, the cell is a dash, or how the trials ended. `decimals` None = three significant digits of the
     mean. `compact` leaves out an interval that rounds to the mean.
     """
     if cell.n == 0:
-        return Cell(words(cell.status), None, cell.notes, cell.trials)
-    digits = significant(cell.mean) if decimals is None else decimals
+        return TableCell(describe_status(cell.status), None, cell.notes, cell.trials)
+    digits = count_decimals(cell.mean) if decimals is None else decimals
     text, low, high = (f"{value:z.{digits}f}" for value in (cell.mean, cell.low, cell.high))
     if cell.n > 1 and not (compact and low == text == high):
         text += f" [{low}, {high}]"
     text += f" n={cell.n}" if cell.n < most else ""
-    return Cell(text, cell.mean, cell.notes, cell.trials)
+    return TableCell(text, cell.mean, cell.notes, cell.trials)
 
 
-def significant(value: float) -> int:
+def count_decimals(value: float) -> int:
     """Number of decimals for three significant digits, MOST_DECIMALS at most; whole numbers from 100 on."""
     return max(0, min(MOST_DECIMALS, 2 - math.floor(math.log10(abs(value))))) if value else 0
 
 
-def words(status: str) -> str:
+def describe_status(status: str) -> str:
     """Text of a cell without a value: a dash for `unknown`, OOM for `out_of_memory`, otherwise how trials ended."""
     return " / ".join(SHORT_WORDS.get(part, part.replace("_", " ")) for part in status.split("+"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from workloads.words import counted
+from workloads.words import format_count
 
 from . import best, contrast, target_time
 from .report import Chapter, Report
@@ -17,23 +17,23 @@ SHOWN = (best.NAME, contrast.BATCH_SIZES.name, target_time.NAME)  # the second a
 MOST_ROWS = 4  # of the second and third; a longer one is in the report
 
 
-def printed(report: Report) -> str:
+def format_report(report: Report) -> str:
     """Format the report in about ten lines."""
     answers = [line for chapter in report.chapters if chapter.kind for line in _answers(chapter)]
     parts = [f"{report.summary.headline}.", *answers, "", *_tables(report), report.summary.ran[0]]
     parts += [f"{kind}: {len(lines)}" for kind, lines in report.problems.items()]
     if report.summary.not_verified:
-        things = counted(len(report.summary.not_verified), "thing")
+        things = format_count(len(report.summary.not_verified), "thing")
         parts.append(f"Not verified: {things} that these results cannot say, named in the report.")
     return "\n".join(parts)
 
 
-def address(main_files: Sequence[Path], out: Path) -> str:
+def format_address(main_files: Sequence[Path], out: Path) -> str:
     """Link to the page, or to the folder if there is no page."""
     return f"Report: {(main_files[0] if main_files else out).resolve().as_uri()}"
 
 
-def table(shown: Table) -> str:
+def format_table(shown: Table) -> str:
     """Format aligned columns, and the footnotes of their cells."""
     notes = shown.notes
     rows = [[f"{cell.text}{''.join(f' [{notes[note]}]' for note in cell.notes)}" for cell in row] for row in shown.rows]
@@ -45,7 +45,7 @@ def table(shown: Table) -> str:
 
 def _answers(chapter: Chapter) -> list[str]:
     """Format what answers a question by other jobs than trials: heading, findings, main table, what is left out."""
-    main = [table(each) for each in chapter.tables if each.name == chapter.kind]
+    main = [format_table(each) for each in chapter.tables if each.name == chapter.kind]
     return ["", chapter.heading, *chapter.findings, "", *main, *chapter.remarks]
 
 
@@ -55,9 +55,9 @@ def _tables(report: Report) -> list[str]:
     shown = []
     for each in main.tables if main and not main.kind else ():
         if each.name == best.NAME:
-            shown += [table(each), ""]
+            shown += [format_table(each), ""]
         elif each.name in SHOWN and len(each.rows) <= MOST_ROWS:
-            shown += [each.title, table(each), ""]
+            shown += [each.title, format_table(each), ""]
         elif each.name in SHOWN:
             shown += [f"{each.title}: {len(each.rows)} rows, in the report.", ""]
     return shown

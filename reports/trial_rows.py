@@ -14,13 +14,13 @@ import pandas as pd
 
 from workloads.conditions import SETTINGS
 from workloads.records.check_name import CheckName
-from workloads.records.disturbance import withheld
+from workloads.records.disturbance import is_withheld
 from workloads.records.figures import FIGURES, TARGET_TIME, FigureSpec
 from workloads.records.job import TrialSpec
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
-from .attempts import NO_RESULT, UNREADABLE, below_results, trial_id
+from .attempts import NO_RESULT, UNREADABLE, strip_results_folder, trial_id
 from .frameworks import display_name
 from .load import Stored
 
@@ -29,7 +29,7 @@ SHOWN = {setting.field: setting for setting in SETTINGS if setting.column}
 
 
 @dataclass(frozen=True)
-class Row:
+class TrialRow:
     """One attempt. `shown`: the tables have its figures."""
 
     trial: str
@@ -48,7 +48,7 @@ class TrialColumn:
 
     name: str
     meaning: str
-    value: Callable[[Row], Any]
+    value: Callable[[TrialRow], Any]
 
 
 def _of_spec(name: str, meaning: str, value: Callable[[TrialSpec], Any]) -> TrialColumn:
@@ -64,9 +64,9 @@ def _of_setting(field: str) -> TrialColumn:
 
 
 def _of_figure(spec: FigureSpec) -> TrialColumn:
-    def value(row: Row) -> int | float | None:
+    def value(row: TrialRow) -> int | float | None:
         figure = row.result.figures.get(spec.name) if row.result else None
-        return figure.value if figure and not (row.result and withheld(row.result, spec)) else None
+        return figure.value if figure and not (row.result and is_withheld(row.result, spec)) else None
 
     shown = f"; in tables {spec.factor:g} times it, in {spec.unit}" if spec.factor != 1 else ""
     return TrialColumn(spec.name, f"{spec.label}{shown}", value)
@@ -84,7 +84,7 @@ _LISTED = (
     TrialColumn("shown", "whether tables and charts have this attempt's figures", lambda row: row.shown),
     TrialColumn("status", f"how it ended: {', '.join(Status)}; {NO_RESULT}; {UNREADABLE}", lambda row: row.status),
     TrialColumn("reason", "why it is not ok", lambda row: row.reason or None),
-    TrialColumn("folder", "of its files, below the results folder", lambda row: below_results(row.folder)),
+    TrialColumn("folder", "of its files, below the results folder", lambda row: strip_results_folder(row.folder)),
     _of_result("started_at", "ISO 8601, UTC", lambda result: result.started_at),
     _of_result("wall_s", "how long it took, all in", lambda result: result.wall_s),
     _of_result("verified", "whether the gate held it equal to the others; empty: not told", _gate),
@@ -122,7 +122,7 @@ _LISTED = (
 COLUMNS = tuple({column.name: column for column in _LISTED}.values())
 
 
-def rows(stored: Stored) -> Iterator[Row]:
+def list_rows(stored: Stored) -> Iterator[TrialRow]:
     """Yield a row for everything stored, including what cannot be read and what never ended."""
     told: set[Path] = set()
     for each in stored.attempts.values():
@@ -130,29 +130,29 @@ def rows(stored: Stored) -> Iterator[Row]:
             status = str(attempt.result.status) if attempt.result else attempt.ended
             shown = number - 1 == each.shown
             told.add(attempt.folder)
-            yield Row(
+            yield TrialRow(
                 each.trial, number, len(each.every), shown, attempt.folder, status, attempt.reason, attempt.result
             )
     for result, folder in zip(stored.results, stored.folders, strict=True):
         if folder not in told:
             reason = result.reason or ""
-            yield Row(trial_id(folder), 1, 1, True, folder, str(result.status), reason, result)
+            yield TrialRow(trial_id(folder), 1, 1, True, folder, str(result.status), reason, result)
     for item in stored.unreadable:
         if (folder := item.path.parent) not in told:
-            yield Row(trial_id(folder), 1, 1, False, folder, UNREADABLE, item.reason, None)
+            yield TrialRow(trial_id(folder), 1, 1, False, folder, UNREADABLE, item.reason, None)
     for folder in stored.unfinished:
         if folder not in told:
-            yield Row(trial_id(folder), 1, 1, False, folder, NO_RESULT, "interrupted, or still running", None)
+            yield TrialRow(trial_id(folder), 1, 1, False, folder, NO_RESULT, "interrupted, or still running", None)
 
 
-def frame(stored: Stored) -> pd.DataFrame:
+def build_frame(stored: Stored) -> pd.DataFrame:
     """Build a data frame with COLUMNS, in the order of trial and attempt."""
-    every = sorted(rows(stored), key=lambda row: (row.trial, row.attempt, str(row.folder)))
+    every = sorted(list_rows(stored), key=lambda row: (row.trial, row.attempt, str(row.folder)))
     values = [[column.value(row) for column in COLUMNS] for row in every]
     return pd.DataFrame(values, columns=[column.name for column in COLUMNS])
 
 
-def documentation() -> str:
+def write_documentation() -> str:
     """Write the text of docs/reference/columns.md."""
     lines = [f"| `{column.name}` | {column.meaning} |" for column in COLUMNS]
     return "\n".join(
@@ -176,4 +176,4 @@ def documentation() -> str:
 
 
 if __name__ == "__main__":
-    print(documentation(), end="")
+    print(write_documentation(), end="")

@@ -29,13 +29,13 @@ from runner.cluster import away
 from runner.cluster.sweep import Sweep
 from runner.doctor import command as doctor
 from runner.environments import definition
-from runner.launch import cores
+from runner.launch import list_cores
 from runner.machine import locks
 from runner.project import Project
 from runner.request import cli, inputs, own_data, parser
-from runner.request.plan import Plan, plan_of_series
+from runner.request.plan import Plan, build_series_plan
 from runner.session import Session
-from runner.setup import installations, make_environments
+from runner.setup import collect_installations, make_environments
 from runner.spare import Spare
 from runner.storage import CannotGoOn, Storage, read_trials
 from workloads.datasets import DataError
@@ -57,7 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
     program.interrupt_in_order()
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        return command(arguments, Project.of_this_code(), Console(highlight=False, markup=False, soft_wrap=True))
+        return run_command(arguments, Project.of_this_code(), Console(highlight=False, markup=False, soft_wrap=True))
     except (parser.BadInput, definition.BadDefinition, DataError, locks.InUse) as error:
         print(f"runner: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT
@@ -73,56 +73,56 @@ def main(arguments: list[str] | None = None) -> int:
         return program.EXIT_INTERRUPTED
 
 
-def command(arguments: list[str], project: Project, console: Console) -> int:
+def run_command(arguments: list[str], project: Project, console: Console) -> int:
     """Return the exit code. Raises BadInput, BadDefinition, DataError, InUse, OSError, KeyboardInterrupt."""
     if arguments[:1] and arguments[0] in parser.COMMANDS:
-        return named_command(arguments[0], arguments[1:], project, console)
+        return run_named_command(arguments[0], arguments[1:], project, console)
     options = parser.run_parser().parse_args(arguments)
     if options.list:
-        show.inventory(cli.with_adapters(project, options.adapters), options.pythons, console)
-        show.stored(options.results, console)
+        show.print_inventory(cli.add_adapters(project, options.adapters), options.pythons, console)
+        show.print_stored(options.results, console)
         return 0
-    request = cli.request(options, project)
+    request = cli.build_request(options, project)
     if request.study.blocks:
-        request = blocks.checked(request, options)
+        request = blocks.check_request(request, options)
     away.check(request)
     if request.plan_only and request.study.blocks:
-        blocks.plan(own_data.prepared(request, console), console)
+        blocks.plan(own_data.prepare_images(request, console), console)
         return 0
     if request.plan_only:
-        show.plan(own_data.prepared(request, console), console)
+        show.print_plan(own_data.prepare_images(request, console), console)
         return 0
     if request.per_node_type and not request.node:
-        return away.run_per_type(request, arguments, away.types_of(request), console)
+        return away.run_per_type(request, arguments, away.find_types(request), console)
     files = [] if request.until_stable is None else [stable.STABLE_FILE]
-    with alone(request, *files, elsewhere=request.elsewhere) as held, away.engine_of(request) as engine:
-        return run(own_data.prepared(held, console), console, engine)
+    with lock_request(request, *files, elsewhere=request.elsewhere) as held, away.connect_engine(request) as engine:
+        return run(own_data.prepare_images(held, console), console, engine)
 
 
-def named_command(name: str, arguments: list[str], project: Project, console: Console) -> int:
+def run_named_command(name: str, arguments: list[str], project: Project, console: Console) -> int:
     """Return the exit code of one of `parser.COMMANDS`; raises what `command` does."""
     if name == "doctor":
         return doctor.run(arguments, project, console)
     if name == "compare":
-        return compare.run(compare.runs_in_turn(arguments, project), console)
-    request, question = batch_size.request(arguments, project)
+        return compare.run(compare.parse_runs_in_turn(arguments, project), console)
+    request, question = batch_size.build_request(arguments, project)
     if request.plan_only:
-        batch_size.plan(request, question, console)
+        batch_size.print_plan(request, question, console)
         return 0
-    with alone(request, ANSWERS_FILE) as request:
+    with lock_request(request, ANSWERS_FILE) as request:
         answered = batch_size.run(request, question, train_cells, console)
-        return report(request, console) or answered
+        return make_report(request, console) or answered
 
 
 @contextmanager
-def alone(request: cli.Request, *files: str, elsewhere: bool = False) -> Iterator[cli.Request]:
+def lock_request(request: cli.Request, *files: str, elsewhere: bool = False) -> Iterator[cli.Request]:
     """Hold the device, unless trials run elsewhere, and the results folder for it and for these files; yield the
     request with a spare sampler. Raises InUse, and CannotGoOn in place of an OSError if that folder has gone.
     """
     placement, shard = request.placement, request.shard
     others = sorted({uuid for part in request.parts.values() for uuid in part.placement.others})
     with (
-        nullcontext() if elsewhere else locks.device(placement.device, cores(placement), others),
+        nullcontext() if elsewhere else locks.device(placement.device, list_cores(placement), others),
         locks.folder(request.results, placement.device, *files, shard=(shard.number, shard.count) if shard else None),
         Spare() as spare,
     ):
@@ -138,10 +138,10 @@ def alone(request: cli.Request, *files: str, elsewhere: bool = False) -> Iterato
 def run(request: cli.Request, console: Console, engine: RayEngine | None) -> int:
     """Run everything between a checked request and the exit code; trials run on the engine's machines, if any."""
     results = blocks.measure(request, console) if request.study.blocks else train(request, console, engine)
-    reported = report(request, console)  # whatever the outcome of the trials
-    show.went_wrong(results, console)
+    reported = make_report(request, console)  # whatever the outcome of the trials
+    show.print_failures(results, console)
     if request.until_stable is not None:
-        show.stability(stable.cells(results), console)
+        show.print_stability(stable.collect_cells(results), console)
     return EXIT_FAILED if any(result.status not in HARMLESS for result in results) else reported
 
 
@@ -155,18 +155,18 @@ def train(
     clear_parts(request.results)
     data = inputs.write_all_data(request, console)
     launchers = make_environments(request, console)
-    installed = installations(request)
+    installed = collect_installations(request)
 
     noise: dict[str, Any] = {}  # of this machine, measured once
 
     def planned(repeats: range) -> Plan:
-        plan = plan_of_series(request, installed, repeats, inputs.write_all_repeats(request, data, repeats))
+        plan = build_series_plan(request, installed, repeats, inputs.write_all_repeats(request, data, repeats))
         return plan if cells is None else plan.of_cells(cells)
 
     def run_plan(plan: Plan) -> list[TrialResult]:
         session.complete(plan.trials)
         plan = plan.with_stored(session.known.values())
-        show.left_out(plan, request.results, console)
+        show.print_left_out(plan, request.results, console)
         if engine is not None:
             return Sweep(session, plan, engine).run()
         if plan.to_run and not noise:
@@ -181,14 +181,18 @@ def train(
         results = run_plan(first)
         if request.until_stable is None:
             return results
-        results += stable.further(results, [session.known.get(name, result) for name, result in found.results.items()])
+        results += stable.find_further_repeats(
+            results, [session.known.get(name, result) for name, result in found.results.items()]
+        )
         results = stable.follow(
             results,
             request.study.repeats,
             request.until_stable,
             lambda repeats, wanted: run_plan(planned(repeats).of_cells(wanted)),
         )
-    write_json(request.results / stable.STABLE_FILE, stable.to_json(stable.cells(results), request.until_stable))
+    write_json(
+        request.results / stable.STABLE_FILE, stable.to_json(stable.collect_cells(results), request.until_stable)
+    )
     return results
 
 
@@ -197,7 +201,7 @@ def train_cells(request: cli.Request, console: Console, cells: Collection[stable
     return train(request, console, cells=cells)
 
 
-def report(request: cli.Request, console: Console) -> int:
+def make_report(request: cli.Request, console: Console) -> int:
     """Make the report and return its exit code. An image has no reports, and a shard makes none, since others may be
     running: they are made from the stored files.
     """

@@ -14,7 +14,7 @@ from filelock import FileLock
 
 from runner.attendance import WORDS
 from runner.launch import Launcher, LaunchFailed, WorkerOutcome, run_worker
-from runner.log import last_lines, refused_thread, telling_line, thread_limits
+from runner.log import describe_thread_limits, find_refused_thread, find_telling_line, read_last_lines
 from runner.machine import description
 from workloads.records import files
 from workloads.records.events import Event, Events, MemoryBound
@@ -59,42 +59,42 @@ def ask(job: Job, folder: Path, launcher: Launcher) -> Ended:
     folder.mkdir(parents=True, exist_ok=True)
     earlier = len(_read(folder))
     write_json(folder / JOB_FILE, job.to_json())
-    kills_before = description.out_of_memory_kills()
+    kills_before = description.count_memory_kills()
     try:
         outcome = run_worker(folder, job, launcher)
     finally:
         clear_parts(folder)  # of a sampler or worker that was killed
-    killed_for_memory = description.out_of_memory_kills() != kills_before
+    killed_for_memory = description.count_memory_kills() != kills_before
     limit_bytes, log = job.trial.placement.memory_limit_bytes, folder / LOG_FILE
     # Without a limit only the kernel's count is believed: a framework can write anything into its log.
     killed = outcome.exit_code == -signal.SIGKILL and killed_for_memory
-    refused = limit_bytes is not None and refused_line(outcome, log) is not None
+    refused = limit_bytes is not None and find_refused_line(outcome, log) is not None
     outcome = replace(outcome, out_of_memory=killed or refused)
     settle(folder)
     try:
         events = read_events(folder / EVENTS_FILE)[earlier:]
     except ValueError as error:  # a framework's process wrote this file, so it is not trusted
         return Ended([], outcome, Status.FAILED, str(error))
-    status, reason = ending(events, outcome, log, killed_for_memory, limit_bytes)
+    status, reason = find_ending(events, outcome, log, killed_for_memory, limit_bytes)
     if status is Status.FAILED and outcome.sampler_lost is None:
-        reason = with_refused_thread(reason or "", log, job.trial)
+        reason = add_refused_thread(reason or "", log, job.trial)
     return Ended(events, outcome, status, reason)
 
 
-def with_refused_thread(reason: str, log: Path, trial: TrialSpec) -> str:
+def add_refused_thread(reason: str, log: Path, trial: TrialSpec) -> str:
     """Return the reason; if a library was refused a thread, add its message and the limits (a container has others)."""
-    line = refused_thread([reason]) or refused_thread(last_lines(log))
+    line = find_refused_thread([reason]) or find_refused_thread(read_last_lines(log))
     if line is None:
         return reason
     said = "" if line.strip()[-WORDS:] in reason else f"; before that: {line.strip()[-WORDS:]}"
-    limits = "" if trial.installation.isolation == "docker" else thread_limits()
+    limits = "" if trial.installation.isolation == "docker" else describe_thread_limits()
     allowed = f"at most {limits}" if limits else "no limit is known"
     limit_bytes = trial.placement.memory_limit_bytes
     memory = "" if limit_bytes is None else f"; a thread's stack needs memory, limited to {_mib(limit_bytes)}"
     return f"{reason}{said}; it was refused a thread (threads and processes: {allowed}{memory})"
 
 
-def refusal(memory: object) -> str:
+def describe_refusal(memory: object) -> str:
     """Describe the `ended` event of a worker that ran out of memory, to precede the framework's message: bytes asked
     for and bytes available. Empty if the event does not report them.
     """
@@ -114,20 +114,20 @@ def _mib(size_bytes: int) -> str:
 
 
 @contextmanager
-def asked_once(folder: Path) -> Iterator[None]:
+def lock_answer(folder: Path) -> Iterator[None]:
     """Hold the folder of an answer that several runs may want: one asks, and the next finds the answer."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.parent.with_name(LOCK_FILE.format(f"{folder.parent.name}-{folder.name}"))):
         yield
 
 
-def answered(job: Job, folder: Path, launcher: Launcher | None) -> Events:
+def answer_once(job: Job, folder: Path, launcher: Launcher | None) -> Events:
     """Return the events of a worker that finished: the stored ones, if the folder has its answer, else those of a
     new worker. Raises LaunchFailed if it does not finish, or there is no launcher.
     """
     if launcher is None and not folder.exists():
         raise LaunchFailed("its framework cannot be asked")
-    with asked_once(folder):
+    with lock_answer(folder):
         if events := _finished(folder):
             return events
         if launcher is None:
@@ -154,7 +154,7 @@ def _finished(folder: Path) -> Events:
     return events if any(event["event"] == Event.FINISHED for event in events) else []
 
 
-def ending(
+def find_ending(
     events: Events, outcome: WorkerOutcome, log: Path, killed_for_memory: bool, limit_bytes: int | None = None
 ) -> tuple[Status, str | None]:
     """Return the worker's ending, by its events first, then by its exit code or signal and its log."""
@@ -163,7 +163,7 @@ def ending(
     if lost is None and any(event["event"] == Event.FINISHED for event in events):  # a later failure loses no
         return Status.OK, None  # measurement
     if last.get("event") == Event.ENDED:  # also if it then hangs, as frameworks do that ran out of memory
-        return Status(last["status"]), refusal(last.get("memory")) + last["reason"]
+        return Status(last["status"]), describe_refusal(last.get("memory")) + last["reason"]
     if lost is not None:
         return Status.FAILED, f"{lost}; last event: {last.get('event', 'none')}"
     if outcome.timed_out or outcome.hung is not None:
@@ -173,26 +173,26 @@ def ending(
         limit = "" if limit_bytes is None else f", under a limit of {_mib(limit_bytes)}"
         killed = f"killed by SIGKILL while the kernel's out-of-memory count (oom_kill) rose{limit}"
         return Status.OUT_OF_MEMORY, f"{killed}; last event: {last.get('event', 'none')}"
-    if (line := refused_line(outcome, log)) is not None:
+    if (line := find_refused_line(outcome, log)) is not None:
         return Status.OUT_OF_MEMORY, f"{line[-WORDS:]}; last event: {last.get('event', 'none')}"
-    lines = [line for line in last_lines(log) if line.strip()]
+    lines = [line for line in read_last_lines(log) if line.strip()]
     if outcome.exit_code < 0:
-        telling = telling_line(lines)
+        telling = find_telling_line(lines)
         said = "" if telling is None else f"; it last said: {telling.strip()[-WORDS:]}"
-        reason = f"the worker was killed by {signal_name(-outcome.exit_code)}{said}"
+        reason = f"the worker was killed by {name_signal(-outcome.exit_code)}{said}"
     else:
         reason = f"the worker ended with exit code {outcome.exit_code}: {lines[-1][-WORDS:] if lines else 'no output'}"
     return Status.FAILED, f"{reason}; last event: {last.get('event', 'none')}"
 
 
-def refused_line(outcome: WorkerOutcome, log: Path) -> str | None:
+def find_refused_line(outcome: WorkerOutcome, log: Path) -> str | None:
     """Return the log line with which a process ended that was refused memory where nothing can catch it."""
     codes = [sign for code, sign in OUT_OF_MEMORY_ENDS if outcome.exit_code == code]
-    lines = [line for line in last_lines(log) if line.strip()] if codes else []
+    lines = [line for line in read_last_lines(log) if line.strip()] if codes else []
     return next((line for line in lines[-LAST_LINES:] if any(sign in line for sign in codes)), None)
 
 
-def signal_name(number: int) -> str:
+def name_signal(number: int) -> str:
     """Return the signal's name as in signal(7); a real-time signal has only its number."""
     try:
         return signal.Signals(number).name

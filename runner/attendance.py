@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from runner.log import CappedLog, last_lines
+from runner.log import CappedLog, read_last_lines
 from workloads.lifeline import STACKS
 from workloads.records.files import EVENTS_FILE, SAMPLER_LOG_FILE, SAMPLES_FILE
 from workloads.records.job import Job
@@ -88,7 +88,7 @@ class EventTimes:
         sizes, end_bytes, before_ns = [growth.size_bytes for growth in self.growths], 0, 0
         for line in self._content().split(b"\n")[:-1]:  # text after the last line end was cut short
             end_bytes += len(line) + 1
-            index, t_ns = bisect_left(sizes, end_bytes), time_of(line, before_ns)
+            index, t_ns = bisect_left(sizes, end_bytes), read_time(line, before_ns)
             if end_bytes > self.before_bytes and index < len(sizes) and t_ns is not None:
                 growth = self.growths[index]
                 yield EventLooks(t_ns, growth.after_ns, growth.by_ns)
@@ -100,7 +100,7 @@ class EventTimes:
         return b""
 
 
-def time_of(line: bytes, before_ns: int = 0) -> int | None:
+def read_time(line: bytes, before_ns: int = 0) -> int | None:
     """Return the time that an event's line claims; None without one, which the reader of the file reports.
 
     The end of a window's last segment counts, if that began after the event before, at `before_ns`: the line is written
@@ -164,7 +164,7 @@ class Silence:
         return self.silent_s
 
 
-def touched(path: Path) -> tuple[int, int] | None:
+def read_stamp(path: Path) -> tuple[int, int] | None:
     """Return a value that changes when the file grows or is touched."""
     with suppress(OSError):
         status = path.stat()
@@ -178,7 +178,7 @@ class Attendance:
     def __init__(self, folder: Path, job: Job, sampling: subprocess.Popen[Any], log: CappedLog) -> None:
         """Start with `sampling`, the sampler, which has taken its first row."""
         self.folder, self.job, self.sampling, self.log = folder, job, sampling, log
-        self.samples = Silence(partial(touched, folder / SAMPLES_FILE))
+        self.samples = Silence(partial(read_stamp, folder / SAMPLES_FILE))
         self.times = EventTimes(folder / EVENTS_FILE)
         self.timed_out, self.over_s = False, time.monotonic()
         self.hung: str | None = None
@@ -195,7 +195,7 @@ class Attendance:
     def _follow(self, worker: Worker) -> None:
         until_s = time.monotonic() + self.job.trial.timeout_s
         # No event, no step, no output.
-        worker_silent = Silence(lambda: (touched(self.folder / EVENTS_FILE), self.log.total))
+        worker_silent = Silence(lambda: (read_stamp(self.folder / EVENTS_FILE), self.log.total))
         while True:
             try:
                 self.times.look()
@@ -218,7 +218,7 @@ class Attendance:
             return self._stalled
         name = "the sampler, python -m runner.sampler,"
         if (code := self.sampling.poll()) is not None:
-            self._stalled = f"{name} ended with exit code {code}: {said(self.folder / SAMPLER_LOG_FILE)}"
+            self._stalled = f"{name} ended with exit code {code}: {read_last_line(self.folder / SAMPLER_LOG_FILE)}"
         elif self.samples.seconds() > SAMPLES_S:
             self._stalled = f"{name} took no sample for {SAMPLES_S:g} s"
         return self._stalled
@@ -230,9 +230,9 @@ class Attendance:
             time.sleep(STACKS_S)
 
 
-def said(path: Path) -> str:
+def read_last_line(path: Path) -> str:
     """Return the last line of a process's output, shortened."""
     with suppress(OSError):
-        lines = [line.strip() for line in last_lines(path) if line.strip()]
+        lines = [line.strip() for line in read_last_lines(path) if line.strip()]
         return lines[-1][-WORDS:] if lines else "it said nothing"
     return "it said nothing"

@@ -22,17 +22,17 @@ from rich.console import Console
 
 from runner.estimate import estimate_s
 from runner.gate.judge import Gate
-from runner.gate.rounding import who_can_be_asked
+from runner.gate.rounding import find_askable
 from runner.input_files import write_array
 from runner.launch import Launcher
-from runner.progress import Display, duration
+from runner.progress import Display, format_duration
 from runner.request import inputs
 from runner.request.cli import Request
 from runner.request.parser import BadInput
-from runner.request.plan import counts, plan_of, read_result
+from runner.request.plan import build_plan, is_counted, read_result
 from runner.results.memory import MemoryAccount
 from runner.session import Launchers, Session
-from runner.setup import installations, make_environments
+from runner.setup import collect_installations, make_environments
 from runner.trial import TooLarge
 from workloads.records.blocks import BLOCKS_FILE, TURNS, Block, main_size, read_blocks
 from workloads.records.checks import CONTENDED_PERCENT
@@ -51,7 +51,7 @@ REFUSED = ("batch_sizes", "until_stable", "try_all", "models", "epochs")
 Group = tuple[int, ...]
 
 
-def checked(request: Request, options: argparse.Namespace) -> Request:
+def check_request(request: Request, options: argparse.Namespace) -> Request:
     """Return the request with each group's main batch size. Raises BadInput for settings that blocks cannot have."""
     study = request.study
     for name in REFUSED:
@@ -78,7 +78,7 @@ def checked(request: Request, options: argparse.Namespace) -> Request:
     return replace(request, study=changed, try_all=True)  # a group's memory is not that of its main size
 
 
-def turns(group: Group, seed: int, process: int) -> NDArray[np.int32]:
+def draw_turns(group: Group, seed: int, process: int) -> NDArray[np.int32]:
     """Return an array (MOST_ROUNDS, sizes) with every size once in each row."""
     generator = np.random.default_rng([seed, process, *group])
     return generator.permuted(np.tile(np.array(sorted(group), np.int32), (MOST_ROUNDS, 1)), axis=1)
@@ -87,42 +87,42 @@ def turns(group: Group, seed: int, process: int) -> NDArray[np.int32]:
 WriteTurns = Callable[[str, NDArray[np.int32]], InputFile]
 
 
-def not_written(_: str, array: NDArray[np.int32]) -> InputFile:
+def describe_input(_: str, array: NDArray[np.int32]) -> InputFile:
     """Return what `write_array` would give, without a path."""
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
     return InputFile("", hashlib.sha256(buffer.getbuffer()).hexdigest())
 
 
-def planned(request: Request, shared: dict[str, InputFile], write: WriteTurns) -> list[TrialSpec]:
+def plan_processes(request: Request, shared: dict[str, InputFile], write: WriteTurns) -> list[TrialSpec]:
     """Return the processes in shuffled order, frameworks directly after each other. `shared` are the first repeat's
     inputs.
     """
     study, repeats = request.study, range(request.study.repeats)
     groups = {main_size(group): group for group in study.blocks}
-    plan = plan_of(request, installations(request), repeats, dict.fromkeys(repeats, shared))
+    plan = build_plan(request, collect_installations(request), repeats, dict.fromkeys(repeats, shared))
     specs = []
     for spec in plan.trials:
         if spec.cell.allocator == ON_DEMAND:
             group, process = groups[spec.cell.batch_size], spec.draw.repeat
             name = f"turns-{'-'.join(map(str, sorted(group)))}-process{process}"
-            file = write(name, turns(group, study.seed, process))
+            file = write(name, draw_turns(group, study.seed, process))
             specs.append(replace(spec, passes=Passes(0, study.last_batch), inputs={**spec.inputs, TURNS: file}))
     return specs
 
 
-def stored(results: Path) -> list[TrialResult]:
+def read_processes(results: Path) -> list[TrialResult]:
     """Return the newest attempt of every process."""
     found = [(path, read_result(path)) for path in sorted((results / ROOMS[Kind.BLOCKS]).glob(f"*/{RESULT_FILE}"))]
     return [result for path, result in found if result and path.parent.name == result.spec.id]
 
 
-def told_apart(spec: TrialSpec) -> str:
+def find_plan_id(spec: TrialSpec) -> str:
     """Return an id that does not depend on the inputs, so that a process planned without them matches."""
     return replace(spec, inputs={TURNS: spec.inputs[TURNS]}).id
 
 
-def estimates_s(request: Request, specs: Iterable[TrialSpec], measured: list[TrialResult]) -> dict[str, float]:
+def estimate_processes_s(request: Request, specs: Iterable[TrialSpec], measured: list[TrialResult]) -> dict[str, float]:
     """Return {id: seconds}: from a process with the same setting, or else a guess within a factor of 2 or 3."""
     workload, groups = request.workload, {main_size(group): group for group in request.study.blocks}
     known = {each.spec.setting for each in measured}
@@ -138,17 +138,17 @@ def estimates_s(request: Request, specs: Iterable[TrialSpec], measured: list[Tri
 
 def plan(request: Request, console: Console) -> None:
     """Print the processes in their order, with estimates."""
-    before = stored(request.results)
-    finished = {told_apart(each.spec) for each in before if counts(each)}
-    specs = planned(request, {}, not_written)
-    to_run = [spec for spec in specs if told_apart(spec) not in finished]
-    estimates = estimates_s(request, to_run, before)
+    before = read_processes(request.results)
+    finished = {find_plan_id(each.spec) for each in before if is_counted(each)}
+    specs = plan_processes(request, {}, describe_input)
+    to_run = [spec for spec in specs if find_plan_id(spec) not in finished]
+    estimates = estimate_processes_s(request, to_run, before)
     for number, spec in enumerate(specs, start=1):
         group = next(each for each in request.study.blocks if main_size(each) == spec.cell.batch_size)
-        state = f"about {duration(estimates[spec.id])}" if spec.id in estimates else "finished"
+        state = f"about {format_duration(estimates[spec.id])}" if spec.id in estimates else "finished"
         sizes = ", ".join(map(str, sorted(group)))
         console.print(f"{number:>4}  {spec.cell.framework}  blocks of {sizes}  repeat {spec.draw.repeat}  {state}")
-    total = duration(sum(estimates.values()))
+    total = format_duration(sum(estimates.values()))
     processes = "1 process" if len(to_run) == 1 else f"{len(to_run)} processes"
     console.print(f"{processes} to run, about {total}; a rough guess where this machine has measured nothing like it")
 
@@ -158,12 +158,12 @@ class BlockGate(Gate):
 
     def gather(self, spec: TrialSpec, launcher: Launcher | None) -> dict[str, Any]:
         """Return the evidence of the process's framework."""
-        return super().gather(probed(spec), launcher)
+        return super().gather(find_probed_trial(spec), launcher)
 
     def judge(self, trials: Iterable[TrialResult]) -> list[TrialResult]:
         """Return the same processes, each with its verdict."""
         trials = list(trials)
-        judged = super().judge(replace(each, spec=probed(each.spec)) for each in trials)
+        judged = super().judge(replace(each, spec=find_probed_trial(each.spec)) for each in trials)
         return [replace(each, spec=trial.spec) for trial, each in zip(trials, judged, strict=True)]
 
 
@@ -174,7 +174,7 @@ class BlockSession(Session):
 
     def __init__(self, request: Request, launchers: Launchers, specs: Sequence[TrialSpec], console: Console) -> None:
         super().__init__(request, launchers, specs, console)
-        self.gate = BlockGate(request.results, request.project, who_can_be_asked(specs, launchers))
+        self.gate = BlockGate(request.results, request.project, find_askable(specs, launchers))
 
     def account(self, spec: TrialSpec) -> MemoryAccount:
         """Return why nothing is known."""
@@ -182,20 +182,20 @@ class BlockSession(Session):
 
     def conclude(self, spec: TrialSpec, folder: Path, result: TrialResult, evidence: dict[str, Any]) -> TrialResult:
         """Store what was measured in the folder, and judge it with all others."""
-        result = replace(ended(result, folder / BLOCKS_FILE), evidence=evidence)
+        result = replace(judge_blocks(result, folder / BLOCKS_FILE), evidence=evidence)
         write_json(folder / RESULT_FILE, result.to_json())  # before the gate is asked: nothing rebuilds it
         self.known[spec.id] = result
         self.judge(self.known.values())
         return self.known[spec.id]
 
 
-def probed(spec: TrialSpec) -> TrialSpec:
+def find_probed_trial(spec: TrialSpec) -> TrialSpec:
     """Return the trial by which the gate knows the process: the first repeat, without turns."""
     files = {name: file for name, file in spec.inputs.items() if name != TURNS}
     return replace(spec, inputs=files, draw=Draw(0, spec.draw.first_seed))
 
 
-def ended(result: TrialResult, path: Path) -> TrialResult:
+def judge_blocks(result: TrialResult, path: Path) -> TrialResult:
     """Return the result with the outcome that its blocks show."""
     if result.status is not Status.OK:
         return result
@@ -203,13 +203,13 @@ def ended(result: TrialResult, path: Path) -> TrialResult:
         blocks = read_blocks(path)
     except ValueError as error:
         return replace(result, status=Status.FAILED, reason=str(error))
-    if (others := foreign_percent(blocks)) > CONTENDED_PERCENT and result.spec.placement.device == "cpu":
+    if (others := compute_foreign_percent(blocks)) > CONTENDED_PERCENT and result.spec.placement.device == "cpu":
         reason = f"other processes took {others:.0f} % of the cores in the middle block (more than "
         return replace(result, status=Status.CONTENDED, reason=f"{reason}{CONTENDED_PERCENT:g} %)")
     return result
 
 
-def foreign_percent(blocks: list[Block]) -> float:
+def compute_foreign_percent(blocks: list[Block]) -> float:
     """Return the median of the blocks' foreign CPU percent; the report's trimmed means handle few disturbed blocks."""
     return statistics.median(block.foreign_cpu_percent for block in blocks)
 
@@ -220,15 +220,15 @@ def measure(request: Request, console: Console) -> list[TrialResult]:
     data = inputs.write_data(request, console)
     launchers = make_environments(request, console)
     shared = inputs.write_repeats(request, data, range(1))[0]
-    specs = planned(request, shared, lambda name, array: write_array(request.results, name, array))
+    specs = plan_processes(request, shared, lambda name, array: write_array(request.results, name, array))
     names = {spec.id for spec in specs}
-    before = stored(request.results)
+    before = read_processes(request.results)
     session = BlockSession(request, launchers, specs, console)
-    session.known = {each.spec.id: each for each in before if each.spec.id in names and counts(each)}
+    session.known = {each.spec.id: each for each in before if each.spec.id in names and is_counted(each)}
     session.judge(session.known.values())  # judged by this version of the gate
     to_run = [spec for spec in specs if spec.id not in session.known]
     if len(to_run) < len(specs):
         finished = len(specs) - len(to_run)
         console.print(f"{finished} of {len(specs)} processes are finished in {request.results}: left out")
-    session.run_each(to_run, Display(console, estimates_s(request, to_run, before), {}), TooLarge(()))
+    session.run_each(to_run, Display(console, estimate_processes_s(request, to_run, before), {}), TooLarge(()))
     return [session.known[spec.id] for spec in specs]

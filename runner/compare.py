@@ -26,7 +26,7 @@ from runner.request.cli import Request
 from runner.request.parser import BadInput, Parser, run_parser, whole
 from runner.setup import make_environments
 from runner.storage import CannotGoOn
-from workloads.program import of_ours
+from workloads.program import build_environment
 from workloads.records.build import column_of
 
 RUNS, FEWEST_RUNS = 5, 2
@@ -58,7 +58,7 @@ class RunsInTurn:
     into: Path
 
 
-def runs_in_turn(arguments: Sequence[str], project: Project) -> RunsInTurn:
+def parse_runs_in_turn(arguments: Sequence[str], project: Project) -> RunsInTurn:
     """Return the two sides and the options of their runs. Raises BadInput, BadDefinition, DataError."""
     named = [word for word in arguments[:2] if not word.startswith("-")]
     if len(named) < 2 and not {"-h", "--help"} & set(arguments):
@@ -73,12 +73,12 @@ def runs_in_turn(arguments: Sequence[str], project: Project) -> RunsInTurn:
     sides = _sides(options.a, options.b, words, project)
     into = (options.into or INTO / f"{sides[0].name}-{sides[1].name}").resolve()
     words = [_absolute(word) for word in words]
-    request = cli.request(run_words.parse_args([*words, *sides[0].words, "--results", str(into)]), project)
+    request = cli.build_request(run_words.parse_args([*words, *sides[0].words, "--results", str(into)]), project)
     if request.study.blocks or request.elsewhere or request.per_node_type or request.shard:
         raise BadInput("--blocks, --ray, --shard: not for compare, whose runs are trials on this machine; leave it out")
     if sides[0].commit and request.isolation != "venv":
         raise BadInput(f"--isolation {request.isolation}: commits are compared in virtual environments; leave it out")
-    cli.request(run_parser().parse_args([*words, *sides[1].words, "--results", str(into)]), project)
+    cli.build_request(run_parser().parse_args([*words, *sides[1].words, "--results", str(into)]), project)
     return RunsInTurn(request, sides, tuple(words), options.runs, into)
 
 
@@ -194,7 +194,7 @@ def _measure(words: Sequence[str], own: Path, checkout: Path | None) -> int:
 
     Raises OSError, KeyboardInterrupt.
     """
-    environment = of_ours(os.environ, checkout or own)
+    environment = build_environment(os.environ, checkout or own)
     with owned.hold([sys.executable, "-m", "runner", *words], cwd=checkout, env=environment) as process:
         try:
             return process.wait()

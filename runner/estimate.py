@@ -65,7 +65,7 @@ class Paces:
         return math.exp(sum(map(math.log, nearest)) / len(nearest))
 
 
-def results_folders(below: Path) -> list[Path]:
+def find_results_folders(below: Path) -> list[Path]:
     """Folders with trials, at most two levels below."""
     return [room.parent for pattern in ("*", "*/*") for room in below.glob(f"{pattern}/{TRIALS}")]
 
@@ -74,14 +74,14 @@ def read_paces(results: Path, others: Iterable[Path], computers: Collection[str 
     """Return the paces of the newest trials in `results`, and of those in the newest other folders that ran on these
     computers.
     """
-    paces = [pace_of(each, results) for each in read_trials(results, MOST_OWN).results.values()]
+    paces = [compute_pace(each, results) for each in read_trials(results, MOST_OWN).results.values()]
     for folder in _newest(others, results):
         try:
             found = read_trials(folder, MOST_OF_FOLDER).results.values()
         except OSError:  # not readable, or gone by now
             continue
         ran_here = (each for each in found if name_computer(each.machine) in {*computers} - {None})
-        paces += [pace_of(each, folder) for each in ran_here]
+        paces += [compute_pace(each, folder) for each in ran_here]
     return Paces(filter(None, paces))
 
 
@@ -102,9 +102,9 @@ def is_whole(result: TrialResult) -> bool:
     return result.status == Status.OK or 0 < result.spec.passes.epochs == len(result.epochs)
 
 
-def pace_of(result: TrialResult, results: Path) -> Pace | None:
+def compute_pace(result: TrialResult, results: Path) -> Pace | None:
     """Return the pace of a stored trial; None if it did not come to its end, or its network is gone."""
-    spec, workload = result.spec, networks.of_trial(result.spec, results)
+    spec, workload = result.spec, networks.find_trained(result.spec, results)
     images = sum(epoch.images for epoch in result.epochs)
     if workload is None or not images or result.wall_s <= 0 or not is_whole(result):
         return None

@@ -121,7 +121,7 @@ class Family:
         lifeline.adopt(False)
 
 
-def descendants(pid: int) -> list[psutil.Process]:
+def find_descendants(pid: int) -> list[psutil.Process]:
     """Return the descendants of a process, as far as the chain of parents is complete."""
     try:
         return psutil.Process(pid).children(recursive=True)
@@ -156,7 +156,7 @@ class Child(Owned):
 
     def end(self) -> int:
         """Kill all of it, also what has left the process group; return its exit code."""
-        scattered = descendants(self.pid)
+        scattered = find_descendants(self.pid)
         try:
             return super().end()
         finally:

@@ -31,7 +31,7 @@ def write_array(results: Path, stem: str, array: NDArray[Any]) -> InputFile:
 def write(results: Path, stem: str, suffix: str, content: memoryview) -> InputFile:
     """Write these bytes."""
     sha256 = hashlib.sha256(content).hexdigest()
-    return placed(results, f"{stem}-{sha256[:12]}{suffix}", sha256, lambda path: path.write_bytes(content))
+    return place_file(results, f"{stem}-{sha256[:12]}{suffix}", sha256, lambda path: path.write_bytes(content))
 
 
 def link(results: Path, stem: str, source: Path, sha256: str) -> InputFile:
@@ -43,10 +43,10 @@ def link(results: Path, stem: str, source: Path, sha256: str) -> InputFile:
         except OSError:
             shutil.copyfile(source, path)
 
-    return placed(results, f"{stem}-{sha256[:12]}.npy", sha256, make)
+    return place_file(results, f"{stem}-{sha256[:12]}.npy", sha256, make)
 
 
-def placed(results: Path, name: str, sha256: str, make: Callable[[Path], object]) -> InputFile:
+def place_file(results: Path, name: str, sha256: str, make: Callable[[Path], object]) -> InputFile:
     """Make the file of this name under another one, by `make`; an existing whole file is left alone. On a full disk
     no half-written file is left.
     """

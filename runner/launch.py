@@ -18,10 +18,10 @@ from typing import Any, Protocol
 from runner.attendance import Attendance, EventLooks, Worker
 from runner.family import Child
 from runner.log import CappedLog
-from runner.machine.allotment import device_here
+from runner.machine.allotment import find_device
 from runner.owned import GRACE_S
 from runner.project import Project
-from runner.spare import Sampling, Spare, end, started
+from runner.spare import Sampling, Spare, end_sampler, start_sampler
 from workloads.records.build import DEFAULT
 from workloads.records.files import LOG_FILE, SAMPLER_LOG_FILE, SAMPLES_FILE
 from workloads.records.job import Job, Placement
@@ -55,10 +55,10 @@ class WorkerOutcome:
     doubtful_events: tuple[EventLooks, ...] = ()  # see EventTimes.doubtful
 
 
-def worker_environment(placement: Placement, variables: dict[str, str]) -> dict[str, str]:
+def build_worker_environment(placement: Placement, variables: dict[str, str]) -> dict[str, str]:
     """Return the same small environment for all frameworks: thread counts, device UUIDs, the definition's variables."""
     threads = str(placement.device_threads)
-    gpus = ",".join([device_here(placement.device), *placement.others])
+    gpus = ",".join([find_device(placement.device), *placement.others])
     environment = {
         "PYTHONUNBUFFERED": "1",
         "PYTHONHASHSEED": "0",
@@ -121,7 +121,7 @@ class Launcher(Protocol):
 def run_worker(folder: Path, job: Job, launcher: Launcher) -> WorkerOutcome:
     """Run a worker until it has ended, its timeout is over, or it can no longer be measured. Raises LaunchFailed."""
     with (
-        sampler(launcher.project, folder, job.trial.placement, launcher.spare) as sampling,
+        open_sampler(launcher.project, folder, job.trial.placement, launcher.spare) as sampling,
         CappedLog(folder / LOG_FILE) as log,
     ):
         started = time.monotonic()
@@ -155,7 +155,7 @@ def expose(pid: int) -> bool:
     return True
 
 
-def cores(placement: Placement) -> list[int]:
+def list_cores(placement: Placement) -> list[int]:
     """The worker's cores: the first `threads` of those that this process may use."""
     return sorted(os.sched_getaffinity(0))[: placement.threads]
 
@@ -175,12 +175,12 @@ class Local:
         """Return all the variables that a worker has."""
         inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
         variables = self.variables | self.profile_variables.get(profile, {})
-        return inherited | self.project.import_variables | worker_environment(placement, variables)
+        return inherited | self.project.import_variables | build_worker_environment(placement, variables)
 
     def start(self, folder: Path, job: Job, log: Output) -> Worker:
         """Start the worker with its affinity already set: thread pools of any kind inherit it."""
         allowed = os.sched_getaffinity(0)
-        os.sched_setaffinity(0, cores(job.trial.placement))
+        os.sched_setaffinity(0, list_cores(job.trial.placement))
         try:
             child = Child(
                 [self.interpreter, "-m", WORKER, str(folder)],
@@ -201,13 +201,15 @@ class Local:
 
 
 @contextmanager
-def sampler(project: Project, folder: Path, placement: Placement, spare: Spare | None = None) -> Iterator[Sampling]:
+def open_sampler(
+    project: Project, folder: Path, placement: Placement, spare: Spare | None = None
+) -> Iterator[Sampling]:
     """Yield a sampler that has taken its first row and waits for the worker's process id (`watch`). It ends after the
     block, and a spare for the next worker starts. Raises LaunchFailed, OSError.
     """
     errors = folder / SAMPLER_LOG_FILE
     with errors.open("wb") as log:
-        process = (spare.take() if spare else None) or started(SAMPLER, project.root, log.fileno())
+        process = (spare.take() if spare else None) or start_sampler(SAMPLER, project.root, log.fileno())
     try:
         ask_sampler(process, folder, placement)
         yield process
@@ -217,7 +219,7 @@ def sampler(project: Project, folder: Path, placement: Placement, spare: Spare |
             print("over", file=process.stdin, flush=True)
         if spare:
             spare.make(SAMPLER, project.root)
-        end(process, GRACE_S if placement.device == "cpu" else GPU_GRACE_S)
+        end_sampler(process, GRACE_S if placement.device == "cpu" else GPU_GRACE_S)
         if not errors.stat().st_size:
             errors.unlink()
 
@@ -228,7 +230,7 @@ def ask_sampler(process: Sampling, folder: Path, placement: Placement) -> None:
     asked = {
         "samples": str((folder / SAMPLES_FILE).absolute()),
         "errors": str((folder / SAMPLER_LOG_FILE).absolute()),
-        "gpus": [] if placement.device == "cpu" else [device_here(placement.device), *placement.others],
+        "gpus": [] if placement.device == "cpu" else [find_device(placement.device), *placement.others],
     }
     with suppress(BrokenPipeError):  # it has ended, and does not answer
         print(json.dumps(asked), file=process.stdin, flush=True)

@@ -123,24 +123,24 @@ class CappedLog:
                 content = content[self._file.write(content) or 0 :]
 
 
-def last_lines(path: Path) -> list[str]:
+def read_last_lines(path: Path) -> list[str]:
     """Return the last lines of a text file; the first of them may be half a line. Raises OSError."""
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - READ_BYTES))
         return file.read(READ_BYTES).decode(errors="replace").splitlines()
 
 
-def telling_line(lines: Sequence[str]) -> str | None:
+def find_telling_line(lines: Sequence[str]) -> str | None:
     """Return the last line that is not part of a stack, or the first about a refused thread; None: there is none."""
-    return refused_thread(lines) or next((line for line in reversed(lines) if not NOT_TELLING.match(line)), None)
+    return find_refused_thread(lines) or next((line for line in reversed(lines) if not NOT_TELLING.match(line)), None)
 
 
-def refused_thread(lines: Sequence[str]) -> str | None:
+def find_refused_thread(lines: Sequence[str]) -> str | None:
     """Return the first line that says that a library got no thread; None if none does."""
     return next((line for line in lines if REFUSED_THREAD.search(line)), None)
 
 
-def thread_limits() -> str:
+def describe_thread_limits() -> str:
     """Return the limits on the threads of this process and of its workers, as text; empty if there is none."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NPROC)
     pids = control_groups.process_limit()

@@ -10,12 +10,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 
 from runner.estimate import is_whole
 from workloads.records import figures as registry
-from workloads.records.disturbance import withheld
+from workloads.records.disturbance import is_withheld
 from workloads.records.figures import FigureSpec
 from workloads.records.job import TrialSpec
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
-from workloads.words import counted
+from workloads.words import format_count
 
 NAME_WIDTH = 25  # of the longest column name: tensorflow@tuned.bfloat16
 HEADER = (
@@ -24,7 +24,7 @@ HEADER = (
 )
 
 
-def live_columns() -> tuple[ProgressColumn, ...]:
+def build_live_columns() -> tuple[ProgressColumn, ...]:
     """Return columns of a live line: what runs, how far it is, since when, and its field `left`."""
     left = TextColumn("{task.fields[left]}")
     return TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), left
@@ -35,7 +35,7 @@ class Display(Progress):
 
     def __init__(self, console: Console, estimates_s: dict[str, float], series: dict[str, str]) -> None:
         """Start with estimates by trial id, and `series` by trial id for a study that has some."""
-        super().__init__(*live_columns(), console=console, disable=not console.is_terminal)
+        super().__init__(*build_live_columns(), console=console, disable=not console.is_terminal)
         self.estimates_s, self.left_s = estimates_s, dict(estimates_s)
         self.series, self.width = series, max(map(len, ("series", *series.values()))) + 2
         self.estimated_s = self.measured_s = 0.0
@@ -57,7 +57,7 @@ class Display(Progress):
 
     def handed_out(self, blocks: int) -> None:
         """Show how many blocks run or wait on other machines."""
-        name = f"{counted(blocks, 'block')} handed out, {self.at_once} at once"
+        name = f"{format_count(blocks, 'block')} handed out, {self.at_once} at once"
         self.update(self.trials, description=name, left=self._left())
 
     def once_more(self, specs: Sequence[TrialSpec]) -> None:
@@ -74,7 +74,7 @@ class Display(Progress):
         if is_whole(result):  # one that ended early says nothing about the others
             self.estimated_s += estimate_s
             self.measured_s += time.monotonic() - self.began_s if took_s is None else took_s
-        self.console.print(self._of_series(result.spec) + row(result, attempt))
+        self.console.print(self._of_series(result.spec) + format_row(result, attempt))
         self.update(self.trials, advance=1, left=self._left())
 
     def _of_series(self, spec: TrialSpec) -> str:
@@ -84,17 +84,17 @@ class Display(Progress):
     def _left(self) -> str:
         """Return the sum of the open estimates, scaled by how the finished ones turned out."""
         scale = self.measured_s / self.estimated_s if self.estimated_s else 1.0
-        return f"about {duration(scale * sum(self.left_s.values()) / self.at_once)} left"
+        return f"about {format_duration(scale * sum(self.left_s.values()) / self.at_once)} left"
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Format seconds as "1 h 05 min", "5 min 03 s" or "12 s"."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
 
-def row(result: TrialResult, attempt: int = 1) -> str:
+def format_row(result: TrialResult, attempt: int = 1) -> str:
     """Return one aligned line; a dash where the trial has no figure, or a withheld one.
 
     After it come the attempt's number if it is not the first, and the reason of a trial that is not ok.
@@ -116,7 +116,7 @@ def _cell(result: TrialResult, spec: FigureSpec, digits: int) -> str:
     figure = result.figures.get(spec.name)
     return (
         "-"
-        if figure is None or figure.value is None or withheld(result, spec)
+        if figure is None or figure.value is None or is_withheld(result, spec)
         else f"{figure.value * spec.factor:,.{digits}f}"
     )
 
@@ -136,11 +136,11 @@ class Advice:
         """Print what helps if this trial was disturbed and no advice was printed before."""
         if result.status is Status.CONTENDED and not self.given:
             self.given = True
-            means = "; ".join(what_helps(result.spec, Status.CONTENDED in self.retried))
+            means = "; ".join(suggest_help(result.spec, Status.CONTENDED in self.retried))
             self.console.print(f"  other processes disturbed this trial. What helps: {means}")
 
 
-def what_helps(spec: TrialSpec, retried: bool) -> list[str]:
+def suggest_help(spec: TrialSpec, retried: bool) -> list[str]:
     """Return what helps, depending on the trial's device and whether disturbed trials are tried again at once."""
     at_once = [] if retried else ["--retry contended (tries again at once)"]
     if spec.placement.device != "cpu":
@@ -160,10 +160,10 @@ def announce_again(specs: Sequence[TrialSpec], console: Console) -> None:
         console.print(f"{trials} tried once more; each attempt is kept")
 
 
-def disturbed_summary(results: Sequence[TrialResult]) -> str | None:
+def summarise_disturbed(results: Sequence[TrialResult]) -> str | None:
     """Return a line with the number of trials that stayed disturbed; None where none did."""
     disturbed = [result for result in results if result.status is Status.CONTENDED]
     if not disturbed:
         return None
-    how_many = f"{len(disturbed)} of {counted(len(results), 'trial')} contended: {KEPT}"
+    how_many = f"{len(disturbed)} of {format_count(len(results), 'trial')} contended: {KEPT}"
     return f"{how_many} ({disturbed[0].spec.id}: {disturbed[0].reason}); the same command tries them again"

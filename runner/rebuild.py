@@ -34,7 +34,7 @@ from workloads.records.files import (
 from workloads.records.job import Job, TrialSpec
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
-from workloads.records.stored_events import events_of, read_events
+from workloads.records.stored_events import parse_events, read_events
 from workloads.temporary import clear_parts
 
 SCHEMA_VERSION = 1
@@ -120,12 +120,12 @@ def read_attempt(folder: Path) -> Attempt:
 def _refuse_account(account: MemoryAccount) -> None:
     """Raise ValueError for an account that is neither an event of the memory worker nor the reason for its absence."""
     if account.get("event") == Event.MEMORY_TOLD:
-        events_of(json.dumps(account).encode() + b"\n", f"{ATTEMPT_FILE}: memory")
+        parse_events(json.dumps(account).encode() + b"\n", f"{ATTEMPT_FILE}: memory")
     elif set(account) != {"reason"} or not isinstance(account["reason"], str):
         raise ValueError(f"{ATTEMPT_FILE}: memory: neither what the memory worker told, nor why it did not")
 
 
-def rebuilt(folder: Path, name: str | None = None) -> TrialResult | None:
+def rebuild_result(folder: Path, name: str | None = None) -> TrialResult | None:
     """Rebuild the result of the folder's trial: `name`, else the one that the folder is named after. None if its
     worker had not ended. `evidence`, the gate's of its framework, is empty. Raises ValueError if files are missing
     or cannot be read.
@@ -140,11 +140,11 @@ def rebuilt(folder: Path, name: str | None = None) -> TrialResult | None:
         return None
     if written.with_events(events) is None:
         return None
-    spec = trial_of(folder, name or folder.name)
+    spec = read_trial(folder, name or folder.name)
     written = evaluated(folder, spec, written)
     ended = written.with_events(events)
     assert ended is not None
-    return made_of(folder, spec, written, ended)
+    return assemble_trial(folder, spec, written, ended)
 
 
 def evaluated(folder: Path, spec: TrialSpec, written: Attempt) -> Attempt:
@@ -157,25 +157,25 @@ def evaluated(folder: Path, spec: TrialSpec, written: Attempt) -> Attempt:
     return replace(written, evaluations=evaluate_epochs(folder, spec, events))
 
 
-def made_of(folder: Path, spec: TrialSpec, written: Attempt, ended: Ended) -> TrialResult:
+def assemble_trial(folder: Path, spec: TrialSpec, written: Attempt, ended: Ended) -> TrialResult:
     """Return the result of this trial from its worker's ending, its sampler's files and the runner's own records.
     Raises ValueError for a result that could not be read again.
     """
     result = assemble(folder, spec, ended, written.machine, written.started_at, written.memory)
     made = replace(result, end=written.end or {})
-    stored.result_of(json.dumps(without_nan(made.to_json())).encode())  # no unreadable file is made
+    stored.parse_result(json.dumps(without_nan(made.to_json())).encode())  # no unreadable file is made
     return made
 
 
-def trial_of(folder: Path, expected: str) -> TrialSpec:
+def read_trial(folder: Path, expected: str) -> TrialSpec:
     """Return the trial that was asked for there. Raises ValueError if it cannot be read, or belongs elsewhere."""
     try:
         data = json.loads((folder / JOB_FILE).read_text(encoding="utf-8"))
-        spec = validation.record(data, Job, JOB_FILE).trial
+        spec = validation.build_record(data, Job, JOB_FILE).trial
     except OSError as error:
         raise ValueError(f"{JOB_FILE}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        reason = validation.one_line(error)
+        reason = validation.describe_error(error)
         raise ValueError(reason if reason.startswith(JOB_FILE) else f"{JOB_FILE}: {reason}") from error
     name = spec.id
     if name != expected:
@@ -183,15 +183,15 @@ def trial_of(folder: Path, expected: str) -> TrialSpec:
     return spec
 
 
-def end_of(referee: EndReferee, folder: Path, spec: TrialSpec, most_multiply_adds: int) -> dict[str, Any]:
+def read_end(referee: EndReferee, folder: Path, spec: TrialSpec, most_multiply_adds: int) -> dict[str, Any]:
     """Return the gate's evidence of the trial's end: gathered before, else made from the worker's files."""
     written = read_attempt(folder)
     if written.end is not None:
         return written.end
-    return with_our_faults(folder, trial_end.gather(referee, folder, spec, most_multiply_adds))
+    return add_our_faults(folder, trial_end.gather(referee, folder, spec, most_multiply_adds))
 
 
-def with_our_faults(folder: Path, end: dict[str, Any]) -> dict[str, Any]:
+def add_our_faults(folder: Path, end: dict[str, Any]) -> dict[str, Any]:
     """Return the evidence of a trial's end, without blaming a worker that we left no time or memory to answer."""
     written = read_attempt(folder)
     told = any(event["event"] == Event.END_PROBED for event in read_events(folder / EVENTS_FILE))

@@ -14,18 +14,18 @@ from runner import progress, rebuild
 from runner.environments import definition
 from runner.gate import trial_end
 from runner.gate.end_referee import EndReferee
-from runner.gate.judge import REFEREE_MULTIPLY_ADDS, Gate, Group, group, lacks_evidence
-from runner.gate.rounding import who_can_be_asked
+from runner.gate.judge import REFEREE_MULTIPLY_ADDS, Gate, Group, find_group, lacks_evidence
+from runner.gate.rounding import find_askable
 from runner.launch import Launcher, Unavailable
 from runner.machine import description
-from runner.progress import Display, row
+from runner.progress import Display, format_row
 from runner.request.cli import Request
 from runner.request.parser import RETRIES
 from runner.request.plan import Plan, read_result
 from runner.results.memory import MemoryAccount
-from runner.setup import fresh_folder, next_aside, put_aside, put_back, room_aside
+from runner.setup import find_next_aside, make_fresh_folder, put_aside, put_back, room_aside
 from runner.storage import Storage, StoredTrials
-from runner.trial import MemoryWorker, TooLarge, now, run_trial
+from runner.trial import MemoryWorker, TooLarge, format_now, run_trial
 from workloads.records import files
 from workloads.records.figures import STEPS_PEAK
 from workloads.records.files import EVENTS_FILE, RESULT_FILE, write_json
@@ -48,7 +48,7 @@ class Session:
         self.launchers = launchers
         self.console = console
         self.referee = EndReferee(request.project)
-        self.gate = Gate(request.results, request.project, who_can_be_asked(specs, launchers))
+        self.gate = Gate(request.results, request.project, find_askable(specs, launchers))
         self.specs = specs
         self.ids = {spec.id for spec in specs}
         self.storage = Storage(request.results)
@@ -87,10 +87,10 @@ class Session:
         """Return the result of this trial, rebuilt from its files and stored. None if it was not measured to its
         end, or is of another device, on which another run may be measuring it. Raises ValueError.
         """
-        result = rebuild.rebuilt(folder)
+        result = rebuild.rebuild_result(folder)
         if result is None or result.spec.placement.device != self.request.placement.device:
             return None
-        end = rebuild.end_of(self.referee, folder, result.spec, REFEREE_MULTIPLY_ADDS)
+        end = rebuild.read_end(self.referee, folder, result.spec, REFEREE_MULTIPLY_ADDS)
         evidence = self.gate.gather(result.spec, self.gate.launcher(result.spec))
         result = replace(result, evidence=evidence, end=end)
         rebuild.store(folder, result)
@@ -111,8 +111,10 @@ class Session:
 
     def judge_anew(self, changed: Mapping[str, TrialResult]) -> None:
         """Replace known trials by these, by id, and judge them again with all that are compared with them."""
-        for key in dict.fromkeys(group(trial.spec) for trial in changed.values()):
-            self.judge([changed.get(name, trial) for name, trial in self.known.items() if group(trial.spec) == key])
+        for key in dict.fromkeys(find_group(trial.spec) for trial in changed.values()):
+            self.judge(
+                [changed.get(name, trial) for name, trial in self.known.items() if find_group(trial.spec) == key]
+            )
 
     def judge(self, trials: Iterable[TrialResult]) -> None:
         """Judge trials and store again those whose judgement changed, except those of another device or another shard.
@@ -158,7 +160,7 @@ class Session:
     def next(self, spec: TrialSpec, machine: dict[str, Any], too_large: TooLarge, display: Display) -> None:
         """Measure this trial, or say why not, and show its result."""
         display.begin(spec)
-        conditions = machine | {"framework_label": definition.label(self.request.project, spec.cell.framework)}
+        conditions = machine | {"framework_label": definition.read_label(self.request.project, spec.cell.framework)}
         launcher = self.launchers[spec.cell.framework]
         reason = None if self.request.try_all else too_large.reason(spec)
         if isinstance(launcher, Unavailable):
@@ -181,7 +183,7 @@ class Session:
     def once_more(self, spec: TrialSpec) -> Iterator[None]:
         """Guard the automatic second attempt at a disturbed trial: if it measures nothing, the first result stays."""
         first, folder = self.known[spec.id], self.folder(spec)
-        aside = next_aside(folder, self.kind)
+        aside = find_next_aside(folder, self.kind)
         yield
         if self.known[spec.id].status in UNMEASURED:
             self.console.print(f"  {progress.STAYS} {put_back(aside, folder, self.kind)}")
@@ -206,7 +208,7 @@ class Session:
             before = self.known[spec.id]
             try:
                 ended = written.with_events(read_events(folder / EVENTS_FILE))
-                result = None if ended is None else rebuild.made_of(folder, spec, written, ended)
+                result = None if ended is None else rebuild.assemble_trial(folder, spec, written, ended)
                 if result is None or rebuild.loses_figures(before, result):
                     raise ValueError("what its files tell is less than its result, which stays as it is")
             except ValueError as error:
@@ -227,8 +229,8 @@ class Session:
         """Record why a trial is not run, if it has not been recorded before."""
         before = self.known.get(spec.id)
         if before is None or (before.status, before.reason) != (status, reason):
-            folder = fresh_folder(self.request.results, Job(self.kind, spec))
-            result = TrialResult(spec, status, reason, now(), 0.0, machine=conditions)
+            folder = make_fresh_folder(self.request.results, Job(self.kind, spec))
+            result = TrialResult(spec, status, reason, format_now(), 0.0, machine=conditions)
             write_json(folder / RESULT_FILE, result.to_json())
             self.known[spec.id] = result
 
@@ -240,7 +242,7 @@ class Session:
         """
         for retries_left in reversed(range(RETRIES + 1)):
             self.storage.need(spec, launcher)
-            folder = fresh_folder(self.request.results, Job(self.kind, spec))
+            folder = make_fresh_folder(self.request.results, Job(self.kind, spec))
             doing("probe")
             evidence = self.gate.gather(spec, launcher)
             doing(self.kind)
@@ -263,7 +265,7 @@ class Session:
         """True if its status is one to retry; then it is shown, and this attempt is put aside."""
         if result.status not in self.request.retry or not retries_left or lacks_evidence(result):
             return False
-        shown = row(result, self.attempts(result.spec))
+        shown = format_row(result, self.attempts(result.spec))
         self.console.print(f"{shown}\n  run again; this attempt is kept in {put_aside(folder, self.kind)}")
         self.advice.give(result)
         return True
@@ -272,7 +274,7 @@ class Session:
         """Judge and store what was measured in the trial's folder, with all that is compared with it."""
         end = trial_end.gather(self.referee, folder, spec, REFEREE_MULTIPLY_ADDS)
         if end:
-            end = rebuild.with_our_faults(folder, end)
+            end = rebuild.add_our_faults(folder, end)
             rebuild.keep_end(folder, end)
         result = replace(result, evidence=evidence, end=end)
         self.known.pop(spec.id, None)  # an earlier attempt; the new one is stored once it is judged
@@ -284,7 +286,7 @@ class Session:
     def group(self, spec: TrialSpec) -> Group:
         """Return `judge.group`, computed once per trial: it is needed for all trials whenever one ends."""
         if spec.id not in self.groups:
-            self.groups[spec.id] = group(spec)
+            self.groups[spec.id] = find_group(spec)
         return self.groups[spec.id]
 
     def attempts(self, spec: TrialSpec) -> int:

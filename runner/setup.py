@@ -47,35 +47,35 @@ def make_environments(request: Request, console: Console) -> dict[str, Launcher 
             launchers[framework] = replace(request.interpreters[framework].launcher(), spare=request.spare)
             continue
         try:
-            environment = environment_of(framework, request)
+            environment = find_environment(framework, request)
             if request.isolation == "docker":
-                launchers[framework] = container_of(environment, request, console)
+                launchers[framework] = build_container_launcher(environment, request, console)
                 continue
             if request.isolation == "venv":
                 in_venv[framework] = environment
-            elif not definition.installed(environment):
+            elif not definition.is_installed(environment):
                 raise InstallationFailed(f"{environment.label} is not installed in this Python")
-            launchers[framework] = local(environment, request.isolation, request.spare)
+            launchers[framework] = build_local_launcher(environment, request.isolation, request.spare)
         except EnvironmentUnavailable as error:
-            launchers[framework] = unavailable(error)
+            launchers[framework] = build_unavailable(error)
     not_made = venv.make_side_by_side(in_venv.values(), console.print)
-    launchers |= {framework: unavailable(error) for framework, error in not_made.items()}
+    launchers |= {framework: build_unavailable(error) for framework, error in not_made.items()}
     for framework, launcher in launchers.items():
         if isinstance(launcher, Unavailable):
             console.print(f"{framework}: {launcher.status}: {launcher.reason}", style="yellow")
-    kind, gpu = request.placement.device_kind, gpu_of(request)
+    kind, gpu = request.placement.device_kind, find_gpu(request)
     return {
-        framework: refused(request.project, framework, kind, gpu) or launchers[column_of(framework).installed]
+        framework: find_refusal(request.project, framework, kind, gpu) or launchers[column_of(framework).installed]
         for framework in request.frameworks
     }
 
 
-def unavailable(error: EnvironmentUnavailable) -> Unavailable:
+def build_unavailable(error: EnvironmentUnavailable) -> Unavailable:
     """Return how its framework's trials end: after a failed installation as failed, not as unsupported."""
     return Unavailable(str(error), Status.FAILED if isinstance(error, InstallationFailed) else Status.UNSUPPORTED)
 
 
-def refused(project: Project, framework: str, device_kind: str, gpu: Gpu | None) -> Unavailable | None:
+def find_refusal(project: Project, framework: str, device_kind: str, gpu: Gpu | None) -> Unavailable | None:
     """Return why this column cannot be measured on this machine, whatever is installed; `gpu` is None on a CPU."""
     reason = _refusal(project, framework, device_kind, gpu)
     return None if reason is None else Unavailable(reason)
@@ -83,28 +83,28 @@ def refused(project: Project, framework: str, device_kind: str, gpu: Gpu | None)
 
 def _refusal(project: Project, framework: str, device_kind: str, gpu: Gpu | None) -> str | None:
     mode = column_of(framework).mode
-    if mode.profile not in definition.profiles(project, framework):
+    if mode.profile not in definition.read_profiles(project, framework):
         return f"its {DEFINITION_FILE} has no [profile.{mode.profile}]"
     if device_kind == "cpu":
         if mode.profile in OF_CUDNN:
             return f"profile {mode.profile}: it is cuDNN that tries its convolutions, and a CPU has none of it"
-        return processor.lacks(mode.precision, description.cpu_flags(processor.COMPUTES))
-    return processor.gpu_lacks(mode.precision, gpu.capability if gpu else None)
+        return processor.explain_lack(mode.precision, description.read_cpu_flags(processor.COMPUTES))
+    return processor.explain_gpu_lack(mode.precision, gpu.capability if gpu else None)
 
 
-def gpu_of(request: Request) -> Gpu | None:
+def find_gpu(request: Request) -> Gpu | None:
     """Return the GPU of the request's device; None on a CPU."""
     return next((gpu for gpu in request.gpus if gpu.uuid == request.placement.device), None)
 
 
-def environment_of(framework: str, request: Request) -> Environment:
+def find_environment(framework: str, request: Request) -> Environment:
     """Return the environment for the request's device. Raises EnvironmentUnavailable where it cannot use this GPU."""
-    return environment_for(
-        request.project, framework, request.placement.device_kind, gpu_of(request), request.isolation
+    return choose_environment(
+        request.project, framework, request.placement.device_kind, find_gpu(request), request.isolation
     )
 
 
-def environment_for(project: Project, framework: str, kind: str, gpu: Gpu | None, isolation: str) -> Environment:
+def choose_environment(project: Project, framework: str, kind: str, gpu: Gpu | None, isolation: str) -> Environment:
     """Return the environment for this kind of device and GPU. Raises EnvironmentUnavailable as `environment_of`."""
     environment = definition.read(project, framework, kind)
     if gpu is None or not environment.lacks(gpu.capability):
@@ -114,7 +114,7 @@ def environment_for(project: Project, framework: str, kind: str, gpu: Gpu | None
         f"{environment.newest_capability}; this {gpu.name} has {gpu.capability}"
     )
     newer = NEWER_GPUS[kind]
-    if newer in definition.variants(project, framework):
+    if newer in definition.list_variants(project, framework):
         environment = definition.read(project, framework, newer)
         if not environment.lacks(gpu.capability):
             if isolation == "docker":
@@ -123,16 +123,16 @@ def environment_for(project: Project, framework: str, kind: str, gpu: Gpu | None
     raise EnvironmentUnavailable(reason)
 
 
-def local(environment: Environment, isolation: str, spare: Spare | None = None) -> Local:
+def build_local_launcher(environment: Environment, isolation: str, spare: Spare | None = None) -> Local:
     """Return a launcher with the environment's interpreter; with isolation "here" with the one that runs this."""
     interpreter, site_packages = str(environment.interpreter), environment.site_packages
     if isolation == "here":
         interpreter, site_packages = sys.executable, definition.SITE_PACKAGES
-    variables = definition.worker_variables(environment, site_packages)
+    variables = definition.build_worker_variables(environment, site_packages)
     return Local(interpreter, variables, environment.project, {}, environment.profile_variables, spare)
 
 
-def container_of(environment: Environment, request: Request, console: Console) -> Launcher:
+def build_container_launcher(environment: Environment, request: Request, console: Console) -> Launcher:
     """Return a container launcher, tested once as a trial starts it. Raises BadInput, EnvironmentUnavailable."""
     image = Image(environment)
     try:
@@ -157,7 +157,7 @@ def offer(engine: Engine, image: Image, missing: ImageMissing, console: Console)
     images.build(engine, image)
 
 
-def installations(request: Request) -> dict[str, Installation]:
+def collect_installations(request: Request) -> dict[str, Installation]:
     """Return {framework: digests of its environment and of the code that runs in it, as trials record them}.
 
     They are read once per run; neither may change during it.
@@ -168,11 +168,13 @@ def installations(request: Request) -> dict[str, Installation]:
             digests[framework] = request.interpreters[framework].digest
             continue
         try:
-            environment = environment_of(framework, request)
+            environment = find_environment(framework, request)
             if request.isolation == "docker":
                 digests[framework] = containers.find(find_engine(), Image(environment)).digest
             else:
-                digests[framework] = definition.digest_here() if request.isolation == "here" else environment.digest
+                digests[framework] = (
+                    definition.digest_interpreter() if request.isolation == "here" else environment.digest
+                )
         except (EnvironmentUnavailable, EngineError):
             digests[framework] = "none"
     known = {
@@ -185,7 +187,7 @@ def installations(request: Request) -> dict[str, Installation]:
     return {framework: known[column_of(framework).installed] for framework in request.frameworks}
 
 
-def conditions_of(request: Request) -> dict[str, Any]:
+def collect_conditions(request: Request) -> dict[str, Any]:
     """Return the conditions of the machine, and what is the same for every framework and batch size."""
     return description.describe(request.project, request.placement.device, request.gpus) | {
         "device": request.placement.device,
@@ -197,7 +199,7 @@ def conditions_of(request: Request) -> dict[str, Any]:
     }
 
 
-def fresh_folder(results: Path, job: Job) -> Path:
+def make_fresh_folder(results: Path, job: Job) -> Path:
     """Return the worker's folder, empty: an earlier attempt, however it ended, is put aside whole."""
     folder = job.folder(results)
     if folder.exists() and any(folder.iterdir()):
@@ -214,7 +216,7 @@ def put_aside(folder: Path, kind: Kind = Kind.TRIAL) -> Path:
     return files.move_aside(folder, room_aside(folder, kind))
 
 
-def next_aside(folder: Path, kind: Kind = Kind.TRIAL) -> Path:
+def find_next_aside(folder: Path, kind: Kind = Kind.TRIAL) -> Path:
     """Return the path to which this folder's attempt is moved when the next one starts."""
     return files.next_attempt_path(room_aside(folder, kind), folder.name)
 

@@ -14,15 +14,15 @@ from rich.console import Console
 from runner import progress, rebuild
 from runner.environments import definition
 from runner.gate.judge import lacks_evidence
-from runner.machine.description import IMAGE_VARIABLE, cores, deciding_variables
-from runner.progress import NAME_WIDTH, duration
+from runner.machine.description import IMAGE_VARIABLE, count_cores, list_deciding_variables
+from runner.progress import NAME_WIDTH, format_duration
 from runner.project import Project
 from runner.request import inputs, own_code
 from runner.request.cli import Request
-from runner.request.plan import Plan, plan_of_series
+from runner.request.plan import Plan, build_series_plan
 from runner.results import memory
-from runner.setup import installations
-from runner.stable import Cell, worth
+from runner.setup import collect_installations
+from runner.stable import CellSpeeds, describe_coverage
 from runner.storage import StoredTrials, read_trials
 from workloads.datasets import DATASETS
 from workloads.networks import WORKLOADS
@@ -31,14 +31,14 @@ from workloads.records.memory_line import FEWEST_TO_LEAVE_ONE_OUT, Line
 from workloads.records.result import TrialResult
 from workloads.records.status import FINDINGS, Status
 from workloads.spec import OPTIMIZER_NAMES, SCHEDULE_NAMES, Workload
-from workloads.study import Study, studies
+from workloads.study import Study, list_studies
 from workloads.study_file import read
-from workloads.words import counted
+from workloads.words import format_count
 
 LIST_WIDTH = 120  # characters of a line
 
 
-def went_wrong(results: list[TrialResult], console: Console) -> None:
+def print_failures(results: list[TrialResult], console: Console) -> None:
     """Print the number of trials per status, a line for each that went wrong, and one for all that were disturbed.
 
     Prints no counts where nothing went wrong, because the report's first lines have them.
@@ -47,24 +47,24 @@ def went_wrong(results: list[TrialResult], console: Console) -> None:
     if wrong:
         counts = Counter(str(result.status) for result in results)
         ended = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
-        console.print(f"{counted(len(results), 'trial')}: {ended}")
+        console.print(f"{format_count(len(results), 'trial')}: {ended}")
     for result in wrong:
         console.print(f"  {result.spec.id}: {result.status}: {result.reason}")
-    if disturbed := progress.disturbed_summary(results):
+    if disturbed := progress.summarise_disturbed(results):
         console.print(disturbed)
 
 
-def left_out(plan: Plan, results: Path, console: Console) -> None:
+def print_left_out(plan: Plan, results: Path, console: Console) -> None:
     """Print which part of the plan is not run because it was measured before."""
     if plan.finished:
         verb = "is" if len(plan.trials) == 1 else "are"
-        trials = f"{len(plan.finished)} of {counted(len(plan.trials), 'trial')}"
+        trials = f"{len(plan.finished)} of {format_count(len(plan.trials), 'trial')}"
         console.print(f"{trials} {verb} finished in {results}: left out")
     if lacking := [result for result in plan.finished.values() if lacks_evidence(result)]:
         console.print(f"{len(lacking)} of those are measured, but not judged: {lacking[0].reason}")
 
 
-def stored(results: Path | None, console: Console) -> None:
+def print_stored(results: Path | None, console: Console) -> None:
     """Print how many trials of a results folder ended with each status, and what cannot be read there."""
     if results is None:
         return
@@ -75,29 +75,29 @@ def stored(results: Path | None, console: Console) -> None:
     console.print(str(results), style="bold")
     for status, count in (lines or {"trials": "none"}).items():
         console.print(f"  {status:<14}{count}")
-    unreadable(found, console)
+    print_unreadable(found, console)
 
 
-def unreadable(found: StoredTrials, console: Console) -> None:
+def print_unreadable(found: StoredTrials, console: Console) -> None:
     """Print a line for each result that cannot be read."""
     for item in found.unreadable:
         console.print(f"{item.path}: cannot be read: {item.reason}")
 
 
-def stability(cells: list[Cell], console: Console) -> None:
+def print_stability(cells: list[CellSpeeds], console: Console) -> None:
     """Print how each cell's repeats ended, and the real coverage of the intervals."""
     for cell in cells:
         console.print(f"  {cell.line()}")
     if any(cell.stable for cell in cells):
-        console.print(f"  {worth()}")
+        console.print(f"  {describe_coverage()}")
 
 
-def inventory(project: Project, pythons: Sequence[str], console: Console) -> None:
+def print_inventory(project: Project, pythons: Sequence[str], console: Console) -> None:
     """Print frameworks with the states of their environments, user builds, workloads, data sets and studies.
 
     `pythons` names the builds. Raises BadInput.
     """
-    here = Placement("cpu", cores(), deciding_variables())
+    here = Placement("cpu", count_cores(), list_deciding_variables())
     interpreters = own_code.check_builds(own_code.name_builds(pythons, project, ""), project, here)
     sections: dict[str, Mapping[str, str]] = {
         "frameworks": {framework: _framework(project, framework) for framework in project.frameworks},
@@ -112,7 +112,7 @@ def inventory(project: Project, pythons: Sequence[str], console: Console) -> Non
             "schedule": ", ".join(SCHEDULE_NAMES),
             "augment": ", ".join(AUGMENTATIONS),
         },
-        "studies": {name: _study(read(path)) for name, path in studies().items()},
+        "studies": {name: _study(read(path)) for name, path in list_studies().items()},
     }
     for heading, lines in sections.items():
         console.print(heading, style="bold")
@@ -134,22 +134,22 @@ def _workload(workload: Workload) -> str:
 
 def _framework(project: Project, framework: str) -> str:
     if IMAGE_VARIABLE in os.environ:
-        installed = definition.installed(definition.read(project, framework, "cpu"))
+        installed = definition.is_installed(definition.read(project, framework, "cpu"))
         states = ["in this image" if installed else "not in it"]
     else:
-        kinds = [kind for kind in definition.variants(project, framework) if kind in ("cpu", "cuda")]
+        kinds = [kind for kind in definition.list_variants(project, framework) if kind in ("cpu", "cuda")]
         states = [f"{kind}: {definition.read(project, framework, kind).state}" for kind in kinds]
     role = "; referee, not part of all" if definition.is_referee(project, framework) else ""
     outside = f"; in {project.folder(framework)}" if project.is_outside(framework) else ""
     return ", ".join(states) + role + outside
 
 
-def plan(request: Request, console: Console) -> None:
+def print_plan(request: Request, console: Console) -> None:
     """Print trials in their order, with estimates in seconds and warnings where memory may not suffice."""
     found = read_trials(request.results)
-    unreadable(found, console)
+    print_unreadable(found, console)
     owed = list(_from_files(found))
-    planned = plan_of_series(request, installations(request), range(request.study.repeats), {})
+    planned = build_series_plan(request, collect_installations(request), range(request.study.repeats), {})
     planned = planned.with_stored([*found.results.values(), *owed])
     estimates, placement = planned.estimates_s, request.placement
     for framework, model in request.models.items():
@@ -158,11 +158,11 @@ def plan(request: Request, console: Console) -> None:
         console.print(f"{build}: {interpreter.summary}")
     for told in _accumulated(request):
         console.print(told)
-    lines = memory.memory_lines(found.results.values())
-    capacity = memory.capacity_bytes(placement.device, request.gpus, placement.memory_limit_bytes)
+    lines = memory.fit_memory_lines(found.results.values())
+    capacity = memory.find_capacity_bytes(placement.device, request.gpus, placement.memory_limit_bytes)
     width = max(map(len, planned.series.values()), default=-2) + 2
     for number, spec in enumerate(planned.trials, start=1):
-        states = ["finished" if spec.id in planned.finished else f"about {duration(estimates[spec.id])}"]
+        states = ["finished" if spec.id in planned.finished else f"about {format_duration(estimates[spec.id])}"]
         cell, repeat = spec.cell, spec.draw.repeat
         series = planned.series.get(spec.id, "")
         name = (
@@ -170,11 +170,11 @@ def plan(request: Request, console: Console) -> None:
         )
         line = lines.get(spec.memory_id)
         if line and capacity and spec.id not in planned.finished:
-            states += filter(None, [memory.memory_warning(spec, line, capacity)])
+            states += filter(None, [memory.warn_of_memory(spec, line, capacity)])
         console.print("  ".join([name, spec.placement.device, *states]))
     for told in (*_memory(planned, lines), *_schedules(request)):
         console.print(told)
-    total = f"{counted(len(planned.to_run), 'trial')} to run, about {duration(sum(estimates.values()))}"
+    total = f"{format_count(len(planned.to_run), 'trial')} to run, about {format_duration(sum(estimates.values()))}"
     console.print(f"{total}; a rough guess where this machine has measured nothing like it")
     if request.until_stable is not None:
         console.print(f"then, until stable, single repeats up to {request.until_stable} in all: their number is open")
@@ -197,7 +197,7 @@ def _memory(planned: Plan, lines: Mapping[str, Line]) -> Iterator[str]:
         framework = spec.cell.framework
         if spec.memory_id in lines:
             series = _of(planned.series.get(spec.id, ""))
-            yield series + memory.memory_line(framework, lines[spec.memory_id])
+            yield series + memory.describe_line(framework, lines[spec.memory_id])
         elif framework not in unknown:
             unknown.append(framework)
             yield f"{framework}: peak memory unknown: {FEWEST_TO_LEAVE_ONE_OUT} batch sizes must be measured"
@@ -213,7 +213,7 @@ def _from_files(found: StoredTrials) -> Iterator[TrialResult]:
     torn = (item.path.parent for item in found.unreadable if not item.other_schema)
     for folder in (*torn, *found.unfinished):
         with suppress(ValueError):
-            result = rebuild.rebuilt(folder)
+            result = rebuild.rebuild_result(folder)
             if result is not None:
                 yield result
 
@@ -224,6 +224,6 @@ def _schedules(request: Request) -> Iterator[str]:
         for name, rates in inputs.compute_rates(part.study, part.dataset.train_count).items():
             size, steps = (
                 name.rpartition("/")[2],
-                f"{counted(len(rates), 'step')}, {min(rates):.3g} to {max(rates):.3g}",
+                f"{format_count(len(rates), 'step')}, {min(rates):.3g} to {max(rates):.3g}",
             )
             yield f"{_of(series)}batch {size:>5}: learning rates of {steps}; behind them {rates[-1]:.3g}"

@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from workloads.records.disturbance import withheld
+from workloads.records.disturbance import is_withheld
 from workloads.records.figures import SPEED
 from workloads.records.job import ON_DEMAND
 from workloads.records.result import TrialResult
@@ -46,7 +46,7 @@ Key = tuple[str, int]  # framework, batch size
 
 
 @dataclass(frozen=True)
-class Cell:
+class CellSpeeds:
     """Speeds in images/s of the cell's repeats that ended ok, in the order of their starts."""
 
     key: Key
@@ -67,7 +67,7 @@ class Cell:
     @property
     def drifts(self) -> bool:
         """True if its repeats are correlated in their order."""
-        return drift([self.speeds])
+        return has_drift([self.speeds])
 
     @property
     def stable(self) -> bool:
@@ -108,7 +108,7 @@ def _reach(speeds: Sequence[float]) -> float | None:
     return (mean - low) / mean
 
 
-def drift(series: Sequence[Sequence[float]]) -> bool:
+def has_drift(series: Sequence[Sequence[float]]) -> bool:
     """True if these series drift: each value is similar to the next one of its series, or all of them have a trend.
 
     Scores are summed over the series (Stouffer), so an effect shared by many cells is seen with few repeats of each.
@@ -121,7 +121,7 @@ def drift(series: Sequence[Sequence[float]]) -> bool:
     return alike > ALIKE or abs(trend) > TREND
 
 
-def worth() -> str:
+def describe_coverage() -> str:
     """Return a sentence on how often the interval of a stable cell contains the true mean."""
     parts = [
         f"{low} to {high} % where repeats spread by {spread} %" for spread, (low, high) in COVERAGE_PERCENT.items()
@@ -133,14 +133,14 @@ def worth() -> str:
     return f"\N{PLUS-MINUS SIGN} of a stable cell holds the true mean, by simulation, in {', '.join(parts)}"
 
 
-def cells(results: list[TrialResult]) -> list[Cell]:
+def collect_cells(results: list[TrialResult]) -> list[CellSpeeds]:
     """Return each cell with all its repeats, in the order of framework and batch size."""
     every = _cells(results)
-    drifts = drift([cell.speeds for cell in every])
+    drifts = has_drift([cell.speeds for cell in every])
     return [replace(cell, run_drifts=drifts) for cell in every]
 
 
-def _cells(results: list[TrialResult]) -> list[Cell]:
+def _cells(results: list[TrialResult]) -> list[CellSpeeds]:
     repeats: dict[Key, list[TrialResult]] = defaultdict(list)
     for result in sorted(results, key=lambda r: (r.spec.cell.framework, r.spec.cell.batch_size, r.spec.draw.repeat)):
         if result.spec.cell.allocator == ON_DEMAND:
@@ -148,32 +148,32 @@ def _cells(results: list[TrialResult]) -> list[Cell]:
     return [_cell(key, trials) for key, trials in repeats.items()]
 
 
-def _cell(key: Key, trials: list[TrialResult]) -> Cell:
+def _cell(key: Key, trials: list[TrialResult]) -> CellSpeeds:
     in_order = sorted(trials, key=lambda trial: trial.started_at)
-    speeds = [t.figures[SPEED.name].value for t in in_order if t.status in PASSING and not withheld(t, SPEED)]
+    speeds = [t.figures[SPEED.name].value for t in in_order if t.status in PASSING and not is_withheld(t, SPEED)]
     last = trials[-1]
     stopped = None if last.status in PASSING else f"{last.status.replace('_', ' ')} in repeat {last.spec.draw.repeat}"
-    return Cell(key, tuple(speed for speed in speeds if speed is not None), stopped)
+    return CellSpeeds(key, tuple(speed for speed in speeds if speed is not None), stopped)
 
 
-def wanted(results: list[TrialResult]) -> set[Key]:
+def find_unstable_cells(results: list[TrialResult]) -> set[Key]:
     """Return the cells of the next repeat: all cells of each batch size that has an unstable cell.
 
     Running all of them lets them meet the same machine. Stopped cells are left out: out of memory happens again, and
     the next run retries what failed.
     """
-    running = [cell for cell in cells(results) if cell.stopped is None]
+    running = [cell for cell in collect_cells(results) if cell.stopped is None]
     sizes = {cell.key[1] for cell in running if not cell.stable}
     return {cell.key for cell in running if cell.key[1] in sizes}
 
 
-def further(results: list[TrialResult], stored: list[TrialResult]) -> list[TrialResult]:
+def find_further_repeats(results: list[TrialResult], stored: list[TrialResult]) -> list[TrialResult]:
     """Return the stored results that differ from `results` only in their repeat."""
     run = [(result.spec.setting, result.spec.draw.first_seed) for result in results]
     return [result for result in stored if (result.spec.setting, result.spec.draw.first_seed) in run]
 
 
-def to_json(cells: list[Cell], limit: int) -> dict[str, Any]:
+def to_json(cells: list[CellSpeeds], limit: int) -> dict[str, Any]:
     """Return the cells as they are stored for the report."""
     settings: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "tolerated": TOLERATED, "limit": limit}
     coverage = {str(spread): list(ends) for spread, ends in COVERAGE_PERCENT.items()}
@@ -194,7 +194,7 @@ def follow(
     returns it unchanged.
     """
     by_id = {result.spec.id: result for result in results}
-    while repeats < limit and (keys := wanted(list(by_id.values()))):
+    while repeats < limit and (keys := find_unstable_cells(list(by_id.values()))):
         by_id |= {result.spec.id: result for result in run_repeats(range(repeats, repeats + 1), keys)}
         repeats += 1
     return list(by_id.values())

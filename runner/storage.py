@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runner import log
-from runner.gate.judge import group
+from runner.gate.judge import find_group
 from runner.launch import Launcher, Local, Unavailable
-from workloads.networks import of_trial
+from workloads.networks import find_trained
 from workloads.records import stored
 from workloads.records.files import RESULT_FILE
 from workloads.records.job import ROOMS, TEST_LABELS, Kind, TrialSpec
 from workloads.records.result import TrialResult
 from workloads.records.stored import Unreadable
-from workloads.words import counted
+from workloads.words import format_count
 
 LOOKED_AT = 100  # the number of finished trials whose folders are added up
 MARGIN = 1.5  # times the largest of them
@@ -51,14 +51,15 @@ class Storage:
         """Check before a trial. Raises CannotGoOn if something is gone or the disk has too little space."""
         self.whole(spec, launcher)
         status = os.statvfs(self.results)
-        free, needed = status.f_bavail * status.f_frsize, needed_bytes(self.results, spec)
+        free, needed = status.f_bavail * status.f_frsize, estimate_needed_bytes(self.results, spec)
         advice = "free some space there; what was finished is kept, and the same command goes on from here"
         if free < needed:
             sizes = f"{free / 2**20:,.1f} MiB are free, the next trial may need {needed / 2**20:,.1f}"
             raise CannotGoOn(f"{self.results}: {sizes}: {advice}")
         if status.f_files and status.f_favail < FILES:
             raise CannotGoOn(
-                f"{self.results}: room for {counted(status.f_favail, 'file')}, the next trial needs {FILES}: {advice}"
+                f"{self.results}: room for {format_count(status.f_favail, 'file')}, "
+                f"the next trial needs {FILES}: {advice}"
             )
 
     def whole(self, spec: TrialSpec, launcher: Launcher | Unavailable | None) -> None:
@@ -92,7 +93,7 @@ class Storage:
             raise CannotGoOn(f"{error.filename or self.results}: {error.strerror}: {advice}") from error
 
 
-def needed_bytes(results: Path, spec: TrialSpec) -> int:
+def estimate_needed_bytes(results: Path, spec: TrialSpec) -> int:
     """Return the bytes a trial needs: by the largest finished one in its folder, or a floor by its time limit."""
     passing = _logits_bytes(results, spec)
     with suppress(KeyError, OSError):  # custom code has none
@@ -112,7 +113,7 @@ def _logits_bytes(results: Path, spec: TrialSpec) -> int:
     """Return the bytes of the logits of all evaluations, which stay until the trial's end. A logit has as many bytes
     as a label: four.
     """
-    own, workload = spec.task.own_code, of_trial(spec, results)
+    own, workload = spec.task.own_code, find_trained(spec, results)
     outputs = own.classes if own else workload.classes if workload else 0
     with suppress(KeyError, OSError):  # the worker reports an input that is missing
         return spec.passes.epochs * outputs * (results / spec.inputs[TEST_LABELS].path).stat().st_size
@@ -147,9 +148,9 @@ class StoredTrials:
 
     def of_groups(self, specs: Iterable[TrialSpec], besides: Container[str] = ()) -> dict[str, TrialResult]:
         """Return these trials and those that are compared with them, by id, without the ids in `besides`."""
-        groups = {group(spec) for spec in specs}
+        groups = {find_group(spec) for spec in specs}
         others = {name: result for name, result in self.results.items() if name not in besides}
-        return {name: result for name, result in others.items() if group(result.spec) in groups}
+        return {name: result for name, result in others.items() if find_group(result.spec) in groups}
 
 
 def read_trials(results: Path, most: int | None = None) -> StoredTrials:

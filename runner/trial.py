@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from runner.ask import Ended, ask, asked_once
+from runner.ask import Ended, ask, lock_answer
 from runner.attendance import SILENCE_S
-from runner.launch import FIRST_TO_BE_KILLED, Launcher, LaunchFailed, cores
+from runner.launch import FIRST_TO_BE_KILLED, Launcher, LaunchFailed, list_cores
 from runner.machine import description
 from runner.rebuild import Attempt
 from runner.results.assemble import assemble
@@ -42,12 +42,12 @@ def run_trial(
     """
     folder.mkdir(parents=True, exist_ok=True)
     time.sleep(spec.cool_down_s)
-    used = cores(spec.placement)
-    load = {"load_average_before": description.load_average()}
-    throttle_count = description.throttle_count(used)
+    used = list_cores(spec.placement)
+    load = {"load_average_before": description.read_load_average()}
+    throttle_count = description.read_throttle_count(used)
     variables = {"profile_variables": launcher.profile_variables.get(spec.task.profile, {})}
     conditions = conditions | launcher.conditions | load | variables | {"silence_limit_s": SILENCE_S}
-    attempt = Attempt(now(), conditions, account)
+    attempt = Attempt(format_now(), conditions, account)
     attempt.store(folder)
     try:
         ended = ask(Job(kind, spec), folder, launcher)
@@ -55,8 +55,8 @@ def run_trial(
         return TrialResult(spec, Status.FAILED, str(error), attempt.started_at, 0.0, machine=attempt.machine)
     killed_first = {"oom_score_adj": FIRST_TO_BE_KILLED if ended.outcome and ended.outcome.killed_first else None}
     behind = {
-        "load_average_after": description.load_average(),
-        "throttled": description.rise_of(throttle_count, description.throttle_count(used)),
+        "load_average_after": description.read_load_average(),
+        "throttled": description.compute_rise(throttle_count, description.read_throttle_count(used)),
     }
     ended, evaluations = with_evaluations(ended, folder, spec)
     attempt = replace(attempt.ended(ended, behind | killed_first), evaluations=evaluations)
@@ -74,7 +74,7 @@ def with_evaluations(ended: Ended, folder: Path, spec: TrialSpec) -> tuple[Ended
     return replace(ended, events=add_evaluations(ended.events, evaluations)), evaluations
 
 
-def now() -> str:
+def format_now() -> str:
     """Return the time in ISO 8601, UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
@@ -138,7 +138,7 @@ class MemoryWorker:
     def gather(self, spec: TrialSpec, launcher: Launcher) -> MemoryAccount:
         """Return the memory contents at the trial's batch size, or the reason why they are unknown."""
         try:
-            with asked_once(self._job(spec).folder(self.results)):
+            with lock_answer(self._job(spec).folder(self.results)):
                 return self._told(spec, launcher)
         except ValueError as error:  # its events cannot be read
             return {"reason": f"the memory worker: {error} (in {ROOMS[Kind.MEMORY]}/{spec.memory_id})"}

@@ -24,7 +24,7 @@ from filelock import FileLock
 from reports import frameworks
 from runner.environments.definition import is_referee
 from runner.environments.engine import Engine
-from runner.machine.description import deciding_variables
+from runner.machine.description import list_deciding_variables
 from runner.machine.locks import SPACE_VARIABLE
 from runner.project import Project
 from workloads.records.job import Cell, Draw, Installation, Passes, Placement, Task, TrialSpec
@@ -72,7 +72,9 @@ def no_label_read(monkeypatch: pytest.MonkeyPatch) -> None:
 def bare_environment() -> dict[str, str]:
     """The caller's variables except those that decide what is computed, which are in ids, and the folder of real
     data."""
-    return {name: value for name, value in os.environ.items() if name not in {"BATCHWISE_DATA", *deciding_variables()}}
+    return {
+        name: value for name, value in os.environ.items() if name not in {"BATCHWISE_DATA", *list_deciding_variables()}
+    }
 
 
 def run_runner(

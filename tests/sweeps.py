@@ -32,7 +32,7 @@ def node_variables(cache: Path, monkeypatch: pytest.MonkeyPatch, **more: str) ->
     chosen = {"XDG_CACHE_HOME": str(cache), "PYTHONPATH": str(project), **more}
     for name, value in chosen.items():
         monkeypatch.setenv(name, value)
-    environments = node.project_of(ROOT).environments
+    environments = node.build_project(ROOT).environments
     assert environments.is_relative_to(cache)
     environments.parent.mkdir(parents=True)
     environments.symlink_to(PROJECT.environments)

@@ -24,8 +24,8 @@ from runner.request.parser import TYPES, run_parser
 from workloads.command_line import CommandLine
 from workloads.datasets import DATASETS
 from workloads.networks import WORKLOADS
-from workloads.study import studies
-from workloads.study_keys import choices
+from workloads.study import list_studies
+from workloads.study_keys import list_choices
 
 RUN, REPORTS = "python -m runner", "python -m reports"
 COMMANDS: dict[str, Callable[[], CommandLine]] = {
@@ -79,14 +79,14 @@ def complete_words(parser: CommandLine) -> None:
     """Set what follows each option: the known names, or a file or folder."""
     names: dict[str, Iterable[str]] = {
         "frameworks": ("all", *Project.of_this_code().frameworks),
-        "study": studies(),
+        "study": list_studies(),
         "workload": WORKLOADS,
         "dataset": DATASETS,
         "isolation": ("venv", "docker", "here"),
         "device": ("auto", "cpu", "cuda:0"),
     }
     for action in parser._actions:
-        if known := tuple(names.get(action.dest, ())) or choices(TYPES.get(action.dest)):
+        if known := tuple(names.get(action.dest, ())) or list_choices(TYPES.get(action.dest)):
             action.choices = known
         elif action.type is Path:
             action.complete = shtab.FILE  # type: ignore[attr-defined]

@@ -14,7 +14,7 @@ from .spec import Workload
 HEAD = ("layer", "kind", "output shape", "parameters", "multiply-adds", "output bytes")
 
 
-def rows(workload: Workload) -> Iterator[tuple[str, ...]]:
+def list_rows(workload: Workload) -> Iterator[tuple[str, ...]]:
     """Yield the columns of HEAD for one image: each layer in the order of computation, then the sums."""
     bytes_in_all = 0
     for layer, shape in workload.walk():
@@ -30,7 +30,7 @@ def rows(workload: Workload) -> Iterator[tuple[str, ...]]:
 
 def describe(workload: Workload) -> str:
     """Return the lines for a terminal."""
-    table = [HEAD, *rows(workload)]
+    table = [HEAD, *list_rows(workload)]
     widths = [max(len(row[column]) for row in table) for column in range(len(HEAD))]
     shape = " x ".join(map(str, workload.input_shape))
     differs = [f"differs from it: {workload.differs}"] if workload.differs else []

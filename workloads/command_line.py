@@ -13,7 +13,7 @@ EXIT_BAD_INPUT = 2
 HELP_ALL = "--help-all"
 
 
-def close_to(word: str, names: Iterable[str]) -> str:
+def suggest(word: str, names: Iterable[str]) -> str:
     """Return the end of a sentence that offers the closest name; empty if none is close."""
     close = difflib.get_close_matches(word, list(names), n=1, cutoff=ALIKE)
     return f": did you mean {close[0]}?" if close else ""
@@ -75,7 +75,7 @@ class CommandLine(argparse.ArgumentParser):
         if unknown:
             word = unknown[0].partition("=")[0]
             kind = "option" if word.startswith("-") else "word"
-            self.error(f"unknown {kind} {unknown[0]}{close_to(word, [*self.options(), *self.others])}")
+            self.error(f"unknown {kind} {unknown[0]}{suggest(word, [*self.options(), *self.others])}")
         return options
 
     def options(self) -> Iterator[str]:

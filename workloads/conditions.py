@@ -87,13 +87,13 @@ class Reported:
     unknown: str = NOT_REPORTED
 
 
-def values_of(settings: Settings) -> dict[str, Any]:
+def read_values(settings: Settings) -> dict[str, Any]:
     """Return {field: value} of task, passes and placement."""
     # Fields are read one by one: a part read from a file may have its defaults on the class only.
     return {name: getattr(getattr(settings, part), name) for name, part in PART_OF.items()}
 
 
-def mode_said(result: TrialResult) -> Mode:
+def read_mode(result: TrialResult) -> Mode:
     """Return the mode named in the trial's column label, if the trial did train in that mode."""
     said, task = result.spec.cell.column.mode, result.spec.task
     return Mode(
@@ -127,7 +127,7 @@ def _device(result: TrialResult) -> str | None:
 
 def _flags(result: TrialResult) -> str | None:
     flags = result.machine.get("cpu_flags")
-    return processor.listed(flags) if isinstance(flags, list) else None
+    return processor.list_flags(flags) if isinstance(flags, list) else None
 
 
 def _cores(result: TrialResult) -> str | None:
@@ -163,13 +163,13 @@ def _variables(variables: dict[str, str], _: Settings) -> str:
 def _precision(result: TrialResult) -> str | None:
     """Precision that the framework reported, unless the column label says it."""
     precision = result.facts.get("precision")
-    return FLOAT32 if precision == mode_said(result).precision else _text(precision)
+    return FLOAT32 if precision == read_mode(result).precision else _text(precision)
 
 
 def _tf32(result: TrialResult) -> str | None:
     if result.facts.get("precision") is None:
         return None
-    return "on" if result.facts.get("tf32") is True and mode_said(result).precision != TF32 else "off"
+    return "on" if result.facts.get("tf32") is True and read_mode(result).precision != TF32 else "off"
 
 
 def _limits(result: TrialResult) -> str:
@@ -189,23 +189,23 @@ def _text(value: Any) -> str | None:
 
 # In the order in which they are listed.
 CONDITIONS: tuple[Setting | Reported, ...] = (
-    Setting("model", "workload", lambda _, s: setting_words.model_words(s.task), column="the network"),
-    Setting("difference from its reference", "workload", lambda _, s: setting_words.difference_from_reference(s.task),
+    Setting("model", "workload", lambda _, s: setting_words.describe_model(s.task), column="the network"),
+    Setting("difference from its reference", "workload", lambda _, s: setting_words.describe_difference(s.task),
             usual="none"),
     Setting("own code", "own_code", lambda own, _: f"{own.words}, initial weights by the framework itself"),
     Setting("network", "network", lambda digest, _: f"digest {digest}", usual="of the catalogue"),
     Setting("data set", "dataset", column="the images"),
-    _of_images("images", setting_words.images_words),
-    _of_images("fit", setting_words.fit_words),
-    _of_images("test split", setting_words.split_words),
-    _of_images("pixel range", setting_words.range_words),
+    _of_images("images", setting_words.describe_images),
+    _of_images("fit", setting_words.describe_fit),
+    _of_images("test split", setting_words.describe_split),
+    _of_images("pixel range", setting_words.describe_range),
     _of_images("left out", lambda source: f"{source.skipped} that could not be decoded" if source.skipped else ""),
-    _of_images("doubtful images", setting_words.doubts_words),
-    Setting("augmentation", "augment", lambda _, s: setting_words.augmentation_label(s.task), usual="none",
+    _of_images("doubtful images", setting_words.list_doubts),
+    Setting("augmentation", "augment", lambda _, s: setting_words.describe_augmentation(s.task), usual="none",
             column="what is done to the training images"),
     Setting("accumulation", "accumulate", lambda parts, _: f"{parts} batches an update", usual="none",
             phrase="{words}"),
-    Setting("optimizer", "optimizer", lambda rule, s: setting_words.optimizer_label(
+    Setting("optimizer", "optimizer", lambda rule, s: setting_words.describe_optimizer(
         rule, s.task.accumulate * s.placement.devices)),
     Setting("epochs", "epochs", column="passes over the training split"),
     Setting("last batch", "last_batch", lambda kept, _: LAST_BATCHES.get(kept, kept)),
@@ -214,7 +214,7 @@ CONDITIONS: tuple[Setting | Reported, ...] = (
     Reported("device", _device, by_device=True),
     Setting("device id", "device", lambda first, s: ", ".join([first, *s.placement.others]), device="cuda",
             column="cpu, the UUID of a GPU, or cuda: any, in a sweep"),
-    Setting("devices", "devices", lambda _, s: setting_words.devices_label(s.placement), usual="one",
+    Setting("devices", "devices", lambda _, s: setting_words.describe_devices(s.placement), usual="one",
             column="that train one model"),
     Reported("processor", lambda result: _text(result.machine.get("cpu_model")), device="cuda",
              unknown=f"model {NOT_REPORTED}"),

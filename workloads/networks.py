@@ -94,7 +94,7 @@ def _check(workload: Workload, path: Path) -> None:
         raise NetworkError(f"workload {path}: {workload.loss} needs {needed}, its last layer gives {shape}")
 
 
-def of_trial(spec: TrialSpec, results: Path) -> Workload | None:
+def find_trained(spec: TrialSpec, results: Path) -> Workload | None:
     """Return the workload a stored trial trained: from its inputs, or from the catalogue for trials before networks
     were inputs. None if it no longer exists, or is not what the trial says, and for custom code.
     """
@@ -115,10 +115,10 @@ def _stored(results: Path, name: str, digest: str) -> Workload | None:
         content = path.read_bytes()
     except OSError:
         return None
-    return of_stored(content, digest)
+    return read_stored(content, digest)
 
 
-def of_stored(content: bytes, digest: str | None = None) -> Workload | None:
+def read_stored(content: bytes, digest: str | None = None) -> Workload | None:
     """Return the network of an input file's content, if it is one; it must have the `digest`, if given."""
     try:
         workload = network.from_json(json.loads(content))

@@ -20,15 +20,15 @@ OWN_PACKAGES = ("adapters", "reports", "runner", "tools", "workloads")
 EXIT_INTERRUPTED, EXIT_MISSING = 130, 2
 
 
-def without_python(environment: Mapping[str, str]) -> dict[str, str]:
+def strip_python(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the environment without every variable that Python reads (PYTHONPATH, PYTHONHOME, PYTHONWARNINGS, ...)."""
     return {name: value for name, value in environment.items() if not name.startswith("PYTHON")}
 
 
-def of_ours(environment: Mapping[str, str], root: Path = ROOT) -> dict[str, str]:
+def build_environment(environment: Mapping[str, str], root: Path = ROOT) -> dict[str, str]:
     """Return the environment for a program of the project at `root`: only HARMLESS is kept of Python's variables."""
     kept = {name: environment[name] for name in HARMLESS if name in environment}
-    return without_python(environment) | kept | {"PYTHONPATH": str(root)}
+    return strip_python(environment) | kept | {"PYTHONPATH": str(root)}
 
 
 def start_again() -> None:
@@ -45,7 +45,9 @@ def start_again() -> None:
         for name in changing:
             del os.environ[name]
         return
-    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], of_ours(os.environ) | {AGAIN: str(os.getpid())})
+    os.execve(
+        sys.executable, [sys.executable, *sys.orig_argv[1:]], build_environment(os.environ) | {AGAIN: str(os.getpid())}
+    )
 
 
 def _is_ours(path: str) -> bool:

@@ -24,21 +24,21 @@ RISE, RISE_FACTOR, FALL_FACTOR = 0.3, 25.0, 1e4
 Rates = NDArray[np.float32]
 
 
-def steps_of(images: int, batch_size: int, last_batch: str) -> int:
+def count_steps(images: int, batch_size: int, last_batch: str) -> int:
     """Return the updates of an epoch; `last_batch` is "keep" or "drop"."""
     return images // batch_size + (last_batch == "keep" and images % batch_size > 0)
 
 
-def warm_up_steps(optimizer: OptimizerSpec, steps: int) -> int:
+def count_warm_up_steps(optimizer: OptimizerSpec, steps: int) -> int:
     """Return the number of warm-up steps out of `steps`; a part of them is rounded down."""
     return int(optimizer.warm_up * steps) if optimizer.warm_up < 1 else int(optimizer.warm_up)
 
 
-def rates(optimizer: OptimizerSpec, steps: int) -> Rates:
+def compute_rates(optimizer: OptimizerSpec, steps: int) -> Rates:
     """Return (steps,), all above 0; a rule whose rate is scaled is taken `at` a batch size first. Raises ValueError
     for a warm-up that leaves none of the steps.
     """
-    warm_up = warm_up_steps(optimizer, steps)
+    warm_up = count_warm_up_steps(optimizer, steps)
     if warm_up >= steps:
         raise ValueError(f"a warm-up of {warm_up} steps leaves none of the {steps} steps")
     parts = np.concatenate([np.arange(1, warm_up + 1) / max(1, warm_up), _parts(optimizer.schedule, steps, warm_up)])
@@ -70,7 +70,7 @@ def _cosine(steps: int) -> NDArray[np.float64]:
     return LEAST + (1 - LEAST) * (1 + np.cos(np.pi * np.arange(steps) / max(1, steps - 1))) / 2
 
 
-def parts_of(global_batch: int, largest: int) -> tuple[int, int]:
+def divide_batch(global_batch: int, largest: int) -> tuple[int, int]:
     """Return (parts K, images b of each): the fewest parts of no more than `largest` images, as even as possible. The
     last is smaller if K does not divide the global batch, and then a study's K x b exceeds it, by less than K.
 

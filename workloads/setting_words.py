@@ -35,17 +35,17 @@ MADE_ONCE = {
 }
 
 
-def model_words(task: Task) -> str:
+def describe_model(task: Task) -> str:
     """Name of the model, with the note that must accompany it everywhere."""
     return f"{task.workload} ({OWN_CODE})" if task.own_code else task.workload
 
 
-def difference_from_reference(task: Task) -> str:
+def describe_difference(task: Task) -> str:
     """Return how a network of the catalogue differs from the original of the same name; "" for any other."""
     return WORKLOADS[task.workload].differs if task.workload in WORKLOADS and not task.own_code else ""
 
 
-def own_network(task: Task) -> str:
+def describe_own_network(task: Task) -> str:
     """Digest of a network that differs from the catalogue's network of that name; "" if it does not differ."""
     return "" if task.network == _of_catalogue(task.workload) else task.network
 
@@ -55,20 +55,20 @@ def _of_catalogue(name: str) -> str:
     return network.digest(WORKLOADS[name]) if name in WORKLOADS else ""
 
 
-def images_words(source: ImageSource) -> str:
+def describe_images(source: ImageSource) -> str:
     """Count the images; for a custom data set, add their digest."""
     digest = f", digest {source.content}" if source.content else ""
     return f"{source.train} to train on and {source.test} to test with{digest}"
 
 
-def fit_words(source: ImageSource) -> str:
+def describe_fit(source: ImageSource) -> str:
     """Say how the images were brought to the size in which they are stored, and whether they are enlarged later."""
     enlarged = " and enlarged by the network's first layer, bilinear, on the device" if source.enlarged else ""
     how = IMAGE_FITS.get(source.fit, source.fit)
     return f"{source.fit} ({how}), bilinear, stored as {source.rows} x {source.columns}{enlarged}"
 
 
-def split_words(source: ImageSource) -> str:
+def describe_split(source: ImageSource) -> str:
     """Say where the test split of a custom data set comes from; "" for a published one."""
     if not source.content:
         return ""
@@ -76,7 +76,7 @@ def split_words(source: ImageSource) -> str:
     return words + (f", in {source.test_folder}/" if source.test_folder else "")
 
 
-def range_words(source: ImageSource) -> str:
+def describe_range(source: ImageSource) -> str:
     """Say which values of the images' files became 0 and 255; "" for all of the file's type."""
     if source.pixel_range is None:
         return ""
@@ -84,7 +84,7 @@ def range_words(source: ImageSource) -> str:
     return f"{low:g} becomes 0, {high:g} becomes 255"
 
 
-def finding_words(found: ImageFindings) -> list[str]:
+def list_findings(found: ImageFindings) -> list[str]:
     """List findings of decoding in phrases; none if no image is doubtful."""
     phrases = {
         "of the test identical to training images": found.tested_on_trained,
@@ -96,12 +96,12 @@ def finding_words(found: ImageFindings) -> list[str]:
     return [f"{count} {phrase}" for phrase, count in phrases.items() if count]
 
 
-def doubts_words(source: ImageSource) -> str:
+def list_doubts(source: ImageSource) -> str:
     """List what was found while decoding the images; "" if they were not examined, or no image is doubtful."""
-    return ", ".join(finding_words(source.findings)) if source.findings else ""
+    return ", ".join(list_findings(source.findings)) if source.findings else ""
 
 
-def in_use(optimizer: OptimizerSpec) -> OptimizerSpec:
+def drop_unused(optimizer: OptimizerSpec) -> OptimizerSpec:
     """Return the optimizer with the settings that its rule ignores at their defaults."""
     own = [name for _, name, *_ in Formatter().parse(LABELS[optimizer.name]) if name]
     decay = ["weight_decay"] if optimizer.name in DECAYING else []
@@ -109,7 +109,7 @@ def in_use(optimizer: OptimizerSpec) -> OptimizerSpec:
     return OptimizerSpec(optimizer.name, optimizer.learning_rate, **settings)
 
 
-def optimizer_label(optimizer: OptimizerSpec, parts: int = 1) -> str:
+def describe_optimizer(optimizer: OptimizerSpec, parts: int = 1) -> str:
     """Describe the rule and the numbers that it uses; `parts`: batches per update."""
     times = f"{parts} x " if parts > 1 else ""
     scaled = SCALED.get(optimizer.scale, "").format(times, optimizer.base_batch_size)
@@ -124,7 +124,7 @@ def optimizer_label(optimizer: OptimizerSpec, parts: int = 1) -> str:
     return ", ".join(words)
 
 
-def augmentation_label(task: Task) -> str:
+def describe_augmentation(task: Task) -> str:
     """Describe how images are augmented; if in each epoch, also say if the steady window's speed includes the cost."""
     if task.augment in MADE_ONCE:
         return f"{task.augment}: {MADE_ONCE[task.augment]}"
@@ -133,7 +133,7 @@ def augmentation_label(task: Task) -> str:
     return f"{task.augment}, in every step: the speed is with its cost"
 
 
-def devices_label(placement: Placement) -> str:
+def describe_devices(placement: Placement) -> str:
     """Say how many devices train one model, and what a device is on a CPU."""
     words = f"{placement.devices} in data parallel, batch sizes are a device's"
     if placement.device_kind == "cuda":

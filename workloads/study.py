@@ -12,9 +12,9 @@ from msgspec import Meta
 
 from .records.build import DEFAULT, Precision, Profile
 from .records.job import AugmentName, Fit, Passes, PixelRange, Task
-from .records.validation import one_line
+from .records.validation import describe_error
 from .spec import BASE_BATCH_SIZE, DECAYING, OptimizerName, OptimizerSpec, ScaleName, ScheduleName
-from .study_keys import KEY, MEASURING, NETWORK, TRAINING, WHERE, StudyKey, choices, offer, option
+from .study_keys import KEY, MEASURING, NETWORK, TRAINING, WHERE, StudyKey, define_key, list_choices, suggest_value
 
 STUDIES = Path(__file__).parent / "studies"
 
@@ -70,89 +70,89 @@ class Study:
 
     name: str
     summary: str = ""
-    workload: str = option("osu-cnn", NETWORK, "{workloads}; or a file of yours that defines one", "NAME|FILE")
-    dataset: str = option(
+    workload: str = define_key("osu-cnn", NETWORK, "{workloads}; or a file of yours that defines one", "NAME|FILE")
+    dataset: str = define_key(
         "digits", NETWORK, "{datasets}; or your own: a path with a / in it to a folder with train/CLASS/, test/CLASS/; "
         "or a .npz file with x_train, y_train, x_test, y_test", "NAME|DIR|FILE.npz",
     )  # fmt: skip
-    frameworks: Annotated[tuple[str, ...], Meta(min_length=1)] = option(
+    frameworks: Annotated[tuple[str, ...], Meta(min_length=1)] = define_key(
         ("all",), WHERE, "all, or names (default: the study's)", "NAME", "framework"
     )
-    batch_sizes: Annotated[tuple[Count, ...], Meta(min_length=1)] = option(
+    batch_sizes: Annotated[tuple[Count, ...], Meta(min_length=1)] = define_key(
         (4, 8, 16, 32, 64, 128, 256, 512, 1024), WHERE, "one or more, as 100 127 or 100,127 (default: the study's)",
         "N", "batch-size", by_series=True,
     )  # fmt: skip
-    epochs: Count = option(10, TRAINING, "passes through the training images (default: the study's)", "N")
-    repeats: Count = option(
+    epochs: Count = define_key(10, TRAINING, "passes through the training images (default: the study's)", "N")
+    repeats: Count = define_key(
         1, MEASURING, "repeats of every cell, each in a fresh process (default: the study's)", "N", "repeat"
     )
-    seed: Annotated[int, Meta(ge=0, le=INT32)] = option(
+    seed: Annotated[int, Meta(ge=0, le=INT32)] = define_key(
         0, MEASURING, "repeat r draws weights and batch order with seed + r", "N"
     )
-    optimizer: OptimizerName = option("momentum", TRAINING, "{choices}", "NAME")
-    learning_rate: Positive | None = option(None, TRAINING, "the highest of a schedule", "RATE")
-    weight_decay: NotNegative | None = option(None, TRAINING, f"of {', '.join(DECAYING)}", "DECAY")
-    schedule: ScheduleName = option("constant", TRAINING, "of the learning rate: {choices}", "NAME")
-    warm_up: NotNegative = option(
+    optimizer: OptimizerName = define_key("momentum", TRAINING, "{choices}", "NAME")
+    learning_rate: Positive | None = define_key(None, TRAINING, "the highest of a schedule", "RATE")
+    weight_decay: NotNegative | None = define_key(None, TRAINING, f"of {', '.join(DECAYING)}", "DECAY")
+    schedule: ScheduleName = define_key("constant", TRAINING, "of the learning rate: {choices}", "NAME")
+    warm_up: NotNegative = define_key(
         0.0, TRAINING, "steps, or below 1 a part of all, in which the learning rate rises", "STEPS"
     )
-    scale_learning_rate: ScaleName = option(
+    scale_learning_rate: ScaleName = define_key(
         "none", TRAINING, "how the rate grows with the batch size: {choices} (default: none)", "HOW"
     )
-    base_batch_size: Count = option(
+    base_batch_size: Count = define_key(
         BASE_BATCH_SIZE, TRAINING, "batch size at which the given learning rate applies (default: "
         f"{BASE_BATCH_SIZE})", "N",
     )  # fmt: skip
-    augment: AugmentName = option("none", TRAINING, "of the training images: {choices}", "NAME")
-    accumulate: Count = option(
+    augment: AugmentName = define_key("none", TRAINING, "of the training images: {choices}", "NAME")
+    accumulate: Count = define_key(
         1, TRAINING, "batches that make one update: gradients of K times the batch size, in the memory of one batch "
         "(default: 1)", "K",
     )  # fmt: skip
-    devices: Annotated[int, Meta(ge=1, le=MOST_DEVICES)] = option(
+    devices: Annotated[int, Meta(ge=1, le=MOST_DEVICES)] = define_key(
         1, TRAINING, "GPUs, or parts of a CPU's threads, that train one model in data parallel, each on the "
         "batch size (default: 1)", "N",
     )  # fmt: skip
     # None: a published data set as the catalogue brings it to the network, else "stretch".
-    fit: Fit | None = option(
+    fit: Fit | None = define_key(
         None, NETWORK, "how images are brought to the network's input, by interpolation (default: stretch; published "
         "ones by whole factors)",
     )  # fmt: skip
-    skip_unreadable: bool = option(False, NETWORK, "leave out, and count, images of yours that cannot be decoded")
-    test_folder: str | None = option(
+    skip_unreadable: bool = define_key(False, NETWORK, "leave out, and count, images of yours that cannot be decoded")
+    test_folder: str | None = define_key(
         None, NETWORK, "which folder of your own images is the test split (default: test/, else the only one of val/, "
         "valid/, validation/, dev/, eval/)", "NAME",
     )  # fmt: skip
-    pixel_range: PixelRange | None = option(
+    pixel_range: PixelRange | None = define_key(
         None, NETWORK, "values of your own images that become 0 and 255, as 0 4095 of 12 bits (default: all of the "
         "file's type)", ("LOW", "HIGH"),
     )  # fmt: skip
-    test_all: bool = option(
+    test_all: bool = define_key(
         False, NETWORK, "of a data set that leaves images over (cats-dogs, cifar10-cats-dogs): test with these, too"
     )
-    profiles: Annotated[tuple[Profile, ...], Meta(min_length=1)] = option(
+    profiles: Annotated[tuple[Profile, ...], Meta(min_length=1)] = define_key(
         ("default",), MEASURING, "default, the loop of the framework's guide; tuned, the fastest known with the same "
         "numbers; on a GPU autotune or no-autotune, cuDNN's choice of convolutions; or several", "NAME", "profile",
     )  # fmt: skip
-    precisions: Annotated[tuple[Precision, ...], Meta(min_length=1)] = option(
+    precisions: Annotated[tuple[Precision, ...], Meta(min_length=1)] = define_key(
         ("float32",), MEASURING, "of the layers: {choices}, or several; weights and updates stay in float32", "NAME",
         "precision",
     )  # fmt: skip
-    feed: Literal["host", "device"] = option(
+    feed: Literal["host", "device"] = define_key(
         "host", MEASURING, "where the training split lives (default: host)", by_series=True
     )
-    last_batch: Literal["keep", "drop"] = option(
+    last_batch: Literal["keep", "drop"] = define_key(
         "keep", MEASURING, "what becomes of the last, smaller batch", by_series=True
     )
-    device: str = option("auto", WHERE, "auto: the first GPU, else the CPU", "auto|cpu|cuda:N|UUID")
-    threads: Count | None = option(None, WHERE, "cores and threads of a worker (default: all)", "N", by_series=True)
-    window_s: Positive = option(5.0, MEASURING, "length of the steady window", "SECONDS", "window")
+    device: str = define_key("auto", WHERE, "auto: the first GPU, else the CPU", "auto|cpu|cuda:N|UUID")
+    threads: Count | None = define_key(None, WHERE, "cores and threads of a worker (default: all)", "N", by_series=True)
+    window_s: Positive = define_key(5.0, MEASURING, "length of the steady window", "SECONDS", "window")
     # None: LIMIT_S, or more where a trial is estimated to need it.
-    timeout_s: Positive | None = option(None, MEASURING, "time limit of a trial", "SECONDS", "timeout")
-    cool_down_s: NotNegative = option(
+    timeout_s: Positive | None = define_key(None, MEASURING, "time limit of a trial", "SECONDS", "timeout")
+    cool_down_s: NotNegative = define_key(
         0.0, MEASURING, "wait before each trial, for the device to cool (default: 0)", "SECONDS", "cool-down"
     )
     # Groups of batch sizes, each measured in alternating blocks of steps, in place of trials of `batch_sizes`.
-    blocks: tuple[Annotated[tuple[Count, ...], Meta(min_length=3)], ...] = option(
+    blocks: tuple[Annotated[tuple[Count, ...], Meta(min_length=3)], ...] = define_key(
         (), MEASURING, "is a batch size faster per image than its neighbours? In place of trials, each group of "
         "batch sizes takes turns in one process per repeat, as 127,128,129 255,256,257", "A,B,C",
     )  # fmt: skip
@@ -166,8 +166,8 @@ class Study:
             try:
                 value = msgspec.convert(getattr(self, key), kind)
             except (ValueError, RecursionError) as error:
-                known = offer(getattr(self, key), choices(kind))
-                raise StudyError(f"{one_line(error)}{known}", key) from error
+                known = suggest_value(getattr(self, key), list_choices(kind))
+                raise StudyError(f"{describe_error(error)}{known}", key) from error
             object.__setattr__(self, key, value)  # a list is a tuple; 3 and 3.0 are one setting, so one trial id
             if isinstance(value, tuple) and len(set(value)) != len(value):
                 twice = next(each for each in value if value.count(each) > 1)
@@ -284,6 +284,6 @@ def is_path(name: str) -> bool:
     return "/" in name or name.endswith(".npz")
 
 
-def studies() -> dict[str, Path]:
+def list_studies() -> dict[str, Path]:
     """Return {name: file} of the studies that come with the project."""
     return {path.stem: path for path in sorted(STUDIES.glob("*.toml"))}

@@ -10,7 +10,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from .records.validation import one_line
+from .records.validation import describe_error
 from .study import Series, Study, StudyError, is_path
 
 HEAD = re.compile(r"\s*\[\[\s*series\s*\]\]")  # of each series in a file
@@ -23,11 +23,11 @@ def read(path: Path) -> Study:
             raise IsADirectoryError(errno.EISDIR, "no file")
         content = path.read_bytes()
     except (OSError, ValueError) as error:
-        raise StudyError(f"{path}: cannot be read: {one_line(error)}") from error
-    return of_text(content, path)
+        raise StudyError(f"{path}: cannot be read: {describe_error(error)}") from error
+    return parse_study(content, path)
 
 
-def of_text(content: bytes, path: Path) -> Study:
+def parse_study(content: bytes, path: Path) -> Study:
     """Read a study from a file's content. Raises StudyError as `read` does."""
     try:
         text = content.decode()
@@ -35,7 +35,7 @@ def of_text(content: bytes, path: Path) -> Study:
     except UnicodeDecodeError as error:
         raise StudyError(f"{path}: cannot be read: {error}") from error
     except (ValueError, RecursionError) as error:  # tomllib lets a number of too many digits through as it is
-        raise StudyError(f"{path}: not valid TOML: {one_line(error)}") from error
+        raise StudyError(f"{path}: not valid TOML: {describe_error(error)}") from error
     known = [field.name for field in fields(Study) if field.name != "name"]
     try:
         for key in table:
@@ -44,10 +44,10 @@ def of_text(content: bytes, path: Path) -> Study:
         series = _series(table.pop("series", []), path.parent)
         return Study(name=path.stem, series=series, **_placed(table, path.parent))
     except StudyError as error:
-        raise StudyError(f"{path}, line {line_of(error.key, text, error.series)}: {error}") from error
+        raise StudyError(f"{path}, line {find_line(error.key, text, error.series)}: {error}") from error
 
 
-def line_of(key: str, text: str, series: int = 0) -> int:
+def find_line(key: str, text: str, series: int = 0) -> int:
     """Return the line of the key, from 1; for a key of a series, search below the head of series number `series`."""
     start_of_key = re.compile(rf"""\s*\[*\s*["']?{re.escape(key)}["']?\s*[.=\]]""")
     heads, first = 0, 1

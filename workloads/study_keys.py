@@ -24,7 +24,7 @@ class StudyKey:
     by_series: bool  # a series may have its own value
 
 
-def option(
+def define_key(
     default: Value,
     group: str,
     help_text: str = "",
@@ -37,14 +37,14 @@ def option(
     return field(default=default, metadata={KEY: StudyKey(group, name, help_text, metavar, own)})
 
 
-def choices(kind: Any) -> tuple[str, ...]:
+def list_choices(kind: Any) -> tuple[str, ...]:
     """Return the choices of a Literal, or of a list of them; none for any other type."""
     if get_origin(kind) is Literal:
         return get_args(kind)
-    return next(filter(None, map(choices, get_args(kind))), ())
+    return next(filter(None, map(list_choices, get_args(kind))), ())
 
 
-def offer(value: Any, known: Sequence[str]) -> str:
+def suggest_value(value: Any, known: Sequence[str]) -> str:
     """Suggest a known value for a wrong one, and list the known ones, if any; judges a list's first wrong item."""
     if not known:
         return ""

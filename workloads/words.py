@@ -6,7 +6,7 @@ A measured value and its upper bound are shown so that the two numbers always sa
 from __future__ import annotations
 
 
-def counted(number: int | str, noun: str) -> str:
+def format_count(number: int | str, noun: str) -> str:
     """Return "1 trial", "2 trials", "1,000 trials"."""
     words = f"{number:,}" if isinstance(number, int) else number
     return f"{words} {noun}" + ("" if words == "1" else "s")

@@ -11,17 +11,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from workloads.records import validation
-from workloads.records.advice import advised, judged, noise_bound, passes, point
-from workloads.records.batch_answers import ANSWERS_FILE, Answers, BatchAnswers, Point
+from workloads.records.advice import choose_batch_size, find_judged, find_noise_bound, find_point, passes
+from workloads.records.batch_answers import ANSWERS_FILE, Answers, BatchAnswers, SizePoint
 from workloads.records.status import Status
-from workloads.setting_words import optimizer_label
+from workloads.setting_words import describe_optimizer
 from workloads.spec import OptimizerSpec
 from workloads.statistics import Described
 
-from ..charts import Chart, Panel, Series
+from ..charts import Chart, ChartSeries, Panel
 from ..drawing import chart_words
-from ..drawing.chart_series import BATCH_AXIS, series_of
-from ..frameworks import display_name, learn_label, ordered
+from ..drawing.chart_series import BATCH_AXIS, build_framework_series
+from ..frameworks import display_name, learn_label, order_frameworks
 from ..load import ReportError
 from ..report import Chapter
 from ..sentences import say
@@ -47,30 +47,30 @@ def read(results: Path) -> BatchAnswers | None:
     for name, label in labels.items() if isinstance(labels, dict) else ():
         learn_label(name, {"framework_label": label})
     by_name = {answers.framework: answers for answers in stored.frameworks}
-    return replace(stored, frameworks=tuple(by_name[name] for name in ordered(by_name)))
+    return replace(stored, frameworks=tuple(by_name[name] for name in order_frameworks(by_name)))
 
 
-def chapters(folders: Sequence[Path]) -> list[Chapter]:
+def build_chapters(folders: Sequence[Path]) -> list[Chapter]:
     """Build the chapter of the answers in these folders, at most one. Raises ReportError, as `read` or for several."""
     asked = [answers for folder in folders if (answers := read(folder))]
     if len(asked) > 1:
         raise ReportError("several of these folders hold answers of batch-size: make a report of each by itself")
-    return list(map(chapter, asked))
+    return list(map(build_chapter, asked))
 
 
-def chapter(answers: BatchAnswers) -> Chapter:
+def build_chapter(answers: BatchAnswers) -> Chapter:
     """Build the chapter; the recommendation is its answer."""
     subject = f"{answers.conditions.get('workload')} on {answers.conditions.get('dataset')}"
     first, *others = recommend(answers) or [f"Batch sizes of {subject}."]
-    setting = conditions(answers)
+    setting = describe_conditions(answers)
     drawable = [each for each in answers.frameworks if each.fastest and each.fastest.points and not _unverified(each)]
     return Chapter(
         f"Which batch size: {subject}",
         None,
         setting,
         (setting,),
-        (tables.of(answers), *tables.details(answers)),
-        charts(drawable, setting) if drawable else (),
+        (tables.build_table(answers), *tables.build_detail_tables(answers)),
+        build_charts(drawable, setting) if drawable else (),
         (),
         kind=tables.NAME,
         answer=first.removesuffix("."),
@@ -78,7 +78,7 @@ def chapter(answers: BatchAnswers) -> Chapter:
     )
 
 
-def conditions(answers: BatchAnswers) -> str:
+def describe_conditions(answers: BatchAnswers) -> str:
     """Describe the conditions in a line; what an answers file does not hold is left out."""
     known = answers.conditions
     rule, limit = known.get("optimizer"), known.get("limit_bytes")
@@ -87,7 +87,7 @@ def conditions(answers: BatchAnswers) -> str:
         "processor": known.get("cpu_model"),
         "threads": known.get("threads"),
         "memory limit": f"{limit / 2**20:,.0f} MiB" if isinstance(limit, int) else None,
-        "optimizer": optimizer_label(OptimizerSpec(**rule)) if isinstance(rule, dict) else None,
+        "optimizer": describe_optimizer(OptimizerSpec(**rule)) if isinstance(rule, dict) else None,
         "epochs": known.get("epochs"),
         "commit": known.get("commit"),
         "started": known.get("started_at"),
@@ -98,16 +98,16 @@ def conditions(answers: BatchAnswers) -> str:
 
 def _unverified(each: Answers) -> bool:
     """True if its speeds do not count: the ordinary trial at the fastest size was unverified."""
-    trial = judged(each, each.fastest.batch_size if each.fastest else None)
+    trial = find_judged(each, each.fastest.batch_size if each.fastest else None)
     return trial is not None and trial.status is Status.UNVERIFIED
 
 
-def charts(answers: Sequence[Answers], provenance: str) -> tuple[Chart, ...]:
+def build_charts(answers: Sequence[Answers], provenance: str) -> tuple[Chart, ...]:
     """Build the charts of speed and of memory against batch size, with a panel per framework."""
     named = f"Answers: {'; '.join(map(_answers, answers))}."
     speeds = {each.framework: each.fastest.points if each.fastest else () for each in answers}
     most = max(point.trials for points in speeds.values() for point in points)
-    drawn = [(SPEED, "Training speed, images/s", speeds, 1.0, f"{named} {chart_words.points(most)}")]
+    drawn = [(SPEED, "Training speed, images/s", speeds, 1.0, f"{named} {chart_words.explain_points(most)}")]
     memory = {each.framework: each.memory for each in answers}
     if any(memory.values()):
         caption = f"{named} Points: the highest of all trials at a size."
@@ -116,7 +116,7 @@ def charts(answers: Sequence[Answers], provenance: str) -> tuple[Chart, ...]:
 
 
 def _chart(
-    name: str, y_label: str, curves: Mapping[str, Sequence[Point]], factor: float, caption: str, provenance: str
+    name: str, y_label: str, curves: Mapping[str, Sequence[SizePoint]], factor: float, caption: str, provenance: str
 ) -> Chart:
     series = {each: _series(each, points, factor) for each, points in curves.items()}
     return Chart(
@@ -125,28 +125,30 @@ def _chart(
         x_name=BATCH_AXIS,
         y_label=y_label,
         panels=tuple(Panel(display_name(each), (one,)) for each, one in series.items()),
-        alt=chart_words.sentence([y_label, *(chart_words.course(one, "batch size") for one in series.values())]),
+        alt=chart_words.join_sentences(
+            [y_label, *(chart_words.describe_line(one, "batch size") for one in series.values())]
+        ),
         caption=caption,
         provenance=provenance,
     )
 
 
-def _series(framework: str, points: Sequence[Point], factor: float) -> Series:
+def _series(framework: str, points: Sequence[SizePoint], factor: float) -> ChartSeries:
     values = {}
     for each in sorted(points, key=lambda each: each.batch_size):
         low, high = (math.nan if end is None else factor * end for end in (each.low, each.high))
         repeats = 1 if each.low is None else each.trials
         values[each.batch_size] = Described(repeats, factor * each.mean, low, high, math.nan)
-    return series_of(framework, values, ())
+    return build_framework_series(framework, values, ())
 
 
 def _answers(each: Answers) -> str:
     """Name the framework and its known answers."""
-    sizes = [f"{name} {size:,.0f}" for name, size in named_sizes(each).items()]
+    sizes = [f"{name} {size:,.0f}" for name, size in map_sizes(each).items()]
     return f"{display_name(each.framework)} {', '.join(sizes) or 'none'}"
 
 
-def named_sizes(each: Answers) -> dict[str, float]:
+def map_sizes(each: Answers) -> dict[str, float]:
     """Map {answer: batch size} for the known answers."""
     found = {"fastest": each.fastest, "least energy": each.least_energy, "largest": each.largest}
     sizes: dict[str, float | None] = {name: answer.batch_size for name, answer in found.items() if answer}
@@ -164,7 +166,7 @@ def recommend(answers: BatchAnswers) -> list[str]:
     known = {
         each.framework: speed
         for each in answers.frameworks
-        if (speed := point(each.fastest, advised(each))) is not None
+        if (speed := find_point(each.fastest, choose_batch_size(each))) is not None
     }
     if not known:
         return [say("batch_size.nothing")]
@@ -178,7 +180,7 @@ def recommend(answers: BatchAnswers) -> list[str]:
     return [_advice(leader, speeds, unknown), _grounds(by_name[leader], speeds[leader]), *refused]
 
 
-def _advice(leader: str, speeds: dict[str, Point], unknown: list[str]) -> str:
+def _advice(leader: str, speeds: dict[str, SizePoint], unknown: list[str]) -> str:
     speed = speeds[leader]
     others = [name for name in speeds if name != leader]
     return say(
@@ -192,9 +194,9 @@ def _advice(leader: str, speeds: dict[str, Point], unknown: list[str]) -> str:
     )
 
 
-def _refused(each: Answers, speed: Point) -> str:
+def _refused(each: Answers, speed: SizePoint) -> str:
     """Say how the ordinary trial of this framework's size ended, or that there was none."""
-    trial = judged(each, speed.batch_size)
+    trial = find_judged(each, speed.batch_size)
     return say(
         "batch_size.refused",
         name=each.framework,
@@ -204,16 +206,16 @@ def _refused(each: Answers, speed: Point) -> str:
     )
 
 
-def _surely_slower(slower: Point, faster: Point) -> bool:
+def _surely_slower(slower: SizePoint, faster: SizePoint) -> bool:
     """True if both means have intervals, and these do not overlap."""
     return slower.high is not None and faster.low is not None and slower.high < faster.low
 
 
-def _grounds(chosen: Answers, speed: Point) -> str:
+def _grounds(chosen: Answers, speed: SizePoint) -> str:
     """Give the reasons, from the available answers."""
     fastest, largest, noise = chosen.fastest, chosen.largest, chosen.noise
     known = noise is not None and noise.noise_scale is not None
-    trial = judged(chosen, speed.batch_size)
+    trial = find_judged(chosen, speed.batch_size)
     return say(
         "batch_size.grounds",
         trials=fastest.trials if fastest else None,
@@ -225,9 +227,9 @@ def _grounds(chosen: Answers, speed: Point) -> str:
     )
 
 
-def _beyond(chosen: Answers, speed: Point) -> float | None:
+def _beyond(chosen: Answers, speed: SizePoint) -> float | None:
     """Noise scale that limited the batch size below the fastest; None if it did not."""
-    fastest, beyond = chosen.fastest, noise_bound(chosen.noise)
+    fastest, beyond = chosen.fastest, find_noise_bound(chosen.noise)
     if fastest is None or fastest.batch_size is None or beyond is None:
         return None
     return beyond if speed.batch_size < fastest.batch_size and fastest.batch_size > beyond else None

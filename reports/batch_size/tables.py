@@ -8,17 +8,17 @@ from typing import Any
 
 import pandas as pd
 
-from workloads.records.advice import PASSED, advised, judged, passes, point
+from workloads.records.advice import PASSED, choose_batch_size, find_judged, find_point, passes
 from workloads.records.batch_answers import (
     LIMIT_NAMES,
     Answers,
     BatchAnswers,
     Best,
     Caution,
-    Compared,
     Largest,
     Noise,
-    Point,
+    SizePoint,
+    SizeVerdict,
 )
 from workloads.records.status import Status
 from workloads.records.stored import LARGEST
@@ -26,7 +26,7 @@ from workloads.records.stored import LARGEST
 from ..condition_text import ABSENT
 from ..frameworks import display_name
 from ..sentences import listed
-from ..table import Cell, Columns, Record, Table, number_cell, of_records
+from ..table import Columns, Record, Table, TableCell, build_rows, number_cell
 
 NAME = "batch-size"
 NOT_JUDGED = "no ordinary trial has judged it"
@@ -41,19 +41,19 @@ CAUTIONS = {
     Caution.DROPOUT: "measured without Dropout: a training with it has more noise",
 }
 VERDICTS = {
-    Compared.BEST: "best",
-    Compared.WITHIN: "within 2 %",
-    Compared.WORSE: "worse",
-    Compared.CANNOT_BE_TOLD: "cannot be told",
+    SizeVerdict.BEST: "best",
+    SizeVerdict.WITHIN: "within 2 %",
+    SizeVerdict.WORSE: "worse",
+    SizeVerdict.CANNOT_BE_TOLD: "cannot be told",
 }
-Found = Largest | Best | Point
+Found = Largest | Best | SizePoint
 
 
-def of(answers: BatchAnswers) -> Table:
+def build_table(answers: BatchAnswers) -> Table:
     """Build the table of frameworks x answers; a dash has its reason as a footnote."""
     targets = sorted({each.target.accuracy for each in answers.frameworks if each.target})
     shown: Columns = {
-        "Framework": lambda each: Cell(display_name(each.framework)),
+        "Framework": lambda each: TableCell(display_name(each.framework)),
         "Largest": _largest,
         "Fastest": lambda each: _found(each, each.fastest),
         "Images/s": lambda each: _at_fastest(each, "{:,.0f}", lambda speed: speed),
@@ -67,24 +67,24 @@ def of(answers: BatchAnswers) -> Table:
     return Table(NAME, "Which batch size", tuple(shown), rows, tidy, below=(HOW,))
 
 
-def _at_fastest(each: Answers, form: str, figure: Callable[[float], float | None]) -> Cell:
+def _at_fastest(each: Answers, form: str, figure: Callable[[float], float | None]) -> TableCell:
     """Return the cell of a figure that follows from the speed at the fastest size."""
-    speed = point(each.fastest, each.fastest.batch_size if each.fastest else None)
+    speed = find_point(each.fastest, each.fastest.batch_size if each.fastest else None)
     value = figure(speed.mean) if speed else None
-    return _judged(each, speed, number_cell(value, form)) if speed and value else Cell(ABSENT)
+    return _judged(each, speed, number_cell(value, form)) if speed and value else TableCell(ABSENT)
 
 
-def _judged(each: Answers, found: Found, cell: Cell) -> Cell:
+def _judged(each: Answers, found: Found, cell: TableCell) -> TableCell:
     """Return the cell of a batch size, with how its ordinary trial ended unless that passed.
 
     As in every table, an unverified trial has no number.
     """
-    trial = judged(each, found.batch_size)
+    trial = find_judged(each, found.batch_size)
     if trial is None:
         return replace(cell, notes=(*cell.notes, NOT_JUDGED))
     status = trial.status.replace("_", " ")
     if trial.status is Status.UNVERIFIED:
-        return Cell(status, notes=(f"{found.batch_size:,} is no answer: {trial.reason}", *cell.notes))
+        return TableCell(status, notes=(f"{found.batch_size:,} is no answer: {trial.reason}", *cell.notes))
     if trial.status not in PASSED:
         return replace(cell, notes=(*cell.notes, f"its ordinary trial: {status}: {trial.reason}"))
     return cell
@@ -96,19 +96,19 @@ def _epoch_s(speed: float, answers: BatchAnswers) -> float | None:
     return images / speed if isinstance(images, int) and abs(images) < LARGEST and speed > 0 else None
 
 
-def _size(batch_size: int | None, reason: str | None) -> Cell:
+def _size(batch_size: int | None, reason: str | None) -> TableCell:
     notes = (reason,) if reason else ()
-    return Cell(ABSENT, notes=notes) if batch_size is None else Cell(f"{batch_size:,}", batch_size, notes)
+    return TableCell(ABSENT, notes=notes) if batch_size is None else TableCell(f"{batch_size:,}", batch_size, notes)
 
 
-def _found(each: Answers, found: Best | Largest | None) -> Cell:
+def _found(each: Answers, found: Best | Largest | None) -> TableCell:
     if found is None:
-        return Cell(ABSENT)
+        return TableCell(ABSENT)
     cell = _size(found.batch_size, found.reason)
     return _judged(each, found, cell) if found.batch_size else cell
 
 
-def _largest(each: Answers) -> Cell:
+def _largest(each: Answers) -> TableCell:
     cell, largest = _found(each, each.largest), each.largest
     if largest is None:
         return cell
@@ -120,31 +120,31 @@ def _largest(each: Answers) -> Cell:
     return replace(cell, notes=(*cell.notes, *notes))
 
 
-def _noise(noise: Noise | None) -> Cell:
+def _noise(noise: Noise | None) -> TableCell:
     if noise is None:
-        return Cell(ABSENT)
+        return TableCell(ABSENT)
     notes = tuple(note for note in (noise.reason, *(CAUTIONS[each] for each in noise.cautions)) if note)
     if noise.agrees is False:
         notes += ("its gradients differ from those of the framework that trained by more than rounding",)
     if noise.noise_scale is None:
-        return Cell(ABSENT if noise.at_least is None else f"> {noise.at_least:,.0f}", notes=notes)
+        return TableCell(ABSENT if noise.at_least is None else f"> {noise.at_least:,.0f}", notes=notes)
     text = f"{noise.noise_scale:,.0f}"
     if noise.low is not None and noise.high is not None:
         text += f" [{noise.low:,.0f}, {noise.high:,.0f}]"
-    return Cell(text, noise.noise_scale, notes)
+    return TableCell(text, noise.noise_scale, notes)
 
 
-def _target(each: Answers) -> Cell:
-    return _size(each.target.batch_size, each.target.reason) if each.target else Cell(ABSENT)
+def _target(each: Answers) -> TableCell:
+    return _size(each.target.batch_size, each.target.reason) if each.target else TableCell(ABSENT)
 
 
 def _tidy(each: Answers, answers: BatchAnswers) -> dict[str, Any]:
     """Build a row of the CSV."""
     largest, fastest, energy, noise = each.largest, each.fastest, each.least_energy, each.noise
-    speed = point(fastest, fastest.batch_size if fastest else None)
-    joules = point(energy, energy.batch_size if energy else None)
-    size = advised(each)
-    trial = judged(each, size)
+    speed = find_point(fastest, fastest.batch_size if fastest else None)
+    joules = find_point(energy, energy.batch_size if energy else None)
+    size = choose_batch_size(each)
+    trial = find_judged(each, size)
     return {
         "framework": each.framework,
         "largest": largest.batch_size if largest else None,
@@ -164,7 +164,7 @@ def _tidy(each: Answers, answers: BatchAnswers) -> dict[str, Any]:
     }
 
 
-def details(answers: BatchAnswers) -> list[Table]:
+def build_detail_tables(answers: BatchAnswers) -> list[Table]:
     """Build the tables with the data for the answers; empty ones are left out."""
     made: tuple[tuple[str, str, Callable[[Answers], Sequence[Any]]], ...] = (
         ("largest-proof", "Largest that fits: every trial", _tried),
@@ -183,20 +183,20 @@ def details(answers: BatchAnswers) -> list[Table]:
             for record in of_framework(each)
         ]
         shown = {key: _cell_of(key) for key in (records[0] if records else ())}
-        tables.append(Table(name, title, *of_records(records, shown)))
+        tables.append(Table(name, title, *build_rows(records, shown)))
     return [table for table in tables if table.rows]
 
 
-def _cell_of(key: str) -> Callable[[Record], Cell]:
+def _cell_of(key: str) -> Callable[[Record], TableCell]:
     return lambda record: _cell(record[key])
 
 
-def _cell(value: object) -> Cell:
+def _cell(value: object) -> TableCell:
     if value is None or isinstance(value, bool):
-        return Cell("yes" if value else ABSENT)
+        return TableCell("yes" if value else ABSENT)
     if isinstance(value, int | float):
-        return Cell(f"{value:,}" if isinstance(value, int) else f"{value:,.4g}", float(value))
-    return Cell(str(value))
+        return TableCell(f"{value:,}" if isinstance(value, int) else f"{value:,.4g}", float(value))
+    return TableCell(str(value))
 
 
 def _tried(each: Answers) -> list[dict[str, Any]]:

@@ -11,16 +11,16 @@ from workloads.records.blocks import Phase
 from workloads.statistics import Described, ratio_interval
 
 from .. import condition_text
-from ..charts import Chart, Panel, Scale, Series
+from ..charts import Chart, ChartSeries, Panel, Scale
 from ..conditions import Replaced
 from ..drawing import chart_words
-from ..drawing.chart_series import BATCH_AXIS, series_of
+from ..drawing.chart_series import BATCH_AXIS, build_framework_series
 from ..load import Stored
 from ..report import Chapter
 from ..sentences import say
 from ..table import Theme
 from . import claims, contrasts, tables
-from .contrasts import Measurement, Process, measurements, of_process
+from .contrasts import Measurement, Process, average_process, measurements
 
 TITLE = "Time an image at neighbouring batch sizes"
 CAPTION = (
@@ -29,56 +29,61 @@ CAPTION = (
 )
 
 
-def chapters(stored: Stored) -> tuple[list[Chapter], list[Replaced]]:
+def build_chapters(stored: Stored) -> tuple[list[Chapter], list[Replaced]]:
     """Build a chapter for each set of conditions of the processes; returns (chapters, replaced processes)."""
     measured, replaced = measurements(stored)
-    headings = condition_text.headings([each.section for each in measured])
+    headings = condition_text.build_headings([each.section for each in measured])
     return [
-        chapter(each, f"{heading}: blocks of steps") for each, heading in zip(measured, headings, strict=True)
+        build_chapter(each, f"{heading}: blocks of steps") for each, heading in zip(measured, headings, strict=True)
     ], replaced
 
 
-def chapter(measurement: Measurement, heading: str) -> Chapter:
+def build_chapter(measurement: Measurement, heading: str) -> Chapter:
     """Build the chapter of one set of conditions."""
     kinds = claims.sizes_by_kind(measurement)
     claimed = set().union(*(sizes for sizes, _ in kinds.values()))
-    found = contrasts.of_measurement(measurement, claimed)
-    tested = claims.of_contrasts(found, kinds, measurement.frameworks)
-    made = [tables.contrasts(found), tables.claims(tested), tables.times(measurement), tables.published(found)]
+    found = contrasts.compute_contrasts(measurement, claimed)
+    tested = claims.evaluate_claims(found, kinds, measurement.frameworks)
+    made = [
+        tables.build_contrast_table(found),
+        tables.build_claim_table(tested),
+        tables.build_time_table(measurement),
+        tables.build_published_table(found),
+    ]
     section = measurement.section
     return Chapter(
         heading,
         section,
-        condition_text.setting(section),
-        tuple(condition_text.conditions_list(section)),
+        condition_text.describe_setting(section),
+        tuple(condition_text.describe_conditions(section)),
         tuple(table for table in made if table is not None and table.rows),
-        (chart(measurement),) if measurement.processes else (),
+        (build_chart(measurement),) if measurement.processes else (),
         measurement.left_out,
         kind=tables.NAME,
-        answer=headline(found),
-        findings=tuple(map(finding, found)),
+        answer=write_headline(found),
+        findings=tuple(map(describe_contrast, found)),
         tested=tuple((claims.publication(), each) for each in tested),
     )
 
 
-def headline(found: Sequence[contrasts.Contrast]) -> str:
+def write_headline(found: Sequence[contrasts.Contrast]) -> str:
     """Count the verdicts of the comparisons, in a sentence without a full stop."""
     verdicts = Counter(contrasts.WORDS[each.verdict] for each in found if each.estimate is not None)
     return say("blocks.headline", verdicts=verdicts.most_common(), once=bool(found))
 
 
-def finding(contrast: contrasts.Contrast) -> str:
+def describe_contrast(contrast: contrasts.Contrast) -> str:
     """Describe a contrast in a sentence."""
     value, low, high = contrast.percents
     facts = {"size": contrast.size, "name": contrast.framework, "phase": contrast.phase, "percent": value}
     if contrast.estimate is None:
         return say("blocks.once", **facts)
-    detectable = contrasts.percent(contrast.detectable)
+    detectable = contrasts.convert_to_percent(contrast.detectable)
     judged = {"verdict": contrast.verdict, "words": contrasts.WORDS[contrast.verdict]}
     return say("blocks.found", **facts, low=low, high=high, **judged, detectable=detectable)
 
 
-def chart(measurement: Measurement) -> Chart:
+def build_chart(measurement: Measurement) -> Chart:
     """Build the chart, with a panel for training and one for evaluation."""
     panels = tuple(
         Panel(phase.value.capitalize(), tuple(_series(measurement, name, phase) for name in measurement.frameworks))
@@ -86,7 +91,7 @@ def chart(measurement: Measurement) -> Chart:
     )
     most = max(Counter((each.framework, each.group) for each in measurement.processes).values())
     courses = [
-        f"{panel.title}: " + "; ".join(chart_words.course(series, "batch size") for series in panel.series)
+        f"{panel.title}: " + "; ".join(chart_words.describe_line(series, "batch size") for series in panel.series)
         for panel in panels
     ]
     return Chart(
@@ -95,23 +100,23 @@ def chart(measurement: Measurement) -> Chart:
         x_name=BATCH_AXIS,
         y_label="Time an image (group: 1)",
         panels=panels,
-        alt=chart_words.sentence([f"{TITLE}, beside the mean of their group", *courses]),
-        caption=f"{chart_words.points(most)} {CAPTION}",
-        provenance=condition_text.provenance(measurement.section),
+        alt=chart_words.join_sentences([f"{TITLE}, beside the mean of their group", *courses]),
+        caption=f"{chart_words.explain_points(most)} {CAPTION}",
+        provenance=condition_text.describe_provenance(measurement.section),
         x_scale=Scale.ORDINAL,
         from_zero=False,
         theme=Theme.SPEED,
     )
 
 
-def _series(measurement: Measurement, framework: str, phase: Phase) -> Series:
+def _series(measurement: Measurement, framework: str, phase: Phase) -> ChartSeries:
     mine = [process for process in measurement.processes if process.framework == framework]
     points = {
         size: _point([process for process in mine if process.group == group], phase, size)
         for group in sorted({process.group for process in mine})
         for size in group
     }
-    return series_of(framework, points, ())
+    return build_framework_series(framework, points, ())
 
 
 def _point(processes: Sequence[Process], phase: Phase, size: int) -> Described:
@@ -121,5 +126,5 @@ def _point(processes: Sequence[Process], phase: Phase, size: int) -> Described:
         logs = {each: math.log(time_s) for each, time_s in times.items()}
         return logs[size] - statistics.fmean(logs.values())
 
-    values = [of_process(process, phase, beside_group) for process in processes]
+    values = [average_process(process, phase, beside_group) for process in processes]
     return Described(len(values), *ratio_interval(values), math.nan)

@@ -20,18 +20,18 @@ from workloads.statistics import Estimate, Verdict
 
 from ..frameworks import display_name
 from ..reproduction.claim_tests import ClaimVerdict, Outcome
-from ..reproduction.claims import Tested
-from ..reproduction.publication import FIGURES, PUBLICATIONS, TABLE, Claim, Publication, SizeKind, read
+from ..reproduction.claims import TestedClaim
+from ..reproduction.publication import FIGURES, PUBLICATIONS, TABLE, Article, Claim, SizeKind, read
 from .contrasts import (
     WORDS,
     Contrast,
     Measurement,
-    above_line,
+    average_processes,
+    compute_distance,
+    convert_to_percent,
     correct,
     judge,
-    neighbours,
-    of_processes,
-    percent,
+    map_neighbours,
     percents_of,
 )
 
@@ -62,7 +62,7 @@ class PublishedContrast:
 
 
 @cache
-def publication() -> Publication:
+def publication() -> Article:
     """Read the source, its claims and what they rest on."""
     return read(PUBLICATIONS / "powers-of-two-2022")
 
@@ -83,11 +83,11 @@ def published() -> tuple[PublishedContrast, ...]:
 
 def _contrasts(machine: str, phase: Phase, minutes: dict[int, float]) -> list[PublishedContrast]:
     found = []
-    for size, (low, high) in neighbours(sorted(minutes)).items():
+    for size, (low, high) in map_neighbours(sorted(minutes)).items():
         if high - low > size / 10 or size % 8:
             continue
-        value = percent(above_line(minutes, size, (low, high)))
-        rounding = percent(2 * DIGIT_MINUTES / 2 / min(minutes[each] for each in (low, size, high)))
+        value = convert_to_percent(compute_distance(minutes, size, (low, high)))
+        rounding = convert_to_percent(2 * DIGIT_MINUTES / 2 / min(minutes[each] for each in (low, size, high)))
         found.append(PublishedContrast(machine, phase, size, value, rounding))
     return found
 
@@ -99,7 +99,7 @@ def cannot_say(shown: Sequence[PublishedContrast]) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TestedSizes(Tested):
+class TestedSizes(TestedClaim):
     """A claim tested on sizes of its kind. `percents` are (value, low, high), NaN without an estimate."""
 
     phase: Phase
@@ -108,7 +108,7 @@ class TestedSizes(Tested):
     p: float = math.nan
 
 
-def coulom_sizes(multiprocessors: int, shape: tuple[int, ...], most: int) -> set[int]:
+def compute_coulom_sizes(multiprocessors: int, shape: tuple[int, ...], most: int) -> set[int]:
     """Return sizes B = int(n 2^14 SM / (H W C)), n = 1, 2, ..., up to `most`.
 
     The rule is R. Coulom's, as quoted by S. Raschka, 2022.
@@ -117,13 +117,13 @@ def coulom_sizes(multiprocessors: int, shape: tuple[int, ...], most: int) -> set
     return {int(n * unit) for n in range(1, int((most + 1) / unit) + 1)} - {0}
 
 
-def widest(workload: Workload) -> tuple[int, ...]:
+def find_widest_shape(workload: Workload) -> tuple[int, ...]:
     """Return the shape of the feature map with most values."""
     shapes = [layer.output_shape(shape) for layer, shape in workload.walk()]
     return max(shapes, key=math.prod)
 
 
-def sizes_of_kind(kind: SizeKind, measurement: Measurement, sizes: Sequence[int]) -> tuple[set[int], str]:
+def select_sizes(kind: SizeKind, measurement: Measurement, sizes: Sequence[int]) -> tuple[set[int], str]:
     """Return (those of the sizes that are of the kind, why they are unknown, "" if they are known)."""
     if not kind.coulom:
         return {size for size in sizes if kind.holds(size)}, ""
@@ -134,17 +134,17 @@ def sizes_of_kind(kind: SizeKind, measurement: Measurement, sizes: Sequence[int]
     workload = measurement.workload
     if multiprocessors is None or workload is None:
         return set(), NOT_TOLD
-    shape = workload.input_shape if kind.coulom == "input" else widest(workload)
-    return coulom_sizes(multiprocessors, shape, max(sizes, default=1)).intersection(sizes), ""
+    shape = workload.input_shape if kind.coulom == "input" else find_widest_shape(workload)
+    return compute_coulom_sizes(multiprocessors, shape, max(sizes, default=1)).intersection(sizes), ""
 
 
 def sizes_by_kind(measurement: Measurement) -> Kinds:
     """Return, for each kind that the article's claims name, what `sizes_of_kind` says of the measured sizes."""
     sizes = sorted({size for process in measurement.processes for size in process.group})
-    return {claim.kind: sizes_of_kind(claim.kind, measurement, sizes) for claim in publication().claims}
+    return {claim.kind: select_sizes(claim.kind, measurement, sizes) for claim in publication().claims}
 
 
-def of_contrasts(contrasts: Sequence[Contrast], kinds: Kinds, frameworks: Sequence[str]) -> list[TestedSizes]:
+def evaluate_claims(contrasts: Sequence[Contrast], kinds: Kinds, frameworks: Sequence[str]) -> list[TestedSizes]:
     """Test each claim of the article for each framework; p is corrected within a framework."""
     tested = []
     for framework in frameworks:
@@ -182,7 +182,7 @@ def _estimated(
     # Sizes of one group were measured by the same processes, and only processes are independent.
     groups = {each.group: [other for other in mine if other.group == each.group] for each in mine}
     shifts = [
-        of_processes([statistics.fmean(values) for values in zip(*(each.values for each in same), strict=True)])
+        average_processes([statistics.fmean(values) for values in zip(*(each.values for each in same), strict=True)])
         for same in groups.values()
     ]
     return tested, estimate_together(shifts)

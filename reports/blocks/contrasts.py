@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from workloads.networks import of_trial
+from workloads.networks import find_trained
 from workloads.records.blocks import BLOCKS_FILE, Block, Phase, read_blocks, whole_rounds
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
@@ -21,8 +21,8 @@ from workloads.shifts import Shift, estimate_together, shift_values
 from workloads.spec import Workload
 from workloads.statistics import Estimate, Verdict, decide, holm, trimmed_mean
 
-from ..conditions import Replaced, Section, sections
-from ..frameworks import ordered
+from ..conditions import Replaced, Section, group_into_sections
+from ..frameworks import order_frameworks
 from ..load import BLOCKS, Stored
 
 # Share of the rounds trimmed at either end. A disturbed block is always slow, and a size has two neighbours. With 10 %,
@@ -74,13 +74,13 @@ class Measurement:
     @property
     def frameworks(self) -> list[str]:
         """Frameworks in the order of every table."""
-        return ordered(process.framework for process in self.processes)
+        return order_frameworks(process.framework for process in self.processes)
 
 
 def measurements(stored: Stored) -> tuple[list[Measurement], list[Replaced]]:
     """Group the stored processes into sections, as trials are; returns (measurements, replaced processes)."""
     folders = {result.spec.id: folder for result, folder in stored.pairs if folder.parent.name == BLOCKS}
-    grouped, replaced = sections(result for result, folder in stored.pairs if folder.parent.name == BLOCKS)
+    grouped, replaced = group_into_sections(result for result, folder in stored.pairs if folder.parent.name == BLOCKS)
     return [_measurement(section, folders) for section in grouped], replaced
 
 
@@ -94,7 +94,7 @@ def _measurement(section: Section, folders: dict[str, Path]) -> Measurement:
             left_out.append(f"{folder}: {error}.")
     example = section.results[0].spec
     results_folder = folders[example.id].parent.parent
-    return Measurement(section, tuple(processes), tuple(left_out), of_trial(example, results_folder))
+    return Measurement(section, tuple(processes), tuple(left_out), find_trained(example, results_folder))
 
 
 def rounds_of(folder: Path) -> dict[Phase, Rounds]:
@@ -130,7 +130,9 @@ class Contrast:
     @property
     def percents(self) -> tuple[float, float, float]:
         """Percentages (value, low, high) by which it is faster per image than the line; NaN without an interval."""
-        return percents_of(self.estimate) if self.estimate else (percent(self.shift.value), math.nan, math.nan)
+        return (
+            percents_of(self.estimate) if self.estimate else (convert_to_percent(self.shift.value), math.nan, math.nan)
+        )
 
     @property
     def verdict(self) -> Verdict:
@@ -145,24 +147,24 @@ def judge(p: float, percents: tuple[float, float, float]) -> Verdict:
     return decide(low, high, margin=(-MARGIN_PERCENT, MARGIN_PERCENT), p=p) if found is Verdict.UNDECIDED else found
 
 
-def percent(logarithm: float) -> float:
+def convert_to_percent(logarithm: float) -> float:
     """Convert a logarithm into % faster."""
     return 100 * math.expm1(logarithm)
 
 
 def percents_of(estimate: Estimate) -> tuple[float, float, float]:
     """Convert an estimate of a logarithm into % faster: (value, low, high)."""
-    value, low, high = map(percent, (estimate.value, *estimate.interval))
+    value, low, high = map(convert_to_percent, (estimate.value, *estimate.interval))
     return value, low, high
 
 
-def neighbours(group: Sequence[int]) -> dict[int, tuple[int, int]]:
+def map_neighbours(group: Sequence[int]) -> dict[int, tuple[int, int]]:
     """Map {batch size: (next smaller, next larger)} for the sizes that have both."""
     sizes = sorted(group)
     return {size: (low, high) for low, size, high in zip(sizes, sizes[1:], sizes[2:], strict=False)}
 
 
-def above_line(times: Mapping[int, float], size: int, beside: tuple[int, int]) -> float:
+def compute_distance(times: Mapping[int, float], size: int, beside: tuple[int, int]) -> float:
     """Logarithm of the line's time per image divided by the measured one; `times` are by size."""
     low, high = beside
     share = (size - low) / (high - low)
@@ -174,17 +176,17 @@ def times_of(of_round: Round) -> dict[int, float]:
     return {size: block.image_s for size, block in of_round.items()}
 
 
-def of_process(process: Process, phase: Phase, value: Callable[[Mapping[int, float]], float]) -> float:
+def average_process(process: Process, phase: Phase, value: Callable[[Mapping[int, float]], float]) -> float:
     """Return the trimmed mean, over the rounds of a process, of a `value` of the times per image."""
     return trimmed_mean([value(times_of(of_round)) for of_round in process.rounds[phase]], TRIMMED)
 
 
-def of_processes(values: Sequence[float]) -> Shift:
+def average_processes(values: Sequence[float]) -> Shift:
     """Return the mean and spread of the processes' values."""
     return shift_values(values, SMALLEST_ERROR)
 
 
-def of_measurement(measurement: Measurement, tested: Collection[int]) -> list[Contrast]:
+def compute_contrasts(measurement: Measurement, tested: Collection[int]) -> list[Contrast]:
     """Compute the contrasts of every batch size that has neighbours and is in `tested`.
 
     p is corrected within a framework.
@@ -195,24 +197,24 @@ def of_measurement(measurement: Measurement, tested: Collection[int]) -> list[Co
         mine = [process for process in measurement.processes if process.framework == framework]
         for group in sorted({process.group for process in mine}):
             same = [process for process in mine if process.group == group]
-            for size, beside in neighbours(group).items():
+            for size, beside in map_neighbours(group).items():
                 if size in tested:
                     found += [_contrast(same, framework, phase, size, beside) for phase in Phase]
-        every += corrected(found)
+        every += correct_contrasts(found)
     return every
 
 
 def _contrast(
     processes: Sequence[Process], framework: str, phase: Phase, size: int, beside: tuple[int, int]
 ) -> Contrast:
-    values = [of_process(each, phase, lambda times: above_line(times, size, beside)) for each in processes]
+    values = [average_process(each, phase, lambda times: compute_distance(times, size, beside)) for each in processes]
     rounds = sum(len(process.rounds[phase]) for process in processes)
-    shift, group = of_processes(values), processes[0].group
+    shift, group = average_processes(values), processes[0].group
     estimate = estimate_together([shift]) if shift.sides else None
     return Contrast(framework, phase, size, beside, rounds, group, tuple(values), shift, estimate)
 
 
-def corrected(contrasts: Sequence[Contrast]) -> list[Contrast]:
+def correct_contrasts(contrasts: Sequence[Contrast]) -> list[Contrast]:
     """Add p values by Holm over all contrasts, and the smallest effect that the strictest test would find."""
     p_values = correct([each.estimate for each in contrasts])
     tests = 2 * sum(each.estimate is not None for each in contrasts)

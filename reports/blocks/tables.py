@@ -15,15 +15,36 @@ import pandas as pd
 
 from workloads.datasets import DATASETS
 from workloads.records.blocks import Phase
-from workloads.schedules import steps_of
+from workloads.schedules import count_steps
 from workloads.statistics import CONFIDENCE_PERCENT, ERROR, mean_interval
 
 from ..frameworks import display_name
 from ..reproduction.claim_tests import Outcome
-from ..table import EMPTY, Cell, Columns, Record, Table, Theme, count_of, framework_of, number_cell, of_records, text_of
+from ..table import (
+    EMPTY,
+    Columns,
+    Record,
+    Table,
+    TableCell,
+    Theme,
+    build_rows,
+    count_of,
+    framework_of,
+    make_text_column,
+    number_cell,
+)
 from .claims import TestedSizes, cannot_say, publication
 from .claims import published as read_published
-from .contrasts import MARGIN_PERCENT, TRIMMED, WORDS, Contrast, Measurement, Process, of_process, percent
+from .contrasts import (
+    MARGIN_PERCENT,
+    TRIMMED,
+    WORDS,
+    Contrast,
+    Measurement,
+    Process,
+    average_process,
+    convert_to_percent,
+)
 
 NAME, CLAIMS, TIMES, ARTICLE = "powers-of-two", "powers-of-two-claims", "block-times", "powers-of-two-published"
 HOW = (
@@ -41,7 +62,7 @@ HOW_TIMES = (
 )
 
 
-def contrasts(found: Sequence[Contrast]) -> Table:
+def build_contrast_table(found: Sequence[Contrast]) -> Table:
     """Build a table with a row for each framework, phase and size."""
     records = [
         {
@@ -52,7 +73,7 @@ def contrasts(found: Sequence[Contrast]) -> Table:
             "upper_neighbour": each.neighbours[1],
             **_percents(each.percents),
             "p_corrected": each.p,
-            "detectable_percent": percent(each.detectable),
+            "detectable_percent": convert_to_percent(each.detectable),
             "verdict": WORDS[each.verdict],
             "processes": each.processes,
             "rounds": each.rounds,
@@ -61,20 +82,20 @@ def contrasts(found: Sequence[Contrast]) -> Table:
     ]
     shown: Columns = {
         "Framework": framework_of,
-        "Phase": text_of("phase"),
+        "Phase": make_text_column("phase"),
         "Batch size": count_of("batch_size"),
-        "Neighbours": lambda row: Cell(f"{row['lower_neighbour']} and {row['upper_neighbour']}"),
+        "Neighbours": lambda row: TableCell(f"{row['lower_neighbour']} and {row['upper_neighbour']}"),
         "Faster an image by, %": _faster,
-        "Verdict": text_of("verdict"),
+        "Verdict": make_text_column("verdict"),
         "Corrected p": lambda row: number_cell(row["p_corrected"], "{:.2g}"),
         "Could have found, %": lambda row: number_cell(row["detectable_percent"], "{:.2f}"),
-        "Processes, rounds": lambda row: Cell(f"{row['processes']}, {row['rounds']}", row["processes"]),
+        "Processes, rounds": lambda row: TableCell(f"{row['processes']}, {row['rounds']}", row["processes"]),
     }
     title = "Batch sizes against the line through their neighbours"
-    return Table(NAME, title, *of_records(records, shown), below=(HOW,), theme=Theme.SPEED, keys=3)
+    return Table(NAME, title, *build_rows(records, shown), below=(HOW,), theme=Theme.SPEED, keys=3)
 
 
-def claims(tested: Sequence[TestedSizes]) -> Table:
+def build_claim_table(tested: Sequence[TestedSizes]) -> Table:
     """Build a table with a row for each claim, framework and phase; a dash has its reason as a footnote."""
     records = [
         {
@@ -90,19 +111,19 @@ def claims(tested: Sequence[TestedSizes]) -> Table:
         for each in tested
     ]
     shown: Columns = {
-        "Said to be fast": text_of("kind"),
+        "Said to be fast": make_text_column("kind"),
         "Framework": framework_of,
-        "Phase": text_of("phase"),
-        "Sizes": lambda row: Cell(
+        "Phase": make_text_column("phase"),
+        "Sizes": lambda row: TableCell(
             row["batch_sizes"].replace(" ", ", ") or EMPTY.text, notes=(row["reason"],) if row["reason"] else ()
         ),
         "Faster an image by, %": _faster,
         "Corrected p": lambda row: number_cell(row["p_corrected"], "{:.2g}"),
-        "Verdict": text_of("verdict"),
+        "Verdict": make_text_column("verdict"),
     }
     how = publication().claims_note.format(margin=MARGIN_PERCENT)
     title = "Claims about round batch sizes"
-    return Table(CLAIMS, title, *of_records(records, shown), below=(how,), theme=Theme.SPEED, keys=3)
+    return Table(CLAIMS, title, *build_rows(records, shown), below=(how,), theme=Theme.SPEED, keys=3)
 
 
 def _verdict(tested: TestedSizes) -> str:
@@ -111,7 +132,7 @@ def _verdict(tested: TestedSizes) -> str:
     return words.get(tested.measured.outcome, f"violated: {tested.measured.why}")
 
 
-def times(measurement: Measurement) -> Table:
+def build_time_table(measurement: Measurement) -> Table:
     """Build a table with a row for each framework, phase and size: what was measured, without any comparison."""
     records = [
         _time(measurement, framework, phase, size, mine)
@@ -121,7 +142,7 @@ def times(measurement: Measurement) -> Table:
     ]
     shown: Columns = {
         "Framework": framework_of,
-        "Phase": text_of("phase"),
+        "Phase": make_text_column("phase"),
         "Batch size": count_of("batch_size"),
         "Images/s": lambda row: number_cell(row["images_per_s"], "{:,.1f}", (row["low"], row["high"])),
         "A step, ms": lambda row: number_cell(row["step_ms"], "{:,.2f}"),
@@ -131,7 +152,7 @@ def times(measurement: Measurement) -> Table:
         "Processes": count_of("processes"),
     }
     title = "Time of the blocks, and steps an epoch beside it"
-    return Table(TIMES, title, *of_records(records, shown), below=(HOW_TIMES,), theme=Theme.SPEED, keys=3)
+    return Table(TIMES, title, *build_rows(records, shown), below=(HOW_TIMES,), theme=Theme.SPEED, keys=3)
 
 
 def _by_size(measurement: Measurement, framework: str) -> dict[int, list[Process]]:
@@ -141,13 +162,13 @@ def _by_size(measurement: Measurement, framework: str) -> dict[int, list[Process
 
 
 def _time(measurement: Measurement, framework: str, phase: Phase, size: int, mine: Sequence[Process]) -> dict[str, Any]:
-    logs = [of_process(each, phase, lambda times: -math.log(times[size])) for each in mine]
+    logs = [average_process(each, phase, lambda times: -math.log(times[size])) for each in mine]
     mean, low, high = mean_interval(logs)
     blocks = [of_round[size] for process in mine for of_round in process.rounds[phase]]
     step_s, steps = size / math.exp(mean), math.nan
     images = _train_images(measurement)
     if images is not None and phase is Phase.TRAINING:
-        steps = steps_of(images, size, mine[0].result.spec.passes.last_batch)
+        steps = count_steps(images, size, mine[0].result.spec.passes.last_batch)
     return {
         "framework": framework,
         "phase": phase.value,
@@ -173,7 +194,7 @@ def _train_images(measurement: Measurement) -> int | None:
     return known.train_count if known else None
 
 
-def published(found: Sequence[Contrast]) -> Table | None:
+def build_published_table(found: Sequence[Contrast]) -> Table | None:
     """Build the table of the article's sizes that were also measured here; None if there are none."""
     shown = [each for each in read_published() if any((each.phase, each.size) == (c.phase, c.size) for c in found)]
     if not shown:
@@ -198,10 +219,10 @@ def published(found: Sequence[Contrast]) -> Table | None:
     head = ("Published on", "Phase", "Batch size", "Published, %", *map(display_name, names))
     rows = tuple(
         (
-            Cell(each.machine),
-            Cell(each.phase),
-            Cell(str(each.size), each.size),
-            Cell(f"{each.percent:+.2f}", each.percent),
+            TableCell(each.machine),
+            TableCell(each.phase),
+            TableCell(str(each.size), each.size),
+            TableCell(f"{each.percent:+.2f}", each.percent),
             *(_ours(ours.get((name, each.phase, each.size))) for name in names),
         )
         for each in shown
@@ -219,7 +240,7 @@ def published(found: Sequence[Contrast]) -> Table | None:
     )  # fmt: skip
 
 
-def _ours(contrast: Contrast | None) -> Cell:
+def _ours(contrast: Contrast | None) -> TableCell:
     return _faster(_percents(contrast.percents)) if contrast else EMPTY
 
 
@@ -227,6 +248,6 @@ def _percents(percents: tuple[float, float, float]) -> dict[str, float]:
     return dict(zip(("faster_percent", "low", "high"), percents, strict=True))
 
 
-def _faster(row: Record) -> Cell:
+def _faster(row: Record) -> TableCell:
     """Format "+0.31 [+0.10, +0.52]"; without an interval only the value."""
     return number_cell(row["faster_percent"], "{:+.2f}", (row["low"], row["high"]))

@@ -16,8 +16,8 @@ from workloads.records.stored import Unreadable
 
 from .. import caveats, stable
 from ..attempts import Attempts
-from ..conditions import Section, sections
-from ..frameworks import display_name, ordered
+from ..conditions import Section, group_into_sections
+from ..frameworks import display_name, order_frameworks
 from ..load import Stored
 from . import recheck
 
@@ -47,7 +47,7 @@ class Obstacle:
     lines: tuple[str, ...]
 
 
-def gaps(stored: Stored, folder: Path) -> list[Gap]:
+def find_gaps(stored: Stored, folder: Path) -> list[Gap]:
     """List the gaps by kind; trials by status. `folder` is the results folder that `stored` was read from."""
     lacking = [_unreadable(item) for item in sorted(stored.unreadable, key=lambda item: not item.other_schema)]
     lacking += [Gap("unfinished", str(path), f"{path}: unfinished: no result is there") for path in stored.unfinished]
@@ -64,10 +64,10 @@ def gaps(stored: Stored, folder: Path) -> list[Gap]:
         if number - 1 != each.shown
     ]
     with_stable = (folder / stable.FILE).exists()
-    for section in sections(stored.results)[0]:
+    for section in group_into_sections(stored.results)[0]:
         cells = _missing(section, with_stable)
         lacking += [Gap("planned and not there", cell, f"{folder}: missing: {cell}") for cell in cells]
-    lines = caveats.not_run(stored.results)
+    lines = caveats.describe_missing_runs(stored.results)
     return lacking + [Gap("not run", line, f"{folder}: not run of {line}", noun="") for line in lines]
 
 
@@ -101,7 +101,7 @@ def _missing(section: Section, with_stable: bool) -> Iterator[str]:
     """
     cells = [(r.spec.cell.framework, r.spec.cell.batch_size, r.spec.draw.repeat) for r in section.results]
     frameworks, sizes, repeats = map(set, zip(*cells, strict=True)) if cells else (set(), set(), set())
-    for framework, size in itertools.product(ordered(frameworks), sorted(sizes)):
+    for framework, size in itertools.product(order_frameworks(frameworks), sorted(sizes)):
         run = {repeat for name, batch_size, repeat in cells if (name, batch_size) == (framework, size)}
         planned = set(range(max(run, default=0) + 1)) if with_stable else repeats
         for repeat in sorted(planned - run):
@@ -110,7 +110,7 @@ def _missing(section: Section, with_stable: bool) -> Iterator[str]:
 
 def find_obstacles(stored: Stored, folder: Path) -> list[Obstacle]:
     """List the obstacles that do not depend on the machine that looks for them."""
-    lacking = [gap for gap in gaps(stored, folder) if gap.counts]
+    lacking = [gap for gap in find_gaps(stored, folder) if gap.counts]
     found = []
     for (kind, noun), group in itertools.groupby(lacking, key=lambda gap: (gap.kind, gap.noun)):
         of_kind = list(group)
@@ -126,7 +126,7 @@ def find_obstacles(stored: Stored, folder: Path) -> list[Obstacle]:
     found += count_obstacle(
         "of a commit with uncommitted changes", dirty, [f"{one}: uncommitted changes" for one in dirty]
     )
-    return found + count_obstacle("by python -m reports check", recheck.trials(stored, folder), noun="finding")
+    return found + count_obstacle("by python -m reports check", recheck.check_trials(stored, folder), noun="finding")
 
 
 def count_obstacle(

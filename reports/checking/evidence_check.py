@@ -67,7 +67,7 @@ class Probes:
                 for probe in self._referees
                 if (probe.spec.task.precision, *_question(probe.spec)) == asked
             ]
-            self._answers[asked] = Evidence.from_json(validation.numbers(answers[-1])) if answers else None
+            self._answers[asked] = Evidence.from_json(validation.restore_nan(answers[-1])) if answers else None
         return self._answers[asked]
 
     def disturbed(self, spec: TrialSpec) -> bool:
@@ -81,7 +81,7 @@ class Probes:
         )
 
 
-def differences(result: TrialResult, probes: Probes) -> Iterator[str]:
+def find_differences(result: TrialResult, probes: Probes) -> Iterator[str]:
     """Yield a line if evidence differs from its probe's, or a verdict is not one that the evidence allows."""
     answers = probes.of(result.spec)
     if result.evidence and answers and all(probe.evidence != result.evidence for probe in answers):
@@ -93,7 +93,7 @@ def differences(result: TrialResult, probes: Probes) -> Iterator[str]:
         if JUDGE in gate[0].against:
             yield from _first_step(result, probes)
     if result.end:
-        yield from _end(validation.record(result.end, TrialEnd, "end"), passed)
+        yield from _end(validation.build_record(result.end, TrialEnd, "end"), passed)
 
 
 def _first_step(result: TrialResult, probes: Probes) -> Iterator[str]:
@@ -103,7 +103,7 @@ def _first_step(result: TrialResult, probes: Probes) -> Iterator[str]:
     rounded = probes.referee(result.spec, result.spec.task.precision)
     if expected is None or rounded is None:
         return
-    evidence = Evidence.from_json(validation.numbers(result.evidence))
+    evidence = Evidence.from_json(validation.restore_nan(result.evidence))
     draws = [_excesses(*draw) for draw in zip(evidence.probes, expected.probes, rounded.probes, strict=False)]
     for name in draws[0] if draws else ():
         least = min(draw.get(name, math.inf) for draw in draws)
@@ -127,7 +127,7 @@ def _first_update(result: TrialResult) -> Iterator[str]:
     if task.optimizer.name in ("sgd", "momentum", "nesterov") and not task.optimizer.weight_decay:
         ahead = task.optimizer.momentum if task.optimizer.name == "nesterov" else 0.0
         rate = task.optimizer.learning_rate * (1 + ahead)
-    evidence = Evidence.from_json(validation.numbers(result.evidence))
+    evidence = Evidence.from_json(validation.restore_nan(result.evidence))
     draws = [_update_excesses(probe, rate) for probe in evidence.probes]
     for name in draws[0]:
         least = min(draw.get(name, math.inf) for draw in draws)

@@ -93,14 +93,14 @@ class LogColumn:
         return self.values[~np.isnan(self.values)]
 
 
-def kind_of(column: str) -> str:
+def find_kind(column: str) -> str:
     """Return the name of the kind; "" for a column that is not checked, as a usage in MB or W."""
     kind = next((kind for kind, each in KINDS.items() if each.words.search(column.lower())), "")
-    unit = named_unit(column)
+    unit = read_unit(column)
     return "" if kind == "usage" and unit and unit not in KINDS[kind].units else kind
 
 
-def named_unit(column: str) -> str:
+def read_unit(column: str) -> str:
     """Return the unit at the end of a column's name; "" without one."""
     at_end = UNIT_AT_END.search(column)
     return UNIT_NAMES[at_end[1].lower()] if at_end else ""
@@ -115,7 +115,7 @@ def read_column(column: str, kind: str, cells: pd.Series[str], whole: Mapping[bo
     values, units = read_numbers(column, cells)
     stated = units[units != ""]
     implied = next((unit for words, unit in IMPLIED_UNITS.items() if re.search(words, column.lower())), "")
-    unit = stated.iloc[0] if len(stated) else named_unit(column) or implied
+    unit = stated.iloc[0] if len(stated) else read_unit(column) or implied
     is_share = kind in ("memory", "power") and unit in PERCENT
     bounds = SHARE if is_share else KINDS[kind]
     strange = stated[~stated.isin(list(bounds.units))]

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from .log_columns import NUMBER, UNIT_NAMES, LogColumn, Values, is_unknown, kind_of, read_column, read_numbers
+from .log_columns import NUMBER, UNIT_NAMES, LogColumn, Values, find_kind, is_unknown, read_column, read_numbers
 
 SHOWN = 60  # characters of a line that is quoted
 SEPARATORS = ("\t", ";", ",")  # the first of these that the first line contains; otherwise spaces
@@ -150,7 +150,7 @@ def _read_rows(text: str) -> tuple[str, list[list[str]]]:
         text = re.sub(r"(?m)^\s*#\s*", "", text)
         text = re.sub(r"(?m)^(\s*GPU[\w-]*) +(?=\d)", r"\1-", text)  # dcgmi's name of a device: "GPU 0"
         words = first.strip(" #").split()
-    elif separator == " " and not any(kind_of(word) or NUMBER.fullmatch(word) for word in words):
+    elif separator == " " and not any(find_kind(word) or NUMBER.fullmatch(word) for word in words):
         raise ValueError(f"not a table: {first.strip()[:SHOWN]!r}")
     split: Iterator[list[str]] = csv.reader(io.StringIO(text), delimiter=separator, skipinitialspace=True)
     if separator == " ":  # the last cell of a monitor's row may be the name of a process
@@ -194,7 +194,7 @@ def _split_devices(name: str, table: pd.DataFrame) -> Iterator[Log]:
             ]
             yield _build_log(f"{name}, device {number}", table[own])
         table = table.drop(columns=[*numbers, *keys])
-        if any(map(kind_of, table.columns)):
+        if any(map(find_kind, table.columns)):
             yield _build_log(name, table)
         return
     groups = [rows for _, rows in table.groupby(keys, sort=False)] if keys else [table]
@@ -208,7 +208,7 @@ def _split_devices(name: str, table: pd.DataFrame) -> Iterator[Log]:
 def _find_device_columns(table: pd.DataFrame) -> list[str]:
     """List the columns that number or name the device; a column with a different value in every row is not one."""
     found = [column for column in table.columns if DEVICE.fullmatch(column.lower())]
-    usages = [column for column in table.columns if kind_of(column) == "usage" and column not in found]
+    usages = [column for column in table.columns if find_kind(column) == "usage" and column not in found]
     for bare in (column for column in usages if column.lower() in ("gpu", "cpu")):
         others = [c for c in usages if c != bare and ("cpu" in c.lower()) == (bare.lower() == "cpu")]
         number = pd.to_numeric(table[bare], errors="coerce")
@@ -221,7 +221,7 @@ def _find_device_columns(table: pd.DataFrame) -> list[str]:
 def _build_log(name: str, table: pd.DataFrame) -> Log:
     times = next((column for column in table.columns if _time_unit(column) is not None), None)
     left = [column for column in table.columns if column != times and not DEVICE.fullmatch(column.lower())]
-    kinds = {column: kind for column in left if (kind := kind_of(column)) and not _is_text(table[column])}
+    kinds = {column: kind for column in left if (kind := find_kind(column)) and not _is_text(table[column])}
     if not kinds:
         raise ValueError(f"no column of usage, memory or power; it has {', '.join(table.columns)}")
     whole = {False: 0.0, True: 0.0}

@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from workloads.networks import of_trial
+from workloads.networks import find_trained
 from workloads.records.check_name import MADE_AGAIN
-from workloads.records.checks import as_asked, clock_checks, figure_checks, sample_checks
+from workloads.records.checks import check_clocks, check_figures, check_samples, is_as_asked
 from workloads.records.events import Events, add_evaluations
 from workloads.records.figures import WINDOW
 from workloads.records.files import EVENTS_FILE, METER_FILE, OTHER_SAMPLES_FILE, SAMPLES_FILE
 from workloads.records.job import TrialSpec
-from workloads.records.reported import processes_check, threads_check
+from workloads.records.reported import check_processes, check_threads
 from workloads.records.result import Check, TrialResult
 from workloads.records.samples import Samples, read_samples
 from workloads.records.status import Status
@@ -24,17 +24,17 @@ from ..blocks.contrasts import rounds_of
 from ..load import BLOCKS, Stored
 from . import evidence_check, recompute, recompute_attempt, recompute_training
 from .evidence_check import Probes
-from .recompute_attempt import attempts_in_order
+from .recompute_attempt import check_order
 
 PASSED = {True: "passed", False: "failed"}
 
 
-def trials(stored: Stored, folder: Path) -> list[str]:
+def check_trials(stored: Stored, folder: Path) -> list[str]:
     """List the findings in the results that can be read; `folder` is the one that they were read from."""
-    findings = attempts_in_order(stored.attempts.values())
+    findings = check_order(stored.attempts.values())
     seen: dict[str, list[str]] = {}
     shown = list(zip(stored.results, stored.folders, strict=True))
-    findings += recompute_training.across(shown)
+    findings += recompute_training.compare_trials(shown)
     others = (
         (attempt.result, attempt.folder)
         for each in stored.attempts.values()
@@ -43,8 +43,8 @@ def trials(stored: Stored, folder: Path) -> list[str]:
     )
     probes = Probes(folder)
     for result, trial_dir in (*shown, *others):
-        findings += [f"{trial_dir}: {line}" for line in evidence_check.differences(result, probes)]
-        findings += [f"{trial_dir}: {line}" for line in trial(result, trial_dir, trial_dir in stored.folders)]
+        findings += [f"{trial_dir}: {line}" for line in evidence_check.find_differences(result, probes)]
+        findings += [f"{trial_dir}: {line}" for line in check_trial(result, trial_dir, trial_dir in stored.folders)]
         samples = trial_dir / SAMPLES_FILE
         if samples.is_file() and samples.read_bytes().count(b"\n") > 1:  # more than its header
             seen.setdefault(hashlib.sha256(samples.read_bytes()).hexdigest(), []).append(trial_dir.name)
@@ -56,7 +56,7 @@ def trials(stored: Stored, folder: Path) -> list[str]:
     return findings
 
 
-def trial(result: TrialResult, trial_dir: Path, shown: bool = True) -> list[str]:
+def check_trial(result: TrialResult, trial_dir: Path, shown: bool = True) -> list[str]:
     """List the faults of one trial.
 
     These are figures that differ from its files, checks that fail, and stored verdicts that differ from repeated ones.
@@ -70,19 +70,19 @@ def trial(result: TrialResult, trial_dir: Path, shown: bool = True) -> list[str]
             rounds_of(trial_dir)
         except ValueError as error:
             findings.append(str(error))
-    workload = of_trial(result.spec, trial_dir.parent.parent)
-    repeated = figure_checks(result.spec, workload, result.figures, result.epochs)
-    repeated += threads_check(result.spec, result.facts)
+    workload = find_trained(result.spec, trial_dir.parent.parent)
+    repeated = check_figures(result.spec, workload, result.figures, result.epochs)
+    repeated += check_threads(result.spec, result.facts)
     try:
-        repeated += clock_checks(result.figures, read_meter(trial_dir / METER_FILE).get("clocks", []))
+        repeated += check_clocks(result.figures, read_meter(trial_dir / METER_FILE).get("clocks", []))
     except ValueError as error:
         findings.append(str(error))
     try:
         events, samples = read_events(trial_dir / EVENTS_FILE), read_samples(trial_dir / SAMPLES_FILE)
-        segments = recompute.segments_of(events)
+        segments = recompute.list_segments(events)
         if segments:
             edges = segments[0][0], segments[-1][1]
-            repeated += sample_checks(edges, samples) + processes_check(result.spec, result.figures, edges, samples)
+            repeated += check_samples(edges, samples) + check_processes(result.spec, result.figures, edges, samples)
         others = [
             read_samples(trial_dir / OTHER_SAMPLES_FILE.format(number))
             for number, _ in enumerate(result.spec.placement.others, start=1)
@@ -104,14 +104,14 @@ def _recomputed(
     """List each figure, epoch or count that differs from the trial's files. Raises ValueError."""
     results, attempt = trial_dir.parent.parent, recompute_attempt.read_attempt(trial_dir)
     events = add_evaluations(events, attempt.evaluations)
-    workload, window = of_trial(result.spec, results), recompute.segments_of(events)
-    told = recompute_training.figures_of(result, events, window, workload)
-    told |= recompute_attempt.memory_of(result, events, attempt, workload)
+    workload, window = find_trained(result.spec, results), recompute.list_segments(events)
+    told = recompute_training.recompute_figures(result, events, window, workload)
+    told |= recompute_attempt.collect_memory(result, events, attempt, workload)
     return [
-        *recompute.differences(result, events, samples, others, told),
-        *recompute_training.differences(result, events, window, workload),
-        *recompute_attempt.differences(result, attempt),
-        *recompute_attempt.account_differs(result, attempt, results),
+        *recompute.find_differences(result, events, samples, others, told),
+        *recompute_training.find_differences(result, events, window, workload),
+        *recompute_attempt.find_differences(result, attempt),
+        *recompute_attempt.compare_account(result, attempt, results),
     ]
 
 
@@ -133,7 +133,7 @@ def _differences(spec: TrialSpec, stored: list[Check], repeated: list[Check], sh
         findings += [
             f"{name}: failed: {check.detail}" + f" (stored: {verdict})" * differs
             for check in failed
-            if (shown and not as_asked(spec, check)) or differs
+            if (shown and not is_as_asked(spec, check)) or differs
         ]
         if differs and before and not failed:
             again = f"passes when made again: {now[0].detail}" if now else "cannot be made again: its figures are gone"

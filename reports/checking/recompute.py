@@ -40,7 +40,7 @@ Segment = tuple[float, float]  # of the steady window: its edges in ns of the mo
 Values = dict[str, float]  # by names of figures; values that the files do not give are missing
 
 
-def segments_of(events: Events) -> list[Segment]:
+def list_segments(events: Events) -> list[Segment]:
     """List the segments of the steady window; empty if the trial did not reach its end."""
     by_name = {event["event"]: event for event in events}
     if Event.WINDOW_ENDED not in by_name:
@@ -48,7 +48,7 @@ def segments_of(events: Events) -> list[Segment]:
     return [(float(start), float(end)) for start, end in by_name[Event.WINDOW_ENDED]["segments"]]
 
 
-def differences(
+def find_differences(
     result: TrialResult, events: Events, samples: Samples, of_other_gpus: Sequence[Samples], told: Values
 ) -> list[str]:
     """Write a line for each figure that differs from what the files give, and one for those they do not give.
@@ -58,13 +58,13 @@ def differences(
     """
     if result.status is not Status.OK and not result.figures:
         return []  # its launch failed, and no result was assembled
-    window = segments_of(events)
-    values = from_events(events, result.spec.passes.epochs, result.spec.placement.devices)
-    values |= foreign_in_epochs(events, samples, result.spec.placement.threads)
+    window = list_segments(events)
+    values = recompute_from_events(events, result.spec.passes.epochs, result.spec.placement.devices)
+    values |= recompute_foreign_percent(events, samples, result.spec.placement.threads)
     if window:
-        values = from_samples(samples, window, result.spec.placement.threads, _quota_cores(result)) | values
-        values |= gpu_usage([samples, *of_other_gpus], window)
-        values |= gpu_energy([samples, *of_other_gpus], window)
+        values = recompute_from_samples(samples, window, result.spec.placement.threads, _quota_cores(result)) | values
+        values |= recompute_gpu_usage([samples, *of_other_gpus], window)
+        values |= recompute_gpu_energy([samples, *of_other_gpus], window)
     values = told | values
     of_window = (*OF_WINDOW, registry.HOST_MEMORY.name, *USAGE) if window else ()
     lines, silent = [], []
@@ -90,7 +90,7 @@ def _tolerance(name: str, recomputed: float) -> float:
     return USAGE_POINTS if name in (*USAGE, OF_EPOCHS) else RELATIVE * abs(recomputed)
 
 
-def from_events(events: Events, epochs: int, devices: int = 1) -> Values:
+def recompute_from_events(events: Events, epochs: int, devices: int = 1) -> Values:
     """Compute start-up times, accuracy, and for the window its length, speed and peak memory by the kernel.
 
     The peak is computed only for a single device.
@@ -106,7 +106,7 @@ def from_events(events: Events, epochs: int, devices: int = 1) -> Values:
     evaluated = [event for event in events if event["event"] == Event.EPOCH_EVALUATED]
     if evaluated and len(evaluated) == epochs and evaluated[-1].get("test_accuracy") is not None:
         values[registry.ACCURACY.name] = evaluated[-1]["test_accuracy"]
-    if window := segments_of(events):
+    if window := list_segments(events):
         window_s, ended = sum(end - start for start, end in window) / 1e9, by_name[Event.WINDOW_ENDED]
         values |= {registry.WINDOW.name: window_s, registry.SPEED.name: ended["images"] / window_s}
         values[registry.STEP_TIME.name] = window_s / ended["steps"]
@@ -124,7 +124,9 @@ def _quota_cores(result: TrialResult) -> float:
     return math.inf if figure is None or figure.value is None else float(figure.value)
 
 
-def from_samples(samples: Samples, window: list[Segment], threads: int, quota_cores: float = math.inf) -> Values:
+def recompute_from_samples(
+    samples: Samples, window: list[Segment], threads: int, quota_cores: float = math.inf
+) -> Values:
     """Compute CPU usage and throttling in %, the processor's energy, and the peak resident size of the process tree."""
     values = {}
     cpu, cores = (_increases(samples, column, window) for column in ("cpu_s", "cores_cpu_s"))
@@ -152,7 +154,7 @@ def from_samples(samples: Samples, window: list[Segment], threads: int, quota_co
     return {name: float(value) for name, value in values.items()}
 
 
-def foreign_in_epochs(events: Events, samples: Samples, threads: int) -> Values:
+def recompute_foreign_percent(events: Events, samples: Samples, threads: int) -> Values:
     """Share of the cores that other processes took from `built` to the last evaluation, in percent.
 
     Empty for fewer than FEWEST_SAMPLES.
@@ -168,7 +170,7 @@ def foreign_in_epochs(events: Events, samples: Samples, threads: int) -> Values:
     return {OF_EPOCHS: float(max(0.0, taken))}
 
 
-def gpu_usage(every: Sequence[Samples], window: list[Segment]) -> Values:
+def recompute_gpu_usage(every: Sequence[Samples], window: list[Segment]) -> Values:
     """Mean usage of all GPUs in %, if each has enough readings."""
     polled = [_readings(samples, "gpu_percent", window, GPU_PERIOD_S) for samples in every]
     if min(map(len, polled)) < FEWEST_SAMPLES:
@@ -176,7 +178,7 @@ def gpu_usage(every: Sequence[Samples], window: list[Segment]) -> Values:
     return {registry.GPU_USAGE.name: float(np.mean([each.mean() for each in polled]))}
 
 
-def gpu_energy(every: Sequence[Samples], window: list[Segment]) -> Values:
+def recompute_gpu_energy(every: Sequence[Samples], window: list[Segment]) -> Values:
     """Energy in J over a window of one segment, by the counters of all GPUs, and power in W.
 
     Empty if one GPU has no counter.

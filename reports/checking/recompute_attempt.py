@@ -22,8 +22,8 @@ from workloads.records.files import ATTEMPT_FILE, EVENTS_FILE
 from workloads.records.job import ROOMS, Kind
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
-from workloads.records.stored import started
-from workloads.records.stored_events import events_of, read_events
+from workloads.records.stored import read_start
+from workloads.records.stored_events import parse_events, read_events
 from workloads.spec import Workload
 
 from ..attempts import Attempts
@@ -56,13 +56,13 @@ def read_attempt(trial_dir: Path) -> RunnerFacts:
     try:
         facts = validation.read(trial_dir / ATTEMPT_FILE, RunnerFacts) or RunnerFacts()
         if facts.memory is not None and "event" in facts.memory:
-            events_of(json.dumps(facts.memory).encode() + b"\n", "memory")
+            parse_events(json.dumps(facts.memory).encode() + b"\n", "memory")
     except ValueError as error:
         raise ValueError(f"{ATTEMPT_FILE}: {error}") from error
     return facts
 
 
-def memory_of(result: TrialResult, events: Events, attempt: RunnerFacts, workload: Workload | None) -> Values:
+def collect_memory(result: TrialResult, events: Events, attempt: RunnerFacts, workload: Workload | None) -> Values:
     """Collect the bytes counted by the kernel, the allocator and the memory worker, and the exact count of
     activations.
     """
@@ -88,7 +88,7 @@ def memory_of(result: TrialResult, events: Events, attempt: RunnerFacts, workloa
     return {name: float(size) for name, size in told.items() if isinstance(size, int | float)}
 
 
-def differences(result: TrialResult, attempt: RunnerFacts) -> Iterator[str]:
+def find_differences(result: TrialResult, attempt: RunnerFacts) -> Iterator[str]:
     """Yield a line for each fact of the trial's start and end that differs from ATTEMPT_FILE."""
     if attempt.started_at and attempt.started_at != result.started_at:
         yield f"started_at: stored: {result.started_at}; in {ATTEMPT_FILE}: {attempt.started_at}"
@@ -108,7 +108,7 @@ def differences(result: TrialResult, attempt: RunnerFacts) -> Iterator[str]:
         yield f"machine: {', '.join(names)}: stored otherwise than in {ATTEMPT_FILE}"
 
 
-def account_differs(result: TrialResult, attempt: RunnerFacts, results: Path) -> Iterator[str]:
+def compare_account(result: TrialResult, attempt: RunnerFacts, results: Path) -> Iterator[str]:
     """Yield a line if the memory worker's account of this batch size differs from that in ATTEMPT_FILE.
 
     Replaced answers are in numbered folders. Nothing is yielded if the worker left no events.
@@ -129,14 +129,14 @@ def account_differs(result: TrialResult, attempt: RunnerFacts, results: Path) ->
         yield f"memory: {ATTEMPT_FILE} has another account of batch size {size} than {room.name}/{name}/{EVENTS_FILE}"
 
 
-def attempts_in_order(attempts: Iterable[Attempts]) -> list[str]:
+def check_order(attempts: Iterable[Attempts]) -> list[str]:
     """List attempts that started before the one that they follow."""
     lines = []
     for each in attempts:
         known = [(number, one) for number, one in enumerate(each.every, start=1) if one.result is not None]
         for (before, first), (after, second) in itertools.pairwise(known):
             assert first.result is not None and second.result is not None
-            if started(second.result) < started(first.result):
+            if read_start(second.result) < read_start(first.result):
                 lines.append(
                     f"{second.folder}: started_at: {second.result.started_at}, attempt {after}, is before "
                     f"{first.result.started_at}, attempt {before}"

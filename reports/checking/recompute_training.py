@@ -35,7 +35,7 @@ def evaluated_of(events: Events) -> Events:
             if event["event"] == Event.EPOCH_EVALUATED and event.get("test_accuracy") is not None]  # fmt: skip
 
 
-def epochs_of(events: Events) -> list[Epoch]:
+def list_epochs(events: Events) -> list[Epoch]:
     """List every evaluated epoch. The first one's training begins when the model is built."""
     built = [event["t_ns"] for event in events if event["event"] == Event.BUILT]
     trained = [event for event in events if event["event"] == Event.EPOCH_TRAINED]
@@ -57,10 +57,12 @@ def epochs_of(events: Events) -> list[Epoch]:
     ]
 
 
-def figures_of(result: TrialResult, events: Events, window: Sequence[Segment], workload: Workload | None) -> Values:
+def recompute_figures(
+    result: TrialResult, events: Events, window: Sequence[Segment], workload: Workload | None
+) -> Values:
     """Compute the figures of epochs, of the window's calls and of the layers' work."""
     values: Values = {}
-    later = epochs_of(events)[1:]
+    later = list_epochs(events)[1:]
     if later:
         values[registry.EPOCH_TIME.name] = sum(epoch.train_s for epoch in later) / len(later)
         images = tested_images(result.spec.task.dataset, result.spec.task.source)
@@ -77,12 +79,12 @@ def figures_of(result: TrialResult, events: Events, window: Sequence[Segment], w
     return values
 
 
-def differences(
+def find_differences(
     result: TrialResult, events: Events, window: Sequence[Segment], workload: Workload | None
 ) -> Iterator[str]:
     """Yield a line for each epoch, loss or count that differs from the events, or is impossible."""
     if result.figures:
-        yield from _epochs(result, epochs_of(events))
+        yield from _epochs(result, list_epochs(events))
         told = [event["first_losses"] for event in events
                 if event["event"] == Event.EPOCH_TRAINED and "first_losses" in event]  # fmt: skip
         if told and told[-1] != result.first_losses:
@@ -135,7 +137,7 @@ def _possible(result: TrialResult, workload: Workload | None) -> Iterator[str]:
             yield f"epoch {number}: every answer is right, but the test loss is {loss:.4g}: chance has less"
 
 
-def across(trials: Iterable[tuple[TrialResult, Path]]) -> list[str]:
+def compare_trials(trials: Iterable[tuple[TrialResult, Path]]) -> list[str]:
     """List trials of one order whose epochs hold other numbers of images than the other trials; all read
     the same file.
     """

@@ -53,7 +53,7 @@ class Replicate(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tested:
+class QuantityTest:
     """Comparison of B with A, in one quantity of one framework.
 
     Accuracy is compared by the difference in points, all else by the ratio. `shift`: B minus A, on the scale of the
@@ -145,7 +145,7 @@ class Tested:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CellTest(Tested):
+class CellTest(QuantityTest):
     """Test of one cell. Medians are in the quantity's unit, NaN if a side has no value; n counts the values.
 
     `spread`: what the estimate is computed from, or why there is none.
@@ -172,7 +172,7 @@ class CellTest(Tested):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeanTest(Tested):
+class MeanTest(QuantityTest):
     """Test of a framework's mean over the batch sizes that could be tested; `untested` are the others."""
 
     batch_sizes: tuple[int, ...]
@@ -188,7 +188,7 @@ class MeanTest(Tested):
 AnyTest = CellTest | MeanTest
 
 
-def of_cell(
+def build_cell_test(
     framework: str, batch_size: int, quantity: Quantity, a: Sequence[float], b: Sequence[float], spread: Shift
 ) -> CellTest:
     """Return the cell of both sides' values in the quantity's unit, before the test."""
@@ -199,7 +199,7 @@ def of_cell(
     )  # fmt: skip
 
 
-def tested(pairs: Iterable[Sequence[CellTest]]) -> list[list[AnyTest]]:
+def evaluate_pairs(pairs: Iterable[Sequence[CellTest]]) -> list[list[AnyTest]]:
     """Return the cells and means of each pair of sections, tested. The families are those of all pairs together."""
     estimated = [_estimated(cells) for cells in pairs]
     adjusted = iter(_adjusted([*chain.from_iterable(estimated)]))

@@ -39,7 +39,7 @@ def compare_cell(pair: Pair, names: Names, quantity: Quantity, place: Place) -> 
     known_a, known_b = (_known(section, quantity, own) for _, section, own in sides)
     values_a, values_b = ([value for _, value in known] for known in (known_a, known_b))
     notes = [
-        f"{side}: {note}" for side, section, own in sides for note in tables.by_place(section, quantity)[own].notes
+        f"{side}: {note}" for side, section, own in sides for note in tables.compute_cells(section, quantity)[own].notes
     ]
     spread, replicate = Shift(math.nan), _replicate(pair, quantity)
     if values_a and values_b and quantity is ACCURACY:
@@ -57,10 +57,10 @@ def compare_cell(pair: Pair, names: Names, quantity: Quantity, place: Place) -> 
         spread = shift_ratio(values_a, values_b)
     if quantity.better and spread.untested:
         notes.append(spread.untested)
-    trials = tuple(result.spec.id for _, section, own in sides for result in tables.places(section)[own])
+    trials = tuple(result.spec.id for _, section, own in sides for result in tables.group_by_place(section)[own])
     # Values that the estimate counts: runs with the same inputs count once, repeats without a counterpart do not count.
     repeats = min((side.n for side in spread.sides.values()), default=min(len(values_a), len(values_b)))
-    cell = cell_tests.of_cell(*place, quantity, values_a, values_b, spread)
+    cell = cell_tests.build_cell_test(*place, quantity, values_a, values_b, spread)
     return replace(cell, notes=tuple(notes), trials=trials, replicate=replicate, repeats=repeats)
 
 
@@ -77,8 +77,8 @@ def _known(section: Section, quantity: Quantity, place: Place) -> Values:
     """List the trials that have a value to compare, in the quantity's unit."""
     spec = quantity.figure(section.condition)
     assert spec is not None  # a quantity without a figure is not compared
-    results = [r for r in tables.places(section)[place] if r.status in WELL_ENDED and tables.is_shown(r, spec)]
-    figures = [(result, tables.figure_of(result, spec.name)) for result in results]
+    results = [r for r in tables.group_by_place(section)[place] if r.status in WELL_ENDED and tables.is_shown(r, spec)]
+    figures = [(result, tables.find_figure(result, spec.name)) for result in results]
     return [(result, figure.value * spec.factor) for result, figure in figures if figure.value is not None]
 
 

@@ -17,12 +17,12 @@ from ..frameworks import display_name
 from ..load import ReportError
 from .comparison import Comparison, compare, compare_columns
 from .data_formats import cells_csv, means_csv, write_json, write_junit
-from .gate import Outcome, Ruling, rule
+from .gate import ExitCode, Ruling, rule
 from .pages import write_html, write_markdown
 
 
 @dataclass(frozen=True)
-class Asked:
+class GatedComparison:
     """A comparison, and the gate's question and answer if it was asked."""
 
     comparison: Comparison
@@ -31,7 +31,7 @@ class Asked:
     ruling: Ruling | None
 
 
-FORMATS: dict[str, Callable[[Asked], str]] = {
+FORMATS: dict[str, Callable[[GatedComparison], str]] = {
     "md": lambda asked: write_markdown(asked.comparison),
     "json": lambda asked: write_json(asked.comparison, asked.tolerated_percent, asked.ruling),
     "junit": lambda asked: write_junit(asked.comparison, asked.tolerated_percent, asked.every_cell),
@@ -48,16 +48,16 @@ def main(arguments: list[str]) -> int:
     """
     options = build_parser().parse_args(arguments)
     try:
-        tolerated = None if options.fail_on_regression is None else percent(options.fail_on_regression)
+        tolerated = None if options.fail_on_regression is None else parse_percent(options.fail_on_regression)
         if options.every_cell and tolerated is None:
             raise ReportError("--every-cell: it sharpens --fail-on-regression X%, which is not given")
         comparison = _compare(options)
         ruling = refusal = None
         try:
-            ruling = None if tolerated is None else gate(comparison, tolerated, options.every_cell)
+            ruling = None if tolerated is None else apply_gate(comparison, tolerated, options.every_cell)
         except ReportError as error:
             refusal = error
-        asked = Asked(comparison, tolerated, options.every_cell, ruling)
+        asked = GatedComparison(comparison, tolerated, options.every_cell, ruling)
         if options.out:
             _write(options.out, comparison, {name: make(asked) for name, make in FORMATS.items()})
         if refusal:
@@ -136,7 +136,7 @@ def build_parser() -> CommandLine:
     return parser
 
 
-def percent(text: str) -> float:
+def parse_percent(text: str) -> float:
     """Parse "5%" as 5.0.
 
     Raises ReportError for anything else, for 0, which no measurement excludes, and for 100 % and more, which no speed
@@ -153,11 +153,11 @@ def percent(text: str) -> float:
     return value
 
 
-def gate(comparison: Comparison, tolerated_percent: float, every_cell: bool = False) -> Ruling:
+def apply_gate(comparison: Comparison, tolerated_percent: float, every_cell: bool = False) -> Ruling:
     """Apply the gate. Raises ReportError if no loss was found but part of A or B is missing."""
     ended_worse = [ending.line for ending in comparison.endings if ending.verdict is Verdict.WORSE]
     ruling = rule(comparison.tests, tolerated_percent, every_cell, ended_worse)
-    if ruling.outcome is Outcome.REGRESSION:
+    if ruling.outcome is ExitCode.REGRESSION:
         return ruling
     if lost := _lost(comparison):
         raise ReportError(f"--fail-on-regression: {lost[0]} ({len(lost)} such): what is not there cannot be tested")

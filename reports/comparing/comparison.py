@@ -15,8 +15,8 @@ from workloads.records.status import Status
 from workloads.statistics import Verdict
 
 from .. import tables
-from ..conditions import Replaced, Section, sections
-from ..frameworks import display_name, ordered
+from ..conditions import Replaced, Section, group_into_sections
+from ..frameworks import display_name, order_frameworks
 from ..load import ROOMS, ReportError, Stored
 from ..publishing import archive
 from ..tables import Place
@@ -46,7 +46,7 @@ class Ending:
 
 
 @dataclass(frozen=True)
-class Compared:
+class PairComparison:
     """Result of one pair. `uncompared`: a line for each quantity that differs in kind. `names`: of A and B."""
 
     pair: Pair
@@ -95,7 +95,7 @@ class Comparison:
 
     a: Side
     b: Side
-    pairs: tuple[Compared, ...]
+    pairs: tuple[PairComparison, ...]
     alone: tuple[str, ...]
 
     @property
@@ -135,7 +135,7 @@ def compare_columns(results: Path, names: tuple[str, str]) -> Comparison:
     Raises ReportError as `compare`, and if one of them does not exist.
     """
     side, in_sections = _read(results)
-    there = ordered(result.spec.cell.framework for result in side.stored.results)
+    there = order_frameworks(result.spec.cell.framework for result in side.stored.results)
     if names[0] == names[1]:
         raise ReportError(f"--frameworks {' '.join(names)}: the same twice; name two of {', '.join(there)}")
     if unknown := [name for name in names if name not in there]:
@@ -146,7 +146,7 @@ def compare_columns(results: Path, names: tuple[str, str]) -> Comparison:
 
 def _read(path: Path) -> tuple[Side, list[Section]]:
     stored, run_of = _read_runs(path)
-    in_sections, replaced = sections(stored.results, run_of)
+    in_sections, replaced = group_into_sections(stored.results, run_of)
     return Side(path, stored, tuple(replaced), runs=len({*run_of.values()})), in_sections
 
 
@@ -156,7 +156,7 @@ def _read_runs(path: Path) -> tuple[Stored, dict[Key, int]]:
     Raises ReportError for a run that cannot be read, and for two that hold the same measurement.
     """
     folders = _folders(path)
-    runs = [archive.stored(folder) for folder in folders]
+    runs = [archive.read_stored(folder) for folder in folders]
     for folder, stored in zip(folders, runs, strict=True):
         if not stored.results and not stored.unreadable:
             raise ReportError(f"{folder}: no trial of it has a result; finish that run, or take it away")
@@ -232,28 +232,28 @@ def _tested(a: Side, b: Side, names: Names, pairs: Sequence[Pair], alone: Sequen
         differences = "; ".join([*alone, *(line for pair in untested for line in pair.uncompared)])
         why = differences or "no framework was run at a batch size that is in both"
         raise ReportError(f"{a.name} and {b.name}: nothing in common: {why}")
-    tests = cell_tests.tested(pair.cells for pair in untested)
+    tests = cell_tests.evaluate_pairs(pair.cells for pair in untested)
     compared = [replace(pair, tests=tuple(tested)) for pair, tested in zip(untested, tests, strict=True)]
     return Comparison(a, b, tuple(compared), tuple(alone))
 
 
-def _compared(pair: Pair, names: Names) -> Compared:
+def _compared(pair: Pair, names: Names) -> PairComparison:
     """Return the cells of a pair and how they ended, before the tests."""
     places_a, places_b = (
         {(pair.row if pair.columns else framework, size): results for (framework, size), results in places.items()}
-        for places in map(tables.places, (pair.a, pair.b))
+        for places in map(tables.group_by_place, (pair.a, pair.b))
     )
     both = [place for place in places_a if place in places_b]
     cells, uncompared = [], []
     for quantity in QUANTITIES:
-        spec_a, spec_b = (tables.measured(section, quantity) for section in (pair.a, pair.b))
+        spec_a, spec_b = (tables.find_measured_figure(section, quantity) for section in (pair.a, pair.b))
         if spec_a and spec_a is spec_b:
             cells += [compare_cell(pair, names, quantity, place) for place in both]
         elif spec_a or spec_b:
             label_a, label_b = (spec.label if spec else "no such quantity" for spec in (spec_a, spec_b))
             uncompared.append(f"{quantity.name} is not compared: {names[0]} has {label_a}, {names[1]} {label_b}")
     endings = [_ending(place, places_a[place], places_b[place], names) for place in both]
-    return Compared(
+    return PairComparison(
         pair,
         tuple(cells),
         tuple(ending for ending in endings if ending is not None),

@@ -7,17 +7,17 @@ from collections.abc import Iterable, Sequence
 
 from workloads.statistics import CONFIDENCE_PERCENT, ERROR, LEAST_SPREAD, POWER, Verdict
 
-from ..charts import Chart, Kind, Panel, Series
+from ..charts import Chart, ChartSeries, Panel, SeriesKind
 from ..condition_text import ABSENT
-from ..drawing.chart_series import BATCH_AXIS, batch_scale
-from ..frameworks import display_name, ordered
+from ..drawing.chart_series import BATCH_AXIS, choose_scale
+from ..frameworks import display_name, order_frameworks
 from ..quantities import ACCURACY, Quantity
 from ..sentences import say
-from ..table import EMPTY, Cell, Table, Theme
-from ..tables import Place, significant
+from ..table import EMPTY, Table, TableCell, Theme
+from ..tables import Place, count_decimals
 from . import effect_words, headline
-from .cell_tests import WORDS, AnyTest, CellTest, MeanTest, Tested
-from .comparison import Compared, Comparison, Ending
+from .cell_tests import WORDS, AnyTest, CellTest, MeanTest, QuantityTest
+from .comparison import Comparison, Ending, PairComparison
 
 HOW = (
     f"B against A: the ratio B/A of geometric means and its {CONFIDENCE_PERCENT} % interval (Welch's t on "
@@ -46,7 +46,7 @@ CHART_HOW = (
 )
 
 
-def tables_of(comparison: Comparison) -> list[Table]:
+def build_tables(comparison: Comparison) -> list[Table]:
     """Build all tables of a comparison; regressions and improvements come directly after the differences."""
     pairs = _numbered(comparison)
     tables = [table for pair, suffix in pairs for table in _means(pair, suffix)]
@@ -62,7 +62,7 @@ def tables_of(comparison: Comparison) -> list[Table]:
     return tables
 
 
-def _numbered(comparison: Comparison) -> list[tuple[Compared, str]]:
+def _numbered(comparison: Comparison) -> list[tuple[PairComparison, str]]:
     """List each pair with the ending of its tables' and charts' names, "" for a single one."""
     several = len(comparison.pairs) > 1
     return [(pair, f"-{number}" if several else "") for number, pair in enumerate(comparison.pairs, start=1)]
@@ -73,17 +73,17 @@ def charts_of(comparison: Comparison) -> list[Chart]:
     return [
         _chart(pair, mean, suffix)
         for pair, suffix in _numbered(comparison)
-        for mean in headline.of(pair)
+        for mean in headline.compute_means(pair)
         if not mean.framework
     ]
 
 
-def _chart(compared: Compared, mean: headline.GeometricMean, suffix: str) -> Chart:
+def _chart(compared: PairComparison, mean: headline.GeometricMean, suffix: str) -> Chart:
     quantity = mean.quantity
     known = [cell for cell in compared.cells if cell.quantity is quantity and not math.isnan(cell.shift)]
-    names = ordered(cell.framework for cell in known)
+    names = order_frameworks(cell.framework for cell in known)
     series = tuple(_series(name, [cell for cell in known if cell.framework == name]) for name in names)
-    label = f"{effect_words.label(compared, quantity)}, {compared.against}"
+    label = f"{effect_words.name_quantity(compared, quantity)}, {compared.against}"
     return Chart(
         name=f"compare-{quantity.name}{suffix}",
         title=_title(compared, quantity),
@@ -93,14 +93,14 @@ def _chart(compared: Compared, mean: headline.GeometricMean, suffix: str) -> Cha
         alt=f"{label}: a point for each framework and batch size. {mean.sentence}.",
         caption=CHART_HOW,
         provenance=compared.pair.title,
-        x_scale=batch_scale(series),
+        x_scale=choose_scale(series),
         from_zero=False,
         line_at=1.0,
         theme=quantity.theme,
     )
 
 
-def _series(framework: str, cells: Sequence[CellTest]) -> Series:
+def _series(framework: str, cells: Sequence[CellTest]) -> ChartSeries:
     by_size = sorted(cells, key=lambda cell: cell.batch_size)
     value, low, high = (
         tuple(None if math.isnan(number) else number for number in numbers)
@@ -108,12 +108,18 @@ def _series(framework: str, cells: Sequence[CellTest]) -> Series:
     )
     sizes = tuple(float(cell.batch_size) for cell in by_size)
     barred = any(end is not None for end in low)
-    return Series(
-        display_name(framework), framework, Kind.MEASURED, sizes, value, low if barred else (), high if barred else ()
+    return ChartSeries(
+        display_name(framework),
+        framework,
+        SeriesKind.MEASURED,
+        sizes,
+        value,
+        low if barred else (),
+        high if barred else (),
     )
 
 
-def _differences(compared: Compared, suffix: str) -> Table:
+def _differences(compared: PairComparison, suffix: str) -> Table:
     pair, every = compared.pair, len(compared.pair.b.results)
     below = []
     if same := pair.same_trials:
@@ -127,7 +133,7 @@ def _differences(compared: Compared, suffix: str) -> Table:
         f"compare-conditions{suffix}",
         "What differs",
         ("What", *compared.names),
-        tuple(tuple(map(Cell, row)) for row in pair.differences),
+        tuple(tuple(map(TableCell, row)) for row in pair.differences),
         above=(pair.title,),
         below=tuple(below),
         words=True,
@@ -141,46 +147,46 @@ def _by_framework(places: Iterable[Place]) -> dict[str, list[int]]:
     return sizes
 
 
-def _changes(comparison: Comparison, verdict: Verdict) -> list[tuple[Cell, ...]]:
+def _changes(comparison: Comparison, verdict: Verdict) -> list[tuple[TableCell, ...]]:
     """List for each pair the cells that ended differently, then the values, the largest change first."""
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[tuple[TableCell, ...]] = []
     for pair in comparison.pairs:
         for ending in (ending for ending in pair.endings if ending.verdict is verdict):
-            status = Cell("status", notes=(ending.reason,) if ending.reason else ())
-            rows.append((*_place(ending), status, *map(Cell, (ending.ended_a, ending.ended_b, ABSENT, ABSENT))))
+            status = TableCell("status", notes=(ending.reason,) if ending.reason else ())
+            rows.append((*_place(ending), status, *map(TableCell, (ending.ended_a, ending.ended_b, ABSENT, ABSENT))))
         changed = [cell for cell in pair.cells if cell.verdict is verdict]
         for cell in sorted(changed, key=lambda cell: -abs(cell.loss_percent)):
             quantity, p = cell.quantity, cell.p_worse if verdict is Verdict.WORSE else cell.p_better
             medians = (_median(cell, median) for median in (cell.median_a, cell.median_b))
-            effect = Cell(in_words(cell), cell.effect[0], cell.notes, cell.trials)
-            name = Cell(f"{quantity.name}, {quantity.unit}")
-            rows.append((*_place(cell), name, *medians, effect, Cell(f"{p:.2g}", p)))
+            effect = TableCell(describe_test(cell), cell.effect[0], cell.notes, cell.trials)
+            name = TableCell(f"{quantity.name}, {quantity.unit}")
+            rows.append((*_place(cell), name, *medians, effect, TableCell(f"{p:.2g}", p)))
     return rows
 
 
-def _place(of: CellTest | Ending) -> tuple[Cell, Cell]:
-    return Cell(display_name(of.framework)), Cell(str(of.batch_size), of.batch_size)
+def _place(of: CellTest | Ending) -> tuple[TableCell, TableCell]:
+    return TableCell(display_name(of.framework)), TableCell(str(of.batch_size), of.batch_size)
 
 
-def _median(cell: CellTest, median: float) -> Cell:
+def _median(cell: CellTest, median: float) -> TableCell:
     decimals = cell.quantity.decimals
-    return Cell(f"{median:z.{significant(median) if decimals is None else decimals}f}", median)
+    return TableCell(f"{median:z.{count_decimals(median) if decimals is None else decimals}f}", median)
 
 
-def _means(compared: Compared, suffix: str) -> list[Table]:
+def _means(compared: PairComparison, suffix: str) -> list[Table]:
     """Build a table with a row for each quantity of all frameworks together and of each; none without a mean."""
     tested = {(mean.framework, mean.quantity.name) for mean in compared.means}
-    means = headline.of(compared)
+    means = headline.compute_means(compared)
     alone = len({mean.framework for mean in (*means, *compared.means)} - {""}) == 1  # all are the same as this one
     rows = [
-        _mean(mean, mean.name, mean.cells, in_words(mean), mean.doubt, EMPTY, EMPTY)
+        _mean(mean, mean.name, mean.cells, describe_test(mean), mean.doubt, EMPTY, EMPTY)
         for mean in means
         if (mean.framework, mean.quantity.name) not in tested and not (alone and not mean.framework)
     ]
     for each in compared.means:
         left = f"not tested at batch size {', '.join(map(str, each.untested))}" if each.untested else ""
         bounds = (_percent(each, percent) for percent in (each.at_most_percent, each.smallest_percent))
-        words = in_words(each) + _changed(each, ", ")
+        words = describe_test(each) + _changed(each, ", ")
         rows.append(_mean(each, display_name(each.framework), len(each.batch_sizes), words, left, *bounds))
     at_most = f"Loss at most ({100 - 100 * ERROR:g} %)"
     table = Table(
@@ -194,23 +200,25 @@ def _means(compared: Compared, suffix: str) -> list[Table]:
     return [table] if rows else []
 
 
-def _mean(mean: Tested, name: str, cells: int, words: str, note: str, *bounds: Cell) -> tuple[Cell, ...]:
-    effect = Cell(words, mean.effect[0], (note,) if note else ())
-    return Cell(name), Cell(mean.quantity.name), Cell(str(cells), cells), effect, *bounds
+def _mean(
+    mean: QuantityTest, name: str, cells: int, words: str, note: str, *bounds: TableCell
+) -> tuple[TableCell, ...]:
+    effect = TableCell(words, mean.effect[0], (note,) if note else ())
+    return TableCell(name), TableCell(mean.quantity.name), TableCell(str(cells), cells), effect, *bounds
 
 
-def _percent(mean: MeanTest, percent: float) -> Cell:
+def _percent(mean: MeanTest, percent: float) -> TableCell:
     if not mean.is_judged:
-        return Cell(ABSENT, None, (WORDS[mean.verdict],))
-    return Cell(f"{percent:z.1f} {mean.unit}", percent)
+        return TableCell(ABSENT, None, (WORDS[mean.verdict],))
+    return TableCell(f"{percent:z.1f} {mean.unit}", percent)
 
 
-def _quantity(compared: Compared, name: str, suffix: str) -> Table:
+def _quantity(compared: PairComparison, name: str, suffix: str) -> Table:
     cells = {(cell.framework, cell.batch_size): cell for cell in compared.cells if cell.quantity.name == name}
     first, sizes = next(iter(cells.values())), sorted({batch_size for _, batch_size in cells})
     rows = [
-        (Cell(display_name(framework)), *(_cell(cells.get((framework, size))) for size in sizes))
-        for framework in ordered(framework for framework, _ in cells)
+        (TableCell(display_name(framework)), *(_cell(cells.get((framework, size))) for size in sizes))
+        for framework in order_frameworks(framework for framework, _ in cells)
     ]
     return Table(
         f"compare-{name}{suffix}",
@@ -222,8 +230,8 @@ def _quantity(compared: Compared, name: str, suffix: str) -> Table:
     )
 
 
-def _title(compared: Compared, quantity: Quantity) -> str:
-    return f"{effect_words.label(compared, quantity)}, {compared.against}: {_ratio_words(quantity)}"
+def _title(compared: PairComparison, quantity: Quantity) -> str:
+    return f"{effect_words.name_quantity(compared, quantity)}, {compared.against}: {_ratio_words(quantity)}"
 
 
 def _ratio_words(quantity: Quantity) -> str:
@@ -231,12 +239,12 @@ def _ratio_words(quantity: Quantity) -> str:
     return f"{how} ({effect_words.BETTER[quantity.better]})"
 
 
-def _cell(cell: CellTest | None) -> Cell:
+def _cell(cell: CellTest | None) -> TableCell:
     if cell is None:
-        return Cell("not in both")
+        return TableCell("not in both")
     if math.isnan(cell.shift):
-        return Cell(ABSENT, None, cell.notes or ("no value on one side",), cell.trials)
-    return Cell(effect_words.effect(cell) + _changed(cell, " "), cell.effect[0], cell.notes, cell.trials)
+        return TableCell(ABSENT, None, cell.notes or ("no value on one side",), cell.trials)
+    return TableCell(effect_words.effect(cell) + _changed(cell, " "), cell.effect[0], cell.notes, cell.trials)
 
 
 def _changed(test: AnyTest, before: str) -> str:
@@ -244,6 +252,6 @@ def _changed(test: AnyTest, before: str) -> str:
     return f"{before}{test.verdict.value}" if test.verdict in CHANGED else ""
 
 
-def in_words(test: Tested) -> str:
+def describe_test(test: QuantityTest) -> str:
     """Format "0.921 [0.905, 0.937] times as fast", "-0.28 [-0.90, +0.34] points"."""
     return f"{effect_words.effect(test)} {effect_words.TIMES[test.quantity.name]}"

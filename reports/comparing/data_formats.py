@@ -18,15 +18,15 @@ import pandas as pd
 from workloads.records.files import without_nan
 from workloads.statistics import POWER, Verdict
 
-from ..condition_text import dates
-from ..drawing.frame import plain
+from ..condition_text import format_dates
+from ..drawing.frame import replace_unprintable
 from ..frameworks import display_name
 from ..table import format_csv
 from ..tables import JOINED
 from . import comparison_tables, gate, headline
 from .cell_tests import WORDS, AnyTest, CellTest, MeanTest, Untested
-from .comparison import Compared, Comparison, Ending, Side
-from .gate import Ruling, smallest_losses
+from .comparison import Comparison, Ending, PairComparison, Side
+from .gate import Ruling, find_smallest_losses
 from .headline import GeometricMean
 
 SCHEMA_VERSION = 1
@@ -58,7 +58,7 @@ def write_json(comparison: Comparison, tolerated_percent: float | None, ruling: 
         "not_compared": comparison.alone,
         "smallest_loss_found_percent": {
             kind: {name: test.smallest_percent for name, test in tests.items()}
-            for kind, tests in smallest_losses(comparison.tests).items()
+            for kind, tests in find_smallest_losses(comparison.tests).items()
         },
         "gate": ruling
         and {
@@ -79,14 +79,14 @@ def _side(side: Side) -> dict[str, Any]:
         "column": side.column or None,
         "runs": side.runs,
         "trials": len(stored.results),
-        "started": dates(stored.results),
+        "started": format_dates(stored.results),
         "unreadable": len(stored.unreadable),
         "unfinished": len(stored.unfinished),
         "replaced": len(side.replaced),
     }
 
 
-def _pair(compared: Compared) -> dict[str, Any]:
+def _pair(compared: PairComparison) -> dict[str, Any]:
     def places(of: tuple[tuple[str, int], ...]) -> list[dict[str, Any]]:
         return [{"framework": framework, "batch_size": batch_size} for framework, batch_size in of]
 
@@ -94,7 +94,7 @@ def _pair(compared: Compared) -> dict[str, Any]:
         "title": compared.pair.title,
         "differences": [{"what": what, "a": a, "b": b} for what, a, b in compared.pair.differences],
         "same_trials": compared.pair.same_trials,
-        "geometric_means": [_geometric_mean(mean) for mean in headline.of(compared)],
+        "geometric_means": [_geometric_mean(mean) for mean in headline.compute_means(compared)],
         "frameworks": [_mean(mean) for mean in compared.means],
         "cells": [_cell(cell) for cell in compared.cells],
         "ended_otherwise": [
@@ -228,7 +228,7 @@ def write_junit(comparison: Comparison, tolerated_percent: float | None, every_c
     if comparison.alone:
         suites["not compared"] = [Case("", line, SKIPPED, line) for line in comparison.alone]
     for name, cases in suites.items():
-        suite = ElementTree.SubElement(root, "testsuite", {"name": plain(name)} | _counts(cases))
+        suite = ElementTree.SubElement(root, "testsuite", {"name": replace_unprintable(name)} | _counts(cases))
         for case in cases:
             _add(suite, case)
     root.attrib |= _counts([case for cases in suites.values() for case in cases])
@@ -249,17 +249,19 @@ def _counts(cases: Sequence[Case]) -> dict[str, str]:
 
 def _add(suite: ElementTree.Element, case: Case) -> None:
     room = f"{ROOM}.{case.framework}" if case.framework else ROOM
-    element = ElementTree.SubElement(suite, "testcase", classname=plain(room), name=plain(case.name), time="0")
+    element = ElementTree.SubElement(
+        suite, "testcase", classname=replace_unprintable(room), name=replace_unprintable(case.name), time="0"
+    )
     if case.ended:
-        result = ElementTree.SubElement(element, case.ended, message=plain(case.message))
+        result = ElementTree.SubElement(element, case.ended, message=replace_unprintable(case.message))
         if case.ended == FAILURE:
             result.set("type", "regression")
-            result.text = plain(case.message)
+            result.text = replace_unprintable(case.message)
     if case.out:
-        ElementTree.SubElement(element, "system-out").text = plain(case.out)
+        ElementTree.SubElement(element, "system-out").text = replace_unprintable(case.out)
 
 
-def _cases(compared: Compared, tolerated_percent: float | None, every_cell: bool) -> Iterator[Case]:
+def _cases(compared: PairComparison, tolerated_percent: float | None, every_cell: bool) -> Iterator[Case]:
     for ending in compared.endings:
         ended = FAILURE if ending.verdict is Verdict.WORSE else ""
         yield Case(ending.framework, f"status, batch size {ending.batch_size}", ended, ending.line, ending.line)
@@ -281,10 +283,10 @@ def _case(test: AnyTest, against: str, tolerated_percent: float | None, every_ce
         notes = test.notes if isinstance(test, CellTest) and test.verdict is not Untested.ONE_RUN else ()
         ended, message = SKIPPED, "; ".join(notes) or UNTOLD[test.verdict]
     elif gate.is_loss(test, tolerated_percent or 0.0):
-        ended, message = FAILURE, gate.loss_line(test)
+        ended, message = FAILURE, gate.describe_loss(test)
     elif tolerated_percent is not None and (every_cell or not of_cell) and gate.is_open(test, tolerated_percent):
-        ended, message = SKIPPED, gate.open_line(test, tolerated_percent)
-    out = f"{against}: {comparison_tables.in_words(test)}" if test.shift == test.shift else ""
+        ended, message = SKIPPED, gate.describe_open(test, tolerated_percent)
+    out = f"{against}: {comparison_tables.describe_test(test)}" if test.shift == test.shift else ""
     if not ended and test.verdict is Verdict.UNDECIDED:
         found = f"{test.smallest_percent:.1f} {test.unit}"
         out += f"; {100 * POWER:g} % of such comparisons would have found a loss of {found}"

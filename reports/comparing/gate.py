@@ -29,7 +29,7 @@ SEVERAL_RUNS = (
 )
 
 
-class Outcome(IntEnum):
+class ExitCode(IntEnum):
     """Exit code of the command."""
 
     PASSED = 0
@@ -41,7 +41,7 @@ class Outcome(IntEnum):
 class Ruling:
     """Result of the gate: `head` is one sentence; `lines` give the reasons."""
 
-    outcome: Outcome
+    outcome: ExitCode
     head: str
     lines: tuple[str, ...] = ()
 
@@ -58,12 +58,12 @@ def rule(tests: Sequence[AnyTest], tolerated_percent: float, every_cell: bool, e
     losses = [test for test in everything if is_loss(test, tolerated_percent)]
     if losses or ended_worse:
         head = f"{len(losses) + len(ended_worse)} worse by {tolerated_percent:g} % or more"
-        return Ruling(Outcome.REGRESSION, head, (*ended_worse, *map(loss_line, losses)))
+        return Ruling(ExitCode.REGRESSION, head, (*ended_worse, *map(describe_loss, losses)))
     tested = [cell for cell in cells if cell.estimate]
     claimed = [*means, *(tested if every_cell else ())]
     if of_one_run := [test.quantity.name for test in claimed if test.verdict is Untested.ONE_RUN]:
         names = " and ".join(dict.fromkeys(of_one_run))
-        return Ruling(Outcome.CANNOT_BE_TOLD, f"cannot be told: {names}: one run on a side; {SEVERAL_RUNS}")
+        return Ruling(ExitCode.CANNOT_BE_TOLD, f"cannot be told: {names}: one run on a side; {SEVERAL_RUNS}")
     open_ = [test for test in claimed if is_open(test, tolerated_percent)]
     untested = [cell for cell in cells if cell.verdict is Untested.NOT_TESTED]
     if open_ or untested or not claimed:
@@ -72,18 +72,18 @@ def rule(tests: Sequence[AnyTest], tolerated_percent: float, every_cell: bool, e
             f"values{f'; {len(untested)} values could not be tested' if untested else ''}"
         )
         open_.sort(key=lambda test: test.at_most_percent, reverse=True)
-        lines = [open_line(test, tolerated_percent) for test in open_]
+        lines = [describe_open(test, tolerated_percent) for test in open_]
         lines += [f"{_subject(cell)}: {cell.spread.untested}" for cell in untested]
-        return Ruling(Outcome.CANNOT_BE_TOLD, head, tuple(lines))
+        return Ruling(ExitCode.CANNOT_BE_TOLD, head, tuple(lines))
     whose = "every cell and every framework's mean" if every_cell else "every framework's mean"
     bounds = _highest(claimed, lambda test: test.at_most_percent)
     head = f"passed: no regression of {tolerated_percent:g} % or more; {say_power(tests, tolerated_percent)}"
     excluded = f"such a loss is excluded of {whose}, {len(claimed)} values; the highest bounds are {bounds}"
     single = "of a single cell alone nothing is excluded; --every-cell asks it of each"
-    return Ruling(Outcome.PASSED, head, (excluded,) if every_cell else (excluded, single))
+    return Ruling(ExitCode.PASSED, head, (excluded,) if every_cell else (excluded, single))
 
 
-def smallest_losses(tests: Iterable[AnyTest]) -> dict[str, dict[str, AnyTest]]:
+def find_smallest_losses(tests: Iterable[AnyTest]) -> dict[str, dict[str, AnyTest]]:
     """Find the least sensitive test of each quantity.
 
     Returns {"single_cell": {quantity: test}, "framework_mean": {...}}.
@@ -101,7 +101,7 @@ def say_power(tests: Iterable[AnyTest], least_percent: float = 0.0) -> str:
     """Name the smallest loss that would have been found, at least `least_percent`; "" without a test."""
     cells, means = (
         _highest(of_kind.values(), lambda test: max(test.smallest_percent, least_percent))
-        for of_kind in smallest_losses(tests).values()
+        for of_kind in find_smallest_losses(tests).values()
     )
     if not cells:
         return ""
@@ -130,13 +130,13 @@ def is_open(test: AnyTest, tolerated_percent: float) -> bool:
     return test.at_most_percent >= tolerated_percent
 
 
-def loss_line(test: AnyTest) -> str:
+def describe_loss(test: AnyTest) -> str:
     """Return the line of a test for which `is_loss` holds."""
     low, high = sorted(map(test.percent, test.loss.interval))
     return f"{_change(test)} [{low:.1f}, {high:.1f}] (adjusted p {test.p_worse:.2g})"
 
 
-def open_line(test: AnyTest, tolerated_percent: float) -> str:
+def describe_open(test: AnyTest, tolerated_percent: float) -> str:
     """Return the line of a test for which `is_open` holds."""
     needed = test.repeats_needed(tolerated_percent)
     advice = f"about {needed}" if needed <= MOST_REPEATS else f"more than {MOST_REPEATS}"

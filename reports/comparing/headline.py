@@ -12,18 +12,18 @@ from dataclasses import dataclass
 
 from workloads.shifts import estimate_together
 
-from ..frameworks import display_name, ordered
+from ..frameworks import display_name, order_frameworks
 from ..quantities import ACCURACY
 from ..sentences import say
 from . import effect_words
-from .cell_tests import CellTest, Replicate, Tested
-from .comparison import Compared
+from .cell_tests import CellTest, QuantityTest, Replicate
+from .comparison import PairComparison
 
 OF_ALL = "All"
 
 
 @dataclass(frozen=True, kw_only=True)
-class GeometricMean(Tested):
+class GeometricMean(QuantityTest):
     """Geometric mean, for accuracy the mean, over `cells` cells of a framework, or of all if it is "".
 
     It is taken over the cells with repeats, by the rule of a framework's mean. If no cell has repeats, it is over all
@@ -42,7 +42,7 @@ class GeometricMean(Tested):
     def told(self) -> bool:
         """True if the interval excludes 1, of points 0, and is one between runs if the quantity varies between runs."""
         _, low, high = self.effect
-        apart = round(low, 2) > 0 or round(high, 2) < 0 if self.in_points else effect_words.leaves_out_1(low, high)
+        apart = round(low, 2) > 0 or round(high, 2) < 0 if self.in_points else effect_words.excludes_1(low, high)
         return self.estimate is not None and not self.one_run and apart
 
     @property
@@ -71,20 +71,20 @@ class GeometricMean(Tested):
         return "" if self.told else say("compare.untold")
 
 
-def of(compared: Compared) -> list[GeometricMean]:
+def compute_means(compared: PairComparison) -> list[GeometricMean]:
     """Return the headlines of each quantity that has a better direction: for all, then for each framework."""
     cells = [cell for cell in compared.cells if not cell.in_points and not math.isnan(cell.shift)]
     means = []
     for name in dict.fromkeys(cell.quantity.name for cell in cells if cell.quantity.better):
         alike = [cell for cell in cells if cell.quantity.name == name]
         means.append(_mean(compared, alike, ""))
-        for framework in ordered(cell.framework for cell in alike):
+        for framework in order_frameworks(cell.framework for cell in alike):
             own = [cell for cell in alike if cell.framework == framework]
             means.append(_mean(compared, own, framework))
     return means
 
 
-def _mean(compared: Compared, cells: Sequence[CellTest], framework: str) -> GeometricMean:
+def _mean(compared: PairComparison, cells: Sequence[CellTest], framework: str) -> GeometricMean:
     """Take the mean over the cells with repeats; without repeats over all cells, and without an estimate."""
     tested = [cell for cell in cells if cell.spread.sides]
     used, estimate = tested or cells, estimate_together([cell.spread for cell in tested]) if tested else None
@@ -95,9 +95,9 @@ def _mean(compared: Compared, cells: Sequence[CellTest], framework: str) -> Geom
     )  # fmt: skip
 
 
-def sentences(compared: Compared) -> list[str]:
+def write_sentences(compared: PairComparison) -> list[str]:
     """Return a sentence for each quantity with a ratio, over all cells; then for accuracy, where it was measured."""
-    means = [mean for mean in of(compared) if not mean.framework]
+    means = [mean for mean in compute_means(compared) if not mean.framework]
     accuracy = [cell for cell in compared.cells if cell.quantity is ACCURACY and not math.isnan(cell.shift)]
     means += [_mean(compared, accuracy, "")] if accuracy else []
-    return [f"{effect_words.label(compared, mean.quantity)}: {mean.sentence}" for mean in means]
+    return [f"{effect_words.name_quantity(compared, mean.quantity)}: {mean.sentence}" for mean in means]

@@ -6,13 +6,13 @@ import re
 from collections import Counter
 
 from workloads.statistics import Verdict
-from workloads.words import counted
+from workloads.words import format_count
 
 from .. import markdown
-from ..condition_text import dates
+from ..condition_text import format_dates
 from ..load import NOTHING
 from ..report import Chapter, Report, Summary
-from ..web.page import page
+from ..web.page import build_page
 from . import comparison_tables, headline
 from .cell_tests import Untested
 from .comparison import Comparison, Side
@@ -25,10 +25,13 @@ def write_markdown(comparison: Comparison) -> str:
     """Write the whole comparison."""
     parts = [
         f"# Batchwise: {markdown.escape(comparison.pairs[0].against)}",
-        markdown.bullets(map(markdown.escape, sides(comparison))),
+        markdown.format_bullets(map(markdown.escape, describe_sides(comparison))),
         *_headline(comparison),
-        markdown.bullets(map(markdown.escape, counts(comparison))),
-        *(markdown.of(table, "##", WIDTH).strip("\n") for table in comparison_tables.tables_of(comparison)),
+        markdown.format_bullets(map(markdown.escape, count_verdicts(comparison))),
+        *(
+            markdown.format_with_heading(table, "##", WIDTH).strip("\n")
+            for table in comparison_tables.build_tables(comparison)
+        ),
         "## How to read",
         *(markdown.escape(sentence) for sentence in comparison_tables.HOW),
     ]
@@ -38,14 +41,14 @@ def write_markdown(comparison: Comparison) -> str:
 def write_html(comparison: Comparison, ruling: Ruling | None) -> str:
     """Build the report's page of the comparison; `ruling` is shown if there is one."""
     titles = list(dict.fromkeys(compared.pair.title for compared in comparison.pairs))
-    described = sides(comparison)
+    described = describe_sides(comparison)
     against = comparison.pairs[0].against
     chapter = Chapter(
         heading=against,
         section=None,
         setting=titles[0] + (f" and {len(titles) - 1} more" if len(titles) > 1 else ""),
         conditions=tuple(described),
-        tables=tuple(comparison_tables.tables_of(comparison)),
+        tables=tuple(comparison_tables.build_tables(comparison)),
         charts=tuple(comparison_tables.charts_of(comparison)),
         remarks=(),
         kind="compare",
@@ -54,13 +57,13 @@ def write_html(comparison: Comparison, ruling: Ruling | None) -> str:
     found = [
         f"{compared.pair.title}: {sentence}" if len(comparison.pairs) > 1 else sentence
         for compared in comparison.pairs
-        for sentence in headline.sentences(compared)
+        for sentence in headline.write_sentences(compared)
     ]
     ruled = (f"{ruling.head}.", *ruling.lines) if ruling else ()
-    first = next(iter(headline.sentences(comparison.pairs[0])), against)
-    findings = (*(f"{sentence}." for sentence in found), *ruled, *counts(comparison))
+    first = next(iter(headline.write_sentences(comparison.pairs[0])), against)
+    findings = (*(f"{sentence}." for sentence in found), *ruled, *count_verdicts(comparison))
     summary = Summary(first, "", (f"{'. '.join(described)}.",), findings, (), 0)
-    return page(
+    return build_page(
         Report(
             stored=NOTHING,
             replaced=(),
@@ -77,7 +80,7 @@ def write_html(comparison: Comparison, ruling: Ruling | None) -> str:
     )
 
 
-def counts(comparison: Comparison) -> list[str]:
+def count_verdicts(comparison: Comparison) -> list[str]:
     """Return sentences: how many values have which verdict, and what could not be compared."""
     counts = Counter(cell.verdict for cell in comparison.cells)
     ended = Counter(ending.verdict for ending in comparison.endings)
@@ -103,15 +106,16 @@ def counts(comparison: Comparison) -> list[str]:
     return lines + [f"{line[0].upper()}{line[1:]}." for line in comparison.alone]
 
 
-def sides(comparison: Comparison) -> list[str]:
+def describe_sides(comparison: Comparison) -> list[str]:
     """Describe A and B in plain sentences."""
     return [_side("A", comparison.a), _side("B", comparison.b)]
 
 
 def _side(name: str, side: Side) -> str:
     stored = side.stored
-    runs = f"{counted(side.runs, 'run')}, " if side.runs > 1 else ""
-    line = f"{name}: {side.name}: {runs}{counted(len(stored.results), 'trial')}, started {dates(stored.results)} (UTC)"
+    runs = f"{format_count(side.runs, 'run')}, " if side.runs > 1 else ""
+    trials, dates = format_count(len(stored.results), "trial"), format_dates(stored.results)
+    line = f"{name}: {side.name}: {runs}{trials}, started {dates} (UTC)"
     for number, what in (
         (len(stored.unreadable), "unreadable"),
         (len(stored.unfinished), "unfinished"),
@@ -132,6 +136,8 @@ def _headline(comparison: Comparison) -> list[str]:
     lines = []
     for compared in comparison.pairs:
         title = [markdown.escape(f"{compared.pair.title}:")] if several else []
-        told = markdown.bullets([f"**{_escaped(sentence)}.**" for sentence in headline.sentences(compared)])
+        told = markdown.format_bullets(
+            [f"**{_escaped(sentence)}.**" for sentence in headline.write_sentences(compared)]
+        )
         lines += [*title, told] if told else []
     return lines

@@ -18,9 +18,9 @@ from workloads.records.build import MARK, column_of
 from workloads.records.job import Passes, Task
 from workloads.records.result import TrialResult
 
-from ..condition_text import described, distinct, software_words
+from ..condition_text import describe_condition, describe_software, join_distinct
 from ..conditions import Section, name_series
-from ..frameworks import display_name, ordered
+from ..frameworks import display_name, order_frameworks
 
 Key = TypeVar("Key")
 Names = tuple[str, str]  # of A and B, as used in sentences and columns
@@ -61,13 +61,13 @@ class Pair:
     @property
     def title(self) -> str:
         """Title with the task of A's section: what is trained, by which rule, for how long."""
-        words = described(self.a.condition)
+        words = describe_condition(self.a.condition)
         return f"{words['model']} on {words['data set']}, {words['optimizer']}, {words['epochs']} epochs{self.apart}"
 
     @property
     def differences(self) -> list[tuple[str, str, str]]:
         """Differences (what, in A, in B); of software, only the frameworks in both."""
-        frameworks = [name for name in ordered(self.a.software) if name in self.b.software]
+        frameworks = [name for name in order_frameworks(self.a.software) if name in self.b.software]
         words_a, words_b = (_words(section, frameworks) | _machine(section.results) for section in (self.a, self.b))
         for framework in frameworks:
             key = f"{display_name(framework)} packages"
@@ -200,7 +200,7 @@ def _task(section: Section) -> tuple[Task, Passes]:
 
 def _words(section: Section, frameworks: Sequence[str] | None = None) -> dict[str, str]:
     """Describe the condition, and the software of these frameworks, of all if None."""
-    return described(section.condition) | software_words(section, frameworks)
+    return describe_condition(section.condition) | describe_software(section, frameworks)
 
 
 def _packages(a: Section, b: Section, own: tuple[str, str]) -> tuple[str, str]:
@@ -217,12 +217,12 @@ def _packages(a: Section, b: Section, own: tuple[str, str]) -> tuple[str, str]:
 def _machine(results: Sequence[TrialResult]) -> dict[str, str]:
     """Return facts that are not conditions but may differ between two folders."""
     return {
-        name: distinct(result.machine.get(key) for result in results) or NOT_REPORTED
+        name: join_distinct(result.machine.get(key) for result in results) or NOT_REPORTED
         for name, key in (("commit", "commit"), ("host memory, bytes", "memory_bytes"), ("runner's Python", "python"))
     }
 
 
 def _named(section: Section) -> str:
-    words = described(section.condition)
+    words = describe_condition(section.condition)
     rest = ", ".join(f"{key} {words[key]}" for key in ("epochs", "last batch", "profile", "feed"))
     return f"{words['model']} on {words['data set']}, {words['optimizer']}, {rest}, {words['device']}"

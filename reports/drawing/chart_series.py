@@ -10,7 +10,7 @@ from itertools import pairwise
 from workloads.statistics import Described
 
 from .. import tables
-from ..charts import Kind, Scale, Series
+from ..charts import ChartSeries, Scale, SeriesKind
 from ..conditions import Section
 from ..frameworks import display_name
 from ..quantities import Quantity
@@ -20,37 +20,40 @@ CLOSE = 1.1  # ratio of sizes; closer points coincide on a logarithmic axis of a
 
 
 @dataclass(frozen=True)
-class Measured:
+class FrameworkSeries:
     """One series per framework; `most` is the largest number of repeats of a point, 0 if no point has a value."""
 
-    series: tuple[Series, ...]
+    series: tuple[ChartSeries, ...]
     most: int
 
 
-def against_batch_size(section: Section, quantity: Quantity) -> Measured:
+def build_series(section: Section, quantity: Quantity) -> FrameworkSeries:
     """Build the series; a batch size at which a framework has no value is a gap in its line.
 
     Raises ValueError if the condition's device has no such quantity.
     """
     of_framework: dict[str, dict[int, tables.CellSummary]] = {}
-    for (framework, size), cell in tables.by_place(section, quantity).items():
+    for (framework, size), cell in tables.compute_cells(section, quantity).items():
         of_framework.setdefault(framework, {})[size] = cell
     most = max((cell.n for cells in of_framework.values() for cell in cells.values()), default=0)
-    return Measured(
+    return FrameworkSeries(
         tuple(
-            series_of(name, cells, tuple(cell.known for cell in cells.values())) for name, cells in of_framework.items()
+            build_framework_series(name, cells, tuple(cell.known for cell in cells.values()))
+            for name, cells in of_framework.items()
         ),
         most,
     )
 
 
-def batch_scale(series: Iterable[Series]) -> Scale:
+def choose_scale(series: Iterable[ChartSeries]) -> Scale:
     """Choose the scale: batch sizes are evenly spaced if two neighbours would be hard to distinguish."""
     sizes = sorted({x for one in series for x in one.x})
     return Scale.ORDINAL if any(larger < CLOSE * size for size, larger in pairwise(sizes)) else Scale.LOG
 
 
-def series_of(framework: str, values: Mapping[int, Described], trials: tuple[tuple[str, ...], ...]) -> Series:
+def build_framework_series(
+    framework: str, values: Mapping[int, Described], trials: tuple[tuple[str, ...], ...]
+) -> ChartSeries:
     """Build a series from {x: its values}: means, with the ends of the intervals if there is more than one repeat.
 
     `trials` are those of each x.
@@ -60,10 +63,10 @@ def series_of(framework: str, values: Mapping[int, Described], trials: tuple[tup
     def finite(numbers: Iterable[float]) -> tuple[float | None, ...]:
         return tuple(float(number) if math.isfinite(number) else None for number in numbers)
 
-    return Series(
+    return ChartSeries(
         label=display_name(framework),
         key=framework,
-        kind=Kind.MEASURED,
+        kind=SeriesKind.MEASURED,
         x=tuple(map(float, values)),
         y=finite(each.mean for each in values.values()),
         low=finite(each.low for each in values.values()) if repeated else (),

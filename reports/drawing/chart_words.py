@@ -6,15 +6,15 @@ from collections.abc import Iterable
 
 from workloads.statistics import CONFIDENCE_PERCENT
 
-from ..charts import Series
+from ..charts import ChartSeries
 from ..sentences import listed
-from ..tables import significant
+from ..tables import count_decimals
 
 ONE_TRIAL = "One trial a point: nothing is said about the spread between runs."
 MOST_NAMED = 4  # batch sizes without a value that are listed
 
 
-def points(most: int) -> str:
+def explain_points(most: int) -> str:
     """Explain points and bars; `most` is the largest number of repeats of a point."""
     if most < 2:
         return ONE_TRIAL
@@ -24,17 +24,17 @@ def points(most: int) -> str:
     )
 
 
-def repeats(most: int) -> str:
+def explain_repeats(most: int) -> str:
     """Explain a point without a bar."""
     return ONE_TRIAL if most < 2 else f"Means of up to {most} repeats; their intervals are in the tables."
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """Format three significant digits; whole numbers from 100 on."""
-    return f"{value:z,.{significant(value)}f}"
+    return f"{value:z,.{count_decimals(value)}f}"
 
 
-def course(series: Series, at: str) -> str:
+def describe_line(series: ChartSeries, at: str) -> str:
     """Describe a line, as "PyTorch 1,115 at batch size 4, 1,546 at 1024, highest 2,137 at 128; no value at 64".
 
     `at` names the axis.
@@ -44,22 +44,22 @@ def course(series: Series, at: str) -> str:
     if not known:
         return f"{series.label}: no value"
     (first, value), (last, final) = known[0], known[-1]
-    text = f"{series.label} {number(value)} at {at} {first:.10g}"
+    text = f"{series.label} {format_number(value)} at {at} {first:.10g}"
     if len(known) > 1:
-        text += f", {number(final)} at {last:.10g}"
+        text += f", {format_number(final)} at {last:.10g}"
     text += _extreme("highest", max(known, key=lambda point: point[1]), (first, last))
     text += _extreme("lowest", min(known, key=lambda point: point[1]), (first, last))
     return text + (f"; no value at {_places(silent, len(series.x))}" if silent else "")
 
 
-def sentence(parts: Iterable[str]) -> str:
+def join_sentences(parts: Iterable[str]) -> str:
     """Join the parts that are not empty, each with a full stop."""
     return ". ".join(part for part in parts if part) + "."
 
 
 def _extreme(word: str, point: tuple[float, float], ends: tuple[float, float]) -> str:
     """Describe an extreme; "" if it is at an end of the line, which is already described."""
-    return "" if point[0] in ends else f", {word} {number(point[1])} at {point[0]:.10g}"
+    return "" if point[0] in ends else f", {word} {format_number(point[1])} at {point[0]:.10g}"
 
 
 def _places(silent: list[float], every: int) -> str:

@@ -10,12 +10,12 @@ from workloads.records.result import Epoch, TrialResult
 from workloads.statistics import describe
 
 from .. import tables
-from ..charts import Chart, Panel, Scale, Series
+from ..charts import Chart, ChartSeries, Panel, Scale
 from ..conditions import Section
-from ..frameworks import ordered
+from ..frameworks import order_frameworks
 from ..table import Theme
 from . import chart_words
-from .chart_series import series_of
+from .chart_series import build_framework_series
 
 NAMES = ("accuracy-by-epoch", "loss-by-epoch")
 MOST_SIZES = 4  # this many panels fit in a row
@@ -27,18 +27,18 @@ Value = Callable[[Epoch], float | None]
 Trained = dict[tables.Place, list[TrialResult]]  # repeats that ended ok
 
 
-def of_section(section: Section) -> list[Chart]:
+def build_charts(section: Section) -> list[Chart]:
     """Build the charts in NAMES; none if no trial reports its epochs."""
     trained: Trained = {}
-    for place, results in tables.places(section).items():
+    for place, results in tables.group_by_place(section).items():
         if complete := [result for result in results if tables.is_shown(result, ACCURACY) and result.epochs]:
             trained[place] = complete
     if not trained:
         return []
     every = sorted({size for _, size in trained})
-    sizes = spread_out(every)
+    sizes = choose_sizes(every)
     chosen = f"{len(sizes)} of the {len(every)} batch sizes, spread over their range. " if sizes != every else ""
-    how = chosen + chart_words.points(max(map(len, trained.values())))
+    how = chosen + chart_words.explain_points(max(map(len, trained.values())))
     accuracy = _panels(trained, sizes, "Batch", lambda epoch: 100 * epoch.test_accuracy)
     loss = _panels(trained, sizes, "Training, batch", lambda epoch: epoch.train_loss)
     loss += _panels(trained, sizes, "Test, batch", lambda epoch: epoch.test_loss)
@@ -50,7 +50,7 @@ def of_section(section: Section) -> list[Chart]:
     ]
 
 
-def spread_out(sizes: list[int]) -> list[int]:
+def choose_sizes(sizes: list[int]) -> list[int]:
     """Choose MOST_SIZES of the sizes: the smallest, the largest, and those between at even distances."""
     if len(sizes) <= MOST_SIZES:
         return sizes
@@ -67,7 +67,9 @@ def _chart(
         x_name="Epoch",
         y_label=label,
         panels=panels,
-        alt=chart_words.sentence([f"{title}; at its end", *(f"{panel.title}: {_end(panel)}" for panel in panels)]),
+        alt=chart_words.join_sentences(
+            [f"{title}; at its end", *(f"{panel.title}: {_end(panel)}" for panel in panels)]
+        ),
         caption=how,
         x_scale=Scale.LINEAR,
         full_scale=full_scale,
@@ -79,19 +81,19 @@ def _chart(
 def _panels(trained: Trained, sizes: list[int], title: str, value: Value) -> tuple[Panel, ...]:
     panels = []
     for size in sizes:
-        frameworks = ordered(framework for framework, other in trained if other == size)
+        frameworks = order_frameworks(framework for framework, other in trained if other == size)
         series = tuple(_series(framework, trained[framework, size], value) for framework in frameworks)
         panels.append(Panel(f"{title} {size}", series))
     return tuple(panels)
 
 
-def _series(framework: str, results: list[TrialResult], value: Value) -> Series:
+def _series(framework: str, results: list[TrialResult], value: Value) -> ChartSeries:
     trials = tuple(result.spec.id for result in results)
     described = {}
     for number, repeats in enumerate(zip_longest(*(result.epochs for result in results)), 1):
         values = [y for epoch in repeats if epoch and (y := value(epoch)) is not None]
         described[number] = describe(values)
-    return series_of(framework, described, (trials,) * len(described))
+    return build_framework_series(framework, described, (trials,) * len(described))
 
 
 def _end(panel: Panel) -> str:
@@ -99,5 +101,5 @@ def _end(panel: Panel) -> str:
     parts = []
     for series in panel.series:
         last = next((y for y in reversed(series.y) if y is not None), None)
-        parts.append(f"{series.label} {'no value' if last is None else chart_words.number(last)}")
+        parts.append(f"{series.label} {'no value' if last is None else chart_words.format_number(last)}")
     return ", ".join(parts)

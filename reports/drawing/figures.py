@@ -16,7 +16,7 @@ from ..charts import NOT_FROM_ZERO, SCALE_NAMES, Chart, Scale
 from ..frameworks import Style
 from . import frame, panels, sizes
 from .sizes import Layout
-from .traces import Trace, legend, place_of, traces, x_span, y_span
+from .traces import Trace, build_traces, compute_x_span, compute_y_span, find_position, list_legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,7 +48,7 @@ SETTINGS: dict[Any, Any] = {
 
 
 @contextmanager
-def styled(size: sizes.Size, more: Mapping[Any, Any] = MappingProxyType({})) -> Iterator[None]:
+def apply_style(size: sizes.Size, more: Mapping[Any, Any] = MappingProxyType({})) -> Iterator[None]:
     """Draw with matplotlib's default settings plus ours, whatever the caller's matplotlibrc says."""
     # Imported here because tables need no drawing library, and the import is slow.
     import matplotlib as mpl
@@ -72,8 +72,13 @@ def draw(chart: Chart, stem: Path, formats: Collection[str] = FORMATS, layout: L
     paths = {name: stem.with_name(f"{stem.name}.{name}") for name in FORMATS if name in formats}
     if not paths:
         return []
-    with styled(layout.size):
-        save(drawn(chart, layout), list(paths.values()), frame.plain(chart.title), frame.plain(chart.alt))
+    with apply_style(layout.size):
+        save(
+            draw_figure(chart, layout),
+            list(paths.values()),
+            frame.replace_unprintable(chart.title),
+            frame.replace_unprintable(chart.alt),
+        )
     return list(paths.values())
 
 
@@ -106,7 +111,7 @@ def _save_png(figure: Figure, path: Path, about: dict[str, str]) -> None:
     few.save(path, pnginfo=info, dpi=(DPI, DPI), optimize=True)
 
 
-def drawn(chart: Chart, layout: Layout = sizes.USUAL, looks: Mapping[str, Style] | None = None) -> Figure:
+def draw_figure(chart: Chart, layout: Layout = sizes.USUAL, looks: Mapping[str, Style] | None = None) -> Figure:
     """Draw the whole picture, with these styles of frameworks, or those that the chart would have alone.
 
     Raises ValueError for a chart without a point.
@@ -115,17 +120,19 @@ def drawn(chart: Chart, layout: Layout = sizes.USUAL, looks: Mapping[str, Style]
     from matplotlib.figure import Figure
 
     size = layout.size
-    shown, columns = traces(chart, looks), columns_of(len(chart.panels), size.most_columns)
+    shown, columns = build_traces(chart, looks), count_columns(len(chart.panels), size.most_columns)
     rows = -(-len(shown) // columns)
     width = _axes_width(chart, size)
-    shrunk = marker_scale(chart, size)
+    shrunk = compute_marker_scale(chart, size)
     longest = int(size.width * 72 / WIDE_LETTER / size.text) // columns
     figure = Figure((size.width, size.row_height(columns) * rows))
     FigureCanvasAgg(figure)  # needed to measure texts
     every = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
     for number, (axes, panel) in enumerate(zip(every, shown, strict=False)):
         panels.draw(axes, chart, number, panel, shrunk)
-        title = textwrap.wrap(frame.plain(chart.panels[number].title), longest, max_lines=2, placeholder=frame.ELLIPSIS)
+        title = textwrap.wrap(
+            frame.replace_unprintable(chart.panels[number].title), longest, max_lines=2, placeholder=frame.ELLIPSIS
+        )
         axes.set_title("\n".join(title), loc="left", size=size.text)
         axes.grid(axis="y", color=GRID, linewidth=0.6 * size.thick, clip_on=False)
         axes.set_axisbelow(True)
@@ -139,11 +146,11 @@ def drawn(chart: Chart, layout: Layout = sizes.USUAL, looks: Mapping[str, Style]
     for axes in every[len(shown) :]:
         axes.remove()
     _value_axis(every[0], chart, shown)
-    around = frame.around(figure, chart, legend(shown), shrunk, layout)
+    around = frame.build_frame(figure, chart, list_legend(shown), shrunk, layout)
     whole = size.row_height(columns) * rows + around.height
     if size.shape:
         if whole * size.shape > size.width + TOUCH:
-            return drawn(chart, replace(layout, size=size.as_high_as(whole)), looks)
+            return draw_figure(chart, replace(layout, size=size.as_high_as(whole)), looks)
         whole = size.width / size.shape
     _name_values(figure, list(every[: len(shown) : columns]), _value_label(chart, shown), around, whole)
     return figure
@@ -158,14 +165,14 @@ def _name_values(figure: Figure, first: Sequence[Axes], label: str, around: fram
         lines = [line for part in label.splitlines() for line in textwrap.wrap(part, longest)]
         for axes in first:
             axes.set_ylabel("\n".join(lines))
-        frame.place(figure, around, whole)
+        frame.place_parts(figure, around, whole)
         taken = max(axes.yaxis.label.get_window_extent().height / axes.get_window_extent().height for axes in first)
         if taken <= 1 or longest <= SHORTEST_LINE:
             return
         longest = max(SHORTEST_LINE, min(int(longest / taken), longest - 1))
 
 
-def marker_scale(chart: Chart, size: sizes.Size) -> float:
+def compute_marker_scale(chart: Chart, size: sizes.Size) -> float:
     """Factor for markers: they are smaller where batch sizes are close."""
     spacing = SPACIOUS * _axes_width(chart, size) / size.thick / len(chart.places)
     return size.thick * min(1.0, max(SMALLEST, math.sqrt(spacing)))
@@ -173,10 +180,10 @@ def marker_scale(chart: Chart, size: sizes.Size) -> float:
 
 def _axes_width(chart: Chart, size: sizes.Size) -> float:
     """Approximate width of a panel's axes, in inches."""
-    return (size.width - size.beside) / columns_of(len(chart.panels), size.most_columns)
+    return (size.width - size.beside) / count_columns(len(chart.panels), size.most_columns)
 
 
-def columns_of(panels: int, most: int) -> int:
+def count_columns(panels: int, most: int) -> int:
     """Number of columns: at most `most`, with rows as full as possible."""
     rows = -(-panels // most)
     return -(-panels // rows)
@@ -189,7 +196,7 @@ def _batch_axis(axes: Axes, chart: Chart, width: float, size: float) -> None:
     """
     from matplotlib.ticker import MaxNLocator
 
-    low, high = x_span(chart)
+    low, high = compute_x_span(chart)
     axes.set_xlim(low, high)
     axes.tick_params(labelsize=size)
     if chart.x_scale is Scale.LINEAR:
@@ -199,7 +206,7 @@ def _batch_axis(axes: Axes, chart: Chart, width: float, size: float) -> None:
     points = width * 72 / (even(high) - even(low))
     ends, ticks = [-math.inf] * LABEL_ROWS, {}
     for x in chart.places:
-        at, name = place_of(chart, x), f"{x:.10g}"
+        at, name = find_position(chart, x), f"{x:.10g}"
         half = (len(name) + 1) * DIGIT * size / 2
         row = next((row for row, end in enumerate(ends) if points * even(at) - half >= end), None)
         if row is not None:
@@ -217,7 +224,7 @@ def _value_axis(axes: Axes, chart: Chart, shown: Sequence[Sequence[Trace]]) -> N
 
     if chart.y_log:
         axes.set_yscale("log", nonpositive="clip")
-    low, high = y_span(chart, shown)
+    low, high = compute_y_span(chart, shown)
     axes.set_ylim(low, high)
     if chart.y_log:
         few = math.log10(high / low) > MOST_DECADES
@@ -246,8 +253,8 @@ def _break_mark(axes: Axes) -> None:
 
 def _value_label(chart: Chart, shown: Sequence[Sequence[Trace]]) -> str:
     """Label of the value axis with a note on its scale, on a separate line if it is long."""
-    cut = NOT_FROM_ZERO if y_span(chart, shown)[0] > 0 else ""
-    note, name = SCALE_NAMES[Scale.LOG] if chart.y_log else cut, frame.shortened(chart.y_label)
+    cut = NOT_FROM_ZERO if compute_y_span(chart, shown)[0] > 0 else ""
+    note, name = SCALE_NAMES[Scale.LOG] if chart.y_log else cut, frame.shorten(chart.y_label)
     if not note:
         return name
     return f"{name}{' ' if len(name) + len(note) < frame.LONGEST_LABEL - 2 else chr(10)}({note})"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..charts import Chart, Kind
+from ..charts import Chart, SeriesKind
 from . import panels
 from .sizes import Layout, Size
 from .traces import LegendEntry
@@ -48,12 +48,12 @@ class Around:
         return sum(part.height for part in (*self.above, *self.below)) + self.margin
 
 
-def around(figure: Figure, chart: Chart, entries: list[LegendEntry], shrunk: float, layout: Layout) -> Around:
+def build_frame(figure: Figure, chart: Chart, entries: list[LegendEntry], shrunk: float, layout: Layout) -> Around:
     """Build title, legend, name of the batch axis and caption; bare figures have no title and no caption."""
     size = layout.size
     left = size.margin / size.width
     names = _legend(figure, entries, shrunk, size)
-    x_label = figure.text(0.5, 0, plain(chart.x_label), ha="center", va="bottom")
+    x_label = figure.text(0.5, 0, replace_unprintable(chart.x_label), ha="center", va="bottom")
 
     def part(shown: Text | Legend, put: Callable[[float], object]) -> _Part:
         return _Part(put, shown.get_window_extent().height / figure.dpi + size.margin)
@@ -68,7 +68,7 @@ def around(figure: Figure, chart: Chart, entries: list[LegendEntry], shrunk: flo
     return Around(tuple(above), tuple(below), size.margin)
 
 
-def place(figure: Figure, around: Around, whole: float) -> None:
+def place_parts(figure: Figure, around: Around, whole: float) -> None:
     """Position each part in a figure of height `whole`, in inches; the panels get what is between."""
     figure.set_figheight(whole)
     top = bottom = around.margin
@@ -98,7 +98,7 @@ def _squeeze(figure: Figure, rows: int, below: float, above: float) -> None:
 
 def _wrapped(figure: Figure, words: str, points: float, size: Size, va: str = "top", **settings: Any) -> Text:
     """Wrap text into lines of the figure's width."""
-    text = figure.text(size.margin / size.width, 0, plain(words), size=points, va=va, **settings)
+    text = figure.text(size.margin / size.width, 0, replace_unprintable(words), size=points, va=va, **settings)
     if words:
         each = text.get_window_extent().width / figure.dpi / len(words)
         lines = textwrap.wrap(text.get_text(), int(NEARLY_WHOLE * size.width / each), break_on_hyphens=False)
@@ -112,19 +112,19 @@ def _legend(figure: Figure, entries: list[LegendEntry], shrunk: float, size: Siz
     With published series, each framework gets a column with its kinds below each other, if the width allows. Otherwise
     labels are arranged in rows.
     """
-    kinds = [kind for kind in Kind if any(entry.kind is kind for entry in entries)]
-    of_key: dict[str, dict[Kind, LegendEntry]] = {}
+    kinds = [kind for kind in SeriesKind if any(entry.kind is kind for entry in entries)]
+    of_key: dict[str, dict[SeriesKind, LegendEntry]] = {}
     for entry in entries:
         of_key.setdefault(entry.key, {})[entry.kind] = entry
     choices: list[tuple[int, list[LegendEntry | None]]] = []
-    if len(kinds) > 1 and all(Kind.MEASURED in of_kind for of_kind in of_key.values()):
+    if len(kinds) > 1 and all(SeriesKind.MEASURED in of_kind for of_kind in of_key.values()):
         choices.append((len(of_key), [of_kind.get(kind) for of_kind in of_key.values() for kind in kinds]))
     for columns in range(len(entries), 0, -1):
         choices.append((columns, [entry for column in range(columns) for entry in entries[column::columns]]))
     for columns, chosen in choices:
         legend = figure.legend(
             [_handle(entry, shrunk) for entry in chosen],
-            [shortened(entry.label) if entry else "" for entry in chosen],
+            [shorten(entry.label) if entry else "" for entry in chosen],
             loc="upper left",
             ncols=columns,
             frameon=False,
@@ -148,17 +148,17 @@ def _handle(entry: LegendEntry | None, shrunk: float) -> Artist:
 
     if entry is None:
         return Line2D([], [], linestyle="none")
-    if entry.kind is Kind.PART:
+    if entry.kind is SeriesKind.PART:
         return Patch(**panels.area_settings(entry.style))
     return Line2D([], [], **panels.line_settings(entry.style, shrunk))
 
 
-def plain(text: str) -> str:
+def replace_unprintable(text: str) -> str:
     """Replace characters that fonts or XML files cannot hold, because names come from outside."""
     return UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def shortened(label: str, longest: int = LONGEST_LABEL) -> str:
+def shorten(label: str, longest: int = LONGEST_LABEL) -> str:
     """Make a label printable and at most `longest` characters long; a longer one ends in an ellipsis."""
-    label = plain(label)
+    label = replace_unprintable(label)
     return label if len(label) <= longest else label[: longest - 1] + ELLIPSIS

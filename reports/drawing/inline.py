@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..charts import Chart, Kind, Panel
+from ..charts import Chart, Panel, SeriesKind
 from ..frameworks import Style
 from . import figures, frame, panels
-from .chart_words import number
+from .chart_words import format_number
 from .sizes import Layout
 from .styles import BLACK, WHITE
-from .traces import Trace, legend, traces
+from .traces import Trace, build_traces, list_legend
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -51,11 +51,11 @@ class Drawing:
 def draw(drawing: Drawing) -> str:
     """Return the picture as an SVG element. Its texts use the reader's fonts, because letter shapes need many bytes."""
     chart, size = drawing.chart, drawing.layout.size
-    shown = traces(chart, drawing.looks)
+    shown = build_traces(chart, drawing.looks)
     text = io.StringIO()
     # Axes are black here, so that the ink of hatches is a colour of its own: it stays dark on a dark page.
-    with figures.styled(size, {"svg.fonttype": "none", "axes.edgecolor": BLACK}):
-        figure = figures.drawn(chart, drawing.layout, drawing.looks)
+    with figures.apply_style(size, {"svg.fonttype": "none", "axes.edgecolor": BLACK}):
+        figure = figures.draw_figure(chart, drawing.layout, drawing.looks)
         _mark_switched(figure, drawing, shown)
         for patch in (figure.patch, *(axes.patch for axes in figure.axes)):
             patch.set_visible(False)
@@ -82,10 +82,10 @@ def _mark_switched(figure: Figure, drawing: Drawing, shown: tuple[tuple[Trace, .
         for line in axes.lines:
             if found := SERIES_ID.fullmatch(line.get_gid() or ""):
                 mark([line], of_panel[int(found[1])].series.key)
-        barred = (trace.series for trace in of_panel if trace.series.low and trace.series.kind is not Kind.PART)
+        barred = (trace.series for trace in of_panel if trace.series.low and trace.series.kind is not SeriesKind.PART)
         for series, bars in zip(barred, axes.containers, strict=True):
             mark(bars.get_children(), series.key)
-    keys = {frame.shortened(entry.label): entry.key for entry in legend(shown)}
+    keys = {frame.shorten(entry.label): entry.key for entry in list_legend(shown)}
     for names in figure.legends:
         for handle, text in zip(names.legend_handles, names.get_texts(), strict=True):
             mark([part for part in (handle, text) if part], keys.get(text.get_text(), ""))
@@ -155,7 +155,7 @@ def _short(tag: str, colours: Mapping[str, str]) -> str:
 
 def _points(figure: Figure, drawing: Drawing, shown: tuple[tuple[Trace, ...], ...]) -> str:
     """Return an element over each place of each panel: its title says the values, its circles lead to the trials."""
-    scale = figures.marker_scale(drawing.chart, drawing.layout.size)
+    scale = figures.compute_marker_scale(drawing.chart, drawing.layout.size)
     every = zip(figure.axes, drawing.chart.panels, shown, strict=True)
     parts = (_points_of_panel(axes, panel, of_panel, drawing, scale) for axes, panel, of_panel in every)
     return f'<g class="points">{"".join(parts)}</g>'
@@ -167,7 +167,7 @@ def _points_of_panel(axes: Axes, panel: Panel, of_panel: tuple[Trace, ...], draw
     places: dict[float, list[tuple[Trace, int]]] = {}
     for trace in of_panel:
         for place, (at, y) in enumerate(zip(trace.at, _heights(trace), strict=True)):
-            if trace.series.kind is not Kind.FIT and y is not None and (y > 0 or not drawing.chart.y_log):
+            if trace.series.kind is not SeriesKind.FIT and y is not None and (y > 0 or not drawing.chart.y_log):
                 places.setdefault(at, []).append((trace, place))
     across = {at: float(axes.transData.transform((at, axes.get_ylim()[1]))[0]) * points for at in sorted(places)}
     middles = [(left + right) / 2 for left, right in itertools.pairwise(across.values())]
@@ -205,7 +205,7 @@ def _link(trace: Trace, place: int, drawing: Drawing, shape: str) -> str:
         return shape
     switch = drawing.switches.get(trace.series.key)
     marked = "" if switch is None else f' data-f="{switch}"'
-    name = html.escape(f"{frame.plain(trace.series.label)}, {trace.series.x[place]:.10g}")
+    name = html.escape(f"{frame.replace_unprintable(trace.series.label)}, {trace.series.x[place]:.10g}")
     return f'<a href="{html.escape(address)}" tabindex="-1" aria-label="{name}"{marked}>{shape}</a>'
 
 
@@ -216,6 +216,10 @@ def _values(chart: Chart, found: list[tuple[Trace, int]]) -> str:
     for trace, place in found:
         series = trace.series
         low, high = (ends[place] if ends else None for ends in (series.low, series.high))
-        interval = f" [{number(low)}, {number(high)}]" if low is not None and high is not None and low < high else ""
-        lines.append(f"{frame.plain(series.label)}: {number(series.y[place] or 0.0)}{interval}")
+        interval = (
+            f" [{format_number(low)}, {format_number(high)}]"
+            if low is not None and high is not None and low < high
+            else ""
+        )
+        lines.append(f"{frame.replace_unprintable(series.label)}: {format_number(series.y[place] or 0.0)}{interval}")
     return "\n".join(lines)

@@ -8,13 +8,13 @@ from workloads.records import figures
 from workloads.records.memory_line import Line
 
 from .. import memory
-from ..charts import Chart, Kind, Panel, Scale, Series
+from ..charts import Chart, ChartSeries, Panel, Scale, SeriesKind
 from ..conditions import Section
 from ..frameworks import display_name
 from ..quantities import ALLOCATOR_PEAK, MEMORY_PARTS, NOT_ALWAYS_THERE, PROCESS_PEAK, STEPS_PEAK
 from ..table import Theme
 from . import chart_words
-from .chart_series import BATCH_AXIS, against_batch_size, batch_scale
+from .chart_series import BATCH_AXIS, build_series, choose_scale
 
 NAMES = ("memory-split", "memory-shares", "memory-line")
 Known = tuple[float | None, ...]
@@ -36,23 +36,23 @@ class MemorySplit:
     """
 
     framework: str
-    parts: tuple[Series, ...]
-    peak: Series
+    parts: tuple[ChartSeries, ...]
+    peak: ChartSeries
     sums: Known
 
 
-def of_section(section: Section) -> list[Chart]:
+def build_charts(section: Section) -> list[Chart]:
     """Build the charts in NAMES, as far as the section has values."""
     splits, most = _splits(section)
-    how = f"{HOW_SPLIT} {chart_words.repeats(most)}"
+    how = f"{HOW_SPLIT} {chart_words.explain_repeats(most)}"
     return [*([_split(splits, how), _shares(splits, how)] if splits else []), *_line_chart(section)]
 
 
 def _splits(section: Section) -> tuple[list[MemorySplit], int]:
     """Return (a split for each framework with a stack at some batch size; the largest number of repeats)."""
-    by_part = {part.name: against_batch_size(section, part) for part in MEMORY_PARTS}
+    by_part = {part.name: build_series(section, part) for part in MEMORY_PARTS}
     splits = []
-    for place, peak in enumerate(against_batch_size(section, STEPS_PEAK).series):
+    for place, peak in enumerate(build_series(section, STEPS_PEAK).series):
         parts = {name: measured.series[place] for name, measured in by_part.items()}
         columns = list(zip(*(part.y for part in parts.values()), strict=True))
         sums = tuple(None if any(y is None or y < 0 for y in column) else sum(column) for column in columns)
@@ -60,7 +60,9 @@ def _splits(section: Section) -> tuple[list[MemorySplit], int]:
         for name, part in parts.items():
             y = tuple(None if total is None else value for value, total in zip(part.y, sums, strict=True))
             if any(y) or (name not in NOT_ALWAYS_THERE and any(total is not None for total in sums)):
-                shown.append(Series(figures.MEMORY_PARTS[name].label, name, Kind.PART, part.x, y, trials=part.trials))
+                shown.append(
+                    ChartSeries(figures.MEMORY_PARTS[name].label, name, SeriesKind.PART, part.x, y, trials=part.trials)
+                )
         if shown:
             splits.append(MemorySplit(peak.key, tuple(shown), replace(peak, label=PEAK, low=(), high=()), sums))
     return splits, max(measured.most for measured in by_part.values())
@@ -73,9 +75,9 @@ def _split(splits: list[MemorySplit], how: str) -> Chart:
     sentences, panels = [], []
     for split in splits:
         name = display_name(split.framework)
-        whole = Series(name, "", Kind.PART, split.parts[0].x, split.sums)
+        whole = ChartSeries(name, "", SeriesKind.PART, split.parts[0].x, split.sums)
         last = max(place for place, total in enumerate(split.sums) if total is not None)
-        sentences.append(f"{chart_words.course(whole, 'batch size')}; {_largest(split, last)}")
+        sentences.append(f"{chart_words.describe_line(whole, 'batch size')}; {_largest(split, last)}")
         shown = (*split.parts, *([split.peak] if any(split.peak.y) else []))
         series = shown if stacked else tuple(map(_line_of, filter(_positive, shown)))
         panels.append(Panel(name, series, split.framework))
@@ -85,10 +87,10 @@ def _split(splits: list[MemorySplit], how: str) -> Chart:
         x_name=BATCH_AXIS,
         y_label="Memory, MiB",
         panels=tuple(panels),
-        alt=chart_words.sentence([f"{title}, sum of the parts against batch size", *sentences]),
+        alt=chart_words.join_sentences([f"{title}, sum of the parts against batch size", *sentences]),
         theme=Theme.MEMORY,
         caption=how if stacked else f"{how} {WHY_LINES}",
-        x_scale=batch_scale(series for panel in panels for series in panel.series),
+        x_scale=choose_scale(series for panel in panels for series in panel.series),
         y_log=not stacked,
     )
 
@@ -109,9 +111,9 @@ def _shares(splits: list[MemorySplit], how: str) -> Chart:
         x_name=BATCH_AXIS,
         y_label="Share of the parts, %",
         panels=tuple(panels),
-        alt=chart_words.sentence([title, *sentences]),
+        alt=chart_words.join_sentences([title, *sentences]),
         caption=how,
-        x_scale=batch_scale(series for panel in panels for series in panel.series),
+        x_scale=choose_scale(series for panel in panels for series in panel.series),
         full_scale=100,
         theme=Theme.MEMORY,
     )
@@ -124,14 +126,14 @@ def _hidden(splits: list[MemorySplit]) -> bool:
     return any(0 < value < VISIBLE * top for value in largest)
 
 
-def _positive(series: Series) -> bool:
+def _positive(series: ChartSeries) -> bool:
     return any((y or 0) > 0 for y in series.y)
 
 
-def _line_of(series: Series) -> Series:
+def _line_of(series: ChartSeries) -> ChartSeries:
     """Return the series for an axis without 0."""
     y = tuple(value if value else None for value in series.y)
-    return replace(series, y=y, kind=Kind.PART_LINE if series.kind is Kind.PART else series.kind)
+    return replace(series, y=y, kind=SeriesKind.PART_LINE if series.kind is SeriesKind.PART else series.kind)
 
 
 def _percent(values: Known, sums: Known) -> Known:
@@ -148,14 +150,14 @@ def _largest(split: MemorySplit, place: int) -> str:
 
 def _line_chart(section: Section) -> list[Chart]:
     """Build the chart of peaks with their lines, one panel per kind of memory; none if no line can be fitted."""
-    lines = memory.fitted(section)
+    lines = memory.fit_lines(section)
     panels, sentences, most = [], [], 0
     for quantity in (PROCESS_PEAK, ALLOCATOR_PEAK):
         spec = quantity.figure(section.condition)
         fitted = {framework: line for (framework, label), line in lines.items() if spec and label == spec.label}
         if spec is None or not fitted:
             continue
-        measured = against_batch_size(section, quantity)
+        measured = build_series(section, quantity)
         last = max(x for series in measured.series for x in series.x)
         fits = (_line(framework, line, last) for framework, line in fitted.items())
         panels.append(Panel(spec.label, (*measured.series, *fits)))
@@ -171,23 +173,21 @@ def _line_chart(section: Section) -> list[Chart]:
             x_name=BATCH_AXIS,
             y_label="Memory, MiB",
             panels=tuple(panels),
-            alt=chart_words.sentence([title, *sentences]),
-            caption=f"{HOW_LINE} {chart_words.points(most)}",
+            alt=chart_words.join_sentences([title, *sentences]),
+            caption=f"{HOW_LINE} {chart_words.explain_points(most)}",
             theme=Theme.MEMORY,
             x_scale=Scale.LINEAR,
         )
     ]
 
 
-def _line(framework: str, line: Line, last: float) -> Series:
+def _line(framework: str, line: Line, last: float) -> ChartSeries:
     """Draw the line from 0, where it shows the fixed cost, to the largest batch size."""
     values = tuple(line.at(int(x)) / 2**20 for x in (0, last))
-    return Series(f"{display_name(framework)}, fitted line", framework, Kind.FIT, (0.0, last), values)
+    return ChartSeries(f"{display_name(framework)}, fitted line", framework, SeriesKind.FIT, (0.0, last), values)
 
 
 def _equation(framework: str, line: Line) -> str:
-    fixed, per_sample = line.fixed_bytes / 2**20, line.per_sample_bytes / 2**10
-    return (
-        f"{display_name(framework)}: {chart_words.number(fixed)} MiB + {chart_words.number(per_sample)} KiB a sample, "
-        f"R^2 {line.r_squared:.4f}"
-    )
+    fixed = chart_words.format_number(line.fixed_bytes / 2**20)
+    per_sample = chart_words.format_number(line.per_sample_bytes / 2**10)
+    return f"{display_name(framework)}: {fixed} MiB + {per_sample} KiB a sample, R^2 {line.r_squared:.4f}"

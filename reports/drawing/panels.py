@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..charts import Chart, Kind
+from ..charts import Chart, SeriesKind
 from .styles import SeriesStyle
-from .traces import Trace, moved
+from .traces import Trace, shift_right
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,9 +21,9 @@ LONE_STACK = 0.05  # width of a stack without a neighbour: share of the axis
 
 def draw(axes: Axes, chart: Chart, number: int, panel: tuple[Trace, ...], shrunk: float) -> None:
     """Draw a panel. The line of series i has the SVG id panel-number-series-i; `shrunk` scales markers."""
-    _stack(axes, chart, [trace for trace in panel if trace.series.kind is Kind.PART])
+    _stack(axes, chart, [trace for trace in panel if trace.series.kind is SeriesKind.PART])
     for index, trace in enumerate(panel):
-        if trace.series.kind is not Kind.PART:
+        if trace.series.kind is not SeriesKind.PART:
             _line(axes, trace, shrunk).set_gid(f"panel-{number}-series-{index}")
     if chart.line_at is not None:
         axes.axhline(chart.line_at, color=axes.spines["left"].get_edgecolor(), linewidth=0.9, zorder=2)
@@ -91,5 +91,5 @@ def _stack(axes: Axes, chart: Chart, parts: list[Trace]) -> None:
             axes.fill_between(part.at, below, above, where=joined, **settings)
         for point, x in enumerate(part.at):
             if known[point] and not near[point]:
-                ends = [moved(chart, x, side * LONE_STACK / 2) for side in (-1, 1)]
+                ends = [shift_right(chart, x, side * LONE_STACK / 2) for side in (-1, 1)]
                 axes.fill_between(ends, below[point], above[point], **settings)

@@ -9,10 +9,10 @@ from .. import condition_text
 from ..charts import Chart, Panel
 from ..conditions import Section
 from ..quantities import ACCURACY, ENERGY, MAIN, STEP_TIME, Quantity
-from ..reproduction.publication import Publication, beside
+from ..reproduction.publication import Article, find_articles
 from ..reproduction.published_figures import behind as published_behind
 from . import chart_words, epoch_charts, memory_charts
-from .chart_series import BATCH_AXIS, against_batch_size, batch_scale
+from .chart_series import BATCH_AXIS, build_series, choose_scale
 
 DRAWN = (*MAIN, STEP_TIME, ENERGY)
 NAMES = (*(quantity.name for quantity in DRAWN), *memory_charts.NAMES, *epoch_charts.NAMES)
@@ -20,39 +20,39 @@ LOGARITHMIC = (STEP_TIME,)  # proportional to the batch size: on a linear axis h
 AXIS_NAMES = {ENERGY: "{}, J an image"}
 
 
-def charts_of(section: Section, published: Sequence[Publication] | None = None) -> tuple[Chart, ...]:
+def build_charts(section: Section, published: Sequence[Article] | None = None) -> tuple[Chart, ...]:
     """Build the charts of NAMES that have a value to show, in the order of a report.
 
     `published` are the publications whose figures are drawn behind ours; None = those that fit the section.
     """
     if not section.results:
         return ()
-    published = beside(section) if published is None else published
+    published = find_articles(section) if published is None else published
     quantities = (_chart(section, quantity, published) for quantity in DRAWN)
     charts = [chart for chart in quantities if chart is not None]
-    charts += [*memory_charts.of_section(section), *epoch_charts.of_section(section)]
-    provenance = condition_text.provenance(section)
+    charts += [*memory_charts.build_charts(section), *epoch_charts.build_charts(section)]
+    provenance = condition_text.describe_provenance(section)
     return tuple(replace(chart, provenance=provenance) for chart in charts)
 
 
-def _chart(section: Section, quantity: Quantity, published: Sequence[Publication]) -> Chart | None:
+def _chart(section: Section, quantity: Quantity, published: Sequence[Article]) -> Chart | None:
     spec = quantity.figure(section.condition)
-    measured = against_batch_size(section, quantity) if spec else None
+    measured = build_series(section, quantity) if spec else None
     if spec is None or measured is None or not measured.most:
         return None
     behind, about = published_behind(quantity, section.condition, [series.key for series in measured.series], published)
     series = (*measured.series, *behind)
     title = quantity.title(section.condition)
-    courses = [chart_words.course(line, "batch size") for line in series]
+    courses = [chart_words.describe_line(line, "batch size") for line in series]
     return Chart(
         name=quantity.name,
         title=title,
         x_name=BATCH_AXIS,
         y_label=AXIS_NAMES.get(quantity, f"{{}}, {spec.unit}").format(spec.label),
         panels=(Panel("", series),),
-        alt=chart_words.sentence([f"{title}, against batch size", *courses]),
-        caption=" ".join([chart_words.points(measured.most), *about]),
-        x_scale=batch_scale(series),
+        alt=chart_words.join_sentences([f"{title}, against batch size", *courses]),
+        caption=" ".join([chart_words.explain_points(measured.most), *about]),
+        x_scale=choose_scale(series),
         full_scale=spec.full_scale,
         theme=quantity.theme,
         from_zero=quantity is not ACCURACY,

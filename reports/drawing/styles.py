@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..charts import Kind
+from ..charts import SeriesKind
 from ..frameworks import Style, mix_colours
 
 BLACK, WHITE = "#000000", "#FFFFFF"  # text and paper of the page, also in its dark colours
@@ -44,27 +44,29 @@ class SeriesStyle:
     hatch: str = ""
 
 
-def part_style(name: str) -> SeriesStyle:
+def choose_part_style(name: str) -> SeriesStyle:
     """Return the style of a part of the memory as an area."""
     colour, hatch, *_ = PARTS.get(name, OTHER_PART)
     return SeriesStyle(colour, colour, "", 0, 0.5, "-", hatch=hatch)
 
 
-def part_line_style(name: str) -> SeriesStyle:
+def choose_part_line_style(name: str) -> SeriesStyle:
     """Return the style of a part as a line: thin and black, because some colours are too pale, with filled markers."""
     colour, _, marker, size = PARTS.get(name, OTHER_PART)
     return SeriesStyle(BLACK, colour, marker, size, 0.5, "-")
 
 
-def series_style(kind: Kind, framework: Style, joined: bool = True, over_parts: bool = False) -> SeriesStyle:
+def choose_series_style(
+    kind: SeriesKind, framework: Style, joined: bool = True, over_parts: bool = False
+) -> SeriesStyle:
     """Return the style of a framework's series: `joined` = with a line, `over_parts` = its panel also shows parts."""
     colour, marker, size = framework.colour, framework.marker, framework.size
     match kind:
-        case Kind.PUBLISHED_TABLE:
+        case SeriesKind.PUBLISHED_TABLE:
             return SeriesStyle(colour, colour, marker, size * SMALLER, 1.1, ":", PALE)
-        case Kind.PUBLISHED_CHART:
+        case SeriesKind.PUBLISHED_CHART:
             return SeriesStyle(colour, "", marker, size * RING, 1.1, "--", PALE)
-        case Kind.FIT:
+        case SeriesKind.FIT:
             return SeriesStyle(colour, "", "", 0, 1.2, framework.line)
         case _ if over_parts:
             return SeriesStyle(BLACK, WHITE, "o", 3.5, 1.0, "--")
@@ -72,13 +74,13 @@ def series_style(kind: Kind, framework: Style, joined: bool = True, over_parts: 
             return SeriesStyle(colour, "", marker, size, 1.6, framework.line if joined else "")
 
 
-def on_dark(colour: str) -> str:
+def lighten_for_dark(colour: str) -> str:
     """Mix a colour with white until it can be seen on the dark page."""
     mixed = (mix_colours(colour, WHITE, step / 20) for step in range(21))
-    return next(one for one in mixed if contrast(one, DARK_PAPER) >= LEAST_CONTRAST)
+    return next(one for one in mixed if compute_contrast_ratio(one, DARK_PAPER) >= LEAST_CONTRAST)
 
 
-def contrast(one: str, other: str) -> float:
+def compute_contrast_ratio(one: str, other: str) -> float:
     """Contrast of two colours, #rrggbb, from 1 to 21, as WCAG 2.2 defines it."""
     high, low = sorted(map(_luminance, (one, other)), reverse=True)
     return (high + 0.05) / (low + 0.05)

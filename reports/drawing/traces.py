@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ..charts import PARTS, Chart, Kind, Panel, Scale, Series
-from ..frameworks import Style, styles
-from .styles import SeriesStyle, part_line_style, part_style, series_style
+from ..charts import PARTS, Chart, ChartSeries, Panel, Scale, SeriesKind
+from ..frameworks import Style, choose_styles
+from .styles import SeriesStyle, choose_part_line_style, choose_part_style, choose_series_style
 
 Span = tuple[float, float]
 ROOM = 0.03  # before the first and after the last point: share of the axis
@@ -28,7 +28,7 @@ class Trace:
     `linear` and `logarithmic` are the spans that a value axis needs to show it.
     """
 
-    series: Series
+    series: ChartSeries
     style: SeriesStyle
     in_legend: SeriesStyle | None  # None for a fitted line: the points with the same look have the entry
     at: tuple[float, ...]
@@ -44,13 +44,13 @@ class LegendEntry:
 
     label: str
     key: str
-    kind: Kind
+    kind: SeriesKind
     style: SeriesStyle
 
 
-def traces(chart: Chart, frameworks: Mapping[str, Style] | None = None) -> tuple[tuple[Trace, ...], ...]:
+def build_traces(chart: Chart, frameworks: Mapping[str, Style] | None = None) -> tuple[tuple[Trace, ...], ...]:
     """Compute the traces of each panel. `frameworks` are all that the reader sees; None means this chart's."""
-    frameworks = styles(chart.frameworks) if frameworks is None else frameworks
+    frameworks = choose_styles(chart.frameworks) if frameworks is None else frameworks
     return tuple(_of_panel(chart, panel, frameworks) for panel in chart.panels)
 
 
@@ -58,20 +58,20 @@ def _of_panel(chart: Chart, panel: Panel, frameworks: Mapping[str, Style]) -> tu
     aside = _aside(panel, frameworks)
     over_parts = any(series.kind in PARTS for series in panel.series)
     room = _room(chart)
-    fitted = {series.key for series in panel.series if series.kind is Kind.FIT}
+    fitted = {series.key for series in panel.series if series.kind is SeriesKind.FIT}
     stack: list[float | None] = [0.0] * max((len(part.x) for part in panel.stacked), default=0)
     panel_traces = []
     for series in panel.series:
-        if series.kind is Kind.PART:
+        if series.kind is SeriesKind.PART:
             stack = [None if y is None or base is None else base + y for base, y in zip(stack, series.y, strict=True)]
-        above = tuple(stack) if series.kind is Kind.PART else ()
+        above = tuple(stack) if series.kind is SeriesKind.PART else ()
         style, in_legend = _styles(series, frameworks, series.key not in fitted, over_parts)
         panel_traces.append(
             Trace(
                 series,
                 style,
                 in_legend,
-                tuple(place_of(chart, x) for x in series.x),
+                tuple(find_position(chart, x) for x in series.x),
                 aside[series.key] if series.low else 0.0,
                 above,
                 _from_zero(chart, series, above or series.y) if room is None else _cut(chart, series, room),
@@ -93,18 +93,20 @@ def _aside(panel: Panel, frameworks: Mapping[str, Style]) -> dict[str, float]:
 
 
 def _styles(
-    series: Series, frameworks: Mapping[str, Style], joined: bool, over_parts: bool
+    series: ChartSeries, frameworks: Mapping[str, Style], joined: bool, over_parts: bool
 ) -> tuple[SeriesStyle, SeriesStyle | None]:
     """Return the styles (in the panel, in the legend)."""
     if series.kind in PARTS:
-        style = part_style(series.key) if series.kind is Kind.PART else part_line_style(series.key)
+        style = choose_part_style(series.key) if series.kind is SeriesKind.PART else choose_part_line_style(series.key)
         return style, style
     framework = frameworks[series.key]
-    style = series_style(series.kind, framework, joined, over_parts)
-    return style, None if series.kind is Kind.FIT else series_style(series.kind, framework, True, over_parts)
+    style = choose_series_style(series.kind, framework, joined, over_parts)
+    return style, None if series.kind is SeriesKind.FIT else choose_series_style(
+        series.kind, framework, True, over_parts
+    )
 
 
-def legend(panels: tuple[tuple[Trace, ...], ...]) -> list[LegendEntry]:
+def list_legend(panels: tuple[tuple[Trace, ...], ...]) -> list[LegendEntry]:
     """List each label once, in the order of the series."""
     entries: dict[str, LegendEntry] = {}
     for trace in itertools.chain(*panels):
@@ -115,14 +117,14 @@ def legend(panels: tuple[tuple[Trace, ...], ...]) -> list[LegendEntry]:
     return list(entries.values())
 
 
-def place_of(chart: Chart, x: float) -> float:
+def find_position(chart: Chart, x: float) -> float:
     """Position of x on the axis: its index where the positions are evenly spaced."""
     return float(chart.places.index(x)) if chart.x_scale is Scale.ORDINAL else x
 
 
-def x_span(chart: Chart) -> Span:
+def compute_x_span(chart: Chart) -> Span:
     """Return the ends of the x axis; a linear axis whose first value is 0 starts at 0."""
-    low, high = (place_of(chart, x) for x in (chart.places[0], chart.places[-1]))
+    low, high = (find_position(chart, x) for x in (chart.places[0], chart.places[-1]))
     if chart.x_scale is Scale.LOG:
         room = (high / low) ** ROOM if high > low else 2.0
         return low / room, high * room
@@ -131,13 +133,13 @@ def x_span(chart: Chart) -> Span:
     return low - (0.0 if from_zero else room), high + room
 
 
-def moved(chart: Chart, at: float, part: float) -> float:
+def shift_right(chart: Chart, at: float, part: float) -> float:
     """Shift a position on the axis to the right by a share of its length."""
-    low, high = x_span(chart)
+    low, high = compute_x_span(chart)
     return at * (high / low) ** part if chart.x_scale is Scale.LOG else at + part * (high - low)
 
 
-def y_span(chart: Chart, panels: Iterable[Iterable[Trace]]) -> Span:
+def compute_y_span(chart: Chart, panels: Iterable[Iterable[Trace]]) -> Span:
     """Return the ends of the value axis, which all panels share."""
     each = [trace.logarithmic if chart.y_log else trace.linear for panel in panels for trace in panel]
     each += [] if chart.line_at is None else [(chart.line_at, chart.line_at)]
@@ -154,7 +156,7 @@ def _room(chart: Chart) -> float | None:
     return max((ABOVE - 1) * (highest - lowest), LEAST_ROOM * highest)
 
 
-def _cut(chart: Chart, series: Series, room: float) -> Span | None:
+def _cut(chart: Chart, series: ChartSeries, room: float) -> Span | None:
     """Span for an axis that need not start at 0; None if there is nothing to show."""
     drawn = list(_known(series.y, series.low, series.high))
     if not drawn:
@@ -164,7 +166,7 @@ def _cut(chart: Chart, series: Series, room: float) -> Span | None:
     return low, min(high, chart.full_scale or high) if within else high
 
 
-def _from_zero(chart: Chart, series: Series, reached: tuple[float | None, ...]) -> Span:
+def _from_zero(chart: Chart, series: ChartSeries, reached: tuple[float | None, ...]) -> Span:
     """Span for an axis from 0; a value above the full scale is shown, not cut off."""
     values = [0.0, *_known(reached)]
     low, high = min(values) * ABOVE, max(values)
@@ -177,7 +179,7 @@ def _known(*columns: tuple[float | None, ...]) -> Iterator[float]:
     return (y for column in columns for y in column if y is not None)
 
 
-def _logarithmic(series: Series) -> Span | None:
+def _logarithmic(series: ChartSeries) -> Span | None:
     """Span for a logarithmic axis; None if no value is above 0."""
     values = [y for y in _known(series.y) if y > 0]
     return (min(values) / ROOM_IN_LOG, max(values) * ROOM_IN_LOG) if values else None

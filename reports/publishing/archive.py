@@ -30,7 +30,7 @@ from workloads.temporary import temporary_folder
 
 from .. import load
 from ..load import ReportError, Stored
-from .cleaning import nameless, tells
+from .cleaning import contains_names, remove_names
 
 ARCHIVE, CHECKSUMS = "results.tar.xz", "SHA256SUMS"
 MOST_BYTES, MOST_FILES = 4 * 2**30, 1_000_000  # of the unpacked content: ten times the largest study's
@@ -92,7 +92,7 @@ def _copy_trials(folder: Path, into: Path) -> list[str]:
         for path in sorted(trial_dir.iterdir()):
             if (path.name in TRIAL_FILES or OF_OTHER_GPU.fullmatch(path.name)) and _is_plain(path):
                 content = path.read_bytes()
-                _write(into / trial_dir.name / path.name, nameless(content) if path.name in LOGS else content)
+                _write(into / trial_dir.name / path.name, remove_names(content) if path.name in LOGS else content)
             else:
                 left_out.append(str(path))
     return left_out
@@ -103,9 +103,9 @@ def _is_plain(path: Path) -> bool:
     return path.is_file() and not path.is_symlink()
 
 
-def naming_homes(folder: Path) -> list[str]:
+def find_files_naming_homes(folder: Path) -> list[str]:
     """List files of a copied folder that name a home directory, or seem to hold a secret."""
-    return [str(path) for path in _files(folder) if tells(path.read_bytes())]
+    return [str(path) for path in _files(folder) if contains_names(path.read_bytes())]
 
 
 def pack(folder: Path, archive: Path) -> None:
@@ -124,7 +124,7 @@ def pack(folder: Path, archive: Path) -> None:
                 packed.addfile(entry, file)
 
 
-def packed(results: Path) -> Path | None:
+def find_archive(results: Path) -> Path | None:
     """Find the archive of a published folder, or of its file; None for a results folder.
 
     Raises ReportError if its checksum file does not match or cannot be read.
@@ -144,12 +144,12 @@ def packed(results: Path) -> Path | None:
     return found
 
 
-def stored(results: Path) -> Stored:
+def read_stored(results: Path) -> Stored:
     """Read a results folder, a published one or an archive.
 
     Paths of an archive's files begin with the archive's path. Raises ReportError.
     """
-    archive = packed(results)
+    archive = find_archive(results)
     if archive is None:
         return load.read(results)
     try:

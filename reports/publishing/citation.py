@@ -56,7 +56,7 @@ def _is_line(value: str) -> bool:
     return bool(value.strip()) and value.isprintable()
 
 
-def cff(publication: Publication, archive: str, archive_sha256: str) -> str:
+def format_cff(publication: Publication, archive: str, archive_sha256: str) -> str:
     """Format CITATION.cff as YAML. The archive's checksum is an identifier: it says exactly which trials are cited."""
     import yaml
 
@@ -78,7 +78,7 @@ def cff(publication: Publication, archive: str, archive_sha256: str) -> str:
     return str(yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=110))
 
 
-def bibtex(publication: Publication) -> str:
+def format_bibtex(publication: Publication) -> str:
     """Format one @misc entry."""
     year, month, _ = (publication.published_day or publication.last_day).split("-")
     authors = (escape(name) if _parts(name) else f"{{{escape(name)}}}" for name in publication.authors or (AUTHOR,))

@@ -74,21 +74,21 @@ SECRETS: tuple[tuple[re.Pattern[bytes], bytes], ...] = (
 )
 
 
-def nameless(log: bytes) -> bytes:
+def remove_names(log: bytes) -> bytes:
     """Replace home folders by `~`, the host by `HOST`, secrets by `***`."""
     for pattern, replacement in SECRETS:
         log = pattern.sub(replacement, log)
     log = HOME.sub(b"~", log)
-    if folders := own_homes():
+    if folders := find_own_homes():
         log = folders.sub(b"~", log)
     log = HOST.sub(rb"\1HOST", log)
-    names = own_hosts()
+    names = find_own_hosts()
     return names.sub(b"HOST", log) if names else log
 
 
-def tells(content: bytes) -> bool:
+def contains_names(content: bytes) -> bool:
     """True if a file that is published byte for byte contains a home directory or a secret."""
-    folders = own_homes()
+    folders = find_own_homes()
     return bool(
         HOME.search(content)
         or (folders and folders.search(content))
@@ -97,7 +97,7 @@ def tells(content: bytes) -> bool:
 
 
 @cache
-def own_homes() -> re.Pattern[bytes] | None:
+def find_own_homes() -> re.Pattern[bytes] | None:
     """Pattern of the home folders of this user and of all other people on this machine; None if there is none."""
     accounts = [entry.pw_dir for entry in pwd.getpwall() if FIRST_PERSON <= entry.pw_uid != NOBODY]
     return _any_of(
@@ -108,7 +108,7 @@ def own_homes() -> re.Pattern[bytes] | None:
 
 
 @cache
-def own_hosts() -> re.Pattern[bytes] | None:
+def find_own_hosts() -> re.Pattern[bytes] | None:
     """Pattern of the names of this machine, with its domain and without."""
     name = socket.gethostname()
     names = {name, name.partition(".")[0], os.environ.get("HOSTNAME", "")}

@@ -9,7 +9,7 @@ from .. import build, export
 from ..drawing.sizes import Layout
 from ..load import Stored
 from ..report import Report
-from ..reproduction.claims import Tested, judge_all
+from ..reproduction.claims import TestedClaim, judge_all
 from . import citation, publication
 from .archive import ARCHIVE
 from .publication import ClaimOutcome, Found, Publication
@@ -28,7 +28,7 @@ def format_inputs(stored: Stored) -> str:
 
 def write_report(out: Path, marks: tuple[str, ...], formats: Sequence[str] | None = None) -> Found:
     """Write a report on RESULTS in the working folder; returns its findings. `formats`: FORMATS if None."""
-    report = build.report([RESULTS])
+    report = build.build_report([RESULTS])
     said = _read_report(report)
     # With several chapters, one picture: the page has them all, and twenty would burden a repository.
     stems = (Path(said.picture).stem, *(CHARTS if len(report.chapters) == 1 else ()))
@@ -37,12 +37,12 @@ def write_report(out: Path, marks: tuple[str, ...], formats: Sequence[str] | Non
     return said
 
 
-def texts_of(facts: Publication, archive_sha256: str) -> dict[str, str]:
+def build_texts(facts: Publication, archive_sha256: str) -> dict[str, str]:
     """Return {name: text} of the files that depend on the publication's facts only."""
     return {
-        publication.FILE: publication.text(facts),
-        "CITATION.cff": citation.cff(facts, ARCHIVE, archive_sha256),
-        "citation.bib": citation.bibtex(facts),
+        publication.FILE: publication.format_publication(facts),
+        "CITATION.cff": citation.format_cff(facts, ARCHIVE, archive_sha256),
+        "citation.bib": citation.format_bibtex(facts),
     }
 
 
@@ -61,6 +61,6 @@ def _read_report(report: Report) -> Found:
     )
 
 
-def _outcome(name: str, tested: Tested) -> ClaimOutcome:
+def _outcome(name: str, tested: TestedClaim) -> ClaimOutcome:
     published = {series: str(told.outcome) if told else None for series, told in tested.published.items()}
     return ClaimOutcome(name, tested.claim.text, tested.framework, published, str(tested.measured.outcome))

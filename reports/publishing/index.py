@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .. import export
-from ..frameworks import display_name, ordered
+from ..frameworks import display_name, order_frameworks
 from . import publication
 from .publication import ClaimOutcome, Publication
 
@@ -20,14 +20,14 @@ def write(into: Path) -> list[str]:
     """Write the index; returns a line for each publication that cannot be read. Raises OSError."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    publications, unreadable = listed(into)
+    publications, unreadable = list_publications(into)
     environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined)
     each = [entry[0] for entry in publications]
     html = environment.get_template("published.html.j2").render(
         publications=publications,
         unreadable=unreadable,
-        claims=claims(publications),
-        frameworks=ordered(claim.framework for facts in each for claim in facts.claims),
+        claims=group_claims(publications),
+        frameworks=order_frameworks(claim.framework for facts in each for claim in facts.claims),
         names={claim.framework: display_name(claim.framework) for facts in each for claim in facts.claims},
         articles={name: source for facts in each for name, source in facts.articles.items()},
         filters={
@@ -63,7 +63,7 @@ class Claimed:
         return [
             f"{series}: "
             + ", ".join(
-                outcome + (f" ({', '.join(map(display_name, ordered(names)))})" if len(outcomes) > 1 else "")
+                outcome + (f" ({', '.join(map(display_name, order_frameworks(names)))})" if len(outcomes) > 1 else "")
                 for outcome, names in sorted(outcomes.items())
             )
             for series, outcomes in self.published.items()
@@ -73,7 +73,7 @@ class Claimed:
 Entry = tuple[Publication, str, str, str]  # a publication, its folder's name, the file to open, the picture to show
 
 
-def claims(publications: Iterable[Entry]) -> list[Claimed]:
+def group_claims(publications: Iterable[Entry]) -> list[Claimed]:
     """Group the claims by article and claim, the newest report of each first."""
     rows: dict[tuple[str, str, str], Claimed] = {}
     for facts, folder, file, _ in publications:
@@ -103,7 +103,7 @@ def _distinct(values: Iterable[str]) -> list[str]:
     return sorted(set(values))
 
 
-def listed(into: Path) -> tuple[list[Entry], list[str]]:
+def list_publications(into: Path) -> tuple[list[Entry], list[str]]:
     """Return (entries, a line for each that cannot be read); newest first; the picture is "" if there is none."""
     publications, unreadable = [], []
     for path in sorted(into.glob(f"*/{publication.FILE}")):

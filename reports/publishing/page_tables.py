@@ -80,7 +80,7 @@ def read_tables(page: str) -> dict[TableKey, PageTable]:
 
 
 @dataclass
-class Comparison:
+class PageDifferences:
     """Result of comparing two pages.
 
     `lines` list the cells that differ; `cells` counts those compared, `left` the tables without a counterpart.
@@ -91,9 +91,9 @@ class Comparison:
     left: int = 0
 
 
-def compare(published: str, rebuilt: str) -> Comparison:
+def compare(published: str, rebuilt: str) -> PageDifferences:
     """Compare each cell's number with that of the same cell, up to the digits that both show."""
-    found, again = Comparison(), read_tables(rebuilt)
+    found, again = PageDifferences(), read_tables(rebuilt)
     for key, table in read_tables(published).items():
         other = again.get(key)
         if other is None or _labels(table) != _labels(other):

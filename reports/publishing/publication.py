@@ -19,12 +19,12 @@ import msgspec
 from workloads.conditions import NOT_REPORTED
 from workloads.records import validation
 from workloads.records.result import TrialResult
-from workloads.records.stored import started
-from workloads.setting_words import model_words
-from workloads.words import counted
+from workloads.records.stored import read_start
+from workloads.setting_words import describe_model
+from workloads.words import format_count
 
-from ..conditions import condition_of, software_of
-from ..frameworks import display_name, ordered
+from ..conditions import read_condition, read_software
+from ..frameworks import display_name, order_frameworks
 from ..load import Stored
 
 FILE = "publication.json"
@@ -103,25 +103,25 @@ class Publication(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def count(self) -> str:
         """Count of trials, as "27 trials: 26 ok, 1 timeout"."""
         statuses = ", ".join(f"{number} {status.replace('_', ' ')}" for status, number in self.trials.items())
-        return f"{counted(sum(self.trials.values()), 'trial')}: {statuses}"
+        return f"{format_count(sum(self.trials.values()), 'trial')}: {statuses}"
 
 
 NOTHING = Found()
 
 
-def of(stored: Stored, name: str, found: Found = NOTHING, marks: Iterable[str] = ()) -> Publication:
+def build_publication(stored: Stored, name: str, found: Found = NOTHING, marks: Iterable[str] = ()) -> Publication:
     """Build a publication from results, at least one of which can be read."""
-    results = sorted(stored.results, key=started)
-    days = [started(result).date().isoformat() for result in results]
-    machines, tasks = _distinct(map(machine, results)), _distinct(map(_task, results))
+    results = sorted(stored.results, key=read_start)
+    days = [read_start(result).date().isoformat() for result in results]
+    machines, tasks = _distinct(map(name_machine, results)), _distinct(map(_task, results))
     versions: dict[str, dict[str, None]] = {}
     for result in results:
-        versions.setdefault(result.spec.cell.framework, {})[software_of(result).version or ""] = None
+        versions.setdefault(result.spec.cell.framework, {})[read_software(result).version or ""] = None
     frameworks = [
         f"{display_name(framework)} {' / '.join(filter(None, versions[framework])) or '(version ' + NOT_REPORTED + ')'}"
-        for framework in ordered(versions)
+        for framework in order_frameworks(versions)
     ]
-    names = ", ".join(display_name(framework) for framework in ordered(versions))
+    names = ", ".join(display_name(framework) for framework in order_frameworks(versions))
     return Publication(
         name,
         f"{names}: {', '.join(tasks)}, {' and '.join(machines)}, {days[0]}",
@@ -139,28 +139,30 @@ def of(stored: Stored, name: str, found: Found = NOTHING, marks: Iterable[str] =
         picture=found.picture,
         articles=found.articles,
         claims=list(found.claims),
-        built_by=version_of_reports(),
+        built_by=digest_reports(),
     )
 
 
-def machine(result: TrialResult) -> str:
+def name_machine(result: TrialResult) -> str:
     """Name the GPU, or for a trial on a CPU the processor and its number of cores."""
-    condition = condition_of(result)
+    condition = read_condition(result)
     if condition.placement.device_kind == "cpu":
         cores = dict(condition.stated)["cores"] or "unknown number of"
         return f"{condition.device_model or 'unknown processor'}, {cores} cores"
     return condition.device_model or "unknown GPU"
 
 
-def names(stored: Stored) -> tuple[str, str]:
+def propose_names(stored: Stored) -> tuple[str, str]:
     """Return <date>-<machine> of the first day, and the same with the study, for when the first is taken."""
-    results = sorted(stored.results, key=started)
-    models = [condition_of(result).device_model for result in results]
-    short = f"{started(results[0]).date().isoformat()}-{slug('-'.join(_distinct(m or 'unknown' for m in models)))}"
-    return short, f"{short}-{slug('-'.join(_distinct(result.spec.study for result in results)))}"
+    results = sorted(stored.results, key=read_start)
+    models = [read_condition(result).device_model for result in results]
+    short = (
+        f"{read_start(results[0]).date().isoformat()}-{make_slug('-'.join(_distinct(m or 'unknown' for m in models)))}"
+    )
+    return short, f"{short}-{make_slug('-'.join(_distinct(result.spec.study for result in results)))}"
 
 
-def slug(text: str) -> str:
+def make_slug(text: str) -> str:
     """Convert "Intel(R) Xeon(R) CPU @ 2.20GHz" to "intel-xeon-cpu-2-20ghz": lower case ASCII letters,
     digits, hyphens.
     """
@@ -177,7 +179,7 @@ def read(path: Path) -> Publication:
     return publication
 
 
-def of_folder(folder: Path) -> Publication | None:
+def read_folder(folder: Path) -> Publication | None:
     """Read the publication in a folder; None without a readable one."""
     try:
         return read(folder / FILE)
@@ -185,13 +187,13 @@ def of_folder(folder: Path) -> Publication | None:
         return None
 
 
-def text(publication: Publication) -> str:
+def format_publication(publication: Publication) -> str:
     """Format as JSON, one key per line, which `read` can read."""
     return json.dumps(msgspec.to_builtins(publication), ensure_ascii=False, indent=1) + "\n"
 
 
 def _task(result: TrialResult) -> str:
-    return f"{model_words(result.spec.task)} on {result.spec.task.dataset}"
+    return f"{describe_model(result.spec.task)} on {result.spec.task.dataset}"
 
 
 def _distinct(values: Iterable[str]) -> list[str]:
@@ -199,7 +201,7 @@ def _distinct(values: Iterable[str]) -> list[str]:
 
 
 @cache
-def version_of_reports() -> str:
+def digest_reports() -> str:
     """Digest of the code, its templates and rules, and of the packages that compute and draw.
 
     Two builds with the same digest make the same page from the same archive, so a page can be compared as a whole.

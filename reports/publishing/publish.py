@@ -33,7 +33,7 @@ from . import archive, publication
 from . import index as published_index
 from .archive import ARCHIVE, CHECKSUMS, format_checksums
 from .citation import Credit
-from .contents import INPUTS, RESULTS, format_inputs, texts_of, write_report
+from .contents import INPUTS, RESULTS, build_texts, format_inputs, write_report
 
 INTO = Path(__file__).parents[2] / "published"
 UNFINISHED = ".publishing-"
@@ -109,8 +109,8 @@ def publish(
     if name is not None and not publication.NAME.fullmatch(name):
         raise ReportError(f"--name {name}: use lower case letters, digits and single hyphens")
     with temporary_folder("batchwise-") as stage:
-        packed = archive.packed(results)
-        published = publication.of_folder(packed.parent) if packed else None
+        packed = archive.find_archive(results)
+        published = publication.read_folder(packed.parent) if packed else None
         name = name or (published.name if published else None)
         credit = credit.checked(published)
         source = archive.unpack(packed, stage / "unpacked") if packed else results
@@ -135,16 +135,16 @@ def publish(
 
 def _copied(source: Path, results: Path, stage: Path) -> Copied:
     """Copy `source` to RESULTS in `stage`. Raises ReportError, naming `results`, if there is nothing to report."""
-    before = load.everything(source)
+    before = load.read_all(source)
     left_out = archive.copy(source, stage / RESULTS)
     with chdir(stage):
-        stored = load.everything(RESULTS)
+        stored = load.read_all(RESULTS)
         if not stored.results:
             raise ReportError(f"{results}: none of its results can be read; run the trials anew")
         lost = len(before.folders) - len(stored.folders)
         reasons = ["a run is still writing into the folder"] if before.in_use else []
         reasons += [f"{lost} of its trials left out, for their folders are links or hold links"] if lost else []
-        return Copied(stored, left_out, [*reasons, *obstacles(stored, RESULTS)])
+        return Copied(stored, left_out, [*reasons, *list_obstacles(stored, RESULTS)])
 
 
 def _place(copied: Copied, stage: Path, folder: Path, replace: bool, credit: Credit) -> bool:
@@ -156,7 +156,7 @@ def _place(copied: Copied, stage: Path, folder: Path, replace: bool, credit: Cre
         facts = msgspec.structs.replace(
             facts, authors=list(credit.authors), given_title=credit.title, doi=credit.doi, url=credit.url
         )
-        earlier = publication.of_folder(folder)  # publishing the same again keeps the date
+        earlier = publication.read_folder(folder)  # publishing the same again keeps the date
         _seal(part, facts, earlier.published_day if earlier else None)
         if earlier and not _is_same(part, folder):
             _seal(part, facts)
@@ -165,12 +165,12 @@ def _place(copied: Copied, stage: Path, folder: Path, replace: bool, credit: Cre
         shutil.rmtree(part, ignore_errors=True)
 
 
-def obstacles(stored: Stored, folder: Path) -> list[str]:
+def list_obstacles(stored: Stored, folder: Path) -> list[str]:
     """List a sentence without its full stop for each kind of obstacle; none if the results are complete and intact.
 
     `folder` is the copy to be published, `stored` what was read from it.
     """
-    homes = archive.naming_homes(folder)
+    homes = archive.find_files_naming_homes(folder)
     named = count_obstacle("naming a home directory or what looks like a secret", homes, noun="file")
     return [each.sentence for each in (*find_obstacles(stored, folder), *named)]
 
@@ -205,10 +205,10 @@ def _alone(into: Path) -> Iterator[list[str]]:
 
 def _name(stored: Stored, into: Path) -> str:
     """Return <date>-<machine>, with the study if that name belongs to another study."""
-    short, long = publication.names(stored)
-    earlier = publication.of_folder(into / short)
+    short, long = publication.propose_names(stored)
+    earlier = publication.read_folder(into / short)
     if earlier:
-        return short if earlier.studies == publication.of(stored, short).studies else long
+        return short if earlier.studies == publication.build_publication(stored, short).studies else long
     return long if (into / short).exists() else short
 
 
@@ -222,13 +222,13 @@ def _fill(out: Path, stage: Path, stored: Stored, name: str, marks: tuple[str, .
         said = write_report(out, marks)
         archive.pack(RESULTS, out / ARCHIVE)
     export.write_text(out / INPUTS, format_inputs(stored))
-    return publication.of(stored, name, said, marks)
+    return publication.build_publication(stored, name, said, marks)
 
 
 def _seal(out: Path, facts: publication.Publication, day: str | None = None) -> None:
     """Write the files that depend on the publishing date (today if None), and the checksums of all files."""
     facts = msgspec.structs.replace(facts, published_day=day or today())
-    for file, text in texts_of(facts, file_digest(out / ARCHIVE, "sha256")).items():
+    for file, text in build_texts(facts, file_digest(out / ARCHIVE, "sha256")).items():
         export.write_text(out / file, text)
     export.write_text(out / CHECKSUMS, format_checksums(out))
     out.chmod(0o755)  # mkdtemp makes it private

@@ -26,7 +26,7 @@ from ..checking.completeness import find_obstacles
 from ..load import ReportError, Stored
 from . import archive, contents, page_tables, publication
 from .archive import ARCHIVE, CHECKSUMS, find_changed_files
-from .publication import Publication, version_of_reports
+from .publication import Publication, digest_reports
 
 PAGE = export.MAIN[0]
 RULES = export.RULES.name
@@ -74,18 +74,18 @@ class _Check:
         """Check the results in `stage`. Raises ReportError."""
         place = self.folder.resolve()
         with chdir(stage):  # makes every path in the page the archive's
-            stored = load.everything(contents.RESULTS)
+            stored = load.read_all(contents.RESULTS)
             self.seen.subject += f", {caveats.tally(stored)}"
             self._trials(stored)
             built = Path(tempfile.mkdtemp(dir=stage))
-            whole = self.facts.built_by == version_of_reports()
+            whole = self.facts.built_by == digest_reports()
             formats = contents.FORMATS if whole else ("html",)
             said = contents.write_report(built, tuple(self.facts.marks), formats)
-            again = publication.of(stored, self.facts.name, said, self.facts.marks)
+            again = publication.build_publication(stored, self.facts.name, said, self.facts.marks)
             again = msgspec.structs.replace(again, **{name: getattr(self.facts, name) for name in GIVEN})
             export.write_text(built / contents.INPUTS, contents.format_inputs(stored))
             if whole:
-                for name, text in contents.texts_of(again, file_digest(place / ARCHIVE, "sha256")).items():
+                for name, text in contents.build_texts(again, file_digest(place / ARCHIVE, "sha256")).items():
                     export.write_text(built / name, text)
         self._facts(again, whole)
         if whole:

@@ -13,9 +13,20 @@ from ..conditions import Section
 from ..order import ABOVE, BELOW, ONCE, TIE_PERCENT
 from ..order import order as compared
 from ..sentences import say
-from ..table import Cell, Columns, Record, Table, Theme, count_of, framework_of, number_cell, of_records, text_of
-from .publication import Publication, beside
-from .reproduced import Reproduced, frameworks, rms
+from ..table import (
+    Columns,
+    Record,
+    Table,
+    TableCell,
+    Theme,
+    build_rows,
+    count_of,
+    framework_of,
+    make_text_column,
+    number_cell,
+)
+from .publication import Article, find_articles
+from .reproduced import Reproduced, compute_rms, list_frameworks
 
 NAME = "agreement"
 HOW = (
@@ -41,20 +52,20 @@ def table(every: Iterable[Reproduced]) -> Table | None:
         for ours in every
         if not ours.obstacles
         for series in ours.metric.series
-        for framework in frameworks(ours.points)
+        for framework in list_frameworks(ours.points)
     ]
     shown: Columns = {
-        "Published": lambda row: Cell(f"{row['quantity']}, {row['series']}".replace("_", " ")),
+        "Published": lambda row: TableCell(f"{row['quantity']}, {row['series']}".replace("_", " ")),
         "Framework": framework_of,
         "Batch sizes": count_of("batch_sizes"),
         "RMS difference": lambda row: number_cell(row["rms_difference"], "{:.2f}"),
         "Largest difference": _largest,
         "Rank correlation": lambda row: number_cell(row["rank_correlation"], "{:.2f}"),
         "p": lambda row: number_cell(row["p"], "{:.3f}"),
-        **{f"{how.capitalize()} order at": text_of(f"{how}_order_at") for how in ORDERS},
+        **{f"{how.capitalize()} order at": make_text_column(f"{how}_order_at") for how in ORDERS},
     }
     title = "Published and measured: distance, shape and order"
-    rows = of_records(records, shown)
+    rows = build_rows(records, shown)
     return Table(NAME, title, *rows, below=(HOW,), theme=Theme.PUBLISHED, keys=2) if records else None
 
 
@@ -72,7 +83,7 @@ def _agreement(ours: Reproduced, series: str, framework: str) -> dict[str, Any]:
         "series": series,
         "framework": framework,
         "batch_sizes": len(pairs),
-        "rms_difference": rms(pairs) if pairs else math.nan,
+        "rms_difference": compute_rms(pairs) if pairs else math.nan,
         "largest_difference": differences[largest] if largest is not None else math.nan,
         "largest_at": largest,
         "rank_correlation": rank_correlation(*sides),
@@ -81,9 +92,9 @@ def _agreement(ours: Reproduced, series: str, framework: str) -> dict[str, Any]:
     }
 
 
-def _largest(row: Record) -> Cell:
+def _largest(row: Record) -> TableCell:
     cell = number_cell(row["largest_difference"], "{:+.2f}")
-    return cell if cell.number is None else Cell(f"{cell.text} at {row['largest_at']}", cell.number)
+    return cell if cell.number is None else TableCell(f"{cell.text} at {row['largest_at']}", cell.number)
 
 
 def _orders(ours: Reproduced, series: str, framework: str) -> dict[str, str]:
@@ -119,7 +130,7 @@ def _cause(ours: Reproduced) -> str:
 
 def _comparable(section: Section) -> Iterator[Reproduced]:
     """Yield what the section measured of each published row of the summary that it can be compared with."""
-    for publication in beside(section) if section.results else ():
+    for publication in find_articles(section) if section.results else ():
         for metric in publication.metrics:
             ours = Reproduced(section, publication, metric)
             if metric.finding and not ours.obstacles and ours.distances():
@@ -164,14 +175,14 @@ def caveats(sections: Sequence[Section]) -> list[str]:
     """List published figures that no section can be compared with, and why; for the others, what a
     comparison assumes.
     """
-    held: dict[Publication, list[Section]] = {}
+    held: dict[Article, list[Section]] = {}
     for section in sections:
-        for publication in beside(section) if section.results else ():
+        for publication in find_articles(section) if section.results else ():
             held.setdefault(publication, []).append(section)
     return [sentence for publication, those in held.items() for sentence in _caveats(those, publication)]
 
 
-def _caveats(sections: Sequence[Section], publication: Publication) -> list[str]:
+def _caveats(sections: Sequence[Section], publication: Article) -> list[str]:
     labels: dict[tuple[str, ...], list[str]] = {}
     figures = [metric for metric in publication.metrics if metric.series]
     for metric in figures:

@@ -19,7 +19,7 @@ from ..frameworks import display_name
 from ..order import TIE_PERCENT, Order, Point, Points, order
 from ..sentences import listed
 from .publication import Claim
-from .reproduced import frameworks
+from .reproduced import list_frameworks
 
 STRONG, FLAT, TWICE = 0.8, 1.5, 2.0
 NEAR = f"one repeat, within {TIE_PERCENT:g} %"
@@ -50,8 +50,8 @@ def judge_claim(claim: Claim, framework: str, points: Points) -> ClaimVerdict:
     sizes, unit = claim.sizes, claim.metric.quantity.unit
     match claim.test:
         case "highest" | "lowest":
-            others = [name for name in frameworks(claim.metric.published) if name != framework]
-            return extreme(points, framework, others, sizes, claim.test == "highest")
+            others = [name for name in list_frameworks(claim.metric.published) if name != framework]
+            return is_extreme(points, framework, others, sizes, claim.test == "highest")
         case "rises":
             return rises(values)
         case "flat":
@@ -113,7 +113,9 @@ def all_above(pairs: Sequence[tuple[Point, Point]], text: str, or_equal: bool = 
     return ClaimVerdict(Outcome.SEEN, f"one repeat; {text}")
 
 
-def extreme(values: Points, framework: str, others: Sequence[str], sizes: Sequence[int], highest: bool) -> ClaimVerdict:
+def is_extreme(
+    values: Points, framework: str, others: Sequence[str], sizes: Sequence[int], highest: bool
+) -> ClaimVerdict:
     """Test if a framework has the highest, or lowest, value of all at each of the batch sizes."""
     every = (framework, *others)
     missing = [size for size in sizes if any((name, size) not in values for name in every)]
@@ -142,10 +144,10 @@ def rises(values: dict[int, Point]) -> ClaimVerdict:
     p = p_of_ranks(sizes, numbers)
     sure = decide(rho, rho, p=p) is not Verdict.UNDECIDED
     outcome = Outcome.UNTOLD if not sure else Outcome.HOLDS if rho >= STRONG else Outcome.FAILS
-    return ClaimVerdict(outcome, correlation_words(rho, len(sizes), p))
+    return ClaimVerdict(outcome, describe_correlation(rho, len(sizes), p))
 
 
-def correlation_words(rho: float, n: int, p: float) -> str:
+def describe_correlation(rho: float, n: int, p: float) -> str:
     """Format "rank correlation 0.95, n = 9, p = 0.002"."""
     return f"rank correlation {rho:.2f}, n = {n}, {'p < 0.001' if p < 0.001 else f'p = {p:.3f}'}"
 
@@ -212,7 +214,7 @@ def is_times(pairs: Sequence[tuple[Point, Point]], factor: float, within: float)
     return _between(ratios, factor - slack, factor + slack, text)
 
 
-def mean_difference(
+def compute_mean_difference(
     pairs: Sequence[tuple[Mapping[int, float], Mapping[int, float]]], least_spread: float
 ) -> Point | None:
     """Mean difference, first side minus second, over the pairs and the repeats that all of them have.

@@ -18,15 +18,25 @@ from workloads.statistics import ERROR
 
 from ..condition_text import ABSENT
 from ..conditions import DEVICE_KIND, Section, alike
-from ..frameworks import display_name, ordered
+from ..frameworks import display_name, order_frameworks
 from ..order import TIE_PERCENT, Point, Points
 from ..quantities import MEMORY, MEMORY_PARTS, STEPS_PEAK
 from ..sentences import listed, say
-from ..table import Cell, Columns, Record, Table, Theme, of_records
+from ..table import Columns, Record, Table, TableCell, Theme, build_rows
 from ..tables import Place
-from .claim_tests import FLAT, STRONG, TWICE, ClaimVerdict, Outcome, Pairs, judge_claim, judge_sides, mean_difference
-from .publication import SERIES, Claim, Metric, Publication, beside
-from .reproduced import Reproduced, frameworks
+from .claim_tests import (
+    FLAT,
+    STRONG,
+    TWICE,
+    ClaimVerdict,
+    Outcome,
+    Pairs,
+    compute_mean_difference,
+    judge_claim,
+    judge_sides,
+)
+from .publication import SERIES, Article, Claim, Metric, find_articles
+from .reproduced import Reproduced, list_frameworks
 
 NAME, ACROSS = "claims", "claims-across"
 MEASURED, PUBLISHED = "measured", "published"
@@ -34,7 +44,7 @@ BOUNDS = {"strong": STRONG, "flat": FLAT, "twice": TWICE, "alpha": ERROR, "tie_p
 
 
 @dataclass(frozen=True)
-class Tested:
+class TestedClaim:
     """A claim about a framework, tested.
 
     `published` is {series: verdict on its figures, None if it has none}. `numbers` are those of the two sections that
@@ -64,7 +74,7 @@ class Tested:
         }
 
 
-def of_section(section: Section, publication: Publication) -> tuple[list[Tested], Mapping[Metric, Reproduced]]:
+def evaluate_section(section: Section, publication: Article) -> tuple[list[TestedClaim], Mapping[Metric, Reproduced]]:
     """Test the claims about metrics that match this section's conditions.
 
     Also returns what the section measured of every metric.
@@ -73,7 +83,7 @@ def of_section(section: Section, publication: Publication) -> tuple[list[Tested]
     of_one = [claim for claim in publication.claims if claim.against is None]
     here = [claim for claim in of_one if not claim.metric.other_conditions(section.condition)]
     tested = [
-        Tested(claim, framework, _published(claim, framework), _measured(claim, framework, (ours[claim.metric],)))
+        TestedClaim(claim, framework, _published(claim, framework), _measured(claim, framework, (ours[claim.metric],)))
         for claim, framework in _by_framework(here, ours)
     ]
     return tested, ours
@@ -85,7 +95,7 @@ def _by_framework(claimed: Sequence[Claim], ours: Mapping[Metric, Reproduced]) -
     of_all = [claim for claim in claimed if not claim.frameworks]
     published = {claim.metric.framework for claim in of_all} - {""}
     measured = {framework for claim in of_all for framework, _ in ours[claim.metric].points}
-    return named + [(claim, framework) for framework in ordered(published | measured) for claim in of_all]
+    return named + [(claim, framework) for framework in order_frameworks(published | measured) for claim in of_all]
 
 
 def _published(claim: Claim, framework: str) -> dict[str, ClaimVerdict | None]:
@@ -110,39 +120,41 @@ def _measured(claim: Claim, framework: str, sides: Sequence[Reproduced]) -> Clai
         return ClaimVerdict(Outcome.UNTOLD, "no two sections of one software and machine hold both sides")
     if reasons := dict.fromkeys(reason for side in sides for reason in side.obstacles_of_claims):
         return ClaimVerdict(Outcome.UNTOLD, "; ".join(reasons))
-    if any(framework not in frameworks(side.points) for side in sides):
+    if any(framework not in list_frameworks(side.points) for side in sides):
         return ClaimVerdict(Outcome.UNTOLD, f"nothing was measured of {display_name(framework)}")
     if claim.against is None:
         return judge_claim(claim, framework, sides[0].points)
     a, b = sides
 
     def subtract(pairs: Pairs) -> Point | None:
-        return mean_difference([(a.repeats[framework, x], b.repeats[framework, y]) for x, y in pairs], a.least_spread)
+        return compute_mean_difference(
+            [(a.repeats[framework, x], b.repeats[framework, y]) for x, y in pairs], a.least_spread
+        )
 
     return judge_sides(claim, framework, a.points, b.points, subtract)
 
 
-def hold_sections(sections: Sequence[Section]) -> dict[Publication, dict[int, Section]]:
+def hold_sections(sections: Sequence[Section]) -> dict[Article, dict[int, Section]]:
     """Map {publication: {number: section}}, for the sections that fit."""
-    held: dict[Publication, dict[int, Section]] = {}
+    held: dict[Article, dict[int, Section]] = {}
     for number, section in enumerate(sections, start=1):
-        for publication in beside(section) if section.results else ():
+        for publication in find_articles(section) if section.results else ():
             held.setdefault(publication, {})[number] = section
     return held
 
 
-def judge_all(sections: Sequence[Section]) -> Iterator[tuple[Publication, Tested]]:
+def judge_all(sections: Sequence[Section]) -> Iterator[tuple[Article, TestedClaim]]:
     """Yield every claim tested on these sections: those of each section, then those across sections."""
     for publication, held in hold_sections(sections).items():
         for section in held.values():
-            yield from ((publication, each) for each in of_section(section, publication)[0])
+            yield from ((publication, each) for each in evaluate_section(section, publication)[0])
         yield from ((publication, each) for each in judge_across(publication, held))
 
 
-def judge_across(publication: Publication, held: dict[int, Section]) -> list[Tested]:
+def judge_across(publication: Article, held: dict[int, Section]) -> list[TestedClaim]:
     """Test the claims that compare two metrics, and have published figures or both sides run."""
     every = (
-        Tested(claim, framework, _published(claim, framework), _measured(claim, framework, sides), numbers)
+        TestedClaim(claim, framework, _published(claim, framework), _measured(claim, framework, sides), numbers)
         for claim in publication.claims
         if claim.against
         for framework, sides, numbers in _rows(claim, claim.against, publication, held)
@@ -151,7 +163,7 @@ def judge_across(publication: Publication, held: dict[int, Section]) -> list[Tes
 
 
 def _rows(
-    claim: Claim, against: Metric, publication: Publication, held: dict[int, Section]
+    claim: Claim, against: Metric, publication: Article, held: dict[int, Section]
 ) -> Iterator[tuple[str, tuple[Reproduced, ...], tuple[int, ...]]]:
     """Yield (framework, both sides, numbers of their sections), for each pair of sections and each framework in both.
 
@@ -166,18 +178,18 @@ def _rows(
         if not alike(a.condition, b.condition, keys):
             continue
         sides = Reproduced(a, publication, claim.metric), Reproduced(b, publication, against)
-        for framework in ordered({*frameworks(sides[0].points)} & {*frameworks(sides[1].points)}):
+        for framework in order_frameworks({*list_frameworks(sides[0].points)} & {*list_frameworks(sides[1].points)}):
             # Two kinds of device have an installation each.
             if DEVICE_KIND in keys or a.software[framework] == b.software[framework]:
                 told.add(framework)
                 yield framework, sides, tuple(dict.fromkeys((number_a, number_b)))
     published = {metric.framework for metric in (claim.metric, against) if metric.framework}
     named = {result.spec.cell.framework for section in held.values() for result in section.results}
-    for framework in ordered({*published, *claim.frameworks, *(() if told or published else named)} - told):
+    for framework in order_frameworks({*published, *claim.frameworks, *(() if told or published else named)} - told):
         yield framework, (), ()
 
 
-def table(every: Sequence[Tested], publication: Publication, section: Section) -> Table:
+def build_table(every: Sequence[TestedClaim], publication: Article, section: Section) -> Table:
     """Build the table of the claims that this section tests."""
     how = say("published.how_claims_are_tested", **BOUNDS)
     return _table(NAME, "Claims of the publication, tested", every, (), (how, *_notes(publication, [section])))
@@ -202,25 +214,27 @@ def tables_across(sections: Sequence[Section]) -> list[Table]:
     return tables
 
 
-def _table(name: str, title: str, every: Sequence[Tested], above: tuple[str, ...], below: tuple[str, ...]) -> Table:
+def _table(
+    name: str, title: str, every: Sequence[TestedClaim], above: tuple[str, ...], below: tuple[str, ...]
+) -> Table:
     records = [each.record for each in every]
     left_out = ("quantity", "against", "framework")
     names = [key for key in records[0] if key not in left_out and not key.startswith("why_")]
     shown: Columns = {key.replace("_", " ").capitalize(): _text_of(key) for key in names} | {"Why": _why}
-    rows = of_records(records, shown)
+    rows = build_rows(records, shown)
     return Table(name, title, *rows, above=above, below=below, words=True, theme=Theme.PUBLISHED)
 
 
-def _text_of(key: str) -> Callable[[Record], Cell]:
-    return lambda record: Cell(record[key] or ABSENT)
+def _text_of(key: str) -> Callable[[Record], TableCell]:
+    return lambda record: TableCell(record[key] or ABSENT)
 
 
-def _why(record: Record) -> Cell:
+def _why(record: Record) -> TableCell:
     whys = {key.removeprefix("why_"): why for key, why in record.items() if key.startswith("why_") and why is not None}
-    return Cell("; ".join(f"{where}: {why}" for where, why in whys.items()))
+    return TableCell("; ".join(f"{where}: {why}" for where, why in whys.items()))
 
 
-def _notes(publication: Publication, sections: Iterable[Section]) -> list[str]:
+def _notes(publication: Article, sections: Iterable[Section]) -> list[str]:
     """Notes on the claims, and on tasks tested in place of the published one."""
     tasks = {section.condition.task for section in sections}
     names = {(task.workload, task.dataset) for task in tasks if publication.is_stand_in(task)}
@@ -242,16 +256,16 @@ def say_finding(sections: Sequence[Section]) -> str:
     """Summarise the outcomes of the claims across sections per framework; "" if a report has no such claims."""
     told = _run(sections)
     by_framework = {name: [each for each in told if each.framework == name] for name in {e.framework for e in told}}
-    outcomes = {name: _outcomes(by_framework[name]) for name in ordered(by_framework)}
+    outcomes = {name: _outcomes(by_framework[name]) for name in order_frameworks(by_framework)}
     return f"{say('published.claims', outcomes=outcomes)}." if outcomes else ""
 
 
-def _run(sections: Sequence[Section]) -> list[Tested]:
+def _run(sections: Sequence[Section]) -> list[TestedClaim]:
     """Claims across sections for which both sides were run, of every publication."""
     return [each for held in hold_sections(sections).items() for each in judge_across(*held) if each.numbers]
 
 
-def _outcomes(told: Sequence[Tested]) -> dict[str, int]:
+def _outcomes(told: Sequence[TestedClaim]) -> dict[str, int]:
     """Count {outcome: how many}, in the order of Outcome."""
     counts = Counter(each.measured.outcome for each in told)
     return {str(outcome): counts[outcome] for outcome in Outcome if counts[outcome]}

@@ -142,7 +142,7 @@ class Claim:
 
 
 @dataclass(frozen=True, eq=False)
-class Publication:
+class Article:
     """A publication: its figures, claims and sentences. `workload` and `dataset` are those with the best evidence if
     the publication names neither. `device` is part of its GPU's name, "" if it names none. Sentences are plain text;
     `caption` names {software} and {guess}, which names our {dataset}.
@@ -185,18 +185,18 @@ class Publication:
 
 
 @cache
-def publications() -> tuple[Publication, ...]:
+def read_articles() -> tuple[Article, ...]:
     """List the publications that trials are compared with, by name."""
     every = (read(path.parent) for path in sorted(PUBLICATIONS.glob(f"*/{DEFINITION}")))
     return tuple(each for each in every if not each.of_blocks)
 
 
-def beside(section: Section) -> tuple[Publication, ...]:
+def find_articles(section: Section) -> tuple[Article, ...]:
     """Publications that the section fits, and those asked for by name."""
-    return tuple(each for each in publications() if each.name in section.beside or each.fits(section))
+    return tuple(each for each in read_articles() if each.name in section.beside or each.fits(section))
 
 
-def read(folder: Path) -> Publication:
+def read(folder: Path) -> Article:
     """Read one publication.
 
     Raises ValueError, with the file, if its definition cannot be read or does not fit its figures.
@@ -210,7 +210,7 @@ def read(folder: Path) -> Publication:
         raise ValueError(f"{path}: {error}") from error
 
 
-def _publication(folder: Path, data: dict[str, Any]) -> Publication:
+def _publication(folder: Path, data: dict[str, Any]) -> Article:
     of_blocks = data.get("of_blocks", False)
     values = {} if of_blocks else _values(folder)
     known = {
@@ -228,7 +228,7 @@ def _publication(folder: Path, data: dict[str, Any]) -> Publication:
     if silent := published - set(data.get("versions", ())):
         raise ValueError(f"versions: there is none of {', '.join(sorted(silent))}")
     parts = {"metrics": tuple(metrics.values()), "claims": tuple(claims)}
-    read = Publication(folder.name, **_tuples(data) | parts)
+    read = Article(folder.name, **_tuples(data) | parts)
     of_figures = ("hardware", "device", "workload", "dataset", "epochs", "unknown", "caveat", "caption")
     if published and (missing := [key for key in of_figures if key not in data]):
         raise ValueError(f"there are figures, so these must be told, too: {', '.join(missing)}")

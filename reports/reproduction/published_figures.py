@@ -16,26 +16,26 @@ import pandas as pd
 from workloads.statistics import CONFIDENCE_PERCENT
 
 from .. import tables
-from ..charts import Kind, Series
+from ..charts import ChartSeries, SeriesKind
 from ..condition_text import ABSENT
 from ..conditions import Condition, Section
-from ..frameworks import display_name, ordered
+from ..frameworks import display_name, order_frameworks
 from ..quantities import Quantity
 from ..sentences import listed, say
-from ..table import Cell, Table, Theme
+from ..table import Table, TableCell, Theme
 from ..tables import CellSummary
 from . import agreement, claims
-from .publication import CHART, SERIES, TABLE, Metric, Publication, beside
-from .reproduced import Reproduced, frameworks
+from .publication import CHART, SERIES, TABLE, Article, Metric, find_articles
+from .reproduced import Reproduced, list_frameworks
 
 CONTRADICTED = "table and chart of the publication contradict each other here"
 NOT_PUBLISHED = "not published"
-KINDS = {TABLE: Kind.PUBLISHED_TABLE, CHART: Kind.PUBLISHED_CHART}
+KINDS = {TABLE: SeriesKind.PUBLISHED_TABLE, CHART: SeriesKind.PUBLISHED_CHART}
 
 
 def of_section(section: Section) -> tuple[list[Table], list[str]]:
     """Build the tables; returns (tables, lines that say why there are none)."""
-    comparable = beside(section)
+    comparable = find_articles(section)
     if not comparable:
         return [], []
     if not section.results:
@@ -47,9 +47,9 @@ def of_section(section: Section) -> tuple[list[Table], list[str]]:
     return shown, []
 
 
-def of_publication(section: Section, publication: Publication) -> list[Table]:
+def of_publication(section: Section, publication: Article) -> list[Table]:
     """Build a table for each published metric of the section's conditions, and one of their claims."""
-    claimed, ours = claims.of_section(section, publication)
+    claimed, ours = claims.evaluate_section(section, publication)
     here = {metric: each for metric, each in ours.items() if not metric.other_conditions(section.condition)}
     named = [metric.quantity for metric in here if metric.series]
     shown = [
@@ -59,20 +59,22 @@ def of_publication(section: Section, publication: Publication) -> list[Table]:
     ]
     apart = agreement.table(each for metric, each in here.items() if metric.series)
     shown += [apart] if apart else []
-    return [*shown, claims.table(claimed, publication, section)] if claimed else shown
+    return [*shown, claims.build_table(claimed, publication, section)] if claimed else shown
 
 
 def table(ours: Reproduced, name: str) -> Table:
     """Build the table of one metric, named "published-NAME"."""
     metric, differences = ours.metric, _differences(ours)
     sizes = sorted({row["batch_size"] for row in differences})
-    names = ordered(row["framework"] for row in differences)
+    names = order_frameworks(row["framework"] for row in differences)
     measured = f", {ours.label} measured" if ours.label != metric.label else " and measured"
     return Table(
         name=f"published-{name.replace('_', '-')}",
         title=f"{metric.title or metric.label}, {metric.quantity.unit}: published{measured}",
         head=(f"{metric.label}, {metric.quantity.unit} / batch size", *map(str, sizes)),
-        rows=tuple((Cell(head), *cells) for name in names for head, cells in _rows(name, ours, differences, sizes)),
+        rows=tuple(
+            (TableCell(head), *cells) for name in names for head, cells in _rows(name, ours, differences, sizes)
+        ),
         tidy=pd.DataFrame(differences),
         above=tuple(_above(ours)),
         below=agreement.below(ours),
@@ -83,22 +85,22 @@ def table(ours: Reproduced, name: str) -> Table:
 
 def _rows(
     framework: str, ours: Reproduced, differences: list[dict[str, Any]], sizes: list[int]
-) -> Iterator[tuple[str, list[Cell]]]:
+) -> Iterator[tuple[str, list[TableCell]]]:
     """Yield published, measured and differences; both series if they contradict each other anywhere for
     this framework.
     """
     metric, name, source = ours.metric, display_name(framework), ours.metric.source(framework)
-    apart = source in frameworks(metric.contradicted)
-    series = metric.series[: 2 if apart else 1] if source in frameworks(metric.published) else []
+    apart = source in list_frameworks(metric.contradicted)
+    series = metric.series[: 2 if apart else 1] if source in list_frameworks(metric.published) else []
     for kind in series if framework == source else ():
         head = f"{name} {ours.publication.versions[framework]}, published ({kind})"
         yield head, [_published(metric, kind, framework, size) for size in sizes]
-    if framework not in frameworks(ours.cells):
+    if framework not in list_frameworks(ours.cells):
         return
     software = ours.section.software.get(framework)
     version = f" {software.version}" if software and software.version else ""
     head = f"{name}{version}, measured" + ("" if ours.same else f" ({ours.label})")
-    yield head, [tables.shown(ours.cell((framework, size)), metric.decimals, ours.most) for size in sizes]
+    yield head, [tables.format_cell(ours.cell((framework, size)), metric.decimals, ours.most) for size in sizes]
     whose = f"{display_name(source)}'s " if source != framework else ""
     for kind in series:
         rows = [row for row in differences if (row["framework"], row["compared_with"]) == (framework, kind)]
@@ -106,29 +108,29 @@ def _rows(
         yield head, [_difference(row, metric.decimals) for row in rows]
 
 
-def _published(metric: Metric, series: str, framework: str, size: int) -> Cell:
+def _published(metric: Metric, series: str, framework: str, size: int) -> TableCell:
     value = metric.values[series].get((framework, size))
     if value is None:
-        return Cell(ABSENT, notes=(NOT_PUBLISHED,))
+        return TableCell(ABSENT, notes=(NOT_PUBLISHED,))
     exact = series == TABLE and metric.table_decimals is not None
     notes = (CONTRADICTED,) if (framework, size) in metric.contradicted else ()
-    return Cell(f"{value:.{metric.table_decimals if exact else metric.decimals}f}", value, notes)
+    return TableCell(f"{value:.{metric.table_decimals if exact else metric.decimals}f}", value, notes)
 
 
-def _difference(row: Mapping[Any, Any], decimals: int) -> Cell:
+def _difference(row: Mapping[Any, Any], decimals: int) -> TableCell:
     if math.isnan(row["difference"]):
-        return Cell(ABSENT, notes=(row["reason"],))
+        return TableCell(ABSENT, notes=(row["reason"],))
     text = f"{row['difference']:+z.{decimals}f}"
     if row["n"] > 1:
         text += f" [{row['difference_low']:+z.{decimals}f}, {row['difference_high']:+z.{decimals}f}]"
-    return Cell(text, row["difference"], (CONTRADICTED,) if row["contradicted"] else ())
+    return TableCell(text, row["difference"], (CONTRADICTED,) if row["contradicted"] else ())
 
 
 def _differences(ours: Reproduced) -> list[dict[str, Any]]:
     """List rows per framework, batch size and series, with the published series side by side in every row."""
     metric, rows = ours.metric, []
     places = {*metric.published, *ours.cells}
-    for framework, size in itertools.product(frameworks(places), sorted({size for _, size in places})):
+    for framework, size in itertools.product(list_frameworks(places), sorted({size for _, size in places})):
         place = metric.source(framework), size
         cell = ours.cell((framework, size))
         published = {series: metric.values.get(series, {}).get(place, math.nan) for series in SERIES}
@@ -164,7 +166,7 @@ def _reason(published: float, cell: CellSummary, ours: Reproduced) -> str:
     if math.isnan(published):
         return NOT_PUBLISHED
     if not cell.n:
-        ended = [tables.words(cell.status)] if cell.status != tables.UNKNOWN else []
+        ended = [tables.describe_status(cell.status)] if cell.status != tables.UNKNOWN else []
         return f"not measured: {'; '.join([*ended, *cell.notes])}"
     return "" if ours.same else f"another quantity: {ours.label} here, {ours.metric.label} published"
 
@@ -173,7 +175,7 @@ def _above(ours: Reproduced) -> list[str]:
     metric, publication, dataset = ours.metric, ours.publication, ours.section.condition.task.dataset
     sentences = [say("published.source", of=publication.source, hardware=publication.hardware)]
     if len(metric.series) > 1:
-        names, sizes = frameworks(metric.contradicted), sorted({size for _, size in metric.contradicted})
+        names, sizes = list_frameworks(metric.contradicted), sorted({size for _, size in metric.contradicted})
         facts = {"names": names, "sizes": sizes, "tolerance": metric.tolerance, "unit": metric.unit}
         sentences.append(say("published.two_series", **facts))
     sentences += [metric.note] if metric.note and ours.same else []
@@ -185,10 +187,10 @@ def _above(ours: Reproduced) -> list[str]:
 
 
 def behind(
-    quantity: Quantity, condition: Condition, measured: Sequence[str], published: Sequence[Publication]
-) -> tuple[list[Series], list[str]]:
+    quantity: Quantity, condition: Condition, measured: Sequence[str], published: Sequence[Article]
+) -> tuple[list[ChartSeries], list[str]]:
     """Return (series, sentences of the caption) for the same quantity and network; `measured` are frameworks."""
-    series: list[Series] = []
+    series: list[ChartSeries] = []
     sentences: list[str] = []
     for publication in published:
         for metric in publication.metrics if publication.workload == condition.task.workload else ():
@@ -200,7 +202,7 @@ def behind(
     return series, sentences
 
 
-def _series(metric: Metric, measured: Sequence[str]) -> list[Series]:
+def _series(metric: Metric, measured: Sequence[str]) -> list[ChartSeries]:
     """Build the series of the table, and of the chart if it contradicts the table.
 
     They are of the measured frameworks, or of the one that the metric was published for.
@@ -210,13 +212,13 @@ def _series(metric: Metric, measured: Sequence[str]) -> list[Series]:
     for kind in metric.series:
         for framework in wanted:
             row = {size: value for (name, size), value in sorted(metric.values[kind].items()) if name == framework}
-            if row and (kind == metric.series[0] or framework in frameworks(metric.contradicted)):
+            if row and (kind == metric.series[0] or framework in list_frameworks(metric.contradicted)):
                 label = f"{display_name(framework)}, published {kind}"
-                series.append(Series(label, framework, KINDS[kind], tuple(map(float, row)), tuple(row.values())))
+                series.append(ChartSeries(label, framework, KINDS[kind], tuple(map(float, row)), tuple(row.values())))
     return series
 
 
-def _caption(series: list[Series], metric: Metric, publication: Publication, dataset: str) -> list[str]:
+def _caption(series: list[ChartSeries], metric: Metric, publication: Article, dataset: str) -> list[str]:
     names = dict.fromkeys(each.key for each in series)
     software = listed(f"{display_name(name)} {publication.versions[name]}" for name in names)
     guess = "" if dataset == publication.dataset else publication.guess.format(dataset=dataset)

@@ -12,11 +12,11 @@ from workloads.statistics import accuracy_step
 
 from .. import order, tables
 from ..conditions import Section
-from ..frameworks import ordered
+from ..frameworks import order_frameworks
 from ..order import Point, Points
 from ..quantities import ACCURACY, MEMORY_PARTS
 from ..tables import CellSummary, Place
-from .publication import Metric, Publication
+from .publication import Article, Metric
 
 COUNTED = ("parameters", "optimizer", "statistics")  # parts of the memory that are sizes of arrays
 Repeats = Mapping[Place, Mapping[int, float]]  # {(framework, batch size): {repeat: value}}
@@ -27,7 +27,7 @@ class Reproduced:
     """Values that `section` measured of `metric`, one of the publication's metrics."""
 
     section: Section
-    publication: Publication
+    publication: Article
     metric: Metric
 
     @property
@@ -68,7 +68,7 @@ class Reproduced:
     @property
     def cells(self) -> Mapping[Place, CellSummary]:
         """Our cells, from `tables`."""
-        return tables.by_place(self.section, self.metric.quantity)
+        return tables.compute_cells(self.section, self.metric.quantity)
 
     def cell(self, place: Place) -> CellSummary:
         """Return our cell; one that was not run where there is none."""
@@ -86,7 +86,7 @@ class Reproduced:
         Parts of the memory are asked for once for all repeats. What a framework counts is exact. A single value derived
         from peaks says nothing about its spread.
         """
-        points = order.points(self.section, self.metric.quantity)
+        points = order.read_points(self.section, self.metric.quantity)
         if self.metric.quantity not in MEMORY_PARTS:
             return points
         exact = self.metric.quantity.name in COUNTED
@@ -100,10 +100,10 @@ class Reproduced:
         known: dict[Place, dict[int, float]] = {}
         if spec is None:
             return known
-        for place, results in tables.places(self.section).items():
+        for place, results in tables.group_by_place(self.section).items():
             for result in results:
                 compared = result.status is not Status.DIVERGED and tables.is_shown(result, spec)
-                value = tables.figure_of(result, spec.name).value if compared else None
+                value = tables.find_figure(result, spec.name).value if compared else None
                 if value is not None:
                     known.setdefault(place, {})[result.spec.draw.repeat] = value * spec.factor
         return known
@@ -129,18 +129,18 @@ class Reproduced:
     def distances(self) -> dict[str, tuple[float, int]]:
         """Map {framework: (root-mean-square difference, number of batch sizes)}, from the metric's `from_size` on."""
         distances = {}
-        for framework in frameworks(self.points):
+        for framework in list_frameworks(self.points):
             pairs = self.pairs(self.metric.series[0], framework, self.metric.from_size)
             if pairs:
-                distances[framework] = rms(pairs), len(pairs)
+                distances[framework] = compute_rms(pairs), len(pairs)
         return distances
 
 
-def rms(pairs: Mapping[int, tuple[float, float]]) -> float:
+def compute_rms(pairs: Mapping[int, tuple[float, float]]) -> float:
     """Root mean square of the differences, in their unit. Raises ZeroDivisionError without any."""
     return math.sqrt(sum((a - b) ** 2 for a, b in pairs.values()) / len(pairs))
 
 
-def frameworks(places: Iterable[Place]) -> list[str]:
+def list_frameworks(places: Iterable[Place]) -> list[str]:
     """List each framework once, in the reports' order."""
-    return ordered(name for name, _ in places)
+    return order_frameworks(name for name, _ in places)

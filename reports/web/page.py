@@ -11,12 +11,12 @@ from typing import Any
 
 from ..drawing import inline
 from ..drawing.sizes import COLUMN, PAGE, Layout
-from ..drawing.styles import on_dark
-from ..frameworks import Style, styles
+from ..drawing.styles import lighten_for_dark
+from ..frameworks import Style, choose_styles
 from ..report import SIDE_BY_SIDE, Report
 from ..sentences import load_templates
 from . import trials as web_trials
-from .parts import PartBuilder, numbered_charts
+from .parts import PartBuilder, number_charts
 from .trials import Trial
 
 MOST_LINES = 200  # of one kind of problem
@@ -30,7 +30,7 @@ COLOUR = re.compile(r"var\(--c([0-9a-f]{6})\)")
 NO_CONNECTION = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
-def page(
+def build_page(
     report: Report,
     marks: tuple[str, ...] = (),
     pictures: Mapping[str, str] | None = None,
@@ -42,10 +42,10 @@ def page(
     `pictures` are those of `drawings`, drawn here if None. `folder` is where the page will be read: it links to raw
     files of trials that are near. `archive` is the file next to the page that has them instead.
     """
-    drawn = {drawing.id: inline.draw(drawing) for drawing in drawings(report)} if pictures is None else pictures
+    drawn = {drawing.id: inline.draw(drawing) for drawing in list_drawings(report)} if pictures is None else pictures
     shared, classes = _share_styles(drawn)
     frameworks = _frameworks(report)
-    script = asset("page.js")
+    script = read_asset("page.js")
     context = {
         "title": _title(report),
         "marks": marks,
@@ -55,12 +55,12 @@ def page(
         "most_lines": MOST_LINES,
         "frameworks": [(style, DASHES[style.line]) for style in frameworks.values()],
         "switch_of": {key: number for number, key in enumerate(frameworks)},
-        "style": "".join(map(asset, STYLES)) + classes + _colours(frameworks, classes) + _hiding(len(frameworks)),
+        "style": "".join(map(read_asset, STYLES)) + classes + _colours(frameworks, classes) + _hiding(len(frameworks)),
         "script": script,
         "policy": f"{NO_CONNECTION}; script-src {_hash(script)}",
     }
-    trials = web_trials.trials_of(report)
-    cells = web_trials.rows_of(trials)
+    trials = web_trials.list_trials(report)
+    cells = web_trials.group_by_cell(trials)
     context |= _parts(report, shared, cells) | _rows(report, trials, folder, archive) | {"cells": cells}
     return load_templates(TEMPLATES).get_template("report.html.j2").render(context)
 
@@ -69,10 +69,10 @@ def _parts(report: Report, pictures: Mapping[str, str], cells: list[web_trials.C
     """Build the tables and charts."""
     names = tuple(style.name for style in _frameworks(report).values())
     builder = PartBuilder(load_templates(TEMPLATES).get_template("table.html.j2").module, pictures, names)
-    every = web_trials.finder(cells)
+    every = web_trials.make_finder(cells)
     return {
         "chapters": [
-            (chapter, builder.build_chapter(chapter, number, web_trials.finder(cells, number)))
+            (chapter, builder.build_chapter(chapter, number, web_trials.make_finder(cells, number)))
             for number, chapter in enumerate(report.chapters, 1)
         ],
         "beside": builder.build_several(report.beside, "beside", every),
@@ -85,23 +85,23 @@ def _rows(report: Report, trials: list[Trial], folder: Path | None, archive: str
     """Build the table of all trials, and the problems, which link to it."""
     keys = {trial.key for trial in trials}
     return {
-        "figures": web_trials.figures_of(report.sections),
-        "cell_of": web_trials.cell_of,
-        "files": {trial.key: web_trials.files_of(trial, None if archive else folder) for trial in trials},
+        "figures": web_trials.list_figures(report.sections),
+        "cell_of": web_trials.build_cell,
+        "files": {trial.key: web_trials.find_files(trial, None if archive else folder) for trial in trials},
         "archive": archive,
         "problems": {kind: [_linked(line, keys) for line in lines] for kind, lines in report.problems.items()},
     }
 
 
-def drawings(report: Report) -> list[inline.Drawing]:
+def list_drawings(report: Report) -> list[inline.Drawing]:
     """List what has to be drawn for the page, by id."""
     frameworks = _frameworks(report)
     switches = {key: number for number, key in enumerate(frameworks)}
-    looks = styles({*frameworks}.union(*(chart.frameworks for _, _, chart in numbered_charts(report))))
-    cells = web_trials.rows_of(web_trials.trials_of(report))
+    looks = choose_styles({*frameworks}.union(*(chart.frameworks for _, _, chart in number_charts(report))))
+    cells = web_trials.group_by_cell(web_trials.list_trials(report))
     found = []
-    for place, (number, name, chart) in enumerate(numbered_charts(report)):
-        find = web_trials.finder(cells, number)
+    for place, (number, name, chart) in enumerate(number_charts(report)):
+        find = web_trials.make_finder(cells, number)
         ids = dict.fromkeys(trials for series in chart.series for trials in series.trials)
         addresses = {trials: address.href for trials in ids if (address := find(trials))}
         layout = SMALL if len(chart.panels) == 1 else WIDE
@@ -111,7 +111,7 @@ def drawings(report: Report) -> list[inline.Drawing]:
 
 def _frameworks(report: Report) -> dict[str, Style]:
     """Map each framework that has a trial to its style, in the order of the switches."""
-    return styles(result.spec.cell.framework for result in report.stored.results)
+    return choose_styles(result.spec.cell.framework for result in report.stored.results)
 
 
 def _linked(line: str, keys: set[str]) -> tuple[str, str]:
@@ -135,7 +135,9 @@ def _share_styles(pictures: Mapping[str, str]) -> tuple[dict[str, str], str]:
 def _colours(frameworks: Mapping[str, Style], classes: str) -> str:
     """Define the colours of charts and switches, each with one that can be seen on a dark page."""
     used = {*COLOUR.findall(classes), *(style.colour[1:].lower() for style in frameworks.values())}
-    light, dark = ("".join(f" --c{colour}: {own(f'#{colour}')};" for colour in sorted(used)) for own in (str, on_dark))
+    light, dark = (
+        "".join(f" --c{colour}: {own(f'#{colour}')};" for colour in sorted(used)) for own in (str, lighten_for_dark)
+    )
     return f":root {{{light} }}\n@media screen and (prefers-color-scheme: dark) {{ :root {{{dark} }} }}\n"
 
 
@@ -155,7 +157,7 @@ def _title(report: Report) -> str:
     return f"{', '.join(subjects[:2])}{more}"
 
 
-def asset(name: str) -> str:
+def read_asset(name: str) -> str:
     """Read the text of a file in the templates' folder."""
     return (TEMPLATES / name).read_text(encoding="utf-8")
 

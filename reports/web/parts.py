@@ -11,7 +11,7 @@ from .. import best, contrast, parity, target_time
 from ..charts import Chart
 from ..quantities import ACCURACY, MAIN, MEMORY, SPEED
 from ..report import Chapter, Report
-from ..table import Cell, Table, Theme, without_repeats
+from ..table import Table, TableCell, Theme, drop_repeats
 from .trials import Find
 
 FRONT = tuple(quantity.name for quantity in (SPEED, MEMORY, ACCURACY))  # charts shown first
@@ -19,16 +19,16 @@ ASKED_FOR = (parity.NAME, contrast.MODES.name, contrast.BATCH_SIZES.name, target
 SHOWN = (*(quantity.name for quantity in MAIN), *ASKED_FOR)  # of the remaining parts, not folded
 
 
-def chart_id(number: int, name: str) -> str:
+def make_chart_id(number: int, name: str) -> str:
     """Return the id, in the page, of the chart of this name in this chapter."""
     return f"s{number}-{name}-chart"
 
 
-def numbered_charts(report: Report) -> Iterator[tuple[int, str, Chart]]:
+def number_charts(report: Report) -> Iterator[tuple[int, str, Chart]]:
     """Yield (number of its chapter, its id in the page, chart) for every chart."""
     for number, chapter in enumerate(report.chapters, 1):
         for chart in chapter.charts:
-            yield number, chart_id(number, chart.name), chart
+            yield number, make_chart_id(number, chart.name), chart
 
 
 @dataclass(frozen=True)
@@ -95,10 +95,10 @@ class PartBuilder:
 
     def build_chart(self, chart: Chart, number: int) -> PagePart:
         """Build a chart of the chapter with this number."""
-        name = chart_id(number, chart.name)
+        name = make_chart_id(number, chart.name)
         return PagePart(name, chart.name, chart.title, chart=chart, picture=self.pictures[name])
 
-    def switches_of(self, row: tuple[Cell, ...]) -> str:
+    def switches_of(self, row: tuple[TableCell, ...]) -> str:
         """List the switches of the frameworks that the row's name contains: "TensorFlow minus PyTorch" has two."""
         text, found = row[0].text, []
         for name in sorted(self.names, key=len, reverse=True):  # a build's name contains its framework's
@@ -112,7 +112,7 @@ class PartBuilder:
         front = tuple(charts.pop(name) for name in FRONT if name in charts)
         leading: PagePart | None = None
         themes: dict[Theme, list[PagePart]] = {theme: [] for theme in Theme}
-        for table in without_repeats(chapter.tables):
+        for table in drop_repeats(chapter.tables):
             chart = charts.pop(table.name, None)
             themes[table.theme] += [chart] if chart else []
             titled = chart is not None and chart.title == table.title

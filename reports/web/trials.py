@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from workloads.records.disturbance import withheld
+from workloads.records.disturbance import is_withheld
 from workloads.records.figures import FigureSpec
 from workloads.records.files import EVENTS_FILE, LOG_FILE, RESULT_FILE, SAMPLES_FILE
 from workloads.records.result import TrialResult
 
-from ..attempts import Attempts, below_results
+from ..attempts import Attempts, strip_results_folder
 from ..conditions import Section
-from ..frameworks import display_name, ordered
+from ..frameworks import display_name, order_frameworks
 from ..quantities import ACCURACY, MEMORY, SPEED, STEP_TIME, USAGE
 from ..report import Report
 from ..sentences import listed
-from ..table import Cell
-from ..tables import UNKNOWN, significant, words
+from ..table import TableCell
+from ..tables import UNKNOWN, count_decimals, describe_status
 
 IN_TABLE = (SPEED, STEP_TIME, USAGE, MEMORY, ACCURACY)
 RAW_FILES = (RESULT_FILE, SAMPLES_FILE, EVENTS_FILE, LOG_FILE)
@@ -74,7 +74,7 @@ class Address:
 Find = Callable[[Iterable[str]], Address | None]  # from the ids of trials
 
 
-def trials_of(report: Report) -> list[Trial]:
+def list_trials(report: Report) -> list[Trial]:
     """List all trials of the report by section, framework, batch size and repeat, replaced ones last.
 
     An id stored twice gets a second key.
@@ -85,7 +85,7 @@ def trials_of(report: Report) -> list[Trial]:
         for number, chapter in enumerate(report.chapters, 1)
         for result in (chapter.section.every if chapter.section else ())
     }
-    frameworks = ordered(result.spec.cell.framework for result in stored.results)
+    frameworks = order_frameworks(result.spec.cell.framework for result in stored.results)
     seen: dict[str, int] = {}
     trials = []
     for result, folder in zip(stored.results, stored.folders, strict=True):
@@ -102,13 +102,13 @@ def trials_of(report: Report) -> list[Trial]:
     return sorted(trials, key=order)
 
 
-def rows_of(trials: Sequence[Trial]) -> list[CellRows]:
+def group_by_cell(trials: Sequence[Trial]) -> list[CellRows]:
     """Group the trials of `trials_of` by cell."""
     groups = itertools.groupby(trials, lambda trial: (trial.section, trial.result.spec.cell))
     return [CellRows(f"cell-{number}", tuple(found)) for number, (_, found) in enumerate(groups, 1)]
 
 
-def finder(cells: Sequence[CellRows], section: int | None = None) -> Find:
+def make_finder(cells: Sequence[CellRows], section: int | None = None) -> Find:
     """Return a function from ids to an address, in one section if given; unknown ids have none."""
     places: dict[str, list[CellRows]] = {}
     for cell in cells:
@@ -127,28 +127,28 @@ def finder(cells: Sequence[CellRows], section: int | None = None) -> Find:
     return find
 
 
-def figures_of(sections: Sequence[Section]) -> list[FigureSpec]:
+def list_figures(sections: Sequence[Section]) -> list[FigureSpec]:
     """List the figures in the table of trials."""
     shown = dict.fromkeys(quantity.figure(section.condition) for quantity in IN_TABLE for section in sections)
     return [spec for spec in shown if spec]
 
 
-def cell_of(trial: Trial, spec: FigureSpec) -> Cell:
+def build_cell(trial: Trial, spec: FigureSpec) -> TableCell:
     """Build the cell of a figure, with the unit and decimals of its own table."""
     figure = trial.result.figures.get(spec.name)
-    if figure is None or figure.value is None or withheld(trial.result, spec):
-        return Cell(words(UNKNOWN))
+    if figure is None or figure.value is None or is_withheld(trial.result, spec):
+        return TableCell(describe_status(UNKNOWN))
     value = figure.value * spec.factor
-    decimals = significant(value) if spec.decimals is None else spec.decimals
-    return Cell(f"{value:z.{decimals}f}", value)
+    decimals = count_decimals(value) if spec.decimals is None else spec.decimals
+    return TableCell(f"{value:z.{decimals}f}", value)
 
 
-def files_of(trial: Trial, page_folder: Path | None) -> tuple[str, dict[str, str]]:
+def find_files(trial: Trial, page_folder: Path | None) -> tuple[str, dict[str, str]]:
     """Return (the trial's folder below its results folder, {raw file: its address from the page}).
 
     There are no addresses if `page_folder` is None, or is neither the results folder, nor in it, nor next to it.
     """
-    folder = below_results(trial.folder)
+    folder = strip_results_folder(trial.folder)
     if page_folder is None:
         return folder, {}
     path = Path(os.path.relpath(trial.folder.resolve(), page_folder.resolve()))

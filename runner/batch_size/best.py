@@ -21,9 +21,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from workloads.records.batch_answers import Best, Compared, Point, Ratio
+from workloads.records.batch_answers import Best, Ratio, SizePoint, SizeVerdict
 from workloads.statistics import Verdict, decide, estimate_mean, mean_interval
-from workloads.words import counted
+from workloads.words import format_count
 
 TOLERATED = 0.02  # share of the best figure
 NEAR = 0.2  # sizes whose single figure is worse than the best by more than this share get no second trial
@@ -31,13 +31,13 @@ FEWEST = 3  # blocks before the intervals are first checked
 LIMIT = 12  # blocks
 HOPELESS = 0.04  # stop if even LIMIT blocks would leave intervals wider than plus or minus this share
 FAILURES = 2  # blocks without a figure after which a size is left out
-STORED = {Verdict.WITHIN: Compared.WITHIN, Verdict.WORSE: Compared.WORSE}  # all else is uncertain
+STORED = {Verdict.WITHIN: SizeVerdict.WITHIN, Verdict.WORSE: SizeVerdict.WORSE}  # all else is uncertain
 
 Measure = Callable[[int], float | None]  # batch size -> its figure from one new trial; None if the trial gives none
 Block = Mapping[int, float]  # batch size -> logarithm of the figure; higher is better
 
 
-def best(
+def find_best_size(
     measure: Measure, largest: int, *, better: Literal[1, -1] = 1, smallest: int = 1, seed: int = 0, limit: int = LIMIT
 ) -> Best:
     """Return the best batch size from `smallest` to `largest`.
@@ -51,7 +51,7 @@ def best(
     trials = _Trials(measure, better)
     ladder = _ladder(trials, smallest, largest)
     if not ladder:
-        return Best(None, f"none of {counted(trials.count, 'trial')} gave a figure", trials=trials.count)
+        return Best(None, f"none of {format_count(trials.count, 'trial')} gave a figure", trials=trials.count)
     contest = Contest(_candidates(ladder), limit)
     drawn = random.Random(seed)
     while contest.goes_on:
@@ -89,7 +89,7 @@ class _Trials:
         self.figures.setdefault(size, []).append(figure)
         return logarithm
 
-    def points(self) -> tuple[Point, ...]:
+    def points(self) -> tuple[SizePoint, ...]:
         """Return the mean figure of the blocks for each size, or the single figure of a size that was in no block.
 
         A mean leaves out the first figure. Sizes were chosen by it, so a good first figure is partly luck.
@@ -98,9 +98,9 @@ class _Trials:
         for size, figures in sorted(self.figures.items()):
             of_blocks = figures[1:] or figures
             if len(of_blocks) >= FEWEST:
-                points.append(Point(size, *mean_interval(of_blocks), len(of_blocks)))
+                points.append(SizePoint(size, *mean_interval(of_blocks), len(of_blocks)))
             else:
-                points.append(Point(size, statistics.fmean(of_blocks), None, None, len(of_blocks)))
+                points.append(SizePoint(size, statistics.fmean(of_blocks), None, None, len(of_blocks)))
         return tuple(points)
 
 
@@ -165,7 +165,9 @@ class Contest:
         self.blocks.append(block)
         before, self.look = self.look, self._compare()
         worse = {
-            size: ratio for size, ratio in self.look.items() if ratio.verdict is before[size].verdict is Compared.WORSE
+            size: ratio
+            for size, ratio in self.look.items()
+            if ratio.verdict is before[size].verdict is SizeVerdict.WORSE
         }
         if worse:
             self.out |= worse
@@ -181,7 +183,7 @@ class Contest:
     @property
     def proven(self) -> int | None:
         """The smallest size that is within the tolerance according to its intervals."""
-        return next((size for size, ratio in self.look.items() if ratio.verdict is Compared.WITHIN), None)
+        return next((size for size, ratio in self.look.items() if ratio.verdict is SizeVerdict.WITHIN), None)
 
     @property
     def undecided(self) -> list[Ratio]:
@@ -206,9 +208,9 @@ class Contest:
         ratios = dict(self.out)
         for size in set(self.candidates) - ratios.keys():
             ratio = self.look.get(size) or _compared(size, self.running, self.blocks)  # it failed
-            told = ratio.verdict if size in self.look else Compared.CANNOT_BE_TOLD
-            verdict = Compared.CANNOT_BE_TOLD if told is Compared.WORSE else told
-            ratios[size] = replace(ratio, verdict=Compared.BEST if size == leader else verdict)
+            told = ratio.verdict if size in self.look else SizeVerdict.CANNOT_BE_TOLD
+            verdict = SizeVerdict.CANNOT_BE_TOLD if told is SizeVerdict.WORSE else told
+            ratios[size] = replace(ratio, verdict=SizeVerdict.BEST if size == leader else verdict)
         return [ratios[size] for size in sorted(ratios)]
 
     def answer(self, trials: _Trials) -> Best:
@@ -216,7 +218,7 @@ class Contest:
         good.
         """
         ratios, proven = self.ratios(), self.proven
-        leader = next((ratio.batch_size for ratio in ratios if ratio.verdict is Compared.BEST), None)
+        leader = next((ratio.batch_size for ratio in ratios if ratio.verdict is SizeVerdict.BEST), None)
         if leader is None:
             return Best(None, "every size failed when it was tried again", trials.points(), tuple(ratios), trials.count)
         reasons = []
@@ -228,7 +230,7 @@ class Contest:
             reasons += [f"may be smaller still: {_in_words(ratio)}" for ratio in smaller]
         if reasons:
             spread = ": trials spread too much for more to tell" if self.hopeless else ""
-            reasons.append(f"after {counted(len(self.blocks), 'block')}{spread}")
+            reasons.append(f"after {format_count(len(self.blocks), 'block')}{spread}")
         answer = leader if proven is None else proven
         return Best(answer, "; ".join(reasons) or None, trials.points(), tuple(ratios), trials.count)
 
@@ -260,13 +262,13 @@ def _compared(size: int, others: Collection[int], blocks: Sequence[Block]) -> Ra
         if other != size
     ]
     if not differences:
-        return Ratio(size, Compared.WITHIN, 1.0, None, None, 0)
+        return Ratio(size, SizeVerdict.WITHIN, 1.0, None, None, 0)
     pairs = min(map(len, differences))
     means = [statistics.fmean(each) for each in differences if each]
     ratio = math.exp(min(means, default=0.0))
     if pairs < FEWEST:
-        return Ratio(size, Compared.CANNOT_BE_TOLD, ratio, None, None, pairs)
+        return Ratio(size, SizeVerdict.CANNOT_BE_TOLD, ratio, None, None, pairs)
     low = math.exp(min(mean_interval(each)[1] for each in differences))
     high = math.exp(min(estimate_mean(each).upper_end(len(differences)) for each in differences))
     verdict = decide(low, high, margin=(1 - TOLERATED, math.inf))
-    return Ratio(size, STORED.get(verdict, Compared.CANNOT_BE_TOLD), ratio, low, high, pairs)
+    return Ratio(size, STORED.get(verdict, SizeVerdict.CANNOT_BE_TOLD), ratio, low, high, pairs)

@@ -11,8 +11,8 @@ from rich.console import Console
 
 from runner import setup
 from runner.batch_size.largest import Bound
-from runner.batch_size.memory_limit import bounded, limit_of
-from runner.batch_size.noise import noise
+from runner.batch_size.memory_limit import bound_request, find_limit
+from runner.batch_size.noise import measure_noise
 from runner.batch_size.question import (
     ANSWERS,
     FASTEST,
@@ -32,18 +32,18 @@ from runner.environments import definition
 from runner.project import RESULTS, Project
 from runner.request import cli, inputs, own_data
 from runner.request.cli import Request
-from runner.request.parser import BadInput, Parser, add_axes, add_shared, known, number, run_parser, whole
-from runner.request.plan import plan_of
-from runner.setup import installations, make_environments
-from runner.trial import now
-from workloads.records.advice import PASSED, advised
-from workloads.records.batch_answers import ANSWERS_FILE, SCHEMA_VERSION, Answers, BatchAnswers, Judged, Split
+from runner.request.parser import BadInput, Parser, add_axes, add_shared, need_known, number, run_parser, whole
+from runner.request.plan import build_plan
+from runner.setup import collect_installations, make_environments
+from runner.trial import format_now
+from workloads.records.advice import PASSED, choose_batch_size
+from workloads.records.batch_answers import ANSWERS_FILE, SCHEMA_VERSION, Answers, BatchAnswers, Judged, MicroBatches
 from workloads.records.check_name import CheckName
 from workloads.records.files import write_json
 from workloads.records.job import ON_DEMAND, ROOMS, Kind
-from workloads.records.result import TrialResult, no_target
+from workloads.records.result import TrialResult, refuse_target
 from workloads.records.status import HARMLESS
-from workloads.schedules import parts_of
+from workloads.schedules import divide_batch
 
 BATCH_SIZE_RESULTS = RESULTS / "batch-size"
 IN_USE = 64  # the batch size of the published work, with which others are compared
@@ -65,11 +65,11 @@ OF_THIS_COMMAND = {  # help of shared options that differs here
 Train = Callable[[Request, Console, Collection[tuple[str, int]]], list[TrialResult]]  # of (framework, batch size)
 
 
-def request(arguments: Sequence[str], project: Project) -> tuple[Request, Question]:
+def build_request(arguments: Sequence[str], project: Project) -> tuple[Request, Question]:
     """Return the checked request and the question. Raises BadInput."""
     options = build_parser().parse_args(arguments, run_parser().parse_args([]))
-    answers = tuple(known("answer", name, ANSWERS) for name in options.answers)
-    if reason := no_target(options.target_accuracy):
+    answers = tuple(need_known("answer", name, ANSWERS) for name in options.answers)
+    if reason := refuse_target(options.target_accuracy):
         raise BadInput(reason)
     for name in ("in_use", "global_batch"):
         if (value := getattr(options, name)) is not None and value < 1:
@@ -85,7 +85,7 @@ def request(arguments: Sequence[str], project: Project) -> tuple[Request, Questi
     question = Question(answers, *asked, window_s)
     if question.sizes and not question.trains:
         raise BadInput("--batch-size: sizes to be trained; add --then-train or --target-accuracy, or leave it out")
-    return cli.request(options, project), question
+    return cli.build_request(options, project), question
 
 
 def _refuse(options: argparse.Namespace) -> None:
@@ -127,7 +127,7 @@ class AnswersFile:
     def __init__(self, request: Request, question: Question, bound: Bound) -> None:
         """Prepare the file; nothing is written yet."""
         self.path, self.bound = request.results / ANSWERS_FILE, bound
-        self.conditions, self.in_use = conditions_of(request, bound), question.in_use
+        self.conditions, self.in_use = collect_conditions(request, bound), question.in_use
         self.answers = {name: Answers(name) for name in request.frameworks}
 
     def store(self, framework: str, **known_now: Any) -> None:
@@ -137,30 +137,30 @@ class AnswersFile:
         write_json(self.path, asdict(BatchAnswers(SCHEMA_VERSION, self.conditions, self.in_use, frameworks)))
 
 
-def conditions_of(request: Request, bound: Bound) -> dict[str, Any]:
+def collect_conditions(request: Request, bound: Bound) -> dict[str, Any]:
     """Return the conditions of all answers: those of every command, what is trained, and the memory limit."""
-    return setup.conditions_of(request) | {
-        "started_at": now(),
+    return setup.collect_conditions(request) | {
+        "started_at": format_now(),
         "train_images": request.dataset.train_count,
         "optimizer": asdict(request.study.optimizer_spec),
         "epochs": request.study.epochs,
         "limit_bytes": bound.limit_bytes,
-        "labels": {name: definition.label(request.project, name) for name in request.frameworks},
+        "labels": {name: definition.read_label(request.project, name) for name in request.frameworks},
     }
 
 
-def bound_of(request: Request) -> Bound:
+def find_bound(request: Request) -> Bound:
     """Return the memory limit that searches are bound by. Raises BadInput."""
     try:
-        return Bound(*limit_of(request))
+        return Bound(*find_limit(request))
     except LookupError as error:
         raise BadInput(f"{error}: nobody can say what fits; name another --device") from error
 
 
-def plan(request: Request, question: Question, console: Console) -> None:
+def print_plan(request: Request, question: Question, console: Console) -> None:
     """Print what a run would try; nothing is started. Raises BadInput."""
-    bound = bound_of(request)
-    request = own_data.prepared(request, console)
+    bound = find_bound(request)
+    request = own_data.prepare_images(request, console)
     print_forecast(request, question, forecast_answers(request, question, bound), console)
 
 
@@ -169,29 +169,29 @@ def run(request: Request, question: Question, train: Train, console: Console) ->
 
     It is 1 where a search had no answer or a training went wrong. `train` runs the trials of a study.
     """
-    bound = bound_of(request)
-    request = own_data.prepared(request, console)
+    bound = find_bound(request)
+    request = own_data.prepare_images(request, console)
     expected = forecast_answers(request, question, bound)
     print_forecast(request, question, expected, console)
     data = inputs.write_data(request, console)
     launchers = make_environments(request, console)
-    installed = installations(request)
+    installed = collect_installations(request)
     written = inputs.write_repeats(request, data, range(1))
     file = AnswersFile(request, question, bound)
     limited = replace(request, study=request.study.changed(window_s=question.window_s))
-    steps = StepTrials.of(bounded(limited, bound.limit, bound.limit_bytes), installed, written, launchers)
+    steps = StepTrials.of(bound_request(limited, bound.limit, bound.limit_bytes), installed, written, launchers)
     with SearchDisplay(console, expected) as display:
         for framework in request.frameworks:
             _search(Search(framework, steps, bound, console, display.tried), question, file, display)
         if NOISE_SCALE in question.answers:
             display.begin("all", NOISE_SCALE)
-            trials = plan_of(request, installed, range(1), written).trials
+            trials = build_plan(request, installed, range(1), written).trials
             specs = [spec for spec in trials if spec.cell.allocator == ON_DEMAND]
-            for framework, answer in noise(specs, launchers, request.results).items():
+            for framework, answer in measure_noise(specs, launchers, request.results).items():
                 file.store(framework, noise=answer)
     _train(request, question, train, file, console)
     every = file.answers.values()
-    return int(any(unanswered(each, question) or went_wrong(each) for each in every))
+    return int(any(is_unanswered(each, question) or has_failed(each) for each in every))
 
 
 def _search(search: Search, question: Question, file: AnswersFile, display: SearchDisplay) -> None:
@@ -204,8 +204,8 @@ def _search(search: Search, question: Question, file: AnswersFile, display: Sear
         file.store(framework, **answer, memory=search.memory(), version=search.version)
     fitting = search.fitting
     if question.global_batch is not None and fitting is not None and fitting.batch_size:
-        parts, batch_size = parts_of(question.global_batch, fitting.batch_size)
-        file.store(framework, split=Split(question.global_batch, parts, batch_size))
+        parts, batch_size = divide_batch(question.global_batch, fitting.batch_size)
+        file.store(framework, split=MicroBatches(question.global_batch, parts, batch_size))
 
 
 def _train(request: Request, question: Question, train: Train, file: AnswersFile, console: Console) -> None:
@@ -214,10 +214,10 @@ def _train(request: Request, question: Question, train: Train, file: AnswersFile
     If trainings were requested, every framework trains at each found size, each requested size and the one in use.
     """
     images = request.dataset.train_count
-    for line in untrained(file.answers.values(), question, images):
+    for line in explain_untrained(file.answers.values(), question, images):
         console.print(line)
     found = {
-        name: {size for size in found_sizes(answers, question) if size <= images}
+        name: {size for size in list_found_sizes(answers, question) if size <= images}
         for name, answers in file.answers.items()
     }
     cells = {(name, size) for name, sizes in found.items() for size in sizes}
@@ -230,13 +230,13 @@ def _train(request: Request, question: Question, train: Train, file: AnswersFile
     console.print(f"training at batch sizes {', '.join(map(str, sizes))}")
     repeats = request.study.repeats if question.trains else 1
     # A size that filled the machine's memory in a search may do so again. The search's limit protects other processes.
-    asked = request if question.trains else bounded(request, file.bound.limit, file.bound.limit_bytes)
+    asked = request if question.trains else bound_request(request, file.bound.limit, file.bound.limit_bytes)
     study = request.study.changed(batch_sizes=sizes, repeats=repeats)
     results = [each for each in train(replace(asked, study=study), console, cells) if _is_plain(each)]
     for framework in request.frameworks:
         chosen = [result for result in results if result.spec.cell.framework == framework]
-        file.store(framework, judged=tuple(judged(chosen, found[framework])))
-        for line in not_recommended(file.answers[framework]):
+        file.store(framework, judged=tuple(judge_sizes(chosen, found[framework])))
+        for line in list_not_recommended(file.answers[framework]):
             console.print(line)
         if question.target_accuracy is not None:
             file.store(framework, target=target(chosen, question.target_accuracy))
@@ -250,7 +250,7 @@ def _is_plain(result: TrialResult) -> bool:
     return result.spec.cell.allocator == ON_DEMAND
 
 
-def judged(results: Sequence[TrialResult], sizes: Iterable[int]) -> Iterator[Judged]:
+def judge_sizes(results: Sequence[TrialResult], sizes: Iterable[int]) -> Iterator[Judged]:
     """Return how the ordinary trials at these sizes ended: of several repeats the first that did not pass, else the
     first.
     """
@@ -262,7 +262,7 @@ def judged(results: Sequence[TrialResult], sizes: Iterable[int]) -> Iterator[Jud
             yield Judged(size, result.status, reason, f"{ROOMS[Kind.TRIAL]}/{result.spec.id}")
 
 
-def not_recommended(answers: Answers) -> Iterator[str]:
+def list_not_recommended(answers: Answers) -> Iterator[str]:
     """Return a line for each trained size that did not pass, with the check that failed."""
     for each in answers.judged:
         if each.status not in PASSED:
@@ -270,14 +270,14 @@ def not_recommended(answers: Answers) -> Iterator[str]:
             yield f"{name} is not recommended: its ordinary trial was {status}: {each.reason}"
 
 
-def went_wrong(answers: Answers) -> bool:
+def has_failed(answers: Answers) -> bool:
     """True if a trial at a found size ended with a status that is an error in any run."""
     return any(each.status not in HARMLESS for each in answers.judged)
 
 
-def found_sizes(answers: Answers, question: Question) -> set[int]:
+def list_found_sizes(answers: Answers, question: Question) -> set[int]:
     """Return the batch sizes to train with: all that were requested and found, and the one that may be recommended."""
-    return {size for size in (*_found(answers, question).values(), advised(answers)) if size}
+    return {size for size in (*_found(answers, question).values(), choose_batch_size(answers)) if size}
 
 
 def _found(answers: Answers, question: Question) -> dict[str, int | None]:
@@ -285,7 +285,7 @@ def _found(answers: Answers, question: Question) -> dict[str, int | None]:
     return {name: answer.batch_size for name, answer in every.items() if answer}
 
 
-def untrained(every: Iterable[Answers], question: Question, images: int) -> Iterator[str]:
+def explain_untrained(every: Iterable[Answers], question: Question, images: int) -> Iterator[str]:
     """Return a line for each answer that is not trained: none was found, or it has more images than an epoch."""
     for answers in every:
         for name, size in _found(answers, question).items():
@@ -295,7 +295,7 @@ def untrained(every: Iterable[Answers], question: Question, images: int) -> Iter
                 yield f"{answers.framework}: {name}: {size:,} is not trained: an epoch has {images:,} images"
 
 
-def unanswered(answers: Answers, question: Question) -> bool:
+def is_unanswered(answers: Answers, question: Question) -> bool:
     """True if a search had no answer. Energy is exempt, because a machine may have no counter for it."""
     sizes = _found(answers, question)
     return any(sizes.get(name) is None for name in question.trained_answers if name != LEAST_ENERGY)

@@ -50,7 +50,7 @@ class Bound:
 
 
 @dataclass
-class Search:
+class SearchState:
     """State of the search: what has been tried.
 
     `counted` is {batch size: peak bytes} of what the limit counts, as reported by a counting process.
@@ -234,7 +234,7 @@ class Search:
         return guess, scale
 
 
-def largest(
+def find_largest(
     attempt: Attempt,
     bound: Bound,
     counted: Mapping[int, float],
@@ -246,7 +246,7 @@ def largest(
     `attempt` makes one trial of a size. `lifted` does the same with the limit lifted; it is None where that is
     impossible. `counted` and `ends_at` are as in `Search`.
     """
-    search = Search(attempt, bound, counted, lifted, ends_at)
+    search = SearchState(attempt, bound, counted, lifted, ends_at)
     try:
         search.bracket()
         unsettled = search.settle()

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import psutil
 
-from runner.batch_size.largest import Attempt, Bound, largest
+from runner.batch_size.largest import Attempt, Bound, find_largest
 from runner.batch_size.steps import StepTrials
 from runner.launch import Launcher, Unavailable
 from runner.request.cli import Request
@@ -40,7 +40,7 @@ LIFTED_TIMES, LIFTED_BYTES = 2, 2**30  # a lifted limit is so many times the lim
 LIFTED_SHARE, LEAST_LIFTED_TIMES = 0.95, 1.05  # share of what is available, at most; times the limit, at least
 
 
-def limit_of(request: Request) -> tuple[Limit, int]:
+def find_limit(request: Request) -> tuple[Limit, int]:
     """Return (what limits the memory of a search's trials, bytes); for trials on a GPU the whole card.
 
     Raises LookupError where a GPU does not report its memory size.
@@ -54,10 +54,10 @@ def limit_of(request: Request) -> tuple[Limit, int]:
     if placement.memory_limit_bytes is not None:
         local = Limit.GROUP if placement.control_group else Limit.ASKED
         return Limit.CONTAINER if request.isolation == "docker" else local, placement.memory_limit_bytes
-    return Limit.HOST, host_limit_bytes(request.results, stored=not request.plan_only)
+    return Limit.HOST, compute_host_limit_bytes(request.results, stored=not request.plan_only)
 
 
-def bounded(request: Request, limit: Limit, limit_bytes: int) -> Request:
+def bound_request(request: Request, limit: Limit, limit_bytes: int) -> Request:
     """Return the request with this memory limit on its trials.
 
     Only a host limit changes it, by limiting the data segment. A GPU limits itself, and a requested limit applies
@@ -68,13 +68,13 @@ def bounded(request: Request, limit: Limit, limit_bytes: int) -> Request:
     return replace(request, placement=replace(request.placement, memory_limit_bytes=limit_bytes))
 
 
-def host_limit_bytes(results: Path, stored: bool = True) -> int:
+def compute_host_limit_bytes(results: Path, stored: bool = True) -> int:
     """Return the available memory of the machine and of this process's control groups, less a reserve.
 
     The limit of an earlier search in this results folder is reused where it still fits, if need be in the reserve. Its
     trials then count on, because the available memory is never the same twice. A plan has nothing `stored`.
     """
-    available = available_bytes()
+    available = read_available_bytes()
     room = available - round(RESERVE * available)
     path = results / HOST_LIMIT_FILE
     try:
@@ -88,23 +88,23 @@ def host_limit_bytes(results: Path, stored: bool = True) -> int:
     return room
 
 
-def available_bytes() -> int:
+def read_available_bytes() -> int:
     """Return the bytes of memory that are available without swapping anything out."""
     available: int = psutil.virtual_memory().available
     limit = control_groups.memory_limit_bytes()
     return available if limit is None else min(available, limit)
 
 
-def tried(result: TrialResult, folder: Path, results: Path, limit: Limit) -> Tried:
+def build_tried(result: TrialResult, folder: Path, results: Path, limit: Limit) -> Tried:
     """Return what a trial of steps only, run in `folder`, says about memory."""
     fit = {Status.OUT_OF_MEMORY: Fit.TOO_LARGE}.get(result.status, Fit.UNKNOWN)
     fit = Fit.FITS if result.status in MEASURED else fit
     name = str(folder.relative_to(results.resolve()))
     reason = result.reason if fit is Fit.UNKNOWN else None
-    return Tried(result.spec.cell.batch_size, fit, name, peak_bytes(result, folder, limit), reason=reason)
+    return Tried(result.spec.cell.batch_size, fit, name, find_peak_bytes(result, folder, limit), reason=reason)
 
 
-def peak_bytes(result: TrialResult, folder: Path, limit: Limit) -> int | None:
+def find_peak_bytes(result: TrialResult, folder: Path, limit: Limit) -> int | None:
     """Return the trial's peak of what the limit counts; None where it is unknown."""
     if limit in BY_WORKER:
         try:
@@ -118,7 +118,7 @@ def peak_bytes(result: TrialResult, folder: Path, limit: Limit) -> int | None:
     return None if value is None else round(value)
 
 
-def data_peak_bytes(counts: Mapping[str, Any], before: int | None = None) -> int | None:
+def estimate_data_peak_bytes(counts: Mapping[str, Any], before: int | None = None) -> int | None:
     """Estimate the peak of what RLIMIT_DATA counts: its present size, plus the resident peak beyond the present.
 
     `before` is the resident peak until the count was reset.
@@ -126,7 +126,7 @@ def data_peak_bytes(counts: Mapping[str, Any], before: int | None = None) -> int
     return _peak_bytes(counts, "data_bytes", before)
 
 
-def group_peak_bytes(counts: Mapping[str, Any], before: int | None = None) -> int | None:
+def estimate_group_peak_bytes(counts: Mapping[str, Any], before: int | None = None) -> int | None:
     """Estimate the peak of what a control group counts and cannot drop, from anonymous bytes in the same way."""
     return _peak_bytes(counts, "anonymous_bytes", before)
 
@@ -139,7 +139,11 @@ def _peak_bytes(counts: Mapping[str, Any], name: str, before: int | None) -> int
 
 
 # How a worker's counts give each limit's peak; for other limits the sampler's figures give it.
-BY_WORKER = {Limit.ASKED: data_peak_bytes, Limit.HOST: data_peak_bytes, Limit.GROUP: group_peak_bytes}
+BY_WORKER = {
+    Limit.ASKED: estimate_data_peak_bytes,
+    Limit.HOST: estimate_data_peak_bytes,
+    Limit.GROUP: estimate_group_peak_bytes,
+}
 
 
 def largest_of(trials: StepTrials, framework: str, bound: Bound) -> Largest:
@@ -149,7 +153,7 @@ def largest_of(trials: StepTrials, framework: str, bound: Bound) -> Largest:
         return Largest(None, launcher.reason, bound.limit, bound.limit_bytes)
     attempt, lifted = attempts(trials, framework, bound)
     counted, ends_at = count(trials, framework, bound, launcher)
-    return largest(attempt, bound, counted, ends_at, lifted)
+    return find_largest(attempt, bound, counted, ends_at, lifted)
 
 
 def attempts(trials: StepTrials, framework: str, bound: Bound) -> tuple[Attempt, Attempt | None]:
@@ -160,7 +164,7 @@ def attempts(trials: StepTrials, framework: str, bound: Bound) -> tuple[Attempt,
 
     def attempt(batch_size: int, trials: StepTrials = trials) -> Tried:
         result, folder = trials.run(framework, batch_size, ANSWERS)
-        return tried(result, folder, trials.request.results, bound.limit)
+        return build_tried(result, folder, trials.request.results, bound.limit)
 
     if bound.limit not in BY_WORKER:
         return attempt, None
@@ -170,7 +174,7 @@ def attempts(trials: StepTrials, framework: str, bound: Bound) -> tuple[Attempt,
 
 def lifted_bytes(limit_bytes: int) -> int | None:
     """Return a limit well above this one and within what is available; None where there is not enough memory."""
-    higher = min(LIFTED_TIMES * limit_bytes + LIFTED_BYTES, round(LIFTED_SHARE * available_bytes()))
+    higher = min(LIFTED_TIMES * limit_bytes + LIFTED_BYTES, round(LIFTED_SHARE * read_available_bytes()))
     return higher if higher >= LEAST_LIFTED_TIMES * limit_bytes else None
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from runner.ask import answered
+from runner.ask import answer_once
 from runner.input_files import write_array
 from runner.launch import Launcher, LaunchFailed, Unavailable
 from workloads.datasets import file_digest
@@ -50,7 +50,7 @@ SEED = 1812  # the same norms give the same interval in every framework and run
 Floats = NDArray[np.float64]
 
 
-def noise(
+def measure_noise(
     specs: Sequence[TrialSpec], launchers: Mapping[str, Launcher | Unavailable], results: Path
 ) -> dict[str, Noise]:
     """Return each framework's noise scale, or the reason why it has none, for trials that differ only in their
@@ -93,9 +93,9 @@ class Asking:
         job, launcher = self.job(spec), self.launchers[framework]
         folder = job.folder(self.results)
         try:
-            events = answered(job, folder, None if isinstance(launcher, Unavailable) else launcher)
+            events = answer_once(job, folder, None if isinstance(launcher, Unavailable) else launcher)
             if not self.held:
-                self.held = handed_on(events, folder, self.results)
+                self.held = hand_on_weights(events, folder, self.results)
                 self.trained_by = framework
             answer = self._read(events, framework, spec.global_batch)
         except LaunchFailed as error:
@@ -105,14 +105,14 @@ class Asking:
         workload = network.read(self.results / spec.inputs["network"].path)
         return replace(
             answer,
-            cautions=cautions(workload),
+            cautions=list_cautions(workload),
             trained_by=self.trained_by,
             folder=str(folder.relative_to(self.results.resolve())),
         )
 
     def _read(self, events: Events, framework: str, batch_size: int) -> Noise:
         """Return the noise scale from these events. Raises ValueError, IndexError if they are not of one training."""
-        measured = [measured_of(event) for event in events if event["event"] == Event.NOISE_MEASURED]
+        measured = [read_norms(event) for event in events if event["event"] == Event.NOISE_MEASURED]
         if not measured:
             raise ValueError("no gradients in it")
         if trains := framework == self.trained_by:
@@ -122,7 +122,7 @@ class Asking:
             return Noise(known, reason=f"training diverged: gradients are no numbers at {lost[0]:.0%} of the updates")
         answer = pooled(measured)
         if trains:
-            return with_finder(answer, events, batch_size)
+            return add_finder(answer, events, batch_size)
         if not all(each.finite for each in self.first):
             return answer  # there is nothing to compare it with
         if any(column_of(each).mode.precision in REDUCED for each in (framework, self.trained_by or framework)):
@@ -131,7 +131,7 @@ class Asking:
         return replace(answer, apart=typical, apart_mean=mean, agrees=typical <= SAME and mean <= SAME_MEAN)
 
 
-def handed_on(events: Events, folder: Path, results: Path) -> dict[str, InputFile]:
+def hand_on_weights(events: Events, folder: Path, results: Path) -> dict[str, InputFile]:
     """Return the weights that a worker trained, as inputs of the others.
 
     Raises LaunchFailed where a file is missing or changed, ValueError where an event is missing.
@@ -146,13 +146,13 @@ def handed_on(events: Events, folder: Path, results: Path) -> dict[str, InputFil
     return inputs
 
 
-def measured_of(event: dict[str, Any]) -> Measured:
+def read_norms(event: dict[str, Any]) -> Measured:
     """Return the norms of an event NOISE_MEASURED."""
     small, large = (np.array(event[name], np.float64) for name in ("small", "large"))
     return Measured(event["progress"], small, large, event["small_batch"], event["large_batch"])
 
 
-def with_finder(answer: Noise, events: Events, batch_size: int) -> Noise:
+def add_finder(answer: Noise, events: Events, batch_size: int) -> Noise:
     """Return the answer with the published method's figures of the training, if that has a window."""
     looks = [event for event in events if event["event"] == Event.FINDER_LOOKED]
     if not looks:
@@ -162,7 +162,7 @@ def with_finder(answer: Noise, events: Events, batch_size: int) -> Noise:
     return replace(answer, finder=figure, finder_negative=negative, finder_windows=len(looks))
 
 
-def cautions(workload: Workload) -> tuple[Caution, ...]:
+def list_cautions(workload: Workload) -> tuple[Caution, ...]:
     """Return what disturbs the estimate."""
     return (Caution.BATCH_NORM,) * bool(workload.statistic_shapes()) + (Caution.DROPOUT,) * workload.draws
 

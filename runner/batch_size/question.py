@@ -14,10 +14,10 @@ from runner.batch_size.noise import PROBES
 from runner.batch_size.searches import MOST
 from runner.estimate import estimate_s
 from runner.machine.counters import PackageEnergy
-from runner.progress import duration, live_columns
+from runner.progress import build_live_columns, format_duration
 from runner.request.cli import Request
-from runner.request.plan import plan_of
-from runner.setup import installations
+from runner.request.plan import build_plan
+from runner.setup import collect_installations
 from workloads.noise_scale import SMALL_BATCH
 from workloads.records.batch_answers import LIMIT_NAMES, Limit
 from workloads.records.job import ON_DEMAND, Passes, TrialSpec
@@ -76,7 +76,7 @@ def forecast_answers(request: Request, question: Question, bound: Bound) -> list
     """Return every requested answer, in the order in which they are searched."""
     specs = {
         spec.cell.framework: spec
-        for spec in plan_of(request, installations(request), range(1), {}).trials
+        for spec in build_plan(request, collect_installations(request), range(1), {}).trials
         if spec.cell.allocator == ON_DEMAND
     }
     searched = [name for name in TRIALS if name in question.searches]
@@ -117,12 +117,12 @@ def print_forecast(request: Request, question: Question, every: Sequence[Expecte
     """Print a line for each answer, one for the trainings after it, and one for the total."""
     for each in every:
         trials = f"about {each.trials} trials (seldom over {each.most})" if each.most > 1 else "1 process"
-        console.print(f"{each.framework}: {each.answer} {each.how}: {trials}, about {duration(each.seconds)}")
+        console.print(f"{each.framework}: {each.answer} {each.how}: {trials}, about {format_duration(each.seconds)}")
     trained_s = 0.0
     for line, seconds in _trained(request, question):
         console.print(line)
         trained_s += seconds
-    total = f"about {duration(sum(each.seconds for each in every) + trained_s)} in all"
+    total = f"about {format_duration(sum(each.seconds for each in every) + trained_s)} in all"
     console.print(f"{total}; a rough guess: what is tried depends on what is measured")
 
 
@@ -136,10 +136,13 @@ def _trained(request: Request, question: Question) -> Iterator[tuple[str, float]
         where = f"at batch sizes {given}" + "".join(f", the {name}" for name in found)
     if not sizes:
         return
-    plan = plan_of(request, installations(request), range(request.study.repeats if question.trains else 1), {})
+    plan = build_plan(
+        request, collect_installations(request), range(request.study.repeats if question.trains else 1), {}
+    )
     seconds = sizes * sum(plan.estimates_s.values())
     yield (
-        f"then every framework trains {where}: up to {sizes * len(plan.trials)} trials, about {duration(seconds)}",
+        f"then every framework trains {where}: up to {sizes * len(plan.trials)} trials, "
+        f"about {format_duration(seconds)}",
         seconds,
     )
 
@@ -149,7 +152,7 @@ class SearchDisplay(Progress):
 
     def __init__(self, console: Console, expected: Sequence[Expected]) -> None:
         """Start the display; outside a terminal nothing is shown."""
-        super().__init__(*live_columns(), console=console, disable=not console.is_terminal)
+        super().__init__(*build_live_columns(), console=console, disable=not console.is_terminal)
         self.ahead = {(each.framework, each.answer): each for each in expected}
         self.current: Expected | None = None
         self.made = self.of_current = 0  # trials
@@ -190,4 +193,4 @@ class SearchDisplay(Progress):
         open_s = scale * sum(each.seconds for each in self.ahead.values())
         if self.current is not None:
             open_s += max(0.0, scale * self.current.seconds - (time.monotonic() - self.began_s))
-        return f"about {duration(open_s)} left"
+        return f"about {format_duration(open_s)} left"

@@ -10,20 +10,20 @@ from typing import Literal
 
 from rich.console import Console
 
-from runner.batch_size.best import best
+from runner.batch_size.best import find_best_size
 from runner.batch_size.largest import Bound, beside
-from runner.batch_size.memory_limit import MEASURED, attempts, largest_of, peak_bytes
+from runner.batch_size.memory_limit import MEASURED, attempts, find_peak_bytes, largest_of
 from runner.batch_size.steps import StepTrials
 from runner.batch_size.trained import ENERGIES
 from runner.launch import Unavailable
 from runner.request.parser import RETRIES
 from workloads.records import figures
-from workloads.records.batch_answers import LIMIT_NAMES, Best, Largest, Point
-from workloads.records.disturbance import withheld
+from workloads.records.batch_answers import LIMIT_NAMES, Best, Largest, SizePoint
+from workloads.records.disturbance import is_withheld
 from workloads.records.figures import FigureSpec
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
-from workloads.words import counted
+from workloads.words import format_count
 
 MOST = 8192  # no larger size is searched for speed
 FIRST = 32  # shows if there is a counter, where nothing else was tried
@@ -58,13 +58,13 @@ class Search:
         """
         self.tried()
         if result.spec.placement != self.steps.specs[self.framework].placement:
-            self.console.print(f"{line(result, None)}, with the limit lifted")
+            self.console.print(f"{format_line(result, None)}, with the limit lifted")
             return
         self.results.append(result)
-        peak = peak_bytes(result, folder, self.bound.limit) if result.status in MEASURED else None
+        peak = find_peak_bytes(result, folder, self.bound.limit) if result.status in MEASURED else None
         if peak is not None:
             self.peaks.setdefault(result.spec.cell.batch_size, []).append(peak)
-        self.console.print(line(result, peak))
+        self.console.print(format_line(result, peak))
 
     @property
     def version(self) -> str | None:
@@ -85,7 +85,8 @@ class Search:
         self.fitting = answer = replace(answer, around=tuple(map(attempt, beside(answer))))
         size = "none" if answer.batch_size is None else f"{answer.batch_size:,}"
         self.console.print(
-            f"{self.framework}: {size}, after {counted(len(answer.tried), 'trial')} and {len(answer.around)} around it"
+            f"{self.framework}: {size}, after {format_count(len(answer.tried), 'trial')} "
+            f"and {len(answer.around)} around it"
         )
         for told in (answer.evidence, answer.reason):
             if told:
@@ -94,10 +95,11 @@ class Search:
             self.console.print(f"  {failed:,} failed, and not by memory: {reason}")
         return answer
 
-    def memory(self) -> tuple[Point, ...]:
+    def memory(self) -> tuple[SizePoint, ...]:
         """Return the peak bytes of what the limit counts, by batch size: the mean of the trials so far that ended."""
         return tuple(
-            Point(size, statistics.fmean(peaks), None, None, len(peaks)) for size, peaks in sorted(self.peaks.items())
+            SizePoint(size, statistics.fmean(peaks), None, None, len(peaks))
+            for size, peaks in sorted(self.peaks.items())
         )
 
     def fastest(self) -> Best:
@@ -118,7 +120,7 @@ class Search:
                 self.trial(FIRST)
             first = next((each for each in self.results if each.status is Status.OK), None)
             if first is not None and first.first_known(*ENERGIES) is None:
-                return Best(None, no_counter(first))
+                return Best(None, explain_no_counter(first))
         most = min(MOST, self.steps.request.dataset.train_count)
         if self.fitting is not None and self.fitting.batch_size is not None:
             most = min(most, self.fitting.batch_size)
@@ -130,23 +132,23 @@ class Search:
                     break
             return result.first_known(*specs) if result.status is Status.OK else None
 
-        answer = best(measure, most, better=better)
+        answer = find_best_size(measure, most, better=better)
         if answer.batch_size is not None:
             return answer
         last = self.results[-1]
         return replace(answer, reason=f"{answer.reason}; the last of them was {last.status}: {last.reason}")
 
 
-def no_counter(result: TrialResult) -> str:
+def explain_no_counter(result: TrialResult) -> str:
     """Return the reason why the trial has no energy figure."""
     reasons = [result.figures[spec.name].reason for spec in ENERGIES if spec.name in result.figures]
     return next((reason for reason in reasons if reason), "no energy counter on this device")
 
 
-def line(result: TrialResult, peak: int | None) -> str:
+def format_line(result: TrialResult, peak: int | None) -> str:
     """Return the line shown for a trial as it ends."""
     cell = result.spec.cell
-    speed = None if withheld(result, figures.SPEED) else result.first_known(figures.SPEED)
+    speed = None if is_withheld(result, figures.SPEED) else result.first_known(figures.SPEED)
     parts = [f"  {cell.framework} batch {cell.batch_size:,}: {result.status}"]
     parts += [f"{speed:,.0f} images/s"] if speed is not None else []
     parts += [f"{peak / 2**20:,.0f} MiB"] if peak is not None else []

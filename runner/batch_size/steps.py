@@ -14,9 +14,9 @@ from runner.launch import Launcher, Unavailable
 from runner.machine import description
 from runner.request import inputs
 from runner.request.cli import Request
-from runner.request.plan import plan_of, read_result
+from runner.request.plan import build_plan, read_result
 from runner.storage import Storage
-from runner.trial import now, run_trial
+from runner.trial import format_now, run_trial
 from workloads.records import files
 from workloads.records.files import RESULT_FILE, write_json
 from workloads.records.job import ON_DEMAND, ROOMS, Cell, InputFile, Installation, Job, Kind, Passes, TrialSpec
@@ -52,7 +52,7 @@ class StepTrials:
         launchers: dict[str, Launcher | Unavailable],
     ) -> StepTrials:
         """Return the trials of this request; `inputs` are by repeat, as command.inputs.write_repeats gives them."""
-        plan = plan_of(request, installed, range(1), inputs)
+        plan = build_plan(request, installed, range(1), inputs)
         specs = {spec.cell.framework: spec for spec in plan.trials}
         machine = description.describe(request.project, request.placement.device, request.gpus)
         return cls(request, specs, inputs[0], launchers, machine, Storage(request.results))
@@ -93,10 +93,10 @@ class StepTrials:
         framework = spec.cell.framework
         self.storage.need(spec, self.launchers[framework])
         folder = self.next_folder(spec)
-        conditions = self.machine | {"framework_label": definition.label(self.request.project, framework)}
+        conditions = self.machine | {"framework_label": definition.read_label(self.request.project, framework)}
         launcher = self.launchers[framework]
         if isinstance(launcher, Unavailable):
-            result = TrialResult(spec, launcher.status, launcher.reason, now(), 0.0, machine=conditions)
+            result = TrialResult(spec, launcher.status, launcher.reason, format_now(), 0.0, machine=conditions)
         else:
             account = {"reason": "steps alone: the memory worker was not asked"}
             result = run_trial(folder, spec, launcher, conditions, account, Kind.STEPS)
@@ -114,7 +114,7 @@ class StepTrials:
         result = read_result(folder / RESULT_FILE)
         if result is None:
             with suppress(ValueError):
-                result = rebuild.rebuilt(folder, spec.id)
+                result = rebuild.rebuild_result(folder, spec.id)
             if result is not None:
                 rebuild.store(folder, result)
         return result

@@ -20,10 +20,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from workloads.records import figures as registry
 from workloads.records.batch_answers import Holds, Reached, Target, Trained
 from workloads.records.job import ROOMS, Kind
-from workloads.records.result import TrialResult, until
+from workloads.records.result import TrialResult, select_epochs
 from workloads.records.status import Status
 from workloads.statistics import Verdict, accuracy_step, decide, mean_interval
-from workloads.words import counted
+from workloads.words import format_count
 
 FEWEST = 3  # repeats for an interval
 MEASURED = (Status.OK, Status.DIVERGED)  # a training that diverged is a finding: its accuracy is that of its last epoch
@@ -43,7 +43,7 @@ def target(results: Iterable[TrialResult], accuracy: float) -> Target:
 def reached(result: TrialResult, accuracy: float) -> Reached:
     """Return one trial's part. The first epoch's time includes the first step and warm-up."""
     spec = result.spec
-    epochs = until(result.epochs, accuracy)
+    epochs = select_epochs(result.epochs, accuracy)
     per_image = result.first_known(*ENERGIES)
     return Reached(
         batch_size=spec.cell.batch_size,
@@ -102,7 +102,7 @@ def _shortfalls(every: Sequence[Reached]) -> list[str]:
 def least(costs: Costs, trials: int) -> tuple[int | None, str | None]:
     """Return (batch size, which others may be as good) of the least geometric mean of the repeats."""
     if not costs:
-        return None, f"none of {counted(trials, 'trial')} reached it at a batch size that did so in every repeat"
+        return None, f"none of {format_count(trials, 'trial')} reached it at a batch size that did so in every repeat"
     means = {size: statistics.fmean(math.log(value) for value in repeats.values()) for size, repeats in costs.items()}
     leader = min(sorted(means), key=lambda size: means[size])
     untold = [size for size in sorted(costs) if size != leader and not _below(costs[leader], costs[size])]

@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from runner.cluster.node import host_folder, probe_folder, project_of
+from runner.cluster.node import build_project, find_host_folder, probe_folder
 from runner.doctor import command as doctor
 from runner.environments import definition, venv
 from runner.environments.definition import EnvironmentUnavailable
@@ -28,9 +28,9 @@ from runner.machine import allotment, description, locks
 from runner.machine.description import LIBRARY_PATH, Gpu
 from runner.project import Project
 from runner.request.block import BLOCK_FILE, TrialBlock
-from runner.setup import environment_for, local, refused, unavailable
+from runner.setup import build_local_launcher, build_unavailable, choose_environment, find_refusal
 from runner.spare import Spare
-from runner.trial import MemoryWorker, now, run_trial
+from runner.trial import MemoryWorker, format_now, run_trial
 from workloads import program
 from workloads.records.build import column_of
 from workloads.records.job import ROOMS, Kind, TrialSpec
@@ -49,23 +49,23 @@ def main(work: Path) -> None:
     answer = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # anything else that is printed goes to the log
     block = TrialBlock.from_json(json.loads((work / BLOCK_FILE).read_text(encoding="utf-8")))
-    project = project_of(Path(__file__).resolve().parents[2])
-    gpu = allotment.given_gpu() if block.on_gpu else None
+    project = build_project(Path(__file__).resolve().parents[2])
+    gpu = allotment.find_given_gpu() if block.on_gpu else None
     if block.on_gpu and gpu is None:
         raise GpuMissing("no GPU with a working driver was given to this block")
     spare = Spare()
-    launchers = launchers_of(project, block.trials, gpu, spare)
+    launchers = build_launchers(project, block.trials, gpu, spare)
     # Before the process is limited to its cores.
     machine = description.describe(project, *((gpu.uuid, [gpu]) if gpu else ("cpu", [])))
     machine |= {"commit": block.commit, "node": platform.node()}
     with locks.free_gpu(gpu.uuid) if gpu else nullcontext(), locks.free_cores(block.threads) as cores, spare:
         os.sched_setaffinity(0, cores)
-        machine |= doctor.noise_of_cores(cores, block.trials[0].window_s)
-        for told in trials(block, launchers, project, work, machine):
+        machine |= doctor.measure_noise(cores, block.trials[0].window_s)
+        for told in run_trials(block, launchers, project, work, machine):
             print(json.dumps(told), file=answer, flush=True)
 
 
-def launchers_of(
+def build_launchers(
     project: Project, trials: Sequence[TrialSpec], gpu: Gpu | None, spare: Spare
 ) -> dict[str, Launcher | Unavailable]:
     """Return {column: how its workers are started here, or why they cannot be}; missing environments are made."""
@@ -75,18 +75,18 @@ def launchers_of(
     environments = {}
     for name in dict.fromkeys(column_of(column).installed for column in columns):
         try:
-            environments[name] = environment_for(project, name, kind, gpu, VENV)
-            found[name] = with_own_libraries(local(environments[name], VENV, spare))
+            environments[name] = choose_environment(project, name, kind, gpu, VENV)
+            found[name] = add_own_libraries(build_local_launcher(environments[name], VENV, spare))
         except EnvironmentUnavailable as error:
-            found[name] = unavailable(error)
+            found[name] = build_unavailable(error)
     if environments:
         project.environments.mkdir(parents=True, exist_ok=True)
     not_made = venv.make_side_by_side(environments.values(), lambda line: print(line, flush=True))
-    found |= {name: unavailable(error) for name, error in not_made.items()}
-    return {name: refused(project, name, kind, gpu) or found[column_of(name).installed] for name in columns}
+    found |= {name: build_unavailable(error) for name, error in not_made.items()}
+    return {name: find_refusal(project, name, kind, gpu) or found[column_of(name).installed] for name in columns}
 
 
-def with_own_libraries(launcher: Local) -> Local:
+def add_own_libraries(launcher: Local) -> Local:
     """Return the launcher with this node's library path, which no trial from another machine can know."""
     here = os.environ.get(LIBRARY_PATH)
     variables = {LIBRARY_PATH: here} if here else {}
@@ -97,7 +97,7 @@ def with_own_libraries(launcher: Local) -> Local:
     )
 
 
-def trials(
+def run_trials(
     block: TrialBlock,
     launchers: dict[str, Launcher | Unavailable],
     project: Project,
@@ -105,15 +105,15 @@ def trials(
     machine: dict[str, Any],
 ) -> Iterator[dict[str, Any]]:
     """Run the trials and yield the JSON object of each."""
-    host = host_folder()
+    host = find_host_folder()
     gate, memory = Gate(host, project), MemoryWorker(host, list(block.trials))
     for spec in block.trials:
         launcher = launchers[spec.cell.framework]
-        conditions = machine | {"framework_label": definition.label(project, spec.cell.framework)}
+        conditions = machine | {"framework_label": definition.read_label(project, spec.cell.framework)}
         folder, probe = work / ROOMS[Kind.TRIAL] / spec.id, probe_folder(host, spec.probe_id)
         evidence: dict[str, Any] = {}
         if isinstance(launcher, Unavailable):
-            result = TrialResult(spec, launcher.status, launcher.reason, now(), 0.0, machine=conditions)
+            result = TrialResult(spec, launcher.status, launcher.reason, format_now(), 0.0, machine=conditions)
         else:
             evidence = gate.gather(spec, launcher)
             account = memory.gather(spec, launcher)

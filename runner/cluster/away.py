@@ -63,15 +63,15 @@ def _check_shard(request: Request) -> None:
             raise BadInput(f"--shard {request.shard} and {option}: {why}; leave one of them out")
 
 
-def types_of(request: Request) -> dict[str, str]:
+def find_types(request: Request) -> dict[str, str]:
     """Return {type: a node of it} of the requested cluster. Raises BadInput."""
-    with engine_of(request) as engine:
+    with connect_engine(request) as engine:
         assert engine
         return engine.node_types()
 
 
 @contextmanager
-def engine_of(request: Request) -> Iterator[RayEngine | None]:
+def connect_engine(request: Request) -> Iterator[RayEngine | None]:
     """Connect to the requested machines, and yield the engine; None where trials run here. Raises BadInput."""
     if not request.elsewhere:
         yield None

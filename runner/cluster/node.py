@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from runner import owned
-from runner.input_files import INPUTS, placed
-from runner.log import last_lines
+from runner.input_files import INPUTS, place_file
+from runner.log import read_last_lines
 from runner.project import Project
 from runner.request.block import BLOCK_FILE, TrialBlock
-from workloads.program import of_ours
+from workloads.program import build_environment
 from workloads.records import stored
 from workloads.records.files import LOG_FILE, settle, sync, without_nan, write_json
 from workloads.records.job import ID, ROOMS, InputFile, Kind
@@ -41,13 +41,13 @@ class BlockFailed(Exception):
     """The block did not come to its end on this node; the message is one line: what ended it."""
 
 
-def node_folder() -> Path:
+def find_node_folder() -> Path:
     """Return the folder where this user's sweeps keep what the next one needs again."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "batchwise"
 
 
-def project_of(root: Path) -> Project:
+def build_project(root: Path) -> Project:
     """Return the project at `root`, with the environments that this node keeps for such definitions.
 
     Other code with the same definitions shares the environments.
@@ -55,12 +55,12 @@ def project_of(root: Path) -> Project:
     project = Project.at(root)
     definitions = b"\0".join(project.definition(name).read_bytes() for name in project.frameworks)
     name = hashlib.sha256(definitions).hexdigest()[:12]
-    return Project(root, node_folder() / "environments" / name)
+    return Project(root, find_node_folder() / "environments" / name)
 
 
-def host_folder() -> Path:
+def find_host_folder() -> Path:
     """Return the folder of this machine only, because many machines may share a home directory."""
-    return node_folder() / "hosts" / platform.node()
+    return find_node_folder() / "hosts" / platform.node()
 
 
 def run(block: TrialBlock, root: Path, fetch: Fetch) -> Iterator[Parcel]:
@@ -68,7 +68,7 @@ def run(block: TrialBlock, root: Path, fetch: Fetch) -> Iterator[Parcel]:
 
     `root` is the folder of the project's code on this node. `fetch` brings an input that is not here yet.
     """
-    host = host_folder()
+    host = find_host_folder()
     for folder in (host / INPUTS, host / "work"):
         folder.mkdir(parents=True, exist_ok=True)
     for file in block.inputs.values():
@@ -76,7 +76,7 @@ def run(block: TrialBlock, root: Path, fetch: Fetch) -> Iterator[Parcel]:
     with temporary_folder(WORK, host / "work") as work:
         (work / INPUTS).symlink_to(host / INPUTS)
         write_json(work / BLOCK_FILE, block.to_json())
-        command, code = [sys.executable, "-m", "runner.cluster", str(work)], of_ours(os.environ, root)
+        command, code = [sys.executable, "-m", "runner.cluster", str(work)], build_environment(os.environ, root)
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE}
         with (
             (work / LOG_FILE).open("wb") as log,
@@ -87,7 +87,7 @@ def run(block: TrialBlock, root: Path, fetch: Fetch) -> Iterator[Parcel]:
                 yield Parcel.of(told["result"], told["evidence"], Path(told["trial"]), Path(told["probe"]))
             exit_code = process.wait()
         if exit_code:
-            lines = [line for line in last_lines(work / LOG_FILE) if line.strip()]
+            lines = [line for line in read_last_lines(work / LOG_FILE) if line.strip()]
             raise BlockFailed(f"{platform.node()}: exit code {exit_code}: {lines[-1] if lines else 'no output'}")
 
 
@@ -100,7 +100,7 @@ def bring(file: InputFile, host: Path, fetch: Fetch) -> None:
             raise BlockFailed(f"{file.path}: sha256 expected {file.sha256}, {found} arrived")
         path.write_bytes(content)
 
-    placed(host, Path(file.path).name, file.sha256, make)
+    place_file(host, Path(file.path).name, file.sha256, make)
 
 
 ARRIVING = ".arriving-"  # in a results folder; the next run clears what a killed one left
@@ -143,7 +143,7 @@ class Parcel:
     def told(self) -> TrialResult:
         """Return the result. Raises Damaged."""
         try:
-            result = stored.result_of(json.dumps(without_nan(self.result)).encode())
+            result = stored.parse_result(json.dumps(without_nan(self.result)).encode())
         except (ValueError, RecursionError) as error:
             raise Damaged(f"{self.trial}: {error}") from error
         if result.spec.id != self.trial:

@@ -91,19 +91,21 @@ class RayEngine:
         A type is what reports keep apart: GPUs, processor, cores. Raises BadInput.
         """
         fitting = [each for each in self._nodes() if self._fit(each)]
-        asked = [computer.options(scheduling_strategy=on(each["NodeID"])).remote() for each in fitting]
+        asked = [
+            describe_computer.options(scheduling_strategy=schedule_on(each["NodeID"])).remote() for each in fitting
+        ]
         found: dict[str, str] = {}
         try:
             for each, told in zip(fitting, ray.get(asked), strict=True):
-                found.setdefault(folder_name(told), each["NodeID"])
+                found.setdefault(make_folder_name(told), each["NodeID"])
         except RayError as error:
-            raise BadInput(f"--per-node-type: {said(error)}") from error
+            raise BadInput(f"--per-node-type: {format_error(error)}") from error
         return found
 
     def submit(self, block: TrialBlock) -> None:
         """Submit the block as a task. Ray's dashboard shows it by the block's name."""
         inputs = {sha256: self._put(file) for sha256, file in block.inputs.items()}
-        where = {"scheduling_strategy": on(self.node_id)} if self.node_id else {}
+        where = {"scheduling_strategy": schedule_on(self.node_id)} if self.node_id else {}
         running = self.task.options(
             num_cpus=self.wanted["CPU"], num_gpus=self.wanted.get("GPU", 0), name=block.name, **where
         ).remote(block.to_json(), inputs)
@@ -121,7 +123,7 @@ class RayEngine:
             for reference in running:
                 self.arrivals.put((block, ray.get(reference)))
         except RayError as error:  # a dead node as well as an error that a task raised
-            reason = said(error)
+            reason = format_error(error)
         finally:
             self.arrivals.put((block, Over(reason)))
 
@@ -134,30 +136,30 @@ class RayEngine:
         ray.shutdown()
 
 
-def said(error: RayError) -> str:
+def format_error(error: RayError) -> str:
     """Return the error in one line, without Ray's traceback; for a BlockFailed only its own message."""
     cause = getattr(error, "cause", None) or error
     first = next((line.strip() for line in str(cause).splitlines() if line.strip()), "")
     return first if isinstance(cause, node.BlockFailed) else f"{type(cause).__name__}: {first[:WORDS]}"
 
 
-def folder_name(words: str) -> str:
+def make_folder_name(words: str) -> str:
     """Return a folder name for these words; one that is too long is cut and ends in a digest of the words."""
     name = re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")
     return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}-{sha256(words.encode()).hexdigest()[:8]}"
 
 
-def on(node_id: str) -> NodeAffinitySchedulingStrategy:
+def schedule_on(node_id: str) -> NodeAffinitySchedulingStrategy:
     """Return a strategy that schedules on this node and nowhere else."""
     return NodeAffinitySchedulingStrategy(node_id, soft=False)
 
 
 @ray.remote(num_cpus=0, max_retries=0)
-def computer() -> str:
+def describe_computer() -> str:
     """Return a description of the node in words."""
-    gpus = Counter(gpu.name for gpu in description.gpus())
+    gpus = Counter(gpu.name for gpu in description.list_gpus())
     named = [f"{count} {name}" for name, count in sorted(gpus.items())]
-    return " ".join([*named, description.cpu_model() or "unknown processor", f"{description.cores()} cores"])
+    return " ".join([*named, description.read_cpu_model() or "unknown processor", f"{description.count_cores()} cores"])
 
 
 @ray.remote(max_retries=0, num_returns="streaming")

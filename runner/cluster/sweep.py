@@ -13,11 +13,11 @@ from runner.cluster.node import ARRIVING, Damaged, Parcel
 from runner.environments import definition
 from runner.machine import description
 from runner.progress import Display
-from runner.request.block import TrialBlock, blocks
+from runner.request.block import TrialBlock, build_blocks
 from runner.request.parser import RETRIES
 from runner.request.plan import Plan
 from runner.session import Session
-from runner.setup import fresh_folder
+from runner.setup import make_fresh_folder
 from runner.trial import TooLarge
 from workloads.records.job import Job, Kind, TrialSpec
 from workloads.records.result import TrialResult
@@ -55,14 +55,14 @@ class Sweep:
     def run(self) -> list[TrialResult]:
         """Return the plan's trials. Raises CannotGoOn, OSError, KeyboardInterrupt; what has arrived is stored."""
         clear(ARRIVING, self.results)
-        self.commit = description.commit(self.session.request.project)
-        self.waiting.extend(blocks(self.plan.to_run, self.commit))
+        self.commit = description.read_commit(self.session.request.project)
+        self.waiting.extend(build_blocks(self.plan.to_run, self.commit))
         if self.waiting:
             with Display(self.console, self.plan.estimates_s, self.plan.series) as self.display:
                 self.until_done()
                 progress.announce_again(self.disturbed, self.console)
                 self.display.once_more(self.disturbed)
-                self.waiting.extend(blocks(self.disturbed, self.commit))
+                self.waiting.extend(build_blocks(self.disturbed, self.commit))
                 self.until_done()
         return [self.session.known[spec.id] for spec in self.plan.trials]
 
@@ -137,7 +137,7 @@ class Sweep:
             if node.PROBE in found:
                 node.keep_probe(found[node.PROBE], self.results, parcel.probe)
             if node.TRIAL in found:
-                folder = fresh_folder(self.results, Job(Kind.TRIAL, spec))
+                folder = make_fresh_folder(self.results, Job(Kind.TRIAL, spec))
                 node.place(found[node.TRIAL], folder)
         if node.TRIAL not in found:
             self.session.leave_out(spec, result.status, result.reason or "it was not begun", result.machine)
@@ -155,7 +155,7 @@ class Sweep:
 
     def leave_out(self, spec: TrialSpec, status: Status, reason: str) -> None:
         """Leave out the trial for a reason that this machine knows."""
-        label = definition.label(self.session.request.project, spec.cell.framework)
+        label = definition.read_label(self.session.request.project, spec.cell.framework)
         with self.attempt(spec):
             self.session.leave_out(spec, status, reason, {"framework_label": label, "commit": self.commit})
             self.finish(spec, 0.0)

@@ -27,9 +27,9 @@ from runner.data.own import (
     SplitName,
     Survey,
     digest,
-    in_shape,
+    fit_to_shape,
     listed,
-    rows_of,
+    open_rows,
     shown,
 )
 from workloads.datasets import DataError, Images, Labels, file_digest
@@ -71,7 +71,7 @@ def _pieces(path: Path, key: str, shape: tuple[int, ...], dtype: np.dtype[np.gen
         member.read(1)  # reach the end, so that its checksum is verified
 
 
-def archive(path: Path, pixel_range: PixelRange | None = None) -> Archive:
+def read_archive(path: Path, pixel_range: PixelRange | None = None) -> Archive:
     """Return the checked archive. Raises DataError for a file with other contents."""
     try:
         with zipfile.ZipFile(path) as file:
@@ -208,14 +208,14 @@ class ArchiveImages(OwnImages):
         """Write all images, whatever `places` says, because none of them can be unreadable."""
         faded: dict[Place, str] = {}
         for split, path in arrays.items():
-            images, done = rows_of(path), 0
-            with own.picture_bar(console) as progress:
+            images, done = open_rows(path), 0
+            with own.build_picture_bar(console) as progress:
                 task = progress.add_task(f"{self.name}: {split}", total=len(images))
                 for piece in self.file.pieces(split):
-                    stored = in_shape(self._in_bytes(piece, f"x_{split}"), images.shape[1:], fit)
+                    stored = fit_to_shape(self._in_bytes(piece, f"x_{split}"), images.shape[1:], fit)
                     images[done : done + len(piece)] = stored
                     for number, (before, after) in enumerate(zip(piece, stored, strict=True), start=done):
-                        if words := pixel_values.extent_of(before).lost_in(pixel_values.extent_of(after)):
+                        if words := pixel_values.compute_extent(before).lost_in(pixel_values.compute_extent(after)):
                             faded[split, number] = words
                     done += len(piece)
                     progress.advance(task, len(piece))
@@ -227,15 +227,15 @@ class ArchiveImages(OwnImages):
             return piece
         if piece.dtype.kind == "f" and not np.isfinite(piece).all():
             raise DataError(f"data set {self.file.path}: {key} holds values that are no finite numbers")
-        return pixel_values.in_bytes(piece, self.pixel_range)
+        return pixel_values.convert_to_bytes(piece, self.pixel_range)
 
 
-def of_archive(name: str, path: Path, pixel_range: PixelRange | None = None) -> ArchiveImages:
+def read_archived_images(name: str, path: Path, pixel_range: PixelRange | None = None) -> ArchiveImages:
     """Return the images of an archive. The highest label gives the number of classes.
 
     Raises DataError for a file with other contents.
     """
-    file = archive(path, pixel_range)
+    file = read_archive(path, pixel_range)
     classes = int(file.labels["train"].max()) + 1
     return ArchiveImages(name, file.labels, classes, False, (), file, pixel_range=pixel_range)
 

@@ -24,7 +24,7 @@ from runner.data.own import NAMES_SHOWN, SPLITS, OwnImages, Place, SplitName, Su
 from workloads.datasets import DataError, Images, Labels, file_digest
 from workloads.layers import Shape
 from workloads.records.job import Fit, ImageFindings
-from workloads.words import counted
+from workloads.words import format_count
 
 FORMAT = 2  # of the cache, and of how a picture becomes pixels: arrays of another format are made again
 META, UNREADABLE = "meta.json", "unreadable.txt"
@@ -58,7 +58,7 @@ class Cached:
         return images, np.load(self.files[f"{split}_labels"].path)
 
 
-def key(images: OwnImages, survey: Survey, shape: Shape, fit: Fit) -> str:
+def make_key(images: OwnImages, survey: Survey, shape: Shape, fit: Fit) -> str:
     """Return the cache name for these. For pictures it includes the Pillow version, because rounding may differ."""
     decoder = ""
     if not isinstance(images, ArchiveImages):
@@ -66,7 +66,7 @@ def key(images: OwnImages, survey: Survey, shape: Shape, fit: Fit) -> str:
     return f"{images.name}-{digest(FORMAT, survey.content, shape, fit, images.pixel_range, decoder)[:16]}"
 
 
-def stored(folder: Path) -> Cached | None:
+def read_stored(folder: Path) -> Cached | None:
     """Return the contents of a cache folder; None where it is missing or damaged."""
     try:
         cached = _read(folder)
@@ -94,16 +94,16 @@ class Wanted:
     skip: bool  # leave out what cannot be decoded
 
 
-def arrays(wanted: Wanted, cache: Path, console: Console) -> Cached:
+def provide_arrays(wanted: Wanted, cache: Path, console: Console) -> Cached:
     """Return the arrays from the cache, or make and store them.
 
     Raises DataError for what cannot be decoded, OSError for a full disk.
     """
-    name = key(wanted.images, wanted.survey, wanted.shape, wanted.fit)
+    name = make_key(wanted.images, wanted.survey, wanted.shape, wanted.fit)
     folder, part = cache / name, cache / f"{name}.part"
     cache.mkdir(parents=True, exist_ok=True)
     with FileLock(cache / f"{name}.lock"):
-        cached = stored(folder)
+        cached = read_stored(folder)
         if cached is None:
             for earlier in (folder, part):  # the first is damaged, the second from a killed process
                 shutil.rmtree(earlier, ignore_errors=True)
@@ -127,7 +127,7 @@ def refuse(name: str, reasons: Sequence[str], cache: Path) -> None:
         file.write_text("".join(f"{reason}\n" for reason in reasons), encoding="utf-8")
         where = f" (all of them in {file})"
     raise DataError(
-        f"data set {name}: {counted(len(reasons), 'image')} cannot be decoded: {listed(reasons)}{where}; mend or "
+        f"data set {name}: {format_count(len(reasons), 'image')} cannot be decoded: {listed(reasons)}{where}; mend or "
         "remove them, or leave them out by --skip-unreadable"
     )
 

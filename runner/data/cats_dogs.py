@@ -50,7 +50,7 @@ class CatsDogs(PictureImages):
         return Packed(str(self.path), self.changed_ns, self.described(place))
 
 
-def of_archive(dataset: Dataset, folder: Path, test_all: bool, pixel_range: PixelRange | None = None) -> CatsDogs:
+def read_cats_dogs(dataset: Dataset, folder: Path, test_all: bool, pixel_range: PixelRange | None = None) -> CatsDogs:
     """Return the images of this archive, or of the archive in this folder.
 
     Raises DataError where there is none, or it is incomplete.

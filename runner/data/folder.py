@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from runner.data.own import shown
 from runner.data.splits import SUFFIXES, TEST, TEST_NAMES, TRAIN, Splits, count_images, find_splits, is_passed_over
 from workloads.datasets import DataError, file_digest
-from workloads.words import counted
+from workloads.words import format_count
 
 DRAWN_SHARE, DRAW_SEED = 5, 14  # without a test split, one in five images of each class is test
 
@@ -50,25 +50,29 @@ class Listing:
     def notes(self) -> tuple[str, ...]:
         """A line for each folder of the root, and for what is not read."""
         train, test, all_images = shown(self.splits.train), self.splits.test, len(self.train) + len(self.test)
-        notes = [f"{train}/: {counted(all_images if self.drawn_test else len(self.train), 'image')} to train on"]
+        notes = [f"{train}/: {format_count(all_images if self.drawn_test else len(self.train), 'image')} to train on"]
         if test is None:
             notes[0] += f"; no test/: one in {DRAWN_SHARE} images of each class of {train}/ is drawn for the test"
         else:
             why = "" if self.splits.named or test.lower() in TEST_NAMES else ", for there is no test/"
-            notes.append(f"{shown(test)}/: {counted(len(self.test), 'image')} to test with{why}")
+            notes.append(f"{shown(test)}/: {format_count(len(self.test), 'image')} to test with{why}")
         for name, count in self.splits.unused.items():
-            notes.append(f"{shown(name)}/ is not read: nothing is trained or judged on its {counted(count, 'image')}")
+            notes.append(
+                f"{shown(name)}/ is not read: nothing is trained or judged on its {format_count(count, 'image')}"
+            )
         if files := self.splits.files:
-            notes.append(f"{counted(len(files), 'file')} beside the folders not read: {shown(', '.join(files[:3]))}")
+            notes.append(
+                f"{format_count(len(files), 'file')} beside the folders not read: {shown(', '.join(files[:3]))}"
+            )
         if self.loose:
-            notes.append(f"{counted(self.loose, 'image')} in no class folder of a split left out")
+            notes.append(f"{format_count(self.loose, 'image')} in no class folder of a split left out")
         if self.left_out:
             verb = "is" if self.left_out == 1 else "are"
-            notes.append(f"{counted(self.left_out, 'file')} {verb} no {', '.join(SUFFIXES)} and left out")
+            notes.append(f"{format_count(self.left_out, 'file')} {verb} no {', '.join(SUFFIXES)} and left out")
         return tuple(notes)
 
 
-def listing(folder: Path, test_folder: str | None = None) -> Listing:
+def list_folder(folder: Path, test_folder: str | None = None) -> Listing:
     """Return the contents of a folder. Raises DataError for a folder with another layout.
 
     `test_folder` is the user's name for the test folder.
@@ -104,7 +108,7 @@ def _nothing_to_test(root: Path, chosen: Splits) -> str:
         return f"no image to test with: no class of {chosen.train}/ has two that differ; put some in test/CLASS/"
     reason = f"no image to test with; put some in {chosen.test}/CLASS/"
     if loose := count_images(root / chosen.test):
-        reason += f" ({counted(loose, 'image')} of it in no class folder)"
+        reason += f" ({format_count(loose, 'image')} of it in no class folder)"
     others = [name for name, count in chosen.unused.items() if count]
     return reason + (f", or say --test-folder {shown(others[0])}" if others else "")
 

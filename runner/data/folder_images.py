@@ -23,7 +23,7 @@ from runner.data.own import (
     SplitName,
     Survey,
     digest,
-    rows_of,
+    open_rows,
     shown,
 )
 from runner.data.pictures import Packed
@@ -92,9 +92,9 @@ class FolderImages(PictureImages):
         return self.files[split][number].path
 
 
-def of_folder(name: str, path: Path, asked: ImageChoices) -> FolderImages:
+def read_folder(name: str, path: Path, asked: ImageChoices) -> FolderImages:
     """Return the images of a folder. Raises DataError for a folder with another layout."""
-    listing = folder.listing(path, asked.test_folder)
+    listing = folder.list_folder(path, asked.test_folder)
     files: dict[SplitName, tuple[PictureFile, ...]] = {"train": listing.train, "test": listing.test}
     labels = {split: np.array([each.label for each in files[split]], np.int32) for split in SPLITS}
     found = name, labels, len(listing.classes), listing.drawn_test, listing.notes, path.resolve(), files
@@ -117,10 +117,10 @@ def _decode(
     array: Path, fit: Fit, pixel_range: PixelRange | None, items: Sequence[tuple[int, str | Packed]]
 ) -> list[tuple[str, str]]:
     """Write each picture into its row, and return (why not, what happened to its values), "" for nothing to report."""
-    rows, answers = rows_of(array), []
+    rows, answers = open_rows(array), []
     for row, source in items:
         try:
-            decoded = pictures.decoded(source, rows.shape[1:], fit, pixel_range)
+            decoded = pictures.decode(source, rows.shape[1:], fit, pixel_range)
             rows[row] = decoded.pixels
             answers.append(("", decoded.faded))
         except pictures.UnreadablePicture as error:

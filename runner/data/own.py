@@ -122,7 +122,7 @@ def need_pillow(what: str) -> None:
         raise DataError(f"{what}: this Python (an image's) has no Pillow; run outside, or give images of that size")
 
 
-def stored_size(sizes: Iterable[Size], target: Shape, fit: Fit) -> Size:
+def choose_stored_size(sizes: Iterable[Size], target: Shape, fit: Fit) -> Size:
     """Return the size at which pictures of these sizes are stored for a network that takes `target`.
 
     `target` is (rows, columns, channels). The stored size is no larger than that, and no larger than the largest
@@ -137,7 +137,7 @@ def stored_size(sizes: Iterable[Size], target: Shape, fit: Fit) -> Size:
     return max(1, round(target[0] * scale)), max(1, round(target[1] * scale))
 
 
-def in_shape(images: Images, shape: Shape, fit: Fit) -> Images:
+def fit_to_shape(images: Images, shape: Shape, fit: Fit) -> Images:
     """Convert (n, h, w, c) to (n, *shape); grey is repeated over the channels. Pillow is imported only if needed."""
     if images.shape[1:] == (*shape[:2], 1):
         images = images.repeat(shape[2], axis=3)
@@ -146,7 +146,7 @@ def in_shape(images: Images, shape: Shape, fit: Fit) -> Images:
     need_pillow(f"images of {images.shape[1:]} for {shape}")
     from runner.data import pictures  # a container image has no Pillow
 
-    return pictures.fitted(images, shape, fit)
+    return pictures.fit_images(images, shape, fit)
 
 
 def reserve(path: Path, shape: Shape) -> None:
@@ -163,7 +163,7 @@ def reserve(path: Path, shape: Shape) -> None:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
-def rows_of(array: Path) -> Images:
+def open_rows(array: Path) -> Images:
     """Return the images of a .npy file, mapped for writing."""
     return np.lib.format.open_memmap(array, mode="r+")
 
@@ -180,7 +180,7 @@ Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 
-def picture_bar(console: Console) -> Progress:
+def build_picture_bar(console: Console) -> Progress:
     """Return a progress bar for pictures, or for the images of an array."""
     return Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
                     console=console, transient=True, disable=not console.is_terminal)  # fmt: skip
@@ -197,8 +197,8 @@ def work_in_order(
     answers: list[Answer] = []
     pool = None
     if len(items) >= FEW:  # "spawn", because the progress bar has a thread, which a fork would not copy
-        pool = ProcessPoolExecutor(allotment.threads(), get_context("spawn"), _of_the_runner, (os.getpid(),))
-    with picture_bar(console) as progress:
+        pool = ProcessPoolExecutor(allotment.count_threads(), get_context("spawn"), _of_the_runner, (os.getpid(),))
+    with build_picture_bar(console) as progress:
         task = progress.add_task(title, total=len(items))
         try:
             for each in pool.map(work, chunks) if pool else map(work, chunks):

@@ -45,7 +45,7 @@ class Packed:
 
         Raises what zipfile raises, and ValueError for a file that is too large.
         """
-        with archive_of(self.archive, self.changed_ns).open(self.member) as file:
+        with open_archive(self.archive, self.changed_ns).open(self.member) as file:
             content = file.read(MOST_BYTES + 1)
         if len(content) > MOST_BYTES:
             raise ValueError(f"more than {MOST_BYTES >> 20} MiB")
@@ -53,7 +53,7 @@ class Packed:
 
 
 @lru_cache(maxsize=1)  # a process reads one archive: its list of thousands of members is read once
-def archive_of(path: str, changed_ns: int) -> zipfile.ZipFile:
+def open_archive(path: str, changed_ns: int) -> zipfile.ZipFile:
     """Open the archive. Raises zipfile.BadZipFile, OSError."""
     return zipfile.ZipFile(path)
 
@@ -109,19 +109,19 @@ class Decoded:
     faded: str
 
 
-def decoded(source: str | Packed, shape: Shape, fit: Fit, pixel_range: PixelRange | None = None) -> Decoded:
+def decode(source: str | Packed, shape: Shape, fit: Fit, pixel_range: PixelRange | None = None) -> Decoded:
     """Decode to `shape` (rows, columns, channels); one channel is grey, three are colour. Raises Unreadable."""
 
     def pixels(file: BinaryIO) -> Decoded:
         with Image.open(file, formats=FORMATS) as image:
             upright, extent = _in_bytes(image, file, pixel_range)
             stored = _sized(_flat(upright, shape[2]), shape, fit)
-        return Decoded(stored, extent.lost_in(pixel_values.extent_of(stored)))
+        return Decoded(stored, extent.lost_in(pixel_values.compute_extent(stored)))
 
     return _of_file(source, pixels)
 
 
-def fitted(images: Images, shape: Shape, fit: Fit) -> Images:
+def fit_images(images: Images, shape: Shape, fit: Fit) -> Images:
     """Convert (n, h, w, 1 or 3) to (n, *shape), as `decoded` would store them."""
     if images.shape[1:] == shape:
         return images
@@ -154,13 +154,13 @@ def _in_bytes(image: Image.Image, file: BinaryIO, pixel_range: PixelRange | None
 
     For an image with a palette, the extent is that of the palette's colours.
     """
-    if (wide := wide_values(image, file)) is not None:
-        return ImageOps.exif_transpose(reduce_to_bytes(wide, image, pixel_range)), pixel_values.extent_of(wide)
+    if (wide := read_wide_values(image, file)) is not None:
+        return ImageOps.exif_transpose(reduce_to_bytes(wide, image, pixel_range)), pixel_values.compute_extent(wide)
     image = ImageOps.exif_transpose(image)
     plain = image
     if image.mode not in ("L", "LA", "RGB", "RGBA", "CMYK"):
         plain = image.convert("RGBA" if image.has_transparency_data else "RGB")
-    extent = pixel_values.extent_of_histogram(plain.histogram())
+    extent = pixel_values.compute_histogram_extent(plain.histogram())
     return image if pixel_range is None else _in_range(image, pixel_range), extent
 
 
@@ -168,7 +168,7 @@ def _in_range(image: Image.Image, pixel_range: PixelRange) -> Image.Image:
     """Return the image with its colours mapped by the range; transparency is kept."""
     image = image.convert("RGBA" if image.has_transparency_data else "L" if image.mode in ("1", "L") else "RGB")
     colours, clear = (image.split()[:3], image.split()[3:]) if image.mode == "RGBA" else (image.split(), ())
-    table = pixel_values.in_bytes(np.arange(256), pixel_range).tolist()
+    table = pixel_values.convert_to_bytes(np.arange(256), pixel_range).tolist()
     return Image.merge(image.mode, [*(each.point(table) for each in colours), *clear])
 
 
@@ -204,7 +204,7 @@ LOWER_HALVES = {"RGB;16B": "RGB;16L", "RGBA;16B": "RGBA;16L"}  # {layout of a PN
 PAIRS = "LA;16B"  # four bytes per pixel: both halves of grey, both of its opacity
 
 
-def wide_values(image: Image.Image, file: BinaryIO) -> NDArray[Any] | None:
+def read_wide_values(image: Image.Image, file: BinaryIO) -> NDArray[Any] | None:
     """Return the file's own values (rows, columns, channels); None for a picture of 8 bits.
 
     Raises what Pillow raises, and ValueError for more than 16 bits.
@@ -230,7 +230,7 @@ def reduce_to_bytes(wide: NDArray[Any], image: Image.Image, pixel_range: PixelRa
     """Return a picture of 8 bits per value, with the EXIF of `image`. Opacity always uses the whole range."""
     channels = wide.shape[2]
     colours = channels - 1 if channels in (2, 4) else channels
-    parts = _scaled(wide) if pixel_range is None else pixel_values.in_bytes(wide, pixel_range)
+    parts = _scaled(wide) if pixel_range is None else pixel_values.convert_to_bytes(wide, pixel_range)
     if colours < channels:
         parts[..., colours:] = _scaled(wide[..., colours:])
     made = Image.fromarray(parts[..., 0] if channels == 1 else parts)

@@ -31,29 +31,29 @@ class Extent:
         return f"values from {self.low:g} to {self.high:g} became {stored.low:g} to {stored.high:g}"
 
 
-def in_bytes(values: NDArray[Any], pixel_range: PixelRange) -> Images:
+def convert_to_bytes(values: NDArray[Any], pixel_range: PixelRange) -> Images:
     """Map the range's ends to 0 and 255, and values between them linearly; values outside are clipped."""
     low, high = pixel_range
     parts = (values.astype(np.float64) - low) / (high - low)
     return np.rint(np.clip(parts, 0, 1) * LEVELS).astype(np.uint8)
 
 
-def extent_of(values: NDArray[Any]) -> Extent:
+def compute_extent(values: NDArray[Any]) -> Extent:
     """Return the extent of the channel (last axis) with the most contrast."""
     channels = values.reshape(-1, values.shape[-1]).T
     if values.dtype.kind in "fi":  # the number of levels is unknown, so existing values are counted
         distinct = [np.unique(channel, return_counts=True) for channel in channels]
     else:
         distinct = [_counted(channel) for channel in channels]
-    return widest(distinct, counts_levels=values.dtype.kind == "f")
+    return find_widest(distinct, counts_levels=values.dtype.kind == "f")
 
 
-def extent_of_histogram(counts: list[int]) -> Extent:
+def compute_histogram_extent(counts: list[int]) -> Extent:
     """Return the extent of the channel with the most contrast, from 256 counts per channel, as Pillow gives them."""
-    return widest([(np.arange(256), np.asarray(each)) for each in np.reshape(counts, (-1, 256))])
+    return find_widest([(np.arange(256), np.asarray(each)) for each in np.reshape(counts, (-1, 256))])
 
 
-def widest(channels: list[tuple[NDArray[Any], NDArray[Any]]], counts_levels: bool = False) -> Extent:
+def find_widest(channels: list[tuple[NDArray[Any], NDArray[Any]]], counts_levels: bool = False) -> Extent:
     """Return the extent of the channel with the most contrast; channels are (sorted values, count of each)."""
     extents = []
     for values, counts in channels:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from runner.data.own import shown
 from workloads.datasets import DataError
-from workloads.words import counted
+from workloads.words import format_count
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp")
 OF_SYSTEMS = ("thumbs.db", "desktop.ini", "__macosx")  # names; hidden ones begin with a dot
@@ -124,4 +124,4 @@ def _without_train(root: Path, names: list[str]) -> str:
 
 
 def _listed(root: Path, names: Iterable[str]) -> str:
-    return ", ".join(f"{shown(name)}/ ({counted(count_images(root / name), 'image')})" for name in names)
+    return ", ".join(f"{shown(name)}/ ({format_count(count_images(root / name), 'image')})" for name in names)

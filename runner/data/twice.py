@@ -16,7 +16,7 @@ import numpy as np
 from rich.console import Console
 
 from runner.data import own
-from runner.data.own import Filled, OwnImages, Place, SplitName, Survey, digest, reserve, rows_of
+from runner.data.own import Filled, OwnImages, Place, SplitName, Survey, digest, open_rows, reserve
 from workloads.datasets import Dataset, Images, Labels, Split
 from workloads.layers import Shape
 from workloads.records.job import Fit
@@ -25,7 +25,7 @@ Copies = Literal["copy", "zoom-copy"]
 ROWS = 64  # images that are copied together
 
 
-def larger(shape: Shape) -> Shape:
+def enlarge_shape(shape: Shape) -> Shape:
     """Return (rows, columns, channels) of the enlarged image whose top left is the zoomed copy of `shape`."""
     rows, columns, channels = shape
     return rows * 5 // 4, columns * 5 // 4, channels
@@ -72,14 +72,14 @@ class Twice(OwnImages):
         """Write the originals with `inner`, then the copies, each through a temporary file next to `arrays`."""
         originals = [place for place in places if place == self._original(place)]
         mine = [place for place in originals if place[0] == "train"]
-        rows = rows_of(arrays["train"])
+        rows = open_rows(arrays["train"])
         with tempfile.TemporaryDirectory(dir=arrays["train"].parent) as folder:
             made = Path(folder) / "train_images.npy"
             reserve(made, (len(mine), *rows.shape[1:]))
             filled = self.inner.fill(originals, arrays | {"train": made}, fit, console)
             _copy(made, rows, 0)
             if self.copies == "zoom-copy":
-                reserve(made, (len(mine), *larger(rows.shape[1:])))
+                reserve(made, (len(mine), *enlarge_shape(rows.shape[1:])))
                 filled |= self.inner.fill(mine, {"train": made}, fit, console)
             _copy(made, rows, len(mine))
         return Filled(self._with_copies(filled.failed), filled.faded)
@@ -102,28 +102,30 @@ def _copy(source: Path, rows: Images, first: int) -> None:
         rows[first + start : first + start + len(piece)] = piece
 
 
-def of_own(images: OwnImages, copies: Copies) -> Twice:
+def double_own(images: OwnImages, copies: Copies) -> Twice:
     """Return these images with every training image twice."""
     labels: dict[SplitName, Labels] = {**images.labels, "train": np.tile(images.labels["train"], 2)}
     known = images.name, labels, images.classes, images.drawn_test, images.notes
     return Twice(*known, images, copies, pixel_range=images.pixel_range, test_folder=images.test_folder)
 
 
-def of_published(dataset: Dataset, copies: Copies) -> Dataset:
+def double_published(dataset: Dataset, copies: Copies) -> Dataset:
     """Return the data set with every training image twice, in its published size."""
 
     def read(folder: Path) -> tuple[Split, Split]:
         train, test = dataset.read(folder)
-        once_more = zoomed(train.images) if copies == "zoom-copy" else train.images
+        once_more = zoom(train.images) if copies == "zoom-copy" else train.images
         return Split(np.concatenate([train.images, once_more]), np.tile(train.labels, 2)), test
 
     return replace(dataset, train_count=2 * dataset.train_count, read=read)
 
 
-def zoomed(images: Images) -> Images:
+def zoom(images: Images) -> Images:
     """Return images (n, h, w, c), each the top left of its bilinear enlargement. Raises DataError where Pillow is
     missing.
     """
     _, high, wide, _ = images.shape
     pieces = (images[start : start + ROWS] for start in range(0, len(images), ROWS))
-    return np.concatenate([own.in_shape(each, larger(each.shape[1:]), "stretch")[:, :high, :wide] for each in pieces])
+    return np.concatenate(
+        [own.fit_to_shape(each, enlarge_shape(each.shape[1:]), "stretch")[:, :high, :wide] for each in pieces]
+    )

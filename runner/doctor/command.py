@@ -13,7 +13,7 @@ from rich.table import Table
 
 from runner.doctor import machine, noise, project
 from runner.doctor.machine import Finding, State
-from runner.launch import cores
+from runner.launch import list_cores
 from runner.machine import description
 from runner.project import RESULTS, Project
 from runner.request.cli import Request
@@ -44,42 +44,42 @@ def run(arguments: Sequence[str], code: Project, console: Console) -> int:
             raise BadInput(f"{name} {folder}: is no folder")
     named = os.environ.get("BATCHWISE_DATA")
     data_folder = options.data_dir or (Path(named) if named else code.data)
-    found = list(findings(code, options.results.absolute(), data_folder))
+    found = list(collect_findings(code, options.results.absolute(), data_folder))
     show(found, console)
     return int(any(each.state in (State.WARNING, State.PROBLEM) for each in found))
 
 
-def findings(code: Project, results: Path, data_folder: Path) -> Iterator[Finding]:
+def collect_findings(code: Project, results: Path, data_folder: Path) -> Iterator[Finding]:
     """Yield the findings of all checks."""
     real_s, monotonic_s = time.time(), time.monotonic()
-    there, cores = description.gpus(), sorted(os.sched_getaffinity(0))
+    there, cores = description.list_gpus(), sorted(os.sched_getaffinity(0))
     described = description.describe(code, "cpu", [])
-    yield machine.processor(described)
-    yield machine.gpu(there, ROOT)
-    listed, gpus = machine.listed_gpus(there)
+    yield machine.check_processor(described)
+    yield machine.check_gpu(there, ROOT)
+    listed, gpus = machine.check_listed_gpus(there)
     if listed is not None:
         yield listed
-    yield machine.memory(machine.available_bytes(), described)
-    yield machine.swap(ROOT)
-    yield from project.environments(code, "cuda" if gpus else "cpu")
-    yield told("data", lambda: project.data(data_folder))
-    yield told("disk", lambda: project.disk(results))
-    yield told("permissions", lambda: project.permissions(results, data_folder, code.environments))
-    yield machine.null_device(ROOT)
-    yield machine.shared_memory(ROOT)
-    yield machine.limits()
-    yield told("governor", lambda: noise.governor(ROOT, cores))
-    yield noise.turbo(description.turbo(ROOT))
-    yield noise.load(description.load_average(), len(cores))
-    yield (runs := noise.other_runs(cores, [gpu.uuid for gpu in gpus]))
+    yield machine.check_memory(machine.read_available_bytes(), described)
+    yield machine.check_swap(ROOT)
+    yield from project.check_environments(code, "cuda" if gpus else "cpu")
+    yield report_check("data", lambda: project.check_data(data_folder))
+    yield report_check("disk", lambda: project.check_disk(results))
+    yield report_check("permissions", lambda: project.check_permissions(results, data_folder, code.environments))
+    yield machine.check_null_device(ROOT)
+    yield machine.check_shared_memory(ROOT)
+    yield machine.check_limits()
+    yield report_check("governor", lambda: noise.check_governor(ROOT, cores))
+    yield noise.check_turbo(description.read_turbo(ROOT))
+    yield noise.check_load(description.read_load_average(), len(cores))
+    yield (runs := noise.check_other_runs(cores, [gpu.uuid for gpu in gpus]))
     calibration = noise.calibrate(cores) if runs.state is State.OK else None
-    yield noise.throttling(calibration)
-    yield noise.neighbours(calibration)
-    yield noise.steadiness(calibration)
-    yield machine.clock(ROOT, time.monotonic() - monotonic_s, time.time() - real_s)
+    yield noise.check_throttling(calibration)
+    yield noise.check_neighbours(calibration)
+    yield noise.check_steadiness(calibration)
+    yield machine.check_clock(ROOT, time.monotonic() - monotonic_s, time.time() - real_s)
 
 
-def told(name: str, check: Callable[[], Finding]) -> Finding:
+def report_check(name: str, check: Callable[[], Finding]) -> Finding:
     """Return the check's finding; where the user may not read something, a finding of that."""
     try:
         return check()
@@ -112,26 +112,26 @@ def check_quiet(request: Request, console: Console) -> dict[str, Any]:
     A loop of noise.LOOP_S, no longer than a steady window, runs on the first core. The load average is not used. It
     covers the minute before, which making environments may have filled.
     """
-    used = cores(request.placement)
+    used = list_cores(request.placement)
     calibration = noise.calibrate(used, min(noise.LOOP_S, request.study.window_s))
-    governor = told("governor", lambda: noise.governor(ROOT, used))
-    turbo = description.turbo(ROOT)
-    ran = [check(calibration) for check in (noise.throttling, noise.neighbours, noise.steadiness)]
-    found = [governor, noise.turbo(turbo), *ran]
+    governor = report_check("governor", lambda: noise.check_governor(ROOT, used))
+    turbo = description.read_turbo(ROOT)
+    ran = [check(calibration) for check in (noise.check_throttling, noise.check_neighbours, noise.check_steadiness)]
+    found = [governor, noise.check_turbo(turbo), *ran]
     if quiet := [each.text for each in found if each.state is State.OK]:
         console.print(f"machine: {'; '.join(quiet)}")
     for each in found:
         if each.state is State.WARNING:
             console.print(f"machine: {each.name}: {each.text}: {each.advice}", style="yellow")
-    return noise_conditions(calibration, turbo)
+    return build_noise_conditions(calibration, turbo)
 
 
-def noise_of_cores(used: list[int], window_s: float) -> dict[str, Any]:
+def measure_noise(used: list[int], window_s: float) -> dict[str, Any]:
     """Return the same conditions of these cores, without printing."""
-    return noise_conditions(noise.calibrate(used, min(noise.LOOP_S, window_s)), description.turbo(ROOT))
+    return build_noise_conditions(noise.calibrate(used, min(noise.LOOP_S, window_s)), description.read_turbo(ROOT))
 
 
-def noise_conditions(calibration: noise.LoopTimes, turbo: bool | None) -> dict[str, Any]:
+def build_noise_conditions(calibration: noise.LoopTimes, turbo: bool | None) -> dict[str, Any]:
     """Return the conditions as they are stored with a trial's figures."""
     return {
         "noise_spread_percent": calibration.spread_percent,

@@ -56,11 +56,11 @@ def mib(size_bytes: int) -> str:
     return f"{size_bytes / 2**20:,.0f} MiB"
 
 
-def processor(machine: dict[str, Any]) -> Finding:
+def check_processor(machine: dict[str, Any]) -> Finding:
     """Check the processor, from `description.describe`."""
     flags, limit = machine["cpu_flags"], machine["cpu_limit_cores"]
     share = "" if limit is None else f", a share of {limit:g} of them"
-    words = "flags not told" if flags is None else processors.listed(flags)
+    words = "flags not told" if flags is None else processors.list_flags(flags)
     text = f"{machine['cpu_model'] or 'model not told'}; cores {machine['cores']}{share}; {words}"
     if flags is None:
         return Finding("processor", State.UNKNOWN, text)
@@ -71,7 +71,7 @@ def processor(machine: dict[str, Any]) -> Finding:
     return Finding("processor", State.OK, text)
 
 
-def gpu(gpus: Sequence[Gpu], root: Path) -> Finding:
+def check_gpu(gpus: Sequence[Gpu], root: Path) -> Finding:
     """Check the GPUs, from `description.gpus`; a card whose driver does not answer is a problem."""
     if gpus:
         shown = (
@@ -85,11 +85,11 @@ def gpu(gpus: Sequence[Gpu], root: Path) -> Finding:
     return Finding("GPU", State.OK, "none by NVIDIA: runs are on the CPU")
 
 
-def listed_gpus(gpus: Sequence[Gpu]) -> tuple[Finding | None, list[Gpu]]:
+def check_listed_gpus(gpus: Sequence[Gpu]) -> tuple[Finding | None, list[Gpu]]:
     """Return (a finding on the user's list of GPUs, the GPUs that it leaves); the finding is None without a list."""
     name = "visible GPUs"
     try:
-        visible = allotment.visible_gpus(gpus)
+        visible = allotment.list_visible_gpus(gpus)
     except allotment.UnclearGpus as error:
         return Finding(name, State.PROBLEM, str(error), "runs on a GPU are refused until the variable is mended"), []
     if visible.said is None:
@@ -98,7 +98,7 @@ def listed_gpus(gpus: Sequence[Gpu]) -> tuple[Finding | None, list[Gpu]]:
     return Finding(name, State.OK, f"{visible.setting}: {shown}"), list(visible.gpus)
 
 
-def memory(available_bytes: int, machine: dict[str, Any]) -> Finding:
+def check_memory(available_bytes: int, machine: dict[str, Any]) -> Finding:
     """Check the available memory against the total and the control group's limit."""
     limit = machine["memory_limit_bytes"]
     group = "" if limit is None else f"; control group {mib(limit)}"
@@ -109,7 +109,7 @@ def memory(available_bytes: int, machine: dict[str, Any]) -> Finding:
     return Finding("memory", State.OK, text)
 
 
-def swap(root: Path) -> Finding:
+def check_swap(root: Path) -> Finding:
     """Check swap, from /proc/meminfo (proc(5))."""
     try:
         lines = (line.split() for line in (root / "proc/meminfo").read_text().splitlines())
@@ -126,7 +126,7 @@ def swap(root: Path) -> Finding:
     return Finding("swap", State.OK, text)
 
 
-def null_device(root: Path) -> Finding:
+def check_null_device(root: Path) -> Finding:
     """Check that /dev/null is a null device. A regular file in its place fills up and becomes a worker's input."""
     path, advice = root / "dev/null", "as root: rm -f /dev/null && mknod -m 666 /dev/null c 1 3"
     try:
@@ -140,7 +140,7 @@ def null_device(root: Path) -> Finding:
     return Finding("/dev/null", State.OK, "a character device")
 
 
-def shared_memory(root: Path) -> Finding:
+def check_shared_memory(root: Path) -> Finding:
     """Check /dev/shm: frameworks' own helpers use it, the runner does not."""
     path = root / "dev/shm"
     try:
@@ -154,7 +154,7 @@ def shared_memory(root: Path) -> Finding:
     return Finding("/dev/shm", State.OK, text)
 
 
-def clock(root: Path, monotonic_s: float, real_s: float) -> Finding:
+def check_clock(root: Path, monotonic_s: float, real_s: float) -> Finding:
     """Check the clock source, and how far the two clocks drifted apart over these seconds."""
     drift = abs(real_s - monotonic_s) / monotonic_s
     try:
@@ -170,7 +170,7 @@ def clock(root: Path, monotonic_s: float, real_s: float) -> Finding:
     return Finding("clock", State.OK, text)
 
 
-def limits(limit_of: Callable[[int], tuple[int, int]] = resource.getrlimit) -> Finding:
+def check_limits(limit_of: Callable[[int], tuple[int, int]] = resource.getrlimit) -> Finding:
     """Check this process's limits, which workers inherit; getrlimit(2)."""
     low = [
         f"{name} {limit_of(getattr(resource, name))[0]:,} ({what})"
@@ -185,7 +185,7 @@ def limits(limit_of: Callable[[int], tuple[int, int]] = resource.getrlimit) -> F
     return Finding("limits", State.OK, f"none of memory, processor time or files' size; {files:,} open files")
 
 
-def available_bytes() -> int:
+def read_available_bytes() -> int:
     """Return the bytes of memory that are available without swapping."""
     available: int = psutil.virtual_memory().available
     return available

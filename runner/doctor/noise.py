@@ -46,7 +46,7 @@ def calibrate(cores: Sequence[int], seconds: float = LOOP_S) -> LoopTimes:
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores[:1])
     try:
-        throttle_count = description.throttle_count(cores)
+        throttle_count = description.read_throttle_count(cores)
         before_s, own_s, began_s = busy_s(cores), time.process_time(), time.monotonic()
         pieces_s: list[float] = []
         while time.monotonic() - began_s < seconds:
@@ -55,13 +55,13 @@ def calibrate(cores: Sequence[int], seconds: float = LOOP_S) -> LoopTimes:
             pieces_s.append(time.perf_counter() - start_s)
         wall_s = time.monotonic() - began_s
         foreign_s = busy_s(cores) - before_s - (time.process_time() - own_s)
-        throttled = description.rise_of(throttle_count, description.throttle_count(cores))
+        throttled = description.compute_rise(throttle_count, description.read_throttle_count(cores))
     finally:
         os.sched_setaffinity(0, allowed)
     return LoopTimes(pieces_s, wall_s, max(0.0, 100 * foreign_s / (wall_s * len(cores))), throttled)
 
 
-def load(average: float, cores: int) -> Finding:
+def check_load(average: float, cores: int) -> Finding:
     """Check the number of runnable processes, the mean of the last minute."""
     text = f"{average:.2f} runnable processes over the last minute, {cores} cores"
     if average > QUIET_LOAD * cores:
@@ -69,9 +69,9 @@ def load(average: float, cores: int) -> Finding:
     return Finding("load", State.OK, text)
 
 
-def governor(root: Path, cores: Sequence[int]) -> Finding:
+def check_governor(root: Path, cores: Sequence[int]) -> Finding:
     """Check how the kernel sets the cores' clocks (cpufreq)."""
-    names = description.governors(cores, root)
+    names = description.read_governors(cores, root)
     if not names:
         return Finding("governor", State.UNKNOWN, "the clocks are not this system's to set, as in a virtual machine")
     if names != ["performance"]:
@@ -80,7 +80,7 @@ def governor(root: Path, cores: Sequence[int]) -> Finding:
     return Finding("governor", State.OK, names[0])
 
 
-def turbo(is_on: bool | None) -> Finding:
+def check_turbo(is_on: bool | None) -> Finding:
     """Report turbo, as read by `clocks.turbo`. No warning: nearly every machine has it, and a run shows its effect on
     speeds.
     """
@@ -91,7 +91,7 @@ def turbo(is_on: bool | None) -> Finding:
     return Finding("turbo", State.OK, "turbo is off")
 
 
-def throttling(calibration: LoopTimes | None) -> Finding:
+def check_throttling(calibration: LoopTimes | None) -> Finding:
     """Check if clocks were lowered for heat while the loop ran."""
     if calibration is None:
         return Finding("throttling", State.UNKNOWN, NOT_TRIED)
@@ -105,7 +105,7 @@ def throttling(calibration: LoopTimes | None) -> Finding:
     return Finding("throttling", State.OK, "no clock was lowered for heat")
 
 
-def other_runs(cores: Sequence[int], gpus: Sequence[str]) -> Finding:
+def check_other_runs(cores: Sequence[int], gpus: Sequence[str]) -> Finding:
     """Check for other runs of this suite on these cores or GPUs; GPUs are given by UUID."""
     busy = []
     for device, used in [("cpu", [core]) for core in cores] + [(uuid, []) for uuid in gpus]:
@@ -119,7 +119,7 @@ def other_runs(cores: Sequence[int], gpus: Sequence[str]) -> Finding:
     return Finding("other runs", State.OK, "none that this one sees")
 
 
-def neighbours(calibration: LoopTimes | None) -> Finding:
+def check_neighbours(calibration: LoopTimes | None) -> Finding:
     """Check what others used of the cores while the loop ran. None: it did not run, because another run has these
     cores.
     """
@@ -132,7 +132,7 @@ def neighbours(calibration: LoopTimes | None) -> Finding:
     return Finding("neighbours", State.OK, text)
 
 
-def steadiness(calibration: LoopTimes | None) -> Finding:
+def check_steadiness(calibration: LoopTimes | None) -> Finding:
     """Check how much the times of the same work differ."""
     if calibration is None:
         return Finding("steadiness", State.UNKNOWN, NOT_TRIED)

@@ -24,7 +24,7 @@ PROBE_FILE = ".doctor-{}"  # with a process id
 MAKE = "python -m runner.environments makes it again; the next run would, too"
 
 
-def environments(project: Project, device_kind: str) -> Iterator[Finding]:
+def check_environments(project: Project, device_kind: str) -> Iterator[Finding]:
     """Check every framework's environment for this kind of device: made, up to date, and complete."""
     for framework in project.frameworks:
         name = f"environment {framework}"
@@ -63,7 +63,7 @@ def _missing(environment: definition.Environment) -> str:
     return f"it has no {done.stdout.strip()}" if done.stdout.strip() else ""
 
 
-def data(folder: Path) -> Finding:
+def check_data(folder: Path) -> Finding:
     """Check the published data sets, each file by its checksum."""
     words, state = [], State.OK
     for dataset in DATASETS.values():
@@ -87,7 +87,7 @@ def _damaged(dataset: Dataset, folder: Path) -> str:
     return ""
 
 
-def disk(results: Path) -> Finding:
+def check_disk(results: Path) -> Finding:
     """Check the free space for results, and how long a small file takes to be written safely there; it is removed."""
     status = os.statvfs(_existing(results))
     free = status.f_bavail * status.f_frsize
@@ -127,7 +127,7 @@ def _existing(folder: Path) -> Path:
     return next(path for path in (folder, *folder.parents) if path.exists())
 
 
-def permissions(results: Path, data_folder: Path, environments_folder: Path) -> Finding:
+def check_permissions(results: Path, data_folder: Path, environments_folder: Path) -> Finding:
     """Check that the user may write where a run writes."""
     refused = [
         str(folder)

@@ -11,16 +11,16 @@ from runner.environments.definition import (
     is_referee,
     read,
 )
-from runner.environments.venv import make_side_by_side, shown
-from runner.machine.allotment import UnclearGpus, visible_gpus
-from runner.machine.description import gpus
+from runner.environments.venv import make_side_by_side, shorten_path
+from runner.machine.allotment import UnclearGpus, list_visible_gpus
+from runner.machine.description import list_gpus
 from runner.project import Project
 
 
 def main(arguments: list[str]) -> int:
     """Make every framework's environment, by default for this machine's device, and return the exit code."""
     project = Project.of_this_code()
-    device_kind = arguments[0] if arguments else kind_here()
+    device_kind = arguments[0] if arguments else find_kind()
     unavailable: dict[str, EnvironmentUnavailable] = {}
     environments = []
     for framework in project.frameworks:
@@ -33,17 +33,17 @@ def main(arguments: list[str]) -> int:
             return 2
     unavailable |= make_side_by_side(environments, print)
     for environment in (each for each in environments if each.framework not in unavailable):
-        print(f"{environment.label}: {shown(environment.folder)} is {environment.state}")
+        print(f"{environment.label}: {shorten_path(environment.folder)} is {environment.state}")
     failed = {framework for framework, why in unavailable.items() if isinstance(why, InstallationFailed)}
     for framework, why in unavailable.items():
         print(f"{framework}: {'failed' if framework in failed else 'unsupported'}: {why}", file=sys.stderr)
     return int(any(framework in failed or not is_referee(project, framework) for framework in unavailable))
 
 
-def kind_here() -> str:
+def find_kind() -> str:
     """Return "cuda" if the user lets this process see a GPU that can be measured, else "cpu"."""
     try:
-        return "cuda" if visible_gpus(gpus()).gpus else "cpu"
+        return "cuda" if list_visible_gpus(list_gpus()).gpus else "cpu"
     except UnclearGpus as error:
         print(f"environments: {error}; those for the CPU are made", file=sys.stderr)
         return "cpu"

@@ -20,9 +20,9 @@ from typing import Any
 
 from runner.attendance import Worker
 from runner.environments.definition import Environment
-from runner.environments.engine import Engine, EngineError, in_words, run
+from runner.environments.engine import Engine, EngineError, explain_output, run
 from runner.environments.images import Image
-from runner.launch import WORKER, LaunchFailed, Output, cores, worker_environment
+from runner.launch import WORKER, LaunchFailed, Output, build_worker_environment, list_cores
 from runner.log import CappedLog
 from runner.owned import GRACE_S
 from runner.project import Project
@@ -100,7 +100,7 @@ class InContainer:
         name, program = f"batchwise-{job.id}-{secrets.token_hex(4)}", ["-m", WORKER, ATTENDED]
         variables = self.variables | self.profile_variables.get(job.trial.task.profile, {})
         client = subprocess.Popen(
-            run_line(
+            build_run_line(
                 replace(self, variables=variables),
                 name,
                 (folder / job.results).resolve(),
@@ -128,19 +128,19 @@ class InContainer:
             folder = temporary / "trial"
             folder.mkdir()
             name = f"batchwise-probe-{secrets.token_hex(4)}"
-            answer = run(*run_line(self, name, results, folder, placement, ["-c", PROBE]), timeout_s=START_S)
+            answer = run(*build_run_line(self, name, results, folder, placement, ["-c", PROBE]), timeout_s=START_S)
             if answer.returncode != 0:
                 self.engine.remove(name)  # a container that was too slow still exists
-                raise EngineError(f"{self.image.reference}: {in_words(answer.stderr, self.engine.program)}")
+                raise EngineError(f"{self.image.reference}: {explain_output(answer.stderr, self.engine.program)}")
             boot_id, libc, python, cores_given = json.loads(answer.stdout.splitlines()[-1])
             if boot_id != BOOT_ID.read_text() or not (folder / "written").exists():
                 raise EngineError(
                     f"{self.engine.title} runs containers on another kernel than this one (in a virtual machine, or "
                     "remote): their clock and processes cannot be metered from here; run the image by itself instead"
                 )
-            if cores_given != cores(placement):
+            if cores_given != list_cores(placement):
                 raise EngineError(
-                    f"{self.engine.title} gave a container the cores {cores_given} and not {cores(placement)}: "
+                    f"{self.engine.title} gave a container the cores {cores_given} and not {list_cores(placement)}: "
                     "let it limit them (rootless engines need the control group `cpuset` delegated), or use "
                     "--isolation venv"
                 )
@@ -163,7 +163,7 @@ class Container:
             if self.client.poll() is not None:
                 if self.client.returncode == ENGINE_FAILED:
                     output = log.last() if isinstance(log, CappedLog) else ""
-                    raise LaunchFailed(f"no container: {in_words(output, self.engine.program)}")
+                    raise LaunchFailed(f"no container: {explain_output(output, self.engine.program)}")
                 pid = self.client.pid  # ended: there is nothing to sample, and the log says why
                 break
             if time.monotonic() > deadline:
@@ -180,7 +180,7 @@ class Container:
 
     def wait(self, timeout: float) -> int:
         """Wait for the container and return its exit code, as `Worker` defines it."""
-        return signalled(self.client.wait(timeout))
+        return convert_exit_code(self.client.wait(timeout))
 
     def end(self) -> int:
         """Remove the container, even one that is still being created."""
@@ -194,26 +194,29 @@ class Container:
             self.client.kill()
             self.client.wait()
             self.engine.remove(self.name)
-        return signalled(self.client.returncode)
+        return convert_exit_code(self.client.returncode)
 
 
-def signalled(exit_code: int) -> int:
+def convert_exit_code(exit_code: int) -> int:
     """Return the exit code as of a child process: negative where a signal killed it."""
     number = exit_code - BY_SIGNAL
     return -number if number in set(signal.Signals) else exit_code
 
 
-def run_line(
+def build_run_line(
     launcher: InContainer, name: str, results: Path, folder: Path, placement: Placement, program: list[str]
 ) -> list[str]:
     """Return the engine's whole command: `python PROGRAM FOLDER`, with both folders as the container sees them."""
     engine, inside = launcher.engine, RESULTS / folder.relative_to(results)
-    environment = worker_environment(placement, launcher.variables) | {"PYTHONPATH": str(IMAGE_ROOT), "HOME": "/tmp"}
+    environment = build_worker_environment(placement, launcher.variables) | {
+        "PYTHONPATH": str(IMAGE_ROOT),
+        "HOME": "/tmp",
+    }
     line = [engine.program, "run", "--rm", "--interactive", "--name", name, "--pull", "never"]
     line += ["--entrypoint", "python"]
     line += ["--network", "none", "--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--workdir", "/"]
-    line += ["--security-opt", "no-new-privileges", "--security-opt", "label=disable", *owner(engine)]
-    line += ["--cpuset-cpus", ",".join(map(str, cores(placement)))]
+    line += ["--security-opt", "no-new-privileges", "--security-opt", "label=disable", *build_owner_options(engine)]
+    line += ["--cpuset-cpus", ",".join(map(str, list_cores(placement)))]
     if (
         limit := control_groups.cpu_limit()
     ) is not None:  # the runner's limit; a container is outside its control group
@@ -225,12 +228,12 @@ def run_line(
     else:
         card = ["--gpus", f"device={placement.device}"]
         line += card if engine.kind == "docker" else ["--device", f"nvidia.com/gpu={placement.device}"]
-    line += mount(results, RESULTS, "readonly") + mount(folder, inside)
+    line += build_mount(results, RESULTS, "readonly") + build_mount(folder, inside)
     line += [word for name, value in environment.items() for word in ("--env", f"{name}={value}")]
     return [*line, launcher.image_id, *program, str(inside)]
 
 
-def owner(engine: Engine) -> list[str]:
+def build_owner_options(engine: Engine) -> list[str]:
     """Return options by which the files that a container writes belong to this user."""
     if engine.rootless and engine.kind == "docker":
         return ["--user", "0:0"]  # root inside is this user outside
@@ -238,12 +241,12 @@ def owner(engine: Engine) -> list[str]:
     return [*user, "--userns", "keep-id"] if engine.rootless else user
 
 
-def mount(source: Path, target: Path, *options: str) -> list[str]:
+def build_mount(source: Path, target: Path, *options: str) -> list[str]:
     """Return arguments that mount `source` of the host as `target` in the container."""
     return ["--mount", ",".join(["type=bind", f"source={source}", f"target={target}", *options])]
 
 
-def variables_inside(environment: Environment) -> dict[str, str]:
+def build_variables(environment: Environment) -> dict[str, str]:
     """Return the definition's variables for its image; its base's own search path is not kept."""
     site_packages = replace(environment, project=Project.at(IMAGE_ROOT)).site_packages
     return {name: value.format(site_packages=site_packages) for name, value in environment.variables.items()}
@@ -260,5 +263,5 @@ def find(engine: Engine, image: Image) -> InContainer:
             what = name.removeprefix("batchwise.")
             raise ImageMissing(f"image {image.reference} was built of another {what} than that of this checkout")
     base = labels.get(BASE_LABEL, "unknown")
-    variables = variables_inside(image.environment)
+    variables = build_variables(image.environment)
     return InContainer(engine, image, stored["Id"].removeprefix("sha256:"), base, variables)

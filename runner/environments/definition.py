@@ -131,17 +131,17 @@ def _definition(project: Project, framework: str) -> dict[str, Any]:
     return table
 
 
-def label(project: Project, framework: str) -> str:
+def read_label(project: Project, framework: str) -> str:
     """Return the name that people read."""
     return str(_definition(project, framework)["label"])
 
 
-def profiles(project: Project, framework: str) -> tuple[str, ...]:
+def read_profiles(project: Project, framework: str) -> tuple[str, ...]:
     """Return the profiles in which its adapter can train."""
     return (DEFAULT, *_definition(project, framework).get("profile", {}))
 
 
-def variants(project: Project, framework: str) -> list[str]:
+def list_variants(project: Project, framework: str) -> list[str]:
     """Return the kinds of devices that it is defined for."""
     return [name for name in _definition(project, framework) if name in KINDS]
 
@@ -173,12 +173,12 @@ def read(project: Project, framework: str, device_kind: str) -> Environment:
     )
 
 
-def installed(environment: Environment) -> bool:
+def is_installed(environment: Environment) -> bool:
     """True if this Python has the framework."""
     return all(importlib.util.find_spec(name) for name in environment.imports)
 
 
-def worker_variables(environment: Environment, site_packages: Path | None = None) -> dict[str, str]:
+def build_worker_variables(environment: Environment, site_packages: Path | None = None) -> dict[str, str]:
     """Return the definition's variables, with {site_packages} filled in; its search path precedes the machine's own."""
     site_packages = site_packages or environment.site_packages
     variables = {name: value.format(site_packages=site_packages) for name, value in environment.variables.items()}
@@ -187,7 +187,7 @@ def worker_variables(environment: Environment, site_packages: Path | None = None
     return variables
 
 
-def digest_here() -> str:
+def digest_interpreter() -> str:
     """Return the digest used in place of a definition's where the runner's own interpreter is used: Python and all
     packages.
     """

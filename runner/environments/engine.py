@@ -50,7 +50,7 @@ class Engine:
         """Return the output of one of its commands. Raises EngineError."""
         answer = run(self.program, *words)
         if answer.returncode != 0:
-            raise EngineError(in_words(answer.stderr or answer.stdout, self.kind))
+            raise EngineError(explain_output(answer.stderr or answer.stdout, self.kind))
         return answer.stdout.strip()
 
     def inspect(self, image: str) -> dict[str, Any] | None:
@@ -61,7 +61,7 @@ class Engine:
             return description
         if re.search(r"no such image|image not known|not found", answer.stderr, re.IGNORECASE):
             return None
-        raise EngineError(in_words(answer.stderr, self.kind))
+        raise EngineError(explain_output(answer.stderr, self.kind))
 
     def has_pid(self, container: str) -> int | None:
         """Return the host's process id of the container's first process; None while there is none."""
@@ -98,7 +98,7 @@ def find_engine() -> Engine:
         answer = run(program, "version", "--format", field)
         if answer.returncode == 0 and answer.stdout.strip():
             return Engine(kind, program, answer.stdout.strip(), _rootless(program, kind))
-        errors.append(in_words(answer.stderr or answer.stdout, kind))
+        errors.append(explain_output(answer.stderr or answer.stdout, kind))
     raise EngineError(errors[0])
 
 
@@ -108,7 +108,7 @@ def _rootless(program: str, kind: str) -> bool:
     return "rootless" in run(program, "info", "--format", "{{.SecurityOptions}}").stdout
 
 
-def in_words(output: str, program: str = "docker") -> str:
+def explain_output(output: str, program: str = "docker") -> str:
     """Return one line: what an engine's output means, or else its last line with an error."""
     for pattern, meaning in MEANINGS:
         if re.search(pattern, output, re.IGNORECASE):

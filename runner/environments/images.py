@@ -25,11 +25,11 @@ from runner.environments.definition import (
     Environment,
     EnvironmentUnavailable,
     is_referee,
+    list_variants,
     read,
-    variants,
 )
-from runner.environments.engine import Engine, EngineError, find_engine, in_words
-from runner.machine.description import commit
+from runner.environments.engine import Engine, EngineError, explain_output, find_engine
+from runner.machine.description import read_commit
 from runner.project import Project
 from workloads.command_line import CommandLine
 
@@ -70,8 +70,8 @@ class Image:
     def tags(self) -> list[str]:
         """Tags: the device; also with version and commit. The GPU image is `latest`, too."""
         name, kind = self.reference.split(":")
-        released = f"{self.reference}-{version(self.project)}"
-        tags = [self.reference, released, f"{released}-{commit(self.project) or 'unknown'}"]
+        released = f"{self.reference}-{read_version(self.project)}"
+        tags = [self.reference, released, f"{released}-{read_commit(self.project) or 'unknown'}"]
         return [*tags, f"{name}:latest"] if kind == LATEST else tags
 
     @property
@@ -98,23 +98,23 @@ class Image:
             "FRAMEWORK": self.environment.framework,
             "DEVICE": self.environment.device_kind,
             "SYSTEM_PACKAGES": " ".join(sorted(set(self.environment.system_libraries.values()))),
-            "SOURCE_DATE_EPOCH": str(time_of(self.project, *recipe)),
+            "SOURCE_DATE_EPOCH": str(read_commit_time(self.project, *recipe)),
             "GPUS": "void" if self.environment.device_kind == "cpu" else "all",
-            "VERSION": version(self.project),
-            "COMMIT": commit(self.project) or "unknown",
-            "CREATED": datetime.fromtimestamp(time_of(self.project), UTC).isoformat(),
+            "VERSION": read_version(self.project),
+            "COMMIT": read_commit(self.project) or "unknown",
+            "CREATED": datetime.fromtimestamp(read_commit_time(self.project), UTC).isoformat(),
             "ENVIRONMENT_DIGEST": self.labels["batchwise.environment"],
             "CODE_DIGEST": self.labels["batchwise.code"],
         }
 
 
-def version(project: Project) -> str:
+def read_version(project: Project) -> str:
     """Return the version of Batchwise."""
     text = (project.root / "pyproject.toml").read_text(encoding="utf-8")
     return str(tomllib.loads(text)["project"]["version"])
 
 
-def time_of(project: Project, *paths: str) -> int:
+def read_commit_time(project: Project, *paths: str) -> int:
     """Return the time of the last commit, or of the last that changed one of these paths; 0 outside a checkout."""
     command = ["git", "-C", str(project.root), "log", "-1", "--format=%ct", "--", *paths]
     log = subprocess.run(command, capture_output=True, text=True)
@@ -149,16 +149,16 @@ def build(engine: Engine, image: Image, options: Sequence[str] = ()) -> None:
             last_lines.append(line)
         process.wait()
     if process.returncode != 0:
-        raise EngineError(f"{image.reference} was not built: {in_words(''.join(last_lines))}")
+        raise EngineError(f"{image.reference} was not built: {explain_output(''.join(last_lines))}")
 
 
-def images(project: Project, frameworks: Sequence[str], device_kinds: Sequence[str]) -> list[Image]:
+def list_images(project: Project, frameworks: Sequence[str], device_kinds: Sequence[str]) -> list[Image]:
     """Return the images that are defined. Raises EnvironmentUnavailable where a requested one is not defined."""
     rivals = [name for name in project.frameworks if not is_referee(project, name)]
     return [
         Image(read(project, framework, kind))
         for framework in frameworks or rivals
-        for kind in device_kinds or [kind for kind in ("cpu", "cuda") if kind in variants(project, framework)]
+        for kind in device_kinds or [kind for kind in ("cpu", "cuda") if kind in list_variants(project, framework)]
     ]
 
 
@@ -178,7 +178,7 @@ def main(arguments: list[str]) -> int:
     try:
         if unknown := set(chosen.frameworks) - set(project.frameworks):
             raise EnvironmentUnavailable(f"unknown framework {', '.join(sorted(unknown))}")
-        wanted = images(project, chosen.frameworks, chosen.device)
+        wanted = list_images(project, chosen.frameworks, chosen.device)
         engine = find_engine()
     except (BadDefinition, EnvironmentUnavailable, EngineError) as error:
         print(f"images: {error}", file=sys.stderr)

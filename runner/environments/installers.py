@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from workloads.program import without_python
+from workloads.program import strip_python
 
 # pip's options for package sources and how to reach them; every other one is left at its default.
 SOURCES = (
@@ -63,7 +63,7 @@ class BadInstallerSettings(Exception):
 
 def strip_settings() -> dict[str, str]:
     """Return this process's environment without the variables that Python, pip and uv read."""
-    return {name: value for name, value in without_python(os.environ).items() if not name.startswith(("PIP_", "UV_"))}
+    return {name: value for name, value in strip_python(os.environ).items() if not name.startswith(("PIP_", "UV_"))}
 
 
 def read_pip_sources(interpreter: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from runner import owned
-from runner.environments.definition import Environment, worker_variables
+from runner.environments.definition import Environment, build_worker_variables
 from runner.launch import Local
 from workloads import lifeline
 from workloads.records.job import Placement
@@ -93,7 +93,7 @@ class Interpreter:
 
     def launcher(self) -> Local:
         """Return the launcher of its workers."""
-        variables = worker_variables(self.environment, self.site_packages)
+        variables = build_worker_variables(self.environment, self.site_packages)
         told, profiles = {"interpreter": self.facts}, self.environment.profile_variables
         return Local(str(self.path), variables, self.environment.project, told, profiles)
 
@@ -113,7 +113,7 @@ def check(path: Path, environment: Environment, placement: Placement) -> Interpr
             raise BadInterpreter(f"has no {' and no '.join(description['missing'])} (Python {version}){_hint()}")
         described = {"implementation": str(description["implementation"]), "version": version}
         packages, site_packages = tuple(map(str, description["packages"])), Path(description["site_packages"])
-        started = Local(str(path), worker_variables(environment, site_packages), environment.project)
+        started = Local(str(path), build_worker_variables(environment, site_packages), environment.project)
         tried = [environment.smoke, environment.configuration, needed[0]]
         description = _answer(started, placement, [TRY, *tried], TRIED_S)
         return Interpreter(

@@ -14,7 +14,12 @@ from threading import Thread
 
 from runner import owned
 from runner.environments import installers
-from runner.environments.definition import Environment, EnvironmentUnavailable, InstallationFailed, worker_variables
+from runner.environments.definition import (
+    Environment,
+    EnvironmentUnavailable,
+    InstallationFailed,
+    build_worker_variables,
+)
 from runner.environments.installers import BadInstallerSettings
 
 
@@ -27,9 +32,9 @@ def make(environment: Environment, say: Callable[[str], None]) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if environment.state == "ready":
             return
-        missing_libraries(environment)
+        need_libraries(environment)
         interpreter = find_interpreter(environment, say)
-        say(f"{environment.label}: making {shown(environment.folder)} with {interpreter}")
+        say(f"{environment.label}: making {shorten_path(environment.folder)} with {interpreter}")
         shutil.rmtree(environment.folder, ignore_errors=True)
         install(environment, interpreter, say)
         environment.marker.write_text(environment.digest + "\n")
@@ -81,15 +86,15 @@ def install(
     # would take a newer version where an extra is requested.
     wanted = ["--require-hashes", "--only-binary=:all:", "--no-deps"]
     wanted += [word for path in (requirements, *more) for word in ("-r", str(path))]
-    say(f"{environment.label}: installing {len(environment.pins.split()) // 2} packages (log: {shown(log)})")
+    say(f"{environment.label}: installing {len(environment.pins.split()) // 2} packages (log: {shorten_path(log)})")
     try:
         sources = installers.read_pip_sources(str(environment.interpreter))
     except BadInstallerSettings as error:
         raise InstallationFailed(f"pip cannot read its settings: {error}") from error
-    if not installed_by_uv(environment, wanted, log, say, sources):
-        command = [*pip_of(environment), "install", "--no-compile", "--progress-bar=off", *wanted]
+    if not install_by_uv(environment, wanted, log, say, sources):
+        command = [*build_pip_command(environment), "install", "--no-compile", "--progress-bar=off", *wanted]
         fetch(command, environment, log, say, installers.build_pip_variables(sources))
-    run([*pip_of(environment), "check"], log, installers.NO_FILE)
+    run([*build_pip_command(environment), "check"], log, installers.NO_FILE)
     owned.run(
         [
             *(str(environment.interpreter), "-I", "-m", "compileall", "-q", "-j", "0"),
@@ -99,10 +104,10 @@ def install(
         stderr=subprocess.DEVNULL,  # its exit code is ignored: packages ship files that are not valid Python
     )
     say(f"{environment.label}: trying the import")
-    run([str(environment.interpreter), "-c", environment.smoke], log, worker_variables(environment))
+    run([str(environment.interpreter), "-c", environment.smoke], log, build_worker_variables(environment))
 
 
-def pip_of(environment: Environment) -> list[str]:
+def build_pip_command(environment: Environment) -> list[str]:
     """Return the pip command of the environment."""
     return [str(environment.interpreter), "-I", "-m", "pip"]
 
@@ -127,7 +132,7 @@ def fetch(
         run([*command, "--extra-index-url", environment.index], log, variables)
 
 
-def installed_by_uv(
+def install_by_uv(
     environment: Environment, wanted: list[str], log: Path, say: Callable[[str], None], sources: dict[str, str]
 ) -> bool:
     """Return True if uv is available and has installed what is wanted; a failure is reported.
@@ -147,7 +152,7 @@ def installed_by_uv(
     return True
 
 
-def shown(path: Path) -> str:
+def shorten_path(path: Path) -> str:
     """Return a path in the folder of environments, without the project's folder."""
     return str(Path(*path.parts[-2:]))
 
@@ -171,10 +176,10 @@ def run(command: list[str], log: Path, variables: dict[str, str] | None = None) 
         lines = [line for line in output.splitlines() if line.strip() and not line.startswith("WARNING")]
         errors = [line for line in lines if "error" in line.lower()] or lines or ["no output"]
         what = " ".join([Path(command[0]).name, *command[1:4]])
-        raise InstallationFailed(f"{what} failed: {errors[-1].strip()} (log: {shown(log)})")
+        raise InstallationFailed(f"{what} failed: {errors[-1].strip()} (log: {shorten_path(log)})")
 
 
-def missing_libraries(environment: Environment) -> None:
+def need_libraries(environment: Environment) -> None:
     """Raises InstallationFailed naming the Debian packages of system libraries that do not load."""
     missing = {}
     for library, package in environment.system_libraries.items():
@@ -191,8 +196,8 @@ def missing_libraries(environment: Environment) -> None:
 
 def find_interpreter(environment: Environment, say: Callable[[str], None]) -> str:
     """Return a Python of the requested version that can make virtual environments. uv is asked to fetch one last."""
-    for candidate in candidates(environment.python):
-        if usable(candidate, environment.python):
+    for candidate in list_candidates(environment.python):
+        if is_usable(candidate, environment.python):
             return candidate
     uv = shutil.which("uv")
     if uv:
@@ -204,14 +209,14 @@ def find_interpreter(environment: Environment, say: Callable[[str], None]) -> st
         owned.run([uv, "python", "install", environment.python], stdin=subprocess.DEVNULL, env=variables)
         asked = [uv, "python", "find", environment.python]
         found = subprocess.run(asked, capture_output=True, text=True, env=variables)
-        if found.returncode == 0 and usable(found.stdout.strip(), environment.python):
+        if found.returncode == 0 and is_usable(found.stdout.strip(), environment.python):
             return found.stdout.strip()
     raise InstallationFailed(
         f"{environment.label} needs Python {environment.python} with venv: none on PATH, in pyenv or at uv; install one"
     )
 
 
-def candidates(version: str) -> Iterator[str]:
+def list_candidates(version: str) -> Iterator[str]:
     """Yield interpreters that may be Python `version`: our own first, then PATH's, then pyenv's."""
     yield getattr(sys, "_base_executable", sys.executable)
     for folder in os.environ.get("PATH", "").split(os.pathsep):
@@ -223,7 +228,7 @@ def candidates(version: str) -> Iterator[str]:
         yield str(installed / "bin" / "python")
 
 
-def usable(interpreter: str, version: str) -> bool:
+def is_usable(interpreter: str, version: str) -> bool:
     """True if it starts, is `version`, and can make an environment with pip."""
     probe = "import sys, venv, ensurepip; print('%d.%d' % sys.version_info[:2])"
     try:

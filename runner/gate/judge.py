@@ -15,17 +15,24 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from runner.ask import answered
+from runner.ask import answer_once
 from runner.environments.code import code_digest
-from runner.environments.definition import digest_here
+from runner.environments.definition import digest_interpreter
 from runner.gate import trial_end
-from runner.gate.rivals import Disagreement, batches, framework_of, held_against, outvoted, rivals_of
-from runner.gate.rounding import Launchers, Pair, growth_of_losses, losses_moved, with_disturbed_weights
-from runner.gate.tolerances import Truth, difference, losses_differ
+from runner.gate.rivals import (
+    Disagreement,
+    choose_rivals,
+    describe_batches,
+    find_disagreements,
+    find_framework,
+    name_compared,
+)
+from runner.gate.rounding import Launchers, Pair, compute_loss_growth, compute_loss_shifts, disturb_weights
+from runner.gate.tolerances import Truth, compare_losses, find_difference
 from runner.launch import Launcher, LaunchFailed, Local
 from runner.project import Project
-from runner.results.assemble import as_it_was
-from workloads.networks import of_trial
+from runner.results.assemble import judge_disturbance
+from workloads.networks import find_trained
 from workloads.records.build import DEFAULT, FLOAT64, REDUCED
 from workloads.records.check_name import JUDGE, LATE_NAMES, NO_LONGER_MADE, CheckName
 from workloads.records.events import Event
@@ -45,7 +52,7 @@ JUDGED = (Status.OK, Status.CONTENDED, Status.UNVERIFIED, Status.DIVERGED)
 Group = tuple[Any, ...]
 
 
-def group(spec: TrialSpec) -> Group:
+def find_group(spec: TrialSpec) -> Group:
     """Key of trials that probed the same workload, weights, images and optimizer in one precision."""
     probed = ("train_images", "train_labels", "order", "network", "weights", AUGMENTATION)
     hashes = tuple(spec.inputs[name].sha256 for name in probed if name in spec.inputs)
@@ -98,8 +105,8 @@ class Gate:
         trials = list(trials)
         groups: dict[Group, list[TrialResult]] = defaultdict(list)
         for trial in filter(self._can_be_judged, trials):
-            groups[group(trial.spec)].append(trial)
-        return [self._verdict(t, groups[group(t.spec)]) if self._can_be_judged(t) else t for t in trials]
+            groups[find_group(trial.spec)].append(trial)
+        return [self._verdict(t, groups[find_group(t.spec)]) if self._can_be_judged(t) else t for t in trials]
 
     def _verdict(self, trial: TrialResult, judged: list[TrialResult]) -> TrialResult:
         made_anew = (CheckName.GATE, *LATE_NAMES, *NO_LONGER_MADE)
@@ -111,7 +118,7 @@ class Gate:
             checks = [*before, Check(CheckName.GATE, False, silent)]
             return replace(trial, status=Status.UNVERIFIED, reason=silent, checks=checks)
         workload = self._workload(trial.spec)
-        rivals = rivals_of(trial, [other for other in judged if other.evidence])
+        rivals = choose_rivals(trial, [other for other in judged if other.evidence])
         truth = self._truth(trial.spec)
         differing: list[Disagreement] = []
         if isinstance(truth, Truth):
@@ -122,19 +129,19 @@ class Gate:
         else:
             if trial.spec.task.precision in REDUCED:
                 rivals, truth = [], f"{truth}, and nobody else tells what rounding to {trial.spec.task.precision} does"
-            against, rounding = [framework_of(rival) for rival in rivals], []
+            against, rounding = [find_framework(rival) for rival in rivals], []
             differing += self._outvoted(trial, rivals)
-        same = [rival for rival in rivals if batches(rival.spec) == batches(trial.spec)]
-        late = trial_end.checks(trial, workload)
+        same = [rival for rival in rivals if describe_batches(rival.spec) == describe_batches(trial.spec)]
+        late = trial_end.check_end(trial, workload)
         if not differing and not workload.draws:
             differing += self._outvoted_in_losses(trial, same, rounding)
-            against += [framework_of(rival) for rival in same if framework_of(rival) not in against]
+            against += [find_framework(rival) for rival in same if find_framework(rival) not in against]
         doubt = "" if isinstance(truth, Truth) else f"; without the referee: {truth}"
         if differing:
             differs = f"differs from {', '.join(name for name, _ in differing)}: {differing[0][1]}"
             checks = [*before, *late, Check(CheckName.GATE, False, differs, tuple(against))]
             return replace(trial, status=Status.UNVERIFIED, reason=differs, checks=checks)
-        held = held_against(against) if against else "nothing to hold it against"
+        held = name_compared(against) if against else "nothing to hold it against"
         held += "" if against or trial.spec.task.precision in REDUCED else ": no other framework"
         status, reason = _undisputed(trial)
         failed = [check for check in late if not (check.passed or trial_end.is_ours(trial, check))]
@@ -147,19 +154,19 @@ class Gate:
         """Return how the trial differs from the referee, which must have answered."""
         truth, evidence = self._truth(trial.spec), Evidence.from_json(trial.evidence)
         assert isinstance(truth, Truth)
-        return difference(evidence, truth) and difference(evidence, self._widened(trial.spec, truth))
+        return find_difference(evidence, truth) and find_difference(evidence, self._widened(trial.spec, truth))
 
     def _widened(self, spec: TrialSpec, truth: Truth) -> Truth:
         """Return the truth with the effect of rounding, if the referee answers. It is measured only for a flagged
         trial, and widens the tolerances of its whole group.
         """
-        if group(spec) not in self.disturbed_truths:
-            self.disturbed_truths.add(group(spec))  # also where it fails: not asked again in this run
+        if find_group(spec) not in self.disturbed_truths:
+            self.disturbed_truths.add(find_group(spec))  # also where it fails: not asked again in this run
             with suppress(LaunchFailed):
-                specs = [with_disturbed_weights(spec, self.results, number) for number in range(DISTURBANCES)]
+                specs = [disturb_weights(spec, self.results, number) for number in range(DISTURBANCES)]
                 answers = [self._ask_referee(each, each.task.precision) for each in specs]
                 truth = replace(truth, disturbed=tuple((truth.expected, answer) for answer in answers))
-                self.truths[group(spec)] = truth
+                self.truths[find_group(spec)] = truth
         return truth
 
     def _outvoted(self, trial: TrialResult, rivals: list[TrialResult]) -> list[Disagreement]:
@@ -167,7 +174,9 @@ class Gate:
         evidence = Evidence.from_json(trial.evidence)
 
         def differing(pairs: tuple[Pair, ...]) -> list[Disagreement]:
-            return outvoted(rivals, lambda rival: difference(evidence, replace(unrounded(rival), disturbed=pairs)))
+            return find_disagreements(
+                rivals, lambda rival: find_difference(evidence, replace(build_unrounded_truth(rival), disturbed=pairs))
+            )
 
         before = differing(())
         pairs = self._pairs((trial, *rivals)) if before else ()
@@ -182,7 +191,7 @@ class Gate:
         name = trial.spec.probe_id
         if name not in self.pairs:
             try:
-                spec = with_disturbed_weights(trial.spec, self.results, 0)
+                spec = disturb_weights(trial.spec, self.results, 0)
                 answer = self._probe(spec, self.launcher(trial.spec))
                 self.pairs[name] = Evidence.from_json(trial.evidence), Evidence.from_json(answer)
             except LaunchFailed:
@@ -195,26 +204,26 @@ class Gate:
         """Compare the first losses of trials that got the same batches: all if the probe's rounding is known."""
         growth: Sequence[float] = ()
         if len(rounding) == PROBE_STEPS and trial.spec.task.precision not in REDUCED:
-            growth = growth_of_losses(trial.epochs, trial.spec.rule, PROBE_STEPS, len(trial.first_losses))
+            growth = compute_loss_growth(trial.epochs, trial.spec.rule, PROBE_STEPS, len(trial.first_losses))
 
         def differing(moved: Sequence[tuple[float, ...]]) -> list[Disagreement]:
             how = (rounding, moved, trial.spec.task.precision, growth)
-            return outvoted(same, lambda rival: losses_differ(trial.first_losses, rival.first_losses, *how))
+            return find_disagreements(same, lambda rival: compare_losses(trial.first_losses, rival.first_losses, *how))
 
         before = differing(())
         if not before:
             return []
         truth = self._truth(trial.spec)
         pairs = self._widened(trial.spec, truth).disturbed if isinstance(truth, Truth) else self._pairs((trial, *same))
-        return differing(losses_moved(pairs, growth)) if len(pairs) > 1 else before
+        return differing(compute_loss_shifts(pairs, growth)) if len(pairs) > 1 else before
 
     def _can_be_judged(self, trial: TrialResult) -> bool:
         """True if the trial's status can be judged and its workload still exists."""
-        return trial.status in JUDGED and of_trial(trial.spec, self.results) is not None
+        return trial.status in JUDGED and find_trained(trial.spec, self.results) is not None
 
     def _workload(self, spec: TrialSpec) -> Workload:
         """Return the workload of a trial that can be judged."""
-        workload = of_trial(spec, self.results)
+        workload = find_trained(spec, self.results)
         assert workload is not None
         return workload
 
@@ -228,7 +237,7 @@ class Gate:
 
     def _truth(self, spec: TrialSpec) -> Truth | str:
         """Return the truth of the trial's group, or why there is none."""
-        key = group(spec)
+        key = find_group(spec)
         if key not in self.truths:
             self.truths[key] = "the workload is too large for it"
             if self._workload(spec).multiply_adds <= REFEREE_MULTIPLY_ADDS:
@@ -241,7 +250,7 @@ class Gate:
 
     def _ask_referee(self, spec: TrialSpec, precision: str) -> Evidence:
         """Ask the referee in this Python, which has everything it needs. Raises LaunchFailed if it gave nothing."""
-        environment = f"{digest_here()}-{code_digest(self.project, REFEREE)}"
+        environment = f"{digest_interpreter()}-{code_digest(self.project, REFEREE)}"
         referee = replace(
             spec,
             cell=replace(spec.cell, framework=REFEREE),
@@ -258,7 +267,7 @@ class Gate:
         """
         cell = replace(spec.cell, batch_size=PROBE_BATCH, allocator=ON_DEMAND)
         job = Job(Kind.PROBE, replace(spec, cell=cell, placement=spec.placement.first))
-        events = {event["event"]: event for event in answered(job, job.folder(self.results), launcher)}
+        events = {event["event"]: event for event in answer_once(job, job.folder(self.results), launcher)}
         evidence: dict[str, Any] = events[Event.PROBED]["evidence"]
         return evidence
 
@@ -267,7 +276,7 @@ def _undisputed(trial: TrialResult) -> tuple[Status, str | None]:
     """Return (status, reason) of a trial without disagreements."""
     if trial.status is Status.CONTENDED:  # by what figures may not show: blocks, results of earlier versions
         return trial.status, trial.reason
-    return as_it_was(trial.spec, trial.figures, trial.checks)
+    return judge_disturbance(trial.spec, trial.figures, trial.checks)
 
 
 def _excused(check: Check, status: Status) -> bool:
@@ -275,7 +284,7 @@ def _excused(check: Check, status: Status) -> bool:
     return status is Status.CONTENDED and check.name == CheckName.NOTHING_LEFT
 
 
-def unrounded(trial: TrialResult) -> Truth:
+def build_unrounded_truth(trial: TrialResult) -> Truth:
     """Return the trial itself as the truth, if the effect of rounding is unknown."""
     evidence = Evidence.from_json(trial.evidence)
     return Truth(evidence, evidence)

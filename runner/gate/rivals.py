@@ -12,43 +12,43 @@ from workloads.records.result import TrialResult
 Disagreement = tuple[str, str]  # (the framework it differs from, the difference)
 
 
-def held_against(names: Iterable[str]) -> str:
+def name_compared(names: Iterable[str]) -> str:
     """Return a clause that names them."""
     return f"held against {', '.join('the referee' if name == JUDGE else name for name in names)}"
 
 
-def framework_of(trial: TrialResult) -> str:
+def find_framework(trial: TrialResult) -> str:
     """Return its framework's name."""
     return trial.spec.cell.framework
 
 
-def batches(spec: TrialSpec) -> tuple[int, int, int, str]:
+def describe_batches(spec: TrialSpec) -> tuple[int, int, int, str]:
     """Return what decides, within a group, which images a step sees."""
     return spec.cell.batch_size, spec.task.accumulate, spec.placement.devices, spec.passes.last_batch
 
 
-def rivals_of(trial: TrialResult, judged: list[TrialResult]) -> list[TrialResult]:
+def choose_rivals(trial: TrialResult, judged: list[TrialResult]) -> list[TrialResult]:
     """Return one trial of each other framework in the trial's group, of the same batch size if there is one. Without
     another framework, return one of each other build of the same framework.
     """
     rivals: dict[str, TrialResult] = {}
     for other in judged:
-        if framework_of(other) == framework_of(trial):
+        if find_framework(other) == find_framework(trial):
             continue
-        if framework_of(other) not in rivals or batches(other.spec) == batches(trial.spec):
-            rivals[framework_of(other)] = other
+        if find_framework(other) not in rivals or describe_batches(other.spec) == describe_batches(trial.spec):
+            rivals[find_framework(other)] = other
     own = trial.spec.cell.column.framework
     others = {name: rival for name, rival in rivals.items() if rival.spec.cell.column.framework != own}
     return [rival for _, rival in sorted((others or rivals).items())]
 
 
-def outvoted(rivals: list[TrialResult], differs: Callable[[TrialResult], str | None]) -> list[Disagreement]:
+def find_disagreements(rivals: list[TrialResult], differs: Callable[[TrialResult], str | None]) -> list[Disagreement]:
     """Return the rivals that differ, if they are more than half of all; one against one, both are in doubt.
 
     Builds of one framework have one vote: they differ if none of them agrees.
     """
     voices: dict[str, list[Disagreement]] = defaultdict(list)
     for rival in rivals:
-        voices[rival.spec.cell.column.framework].append((framework_of(rival), differs(rival) or ""))
+        voices[rival.spec.cell.column.framework].append((find_framework(rival), differs(rival) or ""))
     differing = [voice for voice in voices.values() if all(detail for _, detail in voice)]
     return [each for voice in differing for each in voice] if 2 * len(differing) > len(voices) else []

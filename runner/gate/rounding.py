@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from runner.gate.sizes import relative
+from runner.gate.sizes import compare
 from runner.input_files import write
 from runner.launch import Launcher, LaunchFailed, Unavailable
 from workloads import schedules, weights
@@ -37,7 +37,7 @@ Launchers = Mapping[tuple[str, Installation], Launcher]
 Pair = tuple[Evidence, Evidence]  # from a trial's weights, and from disturbed ones
 
 
-def who_can_be_asked(specs: Sequence[TrialSpec], launchers: Mapping[str, Launcher | Unavailable]) -> Launchers:
+def find_askable(specs: Sequence[TrialSpec], launchers: Mapping[str, Launcher | Unavailable]) -> Launchers:
     """Return the frameworks of a plan's trials, except those that cannot be started."""
     return {
         (spec.cell.framework, spec.installation): launcher
@@ -46,7 +46,7 @@ def who_can_be_asked(specs: Sequence[TrialSpec], launchers: Mapping[str, Launche
     }
 
 
-def with_disturbed_weights(spec: TrialSpec, results: Path, number: int) -> TrialSpec:
+def disturb_weights(spec: TrialSpec, results: Path, number: int) -> TrialSpec:
     """Return the same trial with disturbed weights as its input. Raises LaunchFailed if there are none."""
     archive = io.BytesIO()
     try:
@@ -57,18 +57,18 @@ def with_disturbed_weights(spec: TrialSpec, results: Path, number: int) -> Trial
         raise LaunchFailed(f"no weights to disturb: {error}") from error
 
 
-def growth_of_losses(epochs: Sequence[Epoch], rule: OptimizerSpec, known: int, losses: int) -> list[float]:
+def compute_loss_growth(epochs: Sequence[Epoch], rule: OptimizerSpec, known: int, losses: int) -> list[float]:
     """Return the factor by which rounding of each later loss up to `losses` may exceed that of step `known`."""
     rates = np.array([rule.learning_rate], np.float64)
     if rule.changes_rate:
-        rates = np.array(schedules.rates(rule, sum(epoch.steps for epoch in epochs)), np.float64)
+        rates = np.array(schedules.compute_rates(rule, sum(epoch.steps for epoch in epochs)), np.float64)
     if rule.name in ("momentum", "nesterov"):
         rates = rates / (1 - rule.momentum)
     tenfolds = np.resize(np.maximum(1 / SLOWEST, rates / (TENFOLD[rule.name] * TENFOLD_RATE[rule.name])), losses)
     return [float(10.0 ** min(100.0, grown)) for grown in np.cumsum(tenfolds[known - 1 : losses - 1])]
 
 
-def losses_moved(pairs: Sequence[Pair], growth: Sequence[float] = ()) -> list[tuple[float, ...]]:
+def compute_loss_shifts(pairs: Sequence[Pair], growth: Sequence[float] = ()) -> list[tuple[float, ...]]:
     """Return by how much each disturbance may move the loss of each step, relatively: the most of all probes up to the
     next step. A value on a kink that one training meets at some step may be met a step earlier with rounding.
 
@@ -77,7 +77,7 @@ def losses_moved(pairs: Sequence[Pair], growth: Sequence[float] = ()) -> list[tu
     by_pair = []
     for given, disturbed in pairs:
         probes = zip(given.probes, disturbed.probes, strict=False)
-        by_probe = [map(relative, other.losses, probe.losses) for probe, other in probes]
+        by_probe = [map(compare, other.losses, probe.losses) for probe, other in probes]
         most = list(accumulate((OTHER_BATCHES * max(step) for step in zip(*by_probe, strict=False)), max))
         shifted = [*most[1:], *most[-1:]]
         by_pair.append([*shifted, *(most[-1] * times for times in growth)])

@@ -8,29 +8,29 @@ from collections.abc import Sequence
 from workloads.records.evidence import Fingerprint
 
 
-def middle(values: Sequence[float]) -> float:
+def find_median(values: Sequence[float]) -> float:
     """Return the median; the upper of two for an even number of values."""
     return sorted(values)[len(values) // 2]
 
 
-def lower_middle(values: Sequence[float]) -> float:
+def find_lower_median(values: Sequence[float]) -> float:
     """Return the median; the lower of two for an even number, so none of two widens its bound; 0 for no values."""
     return sorted(values)[(len(values) - 1) // 2] if values else 0.0
 
 
-def diverged(losses: Sequence[float | None]) -> bool:
+def has_diverged(losses: Sequence[float | None]) -> bool:
     """True if one is not a number, or above twice the first."""
     return any(loss is None or losses[0] is None or loss > 2 * losses[0] for loss in losses)
 
 
-def relative(loss: float | None, expected: float | None) -> float:
+def compare(loss: float | None, expected: float | None) -> float:
     """Return the relative difference; 0 if neither is a number: None stands for what JSON cannot write."""
     if loss is None or expected is None:
         return 0.0 if loss is expected else math.inf
     return abs(loss - expected) / max(abs(expected), 1e-3)
 
 
-def apart(fingerprint: Fingerprint, expected: Fingerprint, floor: float) -> float:
+def measure_gap(fingerprint: Fingerprint, expected: Fingerprint, floor: float) -> float:
     """Return the size of a difference, relative to the expected norm: the larger of the norms' difference and of the
     projections' (in the mean square).
     """
@@ -41,7 +41,7 @@ def apart(fingerprint: Fingerprint, expected: Fingerprint, floor: float) -> floa
     return max(abs(moved[0]), projected) / max(expected[0], floor)
 
 
-def other_names(names: Sequence[str], expected: Sequence[str]) -> str:
+def compare_names(names: Sequence[str], expected: Sequence[str]) -> str:
     """Return how the names, or else their order, differ from those expected; empty if they do not."""
     if missing := [name for name in expected if name not in names]:
         return f"named otherwise: {missing[0]} is missing ({len(missing)} of {len(expected)})"

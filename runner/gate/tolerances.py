@@ -15,13 +15,13 @@ from enum import StrEnum
 from functools import partial
 from operator import attrgetter
 
-from runner.gate.sizes import apart, diverged, lower_middle, middle, other_names, relative
+from runner.gate.sizes import compare, compare_names, find_lower_median, find_median, has_diverged, measure_gap
 from workloads.records.build import BFLOAT16, DIGITS, FLOAT16, FLOAT32, REDUCED
 from workloads.records.evidence import EVALUATED_STEPS, PROBE_STEPS, Evidence, Fingerprint
 from workloads.words import compare_with_allowed
 
 
-class Kind(StrEnum):
+class DeviationKind(StrEnum):
     """The quantities that are compared, each with the message for a difference."""
 
     OUTPUTS = "first layer that differs: {key}, its output by {size}"
@@ -87,15 +87,15 @@ class Truth:
     def loss_rounding(self) -> list[float]:
         """Relative rounding of the loss of each step; the middle one over several probes."""
         pairs = zip(self.rounded.probes, self.expected.probes, strict=False)
-        by_probe = [list(map(relative, rounded.losses, expected.losses)) for rounded, expected in pairs]
-        return [middle(step) for step in zip(*by_probe, strict=False)]
+        by_probe = [list(map(compare, rounded.losses, expected.losses)) for rounded, expected in pairs]
+        return [find_median(step) for step in zip(*by_probe, strict=False)]
 
 
 @dataclass(frozen=True)
 class Deviation:
     """One quantity compared with the referee's, in the probe in which the two are closest."""
 
-    kind: Kind
+    kind: DeviationKind
     key: str  # a layer, a parameter, or the number of a loss
     steps: int  # of training before it
     apart: float
@@ -122,37 +122,37 @@ class _Gap:
     disturbed: tuple[float, ...] = ()  # its movement under a disturbance, in each of `Truth.disturbed`
 
 
-_Quantity = tuple[Kind, str, int]
+_Quantity = tuple[DeviationKind, str, int]
 
 
-def difference(evidence: Evidence, truth: Truth) -> str | None:
+def find_difference(evidence: Evidence, truth: Truth) -> str | None:
     """Return the first difference above its tolerance, from the input to the loss and back; None if there is none."""
     for probe, expected in zip(evidence.probes, truth.expected.probes, strict=False):
-        other = other_names(list(probe.outputs), list(expected.outputs))
+        other = compare_names(list(probe.outputs), list(expected.outputs))
         if other:
             return f"outputs are {other}"
-        other = other_names(sorted(probe.gradients), sorted(expected.gradients))
+        other = compare_names(sorted(probe.gradients), sorted(expected.gradients))
         if other:
             return f"gradients are {other}"
-    found = deviations(evidence, truth)
+    found = compute_deviations(evidence, truth)
     if wrong := next((str(deviation) for deviation in found if deviation.ratio > 1), None):
         return wrong
     if (
         truth.precision in HELD_TO_IT
-        and (share := share_of_rounding(found, deviations(truth.rounded, truth))) < TOO_EXACT
+        and (share := compute_rounding_share(found, compute_deviations(truth.rounded, truth))) < TOO_EXACT
     ):
         return f"outputs are off by {share:.0e} of what {truth.precision} rounds: they were computed in more digits"
     return None
 
 
-def share_of_rounding(found: Sequence[Deviation], rounded: Sequence[Deviation]) -> float:
+def compute_rounding_share(found: Sequence[Deviation], rounded: Sequence[Deviation]) -> float:
     """Return the error of the layers' outputs as a part of the referee's rounding: the geometric mean."""
     pairs = zip(found, rounded, strict=True)
-    shares = [one.apart / other.apart for one, other in pairs if one.kind is Kind.OUTPUTS and other.apart > 0]
+    shares = [one.apart / other.apart for one, other in pairs if one.kind is DeviationKind.OUTPUTS and other.apart > 0]
     return math.exp(sum(math.log(max(share, SMALL)) for share in shares) / len(shares)) if shares else 1.0
 
 
-def deviations(evidence: Evidence, truth: Truth) -> list[Deviation]:
+def compute_deviations(evidence: Evidence, truth: Truth) -> list[Deviation]:
     """Return the smallest difference over the probes of every quantity, in the order in which they are computed.
 
     An accident of rounding (a value on the other side of a kink) affects one draw of images of a correct framework. A
@@ -169,9 +169,9 @@ def deviations(evidence: Evidence, truth: Truth) -> list[Deviation]:
 
 
 def _closest(quantity: _Quantity, gaps: list[_Gap], precision: str) -> Deviation:
-    rounding = max(ROUNDOFF.get(precision, 0.0), ROUNDINGS * middle([gap.rounding for gap in gaps]))
-    by_who = [middle(moved) for moved in zip(*(gap.disturbed for gap in gaps), strict=False)]
-    rounding = max(rounding, DISTURBANCES * lower_middle(by_who))
+    rounding = max(ROUNDOFF.get(precision, 0.0), ROUNDINGS * find_median([gap.rounding for gap in gaps]))
+    by_who = [find_median(moved) for moved in zip(*(gap.disturbed for gap in gaps), strict=False)]
+    rounding = max(rounding, DISTURBANCES * find_lower_median(by_who))
     by_ratio = sorted(
         (Deviation(*quantity, gap.apart, max(gap.allowed, rounding)) for gap in gaps), key=attrgetter("ratio")
     )
@@ -194,33 +194,33 @@ def _compared(
 
         value, truth, other = map(read, (evidence, expected, rounded))
         moved = _moved(pairs, read, floor)
-        return _Gap(apart(value, truth, floor), apart(other, truth, floor), allowed, moved)
+        return _Gap(measure_gap(value, truth, floor), measure_gap(other, truth, floor), allowed, moved)
 
     for layer in expected.outputs:
-        yield (Kind.OUTPUTS, layer, 0), gap("outputs", layer, OUTPUTS)
-    rounding = [relative(*pair) for pair in zip(rounded.losses, expected.losses, strict=False)]
+        yield (DeviationKind.OUTPUTS, layer, 0), gap("outputs", layer, OUTPUTS)
+    rounding = [compare(*pair) for pair in zip(rounded.losses, expected.losses, strict=False)]
     moved = [tuple(steps) for steps in zip(*(_losses_moved(*pair) for pair in pairs), strict=False)]
-    first = _Gap(relative(evidence.loss, expected.loss), rounding[0], LOSSES, moved[0] if moved else ())
-    yield (Kind.LOSS, "1", 0), first
+    first = _Gap(compare(evidence.loss, expected.loss), rounding[0], LOSSES, moved[0] if moved else ())
+    yield (DeviationKind.LOSS, "1", 0), first
     floor = max(SMALL, SMALL_GRADIENT * (expected.gradient_norm or 0.0))
     for key in reversed(expected.gradients):  # as they are computed
-        yield (Kind.GRADIENTS, key, 0), gap("gradients", key, GRADIENTS, floor)
-    yield (Kind.UNTRAINED, "", 0), gap("untrained_evaluation", None, OUTPUTS)
+        yield (DeviationKind.GRADIENTS, key, 0), gap("gradients", key, GRADIENTS, floor)
+    yield (DeviationKind.UNTRAINED, "", 0), gap("untrained_evaluation", None, OUTPUTS)
     yield from _compared_updates(evidence, expected, rounded, pairs, precision)
     for step, loss in _compared_losses(evidence.losses, expected.losses, rounding, moved):
-        yield (Kind.LOSSES, str(step), step - 1), loss
-    if not diverged(expected.losses[:EVALUATED_STEPS]):
-        yield (Kind.EVALUATION, "", EVALUATED_STEPS), gap("evaluation", None, EVALUATION)
+        yield (DeviationKind.LOSSES, str(step), step - 1), loss
+    if not has_diverged(expected.losses[:EVALUATED_STEPS]):
+        yield (DeviationKind.EVALUATION, "", EVALUATED_STEPS), gap("evaluation", None, EVALUATION)
 
 
 def _moved(pairs: _Pairs, read: Callable[[Evidence], Fingerprint | None], floor: float) -> tuple[float, ...]:
     """Return the movement of one quantity under the disturbance; pairs that lack the quantity are left out."""
     values = [(read(moved), read(given)) for given, moved in pairs]
-    return tuple(apart(moved, given, floor) for moved, given in values if moved and given)
+    return tuple(measure_gap(moved, given, floor) for moved, given in values if moved and given)
 
 
 def _losses_moved(given: Evidence, moved: Evidence) -> list[float]:
-    return list(map(relative, moved.losses, given.losses))
+    return list(map(compare, moved.losses, given.losses))
 
 
 def _compared_updates(
@@ -230,7 +230,7 @@ def _compared_updates(
     most = REDUCED_UNDETERMINED if precision in REDUCED else UNDETERMINED
     unknown = {key for key in expected.gradients if _undetermined(key, expected, rounded, most)}
     for steps in expected.updates:
-        if (number := int(steps)) > 1 and diverged(expected.losses[:number]):
+        if (number := int(steps)) > 1 and has_diverged(expected.losses[:number]):
             return
         changes = [each.updates.get(steps, {}) for each in (evidence, expected, rounded)]
         for keys in (reversed(expected.gradients), (key for key in changes[1] if key not in expected.gradients)):
@@ -244,8 +244,8 @@ def _compared_updates(
                 allowed = max(UPDATES if number < LATE else LATE_UPDATES, units)
                 if key not in unknown:
                     moved = _moved(pairs, partial(_update_of, steps, key), floor)
-                    gap = _Gap(apart(change, truth, floor), apart(other, truth, floor), allowed, moved)
-                    yield (Kind.UPDATES, key, number), gap
+                    gap = _Gap(measure_gap(change, truth, floor), measure_gap(other, truth, floor), allowed, moved)
+                    yield (DeviationKind.UPDATES, key, number), gap
 
 
 def _update_of(steps: str, key: str, evidence: Evidence) -> Fingerprint | None:
@@ -254,11 +254,11 @@ def _update_of(steps: str, key: str, evidence: Evidence) -> Fingerprint | None:
 
 def _undetermined(key: str, expected: Evidence, rounded: Evidence, most: float) -> bool:
     norm = expected.gradients[key][0] or 0.0
-    moved = apart(rounded.gradients[key], expected.gradients[key], 1e-30)
+    moved = measure_gap(rounded.gradients[key], expected.gradients[key], 1e-30)
     return moved > most or norm <= UNDETERMINED_OF_ALL * (expected.gradient_norm or 0.0)
 
 
-def losses_differ(
+def compare_losses(
     losses: Sequence[float | None],
     expected: Sequence[float | None],
     rounding: Sequence[float] = (),
@@ -271,7 +271,7 @@ def losses_differ(
     which each later step may exceed the last rounding; steps beyond it are not compared.
     """
     for step, gap in _compared_losses(losses, expected, rounding or [0.0] * PROBE_STEPS, disturbed, growth):
-        if (deviation := _closest((Kind.LOSSES, str(step), step - 1), [gap], precision)).ratio > 1:
+        if (deviation := _closest((DeviationKind.LOSSES, str(step), step - 1), [gap], precision)).ratio > 1:
             return f"the loss of step {step} differs by {compare_with_allowed(deviation.apart, deviation.allowed)}"
     return None
 
@@ -291,10 +291,10 @@ def _compared_losses(
     known = [*rounding, *(rounding[-1] * times for times in growth if rounding)]
     steps = zip(losses, expected, known, grown, strict=False)
     for step, (loss, other, moved, times) in enumerate(steps, start=1):
-        if step > 2 and diverged(expected[:step]):
+        if step > 2 and has_diverged(expected[:step]):
             return
         seen = disturbed[step - 1] if step <= len(disturbed) else ()
-        widest = max(LATE_LOSSES * times, ROUNDINGS * moved, DISTURBANCES * lower_middle(seen))
+        widest = max(LATE_LOSSES * times, ROUNDINGS * moved, DISTURBANCES * find_lower_median(seen))
         if step > len(rounding) and widest > MOST_LOSSES:
             return
-        yield step, _Gap(relative(loss, other), moved, LATE_LOSSES * times if step >= LATE else LOSSES, seen)
+        yield step, _Gap(compare(loss, other), moved, LATE_LOSSES * times if step >= LATE else LOSSES, seen)

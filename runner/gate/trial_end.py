@@ -14,9 +14,9 @@ from typing import Any
 
 from runner.gate.end_referee import EndReferee
 from runner.gate.tolerances import ROUNDOFF
-from runner.results.assemble import as_it_converged
+from runner.results.assemble import judge_convergence
 from workloads.layers import Dropout
-from workloads.networks import of_trial
+from workloads.networks import find_trained
 from workloads.records.build import REDUCED
 from workloads.records.check_name import CheckName
 from workloads.records.end_evidence import (
@@ -38,7 +38,7 @@ from workloads.records.result import Check, TrialResult
 from workloads.records.status import Status
 from workloads.records.stored_events import read_events
 from workloads.spec import Workload
-from workloads.words import compare_with_allowed, counted, show_both
+from workloads.words import compare_with_allowed, format_count, show_both
 
 REFEREE_TIMEOUT_S = 300.0
 
@@ -91,7 +91,7 @@ def gather(referee: EndReferee, folder: Path, spec: TrialSpec, referee_multiply_
         limited = spec.placement.memory_limit_bytes is not None
         ran_out = limited and any(event.get("out_of_memory") for event in (settled, probed))
         return replace(end, missing=Missing.MEMORY if ran_out else Missing.WORKER, reason=reason).to_json()
-    workload = of_trial(spec, folder.parent.parent)
+    workload = find_trained(spec, folder.parent.parent)
     if workload is None or workload.multiply_adds > referee_multiply_adds:
         reason = "the workload is too large for it"
         return replace(end, missing=Missing.REFEREE, reason=reason).to_json()
@@ -102,7 +102,7 @@ def gather(referee: EndReferee, folder: Path, spec: TrialSpec, referee_multiply_
         return replace(end, missing=Missing.REFEREE, reason=f"{type(error).__name__}: {error}").to_json() | steps
 
 
-def checks(trial: TrialResult, workload: Workload) -> list[Check]:
+def check_end(trial: TrialResult, workload: Workload) -> list[Check]:
     """Check this trial by itself; unknown quantities are left out."""
     return [*_possible(trial, workload), *(_end(trial, workload, TrialEnd.from_json(trial.end)) if trial.end else ())]
 
@@ -139,7 +139,7 @@ def _end(trial: TrialResult, workload: Workload, end: TrialEnd) -> Iterator[Chec
         yield Check(CheckName.END_ANSWERED, False, f"it gave no evidence at the trial's end: {end.reason}")
     if end.missing is Missing.MEMORY:
         yield Check(CheckName.END_ANSWERED, False, f"our probe of the trial's end ran out of memory: {end.reason}")
-    if as_it_converged(trial.figures)[0] is Status.DIVERGED:
+    if judge_convergence(trial.figures)[0] is Status.DIVERGED:
         return  # weights that are not numbers agree with nothing
     yield from _compared(trial, end, "at the trial's end")
     if end.last_evaluation:
@@ -199,7 +199,7 @@ def _compared(trial: TrialResult, end: TrialEnd, when: str) -> Iterator[Check]:
     rounding = max((step.loss.rounding for step in end.steps), default=0.0)
     base = max(LOSSES, ROUNDOFF.get(trial.spec.task.precision, 0.0))
     said = [
-        (f"a step of {counted(step.batch_size, 'image')}", *_judged(replace(step.loss, rounding=rounding), base))
+        (f"a step of {format_count(step.batch_size, 'image')}", *_judged(replace(step.loss, rounding=rounding), base))
         for step in end.steps
     ]
     if call := end.call:
@@ -213,7 +213,7 @@ def _compared(trial: TrialResult, end: TrialEnd, when: str) -> Iterator[Check]:
 
 
 def _call_words(call: EndCall) -> str:
-    return f"a call of {counted(call.rows, 'step')} of {counted(call.batch_size, 'image')}"
+    return f"a call of {format_count(call.rows, 'step')} of {format_count(call.batch_size, 'image')}"
 
 
 def _updates(trial: TrialResult, end: TrialEnd, when: str) -> Iterator[Check]:
@@ -231,7 +231,7 @@ def _updates(trial: TrialResult, end: TrialEnd, when: str) -> Iterator[Check]:
     if not suspect and len(fine) >= FEWEST_STEPS and not any(passed for *_, passed in fine):
         suspect = fine
     said = [
-        (f"the update of {step.parameter} by a step of {counted(step.batch_size, 'image')}", apart, passed)
+        (f"the update of {step.parameter} by a step of {format_count(step.batch_size, 'image')}", apart, passed)
         for step, apart, passed in suspect or gross
     ]
     if (call := end.call) and call.update.resolution < TELLING:

@@ -39,7 +39,7 @@ class VisibleGpus:
         return f"{VISIBLE}={self.said!r}"
 
 
-def visible_gpus(every: Sequence[Gpu], numbers_of_the_driver: bool = False) -> VisibleGpus:
+def list_visible_gpus(every: Sequence[Gpu], numbers_of_the_driver: bool = False) -> VisibleGpus:
     """Return the GPUs of `every`, which is in PCI order, that the caller's variable lists. Raises UnclearGpus.
 
     Numbers count in PCI order. CUDA itself counts so only if CUDA_DEVICE_ORDER says it, or all cards are alike.
@@ -75,28 +75,28 @@ def _named(entry: str, every: Sequence[Gpu]) -> Gpu | None:
     return found[0] if len(found) == 1 else None
 
 
-def given_gpu() -> Gpu | None:
+def find_given_gpu() -> Gpu | None:
     """Return the first GPU that Slurm or Ray assigned to this process, or of the machine; None if there is none."""
     try:
-        return next(iter(visible_gpus(description.gpus(), numbers_of_the_driver=True).gpus), None)
+        return next(iter(list_visible_gpus(description.list_gpus(), numbers_of_the_driver=True).gpus), None)
     except UnclearGpus:
         return None
 
 
-def device_here(device: str) -> str:
+def find_device(device: str) -> str:
     """Return a trial's device, with the GPU assigned to this process for ANY_GPU."""
     if device != ANY_GPU:
         return device
-    gpu = given_gpu()
+    gpu = find_given_gpu()
     return gpu.uuid if gpu else device
 
 
-def thread_limits() -> dict[str, int]:
+def read_thread_limits() -> dict[str, int]:
     """Return {variable: threads} of the two, if set to 1 or more. Of a list, as OpenMP allows, the first."""
     said = {name: os.environ.get(name, "").split(",")[0].strip() for name in (WISHED_THREADS, ALLOTTED_THREADS)}
     return {name: int(value) for name, value in said.items() if value.isdecimal() and int(value) > 0}
 
 
-def threads() -> int:
+def count_threads() -> int:
     """Return the number of threads left to this process: by the kernel, by the caller, by Slurm."""
-    return min([description.cores(), *thread_limits().values()])
+    return min([description.count_cores(), *read_thread_limits().values()])

@@ -78,7 +78,7 @@ class Gpu:
     capability: str | None = None  # compute capability, "9.0"; None if the driver does not report it
 
 
-def gpus() -> list[Gpu]:
+def list_gpus() -> list[Gpu]:
     """Return the NVIDIA GPUs in PCI order; none if no driver answers."""
     try:
         pynvml.nvmlInit()
@@ -116,24 +116,24 @@ def _answer(call: Callable[..., Any], *arguments: Any) -> Any:
     return None
 
 
-def cores() -> int:
+def count_cores() -> int:
     """Number of cores this process may run on; a share of processor time counts as whole cores, at least one."""
     allowed = len(os.sched_getaffinity(0))
     limit = control_groups.cpu_limit()
     return allowed if limit is None else max(1, min(allowed, int(limit)))
 
 
-def cpu_flags(wanted: Iterable[str] = processor.FLAGS) -> list[str] | None:
+def read_cpu_flags(wanted: Iterable[str] = processor.FLAGS) -> list[str] | None:
     """Return the wanted flags that this processor has, as `processor.flags` does."""
-    return processor.flags(_cpuinfo(), wanted)
+    return processor.read_flags(_cpuinfo(), wanted)
 
 
 def describe(project: Project, device: str, gpus: Iterable[Gpu]) -> dict[str, Any]:
     """Return the conditions to record with every number; null if this machine does not report one."""
     return {
-        "cpu_model": cpu_model(),
-        "cpu_flags": cpu_flags(),
-        "cores": cores(),
+        "cpu_model": read_cpu_model(),
+        "cpu_flags": read_cpu_flags(),
+        "cores": count_cores(),
         "cpu_limit_cores": control_groups.cpu_limit(),
         "memory_bytes": psutil.virtual_memory().total,
         "memory_limit_bytes": control_groups.memory_limit_bytes(),
@@ -143,12 +143,12 @@ def describe(project: Project, device: str, gpus: Iterable[Gpu]) -> dict[str, An
         "gpus": [asdict(gpu) for gpu in gpus if gpu.uuid == device],
         "image": os.environ.get(IMAGE_VARIABLE),
         "measurement_version": MEASUREMENT_VERSION,
-        "commit": commit(project),
-        "runner_digest": runner_digest(project),
+        "commit": read_commit(project),
+        "runner_digest": digest_runner(project),
     }
 
 
-def deciding_variables() -> dict[str, str]:
+def list_deciding_variables() -> dict[str, str]:
     """Return the caller's variables that libraries of a worker read and that can change its figures.
 
     A worker gets no other settings of the caller; they are conditions of its trial.
@@ -157,18 +157,18 @@ def deciding_variables() -> dict[str, str]:
     return {name: value for name, value in deciding.items() if value or name not in LOADER}
 
 
-def runner_digest(project: Project) -> str:
+def digest_runner(project: Project) -> str:
     """Digest of every line that starts, samples and computes: it records a figure's origin, and is no condition."""
     sources = sorted(path for room in ("runner", "workloads") for path in (project.root / room).rglob("*.py"))
     return hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:12]
 
 
-def load_average() -> float:
+def read_load_average() -> float:
     """Number of runnable processes, mean over the last minute."""
     return os.getloadavg()[0]
 
 
-def out_of_memory_kills() -> int | None:
+def count_memory_kills() -> int | None:
     """Number of processes the kernel has killed for memory since boot; None if it does not report it."""
     try:
         lines = Path("/proc/vmstat").read_text().splitlines()
@@ -185,7 +185,7 @@ def _cpuinfo() -> str:
         return ""
 
 
-def cpu_model() -> str | None:
+def read_cpu_model() -> str | None:
     """Return the system's name of the processor; None if it has none."""
     lines = _cpuinfo().splitlines() or [f"model name: {platform.processor()}"]
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), None) or None
@@ -199,7 +199,7 @@ def name_computer(machine: Mapping[str, Any]) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def commit(project: Project) -> str | None:
+def read_commit(project: Project) -> str | None:
     """Return the commit of this checkout or image, with "-dirty" if tracked files differed from it."""
     if image := os.environ.get(IMAGE_VARIABLE):
         return image.split()[-1]
@@ -215,13 +215,13 @@ CORES = "sys/devices/system/cpu"
 TURBO = {f"{CORES}/intel_pstate/no_turbo": "0", f"{CORES}/cpufreq/boost": "1"}  # the file's content if it is on
 
 
-def governors(cores: Sequence[int], root: Path = Path("/")) -> list[str]:
+def read_governors(cores: Sequence[int], root: Path = Path("/")) -> list[str]:
     """Return the governors of these cores, each once; empty if this system does not set the clocks. Raises OSError."""
     paths = [root / CORES / f"cpu{core}/cpufreq/scaling_governor" for core in cores]
     return sorted({path.read_text().strip() for path in paths if path.exists()})
 
 
-def turbo(root: Path = Path("/")) -> bool | None:
+def read_turbo(root: Path = Path("/")) -> bool | None:
     """True if clocks may rise above their base while heat and load allow it; None: unknown."""
     for place, on in TURBO.items():
         with suppress(OSError):
@@ -229,7 +229,7 @@ def turbo(root: Path = Path("/")) -> bool | None:
     return None
 
 
-def throttle_count(cores: Sequence[int], root: Path = Path("/")) -> int | None:
+def read_throttle_count(cores: Sequence[int], root: Path = Path("/")) -> int | None:
     """Return how often these cores' clocks were lowered for heat since boot; None: unknown, as with AMD."""
     try:
         counts = [(root / CORES / f"cpu{core}/thermal_throttle/core_throttle_count").read_text() for core in cores]
@@ -238,6 +238,6 @@ def throttle_count(cores: Sequence[int], root: Path = Path("/")) -> int | None:
         return None
 
 
-def rise_of(before: int | None, after: int | None) -> int | None:
+def compute_rise(before: int | None, after: int | None) -> int | None:
     """Return the rise of a count; None if one of the two is None."""
     return None if before is None or after is None else after - before

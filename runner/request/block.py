@@ -63,11 +63,11 @@ class Shard:
 
     def select(self, trials: Iterable[TrialSpec]) -> list[TrialSpec]:
         """Return the plan's trials that are in this shard, in their order."""
-        chosen = blocks(trials, None)[self.number - 1 :: self.count]
+        chosen = build_blocks(trials, None)[self.number - 1 :: self.count]
         return [spec for block in chosen for spec in block.trials]
 
 
-def shard_of(text: str) -> Shard:
+def parse_shard(text: str) -> Shard:
     """Return the shard that an argument I/N names. Raises ArgumentTypeError."""
     found = re.fullmatch(r"(\d+)/(\d+)", text, re.ASCII)
     if not found or not 1 <= int(found[1]) <= int(found[2]):
@@ -75,7 +75,7 @@ def shard_of(text: str) -> Shard:
     return Shard(int(found[1]), int(found[2]))
 
 
-def blocks(trials: Iterable[TrialSpec], commit: str | None) -> list[TrialBlock]:
+def build_blocks(trials: Iterable[TrialSpec], commit: str | None) -> list[TrialBlock]:
     """Group trials into blocks, in the order of the first trial of each."""
     together: dict[Any, list[TrialSpec]] = {}
     for spec in trials:

@@ -20,14 +20,14 @@ from runner.data.cache import CachedFile
 from runner.data.own import OwnImages
 from runner.environments import definition
 from runner.environments.interpreter import Interpreter
-from runner.estimate import Paces, read_paces, results_folders
+from runner.estimate import Paces, find_results_folders, read_paces
 from runner.machine import description
 from runner.project import DEFINITION_FILE, RESULTS, Project
 from runner.request import data_sets, inputs, own_code
 from runner.request.block import Shard
 from runner.request.own_code import OwnModel
-from runner.request.parser import RETRIED, USUAL_STUDY, BadInput, known, study_of
-from runner.request.placement import notes, placed
+from runner.request.parser import RETRIED, USUAL_STUDY, BadInput, build_study, need_known
+from runner.request.placement import list_notes, place_study
 from runner.spare import Spare
 from workloads.datasets import Dataset
 from workloads.networks import WORKLOADS, NetworkError, find
@@ -35,7 +35,7 @@ from workloads.records.build import column_of
 from workloads.records.job import ImageSource, Placement
 from workloads.records.status import Status
 from workloads.spec import Workload
-from workloads.study import Study, StudyError, studies
+from workloads.study import Study, StudyError, list_studies
 from workloads.study_file import read as read_study
 
 # File types in which frameworks keep trained weights.
@@ -86,8 +86,8 @@ class Request:
     @cached_property
     def paces(self) -> Paces:
         """Paces of its results folder's trials and, if it runs here, of this machine's trials below RESULTS."""
-        others = [] if self.elsewhere else results_folders(RESULTS)
-        computers = {description.cpu_model(), *(gpu.name for gpu in self.gpus)}
+        others = [] if self.elsewhere else find_results_folders(RESULTS)
+        computers = {description.read_cpu_model(), *(gpu.name for gpu in self.gpus)}
         return read_paces(self.results, others, computers)
 
     @property
@@ -96,7 +96,7 @@ class Request:
         return tuple(dict.fromkeys(column_of(name).installed for name in self.frameworks))
 
 
-def with_adapters(project: Project, folder: Path | None) -> Project:
+def add_adapters(project: Project, folder: Path | None) -> Project:
     """Return the project with this folder's frameworks added to its own. Raises BadInput."""
     if folder is None:
         return project
@@ -113,33 +113,33 @@ def with_adapters(project: Project, folder: Path | None) -> Project:
         if not (folder / name / "adapter.py").is_file():
             raise BadInput(f"--adapters {folder}: {name} has no adapter.py")
         try:
-            definition.label(changed, name)
+            definition.read_label(changed, name)
         except definition.BadDefinition as error:
             raise BadInput(f"--adapters {error}") from error
     return changed
 
 
-def request(options: argparse.Namespace, project: Project) -> Request:
+def build_request(options: argparse.Namespace, project: Project) -> Request:
     """Return the checked request of these options. Raises BadInput."""
-    project = with_adapters(project, options.adapters)
-    study = _with_repeats(study_of(options), options.until_stable)
-    isolation, gpus = _isolation(options.isolation), description.gpus()
+    project = add_adapters(project, options.adapters)
+    study = _with_repeats(build_study(options), options.until_stable)
+    isolation, gpus = _isolation(options.isolation), description.list_gpus()
     ray = getattr(options, "ray", None)  # an option of `python -m runner` only
-    models = own_code.named(options.models, project)
+    models = own_code.parse_models(options.models, project)
     trained = {name: _trained(part, options, project, bool(models)) for name, part in study.parts.items()}
     first = next(iter(trained.values()))
     study = study.changed(name=_run_name(study, first["study"], models))
     results = options.results or RESULTS / study.name
     for part in trained.values():
         part["study"] = each = part["study"].changed(name=study.name)
-        part["placement"] = placed(each, gpus, options.memory_limit, isolation, results, elsewhere=ray is not None)
+        part["placement"] = place_study(each, gpus, options.memory_limit, isolation, results, elsewhere=ray is not None)
     pythons = own_code.name_builds(options.pythons, project, isolation)
     installed = _frameworks(project, study.frameworks, isolation, pythons)
     asked = Request(
         project=project,
         **first,
         frameworks=own_code.list_columns(
-            own_code.with_models(installed, study.frameworks, models), study.profiles, study.precisions
+            own_code.add_models(installed, study.frameworks, models), study.profiles, study.precisions
         ),
         gpus=tuple(gpus),
         isolation=isolation,
@@ -147,7 +147,7 @@ def request(options: argparse.Namespace, project: Project) -> Request:
         interpreters=own_code.check_builds(pythons, project, first["placement"]),
         plan_only=options.plan,
         until_stable=options.until_stable,
-        retry=frozenset(Status(known("status to retry", status, RETRIED)) for status in options.retry),
+        retry=frozenset(Status(need_known("status to retry", status, RETRIED)) for status in options.retry),
         try_all=options.try_all,
         ray=ray,
         shard=getattr(options, "shard", None),
@@ -156,7 +156,7 @@ def request(options: argparse.Namespace, project: Project) -> Request:
         results=_results(results, writable=not options.plan),
     )
     asked = _of_series(asked, study, trained) if study.series else asked
-    said = (note for part in asked.parts.values() for note in notes(part.study, gpus, asked.elsewhere))
+    said = (note for part in asked.parts.values() for note in list_notes(part.study, gpus, asked.elsewhere))
     for note in dict.fromkeys(said):
         print(f"runner: {note}", file=sys.stderr)
     return asked
@@ -164,7 +164,7 @@ def request(options: argparse.Namespace, project: Project) -> Request:
 
 def _run_name(study: Study, trained: Study, models: Mapping[str, OwnModel]) -> str:
     """Return the study's name. The usual study with another network or data set is named after these two."""
-    usual = read_study(studies()[USUAL_STUDY])
+    usual = read_study(list_studies()[USUAL_STUDY])
     if study.name != USUAL_STUDY:
         return study.name
     network = next((model.workload for model in models.values()), trained.workload)
@@ -175,8 +175,8 @@ def _run_name(study: Study, trained: Study, models: Mapping[str, OwnModel]) -> s
 def _trained(study: Study, options: argparse.Namespace, project: Project, own_code: bool) -> dict[str, Any]:
     """Return what a study without series trains and on what, as fields of its request. Raises BadInput, DataError."""
     workload = _workload(study)
-    data_dir = data_sets.data_dir(options.data_dir)
-    dataset, images = data_sets.chosen(study, data_dir or project.data)
+    data_dir = data_sets.find_data_dir(options.data_dir)
+    dataset, images = data_sets.choose_data_set(study, data_dir or project.data)
     data_sets.check(study, dataset, images, workload, own_code)
     study = study.changed(workload=workload.name, dataset=dataset.name)  # those from files have their own names
     _refuse_inputs(study, dataset)
@@ -206,7 +206,7 @@ def _of_series(asked: Request, study: Study, trained: dict[str, dict[str, Any]])
 def _isolation(name: str | None) -> str:
     """Return the requested isolation, or "venv" by default; in an image the default is "here". Raises BadInput."""
     default = "here" if description.IMAGE_VARIABLE in os.environ else "venv"
-    return known("isolation", name or default, ("venv", "docker", "here"))
+    return need_known("isolation", name or default, ("venv", "docker", "here"))
 
 
 def _with_repeats(study: Study, limit: int | None) -> Study:
@@ -248,11 +248,11 @@ def _workload(study: Study) -> Workload:
     if path.suffix in WEIGHTS_OF:
         raise BadInput(f"--workload {path}: holds trained weights, no network{own_code.offer(WEIGHTS_OF[path.suffix])}")
     if path.suffix != ".py":
-        known("workload", study.workload, WORKLOADS)
+        need_known("workload", study.workload, WORKLOADS)
     try:
         return find(study.workload)
     except NetworkError as error:
-        framework = own_code.framework_of(path)
+        framework = own_code.find_framework(path)
         raise BadInput(f"{error}{own_code.offer(framework, path) if framework else ''}") from error
 
 
@@ -270,10 +270,10 @@ def _frameworks(
     `pythons` are builds that have an interpreter of the user's.
     """
     present = project.frameworks
-    names = [known("framework", name, [*present, *pythons, "all"]) for name in requested]
+    names = [need_known("framework", name, [*present, *pythons, "all"]) for name in requested]
     rivals = [name for name in present if not definition.is_referee(project, name)]
     if isolation == "here":
-        rivals = [n for n in rivals if n in pythons or definition.installed(definition.read(project, n, "cpu"))]
+        rivals = [n for n in rivals if n in pythons or definition.is_installed(definition.read(project, n, "cpu"))]
         if names == ["all"] and not rivals and not pythons:
             raise BadInput("--isolation here: no framework is installed in this Python; use --isolation venv")
     chosen = own_code.order_builds(project, [*names, *(rivals if "all" in names else [])], pythons)

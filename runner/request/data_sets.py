@@ -10,16 +10,16 @@ from typing import Any
 from numpy.typing import NDArray
 
 from runner.data import twice
-from runner.data.archive import of_archive
+from runner.data.archive import read_archived_images
 from runner.data.own import ImageChoices, OwnImages, need_pillow, shown
 from runner.machine import description
-from runner.request.parser import BadInput, known
+from runner.request.parser import BadInput, need_known
 from workloads.datasets import DATASETS, DataError, Dataset, Split
 from workloads.spec import Workload
 from workloads.study import Study, is_path
 
 
-def chosen(study: Study, folder: Path) -> tuple[Dataset, OwnImages | None]:
+def choose_data_set(study: Study, folder: Path) -> tuple[Dataset, OwnImages | None]:
     """Return the study's data set, every training image twice where it asks for that. Raises BadInput, DataError.
 
     Archives of the user's are searched in `folder`.
@@ -28,11 +28,11 @@ def chosen(study: Study, folder: Path) -> tuple[Dataset, OwnImages | None]:
     if study.augment not in ("copy", "zoom-copy"):
         return dataset, images
     if images is not None:
-        images = twice.of_own(images, study.augment)
+        images = twice.double_own(images, study.augment)
         return _of_images(images), images
     if study.augment == "zoom-copy":
         need_pillow(f"augmentation {study.augment}")
-    return twice.of_published(dataset, study.augment), None
+    return twice.double_published(dataset, study.augment), None
 
 
 def _found(study: Study, folder: Path) -> tuple[Dataset, OwnImages | None]:
@@ -44,7 +44,7 @@ def _found(study: Study, folder: Path) -> tuple[Dataset, OwnImages | None]:
         return _of_images(images), images
     if study.dataset not in DATASETS and Path(study.dataset).is_dir():
         raise BadInput(f"unknown data set {study.dataset!r}: for the folder of that name say ./{study.dataset}")
-    dataset = DATASETS[known("data set", study.dataset, DATASETS)]
+    dataset = DATASETS[need_known("data set", study.dataset, DATASETS)]
     if study.test_folder is not None:
         raise BadInput(f"--test-folder: data set {dataset.name} is published with a test split")
     if study.pixel_range is not None and not dataset.own_archive:
@@ -53,9 +53,9 @@ def _found(study: Study, folder: Path) -> tuple[Dataset, OwnImages | None]:
         raise _nothing_left(dataset.name)
     if dataset.own_archive:
         need_pillow(f"data set {dataset.name}")
-        from runner.data.cats_dogs import of_archive  # a container image has no Pillow
+        from runner.data.cats_dogs import read_cats_dogs  # a container image has no Pillow
 
-        images = of_archive(dataset, folder, study.test_all, study.pixel_range)
+        images = read_cats_dogs(dataset, folder, study.test_all, study.pixel_range)
         return _of_images(images), images
     return (dataset.test_all if study.test_all and dataset.test_all else dataset), None
 
@@ -106,7 +106,7 @@ def _unread(folder: Path) -> tuple[Split, Split]:
     raise DataError("these images are not decoded yet")
 
 
-def data_dir(folder: Path | None) -> Path | None:
+def find_data_dir(folder: Path | None) -> Path | None:
     """Return the requested folder, or else that of the variable."""
     variable = os.environ.get("BATCHWISE_DATA")
     return folder or (Path(variable) if variable else None)
@@ -127,12 +127,12 @@ def find_images(path: Path, asked: ImageChoices = AS_IS) -> OwnImages:
     if path.suffix == ".npz" and path.is_file():
         if asked.test_folder is not None:
             raise DataError(f"data set {shown(str(path))}: --test-folder: an array file has no folders")
-        return of_archive(_checked(path, path.stem), path, asked.pixel_range)
+        return read_archived_images(_checked(path, path.stem), path, asked.pixel_range)
     if path.is_dir():
         need_pillow(f"data set {shown(str(path))}")
-        from runner.data.folder_images import of_folder  # a container image has no Pillow
+        from runner.data.folder_images import read_folder  # a container image has no Pillow
 
-        return of_folder(_checked(path, path.resolve().name), path, asked)
+        return read_folder(_checked(path, path.resolve().name), path, asked)
     what = "a file, and no .npz" if path.is_file() else "no folder and no .npz file" if path.exists() else "not there"
     raise DataError(f"data set {shown(str(path))}: {what}; name a folder with train/CLASS/ in it, or a .npz file")
 

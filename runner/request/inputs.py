@@ -74,7 +74,7 @@ def _what_is_trained(request: Request) -> dict[str, InputFile]:
     """Write the network, or the files of custom code."""
     if request.models:
         return {
-            own_code.input_name(framework): write(request.results, model.workload, ".py", memoryview(model.text))
+            own_code.make_input_name(framework): write(request.results, model.workload, ".py", memoryview(model.text))
             for framework, model in request.models.items()
         }
     text = network.to_text(request.workload).encode()
@@ -120,9 +120,9 @@ def compute_rates(study: Study, images: int) -> dict[str, NDArray[np.float32]]:
     computed = {}
     for batch_size in study.batch_sizes:
         of_update = study.accumulate * study.devices * batch_size
-        steps = study.epochs * schedules.steps_of(images, of_update, study.last_batch)
+        steps = study.epochs * schedules.count_steps(images, of_update, study.last_batch)
         try:
-            computed[f"{RATES}/{batch_size}"] = schedules.rates(study.optimizer_spec.at(of_update), steps)
+            computed[f"{RATES}/{batch_size}"] = schedules.compute_rates(study.optimizer_spec.at(of_update), steps)
         except ValueError as error:
             raise BadInput(f"--warm-up {study.warm_up:g}: at batch size {batch_size} {error}") from error
     return computed

@@ -18,7 +18,7 @@ from runner.environments import definition
 from runner.environments.definition import EnvironmentUnavailable
 from runner.environments.interpreter import BadInterpreter, Interpreter, check
 from runner.project import Project
-from runner.request.parser import BadInput, known
+from runner.request.parser import BadInput, need_known
 from workloads.networks import NAME, WORKLOADS
 from workloads.records.build import LABEL, MARK, Mode, column_of
 from workloads.records.job import InputFile, Placement, TrialSpec
@@ -60,7 +60,7 @@ PACKAGES = {
 }
 
 
-def framework_of(path: Path) -> str | None:
+def find_framework(path: Path) -> str | None:
     """Return the framework that a Python file imports; None where it imports none, or cannot be read."""
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -80,7 +80,7 @@ def offer(framework: str, path: Path = Path("FILE.py")) -> str:
     return f"; a model in code of {framework} is trained by {OPTION} {framework}={path}:FUNCTION"
 
 
-def named(arguments: Sequence[str], project: Project) -> dict[str, OwnModel]:
+def parse_models(arguments: Sequence[str], project: Project) -> dict[str, OwnModel]:
     """Return {framework: its custom model}; the files are read, not run. Raises BadInput."""
     models: dict[str, OwnModel] = {}
     for argument in arguments:
@@ -88,7 +88,7 @@ def named(arguments: Sequence[str], project: Project) -> dict[str, OwnModel]:
         path, colon, function = place.rpartition(":")
         if not (equals and colon and path and function):
             raise BadInput(f"{OPTION} {argument}: give FRAMEWORK=FILE.py:FUNCTION")
-        known("framework", framework, project.frameworks)
+        need_known("framework", framework, project.frameworks)
         if definition.is_referee(project, framework):
             raise BadInput(f"{OPTION} {argument}: {framework} is the referee, which has no models but networks")
         if framework in models:
@@ -129,7 +129,7 @@ def _defined(tree: ast.Module) -> list[str]:
     return names
 
 
-def with_models(
+def add_models(
     frameworks: tuple[str, ...], requested: Sequence[str], models: Mapping[str, OwnModel]
 ) -> tuple[str, ...]:
     """Return the chosen `frameworks` that have a model, or all of them if no models are given.
@@ -147,21 +147,23 @@ def with_models(
     return tuple(build for build in frameworks if build not in without)
 
 
-def input_name(framework: str) -> str:
+def make_input_name(framework: str) -> str:
     """Return the name of its file among the inputs of all frameworks."""
     return f"model of {framework}"
 
 
-def trial_of(spec: TrialSpec, models: Mapping[str, OwnModel], classes: int, input_shape: tuple[int, ...]) -> TrialSpec:
+def build_trial(
+    spec: TrialSpec, models: Mapping[str, OwnModel], classes: int, input_shape: tuple[int, ...]
+) -> TrialSpec:
     """Return the trial with its framework's custom code in place of the network, if there is any."""
     framework = spec.cell.column.framework
     if framework not in models:
         return spec
     model = models[framework]
     task = replace(spec.task, workload=model.workload, network="", own_code=model.code(classes, input_shape))
-    inputs: dict[str, InputFile] = {n: f for n, f in spec.inputs.items() if n not in map(input_name, models)}
-    if input_name(framework) in spec.inputs:
-        inputs["model"] = spec.inputs[input_name(framework)]
+    inputs: dict[str, InputFile] = {n: f for n, f in spec.inputs.items() if n not in map(make_input_name, models)}
+    if make_input_name(framework) in spec.inputs:
+        inputs["model"] = spec.inputs[make_input_name(framework)]
     return replace(spec, task=task, inputs=inputs)
 
 
@@ -173,7 +175,7 @@ def name_builds(arguments: Sequence[str], project: Project, isolation: str) -> d
         if not equals or not path:
             raise BadInput(f"{PYTHON} {argument}: give FRAMEWORK=PATH or FRAMEWORK{MARK}LABEL=PATH")
         framework, labelled, label = build.partition(MARK)
-        known("framework", framework, project.frameworks)
+        need_known("framework", framework, project.frameworks)
         if labelled and not LABEL.fullmatch(label):
             raise BadInput(f"{PYTHON} {argument}: a label is 1 to 20 of a-z, 0-9, . and -, got {label!r}")
         if column_of(build).installed != build:

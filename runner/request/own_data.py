@@ -21,14 +21,14 @@ from workloads.layers import Resize, Shape
 from workloads.records.files import CACHE_FOLDER
 from workloads.records.job import Fit, ImageSource
 from workloads.spec import Workload
-from workloads.words import counted
+from workloads.words import format_count
 
 DEFAULT_FIT: Fit = "stretch"
 RESIZE = "resize_images"  # the layer that the runner adds in front
 CACHE_VARIABLE, XDG_VARIABLE = "BATCHWISE_CACHE", "XDG_CACHE_HOME"  # of the user; the first gives the exact folder
 
 
-def prepared(request: Request, console: Console) -> Request:
+def prepare_images(request: Request, console: Console) -> Request:
     """Return the request with the images' counts, arrays and findings, and a network that takes them, for each series.
 
     The network takes the images at the size at which they are stored. A plan decodes what a run would. Raises BadInput,
@@ -50,25 +50,25 @@ def _prepared(request: Request, console: Console) -> Request:
     if request.images is None:
         return _published(request) if request.study.fit or request.study.test_all else request
     images, fit, skip = request.images, request.study.fit or DEFAULT_FIT, request.study.skip_unreadable
-    folder = cache_folder(request)
+    folder = find_cache_folder(request)
     survey = images.survey(console)
     if not survey.sizes:
         reasons = [] if skip else images.listed(survey.unreadable)
         cache.refuse(images.name, reasons, folder)
         raise DataError(f"data set {images.name}: no image of it can be decoded")
     channels = request.workload.input_shape[2]
-    shape = (*own.stored_size(survey.sizes, request.workload.input_shape, fit), channels)
+    shape = (*own.choose_stored_size(survey.sizes, request.workload.input_shape, fit), channels)
     wanted = Wanted(images, survey, shape, fit, skip)
-    cached = cache.arrays(wanted, folder, console)
+    cached = cache.provide_arrays(wanted, folder, console)
     if not skip:
         cache.refuse(images.name, cached.unreadable, folder)
     _check_classes(images, cached)
-    for line in image_lines(images, cached):
+    for line in describe_images(images, cached):
         console.print(f"data set {images.name}: {line}")
     return _with(request, wanted, cached)
 
 
-def cache_folder(request: Request) -> Path:
+def find_cache_folder(request: Request) -> Path:
     """Return the folder for decoded images: the user's cache, or else one in the results folder.
 
     The folder is created and tested. Raises BadInput where it cannot be written.
@@ -105,7 +105,7 @@ def _with(request: Request, wanted: Wanted, cached: Cached) -> Request:
         findings=cached.findings,
     )
     rows, columns, _ = wanted.shape
-    workload = resized(request.workload, (rows, columns))
+    workload = resize_workload(request.workload, (rows, columns))
     return replace(request, dataset=dataset, source=source, workload=workload, arrays=cached.files)
 
 
@@ -122,14 +122,16 @@ def _published(request: Request) -> Request:
     """Return the request for a published data set that is interpolated or has another test split."""
     dataset, fit = request.dataset, request.study.fit or DEFAULT_FIT
     size = dataset.image_shape[0], dataset.image_shape[1]
-    stored = own.stored_size([size], request.workload.input_shape, fit)
+    stored = own.choose_stored_size([size], request.workload.input_shape, fit)
     shape = (*stored, request.workload.input_shape[2])
 
     def read(folder: Path) -> tuple[Split, Split]:
-        train, test = (Split(own.in_shape(split.images, shape, fit), split.labels) for split in dataset.read(folder))
+        train, test = (
+            Split(own.fit_to_shape(split.images, shape, fit), split.labels) for split in dataset.read(folder)
+        )
         return train, test
 
-    source, workload = _source(request, shape, fit, dataset), resized(request.workload, stored)
+    source, workload = _source(request, shape, fit, dataset), resize_workload(request.workload, stored)
     return replace(request, dataset=replace(dataset, read=read), source=source, workload=workload)
 
 
@@ -149,7 +151,7 @@ def _source(request: Request, shape: Shape, fit: Fit, dataset: Dataset) -> Image
     )
 
 
-def resized(workload: Workload, size: Size) -> Workload:
+def resize_workload(workload: Workload, size: Size) -> Workload:
     """Return the network for images of this size. It enlarges them on the device where its own input is larger."""
     rows, columns, channels = workload.input_shape
     if size == (rows, columns):
@@ -160,31 +162,32 @@ def resized(workload: Workload, size: Size) -> Workload:
     return replace(workload, input_shape=(*size, channels), layers=(Resize(name, rows, columns), *workload.layers))
 
 
-def image_lines(images: OwnImages, cached: Cached) -> Iterator[str]:
+def describe_images(images: OwnImages, cached: Cached) -> Iterator[str]:
     """Yield a line for each fact, each with the first image that shows it."""
     yield from images.notes
     if cached.unreadable:
-        yield f"{counted(len(cached.unreadable), 'image')} cannot be decoded and left out: {listed(cached.unreadable)}"
+        images_left_out = format_count(len(cached.unreadable), "image")
+        yield f"{images_left_out} cannot be decoded and left out: {listed(cached.unreadable)}"
     yield from _without_image(images, cached)
     found, firsts, tested = cached.findings, cached.firsts, cached.counts["test"]
     if found.tested_on_trained:
         yield (
-            f"{found.tested_on_trained:,} of {counted(tested, 'image')} of the test are identical to training images, "
-            f"so the accuracy shows what was memorised; the first: {firsts['tested_on_trained']}"
+            f"{found.tested_on_trained:,} of {format_count(tested, 'image')} of the test are identical to training "
+            f"images, so the accuracy shows what was memorised; the first: {firsts['tested_on_trained']}"
         )
     if found.two_labels:
         yield (
-            f"{counted(found.two_labels, 'image')} identical to one of another class, so one of the labels is wrong; "
-            f"the first: {firsts['two_labels']}"
+            f"{format_count(found.two_labels, 'image')} identical to one of another class, so one of the labels is "
+            f"wrong; the first: {firsts['two_labels']}"
         )
     for split, count in (("train", found.repeated_train), ("test", found.repeated_test)):
         if count:
             first = firsts[f"repeated_{split}"]
-            yield f"{split}: {counted(count, 'image')} identical to an earlier one; the first: {first}"
+            yield f"{split}: {format_count(count, 'image')} identical to an earlier one; the first: {first}"
     if found.faded:
         yield (
-            f"{found.faded:,} of {counted(sum(cached.counts.values()), 'image')} lost nearly all of their contrast; "
-            f"the first: {firsts['faded']}; --pixel-range LOW HIGH says which values become 0 and 255"
+            f"{found.faded:,} of {format_count(sum(cached.counts.values()), 'image')} lost nearly all of their "
+            f"contrast; the first: {firsts['faded']}; --pixel-range LOW HIGH says which values become 0 and 255"
         )
 
 

@@ -11,14 +11,14 @@ from types import NoneType
 from typing import Any, NoReturn, get_args, get_origin, get_type_hints
 
 from runner import stable
-from runner.request.block import shard_of
+from runner.request.block import parse_shard
 from workloads import study_file
 from workloads.command_line import HELP_ALL, CommandLine
 from workloads.datasets import DATASETS
 from workloads.networks import WORKLOADS
 from workloads.records.status import Status
-from workloads.study import KEYS, Study, StudyError, studies
-from workloads.study_keys import MEASURING, NETWORK, TRAINING, WHERE, choices
+from workloads.study import KEYS, Study, StudyError, list_studies
+from workloads.study_keys import MEASURING, NETWORK, TRAINING, WHERE, list_choices
 
 RETRIES = 3
 USUAL_STUDY = "quick"
@@ -86,7 +86,7 @@ def run_parser() -> Parser:
     )
     parser.add_argument("--plan", action="store_true", help="print the trials and an estimate; runs nothing")
     parser.add_argument("--study", default=USUAL_STUDY, metavar="NAME|FILE",
-                        help=f"{', '.join(sorted(studies()))}, or a TOML file; options override what it "
+                        help=f"{', '.join(sorted(list_studies()))}, or a TOML file; options override what it "
                         "says (default: quick)")  # fmt: skip
     parser.add_argument("--series", dest="chosen_series", nargs="+", default=[], metavar="NAME",
                         help="run only these series of the study")  # fmt: skip
@@ -95,8 +95,8 @@ def run_parser() -> Parser:
     parser.add_argument("--per-node-type", action="store_true", help="with --ray: the whole study on one machine of "
                         "each type in the cluster, and a report over all")  # fmt: skip
     parser.add_argument("--node", metavar="ID", help="with --ray: run on this machine alone (ray list nodes)")
-    parser.add_argument("--shard", type=shard_of, metavar="I/N", help="run every N-th block of the plan, from the I-th "
-                        "on; other shards may share the results folder")  # fmt: skip
+    parser.add_argument("--shard", type=parse_shard, metavar="I/N", help="run every N-th block of the plan, "
+                        "from the I-th on; other shards may share the results folder")  # fmt: skip
     add_shared(parser)
     add_axes(parser)
     again = parser.add_argument_group("repeats and retries")
@@ -172,7 +172,7 @@ def _keys_of(group: str) -> list[str]:
 
 def _add_key(group: argparse._ArgumentGroup, name: str) -> None:
     """Add the option of a study's key; how it is parsed follows from the key's type."""
-    key, known_words = KEYS[name], choices(TYPES[name])
+    key, known_words = KEYS[name], list_choices(TYPES[name])
     kind = next((each for each in get_args(TYPES[name]) if NoneType in get_args(TYPES[name])), TYPES[name])
     text = key.help.format(workloads=", ".join(WORKLOADS), datasets=", ".join(DATASETS), choices=", ".join(known_words))
     parsed = PARSED.get(kind, {"nargs": "+"} if get_origin(kind) is tuple else {})
@@ -226,7 +226,7 @@ PARSED: dict[Any, dict[str, Any]] = {
 }
 
 
-def known(kind: str, name: str, names: Iterable[str]) -> str:
+def need_known(kind: str, name: str, names: Iterable[str]) -> str:
     """Return the name. Raises BadInput for an unknown one, with similar names."""
     names = sorted(names)
     if name in names:
@@ -236,17 +236,17 @@ def known(kind: str, name: str, names: Iterable[str]) -> str:
     raise BadInput(f"unknown {kind} {name!r}: {offer}")
 
 
-def study_of(options: argparse.Namespace) -> Study:
+def build_study(options: argparse.Namespace) -> Study:
     """Return the requested study, changed by the options. Raises BadInput."""
-    shipped = studies()
+    shipped = list_studies()
     is_file = options.study.endswith(".toml") or "/" in options.study
-    path = Path(options.study) if is_file else shipped[known("study", options.study, shipped)]
+    path = Path(options.study) if is_file else shipped[need_known("study", options.study, shipped)]
     changes: dict[str, Any] = {name: value for name in KEYS if (value := getattr(options, name)) is not None}
     for name, value in changes.items():
         if isinstance(value, list):
             changes[name] = tuple(value)
-        elif words := choices(TYPES[name]):
-            known(name.replace("_", " "), value, words)
+        elif words := list_choices(TYPES[name]):
+            need_known(name.replace("_", " "), value, words)
     try:
         study = _chosen(study_file.read(path), getattr(options, "chosen_series", []))
         if any("batch_sizes" in each.keys for each in study.series):
@@ -267,7 +267,7 @@ def _chosen(study: Study, names: list[str]) -> Study:
     """Return the study with only these of its series, or all if none are given. Raises BadInput."""
     if names and not study.series:
         raise BadInput(f"--series {names[0]}: study {study.name} has no series")
-    wanted = {known("series", name, study.parts) for name in names} or set(study.parts)
+    wanted = {need_known("series", name, study.parts) for name in names} or set(study.parts)
     return study.changed(series=tuple(each for each in study.series if each.name in wanted))
 
 

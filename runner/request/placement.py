@@ -10,7 +10,7 @@ from runner import family
 from runner.machine import allotment, description
 from runner.machine.allotment import ALLOTTED_THREADS, VISIBLE, WISHED_THREADS, UnclearGpus, VisibleGpus
 from runner.machine.description import LIBRARY_PATH
-from runner.request.parser import BadInput, known
+from runner.request.parser import BadInput, need_known
 from workloads import control_groups
 from workloads.records.job import ANY_GPU, Placement
 from workloads.study import Study
@@ -18,7 +18,7 @@ from workloads.study import Study
 LEAST_MEMORY_MIB = 64  # below this, Python itself does not start
 
 
-def placed(
+def place_study(
     study: Study,
     gpus: list[description.Gpu],
     memory_limit_mib: int | None,
@@ -31,7 +31,7 @@ def placed(
     `elsewhere` means that other machines run them, whose cores are not known here.
     """
     limit_bytes = _memory_limit(memory_limit_mib, isolation, results)
-    device = _elsewhere(study.device, gpus) if elsewhere else device_of(study.device, gpus)
+    device = _elsewhere(study.device, gpus) if elsewhere else find_device(study.device, gpus)
     return Placement(
         device=device,
         threads=_threads(study.threads, elsewhere),
@@ -43,7 +43,7 @@ def placed(
     )
 
 
-def notes(study: Study, gpus: list[description.Gpu], elsewhere: bool = False) -> Iterator[str]:
+def list_notes(study: Study, gpus: list[description.Gpu], elsewhere: bool = False) -> Iterator[str]:
     """Return notes on where the user's environment decides what a study leaves open, or is ignored.
 
     Call it after `placed` has raised nothing.
@@ -56,9 +56,9 @@ def notes(study: Study, gpus: list[description.Gpu], elsewhere: bool = False) ->
             yield f"{visible.setting}: {visible.invalid!r} is no GPU here; what is listed from it on is not visible"
     if elsewhere:
         return
-    cores, limits = description.cores(), allotment.thread_limits()
+    cores, limits = description.count_cores(), allotment.read_thread_limits()
     wished = limits.get(WISHED_THREADS)
-    if study.threads is None and allotment.threads() < cores:
+    if study.threads is None and allotment.count_threads() < cores:
         least = min(limits, key=limits.__getitem__)
         yield f"{least}={limits[least]}: trials use {limits[least]} of {cores} cores"
     elif study.threads is not None and wished is not None and study.threads > wished:
@@ -68,11 +68,11 @@ def notes(study: Study, gpus: list[description.Gpu], elsewhere: bool = False) ->
 def _variables(isolation: str, elsewhere: bool) -> dict[str, str]:
     """Return the user's variables that affect results. Containers and other machines have their own library folders."""
     own_libraries = isolation == "docker" or elsewhere
-    deciding = description.deciding_variables()
+    deciding = description.list_deciding_variables()
     return {name: value for name, value in deciding.items() if not (own_libraries and name == LIBRARY_PATH)}
 
 
-def device_of(name: str, gpus: list[description.Gpu]) -> str:
+def find_device(name: str, gpus: list[description.Gpu]) -> str:
     """Return "cpu" or the UUID of a GPU, for auto | cpu | cuda | cuda:N | UUID. Raises BadInput.
 
     Only GPUs that the user lets this process see are used.
@@ -91,7 +91,7 @@ def device_of(name: str, gpus: list[description.Gpu]) -> str:
         return "cpu"
     kind, _, index = "cuda:0".partition(":") if name in ("auto", "cuda") else name.partition(":")
     if kind != "cuda" or not index.isdigit():
-        known("device", name, ["auto", "cpu", "cuda", *(f"cuda:{number}" for number in range(len(uuids)))])
+        need_known("device", name, ["auto", "cpu", "cuda", *(f"cuda:{number}" for number in range(len(uuids)))])
     if not gpus:
         raise BadInput(f"--device {name}: no NVIDIA GPU with a working driver on this machine; use --device cpu")
     where = "this machine has" if visible.said is None else f"{visible.setting} leaves"
@@ -105,7 +105,7 @@ def device_of(name: str, gpus: list[description.Gpu]) -> str:
 def _visible(name: str, gpus: list[description.Gpu]) -> VisibleGpus:
     """Return the GPUs that the user's variable lists. Raises BadInput where it is unclear."""
     try:
-        return allotment.visible_gpus(gpus)
+        return allotment.list_visible_gpus(gpus)
     except UnclearGpus as error:
         raise BadInput(f"--device {name}: {error}") from error
 
@@ -116,7 +116,7 @@ def _elsewhere(name: str, gpus: list[description.Gpu]) -> str:
         raise BadInput(f"--device {name}: on other machines whichever GPU is free is taken: give --device cuda")
     if name == "auto":
         return ANY_GPU if gpus and _visible(name, gpus).gpus else "cpu"
-    return known("device", name, ["auto", "cpu", ANY_GPU])
+    return need_known("device", name, ["auto", "cpu", ANY_GPU])
 
 
 def _others(device: str, devices: int, gpus: list[description.Gpu], isolation: str) -> tuple[str, ...]:
@@ -143,15 +143,15 @@ def _threads(threads: int | None, elsewhere: bool) -> int:
 
     Raises BadInput for more than the kernel or Slurm gives.
     """
-    cores = description.cores()
+    cores = description.count_cores()
     if elsewhere:
         return threads or cores
-    allotted = allotment.thread_limits().get(ALLOTTED_THREADS, cores)
+    allotted = allotment.read_thread_limits().get(ALLOTTED_THREADS, cores)
     if threads is not None and threads > cores:
         raise BadInput(f"--threads {threads}: this process may use {cores} cores")
     if threads is not None and threads > allotted:
         raise BadInput(f"--threads {threads}: {ALLOTTED_THREADS}={allotted}; ask Slurm for more (--cpus-per-task)")
-    return threads or allotment.threads()
+    return threads or allotment.count_threads()
 
 
 def _memory_limit(memory_limit_mib: int | None, isolation: str, results: Path) -> int | None:
@@ -168,7 +168,7 @@ def _memory_limit(memory_limit_mib: int | None, isolation: str, results: Path) -
         return asked
     if "," in str(results.resolve()):
         raise BadInput(f"--results {results}: no container can be given a path with a comma; name another folder")
-    if "LD_PRELOAD" in description.deciding_variables():
+    if "LD_PRELOAD" in description.list_deciding_variables():
         raise BadInput("LD_PRELOAD is set: a container has no such file; unset it, or use --isolation venv")
     limit_bytes = control_groups.memory_limit_bytes()
     return limit_bytes if asked is None else min(asked, limit_bytes or sys.maxsize)

@@ -85,7 +85,7 @@ class Plan:
         A plan that runs nothing has no inputs. Stored trials are then matched by everything else.
         """
         ids = {spec.id for spec in self.trials}
-        kept = [result for result in results if counts(result)]
+        kept = [result for result in results if is_counted(result)]
         if not any(spec.inputs for spec in self.trials):
             kept = [replace(result, spec=replace(result.spec, inputs={})) for result in kept]
         finished = {result.spec.id: result for result in kept if result.spec.id in ids}
@@ -120,7 +120,7 @@ class PlanPart:
 Planned = tuple[str, TrialSpec]  # series, trial
 
 
-def planned_trials(
+def plan_trials(
     parts: dict[str, PlanPart],
     installations: dict[str, Installation],
     preallocating: Collection[str],
@@ -167,17 +167,17 @@ def _policy_trials(trials: list[TrialSpec], batch_size: int, frameworks: Collect
     ]
 
 
-def plan_of(
+def build_plan(
     request: Request,
     installations: dict[str, Installation],
     repeats: range,
     inputs: dict[int, dict[str, InputFile]],
 ) -> Plan:
     """Plan a study without series; `inputs` is by repeat."""
-    return plan_of_series(request, installations, repeats, {"": inputs})
+    return build_series_plan(request, installations, repeats, {"": inputs})
 
 
-def plan_of_series(
+def build_series_plan(
     request: Request,
     installations: dict[str, Installation],
     repeats: range,
@@ -193,7 +193,7 @@ def plan_of_series(
     parts = {name: PlanPart(each.study, each.placement, inputs.get(name, {})) for name, each in requests.items()}
     trials = [
         (series, _whole(spec, requests[series], request.paces))
-        for series, spec in planned_trials(
+        for series, spec in plan_trials(
             parts, installations, preallocating, repeats, in_rounds=request.until_stable is not None
         )
     ]
@@ -212,7 +212,7 @@ def _whole(spec: TrialSpec, request: Request, paces: Paces) -> TrialSpec:
     if request.study.timeout_s is None:
         least_s, count = request.study.limit_s, request.dataset.train_count
         spec = replace(spec, timeout_s=limit_s(spec, request.workload, count, least_s, paces))
-    return own_code.trial_of(spec, request.models, request.dataset.classes, request.workload.input_shape)
+    return own_code.build_trial(spec, request.models, request.dataset.classes, request.workload.input_shape)
 
 
 def _in_its_mode(spec: TrialSpec, task: Task) -> TrialSpec:
@@ -220,7 +220,7 @@ def _in_its_mode(spec: TrialSpec, task: Task) -> TrialSpec:
     return replace(spec, task=replace(task, **asdict(spec.cell.column.mode)))
 
 
-def counts(result: TrialResult) -> bool:
+def is_counted(result: TrialResult) -> bool:
     """True if the trial need not be measured again: it has an answer, or lacks only a verdict."""
     return result.status in FINDINGS or lacks_evidence(result)
 

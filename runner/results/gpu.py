@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from runner.results.gpu_power import busy_mean, power_and_energy
-from runner.results.gpu_window import Account, Cut, Floats, Readings, alone, one_a_moment
-from runner.results.memory import device
-from runner.results.window import NO_WINDOW, all_unknown, unknown
+from runner.results.gpu_power import compute_busy_mean, compute_power_and_energy
+from runner.results.gpu_window import Account, Cut, Floats, Readings, check_alone, drop_repeated_times
+from runner.results.memory import collect_device
+from runner.results.window import NO_WINDOW, make_all_unknown, make_unknown
 from workloads.records import figures as registry
 from workloads.records.events import Event, Events
 from workloads.records.figures import Figure, Method
@@ -38,55 +38,59 @@ SLOWING = {
 }
 
 
-def gpu_figures(events: dict[str, Any], samples: Samples, driver: Samples, meter: dict[str, Any]) -> dict[str, Figure]:
+def compute_gpu_figures(
+    events: dict[str, Any], samples: Samples, driver: Samples, meter: dict[str, Any]
+) -> dict[str, Figure]:
     """Return every one of NAMES; null if the trial did not reach the end of its window, or that has several
     segments. Readings look back up to a second, and the driver does not say since when.
     """
     if (window := SteadyWindow.of(events)) is None:
-        return dict.fromkeys(NAMES, unknown("NVML", NO_WINDOW))
+        return dict.fromkeys(NAMES, make_unknown("NVML", NO_WINDOW))
     if len(window.segments) > 1:
-        return dict.fromkeys(NAMES, unknown("NVML", f"the steady window is cut into {len(window.segments)} segments"))
+        return dict.fromkeys(
+            NAMES, make_unknown("NVML", f"the steady window is cut into {len(window.segments)} segments")
+        )
     readings = Readings(meter.get("gpu") or {}, window.edges, samples, driver)
     images = events[Event.WINDOW_ENDED]["images"]
     return {
-        **utilisation(readings),
-        **{column: gpm(readings, column) for column in GPM_COLUMNS},
-        **power_and_energy(readings, images),
-        registry.SM_CLOCK.name: summary(readings, "sm_clock_mhz", "mean"),
-        registry.MEMORY_CLOCK.name: summary(readings, "memory_clock_mhz", "mean"),
-        registry.TEMPERATURE.name: summary(readings, "temperature_c", "max"),
-        registry.POWER_LIMIT.name: summary(readings, "power_limit_mw", "min", 1e-3),
-        registry.THROTTLED.name: throttled(readings),
+        **compute_utilisation(readings),
+        **{column: average_gpm(readings, column) for column in GPM_COLUMNS},
+        **compute_power_and_energy(readings, images),
+        registry.SM_CLOCK.name: summarise(readings, "sm_clock_mhz", "mean"),
+        registry.MEMORY_CLOCK.name: summarise(readings, "memory_clock_mhz", "mean"),
+        registry.TEMPERATURE.name: summarise(readings, "temperature_c", "max"),
+        registry.POWER_LIMIT.name: summarise(readings, "power_limit_mw", "min", 1e-3),
+        registry.THROTTLED.name: compute_throttled_share(readings),
     }
 
 
-def summary(readings: Readings, column: str, how: str, scale: float = 1.0) -> Figure:
+def summarise(readings: Readings, column: str, how: str, scale: float = 1.0) -> Figure:
     """Reduce the readings in the window; `how` is mean, max or min."""
     word = {"mean": "mean over", "max": "highest in", "min": "lowest in"}[how]
     source = f"{readings.source(column)}, {word} the steady window"
     return readings.inside(column).figure(source, getattr(np, how), scale)
 
 
-def utilisation(readings: Readings) -> dict[str, Figure]:
+def compute_utilisation(readings: Readings) -> dict[str, Figure]:
     """Return the usage from the driver's own samples if enough of them lie in the window, else polled."""
     driver = _driver_samples(readings)
     if isinstance(driver, str):
         source = f"{readings.source('gpu_percent')} polled at 10 Hz (driver's own samples: {driver})"
         polled = readings.inside("gpu_percent")
         if polled.gap is not None:
-            return all_unknown((registry.GPU_USAGE, registry.GPU_BUSY), source, polled.gap)
+            return make_all_unknown((registry.GPU_USAGE, registry.GPU_BUSY), source, polled.gap)
         values, method = polled.values, Method.POLLED
     else:
         source, values, method = readings.source("driver_samples"), driver, Method.DRIVER_SAMPLES
     mean = Figure(float(values.mean()), f"{source}, mean over the steady window", len(values), method=method)
-    busy = busy_mean(values, values > 0, f"{source}, mean of samples above 0")
+    busy = compute_busy_mean(values, values > 0, f"{source}, mean of samples above 0")
     return {registry.GPU_USAGE.name: mean, registry.GPU_BUSY.name: replace(busy, method=method)}
 
 
 def _driver_samples(readings: Readings) -> Floats | str:
     """Return values of the driver's samples whose period lies in the window, or why they are not used."""
     silence = readings.silence("driver_samples", "gpu_percent")
-    driver = one_a_moment(readings.driver)
+    driver = drop_repeated_times(readings.driver)
     times = driver["t_ns"]
     whole = np.zeros(len(times), bool)
     whole[1:] = (times[:-1] >= readings.edges[0]) & (times[1:] <= readings.edges[1])
@@ -99,7 +103,7 @@ def _driver_samples(readings: Readings) -> Floats | str:
     return driver["gpu_percent"][whole]
 
 
-def gpm(readings: Readings, column: str) -> Figure:
+def average_gpm(readings: Readings, column: str) -> Figure:
     """Average a column over the window. A row holds the mean since the previous row with any of the columns, so
     pairs wholly in the window count by length.
     """
@@ -113,19 +117,19 @@ def gpm(readings: Readings, column: str) -> Figure:
     return cut.figure(source, lambda means: np.average(means, weights=lengths))
 
 
-def throttled(readings: Readings) -> Figure:
+def compute_throttled_share(readings: Readings) -> Figure:
     """Return the share of the samples at which something slowed the clocks down."""
     source = f"{readings.source('throttle_reasons')}, share of samples in the steady window"
     masks = readings.inside("throttle_reasons")
     if masks.gap is not None:
-        return unknown(source, masks.gap)
+        return make_unknown(source, masks.gap)
     bits = masks.values.astype(np.int64)
     seen = [word for bit, word in SLOWING.items() if (bits & bit).any()]
     share = 100 * float(((bits & sum(SLOWING)) != 0).mean())
     return Figure(share, f"{source}; {', '.join(seen) or 'nothing slowed the clocks'}", len(bits))
 
 
-def memory_accounts(figures: dict[str, Figure], meter: dict[str, Any]) -> dict[str, Figure]:
+def add_memory_accounts(figures: dict[str, Figure], meter: dict[str, Any]) -> dict[str, Figure]:
     """Add to the figures of device memory the call that reported them, or the driver's reason if none did.
 
     If the list of processes reports no memory of the worker's, the device's rise is used for it.
@@ -167,7 +171,7 @@ class OfGpu:
     meter: dict[str, Any]
 
 
-def of_others(trial_dir: Path, spec: TrialSpec, meter: dict[str, Any]) -> tuple[OfGpu, ...]:
+def read_other_gpus(trial_dir: Path, spec: TrialSpec, meter: dict[str, Any]) -> tuple[OfGpu, ...]:
     """Read the readings of the GPUs after the first. Raises ValueError with file and reason for an invalid file."""
     accounts = [*meter.get("other_gpus", []), *[None] * len(spec.placement.others)]
     return tuple(
@@ -180,24 +184,24 @@ def of_others(trial_dir: Path, spec: TrialSpec, meter: dict[str, Any]) -> tuple[
     )
 
 
-def of_gpus(events: dict[str, Any], gpus: Sequence[OfGpu]) -> dict[str, Figure]:
+def combine_gpus(events: dict[str, Any], gpus: Sequence[OfGpu]) -> dict[str, Figure]:
     """Return the combined figures of the GPUs; a single one's are returned unchanged."""
-    first, *others = every = [of_gpu(events, each) for each in gpus]
-    return {name: combined(name, [figures[name] for figures in every]) for name in first} if others else first
+    first, *others = every = [collect_gpu_figures(events, each) for each in gpus]
+    return {name: combine_figure(name, [figures[name] for figures in every]) for name in first} if others else first
 
 
-def of_gpu(events: dict[str, Any], gpu: OfGpu) -> dict[str, Figure]:
+def collect_gpu_figures(events: dict[str, Any], gpu: OfGpu) -> dict[str, Figure]:
     """Return the figures of one GPU."""
-    held = device(events, gpu.samples)
-    return held | gpu_figures(events, gpu.samples, gpu.driver, gpu.meter) | memory_accounts(held, gpu.meter)
+    held = collect_device(events, gpu.samples)
+    return held | compute_gpu_figures(events, gpu.samples, gpu.driver, gpu.meter) | add_memory_accounts(held, gpu.meter)
 
 
-def combined(name: str, figures: Sequence[Figure]) -> Figure:
+def combine_figure(name: str, figures: Sequence[Figure]) -> Figure:
     """Combine one figure of several GPUs; unknown if it is unknown for one of them."""
     how, reduce = _rule(name)
     for number, figure in enumerate(figures, start=1):
         if figure.value is None:
-            return unknown(figure.source, f"GPU {number} of {len(figures)}: {figure.reason}")
+            return make_unknown(figure.source, f"GPU {number} of {len(figures)}: {figure.reason}")
     values = [figure.value for figure in figures if figure.value is not None]
     each = ", ".join(f"{value:.6g}" for value in values)
     source = f"{how} of {len(figures)} GPUs ({each}): {figures[0].source}"
@@ -213,18 +217,20 @@ def _rule(name: str) -> tuple[str, Callable[[Sequence[float]], float]]:
     return ("highest", max) if name in HIGHEST else ("mean", mean)
 
 
-def others_on(gpus: Sequence[OfGpu]) -> dict[str, Figure]:
+def count_others(gpus: Sequence[OfGpu]) -> dict[str, Figure]:
     """Return FOREIGN_PROCESSES: the most that were on one of them; `alone_on_all` says who was there and when."""
     source = "NVML: lists of the processes on the device, the most before, during and after the worker's life"
     counts = np.concatenate([each.samples["foreign_processes"] for each in gpus])
     known = counts[~np.isnan(counts)]
-    figure = Figure(int(known.max()), source, len(known)) if len(known) else unknown(source, "there was no such list")
+    figure = (
+        Figure(int(known.max()), source, len(known)) if len(known) else make_unknown(source, "there was no such list")
+    )
     return {registry.FOREIGN_PROCESSES.name: figure}
 
 
-def alone_on_all(gpus: Sequence[OfGpu], events: Events) -> Check:
+def check_alone_on_all(gpus: Sequence[OfGpu], events: Events) -> Check:
     """Check that the worker had each GPU to itself."""
-    checks = [alone(each.samples, each.meter, events) for each in gpus]
+    checks = [check_alone(each.samples, each.meter, events) for each in gpus]
     if len(checks) == 1:
         return checks[0]
     told = [f"GPU {number}: {check.detail}" for number, check in enumerate(checks, start=1)]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from runner.results.gpu_window import Cut, Floats, Readings
-from runner.results.window import unknown
+from runner.results.window import make_unknown
 from workloads.records import figures as registry
 from workloads.records.figures import Figure, Method
 from workloads.statistics import CONFIDENCE_PERCENT, estimate_mean
@@ -22,7 +22,7 @@ SHORTEST_BLOCK_S = 0.5  # several steps, and several readings; longer if a readi
 FEWEST_BLOCKS, MOST_BLOCKS = 3, 10
 
 
-def power_and_energy(readings: Readings, images: int) -> dict[str, Figure]:
+def compute_power_and_energy(readings: Readings, images: int) -> dict[str, Figure]:
     """Return figures of power and energy, the device's counter first."""
     window_s = (readings.edges[1] - readings.edges[0]) / 1e9
     counted, resolution_j = _counted(readings)
@@ -50,10 +50,10 @@ def power_and_energy(readings: Readings, images: int) -> dict[str, Figure]:
     }
 
 
-def busy_mean(values: Floats, busy: NDArray[np.bool_], source: str) -> Figure:
+def compute_busy_mean(values: Floats, busy: NDArray[np.bool_], source: str) -> Figure:
     """Return the mean of the samples in which the GPU was in use."""
     if not busy.any():
-        return unknown(source, "the GPU was in use in none of the samples")
+        return make_unknown(source, "the GPU was in use in none of the samples")
     return Figure(float(values[busy].mean()), source, int(busy.sum()))
 
 
@@ -74,14 +74,14 @@ def _sampled_power(readings: Readings) -> tuple[Figure, Figure]:
     source = f"{call}, mean of samples with utilisation above 0 in the steady window"
     gap = powers.gap or readings.inside("gpu_percent").gap
     if gap is not None:
-        return mean, unknown(source, gap)
+        return mean, make_unknown(source, gap)
     used = readings.samples["gpu_percent"][np.isin(readings.samples["t_ns"], powers.times)]
     known = ~np.isnan(used)
     watts = powers.values[known] / 1e3
     if known.any() and not known.all():
         reduced = f"{mean.source}; {np.sum(~known)} readings without the utilisation left out"
         mean = replace(mean, value=float(watts.mean()), source=reduced, samples=int(known.sum()))
-    return mean, busy_mean(watts, used[known] > 0, source)
+    return mean, compute_busy_mean(watts, used[known] > 0, source)
 
 
 def _sampled_error(readings: Readings) -> Figure:
@@ -89,11 +89,13 @@ def _sampled_error(readings: Readings) -> Figure:
     source = f"{readings.source('power_mw')}, half of the {CONFIDENCE_PERCENT} % interval of the mean, by means of"
     powers = readings.inside("power_mw")
     if powers.gap is not None:
-        return unknown(f"{source} blocks", powers.gap)
+        return make_unknown(f"{source} blocks", powers.gap)
     block_s = max(SHORTEST_BLOCK_S, readings.metric("power_mw").get("period_s") or 0.0)
     count = min(MOST_BLOCKS, int((powers.times[-1] - powers.times[0]) / 1e9 / block_s))
     if count < FEWEST_BLOCKS:
-        return unknown(f"{source} blocks", f"the readings fill {count} blocks of {block_s:g} s, {FEWEST_BLOCKS} needed")
+        return make_unknown(
+            f"{source} blocks", f"the readings fill {count} blocks of {block_s:g} s, {FEWEST_BLOCKS} needed"
+        )
     edges = np.linspace(powers.times[0], powers.times[-1], count + 1)[1:-1]
     blocks = np.split(powers.values / 1e3, np.searchsorted(powers.times, edges))
     means = [float(block.mean()) for block in blocks if len(block)]
@@ -109,7 +111,7 @@ def _counted(readings: Readings) -> tuple[Figure, Figure]:
         sums = replace(sums, gap="the counter went back")
     counted = sums.figure(source, lambda values: np.diff(np.interp(readings.edges, sums.times, values))[0] / 1e3)
     if counted.value is None:
-        return counted, unknown(source, str(counted.reason))
+        return counted, make_unknown(source, str(counted.reason))
     counted = replace(counted, samples=len(readings.inside("energy_mj", holes=True).times), method=Method.COUNTER)
     largest = f"{readings.source('energy_mj')}, largest step of the counter at an edge of the steady window"
     return counted, replace(counted, value=_largest_step(sums, readings.edges) / 1e3, source=largest)
@@ -135,7 +137,7 @@ def _integrated(readings: Readings) -> Figure:
     source = f"{readings.source('power_mw')}, integrated over the steady window (trapezoids)"
     powers = readings.around("power_mw")
     if powers.gap is not None:
-        return unknown(source, powers.gap)
+        return make_unknown(source, powers.gap)
     times, edges = powers.times, readings.edges
     within = (times > edges[0]) & (times < edges[1])
     at = np.concatenate([[edges[0]], times[within], [edges[1]]])

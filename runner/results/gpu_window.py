@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from runner.results.window import in_window, unknown
+from runner.results.window import make_unknown, select_window
 from workloads.records.check_name import CheckName
 from workloads.records.events import Event, Events
 from workloads.records.figures import Figure
@@ -46,7 +46,7 @@ class Cut:
     def figure(self, source: str, reduce: Callable[[Floats], Any], scale: float = 1.0) -> Figure:
         """Reduce the values to a figure; null with the reason if they do not represent the window."""
         if self.gap is not None:
-            return unknown(source, self.gap)
+            return make_unknown(source, self.gap)
         return Figure(float(reduce(self.values)) * scale, source, len(self.values))
 
 
@@ -94,7 +94,7 @@ class Readings(Account):
         `holes`: only the edges matter, as with a running sum, from which a hole in the window hides nothing.
         """
         window = SteadyWindow((self.edges,))
-        chosen = in_window(self.samples, window, self._period_s(column)) & ~np.isnan(self.samples[column])
+        chosen = select_window(self.samples, window, self._period_s(column)) & ~np.isnan(self.samples[column])
         times = self.samples["t_ns"][chosen]
         return Cut(times, self.samples[column][chosen], self.gap(times, times, column, column, holes))
 
@@ -134,7 +134,7 @@ class Readings(Account):
         return "; ".join(filter(None, [fault, silence]))
 
 
-def one_a_moment(driver: Samples) -> Samples:
+def drop_repeated_times(driver: Samples) -> Samples:
     """Return the driver's samples with each of its time stamps once, in their order.
 
     A sample covers the time since the stamp before it, so a second one with the same stamp covers no time. A repeated
@@ -163,7 +163,7 @@ def _phases(samples: Samples, meter: dict[str, Any]) -> dict[str, NDArray[np.boo
     return {"before": before, "during": ~before & ~after, "after": after}
 
 
-def foreign_processes(samples: Samples, meter: dict[str, Any]) -> str | None:
+def describe_foreign_processes(samples: Samples, meter: dict[str, Any]) -> str | None:
     """Return the number of other processes on the device, and when they were there; None if none was seen."""
     others = samples["foreign_processes"]
     most = {when: np.nanmax(others[rows], initial=0) for when, rows in _phases(samples, meter).items()}
@@ -173,12 +173,12 @@ def foreign_processes(samples: Samples, meter: dict[str, Any]) -> str | None:
     return f"{max(most.values()):.0f} other process(es) on the device ({times} the worker's life)"
 
 
-def alone(samples: Samples, meter: dict[str, Any], events: Events) -> Check:
+def check_alone(samples: Samples, meter: dict[str, Any], events: Events) -> Check:
     """Check that the worker had the device to itself. Times without a list of the driver are reported as unknown."""
     account = Account(meter.get("gpu") or {})
     graphics = account.gpu.get("graphics_processes")
     uncounted = f"; {graphics} with graphics, which are not counted" if graphics else ""
-    if others := foreign_processes(samples, meter):
+    if others := describe_foreign_processes(samples, meter):
         return Check(CheckName.ALONE, False, f"{others}{uncounted}")
     if unseen := _unseen(samples, meter, events):
         silence = account.silence("processes", "foreign_processes")

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from runner.results.memory import NOT_ASKED, MemoryAccount
-from runner.results.window import uncounted, unknown
+from runner.results.window import explain_uncounted, make_unknown
 from workloads.records.figures import EPOCH_TIME, EVALUATION_SPEED, PRODUCT, PRODUCT_SHARE, SPEED, WORK, Figure
 from workloads.records.job import TrialSpec
 from workloads.records.result import Epoch
@@ -16,7 +16,7 @@ from workloads.statistics import tested_images
 NO_EPOCH = "there is no epoch after the first, which compiles and warms up"
 
 
-def pace(
+def compute_pace(
     spec: TrialSpec,
     workload: Workload | None,
     epochs: Sequence[Epoch],
@@ -39,28 +39,28 @@ def pace(
 def _epoch_time(epochs: Sequence[Epoch]) -> Figure:
     source = "worker: training of the epochs after the first, without their evaluation"
     if not epochs:
-        return unknown(source, NO_EPOCH)
+        return make_unknown(source, NO_EPOCH)
     return Figure(statistics.mean(epoch.train_s for epoch in epochs), source, len(epochs))
 
 
 def _evaluation_speed(epochs: Sequence[Epoch], images: int | None) -> Figure:
     source = "worker: logits of the test split in batches, and their losses by numpy, after the epochs behind the first"
     if not epochs:
-        return unknown(source, NO_EPOCH)
+        return make_unknown(source, NO_EPOCH)
     if images is None:
-        return unknown(source, "nobody knows how many test images there are")
+        return make_unknown(source, "nobody knows how many test images there are")
     seconds = sum(epoch.evaluate_s for epoch in epochs)
     if seconds <= 0:
-        return unknown(source, "the evaluations took no time")
+        return make_unknown(source, "the evaluations took no time")
     return Figure(images * len(epochs) / seconds, source, len(epochs))
 
 
 def _work(spec: TrialSpec, workload: Workload | None, speed: Figure) -> Figure:
     source = "speed of the steady window x multiply-adds of the layers, two operations each, forward and twice backward"
     if workload is None or spec.task.own_code:
-        return unknown(source, uncounted(spec))
+        return make_unknown(source, explain_uncounted(spec))
     if speed.value is None:
-        return unknown(source, speed.reason or "there is no speed")
+        return make_unknown(source, speed.reason or "there is no speed")
     return Figure(speed.value * workload.step_flop, source)
 
 
@@ -68,14 +68,14 @@ def _product(account: MemoryAccount) -> Figure:
     source = "memory worker: dense layers in evaluation, in the trial's precision, the fastest of its calls"
     told = account.get("product")
     if told is None:
-        return unknown(source, str(account.get("reason", "its memory worker ended before, or did not tell it")))
+        return make_unknown(source, str(account.get("reason", "its memory worker ended before, or did not tell it")))
     if "flop_per_s" not in told:
-        return unknown(source, told["reason"])
+        return make_unknown(source, told["reason"])
     return Figure(told["flop_per_s"], source, told.get("calls"))
 
 
 def _share(work: Figure, product: Figure) -> Figure:
     source = "work of the layers over the fastest product of matrices"
     if work.value is None or product.value is None:
-        return unknown(source, work.reason or product.reason or "")
+        return make_unknown(source, work.reason or product.reason or "")
     return Figure(100 * work.value / product.value, source)

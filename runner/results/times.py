@@ -26,7 +26,7 @@ TIMES_APART_S = 3.0
 SETTLE_S, WORKING_CORES, LEAST_S = 0.2, 0.2, 0.03  # processor time is counted in steps of 0.01 s
 
 
-def times_checks(spec: TrialSpec, ended: Ended, samples: Samples) -> Iterator[Check]:
+def check_times(spec: TrialSpec, ended: Ended, samples: Samples) -> Iterator[Check]:
     """Compare the worker's times with the runner's clock, and its calls with its window, if they were observed."""
     if ended.outcome is not None and (apart_s := ended.outcome.times_apart_s) is not None:
         begun_s = _begun_s(ended)
@@ -68,7 +68,7 @@ def _worked_on(spec: TrialSpec, outcome: WorkerOutcome, samples: Samples) -> str
     """
     if spec.task.own_code or spec.placement.devices > 1 or spec.placement.memory_limit_bytes is not None:
         return None
-    used = {looks: used_s(looks, samples) for looks in outcome.doubtful_events}
+    used = {looks: compute_used_s(looks, samples) for looks in outcome.doubtful_events}
     working = {looks: found for looks, found in used.items() if found[0] >= max(LEAST_S, WORKING_CORES * found[1])}
     if not working:
         return None
@@ -79,7 +79,7 @@ def _worked_on(spec: TrialSpec, outcome: WorkerOutcome, samples: Samples) -> str
     )
 
 
-def used_s(looks: EventLooks, samples: Samples) -> tuple[float, float]:
+def compute_used_s(looks: EventLooks, samples: Samples) -> tuple[float, float]:
     """Return (processor seconds, seconds) between two samples; zeros if there are none. They run from the first one
     SETTLE_S after an event's time to the last before the look that did not see it.
     """

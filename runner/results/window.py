@@ -24,34 +24,34 @@ FOREIGN_SOURCE = "sampler at 10 Hz: busy time of the allotted cores less the tri
 NO_WINDOW = "the trial did not reach the end of its steady window"
 
 
-def unknown(source: str, reason: str) -> Figure:
+def make_unknown(source: str, reason: str) -> Figure:
     """Return a figure that is null, with its reason."""
     return Figure(None, source, reason=reason)
 
 
-def uncounted(spec: TrialSpec) -> str:
+def explain_uncounted(spec: TrialSpec) -> str:
     """Return why nothing is counted from the layers of a trial: no workload to count, or custom code in its place."""
     if spec.task.own_code:
         return "own code: nobody knows its layers"
     return f"there is no workload {spec.task.workload} to count"
 
 
-def counted(source: str, count: Count) -> Figure:
+def make_counted(source: str, count: Count) -> Figure:
     """Return bytes; null if the count is the reason why there is none."""
-    return Figure(count, source) if isinstance(count, int) else unknown(source, count)
+    return Figure(count, source) if isinstance(count, int) else make_unknown(source, count)
 
 
-def all_unknown(specs: Iterable[FigureSpec], source: str, reason: str) -> dict[str, Figure]:
+def make_all_unknown(specs: Iterable[FigureSpec], source: str, reason: str) -> dict[str, Figure]:
     """Return {name: null figure} for each."""
-    return {spec.name: unknown(source, reason) for spec in specs}
+    return {spec.name: make_unknown(source, reason) for spec in specs}
 
 
-def speed(events: dict[str, Any]) -> dict[str, Figure]:
+def compute_speed(events: dict[str, Any]) -> dict[str, Figure]:
     """Return WINDOW and STEP_TIME in s, SPEED in images/s; null without a steady window."""
     source = "worker: steady window, synchronised at its edges"
     window = SteadyWindow.of(events)
     if window is None:
-        return all_unknown((registry.WINDOW, registry.SPEED, registry.STEP_TIME), source, NO_WINDOW)
+        return make_all_unknown((registry.WINDOW, registry.SPEED, registry.STEP_TIME), source, NO_WINDOW)
     window_s, ended = window.seconds, events[Event.WINDOW_ENDED]
     return {
         registry.WINDOW.name: Figure(window_s, source),
@@ -62,12 +62,12 @@ def speed(events: dict[str, Any]) -> dict[str, Figure]:
     }
 
 
-def calls(events: dict[str, Any]) -> dict[str, Figure]:
+def compute_call_times(events: dict[str, Any]) -> dict[str, Figure]:
     """Return quantiles, in s, of the window's call times; a call trains for 0.05 to 0.1 s, or for one longer step."""
     source = "worker: time between the losses of one call and of the next, steady window"
     times = events.get(Event.WINDOW_ENDED, {}).get("calls_s")
     if not times:
-        return all_unknown(registry.CALL_TIMES, source, NO_WINDOW if times is None else "no call in the window")
+        return make_all_unknown(registry.CALL_TIMES, source, NO_WINDOW if times is None else "no call in the window")
     values = np.quantile(times, [0.5, 0.95, 0.99, 1.0])
     return {
         spec.name: Figure(float(value), source, len(times))
@@ -75,40 +75,44 @@ def calls(events: dict[str, Any]) -> dict[str, Figure]:
     }
 
 
-def interruptions(events: dict[str, Any], spec: TrialSpec) -> dict[str, Figure]:
+def compute_interruptions(events: dict[str, Any], spec: TrialSpec) -> dict[str, Figure]:
     """Return page faults and voluntary context switches of the worker's process, per step of the steady window."""
     source = "kernel: getrusage(2) of the worker's process at the edges of the steady window"
     if Event.WINDOW_ENDED not in events:
-        return all_unknown(registry.INTERRUPTIONS, source, NO_WINDOW)
+        return make_all_unknown(registry.INTERRUPTIONS, source, NO_WINDOW)
     if spec.placement.devices > 1:
-        return all_unknown(registry.INTERRUPTIONS, source, "of several devices' processes only the first is counted")
+        return make_all_unknown(
+            registry.INTERRUPTIONS, source, "of several devices' processes only the first is counted"
+        )
     ended = events[Event.WINDOW_ENDED]
     counts = {registry.PAGE_FAULTS: ended.get("page_faults"), registry.CONTEXT_SWITCHES: ended.get("context_switches")}
     return {
-        each.name: unknown(source, "the worker did not count them; workers of earlier versions do not")
+        each.name: make_unknown(source, "the worker did not count them; workers of earlier versions do not")
         if count is None
         else Figure(count / ended["steps"], source, samples=ended["steps"])
         for each, count in counts.items()
     }
 
 
-def divergence(events: dict[str, Any]) -> dict[str, Figure]:
+def find_divergence(events: dict[str, Any]) -> dict[str, Figure]:
     """Return the first step, counted from 1, whose loss was not a number."""
     source = "worker: losses of all epochs and of the steady window"
     if Event.WINDOW_ENDED not in events:
-        return all_unknown((registry.DIVERGED_STEP,), source, NO_WINDOW)
+        return make_all_unknown((registry.DIVERGED_STEP,), source, NO_WINDOW)
     step = events[Event.WINDOW_ENDED].get("diverged_step")
     return {
-        registry.DIVERGED_STEP.name: unknown(source, "every loss is a number") if step is None else Figure(step, source)
+        registry.DIVERGED_STEP.name: make_unknown(source, "every loss is a number")
+        if step is None
+        else Figure(step, source)
     }
 
 
-def in_window(samples: Samples, window: SteadyWindow, period_s: float = PERIOD_S) -> NDArray[np.bool_]:
+def select_window(samples: Samples, window: SteadyWindow, period_s: float = PERIOD_S) -> NDArray[np.bool_]:
     """Select the readings that describe only the window."""
     return window.holds(samples["t_ns"], period_s)
 
 
-def start_up(events: dict[str, Any]) -> dict[str, Figure]:
+def compute_start_up(events: dict[str, Any]) -> dict[str, Figure]:
     """Return the seconds of each phase before training proper; the first step compiles if a framework does."""
     # The wait in which the sampler sees a bare context on a GPU is not part of loading.
     ready = Event.CONTEXT_SAMPLED if Event.CONTEXT_SAMPLED in events else Event.OPENED
@@ -127,11 +131,11 @@ def start_up(events: dict[str, Any]) -> dict[str, Figure]:
             figures[spec.name] = Figure((events[end]["t_ns"] - events[start]["t_ns"]) / 1e9, source)
         else:
             missing = start if start not in events else end
-            figures[spec.name] = unknown(source, f"the worker did not tell {missing}")
+            figures[spec.name] = make_unknown(source, f"the worker did not tell {missing}")
     return figures
 
 
-def growth(samples: Samples, column: str, window: SteadyWindow) -> tuple[NDArray[np.float64], int] | None:
+def compute_growth(samples: Samples, column: str, window: SteadyWindow) -> tuple[NDArray[np.float64], int] | None:
     """Return [(seconds, increase)] of a running sum between the readings in the window, and their number.
 
     For a window of one segment the edges are interpolated if readings lie on both sides of them. Otherwise the sum is
@@ -139,7 +143,7 @@ def growth(samples: Samples, column: str, window: SteadyWindow) -> tuple[NDArray
     they count from their first reading to their last. None if the readings do not span the window.
     """
     known = ~np.isnan(samples[column])
-    inside = known & in_window(samples, window)
+    inside = known & select_window(samples, window)
     if inside.sum() < 2:
         return None
     times, sums = samples["t_ns"][known], samples[column][known]
@@ -156,7 +160,7 @@ def growth(samples: Samples, column: str, window: SteadyWindow) -> tuple[NDArray
     return (every, int(inside.sum())) if len(every) else None
 
 
-def usage(
+def compute_usage(
     events: dict[str, Any], samples: Samples, spec: TrialSpec, quota_cores: float | None = None
 ) -> dict[str, Figure]:
     """Return CPU %, the share of the cores allotted (`threads`), or of a quota below that. Return foreign CPU %, the
@@ -169,12 +173,12 @@ def usage(
         source += f", as a share of the CPU quota of {usable:g} cores"
     window = SteadyWindow.of(events)
     if window is None:
-        return all_unknown(specs, source, NO_WINDOW)
-    tree, machine = growth(samples, "cpu_s", window), growth(samples, "cores_cpu_s", window)
+        return make_all_unknown(specs, source, NO_WINDOW)
+    tree, machine = compute_growth(samples, "cpu_s", window), compute_growth(samples, "cores_cpu_s", window)
     if tree is None or machine is None:
-        inside = int(np.sum(in_window(samples, window) & ~np.isnan(samples["cpu_s"])))
+        inside = int(np.sum(select_window(samples, window) & ~np.isnan(samples["cpu_s"])))
         few = f"{inside} samples, which do not reach both edges of the window: the sampler ended, or began late"
-        return all_unknown(specs, source, few)
+        return make_all_unknown(specs, source, few)
     intervals, count = tree
     busy = intervals[intervals[:, 1] > 0]
     return {
@@ -185,22 +189,22 @@ def usage(
             len(busy),
         )
         if len(busy)
-        else unknown(source, "the process tree used no CPU in any interval between samples"),
+        else make_unknown(source, "the process tree used no CPU in any interval between samples"),
         registry.FOREIGN_CPU.name: Figure(_taken_percent(intervals, machine[0], spec), FOREIGN_SOURCE, count),
     }
 
 
-def foreign_in_epochs(events: Events, samples: Samples, spec: TrialSpec) -> dict[str, Figure]:
+def compute_foreign_in_epochs(events: Events, samples: Samples, spec: TrialSpec) -> dict[str, Figure]:
     """Return FOREIGN_CPU_EPOCHS, from the first epoch's start to the last evaluation's end; null in short epochs."""
     name, source = registry.FOREIGN_CPU_EPOCHS.name, f"{FOREIGN_SOURCE}, over all epochs and their evaluations"
     starts = [event["t_ns"] for event in events if event["event"] == Event.BUILT]
     ends = [event["t_ns"] for event in events if event["event"] == Event.EPOCH_EVALUATED]
     if not starts or not ends:
-        return {name: unknown(source, "no epoch was evaluated")}
+        return {name: make_unknown(source, "no epoch was evaluated")}
     epochs = SteadyWindow(((starts[-1], ends[-1]),))
-    tree, machine = growth(samples, "cpu_s", epochs), growth(samples, "cores_cpu_s", epochs)
+    tree, machine = compute_growth(samples, "cpu_s", epochs), compute_growth(samples, "cores_cpu_s", epochs)
     if tree is None or machine is None or tree[1] < FEWEST_SAMPLES:
-        return {name: unknown(source, f"fewer than {FEWEST_SAMPLES} samples in the epochs")}
+        return {name: make_unknown(source, f"fewer than {FEWEST_SAMPLES} samples in the epochs")}
     return {name: Figure(_taken_percent(tree[0], machine[0], spec), source, tree[1])}
 
 
@@ -227,7 +231,7 @@ def cpu_quota(events: dict[str, Any], samples: Samples, spec: TrialSpec, meter: 
     quota_cores = account.get("quota_cores")
     if quota_cores is None:
         reason = NO_QUOTA if account else "the sampler left no account of it (meter.json)"
-        return dict.fromkeys((registry.CPU_QUOTA.name, registry.CPU_THROTTLED.name), unknown(QUOTA_SOURCE, reason))
+        return dict.fromkeys((registry.CPU_QUOTA.name, registry.CPU_THROTTLED.name), make_unknown(QUOTA_SOURCE, reason))
     source = account["source"] or QUOTA_SOURCE
     quota = Figure(quota_cores, f"cpu.max or cpu.cfs_quota_us beside {source}")
     throttled = _throttled(events, samples, spec, account, source)
@@ -243,14 +247,14 @@ def _throttled(
         f"{account['throttled_periods']} of {account['periods']} periods of the worker's life"
     )
     if account["reason"]:
-        return unknown(source, account["reason"])
+        return make_unknown(source, account["reason"])
     if (window := SteadyWindow.of(events)) is None:
-        return unknown(source, NO_WINDOW)
-    grown = growth(samples, "throttled_s", window)
+        return make_unknown(source, NO_WINDOW)
+    grown = compute_growth(samples, "throttled_s", window)
     if grown is None:
         failure = account["first_failure"]
         reason = failure["reason"] if failure else "the readings do not reach both edges of the window"
-        return unknown(source, reason)
+        return make_unknown(source, reason)
     intervals, count = grown
     waited = float(intervals[:, 1].sum() / intervals[:, 0].sum())
     return Figure(min(100.0, 100 * waited / spec.placement.threads), source, count, method=Method.COUNTER)
@@ -265,11 +269,11 @@ def package_energy(events: dict[str, Any], samples: Samples, meter: dict[str, An
     source = f"{account.get('source') or 'RAPL'}, difference between the edges of the steady window"
     window = SteadyWindow.of(events)
     if window is None:
-        return all_unknown(ENERGY_SPECS, source, NO_WINDOW)
+        return make_all_unknown(ENERGY_SPECS, source, NO_WINDOW)
     known = ~np.isnan(samples["package_energy_uj"])
     times = samples["t_ns"][known]
-    count = int(np.sum(in_window(samples, window) & known))
-    grown = growth(samples, "package_energy_uj", window) if count else None
+    count = int(np.sum(select_window(samples, window) & known))
+    grown = compute_growth(samples, "package_energy_uj", window) if count else None
     # The gap between a short segment's edges and its readings is treated like the rest of the window.
     joules = float(grown[0][:, 1].sum() / grown[0][:, 0].sum()) * window.seconds / 1e6 if grown else 0.0
     if not account:
@@ -286,4 +290,4 @@ def package_energy(events: dict[str, Any], samples: Samples, meter: dict[str, An
         images = events[Event.WINDOW_ENDED]["images"]
         per_image = Figure(joules / images, f"{source}; by the images of the window", count, method=Method.COUNTER)
         return {registry.CPU_ENERGY.name: whole, registry.CPU_ENERGY_PER_IMAGE.name: per_image}
-    return all_unknown(ENERGY_SPECS, source, reason)
+    return make_all_unknown(ENERGY_SPECS, source, reason)

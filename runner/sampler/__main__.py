@@ -5,9 +5,9 @@ import os
 from pathlib import Path
 
 from runner.sampler.meter import main
-from runner.sampler.owner import line
+from runner.sampler.owner import read_line
 
-if asked := line():  # nothing: the runner has ended, or no longer needs it
+if asked := read_line():  # nothing: the runner has ended, or no longer needs it
     request = json.loads(asked)
     os.dup2(os.open(request["errors"], os.O_WRONLY | os.O_APPEND), 2)
     main(Path(request["samples"]), request["gpus"])

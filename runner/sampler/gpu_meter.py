@@ -15,7 +15,7 @@ from typing import Any
 import pynvml
 
 from runner.results.gpu_window import RISE_BYTES
-from runner.sampler.nvml import UNANSWERED, DriverBuffer, Gpm, Implausible, NvmlMetric, Query, Row, refusal
+from runner.sampler.nvml import UNANSWERED, DriverBuffer, Gpm, Implausible, NvmlMetric, Query, Row, describe_refusal
 from workloads.records.samples import PERIOD_S
 
 SLOW_PERIOD_S = 1.0  # a process list takes milliseconds and a driver-wide lock; clocks and temperature change slowly
@@ -24,12 +24,12 @@ LINGER_S = 1.0  # time for which a driver may list a process that has ended
 LINGER_STEPS = 5
 
 
-def gpu_percent(handle: Any) -> Row:
+def read_gpu_percent(handle: Any) -> Row:
     """Return the share of the last rate period in which a kernel ran. Raises NVMLError."""
     return {"gpu_percent": pynvml.nvmlDeviceGetUtilizationRates(handle).gpu}
 
 
-def device_memory(handle: Any, **version: int) -> Row:
+def read_device_memory(handle: Any, **version: int) -> Row:
     """Return the memory of the whole device. Raises Implausible, NVMLError."""
     info = pynvml.nvmlDeviceGetMemoryInfo(handle, **version)
     if info.used > info.total:
@@ -37,7 +37,7 @@ def device_memory(handle: Any, **version: int) -> Row:
     return {"device_memory_bytes": info.used}
 
 
-def instant_power(handle: Any) -> Row:
+def read_instant_power(handle: Any) -> Row:
     """Return the power at this instant. NVML answers the call even if the field is not available. Raises NVMLError."""
     field = pynvml.nvmlDeviceGetFieldValues(handle, [pynvml.NVML_FI_DEV_POWER_INSTANT])[0]
     if field.nvmlReturn != pynvml.NVML_SUCCESS:
@@ -45,45 +45,45 @@ def instant_power(handle: Any) -> Row:
     return {"power_mw": field.value.uiVal}
 
 
-def query(name: str, column: str, *arguments: int, **more: Any) -> Query:
+def build_query(name: str, column: str, *arguments: int, **more: Any) -> Query:
     """Return a call of nvidia-ml-py whose answer is the column's value."""
     call = getattr(pynvml, name)
     return Query(name, lambda handle: {column: call(handle, *arguments)}, **more)
 
 
-def quick_queries() -> dict[str, tuple[Query, ...]]:
+def build_quick_queries() -> dict[str, tuple[Query, ...]]:
     """Return the queries for what is read with every row, the best one first."""
     return {
-        "gpu_percent": (Query("nvmlDeviceGetUtilizationRates", gpu_percent, period_s=RATE_PERIOD_S),),
+        "gpu_percent": (Query("nvmlDeviceGetUtilizationRates", read_gpu_percent, period_s=RATE_PERIOD_S),),
         "device_memory_bytes": (
-            Query("nvmlDeviceGetMemoryInfo_v2", partial(device_memory, version=pynvml.nvmlMemory_v2)),
-            Query("nvmlDeviceGetMemoryInfo", device_memory, note="the driver's own reserve included"),
+            Query("nvmlDeviceGetMemoryInfo_v2", partial(read_device_memory, version=pynvml.nvmlMemory_v2)),
+            Query("nvmlDeviceGetMemoryInfo", read_device_memory, note="the driver's own reserve included"),
         ),
-        "energy_mj": (query("nvmlDeviceGetTotalEnergyConsumption", "energy_mj"),),
+        "energy_mj": (build_query("nvmlDeviceGetTotalEnergyConsumption", "energy_mj"),),
         "power_mw": (
-            Query("nvmlDeviceGetFieldValues", instant_power, note="NVML_FI_DEV_POWER_INSTANT"),
-            query(
+            Query("nvmlDeviceGetFieldValues", read_instant_power, note="NVML_FI_DEV_POWER_INSTANT"),
+            build_query(
                 "nvmlDeviceGetPowerUsage", "power_mw", note="on Ampere and newer the last second's mean", period_s=1.0
             ),
         ),
     }
 
 
-def slow_queries() -> dict[str, tuple[Query, ...]]:
+def build_slow_queries() -> dict[str, tuple[Query, ...]]:
     """Return the queries for what changes slowly, the best one first."""
     sm, memory, core = pynvml.NVML_CLOCK_SM, pynvml.NVML_CLOCK_MEM, pynvml.NVML_TEMPERATURE_GPU
     return {
-        "sm_clock_mhz": (query("nvmlDeviceGetClockInfo", "sm_clock_mhz", sm, note="SM"),),
-        "memory_clock_mhz": (query("nvmlDeviceGetClockInfo", "memory_clock_mhz", memory, note="memory"),),
+        "sm_clock_mhz": (build_query("nvmlDeviceGetClockInfo", "sm_clock_mhz", sm, note="SM"),),
+        "memory_clock_mhz": (build_query("nvmlDeviceGetClockInfo", "memory_clock_mhz", memory, note="memory"),),
         "temperature_c": (
-            query("nvmlDeviceGetTemperatureV", "temperature_c", core),
-            query("nvmlDeviceGetTemperature", "temperature_c", core),
+            build_query("nvmlDeviceGetTemperatureV", "temperature_c", core),
+            build_query("nvmlDeviceGetTemperature", "temperature_c", core),
         ),
         "throttle_reasons": (
-            query("nvmlDeviceGetCurrentClocksEventReasons", "throttle_reasons"),
-            query("nvmlDeviceGetCurrentClocksThrottleReasons", "throttle_reasons"),
+            build_query("nvmlDeviceGetCurrentClocksEventReasons", "throttle_reasons"),
+            build_query("nvmlDeviceGetCurrentClocksThrottleReasons", "throttle_reasons"),
         ),
-        "power_limit_mw": (query("nvmlDeviceGetEnforcedPowerLimit", "power_limit_mw"),),
+        "power_limit_mw": (build_query("nvmlDeviceGetEnforcedPowerLimit", "power_limit_mw"),),
     }
 
 
@@ -144,7 +144,7 @@ class GpuMeter:
             call = "nvmlDeviceGetHandleByUUID"
             self.handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
         except UNANSWERED as error:
-            self.reason = refusal(call, error)
+            self.reason = describe_refusal(call, error)
             return
         with suppress(*UNANSWERED):
             if pynvml.nvmlDeviceGetMigMode(self.handle)[0]:
@@ -154,8 +154,8 @@ class GpuMeter:
             total_bytes = pynvml.nvmlDeviceGetMemoryInfo(self.handle).total
         self.processes = GpuProcesses(total_bytes)
         self.metrics = {
-            **{name: NvmlMetric(queries, PERIOD_S) for name, queries in quick_queries().items()},
-            **{name: NvmlMetric(queries, SLOW_PERIOD_S) for name, queries in slow_queries().items()},
+            **{name: NvmlMetric(queries, PERIOD_S) for name, queries in build_quick_queries().items()},
+            **{name: NvmlMetric(queries, SLOW_PERIOD_S) for name, queries in build_slow_queries().items()},
             "gpm": Gpm(SLOW_PERIOD_S).metric,
             "driver_samples": DriverBuffer(driver_samples, SLOW_PERIOD_S).metric,
             "processes": self.processes.metric,  # last: it takes longest

@@ -38,7 +38,7 @@ from workloads.records.files import (
 from workloads.records.samples import COLUMNS, PERIOD_S
 
 
-def seed_of(name: str) -> int:
+def derive_seed(name: str) -> int:
     """Return the seed for the trial of this name: repeats differ, and the same trial is sampled at the same moments."""
     return zlib.crc32(name.encode())
 
@@ -141,7 +141,7 @@ def sample(tree: ProcessTree | None, gpu: GpuMeter | None, packages: PackageEner
     return row
 
 
-def clocks() -> dict[str, int]:
+def read_clocks() -> dict[str, int]:
     """Read the same moment on both clocks: the driver's own samples are stamped with the epoch."""
     return {"monotonic_ns": time.monotonic_ns(), "epoch_ns": time.time_ns()}
 
@@ -179,8 +179,8 @@ class Sampler:
         self.gpu = GpuMeter(uuids[0], samples.parent / DRIVER_SAMPLES_FILE) if uuids else None
         self.others = [OtherGpu(uuid, number, samples.parent) for number, uuid in enumerate(uuids[1:], start=1)]
         self.packages = PackageEnergy(powercap)
-        self.clocks = [clocks()]
-        self.seed = seed_of(samples.parent.name)  # a trial's folder is named by its id
+        self.clocks = [read_clocks()]
+        self.seed = derive_seed(samples.parent.name)  # a trial's folder is named by its id
         self.rows = 0
         self.processes: dict[int, dict[str, float]] = {}
         self.quota: CpuQuota | None = None  # known once there is a worker
@@ -221,7 +221,7 @@ class Sampler:
 
     def end(self, cost: dict[str, float]) -> None:
         """Write the report first: the driver may no longer answer, and the runner does not wait for long."""
-        self.clocks.append(clocks())
+        self.clocks.append(read_clocks())
         self.store_account(cost)
         if self.gpu:
             self.write({"t_ns": time.monotonic_ns()} | self.gpu.last())

@@ -28,7 +28,7 @@ class Withdrawn(Implausible):
 UNANSWERED = (pynvml.NVMLError, pynvml.NVMLLibraryMismatchError, Implausible)
 
 
-def refusal(call: str, error: Exception) -> str:
+def describe_refusal(call: str, error: Exception) -> str:
     """Return the call and the driver's message, on one line."""
     code = f" (NVML error {error.value})" if isinstance(error, pynvml.NVMLError) else ""
     return f"{call}: {error}{code}"
@@ -74,7 +74,7 @@ class NvmlMetric:
                 (query.start or query.ask)(handle)
                 self.query = query
             except UNANSWERED as error:
-                self.refusals.append(refusal(query.call, error))
+                self.refusals.append(describe_refusal(query.call, error))
             self.probe_us = (time.perf_counter_ns() - started) / 1e3
             if self.query:
                 break
@@ -97,7 +97,7 @@ class NvmlMetric:
             return self.query.ask(handle)
         except UNANSWERED as error:
             self.failures += 1
-            reason = refusal(self.query.call, error)
+            reason = describe_refusal(self.query.call, error)
             self.first_failure = self.first_failure or {"t_ns": time.monotonic_ns(), "reason": reason}
             if isinstance(error, Withdrawn):
                 self.refusals.append(reason)
@@ -208,7 +208,7 @@ class Gpm:
         for index, column in enumerate(GPM_METRICS):
             metric = request.metrics[index]
             if metric.nvmlReturn != pynvml.NVML_SUCCESS:
-                self.metric.missing[column] = refusal(
+                self.metric.missing[column] = describe_refusal(
                     f"GPM metric {metric.metricId}", pynvml.NVMLError(metric.nvmlReturn)
                 )
             elif math.isfinite(metric.value):

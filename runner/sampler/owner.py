@@ -38,17 +38,17 @@ class Owner:
         return self.pid
 
     def _listen(self) -> None:
-        first = line().strip()
+        first = read_line().strip()
         self.pid = int(first) if first.isdigit() else None
         self._answered.set()
-        last = line() if self.pid else first
+        last = read_line() if self.pid else first
         faulthandler.dump_traceback_later(END_S, exit=True)
         if not last and self.pid:
             kill(self.pid, self.family())
         self.over.set()
 
 
-def line() -> str:
+def read_line() -> str:
     """Read a line of standard input, past Python's buffers. This process may end while a thread waits in here."""
     read = b""
     while not read.endswith(b"\n") and (byte := os.read(0, 1)):

@@ -42,7 +42,7 @@ from conftest import PROJECT, REAL_FRAMEWORKS  # noqa: E402
 
 from runner.environments.definition import read  # noqa: E402
 from runner.launch import Local  # noqa: E402
-from runner.machine.description import cores  # noqa: E402
+from runner.machine.description import count_cores  # noqa: E402
 from workloads.records.build import DEFAULT, FLOAT32, PRECISIONS, TUNED  # noqa: E402
 from workloads.records.job import Placement  # noqa: E402
 from workloads.statistics import mean_interval  # noqa: E402
@@ -128,10 +128,10 @@ def timed(framework: str, loop: str, batch_size: int, options: argparse.Namespac
         precision = more if more in PRECISIONS else FLOAT32
     if packages := packages_of(loop):
         variables = {"PYTHONPATH": str(packages)}
-    words = (root, framework, name, precision, batch_size, options.seconds, cores())
+    words = (root, framework, name, precision, batch_size, options.seconds, count_cores())
     done = subprocess.run(
         [environment.interpreter, Path(__file__).with_name("timed_loop.py"), *map(str, words)],
-        env=launcher.environment(Placement("cpu", cores(), {}), profile) | variables,
+        env=launcher.environment(Placement("cpu", count_cores(), {}), profile) | variables,
         capture_output=True,
         text=True,
     )

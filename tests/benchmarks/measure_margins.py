@@ -21,12 +21,12 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT)]
 
-from reports.checking.recompute import segments_of  # noqa: E402
+from reports.checking.recompute import list_segments  # noqa: E402
 from reports.load import read  # noqa: E402
 from runner.gate import trial_end  # noqa: E402
 from runner.rebuild import read_attempt  # noqa: E402
 from runner.results.times import CALLS_APART_S, LATE_S, TIMES_APART_S  # noqa: E402
-from workloads.networks import of_trial  # noqa: E402
+from workloads.networks import find_trained  # noqa: E402
 from workloads.records import checks, figures, reported  # noqa: E402
 from workloads.records.check_name import CheckName  # noqa: E402
 from workloads.records.end_evidence import Difference, TrialEnd  # noqa: E402
@@ -58,7 +58,7 @@ def times_shares(trial: TrialResult, folder: Path, events: Events) -> Iterator[S
         allowed_s = LATE_S if worker.times_apart_s > 0 else TIMES_APART_S
         yield CheckName.TIMES, abs(worker.times_apart_s) / allowed_s
     last = {event["event"]: event for event in events}
-    segments, calls_s = segments_of(events), last.get("window_ended", {}).get("calls_s")
+    segments, calls_s = list_segments(events), last.get("window_ended", {}).get("calls_s")
     if not segments or not calls_s:
         return
     window_s = sum(end - start for start, end in segments) / 1e9
@@ -137,7 +137,7 @@ def share_of(difference: Difference, base: float) -> float:
 
 def shares(trial: TrialResult, folder: Path) -> Iterator[Share]:
     """All known shares of one trial."""
-    workload = of_trial(trial.spec, folder.parent.parent)
+    workload = find_trained(trial.spec, folder.parent.parent)
     if trial.status not in JUDGED or workload is None:
         return
     yield from times_shares(trial, folder, read_events(folder / EVENTS_FILE))

@@ -27,8 +27,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 from conftest import PROJECT, REAL_FRAMEWORKS  # noqa: E402
 
 from runner.environments.definition import read  # noqa: E402
-from runner.launch import Local, sampler, watch  # noqa: E402
-from runner.machine.description import cores  # noqa: E402
+from runner.launch import Local, open_sampler, watch  # noqa: E402
+from runner.machine.description import count_cores  # noqa: E402
 from workloads.records.job import Placement  # noqa: E402
 from workloads.statistics import mean_interval  # noqa: E402
 
@@ -42,10 +42,10 @@ def timed(framework: str, batch_size: int, pairs: int) -> Pairs:
     """Return what timed_overhead.py prints."""
     environment = read(PROJECT, framework, "cpu")
     launcher = Local(str(environment.interpreter), environment.variables, PROJECT)
-    placement = Placement("cpu", cores(), {})
+    placement = Placement("cpu", count_cores(), {})
     script = Path(__file__).with_name("timed_overhead.py")
-    with TemporaryDirectory() as folder, sampler(PROJECT, Path(folder), placement) as sampling:
-        words = (ROOT, framework, batch_size, pairs, cores(), sampling.pid, folder)
+    with TemporaryDirectory() as folder, open_sampler(PROJECT, Path(folder), placement) as sampling:
+        words = (ROOT, framework, batch_size, pairs, count_cores(), sampling.pid, folder)
         worker = subprocess.Popen(
             [environment.interpreter, script, *map(str, words)],
             env=launcher.environment(placement), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

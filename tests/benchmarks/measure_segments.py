@@ -27,7 +27,7 @@ from conftest import PROJECT, REAL_FRAMEWORKS  # noqa: E402
 
 from runner.environments.definition import read  # noqa: E402
 from runner.launch import Local  # noqa: E402
-from runner.machine.description import cores  # noqa: E402
+from runner.machine.description import count_cores  # noqa: E402
 from workloads.records.job import Placement  # noqa: E402
 from workloads.statistics import mean_interval  # noqa: E402
 
@@ -38,10 +38,10 @@ def timed(framework: str, batch_size: int, rounds: int, seconds: float) -> Round
     """Return what timed_segments.py prints."""
     environment = read(PROJECT, framework, "cpu")
     launcher = Local(str(environment.interpreter), environment.variables, PROJECT)
-    words = (ROOT, framework, batch_size, rounds, seconds, cores())
+    words = (ROOT, framework, batch_size, rounds, seconds, count_cores())
     done = subprocess.run(
         [environment.interpreter, Path(__file__).with_name("timed_segments.py"), *map(str, words)],
-        env=launcher.environment(Placement("cpu", cores(), {})),
+        env=launcher.environment(Placement("cpu", count_cores(), {})),
         capture_output=True,
         text=True,
     )

@@ -32,9 +32,9 @@ from runner.launch import Unavailable  # noqa: E402
 from runner.project import Project  # noqa: E402
 from runner.request import cli, parser  # noqa: E402
 from runner.request.block import TrialBlock  # noqa: E402
-from runner.request.plan import plan_of_series  # noqa: E402
+from runner.request.plan import build_series_plan  # noqa: E402
 from runner.session import Session  # noqa: E402
-from runner.trial import now  # noqa: E402
+from runner.trial import format_now  # noqa: E402
 from workloads.records.files import write_json  # noqa: E402
 from workloads.records.job import Installation, Job, Kind  # noqa: E402
 from workloads.records.result import TrialResult  # noqa: E402
@@ -54,7 +54,7 @@ def sleeping(seconds: float) -> Any:
                 folder.mkdir()
                 write_json(folder / "job.json", Job(Kind.TRIAL, spec).to_json())
                 time.sleep(seconds)
-                result = TrialResult(spec, Status.FAILED, "simulated", now(), seconds)
+                result = TrialResult(spec, Status.FAILED, "simulated", format_now(), seconds)
                 yield Parcel.of(result.to_json(), {}, folder, Path(made) / spec.probe_id)
 
     return sleep_block
@@ -71,8 +71,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as results:
         study = ["--framework", "numpy", "--device", "cpu", "--threads", "1", "--results", results]
         study += ["--batch-size", *map(str, range(1, sizes + 1)), "--repeat", str(asked.trials // sizes)]
-        request = cli.request(parser.run_parser().parse_args(study), Project.at(ROOT))
-        plan = plan_of_series(request, {"numpy": Installation("here", "-")}, range(request.study.repeats), {})
+        request = cli.build_request(parser.run_parser().parse_args(study), Project.at(ROOT))
+        plan = build_series_plan(request, {"numpy": Installation("here", "-")}, range(request.study.repeats), {})
         session = Session(request, {"numpy": Unavailable("asleep")}, plan.trials, Console(file=io.StringIO()))
         cluster = Cluster()
         try:

@@ -91,7 +91,7 @@ def with_epochs(result: TrialResult) -> TrialResult:
 
 def report(folder: Path) -> Report:
     """Build the folder's report, with hostile words wherever sentences come from outside."""
-    made = build.report([folder])
+    made = build.build_report([folder])
     summary = replace(made.summary, findings=(*made.summary.findings, f"A name is text: {EVIL}"))
     problems = made.problems | {EVIL: (EVIL,)}
     return replace(made, summary=summary, problems=problems, remarks=(*made.remarks, EVIL))

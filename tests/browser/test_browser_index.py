@@ -32,7 +32,7 @@ def published(tmp_path: Path) -> Path:
         claim(FLAT, "mxnet", "does not hold", "holds"),
         claim(HIGHEST, "mxnet", "seen in this run"),
     ]
-    usual = publication.of(Stored((trial(), trial("mxnet")), (), (), ()), "usual")
+    usual = publication.build_publication(Stored((trial(), trial("mxnet")), (), (), ()), "usual")
     for name, day, machine, claims in (
         ("a", "2025-01-01", "<i>EPYC</i>", every),
         ("b", "2025-02-01", "Xeon", every[2:3]),
@@ -41,7 +41,7 @@ def published(tmp_path: Path) -> Path:
         told = {"name": name, "first_day": day, "machines": [machine], "claims": claims, "headline": f"Found {name}"}
         facts = msgspec.structs.replace(usual, **told, articles={"osu-2020": "A <thesis>"} if claims else {})
         (tmp_path / name).mkdir()
-        (tmp_path / name / publication.FILE).write_text(publication.text(facts))
+        (tmp_path / name / publication.FILE).write_text(publication.format_publication(facts))
         assert publication.read(tmp_path / name / publication.FILE) == facts
         (tmp_path / name / "report.html").touch()
     assert index.write(tmp_path) == []

@@ -32,7 +32,7 @@ BATCH_SIZES = ("4", "8", "16", "32", "64", "128", "256", "512", "1024")
 
 
 def write(path: Path, results: Path, marks: tuple[str, ...] = ()) -> Path:
-    path.write_text(web.page(report(results), marks, folder=path.parent), encoding="utf-8")
+    path.write_text(web.build_page(report(results), marks, folder=path.parent), encoding="utf-8")
     return path
 
 

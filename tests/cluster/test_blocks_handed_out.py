@@ -18,7 +18,7 @@ from conftest import make_spec
 from runner.cluster import node
 from runner.cluster.node import Damaged, Parcel
 from runner.machine import locks
-from runner.request.block import TrialBlock, blocks
+from runner.request.block import TrialBlock, build_blocks
 from workloads.records.job import Draw, InputFile
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
@@ -43,7 +43,7 @@ def test_frameworks_of_a_batch_size_and_repeat_are_one_block_and_no_other_trial_
         for framework in ("pytorch", "mxnet@tuned")
     ]
     others = make_spec(framework="pytorch", epochs=3)
-    found = blocks([*specs, others], "abc")
+    found = build_blocks([*specs, others], "abc")
     assert [[spec.cell.framework for spec in block.trials] for block in found] == [["pytorch", "mxnet@tuned"]] * 4 + [
         ["pytorch"]
     ]

@@ -28,8 +28,8 @@ sys.path[:0] = [str(HERE.parent.parent), str(HERE)]
 from planted import PLANTED, errors_of  # noqa: E402
 from settings import CASES  # noqa: E402
 
-from runner.environments.definition import read, worker_variables  # noqa: E402
-from runner.gate.tolerances import Deviation, Truth, deviations  # noqa: E402
+from runner.environments.definition import build_worker_variables, read  # noqa: E402
+from runner.gate.tolerances import Deviation, Truth, compute_deviations  # noqa: E402
 from runner.project import Project  # noqa: E402
 from workloads.records.evidence import Evidence  # noqa: E402
 
@@ -95,7 +95,7 @@ class Run:
                 "PATH": os.environ["PATH"],
                 "OMP_NUM_THREADS": threads,
                 "OPENBLAS_NUM_THREADS": threads,
-                **worker_variables(environment),
+                **build_worker_variables(environment),
                 **INSTRUCTION_SETS[self.instructions],
             },
             stderr=subprocess.DEVNULL,
@@ -170,10 +170,10 @@ def judged(folder: Path, who: str, instructions: str, known: dict[Draw, Truth]) 
         truth = known[draw]
         probes = zip(evidence.probes, truth.expected.probes, truth.rounded.probes, strict=True)
         apart = [
-            deviations(replace(found, again=[]), Truth(replace(expected, again=[]), replace(rounded, again=[])))
+            compute_deviations(replace(found, again=[]), Truth(replace(expected, again=[]), replace(rounded, again=[])))
             for found, expected, rounded in probes
         ]
-        trials.append(Trial(who, instructions, draw[0], optimizer, deviations(evidence, truth), apart))
+        trials.append(Trial(who, instructions, draw[0], optimizer, compute_deviations(evidence, truth), apart))
     return trials
 
 

@@ -124,7 +124,7 @@ def failed(run: dict[str, Any]) -> list[str]:
     told = TrialEnd(None).to_json() | run["end"]
     return [
         check.name
-        for check in trial_end.checks(TrialResult(spec, Status.OK, None, "", 0.0, end=told), OSU_CNN)
+        for check in trial_end.check_end(TrialResult(spec, Status.OK, None, "", 0.0, end=told), OSU_CNN)
         if not check.passed and check.name != CheckName.NOTHING_LEFT  # there was no window
     ]
 

@@ -16,11 +16,11 @@ from pathlib import Path
 from rich.console import Console
 
 from runner.batch_size.largest import Bound
-from runner.batch_size.memory_limit import ANSWERS, bounded, largest_of, limit_of
+from runner.batch_size.memory_limit import ANSWERS, bound_request, find_limit, largest_of
 from runner.batch_size.steps import StepTrials
 from runner.project import Project
 from runner.request import cli, inputs, own_data, parser
-from runner.setup import installations, make_environments
+from runner.setup import collect_installations, make_environments
 
 WORDS = ("--device", "cpu", "--threads", "1", "--workload", "osu-cnn", "--dataset", "digits")
 SHORT = ("--window", "0.3", "--timeout", "120")
@@ -30,12 +30,14 @@ def step_trials(results: Path, limit_mib: int, framework: str) -> tuple[Bound, S
     """Make trials under this limit of private memory: a control group would kill a worker that could say what it was
     refused."""
     words = ["--framework", framework, *WORDS, *SHORT, "--memory-limit", str(limit_mib), "--results", str(results)]
-    request = own_data.prepared(cli.request(parser.run_parser().parse_args(words), Project.of_this_code()), Console())
+    request = own_data.prepare_images(
+        cli.build_request(parser.run_parser().parse_args(words), Project.of_this_code()), Console()
+    )
     request = replace(request, placement=replace(request.placement, control_group=False))
-    bound = Bound(*limit_of(request))
-    request = bounded(request, bound.limit, bound.limit_bytes)
+    bound = Bound(*find_limit(request))
+    request = bound_request(request, bound.limit, bound.limit_bytes)
     repeats = inputs.write_repeats(request, inputs.write_data(request, Console()), range(1))
-    return bound, StepTrials.of(request, installations(request), repeats, make_environments(request, Console()))
+    return bound, StepTrials.of(request, collect_installations(request), repeats, make_environments(request, Console()))
 
 
 def measured(results: Path, limit_mib: int, framework: str) -> str:

@@ -20,8 +20,8 @@ import settings
 from conftest import PROJECT, once
 from settings import CASES, Arrays, Case
 
-from runner.environments.definition import profiles, read, worker_variables
-from runner.gate.sizes import other_names
+from runner.environments.definition import build_worker_variables, read, read_profiles
+from runner.gate.sizes import compare_names
 from workloads.layers import Dropout
 from workloads.records.build import DEFAULT, FLOAT32, FLOAT64, Column, Mode
 from workloads.records.evidence import Evidence
@@ -36,7 +36,7 @@ DEVIATIONS_FILE = "known_deviations.toml"  # in a framework's folder
 
 def cases_of(framework: str) -> list[Case]:
     """Return the cases in the profiles that the framework has."""
-    return [case for case in CASES.values() if case.profile in profiles(PROJECT, framework)]
+    return [case for case in CASES.values() if case.profile in read_profiles(PROJECT, framework)]
 
 
 def threads(count: int) -> dict[str, str]:
@@ -65,7 +65,7 @@ def run_in(framework: str, script: Path, *arguments: str, **variables: str) -> s
             **threads(settings.AT_ONCE),
             "OMP_WAIT_POLICY": "PASSIVE",  # waiting threads would take cores from other processes
             **PROJECT.import_variables,
-            **worker_variables(environment),
+            **build_worker_variables(environment),
             **variables,
         },
         capture_output=True,
@@ -207,7 +207,7 @@ def outputs(seen: Seen) -> str:
 def layers(seen: Seen) -> str:
     """Compare the names of the layers whose outputs a probe gives with the workload's, in order. The order leads to the
     first layer that differs."""
-    told = other_names(list(under(seen.found, "outputs/")), [layer.name for layer, _ in seen.case.workload.walk()])
+    told = compare_names(list(under(seen.found, "outputs/")), [layer.name for layer, _ in seen.case.workload.walk()])
     return told and f"Probe.outputs is {told}"
 
 

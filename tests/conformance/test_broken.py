@@ -11,7 +11,7 @@ from suite import FRAMEWORKS, REFEREE, Found, Seen, cases_of, checks_of
 
 from adapters.numpy.adapter import Adapter
 from adapters.worker import first_probe
-from runner.gate.tolerances import Truth, deviations, difference
+from runner.gate.tolerances import Truth, compute_deviations, find_difference
 from workloads import weights as weights_module
 from workloads.records.evidence import Evidence
 
@@ -45,8 +45,11 @@ def test_a_wrong_adapter_is_caught_by_the_suite_and_by_the_gate_with_a_margin(
         who = (name, TRUTH, REFEREE)
         evidence, exact, rounded = (Evidence.from_json(found.evidence(one, case)) for one in who)
         truth = Truth(exact, rounded, tuple((exact, answer) for answer in disturbed(case, found)))
-        largest = max(deviations(evidence, truth), key=lambda deviation: deviation.ratio)
-        gate[case.name] = (largest.ratio, f"{largest.ratio:.3g} times what is allowed: {difference(evidence, truth)}")
+        largest = max(compute_deviations(evidence, truth), key=lambda deviation: deviation.ratio)
+        gate[case.name] = (
+            largest.ratio,
+            f"{largest.ratio:.3g} times what is allowed: {find_difference(evidence, truth)}",
+        )
     with capsys.disabled():
         told = "; ".join(f"{case}: {sentence}" for case, (_, sentence) in gate.items())
         print(f"\n{name} ({framework}): suite: {', '.join(sorted(caught)) or 'nothing'}; gate: {told}")
@@ -63,6 +66,6 @@ def test_the_gate_rejects_no_correct_adapter_in_any_case(framework: str, found: 
         evidence, exact, rounded = (
             Evidence.from_json(found.evidence(who, case)) for who in (framework, TRUTH, REFEREE)
         )
-        if said := difference(evidence, Truth(exact, rounded)):
+        if said := find_difference(evidence, Truth(exact, rounded)):
             rejected[case.name] = said
     assert cases_of(framework) and not rejected

@@ -29,7 +29,7 @@ from suite import (
     verdict,
 )
 
-from runner.environments.definition import read, worker_variables
+from runner.environments.definition import build_worker_variables, read
 from workloads.records.build import Mode
 
 COMBINATIONS = [pytest.param(name, case, id=f"{name}-{case.name}") for name in FRAMEWORKS for case in cases_of(name)]
@@ -114,7 +114,7 @@ except Unsupported as error:
 
 def test_keras_refuses_a_convolution_with_a_stride_and_a_dilation() -> None:
     environment = read(PROJECT, "tensorflow", "cpu")
-    variables = {"PATH": os.environ["PATH"], **PROJECT.import_variables, **worker_variables(environment)}
+    variables = {"PATH": os.environ["PATH"], **PROJECT.import_variables, **build_worker_variables(environment)}
     command = [str(environment.interpreter), "-c", DILATED_STRIDE]
     done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
     assert done.stdout == "layer both: Keras has no convolution with both a stride and a dilation\n"

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from conftest import PROJECT, QUICK_SIZES, REAL_FRAMEWORKS, QuickRun
 
-from runner.environments.definition import read, worker_variables
+from runner.environments.definition import build_worker_variables, read
 
 HERE = Path(__file__).parent
 LOOPS = sorted(path.stem.removesuffix("_loop") for path in (HERE / "hand_written").glob("*_loop.py"))
@@ -33,7 +33,7 @@ def hand_written(framework: str, results: Path, trial: dict[str, Any]) -> dict[s
         env={
             "OMP_NUM_THREADS": str(trial["spec"]["placement"]["threads"]),
             "PATH": "/usr/bin:/bin",
-            **worker_variables(environment),
+            **build_worker_variables(environment),
         },
     )
     assert done.returncode == 0, done.stderr

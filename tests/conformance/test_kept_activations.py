@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from conftest import PROJECT, ROOT
 
-from runner.environments.definition import read, worker_variables
+from runner.environments.definition import build_worker_variables, read
 from workloads.activations import activation_bytes, pooled_values
 from workloads.catalogue import CATS_DOGS_CNN, LENET_5, MOBILENET_V3_LARGE, OSU_CNN, RESNET_18, VIT_TINY
 from workloads.layers import Conv2D, DepthwiseConv2D, Dropout, HardSigmoid, MultiHeadAttention, Relu
@@ -28,9 +28,10 @@ def kept(framework: str, workload: Workload, batch_size: int, folder: Path) -> t
     """(activations in bytes as the memory worker divides them, the whole MemoryUse)."""
     environment = read(PROJECT, framework, "cpu")
     script = str(Path(__file__).parent / "kept_by_framework.py")
+    fixed = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "2"}
     done = subprocess.run(
         [str(environment.interpreter), script, framework, workload.name, str(batch_size), str(folder)],
-        env=worker_variables(environment) | {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "2"},
+        env=build_worker_variables(environment) | fixed,
         capture_output=True, text=True, timeout=400, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

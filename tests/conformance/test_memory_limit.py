@@ -10,7 +10,7 @@ import pytest
 from measure_largest import step_trials
 from suite import FRAMEWORKS, REFEREE
 
-from runner.batch_size.largest import Search
+from runner.batch_size.largest import SearchState
 from runner.batch_size.memory_limit import attempts
 from workloads.records.batch_answers import Fit
 from workloads.records.status import Status
@@ -24,7 +24,7 @@ def test_a_batch_beyond_the_limit_does_not_fit_and_its_end_is_told(framework: st
     """It may crash without a word, as TensorFlow and MXNet do: then the same trial with more memory shows the cause."""
     bound, trials = step_trials(tmp_path, LIMITS_MIB.get(framework, 520), framework)
     attempt, lifted = attempts(trials, framework, bound)
-    search = Search(attempt, bound, {}, lifted)
+    search = SearchState(attempt, bound, {}, lifted)
     assert (search.ask(SMALL), search.ask(BEYOND)) == (Fit.FITS, Fit.TOO_LARGE)
     peak_bytes = search.tried[0].peak_bytes
     assert peak_bytes is not None and 0.2 * bound.limit_bytes < peak_bytes <= bound.limit_bytes

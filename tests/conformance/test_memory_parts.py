@@ -13,7 +13,7 @@ from conftest import PROJECT, ROOT, QuickRun, varied
 from runner.environments.definition import read
 from runner.input_files import INPUTS
 from runner.results.memory import MemoryAccount
-from runner.setup import local
+from runner.setup import build_local_launcher
 from runner.trial import MemoryWorker
 from workloads.activations import activation_bytes
 from workloads.catalogue import OSU_CNN
@@ -41,7 +41,7 @@ def told(
     spec = TrialSpec.from_json(cells[request.param, 128]["spec"])
     specs = [varied(spec, batch_size=size, optimizer=OptimizerSpec.named("adam")) for size in SIZES]
     memory = MemoryWorker(folder, specs)
-    way = local(read(PROJECT, request.param, "cpu"), "venv")
+    way = build_local_launcher(read(PROJECT, request.param, "cpu"), "venv")
     found = {spec.cell.batch_size: memory.gather(spec, way) for spec in specs}
     print(request.param, json.dumps(found))
     assert len(list((folder / "memory").iterdir())) == 1, "one process tells all sizes"

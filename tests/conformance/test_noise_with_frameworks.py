@@ -12,8 +12,8 @@ from rich.console import Console
 from runner.batch_size import noise as answers_of
 from runner.environments.definition import read
 from runner.request import cli, inputs, parser
-from runner.request.plan import plan_of
-from runner.setup import installations, local
+from runner.request.plan import build_plan
+from runner.setup import build_local_launcher, collect_installations
 from workloads.noise_scale import HELD, PROGRESS, SMALL_BATCH
 
 STEPS, PARTS = 10, 4
@@ -31,12 +31,12 @@ def test_frameworks_measure_the_same_norms_and_intervals_at_weights_that_one_of_
     monkeypatch.setattr(answers_of, "draw", few)
     training = ("--batch-size", "8", "--epochs", "5", "--device", "cpu", "--threads", "1", "--results", str(tmp_path))
     options = [*TINY, "--framework", *REAL_FRAMEWORKS, *training]
-    request = cli.request(parser.run_parser().parse_args(options), PROJECT)
+    request = cli.build_request(parser.run_parser().parse_args(options), PROJECT)
     data = inputs.write_data(request, Console(quiet=True))
-    plan = plan_of(request, installations(request), range(1), inputs.write_repeats(request, data, range(1)))
-    launchers = {name: local(read(PROJECT, name, "cpu"), "venv") for name in REAL_FRAMEWORKS}
+    plan = build_plan(request, collect_installations(request), range(1), inputs.write_repeats(request, data, range(1)))
+    launchers = {name: build_local_launcher(read(PROJECT, name, "cpu"), "venv") for name in REAL_FRAMEWORKS}
     specs = sorted(plan.trials, key=lambda spec: spec.cell.framework)
-    answers = answers_of.noise(specs, launchers, tmp_path)
+    answers = answers_of.measure_noise(specs, launchers, tmp_path)
     assert list(answers) == sorted(REAL_FRAMEWORKS)
     first, *others = answers.values()
     assert [answer.reason for answer in answers.values()] == [None] * len(REAL_FRAMEWORKS)

@@ -12,8 +12,8 @@ from planted import errors_of
 from settings import CASES, TRUTH, Case
 from suite import REFEREE, Found
 
-from runner.gate.tolerances import TOO_EXACT, Truth, deviations, difference, share_of_rounding
-from runner.machine.description import cpu_flags
+from runner.gate.tolerances import TOO_EXACT, Truth, compute_deviations, compute_rounding_share, find_difference
+from runner.machine.description import read_cpu_flags
 from workloads.records import processor
 from workloads.records.build import DEFAULT, TUNED, Column, Mode
 from workloads.records.evidence import Evidence
@@ -56,7 +56,7 @@ def given(
     mode: Mode, framework: str, cases: Sequence[Case], found: Found, module: str = "", who: str = ""
 ) -> list[Evidence]:
     """Return the evidence; skip where the framework refuses what the processor has no instructions for."""
-    if framework == "mxnet" and (reason := processor.lacks(mode.precision, cpu_flags(processor.COMPUTES))):
+    if framework == "mxnet" and (reason := processor.explain_lack(mode.precision, read_cpu_flags(processor.COMPUTES))):
         pytest.skip(f"MXNet computes {mode.precision} only by the processor's own instructions: {reason}")
     return found.evidence_in(mode, framework, cases, module, who)
 
@@ -71,7 +71,7 @@ def truths(precision: str, found: Found, cases: Sequence[Case] = OF_PRECISIONS) 
 
 
 def largest_ratio(evidence: Evidence, truth: Truth) -> float:
-    return max(deviation.ratio for deviation in deviations(evidence, truth))
+    return max(deviation.ratio for deviation in compute_deviations(evidence, truth))
 
 
 @IN_MODES
@@ -84,7 +84,7 @@ def test_no_adapter_is_suspected_in_a_precision_of_fewer_digits(
         print(
             f"\n{Column(framework, mode=mode)}: " + ", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items())
         )
-    told = [difference(*pair) for pair in zip(evidence, exact, strict=True)]
+    told = [find_difference(*pair) for pair in zip(evidence, exact, strict=True)]
     assert [(case.name, each) for case, each in zip(OF_PRECISIONS, told, strict=True) if each] == []
 
 
@@ -94,7 +94,7 @@ def test_what_is_called_a_precision_of_fewer_digits_is_computed_in_it(framework:
     smaller."""
     evidence, exact = given(mode, framework, OF_PRECISIONS, found), truths(mode.precision, found)
     for case, mine, truth in zip(OF_PRECISIONS, evidence, exact, strict=True):
-        share = share_of_rounding(deviations(mine, truth), deviations(truth.rounded, truth))
+        share = compute_rounding_share(compute_deviations(mine, truth), compute_deviations(truth.rounded, truth))
         assert share > 3 * TOO_EXACT, case.name
 
 
@@ -103,7 +103,7 @@ def test_float32_that_is_called_bfloat16_is_caught(framework: str, found: Found)
     for case, truth in zip(OF_PRECISIONS, truths("bfloat16", found), strict=True):
         found.of(framework, case)
         evidence = Evidence.from_json(found.evidence(framework, case))
-        assert "they were computed in more digits" in str(difference(evidence, truth)), case.name
+        assert "they were computed in more digits" in str(find_difference(evidence, truth)), case.name
 
 
 @pytest.mark.parametrize("name", [*SEEN, *UNSEEN])

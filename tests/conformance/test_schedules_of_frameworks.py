@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from suite import HERE, run_in
 
-from workloads.schedules import rates
+from workloads.schedules import compute_rates
 from workloads.spec import OptimizerSpec
 
 STEPS = (1, 2, 3, 4, 7, 10, 11, 100, 101, 1000)
@@ -21,4 +21,4 @@ def test_one_cycle_gives_each_step_the_rate_of_pytorchs_own_scheduler(tmp_path: 
     assert list(of_torch) == [str(steps) for steps in STEPS]
     rule = OptimizerSpec("momentum", 0.5, schedule="one-cycle")
     for steps, expected in of_torch.items():
-        np.testing.assert_allclose(rates(rule, int(steps)), expected, rtol=1e-6, err_msg=steps)
+        np.testing.assert_allclose(compute_rates(rule, int(steps)), expected, rtol=1e-6, err_msg=steps)

@@ -10,7 +10,7 @@ from measure_differences import INSTRUCTION_SETS, Run, judged, truths
 from settings import CASES, TRUTH
 from suite import REFEREE, Found, run_probe
 
-from runner.gate.tolerances import Truth, deviations, difference
+from runner.gate.tolerances import Truth, compute_deviations, find_difference
 from workloads.records.build import Mode
 from workloads.records.evidence import Evidence
 
@@ -60,5 +60,5 @@ def test_the_case_that_avx2_was_suspected_in_is_allowed(found: Found, tmp_path: 
     evidence = Evidence.from_json(json.loads((tmp_path / f"{case.name}.json").read_text()))
     exact, rounded = (Evidence.from_json(found.evidence(who, case)) for who in (TRUTH, REFEREE))
     truth = Truth(exact, rounded)
-    assert difference(evidence, truth) is None
-    assert max(deviation.ratio for deviation in deviations(evidence, truth)) < 0.5
+    assert find_difference(evidence, truth) is None
+    assert max(deviation.ratio for deviation in compute_deviations(evidence, truth)) < 0.5

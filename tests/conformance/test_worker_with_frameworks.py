@@ -11,12 +11,12 @@ import pytest
 from conftest import PROJECT, QuickRun, varied
 from suite import FRAMEWORKS, REFEREE
 
-from runner.ask import Ended, ending
+from runner.ask import Ended, find_ending
 from runner.environments.definition import read
 from runner.input_files import INPUTS
 from runner.launch import WorkerOutcome
 from runner.results.assemble import assemble
-from runner.setup import fresh_folder, local
+from runner.setup import build_local_launcher, make_fresh_folder
 from runner.trial import run_trial
 from workloads.records.events import Event, Events
 from workloads.records.files import EVENTS_FILE, JOB_FILE, LOG_FILE, SAMPLES_FILE, write_json
@@ -47,7 +47,7 @@ def asked(quick_run: QuickRun, tmp_path: Path) -> Callable[..., tuple[Path, Path
         cell = cells["mxnet" if framework == REFEREE else framework, 128]
         first = TrialSpec.from_json(cell["spec"])
         spec = varied(first, study="again", framework=framework, **changes)
-        folder = fresh_folder(tmp_path, Job(Kind.TRIAL, spec))
+        folder = make_fresh_folder(tmp_path, Job(Kind.TRIAL, spec))
         (tmp_path / INPUTS).symlink_to(results / INPUTS)
         write_json(folder / JOB_FILE, Job(Kind.TRIAL, spec).to_json())
         return results / "trials" / first.id, folder, spec
@@ -63,7 +63,9 @@ def test_the_same_trial_gives_the_same_numbers_the_second_time(
     framework: str, asked: Callable[..., tuple[Path, Path, TrialSpec]]
 ) -> None:
     first, second, spec = asked(framework)
-    result = run_trial(second, spec, local(read(PROJECT, framework, "cpu"), spec.installation.isolation), {}, {})
+    result = run_trial(
+        second, spec, build_local_launcher(read(PROJECT, framework, "cpu"), spec.installation.isolation), {}, {}
+    )
     assert result.status in FINISHED, result.reason
     assert len([event for event in told(first) if "train_loss" in event]) == 10
     assert json.dumps(told(first)) == json.dumps(told(second))
@@ -74,7 +76,9 @@ def test_data_kept_on_the_device_does_not_change_the_numbers(
     framework: str, asked: Callable[..., tuple[Path, Path, TrialSpec]]
 ) -> None:
     first, second, spec = asked(framework, feed="device", epochs=1, window_s=0.3)
-    result = run_trial(second, spec, local(read(PROJECT, framework, "cpu"), spec.installation.isolation), {}, {})
+    result = run_trial(
+        second, spec, build_local_launcher(read(PROJECT, framework, "cpu"), spec.installation.isolation), {}, {}
+    )
     assert result.status in FINISHED, result.reason
     (before,) = (event["first_losses"] for event in read_events(first / EVENTS_FILE) if "first_losses" in event)
     assert result.first_losses == pytest.approx(before, rel=1e-6)
@@ -88,11 +92,11 @@ def test_a_device_that_cannot_be_had_is_a_row_with_its_reason(
     _, folder, spec = asked(framework, device=NO_SUCH_GPU)
     (folder / SAMPLES_FILE).write_text(",".join(COLUMNS) + "\n")
     with (folder / LOG_FILE).open("w") as log:
-        worker = local(read(PROJECT, framework, "cpu"), "venv").start(folder, Job(Kind.TRIAL, spec), log)
+        worker = build_local_launcher(read(PROJECT, framework, "cpu"), "venv").start(folder, Job(Kind.TRIAL, spec), log)
         worker.go()
         exit_code = worker.wait(60)
     events, outcome = read_events(folder / EVENTS_FILE), WorkerOutcome(exit_code, False, 1.0)
-    ended = Ended(events, outcome, *ending(events, outcome, folder / LOG_FILE, False))
+    ended = Ended(events, outcome, *find_ending(events, outcome, folder / LOG_FILE, False))
     result = assemble(folder, spec, ended, {}, "2026-01-01T00:00:00+00:00", {})
     assert (result.status, bool(result.reason)) == (Status.UNSUPPORTED, True)
     names = [event["event"] for event in read_events(folder / EVENTS_FILE)]

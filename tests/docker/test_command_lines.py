@@ -17,13 +17,13 @@ from conftest import PROJECT, ROOT, make_spec, run_runner
 from rich.console import Console
 
 from runner.environments import containers
-from runner.environments.containers import InContainer, run_line, signalled
+from runner.environments.containers import InContainer, build_run_line, convert_exit_code
 from runner.environments.definition import EnvironmentUnavailable, read
-from runner.environments.engine import Engine, EngineError, find_engine, in_words
+from runner.environments.engine import Engine, EngineError, explain_output, find_engine
 from runner.environments.images import Image
 from runner.launch import LaunchFailed
 from runner.machine.description import Gpu
-from runner.setup import environment_of, offer
+from runner.setup import find_environment, offer
 from workloads.records.job import Job, Kind
 
 GPU = "GPU-00000000-1111-2222-3333-444444444444"
@@ -38,7 +38,7 @@ def line(engine: Engine = DOCKER, variables: dict[str, str] | None = None, **cha
         engine, Image(read(PROJECT, "tensorflow", "cpu")), "a1b2", "base", variables or {"KERAS_BACKEND": "x"}
     )
     placement = make_spec(threads=1, **changes).placement
-    return run_line(launcher, "batchwise-one", TRIAL.parent.parent, TRIAL, placement, ["-m", "it"])
+    return build_run_line(launcher, "batchwise-one", TRIAL.parent.parent, TRIAL, placement, ["-m", "it"])
 
 
 def option(words: list[str], name: str) -> list[str]:
@@ -113,7 +113,7 @@ def test_the_program_and_image_that_are_asked_for_are_started() -> None:
     ("told", "meant"), [(0, 0), (1, 1), (125, 125), (137, -9), (139, -11), (143, -15), (200, 200), (255, 255)]
 )
 def test_a_signal_is_not_taken_for_an_exit_code(told: int, meant: int) -> None:
-    assert signalled(told) == meant
+    assert convert_exit_code(told) == meant
 
 
 SAID = [
@@ -132,7 +132,7 @@ SAID = [
 
 @pytest.mark.parametrize(("said", "meant"), SAID, ids=[meant for _, meant in SAID])
 def test_an_error_of_the_engine_is_put_into_words(said: str, meant: str) -> None:
-    told = in_words(said)
+    told = explain_output(said)
     assert meant in told and "\n" not in told
 
 
@@ -253,16 +253,16 @@ def asked(capability: str | None, isolation: str) -> Any:
 
 
 def test_mxnet_on_a_card_newer_than_its_code_is_refused_and_told_what_to_take() -> None:
-    assert environment_of("mxnet", asked("8.9", "venv")).device_kind == "cuda"
+    assert find_environment("mxnet", asked("8.9", "venv")).device_kind == "cuda"
     with pytest.raises(EnvironmentUnavailable) as told:
-        environment_of("mxnet", asked("9.0", "venv"))
+        find_environment("mxnet", asked("9.0", "venv"))
     assert "up to compute capability 8.9; this NVIDIA H100 has 9.0" in str(told.value)
     assert "--isolation docker" in str(told.value)
-    environment = environment_of("mxnet", asked("9.0", "docker"))
+    environment = find_environment("mxnet", asked("9.0", "docker"))
     assert Image(environment).reference == "batchwise/mxnet:cuda-nvidia"
     for isolation in ("venv", "docker"):
         with pytest.raises(EnvironmentUnavailable, match=r"this NVIDIA H100 has 10\.0$"):
-            environment_of("mxnet", asked("10.0", isolation))
+            find_environment("mxnet", asked("10.0", isolation))
 
 
 def test_a_missing_image_is_offered_to_somebody_and_not_built_against_a_no(monkeypatch: pytest.MonkeyPatch) -> None:

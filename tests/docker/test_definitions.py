@@ -15,10 +15,10 @@ import yaml
 from conftest import PROJECT, REAL_FRAMEWORKS, ROOT
 from imported import imported
 
-from runner.environments.containers import variables_inside
-from runner.environments.definition import read, variants
+from runner.environments.containers import build_variables
+from runner.environments.definition import list_variants, read
 from runner.environments.engine import Engine
-from runner.environments.images import RECIPE, Image, build_line, images, version
+from runner.environments.images import RECIPE, Image, build_line, list_images, read_version
 from runner.project import Project
 
 DOCKERFILE = ROOT / "docker" / "Dockerfile"
@@ -27,7 +27,7 @@ DOCKER, PODMAN = Engine("docker", "docker", "28.0"), Engine("podman", "podman", 
 
 
 def defined() -> list[Image]:
-    return [Image(read(PROJECT, name, kind)) for name in PROJECT.frameworks for kind in variants(PROJECT, name)]
+    return [Image(read(PROJECT, name, kind)) for name in PROJECT.frameworks for kind in list_variants(PROJECT, name)]
 
 
 def pins(text: str) -> dict[str, str]:
@@ -119,24 +119,24 @@ def test_a_change_of_the_recipe_or_of_the_definition_makes_an_image_invalid(tmp_
 
 
 def test_all_frameworks_are_built_for_both_kinds_and_the_referee_is_not() -> None:
-    found = {image.reference for image in images(PROJECT, [], [])}
+    found = {image.reference for image in list_images(PROJECT, [], [])}
     assert found == {
         f"batchwise/{name}:{kind}"
         for name in REAL_FRAMEWORKS
         for kind in ("cpu", "cuda")
-        if kind in variants(PROJECT, name)
+        if kind in list_variants(PROJECT, name)
     }
 
 
 def test_version_and_commit_are_in_a_tag_and_the_gpu_image_is_the_one_without_a_tag(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("runner.environments.images.commit", lambda project: "abc123-dirty")
+    monkeypatch.setattr("runner.environments.images.read_commit", lambda project: "abc123-dirty")
     tags = Image(read(PROJECT, "pytorch", "cuda")).tags
     assert tags == [
         "batchwise/pytorch:cuda",
-        f"batchwise/pytorch:cuda-{version(PROJECT)}",
-        f"batchwise/pytorch:cuda-{version(PROJECT)}-abc123-dirty",
+        f"batchwise/pytorch:cuda-{read_version(PROJECT)}",
+        f"batchwise/pytorch:cuda-{read_version(PROJECT)}-abc123-dirty",
         "batchwise/pytorch:latest",
     ]
     assert "batchwise/pytorch:latest" not in Image(read(PROJECT, "pytorch", "cpu")).tags
@@ -248,11 +248,11 @@ def test_a_card_is_refused_where_there_is_no_code_for_it_and_nowhere_else(
 
 def test_variables_inside_an_image_name_no_folder_of_this_machine() -> None:
     for name in PROJECT.frameworks:
-        for kind in variants(PROJECT, name):
+        for kind in list_variants(PROJECT, name):
             environment = read(PROJECT, name, kind)
-            for value in variables_inside(environment).values():
+            for value in build_variables(environment).values():
                 assert str(ROOT) not in value and "{" not in value
-    paths = variables_inside(read(PROJECT, "mxnet", "cuda"))["LD_LIBRARY_PATH"].split(":")
+    paths = build_variables(read(PROJECT, "mxnet", "cuda"))["LD_LIBRARY_PATH"].split(":")
     assert paths[0] == "/opt/batchwise/.envs/mxnet-cuda/lib/python3.11/site-packages/nvidia/cudnn/lib"
 
 
@@ -267,4 +267,4 @@ def test_compose_grants_no_more_than_a_study_needs_and_names_the_same_images() -
 
 
 def test_the_version_of_an_image_is_that_of_the_project() -> None:
-    assert version(PROJECT) == tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert read_version(PROJECT) == tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]

@@ -39,35 +39,35 @@ from reports import stable
 from reports.batch_size import tables
 from reports.checking import recompute
 from reports.publishing.publication import Publication
-from reports.publishing.publication import text as publication_text
+from reports.publishing.publication import format_publication as publication_text
 from reports.stable import StableFile
-from runner.ask import Ended, ending
+from runner.ask import Ended, find_ending
 from runner.gate import trial_end
-from runner.gate.judge import unrounded
-from runner.gate.tolerances import difference
+from runner.gate.judge import build_unrounded_truth
+from runner.gate.tolerances import find_difference
 from runner.launch import WorkerOutcome
-from runner.progress import row
+from runner.progress import format_row
 from runner.rebuild import Attempt
-from runner.results.assemble import Records, measured, read_epochs
-from runner.results.memory import memory
+from runner.results.assemble import Records, add_measurement, read_epochs
+from runner.results.memory import collect_memory
 from workloads.activations import activation_bytes
-from workloads.networks import WORKLOADS, of_stored
+from workloads.networks import WORKLOADS, read_stored
 from workloads.records import network, validation
-from workloads.records.advice import advised, noise_bound
+from workloads.records.advice import choose_batch_size, find_noise_bound
 from workloads.records.batch_answers import BatchAnswers
 from workloads.records.blocks import BLOCKS_FILE, Block, Phase, read_blocks, whole_rounds
-from workloads.records.checks import figure_checks
+from workloads.records.checks import check_figures
 from workloads.records.events import Event
 from workloads.records.evidence import Evidence
 from workloads.records.files import EVENTS_FILE, METER_FILE, SAMPLES_FILE, without_nan
 from workloads.records.job import Job, Kind
 from workloads.records.result import TrialResult
-from workloads.records.samples import DRIVER_COLUMNS, samples_of
+from workloads.records.samples import DRIVER_COLUMNS, parse_samples
 from workloads.records.status import Status
-from workloads.records.stored import meter_of, result_of
-from workloads.records.stored_events import events_of
-from workloads.study import studies
-from workloads.study_file import of_text
+from workloads.records.stored import meter_of, parse_result
+from workloads.records.stored_events import parse_events
+from workloads.study import list_studies
+from workloads.study_file import parse_study
 
 
 @dataclass(frozen=True)
@@ -82,42 +82,42 @@ class Reader:
 def use_result(result: TrialResult) -> None:
     """Check and show a result as the gate and the reports do, then store and read it again."""
     workload = WORKLOADS.get(result.spec.task.workload)
-    figure_checks(result.spec, workload, result.figures, result.epochs)
+    check_figures(result.spec, workload, result.figures, result.epochs)
     if workload is not None:
-        trial_end.checks(result, workload)
+        trial_end.check_end(result, workload)
     if result.evidence:
-        difference(Evidence.from_json(result.evidence), unrounded(result))
-        difference(Evidence.from_json(result.evidence), unrounded(probed()))
-        difference(Evidence.from_json(probed().evidence), unrounded(result))
-    recompute.differences(result, sampled_events(), samples_of(sampled()), (), {})
-    row(result)
+        find_difference(Evidence.from_json(result.evidence), build_unrounded_truth(result))
+        find_difference(Evidence.from_json(result.evidence), build_unrounded_truth(probed()))
+        find_difference(Evidence.from_json(probed().evidence), build_unrounded_truth(result))
+    recompute.find_differences(result, sampled_events(), parse_samples(sampled()), (), {})
+    format_row(result)
     stored_again(result)
 
 
 def stored_again(result: TrialResult) -> None:
     """Store and read again what was read or assembled."""
     text = json.dumps(without_nan(result.to_json()), allow_nan=False)
-    assert result_of(text.encode("utf-8", "replace")).spec.id == result.spec.id
+    assert parse_result(text.encode("utf-8", "replace")).spec.id == result.spec.id
 
 
 @cache
 def sampled_events() -> list[dict[str, Any]]:
     """Return the events of `worked`."""
-    return events_of(worked())
+    return parse_events(worked())
 
 
 def assembled(events: bytes, samples: bytes, driver: bytes, meter: bytes) -> TrialResult | None:
     """Assemble a trial as the runner does; None where the files are not those of a trial."""
     spec = replace(probed().spec, passes=replace(probed().spec.passes, epochs=1))
     spec = replace(spec, placement=replace(spec.placement, device=GPU))
-    told = events_of(events)
+    told = parse_events(events)
     ended = Ended(told, WorkerOutcome(0, False, 13.0), Status.OK, None)
-    tables = samples_of(samples), samples_of(driver, DRIVER_COLUMNS)
+    tables = parse_samples(samples), parse_samples(driver, DRIVER_COLUMNS)
     records = Records(spec, WORKLOADS[spec.task.workload], ended, *tables, meter_of(meter))
     accounts = [event for event in told if event["event"] == Event.MEMORY_TOLD]
     blank = TrialResult(spec, Status.OK, None, "2026-11-23T00:00:00+00:00", 13.0)
     try:
-        return measured(blank, records, accounts[0] if accounts else {"reason": "not asked"})
+        return add_measurement(blank, records, accounts[0] if accounts else {"reason": "not asked"})
     except ArithmeticError:  # runner.results.assemble says so in the result
         return None
 
@@ -131,17 +131,17 @@ def use_assembled(result: TrialResult | None) -> None:
 def use_events(events: list[dict[str, Any]]) -> None:
     """Use a worker's events in every way other than assembling a trial."""
     read_epochs(events)
-    recompute.from_events(events, 1)
+    recompute.recompute_from_events(events, 1)
     if events:
-        ending(events, WorkerOutcome(1, False, 1.0), Path("/dev/null"), False)
+        find_ending(events, WorkerOutcome(1, False, 1.0), Path("/dev/null"), False)
     for event in events:
         if event["event"] == Event.MEMORY_TOLD:
-            memory({}, samples_of(b""), probed().spec, None, event)
+            collect_memory({}, parse_samples(b""), probed().spec, None, event)
 
 
 def read_network(content: bytes) -> Any:
     """Read a network; raises ValueError where the content is none."""
-    if (workload := of_stored(content)) is None:
+    if (workload := read_stored(content)) is None:
         raise ValueError("no network")
     return workload
 
@@ -149,7 +149,7 @@ def read_network(content: bytes) -> Any:
 def use_network(workload: Any) -> None:
     """Compute a network's sizes as the tables and the gate do."""
     float(workload.multiply_adds * 10**9), activation_bytes(workload, 4), workload.draws, workload.parameter_shapes()
-    trial_end.checks(probed(), workload)
+    trial_end.check_end(probed(), workload)
 
 
 def read_written_blocks(content: bytes) -> list[Block]:
@@ -167,14 +167,14 @@ def use_blocks(blocks: list[Block]) -> None:
 
 def read_stable(content: bytes) -> bytes:
     """Read a stable file; raises ValueError where the content is none."""
-    validation.decoded(content, StableFile)
+    validation.decode(content, StableFile)
     return content
 
 
 def use_stable(content: bytes) -> None:
     """Build the table of a stable file."""
     (folder() / stable.FILE).write_bytes(content)
-    stable.table(folder())
+    stable.build_table(folder())
 
 
 @cache
@@ -189,21 +189,21 @@ def folder() -> Path:
 def read_job(content: bytes) -> Job:
     """Read a job as making a result again does; raises ValueError."""
     try:
-        return validation.record(json.loads(content), Job, "job.json")
+        return validation.build_record(json.loads(content), Job, "job.json")
     except RecursionError as error:
-        raise ValueError(validation.one_line(error)) from error
+        raise ValueError(validation.describe_error(error)) from error
 
 
 def use_answers(stored: BatchAnswers) -> None:
     """Read from stored answers what a page shows."""
     for each in stored.frameworks:
-        advised(each), noise_bound(each.noise)
-    tables.of(stored)
+        choose_batch_size(each), find_noise_bound(each.noise)
+    tables.build_table(stored)
 
 
 def decoder(kind: Any) -> Callable[[bytes], Any]:
     """Make a decoder that checks a whole file by its types."""
-    return lambda content: validation.decoded(content, kind)
+    return lambda content: validation.decode(content, kind)
 
 
 def _json(*contents: bytes) -> tuple[Text, ...]:
@@ -219,13 +219,13 @@ def reader(name: str) -> Reader:
     """Return one of NAMES, with its files."""
     match name:
         case "result":
-            return Reader(_json(*results()), result_of, use_result)
+            return Reader(_json(*results()), parse_result, use_result)
         case "events":
             probes = (*published("probes", EVENTS_FILE, 1), *published("memory", EVENTS_FILE, 1))
-            return Reader(_json(worked(), noisy(), *probes, *of_corpus(EVENTS_FILE)), events_of, use_events)
+            return Reader(_json(worked(), noisy(), *probes, *of_corpus(EVENTS_FILE)), parse_events, use_events)
         case "samples":
             stored = [b"\n".join(each.split(b"\n")[:ROWS]) + b"\n" for each in (sampled(), *of_corpus(SAMPLES_FILE))]
-            return Reader(tuple(map(cell_text, stored)), samples_of)
+            return Reader(tuple(map(cell_text, stored)), parse_samples)
         case "meter":
             return Reader(_json(metered(), *of_corpus(METER_FILE)), meter_of)
         case "trial-events":
@@ -251,8 +251,8 @@ def _whole(name: str) -> Reader:
     """Return a reader of a file that is read whole by its types, or of a study."""
     match name:
         case "study":
-            shipped = [path.read_bytes() for path in studies().values()]
-            read = lambda content: of_text(content, Path("a.toml"))  # noqa: E731
+            shipped = [path.read_bytes() for path in list_studies().values()]
+            read = lambda content: parse_study(content, Path("a.toml"))  # noqa: E731
             return Reader(tuple(map(toml_text, shipped)), read)
         case "stable":
             return Reader(_json(_dumped(STABLE)), read_stable, use_stable)

@@ -16,7 +16,7 @@ from workloads.records.events import Event
 from workloads.records.files import RESULT_FILE, without_nan
 from workloads.records.result import TrialResult
 from workloads.records.samples import COLUMNS, DRIVER_COLUMNS
-from workloads.records.stored import result_of
+from workloads.records.stored import parse_result
 
 ROOT = Path(__file__).parents[2]
 CORPUS = ROOT / "tests" / "reports" / "corpus"
@@ -50,7 +50,7 @@ def published(room: str, name: str, most: int = 3) -> tuple[bytes, ...]:
 @cache
 def probed() -> TrialResult:
     """Return a real result with evidence."""
-    return next(result for result in map(result_of, results()) if result.evidence)
+    return next(result for result in map(parse_result, results()) if result.evidence)
 
 
 @cache

@@ -17,8 +17,8 @@ from mutations import mutated
 from readers import NAMES, reader
 from real_files import probed
 
-from workloads.records.stored import result_of
-from workloads.setting_words import optimizer_label
+from workloads.records.stored import parse_result
+from workloads.setting_words import describe_optimizer
 
 EXAMPLES = 40
 
@@ -154,5 +154,5 @@ def _refuse(_: bytes) -> None:
 def test_a_setting_that_a_file_leaves_out_is_its_default_in_words_too() -> None:
     data = json.loads(json.dumps(probed().to_json()))
     del data["spec"]["task"]["optimizer"]["momentum"]
-    optimizer = result_of(json.dumps(data).encode()).spec.task.optimizer
-    assert optimizer_label(optimizer) == optimizer_label(probed().spec.task.optimizer)
+    optimizer = parse_result(json.dumps(data).encode()).spec.task.optimizer
+    assert describe_optimizer(optimizer) == describe_optimizer(probed().spec.task.optimizer)

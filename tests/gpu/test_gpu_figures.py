@@ -295,10 +295,10 @@ def test_a_clock_set_in_mid_run_does_not_shift_the_drivers_samples_unseen(
         assert "GetSamples" in result.figures["gpu_percent"].source
         (check,) = [check for check in result.checks if check.name == CheckName.KEPT_PACE]
         assert check.passed is passed and f"+0.0{ahead_ms} s" in check.detail
-        again = [line for line in recheck.trial(result, tmp_path) if CheckName.KEPT_PACE in line]
+        again = [line for line in recheck.check_trial(result, tmp_path) if CheckName.KEPT_PACE in line]
         assert again == ([] if passed else [f"{CheckName.KEPT_PACE}: failed: {check.detail}"])  # as it was stored
     (tmp_path / "meter.json").write_text("{}")
-    assert "meter.json: Object missing required field `clocks`" in recheck.trial(result, tmp_path)
+    assert "meter.json: Object missing required field `clocks`" in recheck.check_trial(result, tmp_path)
 
 
 def test_a_counter_that_stands_still_does_not_pass(

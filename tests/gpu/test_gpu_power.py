@@ -12,7 +12,7 @@ from conftest import varied
 from stand_in import BATCH, UUID, UUID_B, Replay, Trace, load, write_trace
 
 from reports.checking import recheck
-from runner.sampler.meter import Schedule, seed_of
+from runner.sampler.meter import Schedule, derive_seed
 from workloads.records.check_name import CheckName
 from workloads.records.figures import ENERGY, POWER, Method
 from workloads.records.job import TrialSpec
@@ -136,14 +136,14 @@ def test_the_report_computes_power_and_energy_of_a_counter_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
     result = measured(monkeypatch, tmp_path / "trial", gpu_spec, swing(97), 3, **COUNTER)
-    told = recheck.trial(result, tmp_path / "trial")
+    told = recheck.check_trial(result, tmp_path / "trial")
     assert not [line for line in told if "power" in line or "energy" in line]
     for spec in (POWER, ENERGY):
         figure = result.figures[spec.name]
         assert figure.value is not None
         moved = {**result.figures, spec.name: type(figure)(figure.value * 1.01, "moved", method=Method.COUNTER)}
         altered = TrialResult(**{**vars(result), "figures": moved})
-        assert any(line.startswith(f"{spec.name}: stored") for line in recheck.trial(altered, tmp_path / "trial"))
+        assert any(line.startswith(f"{spec.name}: stored") for line in recheck.check_trial(altered, tmp_path / "trial"))
 
 
 def test_two_cards_power_is_their_sum_and_so_is_what_it_may_be_off_by(
@@ -156,7 +156,9 @@ def test_two_cards_power_is_their_sum_and_so_is_what_it_may_be_off_by(
     spec = varied(gpu_spec, devices=2, others=(UUID_B,))
     figures = replay.result(spec, *WINDOW, **BATCH).figures
     assert figures["power_w"].value == pytest.approx(400, rel=0.02)
-    assert not [line for line in recheck.trial(replay.result(spec, *WINDOW, **BATCH), tmp_path) if "power" in line]
+    assert not [
+        line for line in recheck.check_trial(replay.result(spec, *WINDOW, **BATCH), tmp_path) if "power" in line
+    ]
 
 
 def moments(seed: int, late_s: Sequence[float] = ()) -> list[float]:
@@ -170,12 +172,14 @@ def moments(seed: int, late_s: Sequence[float] = ()) -> list[float]:
 
 
 def test_the_schedule_has_one_row_in_each_period_at_a_random_moment_of_it() -> None:
-    rows = moments(seed_of("pytorch-cpu-b00032-r0-1a2b3c4d"))
+    rows = moments(derive_seed("pytorch-cpu-b00032-r0-1a2b3c4d"))
     assert [int(row / PERIOD_S) for row in rows] == list(range(200))
     assert max(after - before for before, after in pairwise(rows)) < 2 * PERIOD_S
     assert fmean(row % PERIOD_S for row in rows) == pytest.approx(PERIOD_S / 2, rel=0.15)
     assert (
-        rows == moments(seed_of("pytorch-cpu-b00032-r0-1a2b3c4d")) != moments(seed_of("pytorch-cpu-b00032-r1-1a2b3c4d"))
+        rows
+        == moments(derive_seed("pytorch-cpu-b00032-r0-1a2b3c4d"))
+        != moments(derive_seed("pytorch-cpu-b00032-r1-1a2b3c4d"))
     )
 
 

@@ -21,7 +21,7 @@ from stand_in import MIB, UUID, UUID_B, Trace, write_trace
 from runner import launch
 from runner.machine.description import Gpu
 from runner.request.parser import BadInput
-from runner.request.placement import device_of
+from runner.request.placement import find_device
 from workloads.records.job import TrialSpec
 from workloads.records.samples import Samples, read_samples
 
@@ -98,7 +98,7 @@ def ended_under(
         monkeypatch.setenv(name, value)
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as worker:
         try:
-            with launch.sampler(PROJECT, folder, spec.placement) as sampling:
+            with launch.open_sampler(PROJECT, folder, spec.placement) as sampling:
                 launch.watch(sampling, worker.pid)
                 time.sleep(0.5)
                 worker.kill()
@@ -192,7 +192,7 @@ GPUS = [Gpu("GPU-a", "first", "1", None, 8), Gpu("GPU-b", "second", "1", None, 8
     ],
 )
 def test_device_resolves_to_the_one_asked_for(asked: str, found: list[Gpu], device: str) -> None:
-    assert device_of(asked, found) == device
+    assert find_device(asked, found) == device
 
 
 @pytest.mark.parametrize(
@@ -200,4 +200,4 @@ def test_device_resolves_to_the_one_asked_for(asked: str, found: list[Gpu], devi
 )
 def test_device_that_is_not_there_is_refused(asked: str, found: list[Gpu]) -> None:
     with pytest.raises(BadInput, match=asked):
-        device_of(asked, found)
+        find_device(asked, found)

@@ -86,10 +86,10 @@ def test_energy_power_and_memory_are_sums_usage_and_clocks_means_and_each_card_i
     assert [samples["gpu_percent"].max() for samples in each] == [90, 30]
     start_s, end_s = WINDOW
     window = [(ZERO_NS + start_s * SECOND, ZERO_NS + end_s * SECOND)]
-    polled = [recompute.gpu_usage([samples], window)["gpu_percent"] for samples in each]
-    assert recompute.gpu_usage(each, window)["gpu_percent"] == pytest.approx(sum(polled) / 2)
+    polled = [recompute.recompute_gpu_usage([samples], window)["gpu_percent"] for samples in each]
+    assert recompute.recompute_gpu_usage(each, window)["gpu_percent"] == pytest.approx(sum(polled) / 2)
     again = f"recomputed: {sum(polled) / 2:.9g}"  # the driver's own samples differ from the polled ones
-    assert [line for line in recheck.trial(result, folder) if "gpu_percent" in line] == [
+    assert [line for line in recheck.check_trial(result, folder) if "gpu_percent" in line] == [
         f"gpu_percent: stored: {found['gpu_percent']:.9g}; {again}"
     ]
     write_json(folder / "result.json", result.to_json())

@@ -35,7 +35,7 @@ def test_each_trial_has_the_card_that_it_was_given_to_itself_and_is_found_again(
     for framework in ("numpy", "pytorch"):
         put_on_the_host(project, framework, project / "pid")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    environments = node.project_of(project).environments
+    environments = node.build_project(project).environments
     environments.parent.mkdir(parents=True)
     environments.symlink_to(project / ".envs")
     told = {

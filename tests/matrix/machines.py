@@ -19,7 +19,7 @@ from typing import Any
 from conftest import PROJECT, ROOT, TINY, by_cell
 from copied import copy_project, ignore_neighbours, report_in, with_cpu_flags
 
-from runner.environments.venv import candidates, usable
+from runner.environments.venv import is_usable, list_candidates
 from runner.machine import description
 from workloads.records import processor
 from workloads.records.check_name import CheckName
@@ -150,7 +150,7 @@ def without_shm() -> tuple[tuple[str, ...], str]:
 
 def other_python(folder: Path, version: str = "3.12") -> tuple[str, str]:
     """(a Python of that version with what the runner needs, why there is none)."""
-    found = next((path for path in candidates(version) if usable(path, version)), None)
+    found = next((path for path in list_candidates(version) if is_usable(path, version)), None)
     if found is None:
         return "", f"no Python {version} on PATH or in pyenv"
     python = folder / "venv" / "bin" / "python"
@@ -174,7 +174,7 @@ def run(place: Machine, folder: Path) -> Run:
     if place.flags:
         with_cpu_flags(project, *place.flags)
     (project / "sitecustomize.py").write_text(SITE)
-    deciding = description.deciding_variables()
+    deciding = description.list_deciding_variables()
     environment = {name: value for name, value in os.environ.items() if name not in deciding}
     results = project / "results"
     done = subprocess.run(
@@ -225,6 +225,6 @@ def rows(made: Run) -> list[tuple[str, ...]]:
         speed = result["figures"].get("images_per_s", {}).get("value")
         told = f"{speed:.0f}" if speed else "unknown"
         status = result["status"] + (f": {result['reason']}" if result["reason"] else "")
-        kernels = processor.kernels(result["facts"]) or "not told"
+        kernels = processor.describe_kernels(result["facts"]) or "not told"
         found.append((made.machine.name, framework, status, gate, told, kernels))
     return found

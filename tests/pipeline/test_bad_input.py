@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, run_runner
 
-from runner.machine.description import gpus
+from runner.machine.description import list_gpus
 from workloads.datasets import DATASETS
 
 CASES = {
@@ -43,7 +43,7 @@ CASES = {
 }
 
 
-@pytest.mark.skipif(bool(gpus()), reason="this machine has a GPU")
+@pytest.mark.skipif(bool(list_gpus()), reason="this machine has a GPU")
 def test_cuda_without_a_gpu_is_refused(tmp_path: Path) -> None:
     refused(run_runner("--device", "cuda", "--results", tmp_path / "results"), "no NVIDIA GPU")
     assert not (tmp_path / "results").exists()

@@ -14,7 +14,7 @@ from conftest import PATIENT, PROJECT, ROOT, TINY, by_cell
 from copied import add_examples, run_in
 
 from reports import load, parity
-from reports.conditions import sections
+from reports.conditions import group_into_sections
 from runner.environments.definition import read
 from workloads.records.check_name import CheckName
 from workloads.records.job import OF_THE_CALLER
@@ -112,7 +112,7 @@ def test_two_builds_of_one_framework_are_two_rows_of_one_report_each_checked(tmp
     assert "| PyTorch @stable " in report and "| PyTorch @other " in report
     speed = (tmp_path / "report" / "speed.md").read_text()
     assert "stable" in speed and "other" in speed
-    (section,), _ = sections(load.read(tmp_path).results)
+    (section,), _ = group_into_sections(load.read(tmp_path).results)
     pairs = parity.compare(section)[["framework_a", "framework_b"]].to_numpy()
     assert [set(pair) for pair in pairs] == [builds]
     assert run([*command, "--plan"]).stdout.count("finished") == sum(

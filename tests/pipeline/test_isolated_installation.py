@@ -16,7 +16,7 @@ from installed import make, marker, pin, wheel
 from runner.environments import installers
 from runner.environments.definition import read
 from runner.project import Project
-from workloads.program import AGAIN, HARMLESS, of_ours
+from workloads.program import AGAIN, HARMLESS, build_environment
 
 POISON = "raise SystemExit('a file of the caller was imported')\n"
 
@@ -157,7 +157,7 @@ def test_a_run_under_the_callers_python_settings_imports_nothing_of_the_callers(
 
 def test_a_program_of_ours_keeps_of_pythons_variables_those_that_change_nothing() -> None:
     said = {"PYTHONPATH": "/x", "PYTHONWARNINGS": "error", "PATH": "/bin", **dict.fromkeys(HARMLESS, "1")}
-    assert of_ours(said, ROOT) == {"PYTHONPATH": str(ROOT), "PATH": "/bin", **dict.fromkeys(HARMLESS, "1")}
+    assert build_environment(said, ROOT) == {"PYTHONPATH": str(ROOT), "PATH": "/bin", **dict.fromkeys(HARMLESS, "1")}
 
 
 def checked_out(tmp_path: Path) -> Path:

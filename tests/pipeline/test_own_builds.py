@@ -30,7 +30,7 @@ def test_a_build_under_its_frameworks_name_needs_no_environment_and_is_another_t
     pinned = run_in(project, *map(str, (*asked, "--plan"))).stdout
     assert "1 trial to run" in pinned  # what is stored is not of the pinned environment
     shutil.rmtree(project)
-    assert build.report([results]).chapters  # without the interpreter's machine
+    assert build.build_report([results]).chapters  # without the interpreter's machine
 
 
 def test_all_others_are_as_without_it(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> Columns:
 @pytest.mark.parametrize("asked", ["reduced", "refused"])
 def test_each_precision_is_a_column_or_says_why_it_is_none(asked: str, request: pytest.FixtureRequest) -> None:
     _, columns = request.getfixturevalue(asked)
-    missing = processor.lacks("bfloat16", AVX2) if asked == "refused" else None
+    missing = processor.explain_lack("bfloat16", AVX2) if asked == "refused" else None
     told = {name: (each["spec"]["task"]["precision"], each["status"], each["reason"]) for name, each in columns.items()}
     assert told == {
         "pytorch": ("float32", "ok", None),

@@ -12,7 +12,7 @@ import pytest
 from conftest import run_runner
 from copied import run_in
 
-from workloads.study import studies
+from workloads.study import list_studies
 
 STUDY = """\
 summary = "three series"
@@ -115,7 +115,7 @@ def test_series_that_differ_by_their_threads_alone_are_refused_where_there_are_n
     assert f"series every trains what some trains, in {cores} thread(s) on this machine" in refused.stderr
 
 
-@pytest.mark.parametrize("study", [name for name in studies() if name.endswith("-cpu")])
+@pytest.mark.parametrize("study", [name for name in list_studies() if name.endswith("-cpu")])
 def test_a_study_for_two_cores_is_planned_in_about_half_an_hour(study: str, tmp_path: Path) -> None:
     done = run_runner("--study", study, "--device", "cpu", "--plan", "--results", tmp_path / "results")
     cores = min(2, len(os.sched_getaffinity(0)))  # a worker of pytest-xdist has one

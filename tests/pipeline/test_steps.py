@@ -11,10 +11,10 @@ from conftest import PROJECT
 from rich.console import Console
 
 from runner.batch_size.largest import Bound
-from runner.batch_size.memory_limit import ANSWERS, bounded, largest_of, limit_of
+from runner.batch_size.memory_limit import ANSWERS, bound_request, find_limit, largest_of
 from runner.batch_size.steps import StepTrials
 from runner.request import cli, inputs, own_data, parser
-from runner.setup import installations, make_environments
+from runner.setup import collect_installations, make_environments
 from workloads.records.batch_answers import Fit, Limit
 from workloads.records.events import Event
 from workloads.records.files import ATTEMPT_FILE, EVENTS_FILE, RESULT_FILE
@@ -30,10 +30,10 @@ WORDS = (*NUMPY, "--workload", "tiny", "--dataset", "digits-64", "--window", 0.1
 def step_trials(results: Path, *words: object) -> StepTrials:
     """Make the trials of steps as a command does, in a results folder."""
     options = parser.run_parser().parse_args([str(word) for word in (*WORDS, *words, "--results", results)])
-    request = own_data.prepared(cli.request(options, PROJECT), Console())
-    request = bounded(request, *limit_of(request))
+    request = own_data.prepare_images(cli.build_request(options, PROJECT), Console())
+    request = bound_request(request, *find_limit(request))
     repeats = inputs.write_repeats(request, inputs.write_data(request, Console()), range(1))
-    return StepTrials.of(request, installations(request), repeats, make_environments(request, Console()))
+    return StepTrials.of(request, collect_installations(request), repeats, make_environments(request, Console()))
 
 
 def test_a_batch_larger_than_the_split_has_a_trial_without_an_accuracy(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from rich.console import Console
 from reports.batch_size import answers
 from runner.__main__ import train_cells
 from runner.batch_size import command
-from workloads.records.advice import PASSED, advised, passes
-from workloads.records.batch_answers import Best, Point
+from workloads.records.advice import PASSED, choose_batch_size, passes
+from workloads.records.batch_answers import Best, SizePoint
 from workloads.records.status import Status
 
 BAD = {
@@ -103,7 +103,7 @@ def test_the_size_in_use_and_the_found_ones_are_trained_by_ordinary_trials(answe
     stored = answers.read(results)
     assert stored is not None
     (found,) = stored.frameworks
-    looked_for = {found.fastest.batch_size, advised(found)} if found.fastest else set()
+    looked_for = {found.fastest.batch_size, choose_batch_size(found)} if found.fastest else set()
     sizes = {size for _, size in by_cell(results)}
     assert sizes == {4, *looked_for}, "advised is smaller where the fastest is beyond the noise scale"
     assert {each.batch_size for each in found.trained} == sizes - {4}
@@ -138,10 +138,10 @@ class Adapter(adapter.Adapter):
 """
     )
     words = (*REFEREE, "--framework", "numpy", "idle", "--adapters", adapters, "--answer", "fastest")
-    request, question = command.request([*map(str, words), "--results", str(results)], PROJECT)
-    file, printed = command.AnswersFile(request, question, command.bound_of(request)), io.StringIO()
+    request, question = command.build_request([*map(str, words), "--results", str(results)], PROJECT)
+    file, printed = command.AnswersFile(request, question, command.find_bound(request)), io.StringIO()
     for name, speed in (("idle", 5e6), ("numpy", 5e3)):
-        file.store(name, fastest=Best(32, None, (Point(32, speed, None, None, 3),), trials=9))
+        file.store(name, fastest=Best(32, None, (SizePoint(32, speed, None, None, 3),), trials=9))
     command._train(request, question, train_cells, file, Console(file=printed, width=300))
     judged = {name: each.judged[0] for name, each in file.answers.items()}
     assert judged["numpy"].status in PASSED and judged["idle"].status is Status.UNVERIFIED, printed.getvalue()

@@ -17,9 +17,9 @@ import numpy as np
 import simulate_verdicts
 from conftest import make_spec
 
-from runner.batch_size.best import TOLERATED, best
+from runner.batch_size.best import TOLERATED, find_best_size
 from runner.batch_size.trained import LEAST_SPEED_UP, TOLERATED_LOSS, least, trained
-from workloads.records.batch_answers import Compared, Holds
+from workloads.records.batch_answers import Holds, SizeVerdict
 from workloads.records.result import Epoch, TrialResult
 from workloads.records.status import Status
 
@@ -99,12 +99,12 @@ def best_rates(curve: Curve, noise: float, runs: int, seed: int, trouble: Troubl
                 1000 * curve(size) * math.exp(float(drawn.normal(0, spread)) - trouble.drift * count[0]) * (1 - slower)
             )
 
-        answer = best(measure, LARGEST, seed=run)
+        answer = find_best_size(measure, LARGEST, seed=run)
         is_right = answer.batch_size == fit[0]
         stated += answer.reason is None
         wrong += answer.reason is None and not is_right
         right += is_right
-        false += any(each.verdict is Compared.WORSE and each.batch_size in fit for each in answer.ratios)
+        false += any(each.verdict is SizeVerdict.WORSE and each.batch_size in fit for each in answer.ratios)
         trials.append(answer.trials)
     return BestRates(
         100 * stated / runs, 100 * wrong / runs, 100 * false / runs, 100 * right / runs,

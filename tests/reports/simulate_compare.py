@@ -103,11 +103,11 @@ def cell(place: tuple[str, int, Quantity], a: list[float], b: list[float], repli
     else:
         spread = shift_ratio(a, b, paired=replicate is Replicate.REPEATS)
     kind = replicate if quantity is SPEED or replicate is Replicate.RUNS else Replicate.REPEATS
-    return replace(cell_tests.of_cell(framework, size, quantity, a, b, spread), replicate=kind)
+    return replace(cell_tests.build_cell_test(framework, size, quantity, a, b, spread), replicate=kind)
 
 
 def judged(draws: Draws, replicate: Replicate = Replicate.RUNS) -> list[AnyTest]:
-    (tests,) = cell_tests.tested([[cell(place, a, b, replicate) for place, (a, b) in draws.items()]])
+    (tests,) = cell_tests.evaluate_pairs([[cell(place, a, b, replicate) for place, (a, b) in draws.items()]])
     return tests
 
 
@@ -146,9 +146,9 @@ def rates(
         tests = judged(draw(truth, repeats, spread, drawn, replicate), replicate)
         ended[gate.rule(tests, TOLERATED_PERCENT, False, ()).outcome] += 1
         if not truth.speed_loss:
-            strict += gate.rule(tests, TOLERATED_PERCENT, True, ()).outcome is gate.Outcome.PASSED
+            strict += gate.rule(tests, TOLERATED_PERCENT, True, ()).outcome is gate.ExitCode.PASSED
         false += falsely_worse(tests, truth)
-    passed, regression, cannot_be_told = (100 * ended[code] / runs for code in gate.Outcome)
+    passed, regression, cannot_be_told = (100 * ended[code] / runs for code in gate.ExitCode)
     return Rates(passed, regression, cannot_be_told, 100 * strict / runs, 100 * false / runs, runs)
 
 

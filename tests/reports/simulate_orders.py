@@ -18,7 +18,7 @@ from simulate_compare import TEST_IMAGES, accuracies
 from stored import BATCH_SIZES, VERSIONS
 
 from reports import parity
-from reports.order import extreme, of_cell, with_borrowed
+from reports.order import borrow_spread, find_extreme, read_point
 from runner import stable
 from workloads.records.figures import Figure
 from workloads.records.job import Draw, TrialSpec
@@ -53,9 +53,9 @@ def parity_rates(points_apart: float, repeats: int, runs: int, seed: int) -> Par
             of = {name: accuracies(base - (points_apart if name == LAST else 0), drawn) for name in frameworks}
             for place, a in enumerate(frameworks):
                 for b in frameworks[place + 1 :]:
-                    cells.append(parity.difference([x - y for x, y in zip(of[a], of[b], strict=True)], step))
+                    cells.append(parity.compute_difference([x - y for x, y in zip(of[a], of[b], strict=True)], step))
                     differs.append(LAST in (a, b) and points_apart > 0)
-        verdicts = parity.verdicts(cells)
+        verdicts = parity.decide_verdicts(cells)
         wrong = sum(v == parity.NOT_COMPARABLE and not d for v, d in zip(verdicts, differs, strict=True))
         true += sum(v == parity.NOT_COMPARABLE and d for v, d in zip(verdicts, differs, strict=True))
         reports += wrong > 0
@@ -89,8 +89,8 @@ def order_rates(lead: float, repeats: int, noise: float, runs: int, seed: int, k
         others = {f"repeated {number}": _cell(1000, noise, 3, drawn) for number in range(known)}
         for _ in BATCH_SIZES:
             cells = {name: _cell(1000 * (1 + lead * (name == LAST)), noise, repeats, drawn) for name in VERSIONS}
-            points = {name: of_cell(cell, LEAST_SPREAD * cell.mean) for name, cell in cells.items()}
-            fastest = extreme(with_borrowed(points, cells | others, LEAST_SPREAD, False))
+            points = {name: read_point(cell, LEAST_SPREAD * cell.mean) for name, cell in cells.items()}
+            fastest = find_extreme(borrow_spread(points, cells | others, LEAST_SPREAD, False))
             named = fastest.stated or fastest.seen
             good = named and lead > 0 and fastest.name == LAST
             right += good
@@ -138,13 +138,13 @@ def stable_rates(noise: float, limit: int, runs: int, seed: int, shared: Shared 
     specs = [make_spec(framework="pytorch", batch_size=32 * (number + 1)) for number in range(count)]
     keys = {(spec.cell.framework, spec.cell.batch_size) for spec in specs}
     ended = held = 0
-    with patch.object(stable, "drift", return_value=False) if before else nullcontext():
+    with patch.object(stable, "has_drift", return_value=False) if before else nullcontext():
         for _ in range(runs):
             machine = _Machine(specs, noise, shared.correlation, drawn)
             first = range(stable.FEWEST)
             rounds = [first] if before else [range(each, each + 1) for each in first]
             started = [result for repeats in rounds for result in machine.run(repeats, keys)]
-            for cell in stable.cells(stable.follow(started, stable.FEWEST, limit, machine.run)):
+            for cell in stable.collect_cells(stable.follow(started, stable.FEWEST, limit, machine.run)):
                 if cell.stable:
                     assert cell.reach is not None
                     mean = statistics.fmean(cell.speeds)

@@ -20,26 +20,26 @@ from conftest import leaves, make_spec, varied
 
 from reports import __main__ as program
 from reports import build, export, markdown
-from reports.charts import Chart, Kind, Panel, Series
-from reports.conditions import sections
-from reports.drawing.section_charts import charts_of
+from reports.charts import Chart, ChartSeries, Panel, SeriesKind
+from reports.conditions import group_into_sections
+from reports.drawing.section_charts import build_charts
 from reports.report import Report
-from reports.reproduction.publication import PUBLICATIONS, Publication, read
+from reports.reproduction.publication import PUBLICATIONS, Article, read
 from workloads.records.batch_answers import (
     ANSWERS_FILE,
     SCHEMA_VERSION,
     Answers,
     BatchAnswers,
     Best,
-    Compared,
     Fit,
     Judged,
     Largest,
     Limit,
     Noise,
     NoisePoint,
-    Point,
     Ratio,
+    SizePoint,
+    SizeVerdict,
     Tried,
 )
 from workloads.records.blocks import BLOCKS_FILE, TURNS, Block, Phase
@@ -207,9 +207,9 @@ class Made:
 
 def make(results: Path, out: Path, columns: bool = False) -> Made:
     """Write only the tables of a report: charts and page take most of its time and are tested apart."""
-    report = build.report([results], columns)
+    report = build.build_report([results], columns)
     export.write(report, out, ("md", "csv"))
-    return Made(report, (out / "report.md").read_text(encoding="utf-8"), markdown.printed(report))
+    return Made(report, (out / "report.md").read_text(encoding="utf-8"), markdown.format_for_terminal(report))
 
 
 def report(tmp_path: Path, *trials: TrialResult) -> Path:
@@ -251,7 +251,7 @@ USAGE = {"tensorflow": 20.0, "pytorch": 10.0, "mxnet": 30.0}
 MEMORY = {"tensorflow": 600.0, "pytorch": 500.0, "mxnet": 700.0}
 
 
-def published() -> tuple[Publication, ...]:
+def published() -> tuple[Article, ...]:
     """The thesis with other figures. Chart and table of TensorFlow's usage and of MXNet's memory contradict each other
     at 1024 images; all other cells differ by the error of digitising a chart."""
     usage = {(name, size): value for name, value in USAGE.items() for size in BATCH_SIZES}
@@ -274,16 +274,16 @@ def published() -> tuple[Publication, ...]:
 
 def charts(*trials: TrialResult) -> dict[str, Chart]:
     """{name: chart} of trials of one section."""
-    found, _ = sections(trials)
+    found, _ = group_into_sections(trials)
     assert len(found) == 1
-    return {chart.name: chart for chart in charts_of(found[0], published())}
+    return {chart.name: chart for chart in build_charts(found[0], published())}
 
 
-def series(chart: Chart, label: str, panel: int = 0) -> Series:
+def series(chart: Chart, label: str, panel: int = 0) -> ChartSeries:
     return next(one for one in chart.panels[panel].series if one.label == label)
 
 
-def labels(chart: Chart, kind: Kind) -> list[str]:
+def labels(chart: Chart, kind: SeriesKind) -> list[str]:
     return [one.label for panel in chart.panels for one in panel.series if one.kind is kind]
 
 
@@ -294,12 +294,17 @@ def trained(result: TrialResult, *epochs: tuple[float | None, float | None, floa
 
 
 def line(
-    label: str, x: Sequence[float], y: Sequence[float | None], key: str = "", kind: Kind = Kind.MEASURED, **more: Any
-) -> Series:
-    return Series(label, key or label.lower(), kind, tuple(x), tuple(y), **more)
+    label: str,
+    x: Sequence[float],
+    y: Sequence[float | None],
+    key: str = "",
+    kind: SeriesKind = SeriesKind.MEASURED,
+    **more: Any,
+) -> ChartSeries:
+    return ChartSeries(label, key or label.lower(), kind, tuple(x), tuple(y), **more)
 
 
-def chart(*panels: Sequence[Series], titles: Sequence[str] = (), **more: Any) -> Chart:
+def chart(*panels: Sequence[ChartSeries], titles: Sequence[str] = (), **more: Any) -> Chart:
     """A chart with one panel for each sequence of series."""
     told: dict[str, Any] = {
         "name": "a-chart",
@@ -399,11 +404,12 @@ def speed(batch_size: int, most: float) -> float:
 def fastest(batch_size: int, most: float) -> Best:
     """A fastest batch size, whose points have intervals of 2 %."""
     points = tuple(
-        Point(size, speed(size, most), 0.98 * speed(size, most), 1.02 * speed(size, most), 5) for size in ANSWERED_SIZES
+        SizePoint(size, speed(size, most), 0.98 * speed(size, most), 1.02 * speed(size, most), 5)
+        for size in ANSWERED_SIZES
     )
     ratios = (
-        Ratio(batch_size, Compared.WITHIN, 0.995, 0.985, 1.005, 5),
-        Ratio(2 * batch_size, Compared.BEST, 1.0, None, None, 5),
+        Ratio(batch_size, SizeVerdict.WITHIN, 0.995, 0.985, 1.005, 5),
+        Ratio(2 * batch_size, SizeVerdict.BEST, 1.0, None, None, 5),
     )
     return Best(batch_size, None, points, ratios, 34)
 
@@ -432,7 +438,7 @@ def judged(framework: str, size: int, status: Status = Status.OK, reason: str | 
 
 def answers(framework: str, size: int, most: float, scale: float = 900) -> Answers:
     """Answers of a framework with this fastest size and speed; its ordinary trial passed."""
-    memory = tuple(Point(each, 2e8 + 8e5 * each, None, None, 1) for each in ANSWERED_SIZES)
+    memory = tuple(SizePoint(each, 2e8 + 8e5 * each, None, None, 1) for each in ANSWERED_SIZES)
     energy = Best(None, "no energy counter: /sys/class/powercap is not there")
     trials = judged(framework, size)
     return Answers(framework, memory, largest(2311), fastest(size, most), energy, noise(scale), judged=trials)

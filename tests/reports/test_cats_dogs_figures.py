@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from reports.order import Point, Points
-from reports.reproduction.claim_tests import Outcome, judge_claim, judge_sides, mean_difference
+from reports.reproduction.claim_tests import Outcome, compute_mean_difference, judge_claim, judge_sides
 from reports.reproduction.publication import PUBLICATIONS, Claim, Metric, read
 from workloads import pets
 
@@ -44,7 +44,7 @@ def mean_points(claim: Claim) -> float:
     assert claim.against
     a, b = claim.metric.published, claim.against.published
     pairs = [({0: a["tensorflow", x]}, {0: b["tensorflow", y]}) for x, y in claim.pairs]
-    shift = mean_difference(pairs, 0.0)
+    shift = compute_mean_difference(pairs, 0.0)
     assert shift
     return shift.value
 

@@ -14,7 +14,7 @@ import yaml
 from reports import load
 from reports.publishing import archive, contents, publication, publish, verify
 from reports.publishing.archive import CHECKSUMS
-from reports.publishing.publish import obstacles
+from reports.publishing.publish import list_obstacles
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +34,7 @@ def test_a_published_report_that_is_not_complete_and_whole_says_so_wherever_it_i
 ) -> None:
     archive.unpack(folder / archive.ARCHIVE, tmp_path)
     with chdir(tmp_path):
-        lacking = obstacles(load.everything(contents.RESULTS), contents.RESULTS)
+        lacking = list_obstacles(load.read_all(contents.RESULTS), contents.RESULTS)
     marks = publication.read(folder / publication.FILE).marks
     assert bool(marks) == bool(lacking), lacking
     told = yaml.safe_load((folder / "CITATION.cff").read_text())

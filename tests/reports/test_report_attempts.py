@@ -15,8 +15,8 @@ from test_report_check import printed, run_trial
 from test_report_publish import CREDIT, unpacked
 
 from reports import load, tables
-from reports.attempts import ordinal
-from reports.conditions import sections
+from reports.attempts import format_ordinal
+from reports.conditions import group_into_sections
 from reports.publishing import contents, publish
 from reports.quantities import SPEED
 from reports.web import page
@@ -64,7 +64,7 @@ def test_a_trial_that_failed_and_then_ended_ok_shows_both_attempts_at_its_cell_a
 
 def test_the_page_tells_of_a_trial_which_attempt_it_is_and_why_the_others_ended(tmp_path: Path) -> None:
     result = failed_then_ok(tmp_path)
-    html = page.page(make(tmp_path, tmp_path / "report").report)
+    html = page.build_page(make(tmp_path, tmp_path / "report").report)
     row = html.partition(f'<tr id="trial-{result.spec.id}"')[2].partition("</tr>")[0]
     assert "(attempt 2 of 2: " in row and FELL in row
     assert html.count("(attempt ") == 1
@@ -162,12 +162,12 @@ def test_a_report_over_attempts_alone_is_made(tmp_path: Path) -> None:
 
 
 def test_a_changed_copy_of_a_result_keeps_the_note_on_its_other_attempts() -> None:
-    (section,), _ = sections([trial()])
+    (section,), _ = group_into_sections([trial()])
     copied = replace(section, results=(replace(trial(), wall_s=1.0),), attempts={trial().key: "tried twice"})
-    assert tables.by_place(copied, SPEED)["pytorch", 32].notes == ("repeat 0: tried twice",)
+    assert tables.compute_cells(copied, SPEED)["pytorch", 32].notes == ("repeat 0: tried twice",)
 
 
 def test_ordinals_are_english() -> None:
-    assert [ordinal(number) for number in (1, 2, 3, 4, 11, 12, 13, 21, 102, 111)] == [
+    assert [format_ordinal(number) for number in (1, 2, 3, 4, 11, 12, 13, 21, 102, 111)] == [
         "1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "102nd", "111th",
     ]  # fmt: skip

@@ -11,8 +11,8 @@ import pytest
 from stored import answers, fastest, judged, noise, store_answers
 
 from reports.__main__ import main
-from reports.batch_size.answers import named_sizes, read, recommend
-from workloads.records.advice import advised
+from reports.batch_size.answers import map_sizes, read, recommend
+from workloads.records.advice import choose_batch_size
 from workloads.records.batch_answers import ANSWERS_FILE, Best, Caution, Fit, Largest, Limit, Noise, NoisePoint, Tried
 from workloads.records.status import Status
 
@@ -111,12 +111,12 @@ def test_what_other_processes_disturbed_is_recommended_and_what_nobody_compared_
 
 def test_a_batch_beyond_the_noise_scale_or_memory_is_not_advised() -> None:
     beyond = answers("pytorch", 1024, 3000, scale=100)
-    assert advised(beyond) == 64  # measured sizes up to 120, the upper end of the interval
-    assert advised(answers("pytorch", 1024, 3000, scale=2000)) == 1024
+    assert choose_batch_size(beyond) == 64  # measured sizes up to 120, the upper end of the interval
+    assert choose_batch_size(answers("pytorch", 1024, 3000, scale=2000)) == 1024
     unknown = replace(beyond, noise=Noise((NoisePoint(0, -1.0, 5.0, None, None, None, 640.0, 20, 32, 640),)))
-    assert advised(unknown) == 1024
+    assert choose_batch_size(unknown) == 1024
     limited = replace(answers("pytorch", 1024, 3000, scale=9000), largest=replace(ALL[0].largest, batch_size=300))  # type: ignore[type-var]  # fmt: skip
-    assert advised(limited) == 256
+    assert choose_batch_size(limited) == 256
 
 
 def test_an_unknown_answer_is_a_dash_with_its_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -152,7 +152,7 @@ def test_the_largest_says_its_limit_and_what_fitted_and_failed_around_it(
 
 
 def test_the_pictures_captions_name_every_answer_that_is_known() -> None:
-    assert named_sizes(replace(ALL[0], noise=noise(500))) == {"fastest": 32, "largest": 2311, "noise scale": 500}
+    assert map_sizes(replace(ALL[0], noise=noise(500))) == {"fastest": 32, "largest": 2311, "noise scale": 500}
 
 
 def test_a_file_that_is_no_record_of_answers_is_refused_in_one_line(

@@ -15,7 +15,7 @@ from stored import simulated_blocks, spec_of_blocks, store_blocks, study_of_bloc
 from reports import __main__ as command
 from reports import build, load
 from reports.blocks import chapter, claims, contrasts
-from reports.blocks.contrasts import Contrast, percent
+from reports.blocks.contrasts import Contrast, convert_to_percent
 from reports.report import Chapter
 from workloads.records.blocks import BLOCKS_FILE, Block, Phase, read_blocks, whole_rounds
 from workloads.records.status import Status
@@ -29,12 +29,12 @@ def contrast_of(processes: int, effect: float, generator: np.random.Generator, *
     values = []
     for blocks in every:
         rounds = map(contrasts.times_of, whole_rounds(blocks, Phase.TRAINING))
-        above = [contrasts.above_line(times, 128, (127, 129)) for times in rounds]
+        above = [contrasts.compute_distance(times, 128, (127, 129)) for times in rounds]
         values.append(trimmed_mean(above, contrasts.TRIMMED))
-    shift = contrasts.of_processes(values)
+    shift = contrasts.average_processes(values)
     estimate = estimate_together([shift])
     made = Contrast("pytorch", Phase.TRAINING, 128, (127, 129), 20, (127, 128, 129), tuple(values), shift, estimate)
-    return contrasts.corrected([made])[0]
+    return contrasts.correct_contrasts([made])[0]
 
 
 def many(effect: float, **settings: float) -> list[Contrast]:
@@ -46,7 +46,7 @@ def many(effect: float, **settings: float) -> list[Contrast]:
 @pytest.mark.parametrize("drift", [0.0, 0.3])
 def test_the_interval_holds_the_true_effect_as_often_as_it_says_also_under_drift(drift: float) -> None:
     found = many(0.01, drift=drift)
-    held = [low <= percent(0.01) <= high for _, low, high in (each.percents for each in found)]
+    held = [low <= convert_to_percent(0.01) <= high for _, low, high in (each.percents for each in found)]
     assert 0.92 < np.mean(held) < 0.98
     assert abs(np.mean([each.shift.value for each in found]) - 0.01) < 0.0007
 
@@ -77,12 +77,12 @@ def test_what_a_step_costs_in_any_case_is_no_advantage_of_the_larger_size() -> N
     """The line is drawn at the size, not halfway where neighbours are at different distances."""
     times = {100: 120 / 100, 128: 148 / 128, 129: 149 / 129}
     of_round = {size: Block(Phase.TRAINING, 0, size, 1, size * each, 0.0) for size, each in times.items()}
-    assert contrasts.above_line(contrasts.times_of(of_round), 128, (100, 129)) == pytest.approx(0, abs=1.5e-3)
-    assert contrasts.neighbours((129, 100, 128, 140)) == {128: (100, 129), 129: (128, 140)}
+    assert contrasts.compute_distance(contrasts.times_of(of_round), 128, (100, 129)) == pytest.approx(0, abs=1.5e-3)
+    assert contrasts.map_neighbours((129, 100, 128, 140)) == {128: (100, 129), 129: (128, 140)}
 
 
 def read(results: Path) -> Chapter:
-    ([found], _) = chapter.chapters(load.everything(results))
+    ([found], _) = chapter.build_chapters(load.read_all(results))
     return found
 
 
@@ -137,8 +137,8 @@ def test_a_claim_without_a_size_or_a_gpu_has_no_verdict_and_a_reason(tmp_path: P
 
 def test_coulom_s_rule_names_the_sizes_that_fill_a_gpu() -> None:
     # 2^14 * 80 / (32 * 32 * 64) = 20 per step: V100, a map of 32 x 32 x 64
-    assert claims.coulom_sizes(80, (32, 32, 64), 100) == {20, 40, 60, 80, 100}
-    assert claims.coulom_sizes(80, (224, 224, 3), 30) == {8, 17, 26}
+    assert claims.compute_coulom_sizes(80, (32, 32, 64), 100) == {20, 40, 60, 80, 100}
+    assert claims.compute_coulom_sizes(80, (224, 224, 3), 30) == {8, 17, 26}
 
 
 def test_coulom_s_rule_is_a_claim_on_a_gpu_that_told_its_multiprocessors(tmp_path: Path) -> None:
@@ -147,11 +147,11 @@ def test_coulom_s_rule_is_a_claim_on_a_gpu_that_told_its_multiprocessors(tmp_pat
         spec = spec_of_blocks("pytorch", group, process, device="GPU-1")
         blocks = simulated_blocks(generator, group, {20: 0.1}, process_spread=0.001)
         store_blocks(tmp_path, spec, blocks, multiprocessors=80)
-    ((measurement,), _) = contrasts.measurements(load.everything(tmp_path))
-    shape = claims.widest(measurement.workload) if measurement.workload else ()
+    ((measurement,), _) = contrasts.measurements(load.read_all(tmp_path))
+    shape = claims.find_widest_shape(measurement.workload) if measurement.workload else ()
     kinds = {each.kind for each in claims.publication().claims if each.kind.coulom == "widest map"}
-    (found,) = [claims.sizes_of_kind(kind, measurement, group) for kind in kinds]
-    assert found == (claims.coulom_sizes(80, shape, 21).intersection(group), "")
+    (found,) = [claims.select_sizes(kind, measurement, group) for kind in kinds]
+    assert found == (claims.compute_coulom_sizes(80, shape, 21).intersection(group), "")
 
 
 def test_steps_an_epoch_and_the_article_stand_beside_ours(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_processes_that_did_not_end_well_are_left_out_and_named(tmp_path: Path) 
     broken = store_blocks(tmp_path, spec_of_blocks("pytorch", (127, 128, 129), 9), blocks)
     (broken / BLOCKS_FILE).write_text('{"blocks": [')
     (tmp_path / "blocks" / f"{contended.name}-1").mkdir()
-    report = build.report([tmp_path])
+    report = build.build_report([tmp_path])
     (found,) = report.chapters
     assert [row["processes"] for row in rows(found, "powers-of-two")] == [3, 3]
     assert report.problems["Trials that are not ok"] == (f"{contended.name}: contended: made up",)

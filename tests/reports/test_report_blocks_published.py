@@ -108,7 +108,7 @@ def test_a_process_whose_files_are_not_its_own_is_a_finding_of_the_check(
 def test_attempts_before_the_newest_are_counted_and_no_process_of_their_own(results: Path) -> None:
     path = process_of(results)
     path.with_name(f"{path.name}-1").mkdir()
-    everything = load.everything(results)
+    everything = load.read_all(results)
     assert len(everything.results) == 12 and not everything.unfinished
     assert [each.place for each in everything.attempts.values()] == ["2 of 2"]
     assert sum(len(each.processes) for each in measurements(everything)[0]) == 12
@@ -118,7 +118,7 @@ def test_a_process_whose_newest_result_cannot_be_read_is_shown_as_it_was_before_
     path = process_of(results)
     shutil.copytree(path, path.with_name(f"{path.name}-1"))
     (path / RESULT_FILE).write_text("{")
-    everything = load.everything(results)
+    everything = load.read_all(results)
     ([measurement], _) = measurements(everything)
     assert len(measurement.processes) == 12
     assert [each.path.parent for each in everything.unreadable] == [path]

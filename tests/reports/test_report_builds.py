@@ -11,8 +11,8 @@ from stored import make, numbers, rows, run, store, trial
 from test_report_styles import CLEARLY, SIGHTS, apart
 
 from reports import build, export, load, parity
-from reports.conditions import sections
-from reports.frameworks import KNOWN, display_name, ordered, styles
+from reports.conditions import group_into_sections
+from reports.frameworks import KNOWN, choose_styles, display_name, order_frameworks
 from workloads.records.figures import Figure
 from workloads.records.job import OF_THE_CALLER
 from workloads.records.result import TrialResult
@@ -28,9 +28,9 @@ def built(name: str, batch_size: int = 32, repeat: int = 0, **changes: Any) -> T
 def test_builds_have_names_and_markers_of_their_own_behind_their_framework() -> None:
     names = ["mxnet", "pytorch@stable", "jax@b", "pytorch@nightly", "tensorflow@a", "pytorch", "jax"]
     expected = ["tensorflow@a", "pytorch", "pytorch@nightly", "pytorch@stable", "mxnet", "jax", "jax@b"]
-    assert ordered(names) == ordered(reversed(names)) == expected
+    assert order_frameworks(names) == order_frameworks(reversed(names)) == expected
     assert [display_name(name) for name in BUILDS] == ["PyTorch", "PyTorch @nightly", "PyTorch @stable"]
-    looks = styles([*KNOWN, *BUILDS])
+    looks = choose_styles([*KNOWN, *BUILDS])
     assert {name: looks[name] for name in KNOWN} == KNOWN
     assert len({style.marker for style in looks.values()}) == len(looks)
 
@@ -38,7 +38,7 @@ def test_builds_have_names_and_markers_of_their_own_behind_their_framework() -> 
 @for_each("framework", KNOWN)
 @for_each("sight", SIGHTS)
 def test_two_builds_differ_in_colour_from_every_framework_with_every_colour_vision(framework: str, sight: str) -> None:
-    colours = [style.colour for style in styles([*KNOWN, f"{framework}@a", f"{framework}@b"]).values()]
+    colours = [style.colour for style in choose_styles([*KNOWN, f"{framework}@a", f"{framework}@b"]).values()]
     for one, other in itertools.combinations(colours, 2):
         assert apart(one, other, sight) > CLEARLY, (one, other)
 
@@ -47,10 +47,10 @@ def test_each_build_is_a_row_a_column_of_facts_and_a_pair_of_the_parity(tmp_path
     trials = [built(name, 32, repeat) for name in BUILDS for repeat in range(3)]
     store(tmp_path, *trials)
     folder = tmp_path / "report"
-    export.write(build.report([tmp_path]), folder, ("md", "csv", "latex"))
+    export.write(build.build_report([tmp_path]), folder, ("md", "csv", "latex"))
     assert list(rows(folder / "speed.md"))[1:] == ["PyTorch", "PyTorch @nightly", "PyTorch @stable"]
     assert [row["framework"] for row in numbers(folder / "speed.csv")] == list(BUILDS)
-    report = build.report([tmp_path])
+    report = build.build_report([tmp_path])
     compared = parity.compare(*report.sections)
     pairs = list(zip(compared["framework_a"], compared["framework_b"], strict=True))
     assert pairs == list(itertools.combinations(BUILDS, 2))
@@ -69,7 +69,7 @@ def test_the_callers_build_and_the_pinned_one_under_one_name_are_never_in_one_ta
     own = trial(**OWN, figures={"images_per_s": Figure(7.0, "worker")})
     assert pinned.spec.id != own.spec.id
     store(tmp_path, pinned, own)
-    parts, replaced = sections(load.read(tmp_path).results)
+    parts, replaced = group_into_sections(load.read(tmp_path).results)
     assert len(parts) == 2 and not replaced
     made = make(tmp_path, tmp_path / "report", columns=True)
     assert list(rows(tmp_path / "report" / "speed.md")["PyTorch"]) and len(made.report.legend) == 2

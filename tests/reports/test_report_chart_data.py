@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from stored import BATCH_SIZES, charts, ended, labels, memory_parts, on_gpu, series, study, trained, trial
 
-from reports.charts import Kind, Scale
-from reports.conditions import sections
+from reports.charts import Scale, SeriesKind
+from reports.conditions import group_into_sections
 from reports.drawing import section_charts
 from workloads.records.figures import Figure
 from workloads.records.result import TrialResult
@@ -121,26 +121,30 @@ def test_only_charts_of_the_accuracy_need_not_start_at_nought() -> None:
 
 def test_only_the_published_figures_of_what_was_measured_stand_behind_ours() -> None:
     found = charts(*study())
-    behind = {name: labels(chart, Kind.PUBLISHED_TABLE) for name, chart in found.items()}
+    behind = {name: labels(chart, SeriesKind.PUBLISHED_TABLE) for name, chart in found.items()}
     assert {name: told for name, told in behind.items() if told} == {"accuracy": ["TensorFlow, published table"]}
-    assert not any(labels(chart, Kind.PUBLISHED_CHART) for chart in found.values())
+    assert not any(labels(chart, SeriesKind.PUBLISHED_CHART) for chart in found.values())
     found = charts(on_gpu(trial("pytorch", 32)))
-    assert labels(found["usage"], Kind.PUBLISHED_TABLE) == ["PyTorch, published table"]
-    assert labels(found["accuracy"], Kind.PUBLISHED_TABLE) == ["TensorFlow, published table"]
+    assert labels(found["usage"], SeriesKind.PUBLISHED_TABLE) == ["PyTorch, published table"]
+    assert labels(found["accuracy"], SeriesKind.PUBLISHED_TABLE) == ["TensorFlow, published table"]
     for chart in charts(on_gpu(trial("pytorch", 32, workload="mlp"))).values():
         assert "ublished" not in chart.caption + chart.alt
-        assert labels(chart, Kind.PUBLISHED_TABLE) == []
+        assert labels(chart, SeriesKind.PUBLISHED_TABLE) == []
 
 
 def test_on_a_gpu_the_published_chart_is_drawn_where_it_contradicts_its_table() -> None:
     found = charts(*(on_gpu(result) for result in study()))
     tables = [f"{name}, published table" for name in ("TensorFlow", "PyTorch", "MXNet")]
-    assert labels(found["usage"], Kind.PUBLISHED_TABLE) == labels(found["memory"], Kind.PUBLISHED_TABLE) == tables
-    assert labels(found["usage"], Kind.PUBLISHED_CHART) == ["TensorFlow, published chart"]
-    assert labels(found["memory"], Kind.PUBLISHED_CHART) == ["MXNet, published chart"]
+    assert (
+        labels(found["usage"], SeriesKind.PUBLISHED_TABLE)
+        == labels(found["memory"], SeriesKind.PUBLISHED_TABLE)
+        == tables
+    )
+    assert labels(found["usage"], SeriesKind.PUBLISHED_CHART) == ["TensorFlow, published chart"]
+    assert labels(found["memory"], SeriesKind.PUBLISHED_CHART) == ["MXNet, published chart"]
     assert series(found["usage"], "TensorFlow, published chart").y == (*[20.1] * 8, 60.0)
     assert series(found["memory"], "MXNet, published table").x == BATCH_SIZES
-    assert labels(found["speed"], Kind.PUBLISHED_TABLE) == []
+    assert labels(found["speed"], SeriesKind.PUBLISHED_TABLE) == []
     assert "both are drawn" in found["usage"].caption
     assert "both are drawn" not in found["accuracy"].caption
     assert "Published: TensorFlow 9.9, PyTorch 9.9 and MXNet 9.9" in found["usage"].caption
@@ -167,7 +171,7 @@ def test_the_parts_of_the_memory_are_stacked_in_mib_and_as_shares_of_their_sum()
     """Inputs of half a MiB and of one: they can be seen."""
     found = charts(*(with_figures(trial("mxnet", size), inputs_bytes=2.0**17 * size) for size in (4, 8)))
     names = ["Parameters", "Gradients", "Optimizer state", "Inputs", "Activations", "Workspace"]
-    assert labels(found["memory-split"], Kind.PART) == labels(found["memory-shares"], Kind.PART) == names
+    assert labels(found["memory-split"], SeriesKind.PART) == labels(found["memory-shares"], SeriesKind.PART) == names
     assert [panel.title for panel in found["memory-split"].panels] == ["MXNet"]
     # 4 images: 3 MiB, then 128 KiB, 3 x 256 KiB and 64 KiB per image
     assert [part.y[0] for part in found["memory-split"].panels[0].series[:6]] == [1, 1, 1, 0.5, 3, 0.25]
@@ -185,8 +189,8 @@ def test_parts_that_a_stack_would_hide_are_lines_on_a_logarithmic_axis_and_share
     found = charts(trial("mxnet", 64), trial("mxnet", 128))
     split, shares = found["memory-split"], found["memory-shares"]
     names = ["Parameters", "Gradients", "Optimizer state", "Inputs", "Activations", "Workspace"]
-    assert labels(split, Kind.PART_LINE) == labels(shares, Kind.PART) == names
-    assert labels(split, Kind.PART) == [] and split.y_log and not shares.y_log
+    assert labels(split, SeriesKind.PART_LINE) == labels(shares, SeriesKind.PART) == names
+    assert labels(split, SeriesKind.PART) == [] and split.y_log and not shares.y_log
     assert series(split, "Inputs").y == (0.1875, 0.375)
     assert "stack" not in split.title and split.caption.endswith("0 has no place on this axis.")
     assert "statistics" not in {one.key for one in split.series}, "what is 0 everywhere"
@@ -195,15 +199,17 @@ def test_parts_that_a_stack_would_hide_are_lines_on_a_logarithmic_axis_and_share
 def test_a_part_of_nought_unknown_or_negative_leaves_no_stack() -> None:
     plain = with_figures(trial("mxnet", 4), inputs_bytes=2.0**19, optimizer_bytes=0.0)
     assert not charts(plain)["memory-split"].y_log
-    assert series(charts(with_figures(plain, inputs_bytes=1.0))["memory-split"], "Workspace").kind is Kind.PART_LINE
+    assert (
+        series(charts(with_figures(plain, inputs_bytes=1.0))["memory-split"], "Workspace").kind is SeriesKind.PART_LINE
+    )
     assert "Optimizer state" not in labels(
-        charts(with_figures(plain, inputs_bytes=1.0))["memory-split"], Kind.PART_LINE
+        charts(with_figures(plain, inputs_bytes=1.0))["memory-split"], SeriesKind.PART_LINE
     )
     whole = with_figures(trial("mxnet", 4), inputs_bytes=2.0**19)
     silent = with_figures(trial("mxnet", 8), workspace_bytes=None)
     negative = with_figures(trial("mxnet", 16), inputs_bytes=-1.0)
     found = charts(whole, silent, negative)["memory-split"]
-    assert [part.y[1:] for part in found.panels[0].series if part.kind is Kind.PART] == [(None, None)] * 6
+    assert [part.y[1:] for part in found.panels[0].series if part.kind is SeriesKind.PART] == [(None, None)] * 6
     assert "MXNet 6.75 at batch size 4; no value at 8 and 16" in found.alt
     assert not {"memory-split", "memory-shares"} & set(charts(silent, negative))
     silent = with_figures(trial("mxnet", 8), **{f"{name}_bytes": None for name in memory_parts(8)})
@@ -264,11 +270,11 @@ def test_curves_of_repeats_have_bars_and_a_loss_that_was_not_finite_is_a_gap() -
 
 
 def test_the_thesis_itself_contradicts_itself_in_tensorflows_usage_and_mxnets_memory() -> None:
-    (section,), _ = sections([on_gpu(result) for result in study()])
+    (section,), _ = group_into_sections([on_gpu(result) for result in study()])
     asked = replace(section, beside=("osu-2020",))
-    found = {chart.name: chart for chart in section_charts.charts_of(asked)}
-    assert labels(found["usage"], Kind.PUBLISHED_CHART) == ["TensorFlow, published chart"]
-    assert labels(found["memory"], Kind.PUBLISHED_CHART) == ["MXNet, published chart"]
+    found = {chart.name: chart for chart in section_charts.build_charts(asked)}
+    assert labels(found["usage"], SeriesKind.PUBLISHED_CHART) == ["TensorFlow, published chart"]
+    assert labels(found["memory"], SeriesKind.PUBLISHED_CHART) == ["MXNet, published chart"]
     assert series(found["memory"], "MXNet, published table").y[5:7] == (2495.153, 2485.639)
     assert series(found["memory"], "MXNet, published chart").y[5:7] == (965, 1404)
     assert series(found["accuracy"], "TensorFlow, published table").y[0] == 32.55

@@ -15,7 +15,7 @@ from stored import on_gpu, run, store
 
 from reports.checking import recheck
 from workloads.records.check_name import CheckName
-from workloads.records.checks import figure_checks, sample_checks
+from workloads.records.checks import check_figures, check_samples
 from workloads.records.figures import Figure
 from workloads.records.result import Check, TrialResult
 from workloads.records.samples import COLUMNS, read_samples
@@ -84,8 +84,8 @@ def run_trial(
     (folder / "samples.csv").write_text("\n".join(lines) + "\n")
     events = "".join(json.dumps(event) + "\n" for event in events_of(value, result.spec.passes.epochs))
     (folder / "events.jsonl").write_text(events)
-    made = figure_checks(result.spec, None, result.figures, result.epochs)
-    made += sample_checks((WINDOW[0] * SECOND, WINDOW[1] * SECOND), read_samples(folder / "samples.csv"))
+    made = check_figures(result.spec, None, result.figures, result.epochs)
+    made += check_samples((WINDOW[0] * SECOND, WINDOW[1] * SECOND), read_samples(folder / "samples.csv"))
     return rewrite(folder, lambda data: data.update(checks=[vars(one) for one in made]))
 
 

@@ -48,7 +48,7 @@ def test_published_evidence_is_that_of_its_probes_and_allows_its_verdict(
 ) -> None:
     trials = load.read(results).results
     assert all(probes.of(each.spec) and probes.referee(each.spec, "float64") for each in trials)
-    assert [line for each in trials for line in evidence_check.differences(each, probes)] == []
+    assert [line for each in trials for line in evidence_check.find_differences(each, probes)] == []
 
 
 def test_evidence_digests_and_a_last_loss_that_nothing_stored_allows_are_found(
@@ -56,7 +56,7 @@ def test_evidence_digests_and_a_last_loss_that_nothing_stored_allows_are_found(
 ) -> None:
     trial = one(results)
     changed = replace(trial, evidence=trial.evidence | {"loss": trial.evidence["loss"] * (1 + 1e-6)})
-    (line,) = evidence_check.differences(changed, probes)
+    (line,) = evidence_check.find_differences(changed, probes)
     assert line.startswith("evidence: it is another than in probes/pytorch-cpu-r0-")
     for name in (CheckName.LAST_LOSS, CheckName.LAST_EVALUATION):
         trial = one(results)
@@ -64,22 +64,22 @@ def test_evidence_digests_and_a_last_loss_that_nothing_stored_allows_are_found(
         for apart, count in ((0.001, 0), (0.5, 1)):
             trial.end["last"] = difference = {"apart": apart, "rounding": 0.0, "resolution": 0.01}
             trial.end["last_evaluation"] = {"images": 64, "difference": difference}
-            assert len(list(evidence_check.differences(trial, probes))) == count, name
+            assert len(list(evidence_check.find_differences(trial, probes))) == count, name
     trial = one(results)
     digests = {name: name[0] * 64 for name in ("weights", "images", "answers")}
     trial.end["digests"] = digests
     trial.end["middle"] = {"epoch": 1, "updates": 60, "digests": {**digests, "weights": "0" * 64}}
-    lines = list(evidence_check.differences(trial, probes))
+    lines = list(evidence_check.find_differences(trial, probes))
     assert lines == [f"evidence: the {name} of its end are those of its middle" for name in ("images", "answers")]
 
 
 def test_a_verdict_that_its_evidence_does_not_allow_is_found(results: Path, probes: evidence_check.Probes) -> None:
     trial = one(results)
     changed = replace(trial, evidence=moved(trial.evidence, 1.05))
-    lines = list(evidence_check.differences(changed, probes))
+    lines = list(evidence_check.find_differences(changed, probes))
     assert lines[1].startswith(f"{CheckName.GATE}: stored: passed; judged again, outputs of conv1 differs from the")
     failed = [replace(check, passed=check.passed and check.name != CheckName.GATE) for check in trial.checks]
-    assert len(list(evidence_check.differences(replace(changed, checks=failed), probes))) == 1, "as it was judged"
+    assert len(list(evidence_check.find_differences(replace(changed, checks=failed), probes))) == 1, "as it was judged"
 
 
 @pytest.mark.parametrize(
@@ -99,9 +99,9 @@ def test_a_verdict_on_its_end_that_the_stored_differences_do_not_allow_is_found(
     moment = {key: trial.end[key] for key in ("images", "evaluation", "steps", "asked_steps", "idle_steps")}
     trial.end["middle"] = copy.deepcopy(moment) | {"epoch": 1, "updates": 60}
     trial.checks.append(Check(CheckName.MIDDLE, True, "-"))
-    assert not list(evidence_check.differences(trial, probes))
+    assert not list(evidence_check.find_differences(trial, probes))
     change(trial.end)
-    (line,) = evidence_check.differences(trial, probes)
+    (line,) = evidence_check.find_differences(trial, probes)
     assert line.startswith(f"{name}: stored: passed; judged again, it differs by ")
 
 
@@ -129,7 +129,7 @@ def test_evidence_whose_parts_do_not_follow_from_one_another_is_found_without_it
     results: Path, probes: evidence_check.Probes, tmp_path: Path, change: Callable[[dict[str, Any]], object], words: str
 ) -> None:
     trial, none = one(results), evidence_check.Probes(tmp_path)
-    assert not list(evidence_check.differences(trial, none))
+    assert not list(evidence_check.find_differences(trial, none))
     change(trial.evidence)
-    (line,) = evidence_check.differences(trial, none)
+    (line,) = evidence_check.find_differences(trial, none)
     assert line.startswith(f"{CheckName.GATE}: stored: passed; computed again, {words}"), line

@@ -163,7 +163,7 @@ def test_memory_that_is_named_ram_is_memory_and_no_usage(tmp_path: Path, column:
     ],
 )  # fmt: skip
 def test_a_word_within_another_word_does_not_make_a_kind(column: str, kind: str) -> None:
-    assert log_columns.kind_of(column) == kind
+    assert log_columns.find_kind(column) == kind
 
 
 # 35: forms

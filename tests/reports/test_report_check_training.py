@@ -13,7 +13,7 @@ import stored
 from test_report_check import rewrite, run_trial
 
 from reports import load
-from reports.attempts import Attempt, Attempts
+from reports.attempts import AttemptResult, Attempts
 from reports.checking import recheck, recompute_attempt
 from workloads.records.files import write_json
 from workloads.records.job import InputFile
@@ -78,7 +78,7 @@ PARTS = stored.memory_parts(32)
 
 
 def found(folder: Path) -> list[str]:
-    lines = recheck.trial(read_result(folder / "result.json"), folder)
+    lines = recheck.check_trial(read_result(folder / "result.json"), folder)
     return [
         line for line in lines if ": failed: " not in line and "made again" not in line and "not stored" not in line
     ]
@@ -167,14 +167,14 @@ def test_epochs_of_other_images_than_the_same_order_has_elsewhere_are_found(tmp_
     for place, size in enumerate((16, 32)):
         written(tmp_path, trial(batch_size=size, repeat=place))
     short = written(tmp_path, trial(batch_size=64), images=1400)
-    lines = recheck.trials(load.read(tmp_path), tmp_path)
+    lines = recheck.check_trials(load.read(tmp_path), tmp_path)
     assert f"{short}: epochs of 1400 images: its order has 1437 in the other trials, so 1437 are expected" in lines
     assert not any("images: its order" in line for line in lines if not line.startswith(str(short)))
 
 
 def test_an_attempt_that_started_before_the_one_that_it_follows_is_found() -> None:
     first, second = trial(), trial(started_at="2025-11-20T10:00:00+00:00")
-    tried = Attempts("x", (Attempt(Path("attempts/x-1"), first), Attempt(Path("trials/x"), second)), 1)
-    assert recompute_attempt.attempts_in_order([tried]) == [
+    tried = Attempts("x", (AttemptResult(Path("attempts/x-1"), first), AttemptResult(Path("trials/x"), second)), 1)
+    assert recompute_attempt.check_order([tried]) == [
         "trials/x: started_at: 2025-11-20T10:00:00+00:00, attempt 2, is before 2025-11-21T10:00:00+00:00, attempt 1"
     ]

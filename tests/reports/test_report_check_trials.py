@@ -13,7 +13,7 @@ from test_report_check import printed, run_trial
 
 from reports import load
 from reports.checking import completeness
-from reports.publishing.publish import obstacles
+from reports.publishing.publish import list_obstacles
 from workloads.records.status import EXPECTED, Status
 
 trial, ended = partial(stored.trial, study="own"), partial(stored.ended, study="own", checks=[])
@@ -101,9 +101,9 @@ def test_what_is_refused_to_be_published_is_found_by_the_check(tmp_path: Path) -
     shutil.rmtree(next((folder / "trials").glob("mxnet-*b00032*")))
     (folder / "trials" / "mxnet-cpu-b00032-r0-00000000").mkdir()
     read = load.read(folder)
-    kinds = [gap.kind for gap in completeness.gaps(read, folder)]
+    kinds = [gap.kind for gap in completeness.find_gaps(read, folder)]
     assert kinds == ["unfinished", *["failed"] * 3, "planned and not there"]
-    told = obstacles(read, folder)
+    told = list_obstacles(read, folder)
     assert [line.split(" (")[0] for line in told] == [
         "1 trial unfinished", "3 trials failed", "1 trial planned and not there"
     ]  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 from each import for_each
 from stored import on_gpu, trial
 
-from reports.conditions import sections
+from reports.conditions import group_into_sections
 from reports.order import Point, Points
 from reports.reproduction import claim_tests, published_figures
 from reports.reproduction.claim_tests import ClaimVerdict, Outcome
@@ -32,7 +32,7 @@ def repeated(reach: float, **values: float) -> dict[int, Point]:
 
 
 def table_of(*results: TrialResult) -> Table:
-    (section,), _ = sections(results)
+    (section,), _ = group_into_sections(results)
     tables, _ = published_figures.of_section(replace(section, beside=("osu-2020",)))
     return next(table for table in tables if table.name == "claims")
 

@@ -13,10 +13,10 @@ from conftest import varied
 from stored import on_gpu, store, trial
 
 from reports import build, export
-from reports.conditions import sections
+from reports.conditions import group_into_sections
 from reports.order import Point
 from reports.reproduction import claims, publication, published_figures
-from reports.reproduction.claim_tests import Outcome, is_times, mean_difference
+from reports.reproduction.claim_tests import Outcome, compute_mean_difference, is_times
 from reports.reproduction.publication import PUBLICATIONS, read
 from reports.table import Table
 from workloads.records.figures import Figure
@@ -52,7 +52,7 @@ def series(
 
 
 def table_of(*results: TrialResult) -> Table:
-    (table,) = claims.tables_across(sections(results)[0])
+    (table,) = claims.tables_across(group_into_sections(results)[0])
     return table
 
 
@@ -144,13 +144,13 @@ def test_series_of_other_threads_software_or_epochs_are_not_held_against_each_ot
 def test_claims_are_tested_by_the_series_of_their_own_study_with_all_batch_sizes() -> None:
     table = table_of(*series("sgd", FALLING[:3]), *series("adam", FALLING))
     assert of(table, ABOVE)[2:] == ["cannot be told", "measured: no value of both sides at 128"]
-    assert claims.tables_across(sections([trial()])[0]) == []
+    assert claims.tables_across(group_into_sections([trial()])[0]) == []
     others = [replace(result, spec=replace(result.spec, study="quick")) for result in memories("adam", 2.0)]
-    assert claims.tables_across(sections(others)[0]) == []
+    assert claims.tables_across(group_into_sections(others)[0]) == []
 
 
 def test_each_section_keeps_its_own_claims_and_figures_and_says_that_it_stands_for_another_task() -> None:
-    found, _ = sections([*series("sgd", FALLING), *series("adam", FALLING)])
+    found, _ = group_into_sections([*series("sgd", FALLING), *series("adam", FALLING)])
     by_rule = {section.condition.task.optimizer.name: published_figures.of_section(section)[0] for section in found}
     assert [table.name for table in by_rule["sgd"]] == ["published-accuracy", "claims"]
     names = ["published-adam-beside-sgd", "published-adam-plain", "claims"]
@@ -187,11 +187,11 @@ def test_nothing_of_it_is_next_to_nothing_a_counter_beside_all_parameters_includ
 
 def test_a_mean_difference_is_of_the_repeats_that_all_cells_have() -> None:
     pairs = [({0: 70.0, 1: 72.0, 2: 99.0}, {0: 69.0, 1: 70.0}), ({0: 60.0, 1: 62.0}, {0: 59.0, 1: 60.0})]
-    shift = mean_difference(pairs, 0.0)
+    shift = compute_mean_difference(pairs, 0.0)
     assert shift is not None and (shift.value, shift.n) == (1.5, 2)
     # differences of 1 and 2: standard deviation 1 / sqrt 2, t(0.975, 1) = 12.706
     assert shift.high - shift.value == pytest.approx(12.7062 / 2, rel=1e-4)
-    assert mean_difference([({0: 1.0}, {1: 1.0})], 0.0) is None
+    assert compute_mean_difference([({0: 1.0}, {1: 1.0})], 0.0) is None
 
 
 def definition(tmp_path: Path, old: str, new: str) -> Path:
@@ -253,7 +253,7 @@ def test_a_report_of_series_begins_with_what_its_claims_come_to(tmp_path: Path) 
         *series("augmented", better),
         *series("copied", better),
     )
-    report = build.report([results])
+    report = build.build_report([results])
     assert report.summary.headline == "Claims over the series: 4 hold"
     assert report.summary.about == "accuracy"
     told = [line for line in report.summary.not_verified if line.startswith("Not compared")]
@@ -295,7 +295,7 @@ def test_one_thread_stands_against_all_and_no_section_against_itself() -> None:
     one = [replace(r, spec=varied(r.spec, threads=1)) for r in devices(500, 70, gpu=False, study="devices-cpu")]
     table = table_of(*one, *devices(900, 70, gpu=False, study="devices-cpu"))
     assert of(table, text)[2] == "holds"
-    assert claims.tables_across(sections(one)[0]) == []
+    assert claims.tables_across(group_into_sections(one)[0]) == []
 
 
 def test_claims_of_which_nothing_is_known_are_left_out_and_counted() -> None:

@@ -22,7 +22,7 @@ from reports.comparing.cell_tests import QUANTITIES, MeanTest, Untested
 from reports.comparing.comparison import Comparison, compare
 from reports.comparing.pairing import pair
 from reports.condition_text import ABSENT
-from reports.conditions import sections
+from reports.conditions import group_into_sections
 from reports.load import ReportError
 from reports.quantities import Quantity
 from workloads.records.figures import Figure
@@ -91,7 +91,7 @@ def losses(found: Comparison, tolerated_percent: float) -> list[str]:
     """Return the lines that the gate names as worse."""
     worse = [ending.line for ending in found.endings if ending.verdict is Verdict.WORSE]
     ruling = gate.rule(found.tests, tolerated_percent, False, worse)
-    return list(ruling.lines) if ruling.outcome is gate.Outcome.REGRESSION else []
+    return list(ruling.lines) if ruling.outcome is gate.ExitCode.REGRESSION else []
 
 
 def shift_effect(a: Sequence[float], b: Sequence[float]) -> tuple[float, ...]:
@@ -227,7 +227,7 @@ def test_what_one_side_alone_has_is_named_and_an_unknown_figure_is_a_dash_with_i
     assert "Only in b, not compared: MXNet at batch size 32." in text
     b = [with_figures(result, images_per_s=None) for result in repeats([1, 2], **LATER)]
     found = compared(tmp_path / "2", repeats([100, 101]), b)
-    speed = next(table for table in comparison_tables.tables_of(found) if table.name == "compare-speed")
+    speed = next(table for table in comparison_tables.build_tables(found) if table.name == "compare-speed")
     assert (speed.rows[0][1].text, speed.rows[0][1].notes) == (ABSENT, ("b: unknown: not told",))
 
 
@@ -243,7 +243,7 @@ def test_what_differs_between_the_sides_stands_in_front(tmp_path: Path) -> None:
         ("PyTorch packages", "torch 2.13.0", "torch 2.14.0"),
         ("commit", "afa2864", "bbb"),
     ]
-    assert comparison_tables.tables_of(found)[1].name == "compare-conditions"
+    assert comparison_tables.build_tables(found)[1].name == "compare-conditions"
 
 
 def test_other_tasks_and_ambiguous_pairings_are_refused(tmp_path: Path) -> None:
@@ -256,8 +256,8 @@ def test_other_tasks_and_ambiguous_pairings_are_refused(tmp_path: Path) -> None:
 
 def test_sections_are_paired_by_what_tells_them_apart_and_the_rest_is_named() -> None:
     threads = {count: repeats([100, 101], threads=count) for count in (1, 2, 4)}
-    a, _ = sections([*threads[1], *threads[2]])
-    b, _ = sections([*threads[2], *threads[4]])
+    a, _ = group_into_sections([*threads[1], *threads[2]])
+    b, _ = group_into_sections([*threads[2], *threads[4]])
     pairs, alone = pair(a, b, ("old", "new"))
     assert [(one.a.condition.placement.threads, one.b.condition.placement.threads) for one in pairs] == [(2, 2)]
     assert [line.split(":")[0] for line in alone] == ["only in old", "only in new"]
@@ -406,7 +406,7 @@ def test_runs_are_compared_by_their_means_so_that_repeats_of_one_run_count_once(
     means = {side: [math.sqrt(x * y) for x, y in each] for side, each in speeds.items()}
     assert cell(found, "speed").effect == pytest.approx(shift_effect(means["a"], means["b"]))
     assert (cell(found, "speed").n_a, cell(found, "speed").repeats) == (4, 2)
-    assert pages.sides(found)[0].startswith(f"A: {sides[0]}: 2 runs, 4 trials")
+    assert pages.describe_sides(found)[0].startswith(f"A: {sides[0]}: 2 runs, 4 trials")
 
 
 def test_a_copy_is_no_second_run_and_a_run_without_results_is_named(tmp_path: Path) -> None:
@@ -494,7 +494,7 @@ def test_out_holds_the_printed_page_and_every_cell_as_csv(tmp_path: Path) -> Non
 
 def test_tables_of_a_comparison_are_whole(tmp_path: Path) -> None:
     found = compare(*runs(tmp_path, repeats([100, 101, 100.5]), repeats([80, 81, 80.5], **LATER)))
-    made = comparison_tables.tables_of(found)
+    made = comparison_tables.build_tables(found)
     assert [table.name for table in made] == [
         "compare-frameworks", "compare-conditions", "regressions", "compare-speed", "compare-memory",
         "compare-accuracy", "compare-usage",
@@ -528,7 +528,7 @@ def test_the_headline_is_the_geometric_mean_over_all_cells_with_the_interval_of_
     b += repeats([100, 99, 101], "mxnet", **LATER)
     found = compared(tmp_path, a, b)
     (pair_,) = found.pairs
-    speeds = [mean for mean in headline.of(pair_) if mean.quantity is SPEED]
+    speeds = [mean for mean in headline.compute_means(pair_) if mean.quantity is SPEED]
     assert [(mean.framework, mean.cells) for mean in speeds] == [("", 2), ("pytorch", 1), ("mxnet", 1)]
     cells = [cell for cell in pair_.cells if cell.quantity is SPEED]
     assert speeds[0].estimate == estimate_together([cell.spread for cell in cells])
@@ -556,21 +556,22 @@ def test_the_headline_of_accuracy_is_the_mean_difference_in_points_and_told_wher
         ]
 
     apart = compared(tmp_path / "apart", drawn([0.70, 0.70, 0.70]), drawn([0.75, 0.75, 0.76], **LATER))
-    told = headline.sentences(apart.pairs[0])[-1]
+    told = headline.write_sentences(apart.pairs[0])[-1]
     assert re.fullmatch(r"Test accuracy: b minus a is \+5\.33 \[\+4\.\d\d, \+5\.9\d\] points, mean over 2 cells", told)
     near = compared(tmp_path / "near", drawn([0.70, 0.71, 0.72]), drawn([0.71, 0.70, 0.72], **LATER))
-    assert headline.sentences(near.pairs[0])[-1].endswith("mean over 2 cells: no difference can be told")
+    assert headline.write_sentences(near.pairs[0])[-1].endswith("mean over 2 cells: no difference can be told")
     once = compared(tmp_path / "once", drawn([0.70]), drawn([0.60], **LATER))
     assert (
-        "b minus a is -10.00 points in this run, mean over 2 cells; one repeat" in headline.sentences(once.pairs[0])[-1]
+        "b minus a is -10.00 points in this run, mean over 2 cells; one repeat"
+        in headline.write_sentences(once.pairs[0])[-1]
     )
 
 
 def test_a_ratio_is_printed_as_exactly_as_its_interval_allows_and_none_that_touches_1_tells_a_difference() -> None:
-    assert effect_words.ratio(1.9512, 1.849, 2.053) == "1.95 [1.85, 2.05]"
-    assert effect_words.ratio(0.8012, 0.7931, 0.8093) == "0.801 [0.793, 0.809]"
-    assert effect_words.ratio(12.3, 10.1, 14.5) == "12.3 [10.1, 14.5]"
-    assert effect_words.ratio(1.6612, math.nan, math.nan) == "1.66"
-    assert effect_words.ratio(1.0, 1.0, 1.0) == "1.000 [1.000, 1.000]"
-    assert effect_words.leaves_out_1(1.01, 1.03)
-    assert not effect_words.leaves_out_1(0.991, 0.9999)
+    assert effect_words.format_ratio(1.9512, 1.849, 2.053) == "1.95 [1.85, 2.05]"
+    assert effect_words.format_ratio(0.8012, 0.7931, 0.8093) == "0.801 [0.793, 0.809]"
+    assert effect_words.format_ratio(12.3, 10.1, 14.5) == "12.3 [10.1, 14.5]"
+    assert effect_words.format_ratio(1.6612, math.nan, math.nan) == "1.66"
+    assert effect_words.format_ratio(1.0, 1.0, 1.0) == "1.000 [1.000, 1.000]"
+    assert effect_words.excludes_1(1.01, 1.03)
+    assert not effect_words.excludes_1(0.991, 0.9999)

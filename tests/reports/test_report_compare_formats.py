@@ -14,9 +14,9 @@ from stored import MACHINE, ended, store, trial
 from test_report_compare import LATER, folders, repeats, run, runs
 
 from reports.comparing import comparison_tables
-from reports.comparing.command import ENDINGS, FORMATS, Asked
+from reports.comparing.command import ENDINGS, FORMATS, GatedComparison
 from reports.comparing.comparison import compare
-from reports.drawing.traces import traces, y_span
+from reports.drawing.traces import build_traces, compute_y_span
 from workloads.records.status import Status
 
 EVIL = "<script>alert(1)</script> \x07 ]]> & \ud800"
@@ -106,7 +106,7 @@ def test_the_page_is_a_report_s_headed_by_what_changed_and_loads_nothing(tmp_pat
     assert page.count("<script>") == page.count("<script") == 1
     assert not re.search(r"(src|href)=\"(?!data:|#)", page)
     assert "default-src 'none'" in html.unescape(page)
-    page = FORMATS["html"](Asked(compare(*mixed(tmp_path / "2")), None, False, None))
+    page = FORMATS["html"](GatedComparison(compare(*mixed(tmp_path / "2")), None, False, None))
     (heading,) = re.findall(r"<h1>(.*?)</h1>", page)
     assert re.fullmatch(
         r"Training speed: b is 0\.9\d+ \[[\d., ]+\] times as fast as a, geometric mean over \d+ cells", heading
@@ -121,7 +121,7 @@ def test_the_charts_have_a_point_for_each_cell_and_a_line_at_1(tmp_path: Path) -
     assert {series.key: series.y for series in speed.series} == {cell.framework: (cell.effect[0],) for cell in known}
     assert speed.alt.startswith("Training speed, b against a: a point for each framework and batch size. b is 0.949")
     assert "takes" in memory.alt
-    ends = y_span(speed, traces(speed))
+    ends = compute_y_span(speed, build_traces(speed))
     assert ends[0] < 1.0 <= ends[1]
 
 

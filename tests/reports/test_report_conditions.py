@@ -9,14 +9,14 @@ from stored import MACHINE, VERSIONS, ended, make, numbers, on_gpu, report, rows
 
 from reports import condition_text
 from reports.comparing.pairing import pair
-from reports.conditions import sections
+from reports.conditions import group_into_sections
 from workloads.networks import WORKLOADS
 from workloads.records import network
 from workloads.records.figures import Figure
 from workloads.records.job import InputFile
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
-from workloads.setting_words import optimizer_label
+from workloads.setting_words import describe_optimizer
 from workloads.spec import OptimizerSpec
 
 
@@ -83,8 +83,8 @@ def test_trials_of_different_conditions_are_never_in_one_table(tmp_path: Path, c
     ],
 )
 def test_conditions_say_how_a_network_differs_from_the_one_it_is_called_by(name: str, told: str | None) -> None:
-    ((section,), *_) = sections([trial("pytorch", 64, workload=name)])
-    conditions, *_ = condition_text.conditions_list(section)
+    ((section,), *_) = group_into_sections([trial("pytorch", 64, workload=name)])
+    conditions, *_ = condition_text.describe_conditions(section)
     assert f"model {name}; " in conditions
     assert ("difference from its reference" in conditions) is (told is not None)
     assert told is None or f"difference from its reference {told}" in conditions
@@ -92,7 +92,7 @@ def test_conditions_say_how_a_network_differs_from_the_one_it_is_called_by(name:
 
 def test_sections_that_differ_in_a_number_stand_in_the_order_of_the_numbers() -> None:
     split = [trial("pytorch", 64, accumulate=parts) for parts in (16, 2, 1, 4)]
-    assert [section.condition.task.accumulate for section in sections(split)[0]] == [1, 2, 4, 16]
+    assert [section.condition.task.accumulate for section in group_into_sections(split)[0]] == [1, 2, 4, 16]
 
 
 def test_what_changes_nothing_or_another_frameworks_software_splits_no_table(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_what_changes_nothing_or_another_frameworks_software_splits_no_table(tmp
     ],
 )
 def test_a_rule_is_told_with_all_that_it_uses(optimizer: OptimizerSpec, label: str) -> None:
-    assert optimizer_label(optimizer) == label
+    assert describe_optimizer(optimizer) == label
 
 
 def test_the_cost_of_augmenting_is_told_to_be_in_the_speed_or_not(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_frameworks_whose_libraries_chose_other_code_stand_in_one_table(tmp_path
 
 
 def test_a_comparison_says_that_the_processors_and_the_code_chosen_for_them_differ() -> None:
-    (here, there), _ = sections(
+    (here, there), _ = group_into_sections(
         trial(machine=MACHINE | {"cpu_flags": flags}, facts=FACTS | {"onednn": True, "onednn_isa": isa})
         for flags, isa in ((["fma", "avx2"], "Intel AVX2"), (["fma", "avx2", "avx512f"], "Intel AVX-512"))
     )
@@ -350,10 +350,10 @@ def test_columns_of_one_condition_are_the_table_and_of_two_devices_keep_their_ow
 
 def test_networks_of_one_name_are_told_apart_by_their_digests() -> None:
     digest = network.digest(WORKLOADS["osu-cnn"])
-    (section,) = sections([trial(), trial(framework="mxnet", network=digest)])[0]
-    assert len(section.results) == 2 and "network" not in condition_text.described(section.condition)
-    parts, _ = sections([trial(network=12 * "a"), trial(network=12 * "b")])
+    (section,) = group_into_sections([trial(), trial(framework="mxnet", network=digest)])[0]
+    assert len(section.results) == 2 and "network" not in condition_text.describe_condition(section.condition)
+    parts, _ = group_into_sections([trial(network=12 * "a"), trial(network=12 * "b")])
     assert len(parts) == 2
-    assert [heading.partition("; ")[2] for heading in condition_text.headings(parts)] == [
+    assert [heading.partition("; ")[2] for heading in condition_text.build_headings(parts)] == [
         f"network digest {12 * letter}" for letter in "ab"
     ]

@@ -28,7 +28,7 @@ def speeds(batch_size: int, values: Sequence[float], framework: str = "pytorch")
 
 
 def contrasts(folder: Path, baseline: int | None = None) -> list[Table]:
-    made = build.report([folder], baseline_batch=baseline)
+    made = build.build_report([folder], baseline_batch=baseline)
     return [table for chapter in made.chapters for table in chapter.tables if table.name == contrast.BATCH_SIZES.name]
 
 
@@ -90,7 +90,7 @@ def test_one_repeat_is_of_this_run_alone_and_a_size_without_a_counterpart_is_a_d
 def test_neighbours_stand_beside_the_power_of_two_among_them_else_the_smallest(
     sizes: list[int], expected: dict[int, int]
 ) -> None:
-    assert contrast.neighbours(sizes) == expected
+    assert contrast.map_neighbours(sizes) == expected
 
 
 def test_a_report_has_such_a_table_of_neighbours_or_where_it_is_asked_for(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_the_table_is_printed_and_written_as_csv(tmp_path: Path) -> None:
     assert contrast.BATCH_SIZES.title in ran.stdout
     (row,) = numbers(results / "report" / f"{contrast.BATCH_SIZES.name}.csv")
     assert (row["batch_size"], row["baseline_batch_size"], row["n"]) == ("128", "127", "2")
-    export.write(build.report([results]), tmp_path / "page", ("html", "md", "json", "latex", "parquet"))
+    export.write(build.build_report([results]), tmp_path / "page", ("html", "md", "json", "latex", "parquet"))
 
 
 @pytest.mark.parametrize(("sizes", "printed"), [((127, 128, 129), True), ((125, 126, 127, 128, 129, 130), False)])

@@ -106,7 +106,7 @@ def test_the_command_rules_as_the_simulation_does_and_passes_no_loss_that_it_cou
     a = in_runs(tmp_path / "a", trials(draws, 0))
     b = in_runs(tmp_path / "b", trials(draws, 1, started_at="2025-11-22T10:00:00+00:00"))
     code = command.main([str(a), str(b), "--fail-on-regression", "5%"])
-    assert code == expected.outcome != gate.Outcome.PASSED
+    assert code == expected.outcome != gate.ExitCode.PASSED
     assert f"reports: --fail-on-regression 5%: {expected.head}\n" in capsys.readouterr().err
 
 

@@ -25,7 +25,7 @@ from PIL import Image
 from stored import BATCH_SIZES as SIZES
 from stored import chart, charts, line, on_gpu, study
 
-from reports.charts import Chart, Kind, Scale
+from reports.charts import Chart, Scale, SeriesKind
 from reports.drawing import figures
 from reports.drawing.sizes import COLUMN, PAGE, SLIDE, USUAL, Layout, Size
 from reports.drawing.sizes import SIZES as FIGURE_SIZES
@@ -45,12 +45,12 @@ def three(x: tuple[float, ...] = SIZES, top: float = 4000.0, names: tuple[str, .
 
 def stacked(x: tuple[float, ...], *parts: tuple[float | None, ...]) -> Chart:
     named = zip(("parameters", "inputs", "activations"), parts, strict=False)
-    return chart([line(name, x, y, kind=Kind.PART) for name, y in named])
+    return chart([line(name, x, y, kind=SeriesKind.PART) for name, y in named])
 
 
 def drawn(one: Chart, layout: Layout = USUAL) -> Figure:
-    with figures.styled(layout.size):
-        return figures.drawn(one, layout)
+    with figures.apply_style(layout.size):
+        return figures.draw_figure(one, layout)
 
 
 def stretches(svg: Path, series: int, panel: int = 0) -> list[list[tuple[float, float]]]:
@@ -230,7 +230,7 @@ def test_an_axis_starts_at_nought_or_below_and_a_long_bar_does_not_press_the_poi
 
 def test_bars_and_published_series_lie_in_the_range_and_it_ends_at_the_full_scale() -> None:
     measured = line("PyTorch", (4, 8), (97.0, 98.0), low=(80.0, 97.0), high=(130.0, 99.0))
-    published = line("PyTorch, published table", (4, 8), (60.0, 70.0), "pytorch", Kind.PUBLISHED_TABLE)
+    published = line("PyTorch, published table", (4, 8), (60.0, 70.0), "pytorch", SeriesKind.PUBLISHED_TABLE)
     for series, lowest in (([measured], 80.0), ([measured, published], 60.0)):
         low, high = drawn(chart(series, full_scale=100.0, from_zero=False)).axes[0].get_ylim()
         assert lowest - 5 < low < lowest and high == 100
@@ -265,7 +265,7 @@ def test_numbers_of_many_decades_do_not_lie_upon_each_other() -> None:
 
 
 def test_the_published_lies_behind_and_is_paler_with_the_marker_of_its_framework() -> None:
-    kinds = (Kind.MEASURED, Kind.PUBLISHED_TABLE, Kind.PUBLISHED_CHART)
+    kinds = (SeriesKind.MEASURED, SeriesKind.PUBLISHED_TABLE, SeriesKind.PUBLISHED_CHART)
     ours, table, theirs = (
         drawn(chart([line(f"TensorFlow {kind}", (4, 8), (1, 2), "tensorflow", kind) for kind in kinds])).axes[0].lines
     )
@@ -278,14 +278,14 @@ def test_the_published_lies_behind_and_is_paler_with_the_marker_of_its_framework
 def test_a_fitted_line_goes_through_points_that_no_other_joins_and_so_it_does_in_the_legend() -> None:
     points = line("MXNet", (4, 8), (1, 2), "mxnet")
     alone, fit = (
-        drawn(chart([points, line("MXNet, fitted", (0, 8), (0.5, 2), "mxnet", Kind.FIT)], x_scale=Scale.LINEAR))
+        drawn(chart([points, line("MXNet, fitted", (0, 8), (0.5, 2), "mxnet", SeriesKind.FIT)], x_scale=Scale.LINEAR))
         .axes[0]
         .lines
     )
     assert (alone.get_linestyle(), alone.get_marker()) == ("None", "^")
     assert fit.get_marker() in ("", "None")
     assert drawn(chart([points])).axes[0].lines[0].get_linestyle() == "-."
-    shown = [line("MXNet", (4, 8), (1, 2), "mxnet"), line("MXNet, fitted", (0, 8), (0.5, 2), "mxnet", Kind.FIT)]
+    shown = [line("MXNet", (4, 8), (1, 2), "mxnet"), line("MXNet, fitted", (0, 8), (0.5, 2), "mxnet", SeriesKind.FIT)]
     (legend,) = drawn(chart(shown, x_scale=Scale.LINEAR)).legends
     assert [text.get_text() for text in legend.get_texts()] == ["MXNet"]
     (handle,) = legend.legend_handles
@@ -318,7 +318,7 @@ def test_the_legend_has_every_label_once_and_kinds_of_a_framework_below_each_oth
         *("PyTorch", "PyTorch, published table", ""),
         *("MXNet", "MXNet, published table", ""),
     ]
-    named = (("PyTorch", Kind.MEASURED), ("TensorFlow, published table", Kind.PUBLISHED_TABLE))
+    named = (("PyTorch", SeriesKind.MEASURED), ("TensorFlow, published table", SeriesKind.PUBLISHED_TABLE))
     figure = drawn(chart([line(name, (4,), (1,), kind=kind) for name, kind in named]))
     figure.draw_without_rendering()
     (legend,) = figure.legends
@@ -359,7 +359,7 @@ LAYOUTS = {name: Layout(size) for name, size in FIGURE_SIZES.items()} | {"bare c
 def test_no_text_leaves_the_picture_or_lies_upon_another(name: str, layout: Layout) -> None:
     figure = drawn(CROWDS[name], layout)
     canvas: Any = FigureCanvasAgg(figure)  # matplotlib leaves its methods without types
-    with figures.styled(layout.size):
+    with figures.apply_style(layout.size):
         canvas.draw()
     inside = figure.bbox
     texts = [*figure.texts, *figure.legends[0].get_texts()]
@@ -419,7 +419,7 @@ def test_labels_of_close_batch_sizes_do_not_overlap_and_what_has_no_room_has_no_
 
 @for_each("panels, columns", [(1, 1), (2, 2), (3, 3), (4, 4), (5, 3), (6, 3), (7, 4), (8, 4), (9, 3), (10, 4), (13, 4)])
 def test_panels_stand_in_rows_as_full_as_can_be(panels: int, columns: int) -> None:
-    assert figures.columns_of(panels, 4) == columns
+    assert figures.count_columns(panels, 4) == columns
 
 
 @pytest.mark.parametrize(("size", "smallest", "largest"), [(COLUMN, 7, 9), (PAGE, 7, 10), (SLIDE, 11, 22)])

@@ -11,7 +11,7 @@ from conftest import varied
 from stored import BATCH_SIZES, VERSIONS, ended, on_gpu, study, trial
 
 from reports import caveats, findings
-from reports.conditions import sections
+from reports.conditions import group_into_sections
 from reports.load import Stored
 from reports.report import Summary
 from reports.reproduction.publication import PUBLICATIONS, read
@@ -27,7 +27,7 @@ def told(*results: TrialResult, unreadable: int = 0, unfinished: int = 0, beside
     bad = tuple(Unreadable(Path(f"u{number}"), "not whole JSON") for number in range(unreadable))
     open_ = tuple(Path(f"f{number}") for number in range(unfinished))
     stored = Stored(results, tuple(Path(result.spec.id) for result in results), bad, open_)
-    return findings.summary(stored, [replace(section, beside=beside) for section in sections(results)[0]])
+    return findings.summarise(stored, [replace(section, beside=beside) for section in group_into_sections(results)[0]])
 
 
 def one(sentences: tuple[str, ...], start: str) -> str:
@@ -256,7 +256,7 @@ def test_what_an_unverified_trial_measured_stands_next_to_the_accusation() -> No
     odd = replace(trial("mxnet"), status=Status.UNVERIFIED, reason="differs from the referee")
     died = replace(trial("pytorch", 64), status=Status.FAILED, reason="killed")
     stored_trials = Stored((odd, died), (Path("a"), Path("b")), (), ())
-    first, second = caveats.lists(stored_trials, ())["Trials that are not ok"]
+    first, second = caveats.list_problems(stored_trials, ())["Trials that are not ok"]
     assert first.startswith(f"{odd.spec.id}: unverified: differs from the referee. It measured: training speed ")
     assert "images/s, host memory " in first and " MiB, test accuracy " in first
     assert second == f"{died.spec.id}: failed: killed"

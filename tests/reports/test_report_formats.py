@@ -15,9 +15,9 @@ from stored import ended, numbers, run, store, study, trial
 from reports import build, export, markdown
 from reports.__main__ import main
 from reports.drawing.sizes import COLUMN, Layout
+from reports.latex import build_files as latex_files
 from reports.latex import escape
-from reports.latex import files as latex_files
-from reports.table import Cell, Placed, Table
+from reports.table import Placed, Table, TableCell
 from workloads.records.figures import Figure
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
@@ -49,7 +49,9 @@ def mixed() -> list[TrialResult]:
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("formats")
-    export.write(build.report([store(folder, *mixed())]), folder / "report", ("md", "csv", "parquet", "json", "latex"))
+    export.write(
+        build.build_report([store(folder, *mixed())]), folder / "report", ("md", "csv", "parquet", "json", "latex")
+    )
     return folder / "report"
 
 
@@ -117,7 +119,7 @@ def test_conditions_and_footnotes_stand_once_and_tables_refer_to_them(out: Path)
 
 
 def test_a_table_of_several_chapters_names_its_own_conditions(tmp_path: Path) -> None:
-    report = build.report([store(tmp_path, trial("mxnet", 32, threads=1), trial("pytorch", 32))])
+    report = build.build_report([store(tmp_path, trial("mxnet", 32, threads=1), trial("pytorch", 32))])
     export.write(report, tmp_path / "report", ("latex",))
     for number, chapter in enumerate(report.chapters, start=1):
         text = (tmp_path / "report" / f"speed-{number}.tex").read_text()
@@ -128,7 +130,7 @@ def test_a_table_of_several_chapters_names_its_own_conditions(tmp_path: Path) ->
 
 def numbered(head: tuple[str, ...], *rows: tuple[str, ...], **more: Any) -> Table:
     """Make a table whose cells after the first are numbers."""
-    cells = tuple((Cell(name), *(Cell(text, 1.0) for text in texts)) for name, *texts in rows)
+    cells = tuple((TableCell(name), *(TableCell(text, 1.0) for text in texts)) for name, *texts in rows)
     return Table("a-table", "A title", head, cells, **more)
 
 
@@ -183,18 +185,18 @@ def test_several_folders_are_one_report_with_conditions_apart(tmp_path: Path) ->
     first = store(tmp_path / "Größe 1", *(result for result in study() if result.spec.cell.framework != "mxnet"))
     second = store(tmp_path / "二", *(result for result in study() if result.spec.cell.framework == "mxnet"))
     other = store(tmp_path / "other", trial("mxnet", 32, threads=1))
-    report = build.report([first, second])
+    report = build.build_report([first, second])
     assert [len(section.results) for section in report.sections] == [27]
-    apart = build.report([first, second, other])
+    apart = build.build_report([first, second, other])
     assert [len(section.results) for section in apart.sections] == [1, 27]  # 1 thread sorts before 2
 
 
 def test_a_trial_in_two_folders_counts_once_and_none_is_lost(tmp_path: Path) -> None:
     same, newer = trial("pytorch", 32), replace(trial("pytorch", 32), started_at="2025-11-22T10:00:00+00:00")
     first, copy, second = (store(tmp_path / name, result) for name, result in (("a", same), ("b", same), ("c", newer)))
-    once = build.report([first, copy])
+    once = build.build_report([first, copy])
     assert (len(once.stored.results), once.replaced) == (1, ())
-    both = build.report([first, second])
+    both = build.build_report([first, second])
     assert [(pair.old, pair.new) for pair in both.replaced] == [(same, newer)]
     assert "Replaced by a newer trial of the same cell" in both.problems
 
@@ -215,7 +217,7 @@ def test_several_folders_need_a_place_for_their_report(tmp_path: Path, capsys: p
 def test_report_md_shows_a_picture_and_links_a_pdf_that_no_page_shows(
     tmp_path: Path, formats: tuple[str, ...], shown: str
 ) -> None:
-    report = build.report([store(tmp_path, trial("mxnet", 32))])
+    report = build.build_report([store(tmp_path, trial("mxnet", 32))])
     export.write(report, tmp_path / "report", formats)
     chart = next(chart for chart in report.chapters[0].charts if chart.name == "speed")
     text = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
@@ -224,7 +226,7 @@ def test_report_md_shows_a_picture_and_links_a_pdf_that_no_page_shows(
 
 
 def test_report_md_says_what_a_bare_figure_does_not(tmp_path: Path) -> None:
-    report = build.report([store(tmp_path, trial("mxnet", 32))])
+    report = build.build_report([store(tmp_path, trial("mxnet", 32))])
     export.write(report, tmp_path / "report", ("md", "svg"), layout=Layout(COLUMN, bare=True))
     chart = next(chart for chart in report.chapters[0].charts if chart.name == "speed")
     text = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reports.frameworks import display_name, learn_label, styles
+from reports.frameworks import choose_styles, display_name, learn_label
 
 
 def test_a_framework_is_known_by_its_label_or_folder_and_known_ones_keep_their_names() -> None:
@@ -12,7 +12,7 @@ def test_a_framework_is_known_by_its_label_or_folder_and_known_ones_keep_their_n
     learn_label("jax", {"framework_label": "JAX"})
     learn_label("caffe", {})
     assert (display_name("jax"), display_name("caffe")) == ("JAX", "caffe")
-    assert [style.name for style in styles(["caffe", "jax", "mxnet"]).values()] == ["MXNet", "caffe", "JAX"]
+    assert [style.name for style in choose_styles(["caffe", "jax", "mxnet"]).values()] == ["MXNet", "caffe", "JAX"]
     learn_label("pytorch", {"framework_label": "Another"})
     assert display_name("pytorch") == "PyTorch"
     learn_label("mine", {"framework_label": "PyTorch"})

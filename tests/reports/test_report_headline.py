@@ -9,7 +9,7 @@ import pytest
 from stored import ended, on_gpu, run, store, study, trial
 
 from reports import best, headline
-from reports.conditions import Section, sections
+from reports.conditions import Section, group_into_sections
 from reports.sentences import spans
 from workloads.records.figures import Figure
 from workloads.records.result import TrialResult
@@ -25,7 +25,7 @@ def speedy(framework: str, size: int, speed: float, repeat: int = 0, accuracy: f
 
 
 def section(*results: TrialResult) -> Section:
-    (found,), _ = sections(results)
+    (found,), _ = group_into_sections(results)
     return found
 
 
@@ -44,7 +44,7 @@ def repeated(speeds: Mapping[str, Mapping[int, float]], spread: float = 1.0) -> 
 
 
 def said(*results: TrialResult) -> str:
-    return headline.headline(section(*results))
+    return headline.write_headline(section(*results))
 
 
 def test_one_that_leads_everywhere_is_fastest_at_all_and_the_widest_lead_is_named_with_whom() -> None:
@@ -97,23 +97,25 @@ def test_a_fastest_of_two_says_that_the_third_has_no_number_and_the_findings_say
     speeds = repeated({"pytorch": {4: 300.0, 8: 300.0}, "mxnet": {4: 200.0, 8: 200.0}, "tensorflow": {4: 100.0}})
     gone = [ended(Status.OUT_OF_MEMORY, NO_MEMORY, "tensorflow", 8, repeat=repeat) for repeat in range(3)]
     found = section(*speeds, *gone)
-    assert headline.headline(found).endswith("; no number of TensorFlow at 8")
-    assert headline.silence(headline.race(found)) == [f"TensorFlow at 8: out of memory: {NO_MEMORY}"]
+    assert headline.write_headline(found).endswith("; no number of TensorFlow at 8")
+    assert headline.explain_missing(headline.collect_race(found)) == [f"TensorFlow at 8: out of memory: {NO_MEMORY}"]
     nowhere = section(*speeds[:12], ended(Status.FAILED, "it fell", "tensorflow", 4))
-    assert headline.headline(nowhere).endswith("; no number of TensorFlow")
-    assert headline.silence(headline.race(nowhere)) == ["TensorFlow at 4: failed: it fell"]
+    assert headline.write_headline(nowhere).endswith("; no number of TensorFlow")
+    assert headline.explain_missing(headline.collect_race(nowhere)) == ["TensorFlow at 4: failed: it fell"]
 
 
 def test_a_batch_size_that_one_framework_alone_has_a_number_at_is_no_place_where_it_won() -> None:
     speeds = repeated({"pytorch": {4: 300.0, 8: 300.0}, "mxnet": {4: 200.0, 8: 200.0, 16: 200.0}})
     found = section(*speeds, ended(Status.OUT_OF_MEMORY, NO_MEMORY, "pytorch", 16))
-    assert headline.headline(found) == (
+    assert headline.write_headline(found) == (
         "PyTorch is fastest at 2 of 3 batch sizes on this CPU, up to 1.5 times as fast as MXNet; "
         "no number of PyTorch at 16"
     )
-    assert headline.silence(headline.race(found)) == [f"PyTorch at 16: out of memory: {NO_MEMORY}"]
+    assert headline.explain_missing(headline.collect_race(found)) == [f"PyTorch at 16: out of memory: {NO_MEMORY}"]
     found = section(*repeated({"pytorch": {4: 300.0, 8: 300.0}, "mxnet": {4: 200.0}}))
-    assert headline.headline(found) == "PyTorch is fastest at batch size 4 on this CPU, 1.5 times as fast as MXNet"
+    assert (
+        headline.write_headline(found) == "PyTorch is fastest at batch size 4 on this CPU, 1.5 times as fast as MXNet"
+    )
     assert said(speedy("pytorch", 4, 100), speedy("mxnet", 8, 200)) == (
         "PyTorch and MXNet were not measured at the same batch sizes"
     )
@@ -132,7 +134,7 @@ def test_one_framework_alone_has_a_best_batch_size_and_those_that_tie_with_it() 
 
 
 def rows(found: Section) -> dict[str, list[str]]:
-    table = best.table(found)
+    table = best.build_table(found)
     assert table
     return {row[0].text: [cell.text for cell in row[1:]] for row in table.rows}
 
@@ -154,9 +156,9 @@ def test_the_best_batch_size_has_what_it_takes_and_what_it_reaches_there_with_ti
 def test_a_framework_without_a_number_keeps_its_row_with_what_became_of_it() -> None:
     found = section(speedy("pytorch", 4, 100), ended(Status.OUT_OF_MEMORY, NO_MEMORY, "mxnet", 4))
     assert rows(found)["MXNet"] == ["OOM", "OOM", "OOM"], "of one batch size no best one is told"
-    table = best.table(found)
+    table = best.build_table(found)
     assert table and table.title == "Each framework at batch size 4"
-    assert best.table(section(ended(Status.FAILED, "it fell"))) is None
+    assert best.build_table(section(ended(Status.FAILED, "it fell"))) is None
 
 
 def test_spans_of_batch_sizes_are_told_by_their_ends() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from stored import store, trial
 
 from reports import build, export, learning_rates
-from reports.conditions import sections
+from reports.conditions import group_into_sections
 from reports.table import SHADES
 from workloads.records.figures import Figure
 from workloads.records.result import TrialResult
@@ -33,8 +33,8 @@ def accuracy(place: int, size: int) -> dict[str, Figure]:
 
 
 def test_rates_of_one_rule_are_the_rows_of_a_map_for_each_framework() -> None:
-    found, _ = sections([*trials(), *trials("adam")])
-    adam, momentum = learning_rates.of_sections(found)
+    found, _ = group_into_sections([*trials(), *trials("adam")])
+    adam, momentum = learning_rates.build_tables(found)
     assert (adam.name, momentum.name) == ("learning-rates-adam", "learning-rates-momentum")
     assert momentum.head == ("Framework", "Learning rate / batch size", "16", "64")
     assert [[cell.text for cell in row] for row in momentum.rows] == [
@@ -49,11 +49,11 @@ def test_rates_of_one_rule_are_the_rows_of_a_map_for_each_framework() -> None:
 
 
 def test_shades_go_from_the_lowest_to_the_highest_of_the_cells_and_no_key_is_among_them(tmp_path: Path) -> None:
-    (table,) = learning_rates.of_sections(sections(trials())[0])
+    (table,) = learning_rates.build_tables(group_into_sections(trials())[0])
     assert [table.shade(cell.number) for cell in table.rows[0][2:]] == [2, 0]
     assert [table.shade(cell.number) for cell in table.rows[2][2:]] == [SHADES, 7]
     assert table.shade(None) is None
-    export.write(build.report([store(tmp_path, *trials())]), tmp_path / "page", ("html", "md", "csv", "latex"))
+    export.write(build.build_report([store(tmp_path, *trials())]), tmp_path / "page", ("html", "md", "csv", "latex"))
     page = (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
     shades = re.findall(r'style="--heat:(\d)"[^>]*><a [^>]*>(68\.4|43\.6)', page)
     assert sorted(shades) == [("0", "43.6")] * 2 + [(str(SHADES), "68.4")] * 2
@@ -61,7 +61,7 @@ def test_shades_go_from_the_lowest_to_the_highest_of_the_cells_and_no_key_is_amo
 
 
 def test_two_rates_are_no_map_and_other_threads_or_epochs_are_in_none() -> None:
-    assert learning_rates.of_sections(sections(trials(rates=RATES[:2]))[0]) == []
+    assert learning_rates.build_tables(group_into_sections(trials(rates=RATES[:2]))[0]) == []
     two, other = trials(rates=RATES[:2]), trials(rates=RATES[2:], epochs=3)
-    assert learning_rates.of_sections(sections([*two, *other])[0]) == []
-    assert learning_rates.of_sections(sections([*two, *trials(rates=RATES[2:], threads=1)])[0]) == []
+    assert learning_rates.build_tables(group_into_sections([*two, *other])[0]) == []
+    assert learning_rates.build_tables(group_into_sections([*two, *trials(rates=RATES[2:], threads=1)])[0]) == []

@@ -11,16 +11,16 @@ import pandas as pd
 import pytest
 from stored import on_gpu, trial
 
-from reports.conditions import sections
-from reports.drawing.section_charts import charts_of
-from reports.findings import summary
+from reports.conditions import group_into_sections
+from reports.drawing.section_charts import build_charts
+from reports.findings import summarise
 from reports.load import Stored
 from reports.reproduction import publication, published_figures
-from reports.reproduction.publication import CHART, PUBLICATIONS, TABLE, Metric, Publication, publications
+from reports.reproduction.publication import CHART, PUBLICATIONS, TABLE, Article, Metric, read_articles
 from workloads.records.figures import Figure
 
 
-def osu() -> Publication:
+def osu() -> Article:
     return publication.read(PUBLICATIONS / "osu-2020")
 
 
@@ -124,26 +124,26 @@ def another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (folder / publication.DEFINITION).write_text(DEFINITION)
     (folder / publication.FIGURES).write_text(FIGURES)
     monkeypatch.setattr(publication, "PUBLICATIONS", tmp_path / "publications")
-    publications.cache_clear()
+    read_articles.cache_clear()
     yield folder
-    publications.cache_clear()
+    read_articles.cache_clear()
 
 
 @pytest.mark.usefixtures("another")
 def test_a_publication_is_a_folder_of_data_and_nothing_else() -> None:
     accuracy = {"test_accuracy": Figure(0.7, "worker")}
     trials = [trial("pytorch", 8, workload="mlp", figures=accuracy), trial("pytorch", 4, workload="mlp")]
-    found, _ = sections(trials)
+    found, _ = group_into_sections(trials)
     tables, remarks = published_figures.of_section(found[0])
     assert ([table.name for table in tables], remarks) == (["published-accuracy", "agreement", "claims"], [])
     rows = {row[0].text: [cell.text for cell in row[1:]] for table in tables for row in table.rows}
     assert rows["PyTorch 2.0, published (table)"] == ["30.00", "75.00"]
     assert rows["PyTorch, measured minus published (table)"][1] == "-5.00"
     assert rows["PyTorch: accuracy jumps at 8"][:2] == ["holds", "\N{EN DASH}"]
-    told = summary(Stored(tuple(trials), (), (), ()), found)
+    told = summarise(Stored(tuple(trials), (), (), ()), found)
     assert [line for line in told.findings if line.startswith("The accuracies of 2024: root-mean-square difference")]
     assert "It does not name its data." in told.not_verified
-    thesis, _ = sections([on_gpu(trial("pytorch", 8, dataset="cifar10"))])
+    thesis, _ = group_into_sections([on_gpu(trial("pytorch", 8, dataset="cifar10"))])
     assert next(table.name for table in published_figures.of_section(thesis[0])[0]) == "published-usage"
 
 
@@ -152,10 +152,10 @@ def test_figures_published_under_certain_conditions_stand_by_results_of_these_al
     path.write_text(path.read_text().replace("finding", 'conditions = { feed = "device" }\nfinding'))
     shown = {}
     for feed in ("host", "device"):
-        (section,), _ = sections([trial("pytorch", 8, workload="mlp", feed=feed)])
+        (section,), _ = group_into_sections([trial("pytorch", 8, workload="mlp", feed=feed)])
         made, _ = published_figures.of_section(section)
         shown[feed] = {table.name: [row[-2].text for row in table.rows] for table in made}
-        charts = {chart.name: chart for chart in charts_of(section)}
+        charts = {chart.name: chart for chart in build_charts(section)}
         assert ("Published: PyTorch 2.0" in charts["accuracy"].caption) == (feed == "device")
     assert shown["host"] == {}
     assert list(shown["device"]) == ["published-accuracy", "agreement", "claims"]
@@ -178,5 +178,5 @@ def test_a_publication_that_cannot_be_read_is_named_with_what_is_wrong(
     path = another / publication.DEFINITION
     path.write_text(path.read_text().replace(old, new, 1))
     with pytest.raises(ValueError, match=reason) as raised:
-        publications()
+        read_articles()
     assert str(raised.value).startswith(f"{path}: ")

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from each import for_each
 
-from reports.order import Order, Point, extreme, of_cell, order
+from reports.order import Order, Point, find_extreme, order, read_point
 from workloads.statistics import Described
 
 ONCE = math.nan
@@ -68,19 +68,19 @@ def test_an_order_needs_intervals_apart_and_one_repeat_is_a_tie_or_of_this_run(
 def test_who_has_the_most_is_as_sure_as_the_weakest_of_the_orders(
     points: dict[str, Point], name: str, kind: Order
 ) -> None:
-    end = extreme(points)
+    end = find_extreme(points)
     assert (end.name, end.kind) == (name, kind)
     assert end.stated is (kind is Order.ABOVE)
     assert end.seen is (kind is Order.ABOVE_ONCE)
 
 
 def test_the_least_is_found_by_the_same_rule_and_no_interval_is_narrower_than_the_least_spread() -> None:
-    end = extreme({"a": sure(10, 1), "b": sure(7, 1)}, highest=False)
+    end = find_extreme({"a": sure(10, 1), "b": sure(7, 1)}, highest=False)
     assert (end.name, end.kind, end.stated) == ("b", Order.BELOW, True)
     with pytest.raises(ValueError, match="1 values have no order"):
-        extreme({"a": once(1)})
+        find_extreme({"a": once(1)})
     cell = Described(3, 600.0, 600.0, 600.0, 0.0)
-    point = of_cell(cell, 3.0)
+    point = read_point(cell, 3.0)
     assert point.high == pytest.approx(600 + 4.302653 * 3 / 3**0.5)  # t(0.975, 2)
     assert point.low == pytest.approx(600 - 4.302653 * 3 / 3**0.5)
-    assert not of_cell(replace(cell, n=1), 3.0).sure
+    assert not read_point(replace(cell, n=1), 3.0).sure

@@ -8,12 +8,12 @@ from typing import Any
 from stored import ended, make, numbers, rows, run, store, trial
 
 from reports import build, export, load
-from reports.conditions import sections
+from reports.conditions import group_into_sections
 from workloads.records.check_name import CheckName
 from workloads.records.network import OwnCode
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
-from workloads.setting_words import OWN_CODE, model_words
+from workloads.setting_words import OWN_CODE, describe_model
 
 OWN = OwnCode("pytorch", "my_net.py", "make_model", "1a2b3c4d5e6f", 10, (8, 8, 1))
 TASK: dict[str, Any] = {"workload": "my-net", "own_code": OWN}
@@ -27,7 +27,7 @@ def test_every_file_of_a_table_of_cells_says_so_whatever_the_cell_holds(tmp_path
     failed = ended(Status.FAILED, "ValueError: no such width", batch_size=64, **TASK)
     store(tmp_path, own(), failed)
     out = tmp_path / "report"
-    export.write(build.report([tmp_path]), out, ("md", "csv", "latex", "html"))
+    export.write(build.build_report([tmp_path]), out, ("md", "csv", "latex", "html"))
     for path in (path for name in ("speed", "accuracy", "memory", "usage") for path in out.glob(f"{name}*.csv")):
         assert numbers(path) and all(OWN_CODE in row["notes"] for row in numbers(path)), path
         assert OWN_CODE in path.with_suffix(".md").read_text()
@@ -52,9 +52,9 @@ def test_no_other_code_and_no_network_stands_in_a_table_with_it(tmp_path: Path) 
     other = own(own_code=OwnCode("pytorch", "my_net.py", "make_model", "0" * 12, 10, (8, 8, 1)))
     larger = own(own_code=OwnCode("pytorch", "my_net.py", "make_model", "1a2b3c4d5e6f", 10, (32, 32, 1)))
     store(tmp_path, own(), other, larger, trial(workload="my-net"))
-    parts, replaced = sections(load.read(tmp_path).results)
+    parts, replaced = group_into_sections(load.read(tmp_path).results)
     assert len(parts) == 4 and not replaced
-    assert sorted(model_words(part.condition.task) for part in parts) == ["my-net", *[f"my-net ({OWN_CODE})"] * 3]
+    assert sorted(describe_model(part.condition.task) for part in parts) == ["my-net", *[f"my-net ({OWN_CODE})"] * 3]
 
 
 def test_two_folders_of_the_same_code_are_compared_and_say_so(tmp_path: Path) -> None:

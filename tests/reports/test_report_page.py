@@ -314,7 +314,7 @@ def test_a_killed_drawing_process_does_not_leave_the_report_waiting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(figures, "draw", killed)
-    report = build.report([store(tmp_path, trial())])
+    report = build.build_report([store(tmp_path, trial())])
     with pytest.raises(ReportError, match="was killed"):
         export.write(report, tmp_path / "report", ("png",))
 
@@ -322,7 +322,7 @@ def test_a_killed_drawing_process_does_not_leave_the_report_waiting(
 @pytest.mark.parametrize("asked_s", [0.5, 5.0])
 def test_a_short_window_is_a_failed_check_where_a_longer_one_was_asked_for(asked_s: float, tmp_path: Path) -> None:
     short = trial(checks=[Check(CheckName.LONG_ENOUGH, False, "0.50 s")], window_s=asked_s)
-    problems = build.report([store(tmp_path, short)]).problems
+    problems = build.build_report([store(tmp_path, short)]).problems
     if asked_s < 5:
         assert problems == {"Steady windows shorter than 5 s, as the study asks": (f"{short.spec.id}: 0.50 s",)}
     else:

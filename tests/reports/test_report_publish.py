@@ -29,7 +29,7 @@ from reports.publishing import archive, citation, cleaning, contents, publicatio
 from reports.publishing import index as published_index
 from reports.publishing.archive import CHECKSUMS
 from reports.publishing.citation import Credit
-from reports.publishing.publish import obstacles
+from reports.publishing.publish import list_obstacles
 from workloads.catalogue import TINY
 from workloads.records import network
 from workloads.records.status import Status
@@ -61,7 +61,7 @@ def _tables_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def found(results: Path) -> list[str]:
-    return obstacles(load.read(results), results)
+    return list_obstacles(load.read(results), results)
 
 
 def edit(results: Path, change: Callable[[dict[str, Any]], object], pattern: str = "pytorch-*b00032*") -> None:
@@ -101,7 +101,7 @@ def test_the_report_can_be_made_again_from_the_archive(results: Path, tmp_path: 
     done = publish.publish(results, tmp_path / "published", CREDIT)
     unpacked(done.folder, tmp_path)
     with chdir(tmp_path):
-        export.write(build.report([Path("results")]), tmp_path / "again", ("md", "csv"))
+        export.write(build.build_report([Path("results")]), tmp_path / "again", ("md", "csv"))
     for name in ("report.md", "speed.csv"):
         assert (tmp_path / "again" / name).read_bytes() == (done.folder / name).read_bytes()
 
@@ -264,7 +264,7 @@ def test_a_broken_off_publication_leaves_nothing(
     def fail(*_: object) -> str:
         raise error
 
-    monkeypatch.setattr(citation, "bibtex", fail)
+    monkeypatch.setattr(citation, "format_bibtex", fail)
     with pytest.raises((ReportError, KeyboardInterrupt)):
         publish.publish(results, tmp_path / "published", CREDIT)
     assert list((tmp_path / "published").iterdir()) == []
@@ -354,7 +354,7 @@ def test_a_log_is_published_without_home_directory_and_host() -> None:
         b'  File "/home/al ice/x.py"\n  File "/home/alice/batch/adapters/worker.py", line 3\n/root/.cache: no\n'
         b"/rooted/x /Users/bob/y\nhostname: lab7.example.org\nretrieving information for host: lab7\n"
     )
-    assert cleaning.nameless(log) == (
+    assert cleaning.remove_names(log) == (
         b'  File "~ ice/x.py"\n  File "~/batch/adapters/worker.py", line 3\n~/.cache: no\n'
         b"/rooted/x ~/y\nhostname: HOST\nretrieving information for host: HOST\n"
     )
@@ -379,11 +379,11 @@ def test_the_archive_is_the_same_bytes_for_the_same_content(tmp_path: Path) -> N
 def facts(**changes: Any) -> publication.Publication:
     told = load.Stored((trial(), trial("mxnet")), (), (), ())
     found = publication.Found("PyTorch leads", ("PyTorch is first.",), "speed.png")
-    return msgspec.structs.replace(publication.of(told, NAME, found), **changes)
+    return msgspec.structs.replace(publication.build_publication(told, NAME, found), **changes)
 
 
 def test_the_citation_file_and_the_note_of_bibtex_have_what_their_formats_ask_for() -> None:
-    told = yaml.safe_load(citation.cff(facts(), "results.tar.xz", "ab" * 32))
+    told = yaml.safe_load(citation.format_cff(facts(), "results.tar.xz", "ab" * 32))
     # https://github.com/citation-file-format, schema 1.2.0: required are authors, cff-version, message, title.
     assert (told["cff-version"], told["type"], told["date-released"]) == ("1.2.0", "dataset", "2025-11-21")
     assert told["authors"] == [{"name": "Batchwise contributors"}]  # published before they were stored
@@ -392,20 +392,20 @@ def test_the_citation_file_and_the_note_of_bibtex_have_what_their_formats_ask_fo
     )
     assert told["identifiers"][0]["value"] == "sha256:" + "ab" * 32
     assert told["abstract"].endswith("; 2 trials: 2 ok; started 2025-11-21 (UTC); commit afa2864. PyTorch is first.")
-    note = next(line for line in citation.bibtex(facts(findings=["x" * 999])).splitlines() if "note = " in line)
+    note = next(line for line in citation.format_bibtex(facts(findings=["x" * 999])).splitlines() if "note = " in line)
     assert note == "  note = {osu-cnn on digits on Intel(R) Xeon(R) Processor, 2 cores, measured 2025-11-21}"
     evil = 'x: "y" # {50%} & \\o_O\n- <b>'
     told = facts(title=evil, machines=[evil])
-    assert yaml.safe_load(citation.cff(told, "a", "b"))["title"] == f"Batchwise: {evil}"
-    title = next(line for line in citation.bibtex(told).splitlines() if "title" in line)
+    assert yaml.safe_load(citation.format_cff(told, "a", "b"))["title"] == f"Batchwise: {evil}"
+    title = next(line for line in citation.format_bibtex(told).splitlines() if "title" in line)
     assert r"x: ``y'' \# \{50\%\} \& \textbackslash{}o\_O - \textless{}b\textgreater{}" in title
 
 
 @pytest.mark.parametrize("name", ["Smith and Sons, Inc.", "Research AND Development", "Smith and Sons"])
 def test_an_author_with_an_and_in_the_name_is_one_author(name: str) -> None:
     told = facts(authors=["Lovelace, Ada", name])
-    assert f"  author = {{Lovelace, Ada and {{{name}}}}}," in citation.bibtex(told).splitlines()
-    authors = yaml.safe_load(citation.cff(told, "a", "b"))["authors"]
+    assert f"  author = {{Lovelace, Ada and {{{name}}}}}," in citation.format_bibtex(told).splitlines()
+    authors = yaml.safe_load(citation.format_cff(told, "a", "b"))["authors"]
     assert authors == [{"family-names": "Lovelace", "given-names": "Ada"}, {"name": name}]
 
 
@@ -415,12 +415,12 @@ def test_an_author_with_an_and_in_the_name_is_one_author(name: str) -> None:
      ("../../etc <b>", "etc-b"), ("Élbrus", "elbrus"), ("Эльбрус", "unnamed"), ("x" * 99, "x" * 60)],
 )  # fmt: skip
 def test_a_machine_makes_a_folder_name(model: str, told: str) -> None:
-    assert publication.slug(model) == told
+    assert publication.make_slug(model) == told
 
 
 def test_a_publication_is_named_by_the_gpu_where_there_is_one() -> None:
     stored = load.Stored((on_gpu(trial()),), (), (), ())
-    assert publication.names(stored)[0] == "2025-11-21-nvidia-h200"
+    assert publication.propose_names(stored)[0] == "2025-11-21-nvidia-h200"
 
 
 class Texts(HTMLParser):
@@ -440,7 +440,7 @@ def test_the_index_lists_what_lies_in_the_folder_newest_first_and_escaped(tmp_pa
     for name, day, machine in (("a", "2025-01-01", "<script>x</script>"), ("b", "2025-02-01", "AMD & Co")):
         (tmp_path / name).mkdir()
         told = facts(name=name, first_day=day, machines=[machine], title=f"Title {machine}", marks=["Not <whole>."])
-        (tmp_path / name / "publication.json").write_text(publication.text(told))
+        (tmp_path / name / "publication.json").write_text(publication.format_publication(told))
     (tmp_path / "a" / "report.html").touch()
     for file in ("a/usage.png", "a/speed.png"):
         (tmp_path / file).touch()
@@ -466,7 +466,7 @@ def test_the_index_lists_what_lies_in_the_folder_newest_first_and_escaped(tmp_pa
     "change", [{"trials": {"ok": "27"}}, {"marks": "none"}, {"name": 3}, {"schema_version": 2}, {"more": 1}]
 )
 def test_a_hand_edited_publication_file_is_not_read(tmp_path: Path, change: dict[str, Any]) -> None:
-    told = json.loads(publication.text(facts())) | change
+    told = json.loads(publication.format_publication(facts())) | change
     (tmp_path / "publication.json").write_text(json.dumps(told))
     with pytest.raises(ValueError, match=next(iter(change))):
         publication.read(tmp_path / "publication.json")
@@ -554,7 +554,7 @@ def test_an_incomplete_publication_without_its_mark_gets_it_when_it_is_published
     for framework in FRAMEWORKS:
         run_trial(part, trial(framework, 32, study="osu-2020", dataset="cifar10"))
     with monkeypatch.context() as before_marks:
-        before_marks.setattr(publish, "obstacles", lambda stored, folder: [])
+        before_marks.setattr(publish, "list_obstacles", lambda stored, folder: [])
         folder = publish.publish(part, into, CREDIT).folder
     assert publication.read(folder / publication.FILE).marks == []
     with pytest.raises(ReportError, match="not run of the study osu-2020 as it is defined"):
@@ -587,7 +587,7 @@ def test_an_archive_that_is_not_the_published_one_is_refused(
 
 
 def test_a_publication_of_before_days_of_publishing_were_stored_is_read(tmp_path: Path) -> None:
-    told = json.loads(publication.text(facts()))
+    told = json.loads(publication.format_publication(facts()))
     del told["published_day"]
     (tmp_path / "publication.json").write_text(json.dumps(told))
     assert publication.read(tmp_path / "publication.json").published_day is None
@@ -596,8 +596,8 @@ def test_a_publication_of_before_days_of_publishing_were_stored_is_read(tmp_path
 def test_a_log_is_published_without_secrets_and_without_this_machines_people(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/data/users/ann")
     monkeypatch.setattr("socket.gethostname", lambda: "node17.cluster.example.org")
-    cleaning.own_homes.cache_clear()
-    cleaning.own_hosts.cache_clear()
+    cleaning.find_own_homes.cache_clear()
+    cleaning.find_own_hosts.cache_clear()
     try:
         log = (
             b"/data/users/ann/x.py /data/users/anna C:\\Users\\Bob\\x\nnode17 and node17.cluster.example.org, node170\n"
@@ -606,18 +606,18 @@ def test_a_log_is_published_without_secrets_and_without_this_machines_people(mon
             b"Authorization: Bearer eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc\nghp_" + b"a" * 36 + b"\n"
             b'loss 0.25, class_token: [1, 2], "tokens": 4096, token: 0.125\n'
         )
-        assert cleaning.nameless(log) == (
+        assert cleaning.remove_names(log) == (
             b"~/x.py /data/users/anna ~\\x\nHOST and HOST, node170\n"
             b"pip index https://***@pypi.example.org/simple?token=***&a=1\n"
             b"USER=***\nAWS_SECRET_ACCESS_KEY=***\n{'HF_TOKEN': '***', 'LANG': 'C'}\n"
             b"Authorization: ***\n***\n"
             b'loss 0.25, class_token: [1, 2], "tokens": 4096, token: 0.125\n'
         )
-        assert cleaning.nameless(cleaning.nameless(log)) == cleaning.nameless(log)
-        assert cleaning.tells(log) and not cleaning.tells(cleaning.nameless(log))
+        assert cleaning.remove_names(cleaning.remove_names(log)) == cleaning.remove_names(log)
+        assert cleaning.contains_names(log) and not cleaning.contains_names(cleaning.remove_names(log))
     finally:
-        cleaning.own_homes.cache_clear()
-        cleaning.own_hosts.cache_clear()
+        cleaning.find_own_homes.cache_clear()
+        cleaning.find_own_hosts.cache_clear()
 
 
 def test_a_publication_whose_files_are_other_ones_is_a_finding_of_the_check(

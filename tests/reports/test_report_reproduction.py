@@ -12,8 +12,8 @@ import pytest
 from conftest import ROOT
 from stored import BATCH_SIZES, VERSIONS, ended, on_gpu, trial
 
-from reports.charts import Kind
-from reports.conditions import Section, sections
+from reports.charts import SeriesKind
+from reports.conditions import Section, group_into_sections
 from reports.drawing import section_charts
 from reports.reproduction import published_figures
 from reports.reproduction.agreement import caveats, finding
@@ -23,7 +23,7 @@ from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
 PUBLISHED = dict(zip(BATCH_SIZES, (32.55, 45.83, 63.06, 68.59, 68.97, 69.77, 64.82, 57.28, 51.02), strict=True))
-BEHIND = {Kind.PUBLISHED_TABLE, Kind.PUBLISHED_CHART}
+BEHIND = {SeriesKind.PUBLISHED_TABLE, SeriesKind.PUBLISHED_CHART}
 CONTRADICTED = "table and chart of the publication contradict each other here"
 
 
@@ -41,7 +41,7 @@ def card(framework: str, size: int, usage: float, repeat: int = 0, mib: float = 
 
 
 def section_of(*results: TrialResult) -> Section:
-    (found,), _ = sections(results)
+    (found,), _ = group_into_sections(results)
     return replace(found, beside=("osu-2020",))
 
 
@@ -188,7 +188,7 @@ def test_what_was_published_of_another_task_is_shown_to_those_who_ask_for_it_and
     unasked = replace(asked, beside=())
     assert published_figures.of_section(unasked) == ([], [])
     assert finding([unasked]) == "" and caveats([unasked]) == []
-    charts = section_charts.charts_of(unasked)
+    charts = section_charts.build_charts(unasked)
     assert charts and {series.kind for chart in charts for series in chart.series}.isdisjoint(BEHIND)
     fitting = replace(section_of(trial(dataset="cifar10")), beside=())
     assert published_figures.of_section(fitting)[0]

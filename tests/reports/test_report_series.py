@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from stored import trial
 
-from reports.condition_text import headings
-from reports.conditions import name_series, sections
+from reports.condition_text import build_headings
+from reports.conditions import group_into_sections, name_series
 from workloads.records.result import TrialResult
 from workloads.spec import OptimizerSpec
 
@@ -22,7 +22,7 @@ def cats(rule: Any, **changes: Any) -> TrialResult:
 
 
 def headed(*results: TrialResult) -> list[str]:
-    return headings(sections(results)[0])
+    return build_headings(group_into_sections(results)[0])
 
 
 def test_each_section_of_a_series_is_headed_by_its_name_and_what_all_share() -> None:
@@ -44,5 +44,5 @@ def test_sections_of_a_series_are_headed_by_its_name_and_what_it_does_not_tell_a
 
 @pytest.mark.parametrize("changes", [{"epochs": 6}, {"study": "quick"}, {"study": "mine"}])
 def test_what_an_option_changed_is_of_no_series(changes: dict[str, Any]) -> None:
-    (section,), _ = sections([cats("sgd", **changes)])
+    (section,), _ = group_into_sections([cats("sgd", **changes)])
     assert name_series(section) == ""

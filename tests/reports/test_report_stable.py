@@ -68,7 +68,7 @@ def test_tables_of_several_folders_are_told_apart_by_their_titles(tmp_path: Path
     folders = [store(tmp_path / name, trial(framework)) for name, framework in (("a", "pytorch"), ("b", "mxnet"))]
     for folder in folders:
         (folder / "stable.json").write_text(json.dumps(whole()))
-    titles = [table.title for table in build.report(folders).appendix]
+    titles = [table.title for table in build.build_report(folders).appendix]
     assert titles == [f"Until stable, {folder}" for folder in folders]
 
 

@@ -7,9 +7,17 @@ import itertools
 import numpy as np
 import pytest
 
-from reports.charts import Kind
-from reports.drawing.styles import DARK_PAPER, LEAST_CONTRAST, PARTS, contrast, on_dark, part_line_style, series_style
-from reports.frameworks import styles
+from reports.charts import SeriesKind
+from reports.drawing.styles import (
+    DARK_PAPER,
+    LEAST_CONTRAST,
+    PARTS,
+    choose_part_line_style,
+    choose_series_style,
+    compute_contrast_ratio,
+    lighten_for_dark,
+)
+from reports.frameworks import choose_styles
 from reports.web.page import TEMPLATES
 from workloads.records.figures import MEMORY_PARTS
 
@@ -52,13 +60,13 @@ def test_contrast_and_colours_are_those_of_wcag_and_of_the_simulation() -> None:
     red, green = "#D62728", "#2CA02C"
     assert apart(red, green, "normal") > 100
     assert apart(red, green, "deuteranopia") < CLEARLY / 2
-    assert contrast("#000000", "#FFFFFF") == pytest.approx(21)
-    assert contrast("#777777", "#FFFFFF") == pytest.approx(4.48, abs=0.01)
+    assert compute_contrast_ratio("#000000", "#FFFFFF") == pytest.approx(21)
+    assert compute_contrast_ratio("#777777", "#FFFFFF") == pytest.approx(4.48, abs=0.01)
 
 
 @pytest.mark.parametrize("sight", SIGHTS)
 def test_frameworks_differ_in_colour_with_every_colour_vision(sight: str) -> None:
-    colours = [style.colour for style in styles(SEVEN).values()]
+    colours = [style.colour for style in choose_styles(SEVEN).values()]
     for one, other in itertools.combinations(colours, 2):
         assert apart(one, other, sight) > CLEARLY, (one, other)
 
@@ -66,10 +74,10 @@ def test_frameworks_differ_in_colour_with_every_colour_vision(sight: str) -> Non
 @pytest.mark.parametrize("sight", SIGHTS)
 def test_frameworks_and_their_builds_can_be_seen_and_told_apart_on_a_dark_page(sight: str) -> None:
     assert f"--paper: {DARK_PAPER}" in (TEMPLATES / "page.css").read_text()
-    looks = styles([*SEVEN[:3], "tensorflow@a", "pytorch@a", "mxnet@a"]).values()
-    colours = [on_dark(style.colour) for style in looks]
-    assert min(contrast(colour, DARK_PAPER) for colour in colours) >= LEAST_CONTRAST
-    assert on_dark("#D55E00") == "#D55E00", "what can be seen stays as it is"
+    looks = choose_styles([*SEVEN[:3], "tensorflow@a", "pytorch@a", "mxnet@a"]).values()
+    colours = [lighten_for_dark(style.colour) for style in looks]
+    assert min(compute_contrast_ratio(colour, DARK_PAPER) for colour in colours) >= LEAST_CONTRAST
+    assert lighten_for_dark("#D55E00") == "#D55E00", "what can be seen stays as it is"
     for one, other in itertools.combinations(colours[::2], 2):
         assert apart(one, other, sight) > CLEARLY, (one, other)
 
@@ -85,22 +93,22 @@ def test_every_part_has_a_look_and_a_marker_of_its_own_also_in_grey() -> None:
     for (one, (dark, hatch, *_)), (other, (light, lines, *_)) in itertools.combinations(PARTS.items(), 2):
         lightness = abs(seen(dark, "normal")[0] - seen(light, "normal")[0])
         assert hatch != lines or lightness > CLEARLY, (one, other)
-    markers = [part_line_style(name).marker for name in PARTS]
+    markers = [choose_part_line_style(name).marker for name in PARTS]
     assert len(set(markers)) == len(markers)
 
 
 def test_no_two_frameworks_look_alike_without_colour() -> None:
-    looks = styles(SEVEN).values()
+    looks = choose_styles(SEVEN).values()
     assert len({style.marker for style in looks}) == len({style.colour for style in looks}) == 7
-    known = list(styles(SEVEN[:4]).values())
+    known = list(choose_styles(SEVEN[:4]).values())
     assert len({style.line for style in known}) == 4
 
 
 @pytest.mark.parametrize("framework", SEVEN)
 def test_what_was_published_differs_from_what_was_measured_without_colour(framework: str) -> None:
-    style = styles(SEVEN)[framework]
-    kinds = (Kind.MEASURED, Kind.PUBLISHED_TABLE, Kind.PUBLISHED_CHART, Kind.FIT)
-    drawn = [series_style(kind, style) for kind in kinds]
+    style = choose_styles(SEVEN)[framework]
+    kinds = (SeriesKind.MEASURED, SeriesKind.PUBLISHED_TABLE, SeriesKind.PUBLISHED_CHART, SeriesKind.FIT)
+    drawn = [choose_series_style(kind, style) for kind in kinds]
     assert len({(one.line, one.fill == "", one.marker != "", one.width) for one in drawn}) == 4
     measured, table, chart, _ = drawn
     assert table.marker == chart.marker == style.marker

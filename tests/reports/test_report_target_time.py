@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from stored import ended, numbers, rows, run, store, trial
 
-from workloads.records.result import Epoch, TrialResult, until
+from workloads.records.result import Epoch, TrialResult, select_epochs
 from workloads.records.status import Status
 
 
@@ -20,7 +20,7 @@ def trained(framework: str, *accuracies: float, repeat: int = 0, batch_size: int
 
 def test_epochs_count_up_to_the_first_that_reached_it_whatever_came_behind() -> None:
     epochs = trained("pytorch", 0.5, 0.9, 0.8, 0.95).epochs
-    assert [len(until(epochs, share)) for share in (0.4, 0.9, 0.91, 0.96)] == [1, 2, 4, 0]
+    assert [len(select_epochs(epochs, share)) for share in (0.4, 0.9, 0.91, 0.96)] == [1, 2, 4, 0]
 
 
 def test_the_time_of_training_up_to_the_target_is_a_table_that_names_it(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from stored import ended, run, store, trial
 from test_report_attempts import attempted
 
 import reports
-from reports.trial_rows import COLUMNS, documentation
+from reports.trial_rows import COLUMNS, write_documentation
 from workloads.records.check_name import CheckName
 from workloads.records.figures import FIGURES, TARGET_TIME, Figure
 from workloads.records.result import Check
@@ -76,4 +76,4 @@ def test_every_figure_has_a_column_and_every_column_is_documented() -> None:
     assert set(FIGURES) - {TARGET_TIME.name} < set(names) and len(names) == len(set(names))
     assert all(column.meaning for column in COLUMNS)
     told = (ROOT / "docs" / "reference" / "columns.md").read_text()
-    assert told == documentation(), "docs/reference/columns.md: made by python -m reports.trial_rows"
+    assert told == write_documentation(), "docs/reference/columns.md: made by python -m reports.trial_rows"

@@ -16,14 +16,14 @@ import pytest
 from stored import chart, ended, line, store, study, trial
 
 from reports import export, load
-from reports.charts import Chart, Kind, Panel, Series
-from reports.conditions import sections
+from reports.charts import Chart, ChartSeries, Panel, SeriesKind
+from reports.conditions import group_into_sections
 from reports.drawing import inline
 from reports.drawing.sizes import COLUMN, PAGE, Layout
 from reports.drawing.styles import BLACK
-from reports.frameworks import styles
+from reports.frameworks import choose_styles
 from reports.report import Chapter, Report, Summary
-from reports.table import Cell, Table, Theme
+from reports.table import Table, TableCell, Theme
 from reports.web import page as web
 from reports.web import trials as web_trials
 from reports.web.parts import PagePart, PartBuilder, PartGroup
@@ -35,13 +35,13 @@ EVIL = "<script>alert(1)</script>"
 def report_of(folder: Path, rows: int = 1, **changes: Any) -> Report:
     """A report with one table of `rows` rows, each of the first trial, and one chart."""
     stored = load.read(folder)
-    found, replaced = sections(stored.results)
+    found, replaced = group_into_sections(stored.results)
     own = stored.results[0].spec.id
-    line = (Cell("PyTorch"), Cell("12.5", 12.5, ("noisy",), (own,)), Cell("out of memory"))
+    line = (TableCell("PyTorch"), TableCell("12.5", 12.5, ("noisy",), (own,)), TableCell("out of memory"))
     table = Table(
         "speed", "Speed & more", ("Framework", "4", "8"), (line,) * rows, pd.DataFrame(), ("Above.",), ("Below.",)
     )
-    series = Series("PyTorch", "pytorch", Kind.MEASURED, (4.0, 8.0), (12.5, None), (), (), ((own,), ()))
+    series = ChartSeries("PyTorch", "pytorch", SeriesKind.MEASURED, (4.0, 8.0), (12.5, None), (), (), ((own,), ()))
     chart = Chart("speed", "Speed & more", "Batch size", "images/s", (Panel("", (series,)),), "It rises.", "Medians.")
     chapters = tuple(
         Chapter(f"Part {n}", one, "CPU", ("2 threads.",), (table,), (chart,), ()) for n, one in enumerate(found, 1)
@@ -67,7 +67,7 @@ def quick(tmp_path: Path) -> Path:
 
 
 def test_nothing_of_the_page_is_fetched_and_the_policy_lets_only_its_own_script_run(quick: Path) -> None:
-    html = web.page(report_of(quick))
+    html = web.build_page(report_of(quick))
     found = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', html)
     assert found
     policy = found[1].replace("&#39;", "'")
@@ -84,13 +84,13 @@ def test_text_from_outside_is_escaped_everywhere(tmp_path: Path) -> None:
     base = report_of(folder)
     chapter = base.chapters[0]
     table = replace(chapter.tables[0], title=EVIL, head=(EVIL,) * 3, above=(EVIL,), below=(EVIL,))
-    table = replace(table, rows=((Cell(EVIL), Cell(EVIL, 1.0, (EVIL,)), Cell(EVIL)),))
+    table = replace(table, rows=((TableCell(EVIL), TableCell(EVIL, 1.0, (EVIL,)), TableCell(EVIL)),))
     chart = replace(chapter.charts[0], title=EVIL, alt=EVIL, caption=EVIL, provenance=EVIL, x_name=EVIL, y_label=EVIL)
     series = replace(chart.series[0], label=EVIL)
     chart = replace(chart, panels=(Panel(EVIL, (series,)),))
     chapter = replace(chapter, heading=EVIL, conditions=(EVIL,), tables=(table,), charts=(chart,), remarks=(EVIL,))
     summary = Summary(EVIL, "speed", (EVIL,), (EVIL,), (EVIL,), 0)
-    html = web.page(
+    html = web.build_page(
         replace(base, chapters=(chapter,), summary=summary, remarks=(EVIL,), problems={EVIL: (EVIL,)}), (EVIL,)
     )
     assert EVIL not in html
@@ -98,7 +98,7 @@ def test_text_from_outside_is_escaped_everywhere(tmp_path: Path) -> None:
 
 
 def test_a_style_of_the_charts_is_said_once_in_the_page(quick: Path) -> None:
-    html = web.page(report_of(quick))
+    html = web.build_page(report_of(quick))
     charts = re.findall(r'<svg role="group".*?</svg>', html, re.S)
     used = {name for chart in charts for name in re.findall(r' class="(p\d+)"', chart)}
     defined = dict(re.findall(r"^\.(p\d+)\.\1 { (.*) }$", html, re.M))
@@ -108,7 +108,7 @@ def test_a_style_of_the_charts_is_said_once_in_the_page(quick: Path) -> None:
 
 def test_a_cell_keeps_its_number_its_note_and_its_trials(quick: Path) -> None:
     report = report_of(quick)
-    html = web.page(report)
+    html = web.build_page(report)
     own = report.stored.results[0].spec.id
     cell = re.search(rf'<tbody id="(cell-\d+)">\s*<tr id="trial-{own}"', html)
     assert (
@@ -123,17 +123,19 @@ def test_a_cell_keeps_its_number_its_note_and_its_trials(quick: Path) -> None:
 
 
 def test_every_address_is_in_the_page_with_its_marks_and_made_again_it_is_the_same(quick: Path) -> None:
-    html = web.page(report_of(quick))
+    html = web.build_page(report_of(quick))
     ids = Counter(re.findall(r' id="([^"]+)"', html))
     assert [name for name, count in ids.items() if count > 1] == []
     assert {*re.findall(r'(?:href="|url\()#([^")]+)', html)} <= {*ids}
-    html = web.page(report_of(quick), ("Of a dirty commit.",))
+    html = web.build_page(report_of(quick), ("Of a dirty commit.",))
     assert html.index("Of a dirty commit.") < html.index('id="summary"') < html.index("Part 1</h2>")
-    assert web.page(report_of(quick)) == web.page(report_of(quick))
+    assert web.build_page(report_of(quick)) == web.build_page(report_of(quick))
 
 
 def test_a_trial_that_failed_has_its_reason_and_one_of_another_machine_an_address_of_its_own(tmp_path: Path) -> None:
-    html = web.page(report_of(store(tmp_path / "results", trial(), ended(Status.FAILED, "it fell", "pytorch", 4))))
+    html = web.build_page(
+        report_of(store(tmp_path / "results", trial(), ended(Status.FAILED, "it fell", "pytorch", 4)))
+    )
     row = html.partition('<tr id="trial-pytorch-')[2].partition("</tr>")[0]
     assert "failed: it fell" in row and "<td>\N{EN DASH}</td>" in row and "data-n" not in row
     folder = store(tmp_path / "2" / "results", trial())
@@ -141,13 +143,13 @@ def test_a_trial_that_failed_has_its_reason_and_one_of_another_machine_an_addres
     other = replace(report.stored.results[0], machine={"cpu_model": "another"})
     stored = replace(report.stored, results=(*report.stored.results, other), folders=report.stored.folders * 2)
     own = report.stored.results[0].spec.id
-    html = web.page(replace(report, stored=stored))
+    html = web.build_page(replace(report, stored=stored))
     assert re.findall(r'<tr id="trial-([^"]+)"', html) == [own, f"{own}~2"]
 
 
 def test_a_number_from_several_cells_names_them_and_leads_to_the_first(quick: Path) -> None:
-    trials = web_trials.trials_of(report_of(quick))
-    find = web_trials.finder(web_trials.rows_of(trials))
+    trials = web_trials.list_trials(report_of(quick))
+    find = web_trials.make_finder(web_trials.group_by_cell(trials))
     found = find([trials[place].id for place in (3, 0, 1)])
     assert found == web_trials.Address("#cell-4", "3 trials: TensorFlow 32, TensorFlow 4 and TensorFlow 8")
     every = find([trial.id for trial in trials])
@@ -163,16 +165,16 @@ def test_a_page_near_its_results_links_to_the_raw_files_that_are_there(tmp_path:
     report = report_of(folder)
     own = report.stored.results[0].spec.id
     (folder / "trials" / own / "log.txt").touch()
-    (shown,) = web_trials.trials_of(report)
+    (shown,) = web_trials.list_trials(report)
     files = {name: f"{prefix}/{own}/{name}" for name in ("result.json", "log.txt")}
-    assert web_trials.files_of(shown, tmp_path / out) == (f"trials/{own}", files)
-    assert f'<a href="{prefix}/{own}/log.txt">log.txt</a>' in web.page(report, folder=tmp_path / out)
+    assert web_trials.find_files(shown, tmp_path / out) == (f"trials/{own}", files)
+    assert f'<a href="{prefix}/{own}/log.txt">log.txt</a>' in web.build_page(report, folder=tmp_path / out)
 
 
 def test_a_page_that_stands_alone_says_where_the_raw_files_are(tmp_path: Path) -> None:
     report = report_of(store(tmp_path / "a" / "results", trial()))
     own = report.stored.results[0].spec.id
-    far = web.page(report, folder=tmp_path / "b" / "c")
+    far = web.build_page(report, folder=tmp_path / "b" / "c")
     assert f"<code>trials/{own}</code>" in far and "one of the results folder" in far
     export.write(report, tmp_path / "a" / "report", ("html",), archive="results.tar.xz")
     packed = (tmp_path / "a" / "report" / "report.html").read_text(encoding="utf-8")
@@ -182,7 +184,7 @@ def test_a_page_that_stands_alone_says_where_the_raw_files_are(tmp_path: Path) -
 def test_a_row_is_switched_by_the_frameworks_that_it_names_and_what_is_folded_is_named() -> None:
     builder = PartBuilder(None, {}, ("TensorFlow", "PyTorch", "PyTorch @nightly"))
     rows = ("PyTorch", "PyTorch @nightly", "TensorFlow minus PyTorch", "PyTorchy", "128")
-    assert [builder.switches_of((Cell(row),)) for row in rows] == ["1", "2", "0 1", "", ""]
+    assert [builder.switches_of((TableCell(row),)) for row in rows] == ["1", "2", "0 1", "", ""]
     named = [
         PagePart(str(place), "x", title)
         for place, title in enumerate(
@@ -197,13 +199,13 @@ SMALL = Layout(COLUMN, bare=True)
 
 
 def inlined(shown: Chart, layout: Layout = SMALL, **more: Any) -> ElementTree.Element:
-    looks = styles(shown.frameworks)
+    looks = choose_styles(shown.frameworks)
     given: dict[str, Any] = {"switches": {name: place for place, name in enumerate(looks)}, "addresses": {}} | more
     return ElementTree.fromstring(inline.draw(inline.Drawing(shown, layout, "s1-a-chart", "c7", looks, **given)))
 
 
 def test_a_chart_in_the_page_has_the_pages_colours_and_fonts_and_no_ids_but_its_own() -> None:
-    kinds = (Kind.MEASURED, Kind.PUBLISHED_TABLE)
+    kinds = (SeriesKind.MEASURED, SeriesKind.PUBLISHED_TABLE)
     lines = [line(f"PyTorch {kind}", (4, 8), (1.0, 2.0), "pytorch", kind) for kind in kinds]
     drawn = inlined(chart(lines))
     text = ElementTree.tostring(drawn, encoding="unicode")
@@ -217,7 +219,7 @@ def test_a_chart_in_the_page_has_the_pages_colours_and_fonts_and_no_ids_but_its_
         "role": "img", "aria-labelledby": "s1-a-chart-title", "aria-describedby": "s1-a-chart-alt"
     }  # fmt: skip
     assert not re.search(r"\.\d{3}", text), "two decimals"
-    parts = [line(name, (4, 8), (1.0, 2.0), name, Kind.PART) for name in ("parameters", "gradients")]
+    parts = [line(name, (4, 8), (1.0, 2.0), name, SeriesKind.PART) for name in ("parameters", "gradients")]
     text = ElementTree.tostring(inlined(chart(parts)), encoding="unicode")
     assert "pattern" in text and "#222222" in text
 
@@ -244,7 +246,7 @@ def test_everything_of_a_framework_has_its_switch(low: tuple[float, ...]) -> Non
 
 
 def test_a_panel_of_a_framework_has_its_switch() -> None:
-    shown = chart([line("parameters", (4, 8), (1.0, 2.0), "parameters", Kind.PART)], titles=("PyTorch",))
+    shown = chart([line("parameters", (4, 8), (1.0, 2.0), "parameters", SeriesKind.PART)], titles=("PyTorch",))
     (panel,) = shown.panels
     drawn = inlined(replace(shown, panels=(replace(panel, key="pytorch"),)), switches={"pytorch": 3})
     assert [part.get("data-f") for part in drawn.iter() if part.get("data-f")] == ["3", "3"], "axes and points"

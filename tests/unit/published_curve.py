@@ -9,7 +9,7 @@ from typing import Literal
 
 from runner.batch_size.best import TOLERATED
 from runner.batch_size.trained import answer
-from workloads.records.batch_answers import Best, Compared, Point, Ratio, Reached, Target
+from workloads.records.batch_answers import Best, Ratio, Reached, SizePoint, SizeVerdict, Target
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,10 @@ def of_curve(figures: Mapping[int, float], better: Literal[1, -1] = 1) -> Best:
     ratios = []
     for size in sorted(figures):
         ratio = math.exp(logarithms[size] - logarithms[leader])
-        other = Compared.WITHIN if ratio >= 1 - TOLERATED else Compared.WORSE
-        ratios.append(Ratio(size, Compared.BEST if size == leader else other, ratio, None, None, 1))
-    answer = next(ratio.batch_size for ratio in ratios if ratio.verdict is not Compared.WORSE)
-    points = tuple(Point(size, figure, None, None, 1) for size, figure in sorted(figures.items()))
+        other = SizeVerdict.WITHIN if ratio >= 1 - TOLERATED else SizeVerdict.WORSE
+        ratios.append(Ratio(size, SizeVerdict.BEST if size == leader else other, ratio, None, None, 1))
+    answer = next(ratio.batch_size for ratio in ratios if ratio.verdict is not SizeVerdict.WORSE)
+    points = tuple(SizePoint(size, figure, None, None, 1) for size, figure in sorted(figures.items()))
     return Best(answer, "rests on single figures: no interval supports it", points, tuple(ratios), len(figures))
 
 

@@ -17,17 +17,17 @@ from adapters.numpy.adapter import Adapter
 from adapters.worker import first_probe, steps, trial
 from adapters.worker.event_log import EventLog
 from adapters.worker.prepare import Prepared
-from runner.gate.tolerances import Truth, difference
+from runner.gate.tolerances import Truth, find_difference
 from runner.request import inputs
 from workloads import weights
 from workloads.datasets import Split, batch_order
-from workloads.records.checks import figure_checks
+from workloads.records.checks import check_figures
 from workloads.records.evidence import ACCUMULATED, EVALUATED_STEPS, PROBE_BATCH, Evidence
 from workloads.records.figures import Figure
 from workloads.records.job import Job, Kind
 from workloads.records.result import Epoch
 from workloads.records.stored_events import read_events
-from workloads.schedules import parts_of
+from workloads.schedules import divide_batch
 from workloads.spec import OptimizerSpec
 from workloads.study import Study, StudyError
 
@@ -38,17 +38,17 @@ BATCH, K, EPOCHS = 4, 3, 2  # with 30 images: updates of 12, 12 and 6 images, th
 @for_each("largest", [1, 2, 7, 16, 300, 1024, 5000])
 @for_each("global_batch", [1, 2, 13, 1000, 1024, 1009])
 def test_a_global_batch_goes_through_in_the_fewest_parts_that_fit(global_batch: int, largest: int) -> None:
-    count, size = parts_of(global_batch, largest)
+    count, size = divide_batch(global_batch, largest)
     assert size <= largest and (count - 1) * largest < global_batch
     cut = parts(np.arange(global_batch, dtype=np.int32), size)
     assert sum(map(len, cut)) == global_batch and len(cut) <= count and count * size - global_batch < count
 
 
 def test_parts_of_what_is_not_there_are_refused() -> None:
-    assert parts_of(1024, 300) == (4, 256)
+    assert divide_batch(1024, 300) == (4, 256)
     for asked in ((0, 4), (4, 0)):
         with pytest.raises(ValueError, match="both must be 1 or more"):
-            parts_of(*asked)
+            divide_batch(*asked)
 
 
 def test_trials_that_accumulate_have_ids_of_their_own() -> None:
@@ -108,9 +108,9 @@ def test_a_schedule_has_a_rate_for_each_update() -> None:
 def test_a_step_is_an_update_in_every_check_of_a_trial() -> None:
     spec = make_spec(batch_size=BATCH, accumulate=K)
     figures = {"images_per_s": Figure(1200.0, "w"), "step_time_s": Figure(0.01, "w")}
-    made = figure_checks(spec, None, figures, [Epoch(1.0, 3, 30, 0.5, 0.1, 0.5, 0.9)])
+    made = check_figures(spec, None, figures, [Epoch(1.0, 3, 30, 0.5, 0.1, 0.5, 0.9)])
     assert all(check.passed for check in made) and len(made) == 1
-    unsplit = figure_checks(varied(spec, accumulate=1), None, figures, [Epoch(1.0, 3, 30, 0.5, 0.1, 0.5, 0.9)])
+    unsplit = check_figures(varied(spec, accumulate=1), None, figures, [Epoch(1.0, 3, 30, 0.5, 0.1, 0.5, 0.9)])
     assert [check.passed for check in unsplit] == [False, False]
 
 
@@ -145,11 +145,11 @@ class WholeAtOnce(Adapter):
 def test_the_gates_first_probe_sees_a_wrong_accumulation(wrong: type[Adapter]) -> None:
     exact, rounded = probed(opened(precision="float64")), probed(opened())
     truth = Truth(exact, rounded)
-    assert difference(rounded, truth) is None
+    assert find_difference(rounded, truth) is None
     suspect = wrong()
     suspect.open("cpu", 1, "default", "float32", "host", "on-demand")
     suspect.load(IMAGES, LABELS)
-    assert difference(probed(suspect), truth)
+    assert find_difference(probed(suspect), truth)
 
 
 def test_the_probes_updates_have_a_smaller_last_part_and_none_of_one_image() -> None:

@@ -27,14 +27,14 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_its_frameworks_stand_beside_those_of_the_checkout(folder: Path) -> None:
-    project = cli.with_adapters(PROJECT, folder)
+    project = cli.add_adapters(PROJECT, folder)
     assert set(project.frameworks) == {*PROJECT.frameworks, "mine"}
     assert project.is_outside("mine") and not project.is_outside("numpy")
     assert read(project, "mine", "cpu").label == "Mine" and is_referee(project, "mine")
 
 
 def test_its_code_is_in_the_ids_of_its_own_trials_alone(folder: Path) -> None:
-    project = cli.with_adapters(PROJECT, folder)
+    project = cli.add_adapters(PROJECT, folder)
     assert worker_modules(project, "mine")["adapters.mine.adapter"] == folder / "mine" / "adapter.py"
     before = code_digest(project, "mine")
     assert code_digest(project, "numpy") == code_digest(PROJECT, "numpy")
@@ -44,7 +44,7 @@ def test_its_code_is_in_the_ids_of_its_own_trials_alone(folder: Path) -> None:
 
 
 def test_a_worker_imports_an_adapter_from_there_and_the_checkouts_own(folder: Path) -> None:
-    launcher = Local(sys.executable, {}, cli.with_adapters(PROJECT, folder))
+    launcher = Local(sys.executable, {}, cli.add_adapters(PROJECT, folder))
     code = "import adapters.mine.adapter, adapters.numpy.adapter; print(adapters.mine.adapter.__file__)"
     variables = {"PATH": os.environ["PATH"], **launcher.project.import_variables}
     ran = subprocess.run([sys.executable, "-c", code], cwd=folder, env=variables, capture_output=True, text=True)
@@ -52,7 +52,7 @@ def test_a_worker_imports_an_adapter_from_there_and_the_checkouts_own(folder: Pa
 
 
 def test_a_worker_is_started_so(folder: Path, tmp_path: Path) -> None:
-    project = cli.with_adapters(PROJECT, folder)
+    project = cli.add_adapters(PROJECT, folder)
     (tmp_path / "adapters").mkdir()
     (tmp_path / "adapters" / "worker.py").write_text("import os; print(os.environ['BATCHWISE_ADAPTERS'])\n")
     with (tmp_path / "log.txt").open("w") as log:
@@ -67,7 +67,7 @@ def test_a_worker_is_started_so(folder: Path, tmp_path: Path) -> None:
 def test_bad_folders_are_one_line(folder: Path) -> None:
     def refused(adapters: Path) -> str:
         with pytest.raises(BadInput) as raised:
-            cli.with_adapters(PROJECT, adapters)
+            cli.add_adapters(PROJECT, adapters)
         return str(raised.value)
 
     assert refused(folder / "nowhere").endswith("nowhere: no such folder")
@@ -88,7 +88,7 @@ def test_bad_folders_are_one_line(folder: Path) -> None:
 def test_a_container_is_refused_for_a_framework_that_no_image_has(folder: Path) -> None:
     def request(framework: str) -> cli.Request:
         words = ["--adapters", str(folder), "--framework", framework, "--isolation", "docker", "--device", "cpu"]
-        return cli.request(run_parser().parse_args([*words, "--plan"]), PROJECT)
+        return cli.build_request(run_parser().parse_args([*words, "--plan"]), PROJECT)
 
     assert request("numpy").frameworks == ("numpy",)
     with pytest.raises(BadInput, match="no image of mine from --adapters; use --isolation venv"):

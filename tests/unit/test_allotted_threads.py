@@ -8,7 +8,7 @@ import pytest
 
 from runner.machine import allotment, description
 from runner.request.parser import BadInput
-from runner.request.placement import notes, placed
+from runner.request.placement import list_notes, place_study
 from workloads.study import Study
 from workloads.study_file import read
 
@@ -17,7 +17,7 @@ QUICK = Path(__file__).parents[2] / "workloads" / "studies" / "quick.toml"
 
 @pytest.fixture(autouse=True)
 def eight_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(description, "cores", lambda: 8)
+    monkeypatch.setattr(description, "count_cores", lambda: 8)
     for name in ("OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK"):
         monkeypatch.delenv(name, raising=False)
 
@@ -25,7 +25,7 @@ def eight_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 def threads(asked: int | None, folder: Path) -> tuple[int, list[str]]:
     """(the threads of a trial, the lines that are printed)."""
     study = study_of(asked)
-    return placed(study, [], None, "venv", folder).threads, list(notes(study, []))
+    return place_study(study, [], None, "venv", folder).threads, list(list_notes(study, []))
 
 
 def study_of(asked: int | None) -> Study:
@@ -53,7 +53,7 @@ def test_the_default_is_the_least_of_what_is_left_and_that_is_said(
             monkeypatch.setenv(name, value)
     expected = [] if said is None else [f"{said}: trials use {left} of 8 cores"]
     assert threads(None, tmp_path) == (left, expected)
-    assert allotment.threads() == left
+    assert allotment.count_threads() == left
 
 
 def test_more_threads_than_the_callers_wish_are_taken_aloud(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -69,5 +69,5 @@ def test_more_threads_than_slurm_gives_are_refused_but_for_trials_elsewhere(
     assert threads(2, tmp_path) == (2, [])
     with pytest.raises(BadInput, match="--threads 3: SLURM_CPUS_PER_TASK=2; ask Slurm for more"):
         threads(3, tmp_path)
-    assert placed(study_of(3), [], None, "venv", tmp_path, elsewhere=True).threads == 3
-    assert list(notes(study_of(None), [], elsewhere=True)) == []
+    assert place_study(study_of(3), [], None, "venv", tmp_path, elsewhere=True).threads == 3
+    assert list(list_notes(study_of(None), [], elsewhere=True)) == []

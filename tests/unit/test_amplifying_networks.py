@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 from probed import moved
 
-from runner.gate.rounding import losses_moved
-from runner.gate.tolerances import Kind, Truth, deviations, difference, losses_differ
+from runner.gate.rounding import compute_loss_shifts
+from runner.gate.tolerances import DeviationKind, Truth, compare_losses, compute_deviations, find_difference
 from workloads.records.evidence import EVALUATED_STEPS, Evidence
 
 FOLDER = Path(__file__).parent / "evidence"
@@ -56,25 +56,25 @@ def of(framework: str, network: str) -> Evidence:
 def test_a_right_framework_is_not_suspected_once_it_is_known_what_rounding_does_there(
     network: str, framework: str
 ) -> None:
-    assert difference(of(framework, network), measured(network)) is None
-    assert max(each.ratio for each in deviations(of(framework, network), measured(network))) < 0.5
+    assert find_difference(of(framework, network), measured(network)) is None
+    assert max(each.ratio for each in compute_deviations(of(framework, network), measured(network))) < 0.5
 
 
 @pytest.mark.parametrize(("network", "framework"), [("vgg-11", "numpy"), ("mobilenet-v3-large-75x67", "tensorflow")])
 def test_without_that_one_is(network: str, framework: str) -> None:
-    assert difference(of(framework, network), calm(network)) is not None
+    assert find_difference(of(framework, network), calm(network)) is not None
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 @pytest.mark.parametrize("network", NETWORKS)
 def test_a_gradient_that_is_wrong_by_a_twentieth_is_still_caught_wherever_it_is(network: str, framework: str) -> None:
     right = of(framework, network)
-    told = [each for each in deviations(right, measured(network)) if each.kind is Kind.GRADIENTS]
+    told = [each for each in compute_deviations(right, measured(network)) if each.kind is DeviationKind.GRADIENTS]
     norms = {key: fingerprint[0] for key, fingerprint in right.gradients.items()}
     weighty = [key for key in norms if norms[key] > 0.01 * max(norms.values())]
     assert len(weighty) > len(norms) / 2 and {each.key for each in told} == norms.keys()
     for key in weighty:
-        said = difference(moved(right, "gradients", key, 0.05), measured(network))
+        said = find_difference(moved(right, "gradients", key, 0.05), measured(network))
         assert said is not None and f"the gradient of {key} differs" in said
 
 
@@ -84,10 +84,10 @@ def test_an_update_that_is_twice_as_large_and_a_layer_that_is_off_by_a_thousandt
 ) -> None:
     right = of("pytorch", network)
     doubled = moved(right, "updates", next(reversed(right.gradients)), 1.0)
-    assert "what 1 step changed" in str(difference(doubled, measured(network)))
+    assert "what 1 step changed" in str(find_difference(doubled, measured(network)))
     for layer in right.outputs:
         off = moved(right, "outputs", layer, 1e-3)
-        assert f"layer that differs: {layer}" in str(difference(off, measured(network)))
+        assert f"layer that differs: {layer}" in str(find_difference(off, measured(network)))
 
 
 RUNS = {run["seed"]: run["frameworks"] for run in json.loads((FOLDER / "vgg-11-losses.json").read_text())}
@@ -97,11 +97,11 @@ RUNS = {run["seed"]: run["frameworks"] for run in json.loads((FOLDER / "vgg-11-l
 def test_first_losses_of_correct_trials_are_ok_once_it_is_known_what_rounding_does_there(seed: int) -> None:
     """Compare two losses: of a network this large the probe makes two steps."""
     known = measured("vgg-11")
-    moved_losses, rounding = losses_moved(known.disturbed), [0.0] * EVALUATED_STEPS
+    moved_losses, rounding = compute_loss_shifts(known.disturbed), [0.0] * EVALUATED_STEPS
     pairs = list(itertools.combinations(RUNS[seed].values(), 2))
-    assert any(losses_differ(one, other, rounding) for one, other in pairs)
-    assert not any(losses_differ(one, other, rounding, moved_losses) for one, other in pairs)
+    assert any(compare_losses(one, other, rounding) for one, other in pairs)
+    assert not any(compare_losses(one, other, rounding, moved_losses) for one, other in pairs)
     doubled = [[loss * 1.01 for loss in one] for one, _ in pairs]
     assert all(
-        losses_differ(far, other, rounding, moved_losses) for far, (_, other) in zip(doubled, pairs, strict=True)
+        compare_losses(far, other, rounding, moved_losses) for far, (_, other) in zip(doubled, pairs, strict=True)
     )

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from conftest import make_spec
 
-from runner.ask import Ended, ending
+from runner.ask import Ended, find_ending
 from runner.launch import WorkerOutcome
 from runner.results.assemble import assemble
 from workloads.records.check_name import CheckName
-from workloads.records.disturbance import withheld
+from workloads.records.disturbance import is_withheld
 from workloads.records.events import Event
 from workloads.records.figures import (
     ACCURACY,
@@ -107,7 +107,7 @@ def assembled(
 ) -> TrialResult:
     spec = spec or make_spec(epochs=1)
     events = read_events(folder / EVENTS_FILE)
-    worker = Ended(events, outcome, *ending(events, outcome, folder / LOG_FILE, killed_for_memory))
+    worker = Ended(events, outcome, *find_ending(events, outcome, folder / LOG_FILE, killed_for_memory))
     return assemble(folder, spec, worker, {}, "2026-01-01T00:00:00+00:00", told)
 
 
@@ -233,13 +233,13 @@ def test_neighbours_of_the_epochs_alone_make_a_trial_contended_and_its_windows_f
     assert result.reason == "other processes took 40 % of the cores in the epochs (more than 25 %)"
     assert result.figures["foreign_cpu_epochs_percent"].value == pytest.approx(40)
     assert result.figures["foreign_cpu_percent"].value == pytest.approx(5)
-    assert withheld(result, EPOCH_TIME) and withheld(result, EVALUATION_SPEED) and withheld(result, IMPORT)
-    assert not withheld(result, SPEED) and not withheld(result, CPU_USAGE) and not withheld(result, ACCURACY)
+    assert is_withheld(result, EPOCH_TIME) and is_withheld(result, EVALUATION_SPEED) and is_withheld(result, IMPORT)
+    assert not is_withheld(result, SPEED) and not is_withheld(result, CPU_USAGE) and not is_withheld(result, ACCURACY)
     in_both = result_of(tmp_path / "both", trained(), beside(in_epochs=0.8, in_window=0.6))
     assert "took 30 % of the cores in the steady window, 40 % in the epochs (" in (in_both.reason or "")
-    assert withheld(in_both, SPEED) and withheld(in_both, CPU_USAGE) and not withheld(in_both, ACCURACY)
+    assert is_withheld(in_both, SPEED) and is_withheld(in_both, CPU_USAGE) and not is_withheld(in_both, ACCURACY)
     calm = result_of(tmp_path / "calm", trained(), beside(in_epochs=0.4, in_window=0.1))
-    assert calm.status == Status.OK and not withheld(calm, EPOCH_TIME)
+    assert calm.status == Status.OK and not is_withheld(calm, EPOCH_TIME)
 
 
 def test_epochs_too_short_for_ten_samples_tell_no_share_of_others(tmp_path: Path) -> None:
@@ -329,7 +329,7 @@ def test_company_on_the_device_is_marked(tmp_path: Path, gpu_spec: TrialSpec) ->
     }
     result = result_of(tmp_path, trained(), busy_window(extra), spec=gpu_spec)
     assert result.status == Status.CONTENDED and "1 other process" in (result.reason or "")
-    assert withheld(result, DEVICE_MEMORY) and not withheld(result, PROCESS_GPU_MEMORY)
+    assert is_withheld(result, DEVICE_MEMORY) and not is_withheld(result, PROCESS_GPU_MEMORY)
     assert "process memory <= device memory" in [check.name for check in result.checks if not check.passed]
 
 

@@ -38,7 +38,7 @@ from runner.progress import Display
 from runner.request.block import TrialBlock
 from runner.request.plan import Plan
 from runner.session import Session
-from runner.setup import fresh_folder
+from runner.setup import make_fresh_folder
 from runner.storage import Storage, read_trials
 from runner.trial import MemoryWorker, TooLarge
 from workloads.networks import WORKLOADS
@@ -96,7 +96,7 @@ def test_a_new_attempt_leaves_the_one_before_whole_whatever_its_state(tmp_path: 
     if left == "unfinished":
         (folder / RESULT_FILE).unlink()
     before = contents(folder)
-    assert fresh_folder(tmp_path, Job(Kind.TRIAL, make_spec())) == folder
+    assert make_fresh_folder(tmp_path, Job(Kind.TRIAL, make_spec())) == folder
     assert contents(folder) == {}
     assert contents(tmp_path / "attempts" / f"{folder.name}-1") == before
 
@@ -116,8 +116,8 @@ def test_a_number_is_never_given_twice_and_an_id_that_ends_in_digits_is_no_attem
 
 def test_an_earlier_measurement_of_blocks_is_kept_apart_from_trials(tmp_path: Path) -> None:
     job = Job(Kind.BLOCKS, make_spec())
-    (fresh_folder(tmp_path, job) / "blocks.csv").write_text("measured")
-    folder = fresh_folder(tmp_path, job)
+    (make_fresh_folder(tmp_path, job) / "blocks.csv").write_text("measured")
+    folder = make_fresh_folder(tmp_path, job)
     assert (tmp_path / "blocks" / f"{folder.name}-1" / "blocks.csv").read_text() == "measured"
     assert not (tmp_path / "attempts").exists()
 
@@ -135,7 +135,7 @@ def test_a_probe_that_did_not_finish_is_kept_when_it_is_asked_again(
     folder.mkdir(parents=True)
     (folder / EVENTS_FILE).write_text('{"event": "started", "t_ns": 1}\n')
     before = contents(folder)
-    assert [event["event"] for event in asking.answered(job, folder, LAUNCHER)] == ["finished"]
+    assert [event["event"] for event in asking.answer_once(job, folder, LAUNCHER)] == ["finished"]
     assert contents(folder.with_name(f"{folder.name}-1")) == before
 
 
@@ -204,7 +204,7 @@ def test_a_torn_result_is_made_again_byte_for_byte_and_the_torn_one_is_kept(meas
     before = (measured / RESULT_FILE).read_bytes()
     for number in (1, 2):
         (measured / RESULT_FILE).write_bytes(before[: 100 * number])
-        result = rebuild.rebuilt(measured)
+        result = rebuild.rebuild_result(measured)
         assert result is not None
         rebuild.store(measured, result)
         assert (measured / RESULT_FILE).read_bytes() == before
@@ -215,20 +215,20 @@ def test_what_the_runner_did_not_live_to_see_is_unknown_and_does_not_pass(measur
     before = TrialResult.from_json(json.loads((measured / RESULT_FILE).read_text()))
     (measured / RESULT_FILE).unlink()
     killed_before(measured, "worker", "end")
-    result = rebuild.rebuilt(measured)
+    result = rebuild.rebuild_result(measured)
     assert result is not None
     assert result.figures == before.figures and result.epochs == before.epochs and result.status is Status.OK
     assert result.wall_s == pytest.approx(12.3)  # from the worker's first event to its last
     (check,) = [check for check in result.checks if check.name == CheckName.ENDED_WELL]
     assert not check.passed and check.detail.startswith("exit code unknown: the runner was killed")
-    end = rebuild.end_of(EndReferee(PROJECT), measured, result.spec, 10**9)
+    end = rebuild.read_end(EndReferee(PROJECT), measured, result.spec, 10**9)
     assert end["missing"] == Missing.RUNNER, "the worker is blamed for what the runner did not wait for"
 
 
 def test_accuracy_is_the_runners_whatever_the_worker_reports_and_outlives_the_logits(measured: Path) -> None:
     assert '"test_loss": 0.5' in (measured / EVENTS_FILE).read_text()
     assert not (measured / EVALUATION_FILE.format(epoch=0)).exists()
-    result = rebuild.rebuilt(measured)
+    result = rebuild.rebuild_result(measured)
     assert result is not None
     (epoch,) = result.epochs
     wrong, right = math.log(math.exp(3) + 9), math.log(math.exp(3) + 9) - 3
@@ -241,10 +241,10 @@ def test_evaluations_that_the_runner_did_not_live_to_make_are_made_of_the_logits
     (measured / RESULT_FILE).unlink()
     killed_before(measured, "evaluations")
     save_logits(measured)
-    result = rebuild.rebuilt(measured)
+    result = rebuild.rebuild_result(measured)
     assert result is not None and result.epochs == TrialResult.from_json(json.loads(before)).epochs
     rebuild.store(measured, result)
-    again = rebuild.rebuilt(measured)
+    again = rebuild.rebuild_result(measured)
     assert again is not None and again.epochs == result.epochs, "the logits went before their evaluation was stored"
 
 
@@ -265,15 +265,15 @@ def test_a_trial_without_the_logits_of_its_evaluation_has_failed(
 
 def test_a_worker_that_ended_before_its_last_answer_is_still_blamed_for_it(measured: Path) -> None:
     killed_before(measured, "end")
-    assert rebuild.end_of(EndReferee(PROJECT), measured, SPEC, 10**9)["missing"] == Missing.WORKER
+    assert rebuild.read_end(EndReferee(PROJECT), measured, SPEC, 10**9)["missing"] == Missing.WORKER
 
 
 def test_a_worker_that_the_kernel_killed_for_memory_at_its_end_is_not_blamed_for_our_probe(measured: Path) -> None:
     worker = json.loads((measured / ATTEMPT_FILE).read_text())["worker"]
     changed(measured, end=None, worker=worker | {"exit_code": -signal.SIGKILL, "out_of_memory": True})
-    end = rebuild.end_of(EndReferee(PROJECT), measured, SPEC, 10**9)
+    end = rebuild.read_end(EndReferee(PROJECT), measured, SPEC, 10**9)
     assert end["missing"] == Missing.MEMORY and "for want of memory" in end["reason"]
-    result = rebuild.rebuilt(measured)
+    result = rebuild.rebuild_result(measured)
     assert result is not None and result.status is Status.OK
     (check,) = [check for check in result.checks if check.name == CheckName.ENDED_WELL]
     assert check.detail == "exit code -9 after everything was measured; our probe of its end ran out of memory"
@@ -286,7 +286,7 @@ def test_how_a_worker_failed_is_not_lost_with_the_result(measured: Path) -> None
         '{"event": "ended", "t_ns": 5, "status": "out_of_memory", "reason": "no room"}\n'
     )
     killed_before(measured, "worker")
-    result = rebuild.rebuilt(measured)
+    result = rebuild.rebuild_result(measured)
     assert result is not None and (result.status, result.reason) == (Status.OUT_OF_MEMORY, "no room")
 
 
@@ -295,9 +295,9 @@ def test_a_trial_that_was_not_measured_to_its_end_has_no_result_made_up(measured
     killed_before(measured, "worker")
     lines = (measured / EVENTS_FILE).read_text().splitlines(keepends=True)
     (measured / EVENTS_FILE).write_text("".join(line for line in lines if f'"{Event.FINISHED}"' not in line))
-    assert rebuild.rebuilt(measured) is None
+    assert rebuild.rebuild_result(measured) is None
     (measured / ATTEMPT_FILE).unlink()
-    assert rebuild.rebuilt(measured) is None
+    assert rebuild.rebuild_result(measured) is None
 
 
 @pytest.mark.parametrize(
@@ -317,14 +317,14 @@ def test_a_trial_that_was_not_measured_to_its_end_has_no_result_made_up(measured
 def test_what_a_result_cannot_be_made_of_is_named(measured: Path, change: Callable[[Path], object], told: str) -> None:
     change(measured)
     with pytest.raises(ValueError, match=told):
-        rebuild.rebuilt(measured)
+        rebuild.rebuild_result(measured)
 
 
 def test_files_of_another_trial_give_no_result(measured: Path) -> None:
     other = measured.with_name(make_spec(batch_size=8).id)
     shutil.copytree(measured, other)
     with pytest.raises(ValueError, match=f"job.json: it asks for {measured.name}"):
-        rebuild.rebuilt(other)
+        rebuild.rebuild_result(other)
 
 
 # A run and its folder
@@ -335,7 +335,7 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     """No probe is asked, and every trial passes the gate."""
     monkeypatch.setattr(Gate, "gather", lambda *_: {})
     monkeypatch.setattr(Gate, "judge", lambda _, judged: list(judged))
-    monkeypatch.setattr(definition, "label", lambda project, framework: framework)
+    monkeypatch.setattr(definition, "read_label", lambda project, framework: framework)
 
 
 def session_of(
@@ -395,7 +395,7 @@ def test_what_cannot_be_read_or_made_again_is_named_with_its_reason_and_left_as_
     assert f"{later.name}: result.json: schema version 99" in printed.getvalue()
     assert contents(tmp_path / "trials") == before
     console = Console(file=(listed := StringIO()), width=1000)
-    show.stored(tmp_path, console)
+    show.print_stored(tmp_path, console)
     assert f"{folder / RESULT_FILE}: cannot be read: not whole JSON: " in listed.getvalue()
 
 

@@ -14,12 +14,12 @@ from conftest import PROJECT, make_spec
 from rich.console import Console
 
 from runner.batch_size import command
-from runner.batch_size.command import AnswersFile, bound_of, found_sizes, untrained
-from runner.batch_size.memory_limit import bounded
+from runner.batch_size.command import AnswersFile, explain_untrained, find_bound, list_found_sizes
+from runner.batch_size.memory_limit import bound_request
 from runner.batch_size.question import Question
 from runner.request.cli import Request
 from workloads.records.advice import passes
-from workloads.records.batch_answers import LIMIT_NAMES, Answers, Best, Largest, Limit, Noise, NoisePoint, Point
+from workloads.records.batch_answers import LIMIT_NAMES, Answers, Best, Largest, Limit, Noise, NoisePoint, SizePoint
 from workloads.records.check_name import CheckName
 from workloads.records.result import Check, TrialResult
 from workloads.records.status import Status
@@ -40,7 +40,7 @@ IMAGES = 64
 
 
 def asked(tmp_path: Path, *words: str) -> tuple[Request, Question]:
-    return command.request([*WORDS, *words, "--results", str(tmp_path)], PROJECT)
+    return command.build_request([*WORDS, *words, "--results", str(tmp_path)], PROJECT)
 
 
 def largest(batch_size: int | None) -> Largest:
@@ -53,16 +53,16 @@ def test_a_search_has_the_kind_of_limit_that_the_next_run_has(
 ) -> None:
     monkeypatch.setattr("runner.family.can_limit_memory", lambda: group)
     request, _ = asked(tmp_path, "--memory-limit", "700")
-    bound = bound_of(request)
+    bound = find_bound(request)
     assert (bound.limit, bound.limit_bytes, request.placement.control_group) == (limit, 700 * 2**20, group)
-    assert bounded(request, bound.limit, bound.limit_bytes).placement == request.placement
+    assert bound_request(request, bound.limit, bound.limit_bytes).placement == request.placement
 
 
 def test_every_kind_of_limit_has_a_name_and_without_one_a_search_bounds_its_own_trials(tmp_path: Path) -> None:
     request, _ = asked(tmp_path, "--plan")
-    bound = bound_of(request)
+    bound = find_bound(request)
     assert bound.limit is Limit.HOST and not list(tmp_path.iterdir())
-    searched = bounded(request, bound.limit, bound.limit_bytes).placement
+    searched = bound_request(request, bound.limit, bound.limit_bytes).placement
     assert (searched.memory_limit_bytes, searched.control_group) == (bound.limit_bytes, False)
     assert set(LIMIT_NAMES) == set(Limit)
 
@@ -78,7 +78,7 @@ def trained(
 ) -> tuple[Request, str, AnswersFile]:
     """(what is trained, what is printed, the file) where trials of these batch sizes end so."""
     request, question = asked(tmp_path, *words)
-    file = AnswersFile(request, question, bound_of(request))
+    file = AnswersFile(request, question, find_bound(request))
     file.answers = {"numpy": answers}
     given: list[Any] = []
 
@@ -99,7 +99,7 @@ def trained(
 
 
 def test_every_found_size_and_the_one_to_recommend_are_trained_once_and_judged(tmp_path: Path) -> None:
-    points = (Point(8, 90.0, None, None, 3), Point(32, 100.0, None, None, 3))
+    points = (SizePoint(8, 90.0, None, None, 3), SizePoint(32, 100.0, None, None, 3))
     noisy = Noise((NoisePoint(0.0, 1.0, 10.0, 10.0, 8.0, 12.0, None, 20, 32, 640),))
     answers = Answers("numpy", largest=largest(48), fastest=Best(32, None, points), noise=noisy)
     ends = (8, Status.OK, None), (32, Status.UNVERIFIED, "differs"), (48, Status.OUT_OF_MEMORY, "no memory")
@@ -112,7 +112,7 @@ def test_every_found_size_and_the_one_to_recommend_are_trained_once_and_judged(t
     ]
     assert [passes(file.answers["numpy"], size) for size in (8, 32, 48, 64)] == [True, False, False, False]
     assert "numpy: batch size 32 is not recommended: its ordinary trial was unverified: differs\n" in printed
-    assert command.went_wrong(file.answers["numpy"]), "unverified"
+    assert command.has_failed(file.answers["numpy"]), "unverified"
 
 
 def test_one_repeat_that_did_not_pass_is_what_judges_its_size(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_one_repeat_that_did_not_pass_is_what_judges_its_size(tmp_path: Path) ->
     words = ("--answer", "fastest", "--then-train", "--in-use", "16")
     given, _, file = trained(tmp_path, Answers("numpy", fastest=Best(16, None)), words, *ends)
     assert given.study.repeats == 3 and not passes(file.answers["numpy"], 16)
-    assert not command.went_wrong(file.answers["numpy"]), "a finding, as in every run"
+    assert not command.has_failed(file.answers["numpy"]), "a finding, as in every run"
 
 
 @pytest.mark.parametrize("answer", ["largest", "fastest"])
@@ -144,5 +144,5 @@ def test_what_a_global_batch_looked_for_is_not_trained(tmp_path: Path) -> None:
     """It was found for its parts; nobody asked for it as an answer."""
     _, question = asked(tmp_path, "--answer", "fastest", "--global-batch", "256", "--then-train")
     answers = Answers("numpy", largest=largest(48), fastest=Best(16, None))
-    assert question.searches == ("largest", "fastest") and found_sizes(answers, question) == {16}
-    assert list(untrained([replace(answers, largest=largest(None))], question, IMAGES)) == []
+    assert question.searches == ("largest", "fastest") and list_found_sizes(answers, question) == {16}
+    assert list(explain_untrained([replace(answers, largest=largest(None))], question, IMAGES)) == []

@@ -11,8 +11,8 @@ import pytest
 from each import for_each
 from published_curve import of_curve
 
-from runner.batch_size.best import FAILURES, FEWEST, LIMIT, best
-from workloads.records.batch_answers import Best, Compared
+from runner.batch_size.best import FAILURES, FEWEST, LIMIT, find_best_size
+from workloads.records.batch_answers import Best, SizeVerdict
 
 Curve = Callable[[int], float]
 SIZES = [1 << power for power in range(13)]
@@ -51,18 +51,18 @@ def noisy(curve: Curve, noise: float, seed: int, drift: float = 0.0) -> Curve:
     return measure
 
 
-def verdicts(answer: Best) -> dict[int, Compared]:
+def verdicts(answer: Best) -> dict[int, SizeVerdict]:
     return {ratio.batch_size: ratio.verdict for ratio in answer.ratios}
 
 
 @for_each("name", CURVES)
 @for_each("seed", [1, 2])
 def test_with_little_noise_the_answer_is_the_smallest_size_within_two_percent(name: str, seed: int) -> None:
-    answer = best(noisy(CURVES[name], 0.001, seed), 4096, seed=seed)
+    answer = find_best_size(noisy(CURVES[name], 0.001, seed), 4096, seed=seed)
     assert answer.batch_size == right(CURVES[name])
     assert answer.reason is None
-    assert verdicts(answer)[right(CURVES[name])] in (Compared.BEST, Compared.WITHIN)
-    assert list(verdicts(answer).values()).count(Compared.BEST) == 1
+    assert verdicts(answer)[right(CURVES[name])] in (SizeVerdict.BEST, SizeVerdict.WITHIN)
+    assert list(verdicts(answer).values()).count(SizeVerdict.BEST) == 1
 
 
 @pytest.mark.parametrize("name", CURVES)
@@ -70,10 +70,10 @@ def test_least_energy_is_the_same_search_for_the_least(name: str) -> None:
     def joules(size: int) -> float:
         return 100 / CURVES[name](size)
 
-    answer = best(noisy(joules, 0.001, 1), 4096, better=-1)
+    answer = find_best_size(noisy(joules, 0.001, 1), 4096, better=-1)
     assert answer.batch_size == right(joules, better=-1) == right(CURVES[name])
-    told = [ratio for ratio in answer.ratios if ratio.verdict is not Compared.CANNOT_BE_TOLD]
-    assert told and all((ratio.ratio < 0.98) == (ratio.verdict is Compared.WORSE) for ratio in told)
+    told = [ratio for ratio in answer.ratios if ratio.verdict is not SizeVerdict.CANNOT_BE_TOLD]
+    assert told and all((ratio.ratio < 0.98) == (ratio.verdict is SizeVerdict.WORSE) for ratio in told)
 
 
 @pytest.mark.parametrize("largest", [1, 2, 3, 100, 1419])
@@ -84,7 +84,7 @@ def test_the_bound_is_tried_and_nothing_beyond_it(largest: int) -> None:
         asked.append(size)
         return 1000 * size / (size + 4) * (2 if size == largest else 1)
 
-    assert best(measure, largest).batch_size == largest
+    assert find_best_size(measure, largest).batch_size == largest
     assert largest in asked and max(asked) == largest and min(asked) == 1
 
 
@@ -99,7 +99,7 @@ def random_curve(drawn: np.random.Generator) -> Curve:
 def test_whatever_the_curve_and_the_noise_what_is_stated_is_so_and_what_is_shown_supports_it(seed: int) -> None:
     drawn = np.random.default_rng(seed)
     curve, noise, largest = random_curve(drawn), drawn.uniform(0, 0.07), int(drawn.integers(1, 5000))
-    answer = best(noisy(curve, noise, seed), largest, seed=seed)
+    answer = find_best_size(noisy(curve, noise, seed), largest, seed=seed)
     sizes = [point.batch_size for point in answer.points]
     top = max(map(curve, sizes))
     assert answer.batch_size in sizes and max(sizes) == largest
@@ -107,13 +107,13 @@ def test_whatever_the_curve_and_the_noise_what_is_stated_is_so_and_what_is_shown
         assert curve(answer.batch_size) >= 0.98 * top
         smaller = [size for size in sizes if size < answer.batch_size and curve(size) >= 0.99 * top]
         assert not smaller, "one percent from the limit is told apart, or the answer has a doubt"
-    assert list(verdicts(answer).values()).count(Compared.BEST) == 1 and list(verdicts(answer)) == sorted(
+    assert list(verdicts(answer).values()).count(SizeVerdict.BEST) == 1 and list(verdicts(answer)) == sorted(
         verdicts(answer)
     )
     for ratio in answer.ratios:
-        if ratio.verdict is Compared.WITHIN and ratio.low is not None:
+        if ratio.verdict is SizeVerdict.WITHIN and ratio.low is not None:
             assert ratio.low >= 0.98 and ratio.pairs >= FEWEST
-        if ratio.verdict is Compared.WORSE:
+        if ratio.verdict is SizeVerdict.WORSE:
             assert ratio.high is not None and ratio.high < 0.98 and ratio.pairs > FEWEST
     assert answer.trials <= 14 * (1 + LIMIT)
 
@@ -126,7 +126,7 @@ def test_every_trial_is_counted_and_every_size_has_a_point() -> None:
         return curve(size)
 
     curve = noisy(CURVES["plateau"], 0.01, 1)
-    answer = best(measure, 4096)
+    answer = find_best_size(measure, 4096)
     assert answer.trials == len(asked) and {point.batch_size for point in answer.points} == set(asked)
     assert all(point.low <= point.mean <= point.high for point in answer.points if point.low and point.high)
     repeated = {point.batch_size for point in answer.points if point.trials > 1}
@@ -142,7 +142,7 @@ def test_each_block_has_each_candidate_once_in_an_order_that_the_seed_draws() ->
             return {256: 100.0, 512: 99.0, 1024: 97.5}.get(size, 10.0) * math.exp(drawn.normal(0, 0.001))
 
         drawn = np.random.default_rng(1)
-        best(measure, 1024, seed=seed)
+        find_best_size(measure, 1024, seed=seed)
         first = next(place for place in range(len(asked)) if asked.count(asked[place]) > 1 and place >= 8)
         return asked[first:]
 
@@ -155,14 +155,14 @@ def test_each_block_has_each_candidate_once_in_an_order_that_the_seed_draws() ->
 def test_a_machine_that_slows_down_makes_nothing_worse() -> None:
     """A tenth over 40 trials, and blocks of several sizes."""
     for seed in range(5):
-        answer = best(noisy(CURVES["plateau"], 0.003, seed, drift=0.0025), 4096, seed=seed)
-        assert answer.batch_size == 256 and Compared.WORSE not in [verdicts(answer).get(size) for size in SIZES[8:]]
+        answer = find_best_size(noisy(CURVES["plateau"], 0.003, seed, drift=0.0025), 4096, seed=seed)
+        assert answer.batch_size == 256 and SizeVerdict.WORSE not in [verdicts(answer).get(size) for size in SIZES[8:]]
 
 
 @pytest.mark.parametrize("failing", [{512}, {128, 256}, {1, 4, 16}, set(SIZES[9:])])
 def test_sizes_that_fail_do_not_end_the_search(failing: set[int]) -> None:
     measure = noisy(CURVES["at the last"], 0.001, 1)
-    answer = best(lambda size: None if size in failing else measure(size), 4096)
+    answer = find_best_size(lambda size: None if size in failing else measure(size), 4096)
     assert answer.batch_size == max(size for size in SIZES if size not in failing)
     assert not failing & {point.batch_size for point in answer.points}
 
@@ -175,9 +175,9 @@ def test_a_size_that_fails_when_it_is_tried_again_is_left_out_and_named() -> Non
         calls[size] += 1
         return None if size == 256 and calls[size] > 1 else measure(size)
 
-    answer = best(sometimes, 4096)
+    answer = find_best_size(sometimes, 4096)
     assert answer.batch_size == 512 and calls[256] == 1 + FAILURES
-    assert verdicts(answer) == {256: Compared.CANNOT_BE_TOLD, 512: Compared.BEST}
+    assert verdicts(answer) == {256: SizeVerdict.CANNOT_BE_TOLD, 512: SizeVerdict.BEST}
     assert answer.reason is not None and "256 failed when it was tried again" in answer.reason
 
 
@@ -189,16 +189,16 @@ def test_one_failure_among_the_repeats_costs_a_pair_and_no_more() -> None:
         calls[size] += 1
         return None if size == 256 and calls[size] == 3 else measure(size)
 
-    assert best(sometimes, 4096).batch_size == 256
+    assert find_best_size(sometimes, 4096).batch_size == 256
 
 
 def test_where_not_even_one_image_fits_nothing_is_tried() -> None:
-    assert best(CURVES["flat"], 0) == Best(None, "there is no batch size from 1 to 0")
-    assert best(CURVES["at the last"], 7, smallest=5).batch_size == 7
+    assert find_best_size(CURVES["flat"], 0) == Best(None, "there is no batch size from 1 to 0")
+    assert find_best_size(CURVES["at the last"], 7, smallest=5).batch_size == 7
 
 
 def test_without_any_figure_there_is_no_answer_and_a_reason() -> None:
-    answer = best(lambda size: None, 64)
+    answer = find_best_size(lambda size: None, 64)
     assert answer.batch_size is None and answer.reason == "none of 7 trials gave a figure"
     assert not answer.points and not answer.ratios and answer.trials == 7
 
@@ -206,19 +206,19 @@ def test_without_any_figure_there_is_no_answer_and_a_reason() -> None:
 @pytest.mark.parametrize("figure", [0.0, -1.0, math.nan, math.inf])
 def test_a_figure_that_is_none_is_refused(figure: float) -> None:
     with pytest.raises(ValueError, match="batch size 1: a figure of"):
-        best(lambda size: figure, 64)
+        find_best_size(lambda size: figure, 64)
 
 
 def test_what_noise_hides_is_said_and_costs_few_trials() -> None:
-    answer = best(noisy(CURVES["flat"], 0.07, 1), 4096)
+    answer = find_best_size(noisy(CURVES["flat"], 0.07, 1), 4096)
     assert answer.batch_size is not None and answer.reason is not None and "cannot be told" in answer.reason
     assert answer.trials < 13 * (1 + LIMIT) / 2, "it ends where more blocks would not help"
 
 
 def test_a_smaller_size_at_the_edge_of_two_percent_is_named() -> None:
-    answer = best(noisy(lambda size: {256: 980.0, 512: 1000.0}.get(size, 100.0), 0.005, 1), 4096)
+    answer = find_best_size(noisy(lambda size: {256: 980.0, 512: 1000.0}.get(size, 100.0), 0.005, 1), 4096)
     assert answer.batch_size == 512
-    assert verdicts(answer)[256] is Compared.CANNOT_BE_TOLD
+    assert verdicts(answer)[256] is SizeVerdict.CANNOT_BE_TOLD
     assert answer.reason is not None and answer.reason.startswith("may be smaller still: 256 has 9")
 
 
@@ -239,6 +239,6 @@ def test_single_figures_are_judged_by_the_same_rule_and_marked_as_such(
 ) -> None:
     answer = of_curve(figures, better)  # type: ignore[arg-type]
     assert answer.batch_size == size and answer.reason is not None and "single figures" in answer.reason
-    assert {one for one, verdict in verdicts(answer).items() if verdict is Compared.WORSE} == worse
+    assert {one for one, verdict in verdicts(answer).items() if verdict is SizeVerdict.WORSE} == worse
     assert all(ratio.low is None and ratio.pairs == 1 for ratio in answer.ratios)
     assert of_curve({}) == Best(None, "there are no figures")

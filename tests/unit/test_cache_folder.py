@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from runner.request.cli import Request
-from runner.request.own_data import CACHE_VARIABLE, XDG_VARIABLE, cache_folder
+from runner.request.own_data import CACHE_VARIABLE, XDG_VARIABLE, find_cache_folder
 from runner.request.parser import BadInput
 
 
@@ -28,11 +28,11 @@ def request_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_the_callers_cache_comes_first_then_that_of_the_user_then_the_results_folder(
     request_of: Request, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert cache_folder(request_of) == tmp_path / "results" / "cache"
+    assert find_cache_folder(request_of) == tmp_path / "results" / "cache"
     monkeypatch.setenv(XDG_VARIABLE, str(tmp_path / "xdg"))
-    assert cache_folder(request_of) == tmp_path / "xdg" / "batchwise"
+    assert find_cache_folder(request_of) == tmp_path / "xdg" / "batchwise"
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "shared"))
-    assert cache_folder(request_of) == tmp_path / "shared"
+    assert find_cache_folder(request_of) == tmp_path / "shared"
     assert (tmp_path / "shared").is_dir() and not list((tmp_path / "shared").iterdir())
 
 
@@ -41,7 +41,7 @@ def test_a_variable_that_says_nothing_is_as_none(
     name: str, value: str, request_of: Request, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(name, value)
-    assert cache_folder(request_of) == tmp_path / "results" / "cache"
+    assert find_cache_folder(request_of) == tmp_path / "results" / "cache"
 
 
 @pytest.mark.parametrize("name", [CACHE_VARIABLE, XDG_VARIABLE])
@@ -51,5 +51,5 @@ def test_a_cache_that_cannot_be_written_is_bad_input(
     (tmp_path / "file").touch()
     monkeypatch.setenv(name, str(tmp_path / "file"))
     with pytest.raises(BadInput, match=f"decoded images cannot be kept in .*{name}.*set {CACHE_VARIABLE}") as told:
-        cache_folder(request_of)
+        find_cache_folder(request_of)
     assert "\n" not in str(told.value)

@@ -18,7 +18,7 @@ from PIL import Image
 
 from runner.data import cache, pictures
 from runner.data.cache import Cached, Wanted
-from runner.data.cats_dogs import CatsDogs, of_archive
+from runner.data.cats_dogs import CatsDogs, read_cats_dogs
 from workloads.datasets import CIFAR10_TRAIN, DATASETS, DataError, Split, load
 from workloads.pets import divided
 
@@ -45,11 +45,11 @@ def huge(number: int) -> bytes:
 
 def found(folder: Path, test_all: bool = False, **archive: object) -> CatsDogs:
     pets_archive.write(folder, **archive)  # type: ignore[arg-type]
-    return of_archive(PETS, folder, test_all)
+    return read_cats_dogs(PETS, folder, test_all)
 
 
 def made(images: CatsDogs, folder: Path, skip: bool = False) -> Cached:
-    return cache.arrays(Wanted(images, images.survey(QUIET), SHAPE, "stretch", skip), folder / "cache", QUIET)
+    return cache.provide_arrays(Wanted(images, images.survey(QUIET), SHAPE, "stretch", skip), folder / "cache", QUIET)
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_first_thousand_of_each_class_by_file_name_are_divided_600_200_200(archive: Path) -> None:
-    images = of_archive(PETS, archive.parent, test_all=False)
+    images = read_cats_dogs(PETS, archive.parent, test_all=False)
     names = sorted(f"PetImages/Cat/{n}.jpg" for n in range(1003))
     assert names[2:4] == ["PetImages/Cat/10.jpg", "PetImages/Cat/100.jpg"]  # as text
     assert images.members["train"][:600] == tuple(names[:600]) and images.members["test"][:200] == tuple(
@@ -72,7 +72,7 @@ def test_the_first_thousand_of_each_class_by_file_name_are_divided_600_200_200(a
 
 
 def test_with_test_all_what_is_beyond_the_thousand_is_tested_with_too_and_validation_is_not(archive: Path) -> None:
-    few, every = (of_archive(PETS, archive.parent, test_all) for test_all in (False, True))
+    few, every = (read_cats_dogs(PETS, archive.parent, test_all) for test_all in (False, True))
     assert every.members["train"] == few.members["train"]
     assert set(few.members["test"]) < set(every.members["test"]) and len(every.members["test"]) == 2 * (200 + 3)
     assert not set(every.members["train"]) & set(every.members["test"])
@@ -81,7 +81,7 @@ def test_with_test_all_what_is_beyond_the_thousand_is_tested_with_too_and_valida
 @pytest.mark.slow
 def test_the_archive_itself_may_be_named_and_nothing_of_it_is_unpacked(archive: Path, tmp_path: Path) -> None:
     before = hashlib.sha256(archive.read_bytes()).hexdigest(), sorted(archive.parent.iterdir())
-    images = of_archive(PETS, archive, test_all=False)
+    images = read_cats_dogs(PETS, archive, test_all=False)
     cached = made(images, tmp_path)
     pixels, labels = cached.split("train")
     assert pixels.shape == (1200, *SHAPE) and labels.tolist() == [0] * 600 + [1] * 600
@@ -96,7 +96,7 @@ def test_the_archive_itself_may_be_named_and_nothing_of_it_is_unpacked(archive: 
 def test_several_processes_read_the_same_archive(
     archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    images = of_archive(PETS, archive, test_all=False)
+    images = read_cats_dogs(PETS, archive, test_all=False)
     together = made(images, tmp_path / "together")
     monkeypatch.setattr("runner.data.own.FEW", 10**6)
     alone = made(images, tmp_path / "alone")
@@ -158,7 +158,7 @@ def test_a_damaged_member_is_named(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[data.index(large.getvalue()[-50:])] ^= 1
     path.write_bytes(data)
-    images = of_archive(PETS, tmp_path, test_all=False)
+    images = read_cats_dogs(PETS, tmp_path, test_all=False)
     (reason,) = images.listed(images.survey(QUIET).unreadable)
     assert reason.startswith("PetImages/Dog/0.jpg (Bad CRC-32")
 
@@ -204,7 +204,7 @@ def test_an_archive_that_is_not_whole_or_not_one_is_refused_in_a_line(change: ob
     assert callable(change)
     change(pets_archive.write(tmp_path))
     with pytest.raises(DataError, match=REFUSED[change]) as refused:
-        of_archive(PETS, tmp_path, test_all=False)
+        read_cats_dogs(PETS, tmp_path, test_all=False)
     assert "\n" not in str(refused.value)
 
 

@@ -9,7 +9,7 @@ from conftest import make_spec
 
 from workloads.networks import WORKLOADS
 from workloads.records.check_name import COUNTS, LATE_NAMES, MADE_AGAIN, NO_LONGER_MADE, CheckName
-from workloads.records.checks import clock_checks, figure_checks, sample_checks
+from workloads.records.checks import check_clocks, check_figures, check_samples
 from workloads.records.figures import Figure, Method
 from workloads.records.job import TrialSpec
 from workloads.records.result import Check, Epoch
@@ -23,7 +23,7 @@ ADAM_SPEC = make_spec(optimizer=OptimizerSpec.named("adam"))
 
 
 def adam(state_bytes: float, spec: TrialSpec = ADAM_SPEC) -> Check | None:
-    found = figure_checks(
+    found = check_figures(
         spec, WORKLOADS.get(spec.task.workload), {"optimizer_bytes": Figure(state_bytes, "worker")}, []
     )
     return next((check for check in found if check.name == CheckName.ADAM), None)
@@ -61,7 +61,7 @@ def test_adams_state_is_held_to_float64_and_to_what_is_trained_and_other_rules_t
     assert adam(TRAINABLE, make_spec(optimizer=OptimizerSpec.named("momentum"))) is None
     assert adam(TRAINABLE, make_spec(optimizer=OptimizerSpec.named("adam"), workload="of another time")) is None
     unknown = {"optimizer_bytes": Figure(None, "worker", reason="the framework does not tell")}
-    assert figure_checks(ADAM_SPEC, OSU, unknown, []) == []
+    assert check_figures(ADAM_SPEC, OSU, unknown, []) == []
 
 
 def test_every_check_can_be_found_again_by_its_name() -> None:
@@ -72,7 +72,7 @@ def test_every_check_can_be_found_again_by_its_name() -> None:
         "energy_j": Figure(100, "n"), "energy_integrated_j": Figure(101, "n"),
         "optimizer_bytes": Figure(2 * TRAINABLE, "w"),
     }  # fmt: skip
-    made = figure_checks(ADAM_SPEC, OSU, figures, [])
+    made = check_figures(ADAM_SPEC, OSU, figures, [])
     assert len(made) == 7 and {check.name for check in made} <= set(MADE_AGAIN)
     assert all(check.passed for check in made)
 
@@ -88,9 +88,9 @@ def failed(made: list[Check]) -> list[tuple[str, str]]:
 def test_a_published_figure_of_exactly_zero_does_not_pass(name: str) -> None:
     """A driver's buffer may hold nothing but zeros, whatever was polled at the same time."""
     spec = make_spec(device="GPU-0")
-    ((check, detail),) = failed(figure_checks(spec, OSU, {name: Figure(0.0, "NVML", 60)}, []))
+    ((check, detail),) = failed(check_figures(spec, OSU, {name: Figure(0.0, "NVML", 60)}, []))
     assert check == CheckName.NOT_ALL_ZERO and detail.startswith(f"{name} is exactly 0")
-    assert not failed(figure_checks(spec, OSU, {name: Figure(0.1, "NVML", 60)}, []))
+    assert not failed(check_figures(spec, OSU, {name: Figure(0.1, "NVML", 60)}, []))
 
 
 def polled(**columns: float) -> Samples:
@@ -101,27 +101,27 @@ def polled(**columns: float) -> Samples:
 
 
 def test_a_running_sum_that_stands_still_does_not_pass() -> None:
-    made = failed(sample_checks((SECOND, 5 * SECOND), polled(cpu_s=7.5, energy_mj=5e9, power_mw=2e5)))
+    made = failed(check_samples((SECOND, 5 * SECOND), polled(cpu_s=7.5, energy_mj=5e9, power_mw=2e5)))
     assert [name for name, _ in made] == [CheckName.NOT_ALL_ZERO, CheckName.NOT_ALL_ZERO]
     assert "cpu_s: all 42 samples in the window are 7.5" in made[0][1] and "energy_mj" in made[1][1]
     samples = polled(cpu_s=0.0, power_mw=2e5)
     samples["cpu_s"] += samples["t_ns"] / SECOND * 0.01
-    assert not failed(sample_checks((SECOND, 5 * SECOND), samples))
+    assert not failed(check_samples((SECOND, 5 * SECOND), samples))
 
 
 def test_power_of_busy_readings_is_held_to_more_than_a_lagging_utilisation_tells() -> None:
     for busy_w, passed in ((96.0, True), (94.0, False)):
         figures = {"power_w": Figure(100.0, "NVML", 60), "power_busy_w": Figure(busy_w, "NVML", 40)}
-        assert [check.passed for check in figure_checks(make_spec(), OSU, figures, [])] == [passed]
+        assert [check.passed for check in check_figures(make_spec(), OSU, figures, [])] == [passed]
     exact = {"gpu_percent": Figure(50.0, "NVML", 60), "gpu_busy_percent": Figure(49.0, "NVML", 40)}
-    assert [name for name, _ in failed(figure_checks(make_spec(), OSU, exact, []))] == [CheckName.BUSY_ABOVE_ALL]
+    assert [name for name, _ in failed(check_figures(make_spec(), OSU, exact, []))] == [CheckName.BUSY_ABOVE_ALL]
 
 
 def test_memory_made_of_the_devices_is_held_against_the_device() -> None:
     figures = {"process_gpu_memory_bytes": Figure(9, "NVML list"), "device_memory_bytes": Figure(8, "NVML")}
-    assert [name for name, _ in failed(figure_checks(make_spec(), OSU, figures, []))] == [CheckName.PROCESS_IN_DEVICE]
+    assert [name for name, _ in failed(check_figures(make_spec(), OSU, figures, []))] == [CheckName.PROCESS_IN_DEVICE]
     figures["process_gpu_memory_bytes"] = Figure(5, "NVML", method=Method.DEVICE_RISE)
-    assert figure_checks(make_spec(), OSU, figures, []) == []
+    assert check_figures(make_spec(), OSU, figures, []) == []
 
 
 @pytest.mark.parametrize(("moved_ms", "passed"), [(0, True), (49, True), (-49, True), (51, False), (-3_600_000, False)])
@@ -129,11 +129,11 @@ def test_a_clock_that_was_set_in_mid_run_does_not_pass(moved_ms: int, passed: bo
     figures = {"gpu_percent": Figure(90.0, "NVML", 60, method=Method.DRIVER_SAMPLES)}
     start = {"monotonic_ns": 5 * SECOND, "epoch_ns": 10**18}
     end = {"monotonic_ns": 65 * SECOND, "epoch_ns": 10**18 + 60 * SECOND + moved_ms * 10**6}
-    (check,) = clock_checks(figures, [start, end])
+    (check,) = check_clocks(figures, [start, end])
     assert check.name == CheckName.KEPT_PACE in MADE_AGAIN and check.passed is passed
-    (untold,) = clock_checks(figures, [start])
+    (untold,) = check_clocks(figures, [start])
     assert not untold.passed and "cannot be told" in untold.detail
-    assert clock_checks({"gpu_percent": Figure(90.0, "NVML", 60, method=Method.POLLED)}, [start, end]) == []
+    assert check_clocks({"gpu_percent": Figure(90.0, "NVML", 60, method=Method.POLLED)}, [start, end]) == []
 
 
 def test_what_a_run_alone_can_tell_is_not_made_again_from_its_files() -> None:
@@ -155,7 +155,7 @@ def trained(seconds: float, images: int = 1000) -> Epoch:
 
 def test_an_epoch_with_another_number_of_steps_than_its_images_need_fails_a_check() -> None:
     whole, short = trained(1.0), replace(trained(1.0), steps=31)
-    found = [each for each in figure_checks(make_spec(), OSU, {}, [whole, short]) if each.name == "steps of an epoch"]
+    found = [each for each in check_figures(make_spec(), OSU, {}, [whole, short]) if each.name == "steps of an epoch"]
     assert [(each.passed, each.detail) for each in found] == [(False, "epoch 1: 1000 images in 31 steps, expected 32")]
 
 
@@ -174,7 +174,7 @@ def test_an_epoch_with_another_number_of_steps_than_its_images_need_fails_a_chec
 )
 def test_epochs_several_times_off_the_windows_speed_fail_a_check(epochs: list[Epoch], passed: bool | None) -> None:
     figures = {"images_per_s": Figure(1000.0, "worker")}
-    found = [each for each in figure_checks(make_spec(), OSU, figures, epochs) if each.name == CheckName.EPOCHS_SPEED]
+    found = [each for each in check_figures(make_spec(), OSU, figures, epochs) if each.name == CheckName.EPOCHS_SPEED]
     assert [check.passed for check in found] == ([] if passed is None else [passed])
     assert all("images/s in the epochs after the first, 1,000 in the steady window" in each.detail for each in found)
 
@@ -188,7 +188,7 @@ def window_speed(
     figures = {name: Figure(share, "sampler", reason=None if share else "-") for name, share in shares}
     figures |= {"images_per_s": Figure(speed, "worker")}
     epochs = [trained(0.1), trained(2 * seconds), trained(seconds), trained(3 * seconds)]  # the first is ignored
-    made = figure_checks(make_spec(batch_size=32, **changes), OSU, figures, epochs)
+    made = check_figures(make_spec(batch_size=32, **changes), OSU, figures, epochs)
     return next((check.passed for check in made if check.name == CheckName.WINDOW_SPEED), None)
 
 
@@ -213,12 +213,12 @@ def test_epochs_that_copy_the_whole_split_anew_are_not_held_against_the_windows_
     augment: str, feed: str, compared: bool
 ) -> None:
     figures, epochs = {"images_per_s": Figure(1000.0, "worker")}, [trained(1.0), trained(4.0)]
-    checks = figure_checks(make_spec(augment=augment, feed=feed), OSU, figures, epochs)
+    checks = check_figures(make_spec(augment=augment, feed=feed), OSU, figures, epochs)
     assert (CheckName.EPOCHS_SPEED in [check.name for check in checks]) is compared
 
 
 def test_a_window_of_no_time_is_judged_without_an_error() -> None:
     values = {"window_s": 0.0, "call_p50_s": 0.1, "call_longest_s": 0.9}
     figures = {name: Figure(value, "worker") for name, value in values.items()}
-    checks = {check.name: check.passed for check in figure_checks(make_spec(), None, figures, [])}
+    checks = {check.name: check.passed for check in check_figures(make_spec(), None, figures, [])}
     assert checks[CheckName.NO_STALL] is False

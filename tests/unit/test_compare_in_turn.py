@@ -41,7 +41,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_two_commits_are_two_sides_named_by_their_digests(project: Project, tmp_path: Path) -> None:
-    asked = compare.runs_in_turn(["first", "second", "--runs", "3", "--into", str(tmp_path), *NUMPY], project)
+    asked = compare.parse_runs_in_turn(["first", "second", "--runs", "3", "--into", str(tmp_path), *NUMPY], project)
     assert [side.commit for side in asked.sides] == [git(project.root, "rev-parse", tag) for tag in ("first", "second")]
     assert [side.name for side in asked.sides] == [str(side.commit)[:12] for side in asked.sides]
     assert (asked.runs, asked.into, asked.words) == (3, tmp_path, NUMPY)
@@ -52,7 +52,7 @@ def test_two_builds_are_two_sides_of_their_framework_alone(project: Project, tmp
     link.parent.mkdir(parents=True)
     link.symlink_to(sys.executable)
     first, second = f"numpy={sys.executable}", f"numpy={link}"
-    asked = compare.runs_in_turn([first, second, "--workload", "tiny", "--dataset", "digits-64"], project)
+    asked = compare.parse_runs_in_turn([first, second, "--workload", "tiny", "--dataset", "digits-64"], project)
     assert asked.sides[1].words == ("--python", second, "--framework", "numpy")
     assert [side.name for side in asked.sides] == [f"a-{Path(sys.executable).parents[1].name}", "b-other"]
 
@@ -76,7 +76,7 @@ def test_two_builds_are_two_sides_of_their_framework_alone(project: Project, tmp
 )
 def test_bad_words_are_one_line_that_says_what_to_do(project: Project, words: list[str], named: str) -> None:
     with pytest.raises(BadInput) as refused:
-        compare.runs_in_turn([*words, *(NUMPY if "--framwork" not in words else NUMPY[2:])], project)
+        compare.parse_runs_in_turn([*words, *(NUMPY if "--framwork" not in words else NUMPY[2:])], project)
     assert named in str(refused.value) and "\n" not in str(refused.value)
 
 
@@ -84,5 +84,5 @@ def test_git_variables_of_the_callers_shell_name_no_other_repository(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GIT_DIR", str(tmp_path))
-    asked = compare.runs_in_turn(["first", "second", *NUMPY], project)
+    asked = compare.parse_runs_in_turn(["first", "second", *NUMPY], project)
     assert asked.sides[0].commit

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from conftest import make_spec
 
-from runner.results.window import start_up, usage
+from runner.results.window import compute_start_up, compute_usage
 from workloads.records.events import Event
 from workloads.records.samples import COLUMNS, Samples
 
@@ -29,7 +29,7 @@ def polled(cpu_s: Callable[[Any], Any], until_s: float = 8.0) -> Samples:
 
 def test_intervals_without_work_stay_out_of_the_busy_mean() -> None:
     """Two cores: one core busy from 4 s on, nothing before."""
-    figures = usage(FOUND, polled(lambda t: np.clip(t - 4, 0, None)), make_spec(threads=2))
+    figures = compute_usage(FOUND, polled(lambda t: np.clip(t - 4, 0, None)), make_spec(threads=2))
     assert figures["cpu_percent"].value == pytest.approx(100 * 3 / 5 / 2)
     assert figures["cpu_busy_percent"].value == pytest.approx(50)
     assert (figures["cpu_busy_percent"].samples or 0) < (figures["cpu_percent"].samples or 0)
@@ -37,13 +37,13 @@ def test_intervals_without_work_stay_out_of_the_busy_mean() -> None:
 
 
 def test_a_steady_load_has_one_mean_and_usage_at_the_ends_does_not_pass_for_the_windows() -> None:
-    figures = usage(FOUND, polled(lambda t: 1.5 * t), make_spec(threads=2))
+    figures = compute_usage(FOUND, polled(lambda t: 1.5 * t), make_spec(threads=2))
     assert figures["cpu_busy_percent"].value == pytest.approx(figures["cpu_percent"].value) == pytest.approx(75)
-    figures = usage(FOUND, polled(lambda t: t, until_s=5), make_spec())
+    figures = compute_usage(FOUND, polled(lambda t: t, until_s=5), make_spec())
     assert figures["cpu_percent"].value is None and "the sampler ended" in (figures["cpu_percent"].reason or "")
     samples = polled(lambda t: t)
     samples["cpu_s"] = np.where(samples["t_ns"] < 4 * SECOND, np.nan, samples["cpu_s"])
-    assert usage(FOUND, samples, make_spec())["cpu_percent"].value is None
+    assert compute_usage(FOUND, samples, make_spec())["cpu_percent"].value is None
 
 
 def test_waiting_for_the_sampler_does_not_count_as_loading() -> None:
@@ -56,7 +56,7 @@ def test_waiting_for_the_sampler_does_not_count_as_loading() -> None:
         Event.BUILT: 4.25,
         Event.FIRST_STEP: 6.25,
     }
-    figures = start_up({event: {"t_ns": int(t_s * SECOND)} for event, t_s in times.items()})
+    figures = compute_start_up({event: {"t_ns": int(t_s * SECOND)} for event, t_s in times.items()})
     value = {name: figure.value for name, figure in figures.items() if figure.value is not None}
     assert value == pytest.approx({"import_s": 2, "open_s": 0.5, "load_s": 0.2, "build_s": 0.25, "first_step_s": 2})
     assert figures["warm_up_s"].value is None and "warmed_up" in (figures["warm_up_s"].reason or "")
@@ -68,7 +68,7 @@ def test_time_of_which_the_sum_is_unknown_does_not_count_as_idle(first_s: float,
     samples = polled(lambda t: t)
     unseen = (samples["t_ns"] < first_s * SECOND) | (samples["t_ns"] > last_s * SECOND)
     samples["cpu_s"] = np.where(unseen, np.nan, samples["cpu_s"])
-    figures = usage(FOUND, samples, make_spec(threads=2))
+    figures = compute_usage(FOUND, samples, make_spec(threads=2))
     assert figures["cpu_percent"].value == pytest.approx(50)
     assert figures["cpu_busy_percent"].value == pytest.approx(50)
     assert figures["foreign_cpu_percent"].value == pytest.approx(50)

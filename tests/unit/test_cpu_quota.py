@@ -14,13 +14,13 @@ import pytest
 from conftest import make_spec
 from limited import control_group
 
-from reports.checking.recompute import from_samples
-from reports.doubts import DOUBTS_IN_WORDS, Doubt, doubts
+from reports.checking.recompute import recompute_from_samples
+from reports.doubts import DOUBTS_IN_WORDS, Doubt, find_doubts
 from runner.machine.counters import CpuQuota
-from runner.results.window import cpu_quota, usage
+from runner.results.window import compute_usage, cpu_quota
 from workloads import control_groups
 from workloads.records.check_name import CheckName
-from workloads.records.checks import figure_checks
+from workloads.records.checks import check_figures
 from workloads.records.events import Event
 from workloads.records.figures import CPU_BUSY, CPU_QUOTA, CPU_THROTTLED, CPU_USAGE, SPEED
 from workloads.records.result import TrialResult
@@ -130,8 +130,8 @@ def throttled(threads: int = 1, **more: float) -> TrialResult:
     """A trial of a worker with 0.1 cores."""
     spec, samples = make_spec(threads=threads), polled(**more)
     figures = cpu_quota(EVENTS, samples, spec, {"cpu_quota": ACCOUNT})
-    figures |= usage(EVENTS, samples, spec, figures[CPU_QUOTA.name].value)
-    checks = figure_checks(spec, None, figures, [])
+    figures |= compute_usage(EVENTS, samples, spec, figures[CPU_QUOTA.name].value)
+    checks = check_figures(spec, None, figures, [])
     return TrialResult(spec, Status.OK, None, "2026-01-01T00:00:00+00:00", 9.0, figures=figures, checks=checks)
 
 
@@ -152,23 +152,23 @@ def test_time_withheld_is_a_share_of_the_cores_allotted() -> None:
     (check,) = [check for check in throttled(throttled_per_s=0.005).checks if check.name == CheckName.NOT_THROTTLED]
     assert check.passed
     spec, samples = make_spec(threads=1), polled(used_cores=0.9, throttled_per_s=0.0)
-    figures = usage(EVENTS, samples, spec, 1.5)
+    figures = compute_usage(EVENTS, samples, spec, 1.5)
     assert figures["cpu_percent"].value == pytest.approx(90) and "quota" not in figures["cpu_percent"].source
 
 
 def test_the_reports_own_computation_agrees_under_a_quota() -> None:
     for threads in (1, 2):
         result = throttled(threads)
-        again = from_samples(polled(), [(2.0 * SECOND, 7.0 * SECOND)], threads, 0.1)
+        again = recompute_from_samples(polled(), [(2.0 * SECOND, 7.0 * SECOND)], threads, 0.1)
         for spec in (CPU_USAGE, CPU_BUSY, CPU_THROTTLED):
             assert again[spec.name] == pytest.approx(result.figures[spec.name].value), spec.name
 
 
 def test_tables_say_that_a_trial_was_throttled_and_what_its_usage_is_a_share_of() -> None:
     result = throttled()
-    doubted = doubts([(result, result.figures[CPU_USAGE.name])], CPU_USAGE, 0.0)
+    doubted = find_doubts([(result, result.figures[CPU_USAGE.name])], CPU_USAGE, 0.0)
     assert doubted[Doubt.THROTTLED] == DOUBTS_IN_WORDS[Doubt.THROTTLED] and Doubt.QUOTA in doubted
-    assert Doubt.QUOTA not in doubts([(result, result.figures[CPU_USAGE.name])], SPEED, 0.0)
+    assert Doubt.QUOTA not in find_doubts([(result, result.figures[CPU_USAGE.name])], SPEED, 0.0)
 
 
 @pytest.fixture

@@ -20,14 +20,15 @@ STAND_IN = ("--framework", "numpy", "--workload", "cats-dogs-cnn-32", "--dataset
 
 
 def asked(*words: object) -> cli.Request:
-    return cli.request(run_parser().parse_args([*map(str, words), "--isolation", "here", "--plan"]), PROJECT)
+    return cli.build_request(run_parser().parse_args([*map(str, words), "--isolation", "here", "--plan"]), PROJECT)
 
 
 def test_images_that_are_left_over_are_told_in_the_source_and_leave_network_and_training_as_they_are(
     real_data: Path,
 ) -> None:
     few, every = (
-        own_data.prepared(asked(*STAND_IN, "--data-dir", real_data, *more), QUIET) for more in ((), ("--test-all",))
+        own_data.prepare_images(asked(*STAND_IN, "--data-dir", real_data, *more), QUIET)
+        for more in ((), ("--test-all",))
     )
     assert few.source is None and every.source is not None
     assert (every.source.train, every.source.test, every.source.enlarged) == (1200, 8400, False)
@@ -51,7 +52,7 @@ def test_the_archive_is_decoded_for_a_plan_as_for_the_run(workload: str, shape: 
     pets_archive.write(tmp_path, count=1000)
     words = ("--framework", "numpy", "--workload", workload, "--dataset", "cats-dogs", "--data-dir", tmp_path)
     results = tmp_path / "results"
-    request = own_data.prepared(asked(*words, "--augment", "zoom-copy", "--results", results), QUIET)
+    request = own_data.prepare_images(asked(*words, "--augment", "zoom-copy", "--results", results), QUIET)
     assert (request.dataset.train_count, request.dataset.test_count) == (2400, 400)
     assert request.workload.input_shape == shape and request.arrays is not None
     assert all(file.path.is_relative_to(results) for file in request.arrays.values())

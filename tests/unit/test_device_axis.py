@@ -10,14 +10,14 @@ from conftest import make_spec, varied
 
 from adapters.base import Unsupported
 from adapters.worker.__main__ import adapter_for
-from runner.gate.rivals import batches
-from runner.launch import worker_environment
+from runner.gate.rivals import describe_batches
+from runner.launch import build_worker_environment
 from runner.machine.description import Gpu
 from runner.request import inputs
 from runner.request.parser import BadInput
-from runner.request.placement import placed
+from runner.request.placement import place_study
 from workloads.records.job import Placement, TrialSpec
-from workloads.study import MOST_DEVICES, Study, StudyError, studies
+from workloads.study import MOST_DEVICES, Study, StudyError, list_studies
 from workloads.study_file import read
 
 
@@ -27,7 +27,9 @@ def test_trials_on_several_devices_have_ids_and_files_of_their_own() -> None:
     assert len({each.id for each in several}) == len({each.memory_id for each in several}) == 3
     assert len({each.probe_id for each in several}) == 1, "a probe is of one device"
     assert [(each.part, each.global_batch) for each in several] == [(None, 32), (None, 64), (None, 128)]
-    assert len({batches(each) for each in several}) == 3, "losses are held against those of the same batches alone"
+    assert len({describe_batches(each) for each in several}) == 3, (
+        "losses are held against those of the same batches alone"
+    )
     spec = varied(make_spec(), device="GPU-0", devices=2, others=("GPU-1",))
     assert TrialSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
 
@@ -36,18 +38,18 @@ def test_trials_on_several_devices_have_ids_and_files_of_their_own() -> None:
 def test_devices_of_a_cpu_are_parts_of_its_threads_one_at_least(threads: int, devices: int, each: int) -> None:
     placement = Placement("cpu", threads, {}, devices=devices)
     assert placement.device_threads == each
-    variables = worker_environment(placement, {})
+    variables = build_worker_environment(placement, {})
     assert variables["OMP_NUM_THREADS"] == str(each) and variables["CUDA_VISIBLE_DEVICES"] == ""
     assert placement.first == Placement("cpu", threads, {})
 
 
 def test_further_gpus_are_the_machines_others_and_too_few_are_one_line(tmp_path: Path) -> None:
     gpus = [Gpu(f"GPU-{number}", "H100", "570.1", "12.8", None) for number in range(3)]
-    placement = placed(Study("s", device="cuda:1", devices=2), gpus, None, "venv", tmp_path)
+    placement = place_study(Study("s", device="cuda:1", devices=2), gpus, None, "venv", tmp_path)
     assert (placement.device, placement.others) == ("GPU-1", ("GPU-0",))
-    assert worker_environment(placement, {})["CUDA_VISIBLE_DEVICES"] == "GPU-1,GPU-0"
+    assert build_worker_environment(placement, {})["CUDA_VISIBLE_DEVICES"] == "GPU-1,GPU-0"
     with pytest.raises(BadInput, match="--devices 4: this machine has 3 GPU"):
-        placed(Study("s", device="cuda:1", devices=4), gpus, None, "venv", tmp_path)
+        place_study(Study("s", device="cuda:1", devices=4), gpus, None, "venv", tmp_path)
 
 
 @pytest.mark.parametrize("devices", [0, MOST_DEVICES + 1])
@@ -71,6 +73,6 @@ def test_a_framework_without_an_adapter_for_several_says_so() -> None:
 
 @pytest.mark.parametrize(("study", "devices"), [("scaling-cpu", [1, 2]), ("scaling", [1, 2, 4, 8])])
 def test_a_study_of_scaling_differs_in_its_devices_alone(study: str, devices: list[int]) -> None:
-    parts = read(studies()[study]).parts
+    parts = read(list_studies()[study]).parts
     assert [part.devices for part in parts.values()] == devices
     assert len({part.changed(devices=1) for part in parts.values()}) == 1

@@ -45,27 +45,31 @@ def bad(finding: Finding, state: State, *words: str) -> None:
 
 
 def test_processor_card_and_null_device_are_looked_at(tmp_path: Path) -> None:
-    fine(machine.processor(MACHINE), "AMD EPYC", "cores 2", "fma avx2")
-    bad(machine.processor(MACHINE | {"cpu_flags": []}), State.WARNING, "none of")
-    bad(machine.processor(MACHINE | {"cpu_limit_cores": 1.5}), State.WARNING, "a share of 1.5")
-    assert machine.processor(MACHINE | {"cpu_flags": None}).state is State.UNKNOWN
-    fine(machine.gpu([], tmp_path), "none by NVIDIA")
-    fine(machine.gpu([Gpu("GPU-1", "H100", "550.54", "12.4", 2**30)], tmp_path), "H100, driver 550.54, CUDA 12.4")
+    fine(machine.check_processor(MACHINE), "AMD EPYC", "cores 2", "fma avx2")
+    bad(machine.check_processor(MACHINE | {"cpu_flags": []}), State.WARNING, "none of")
+    bad(machine.check_processor(MACHINE | {"cpu_limit_cores": 1.5}), State.WARNING, "a share of 1.5")
+    assert machine.check_processor(MACHINE | {"cpu_flags": None}).state is State.UNKNOWN
+    fine(machine.check_gpu([], tmp_path), "none by NVIDIA")
+    fine(machine.check_gpu([Gpu("GPU-1", "H100", "550.54", "12.4", 2**30)], tmp_path), "H100, driver 550.54, CUDA 12.4")
     put(tmp_path, "proc/driver/nvidia/version", "NVRM")
-    bad(machine.gpu([], tmp_path), State.PROBLEM, "/proc/driver/nvidia/version")
-    fine(machine.null_device(Path("/")))
-    bad(machine.null_device(tmp_path), State.PROBLEM)
+    bad(machine.check_gpu([], tmp_path), State.PROBLEM, "/proc/driver/nvidia/version")
+    fine(machine.check_null_device(Path("/")))
+    bad(machine.check_null_device(tmp_path), State.PROBLEM)
     put(tmp_path, "dev/null", "")
-    bad(machine.null_device(tmp_path), State.PROBLEM, "-rw-r--r--")
+    bad(machine.check_null_device(tmp_path), State.PROBLEM, "-rw-r--r--")
 
 
 def test_little_memory_and_missing_shared_memory_are_named(tmp_path: Path) -> None:
-    fine(machine.memory(4 * 2**30, MACHINE), "4,096 MiB available of 8,192 MiB")
-    bad(machine.memory(2**30, MACHINE), State.WARNING)
-    bad(machine.memory(4 * 2**30, MACHINE | {"memory_limit_bytes": 2**30}), State.WARNING, "control group 1,024 MiB")
-    bad(machine.shared_memory(tmp_path), State.WARNING, "No such file")
+    fine(machine.check_memory(4 * 2**30, MACHINE), "4,096 MiB available of 8,192 MiB")
+    bad(machine.check_memory(2**30, MACHINE), State.WARNING)
+    bad(
+        machine.check_memory(4 * 2**30, MACHINE | {"memory_limit_bytes": 2**30}),
+        State.WARNING,
+        "control group 1,024 MiB",
+    )
+    bad(machine.check_shared_memory(tmp_path), State.WARNING, "No such file")
     (tmp_path / "dev" / "shm").mkdir(parents=True)
-    fine(machine.shared_memory(tmp_path), "MiB free")
+    fine(machine.check_shared_memory(tmp_path), "MiB free")
 
 
 @pytest.mark.parametrize(
@@ -79,17 +83,17 @@ def test_little_memory_and_missing_shared_memory_are_named(tmp_path: Path) -> No
 )
 def test_swap_in_use_is_named(tmp_path: Path, meminfo: str, state: State) -> None:
     put(tmp_path, "proc/meminfo", meminfo)
-    assert machine.swap(tmp_path).state is state
+    assert machine.check_swap(tmp_path).state is state
 
 
 def test_a_slow_or_a_set_clock_is_named(tmp_path: Path) -> None:
     path = "sys/devices/system/clocksource/clocksource0/current_clocksource"
-    assert machine.clock(tmp_path, 2.0, 2.0).state is State.UNKNOWN
+    assert machine.check_clock(tmp_path, 2.0, 2.0).state is State.UNKNOWN
     put(tmp_path, path, "tsc\n")
-    fine(machine.clock(tmp_path, 2.0, 2.000001), "tsc")
-    bad(machine.clock(tmp_path, 2.0, 2.1), State.WARNING, "50,000 us a second")
+    fine(machine.check_clock(tmp_path, 2.0, 2.000001), "tsc")
+    bad(machine.check_clock(tmp_path, 2.0, 2.1), State.WARNING, "50,000 us a second")
     put(tmp_path, path, "hpet\n")
-    bad(machine.clock(tmp_path, 2.0, 2.0), State.WARNING, "hpet")
+    bad(machine.check_clock(tmp_path, 2.0, 2.0), State.WARNING, "hpet")
 
 
 def test_limits_that_would_end_a_worker_are_named() -> None:
@@ -97,56 +101,56 @@ def test_limits_that_would_end_a_worker_are_named() -> None:
         numbers = {getattr(resource, name): value for name, value in soft.items()}
         return lambda number: (numbers.get(number, resource.RLIM_INFINITY), resource.RLIM_INFINITY)
 
-    fine(machine.limits(limits(RLIMIT_NOFILE=1024)), "1,024 open files")
-    low = machine.limits(limits(RLIMIT_AS=2**30, RLIMIT_FSIZE=4096, RLIMIT_NOFILE=64))
+    fine(machine.check_limits(limits(RLIMIT_NOFILE=1024)), "1,024 open files")
+    low = machine.check_limits(limits(RLIMIT_AS=2**30, RLIMIT_FSIZE=4096, RLIMIT_NOFILE=64))
     bad(low, State.WARNING, "RLIMIT_AS 1,073,741,824 (memory)", "RLIMIT_FSIZE 4,096", "RLIMIT_NOFILE 64")
 
 
 def test_a_governor_that_follows_the_load_is_named(tmp_path: Path) -> None:
-    assert noise.governor(tmp_path, [0, 1]).state is State.UNKNOWN
+    assert noise.check_governor(tmp_path, [0, 1]).state is State.UNKNOWN
     for core in (0, 1):
         put(tmp_path, f"sys/devices/system/cpu/cpu{core}/cpufreq/scaling_governor", "performance\n")
-    fine(noise.governor(tmp_path, [0, 1]), "performance")
+    fine(noise.check_governor(tmp_path, [0, 1]), "performance")
     put(tmp_path, "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "powersave\n")
-    bad(noise.governor(tmp_path, [0, 1]), State.WARNING, "performance, powersave")
-    fine(noise.governor(tmp_path, [0]), "performance")  # the cores that are used
+    bad(noise.check_governor(tmp_path, [0, 1]), State.WARNING, "performance, powersave")
+    fine(noise.check_governor(tmp_path, [0]), "performance")  # the cores that are used
 
 
 @pytest.mark.parametrize(("place", "on"), description.TURBO.items())
 def test_turbo_is_told_and_no_warning(tmp_path: Path, place: str, on: str) -> None:
-    assert noise.turbo(description.turbo(tmp_path)).state is State.UNKNOWN
+    assert noise.check_turbo(description.read_turbo(tmp_path)).state is State.UNKNOWN
     put(tmp_path, place, f"{on}\n")
-    fine(noise.turbo(description.turbo(tmp_path)), "turbo is on")
+    fine(noise.check_turbo(description.read_turbo(tmp_path)), "turbo is on")
     put(tmp_path, place, f"{1 - int(on)}\n")
-    fine(noise.turbo(description.turbo(tmp_path)), "turbo is off")
+    fine(noise.check_turbo(description.read_turbo(tmp_path)), "turbo is off")
 
 
 def test_clocks_that_were_lowered_for_heat_are_named(tmp_path: Path) -> None:
     def counted(*counts: int) -> int | None:
         for core, count in enumerate(counts):
             put(tmp_path, f"{description.CORES}/cpu{core}/thermal_throttle/core_throttle_count", f"{count}\n")
-        return description.throttle_count([0, 1], tmp_path)
+        return description.read_throttle_count([0, 1], tmp_path)
 
-    assert description.throttle_count([0, 1], tmp_path) is None
+    assert description.read_throttle_count([0, 1], tmp_path) is None
     before, after = counted(3, 4), counted(5, 4)
-    assert description.rise_of(before, after) == 2 and description.rise_of(before, None) is None
+    assert description.compute_rise(before, after) == 2 and description.compute_rise(before, None) is None
     calm = LoopTimes([0.001] * 50, 2.0, 0.0)
-    assert noise.throttling(None).state is noise.throttling(calm).state is State.UNKNOWN
-    fine(noise.throttling(replace(calm, throttled=0)), "no clock")
-    bad(noise.throttling(replace(calm, throttled=2)), State.WARNING, "2 times over 2.0 s")
+    assert noise.check_throttling(None).state is noise.check_throttling(calm).state is State.UNKNOWN
+    fine(noise.check_throttling(replace(calm, throttled=0)), "no clock")
+    bad(noise.check_throttling(replace(calm, throttled=2)), State.WARNING, "2 times over 2.0 s")
 
 
 def test_load_neighbours_and_unsteady_work_are_named() -> None:
-    fine(noise.load(0.2, 2))
-    bad(noise.load(1.5, 2), State.WARNING, "1.50")
+    fine(noise.check_load(0.2, 2))
+    bad(noise.check_load(1.5, 2), State.WARNING, "1.50")
     steady = LoopTimes([0.001] * 100, 2.0, 1.0)
-    fine(noise.neighbours(steady), "1.0 %")
-    fine(noise.steadiness(steady), "1.00 ms, 0.0 % apart")
+    fine(noise.check_neighbours(steady), "1.0 %")
+    fine(noise.check_steadiness(steady), "1.00 ms, 0.0 % apart")
     unsteady = LoopTimes([0.001, 0.0015] * 50, 2.0, 30.0)
-    bad(noise.neighbours(unsteady), State.WARNING, "30.0 %")
-    bad(noise.steadiness(unsteady), State.WARNING, "40.0 % apart")
-    assert noise.steadiness(LoopTimes([0.1, 0.1], 2.0, 0.0)).state is State.UNKNOWN
-    assert {noise.steadiness(None).state, noise.neighbours(None).state} == {State.UNKNOWN}
+    bad(noise.check_neighbours(unsteady), State.WARNING, "30.0 %")
+    bad(noise.check_steadiness(unsteady), State.WARNING, "40.0 % apart")
+    assert noise.check_steadiness(LoopTimes([0.1, 0.1], 2.0, 0.0)).state is State.UNKNOWN
+    assert {noise.check_steadiness(None).state, noise.check_neighbours(None).state} == {State.UNKNOWN}
 
 
 def test_the_loop_measures_and_leaves_the_cores_as_they_were() -> None:
@@ -157,16 +161,20 @@ def test_the_loop_measures_and_leaves_the_cores_as_they_were() -> None:
 
 
 def test_a_run_on_the_cores_or_the_card_is_named_with_its_process() -> None:
-    fine(noise.other_runs([7], ["GPU-1"]))
+    fine(noise.check_other_runs([7], ["GPU-1"]))
     with locks.device("cpu", [7]), locks.device("GPU-1", []):
         mine = f"(process {os.getpid()})"
-        bad(noise.other_runs([6, 7], ["GPU-1"]), State.WARNING, f"core 7 is in use by another run {mine}; GPU GPU-1")
+        bad(
+            noise.check_other_runs([6, 7], ["GPU-1"]),
+            State.WARNING,
+            f"core 7 is in use by another run {mine}; GPU GPU-1",
+        )
 
 
 def test_environments_that_are_not_made_outdated_or_not_whole_are_named(tmp_path: Path) -> None:
     code = replace(PROJECT, environments=tmp_path)
     names = [f"environment {name}" for name in code.frameworks]
-    nothing = list(project.environments(code, "cpu"))
+    nothing = list(project.check_environments(code, "cpu"))
     assert [each.name for each in nothing] == names
     assert {(each.state, each.text.partition(":")[0]) for each in nothing} == {(State.WARNING, "not made")}
     for index, name in enumerate(code.frameworks):
@@ -175,7 +183,7 @@ def test_environments_that_are_not_made_outdated_or_not_whole_are_named(tmp_path
         python = "#!/bin/sh\n" + ("exit 3\n" if index == 1 else "echo torch\n" if index == 2 else "")
         put(tmp_path, f"{name}-cpu/bin/python", python)
         (tmp_path / f"{name}-cpu" / "bin" / "python").chmod(0o755)
-    outdated, broken, lacking, whole = project.environments(code, "cpu")
+    outdated, broken, lacking, whole = project.check_environments(code, "cpu")
     bad(outdated, State.WARNING, "outdated")
     bad(broken, State.PROBLEM, "exit code 3")
     bad(lacking, State.PROBLEM, "it has no torch")
@@ -183,30 +191,34 @@ def test_environments_that_are_not_made_outdated_or_not_whole_are_named(tmp_path
 
 
 def test_a_damaged_data_set_is_a_problem_and_one_that_is_not_there_is_none(tmp_path: Path) -> None:
-    fine(project.data(tmp_path), "cifar10 not there", "mnist not there")
+    fine(project.check_data(tmp_path), "cifar10 not there", "mnist not there")
     first, *rest = DATASETS["mnist"].files
     put(tmp_path, first.path, "")
-    assert f"mnist in part, 1 of {1 + len(rest)} files" in project.data(tmp_path).text
+    assert f"mnist in part, 1 of {1 + len(rest)} files" in project.check_data(tmp_path).text
     for file in rest:
         put(tmp_path, file.path, "")
-    bad(project.data(tmp_path), State.PROBLEM, f"mnist damaged ({first.path})")
+    bad(project.check_data(tmp_path), State.PROBLEM, f"mnist damaged ({first.path})")
 
 
 def test_the_disk_is_tried_and_nothing_is_left_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "MiB are safe there in" in project.disk(tmp_path).text
-    assert "was not tried" in project.disk(tmp_path / "not" / "there").text
+    assert "MiB are safe there in" in project.check_disk(tmp_path).text
+    assert "was not tried" in project.check_disk(tmp_path / "not" / "there").text
     assert list(tmp_path.iterdir()) == []
     for free, state in ((2**20, State.PROBLEM), (2**29, State.WARNING)):
         status = os.statvfs_result((4096, 4096, 10**9, free // 4096, free // 4096, 10**9, 10**8, 10**8, 0, 255))
         monkeypatch.setattr("runner.doctor.project.os.statvfs", lambda _, status=status: status)
-        bad(project.disk(tmp_path), state, "free for")
+        bad(project.check_disk(tmp_path), state, "free for")
 
 
 def test_a_folder_that_may_not_be_written_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fine(project.permissions(tmp_path / "results", tmp_path, tmp_path))
+    fine(project.check_permissions(tmp_path / "results", tmp_path, tmp_path))
     (tmp_path / "data").mkdir()
     monkeypatch.setattr("runner.doctor.project.os.access", lambda path, _: path != tmp_path / "data")
-    bad(project.permissions(tmp_path, tmp_path / "data", tmp_path), State.PROBLEM, f"not writable: {tmp_path / 'data'}")
+    bad(
+        project.check_permissions(tmp_path, tmp_path / "data", tmp_path),
+        State.PROBLEM,
+        f"not writable: {tmp_path / 'data'}",
+    )
 
 
 def test_what_is_shown_keeps_to_a_hundred_columns_and_says_what_to_do() -> None:
@@ -223,12 +235,12 @@ def test_a_list_of_gpus_that_cannot_be_followed_is_a_problem_and_one_that_can_is
 ) -> None:
     cards = [Gpu(uuid, "H100", "550.54", "12.4", 2**30) for uuid in ("GPU-1", "GPU-2")]
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert machine.listed_gpus(cards) == (None, cards)
+    assert machine.check_listed_gpus(cards) == (None, cards)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
-    finding, seen = machine.listed_gpus(cards)
+    finding, seen = machine.check_listed_gpus(cards)
     assert finding is not None and seen == [cards[1]]
     fine(finding, "CUDA_VISIBLE_DEVICES='1': GPU-2")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-1")
-    finding, seen = machine.listed_gpus(cards)
+    finding, seen = machine.check_listed_gpus(cards)
     assert finding is not None and not seen
     bad(finding, State.PROBLEM, "MIG slice")

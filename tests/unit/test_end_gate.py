@@ -14,7 +14,7 @@ from each import for_each
 
 from runner.gate import trial_end
 from runner.gate.end_referee import EndReferee
-from runner.gate.trial_end import EVALUATION, GROSS, LAST_LOSS, LOSSES, ROUNDINGS, TURNED, UPDATES, checks, gather
+from runner.gate.trial_end import EVALUATION, GROSS, LAST_LOSS, LOSSES, ROUNDINGS, TURNED, UPDATES, check_end, gather
 from workloads.catalogue import OSU_CNN
 from workloads.records.check_name import CheckName
 from workloads.records.end_evidence import END_FILE, Difference, EndCall, EndStep, Missing, TrialEnd
@@ -25,7 +25,7 @@ from workloads.records.job import Job, Kind
 from workloads.records.outstanding import COPIES_AGAIN, LEFT_SHARE, Outstanding
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
-from workloads.records.validation import record
+from workloads.records.validation import build_record
 from workloads.spec import OptimizerName, OptimizerSpec
 from workloads.words import compare_with_allowed, show_both
 
@@ -53,7 +53,7 @@ def trial(end: TrialEnd | None = RIGHT, speed: float | None = 3000.0, **changes:
 
 
 def failed(result: TrialResult) -> dict[str, str]:
-    return {check.name: check.detail for check in checks(result, OSU_CNN) if not check.passed}
+    return {check.name: check.detail for check in check_end(result, OSU_CNN) if not check.passed}
 
 
 def with_updates(update: Difference | None) -> TrialEnd:
@@ -74,14 +74,14 @@ def test_a_right_trial_passes_every_check_and_one_stored_before_there_was_a_prob
         CheckName.END_LOSSES,
         CheckName.END_UPDATES,
     ]
-    assert [(check.name, check.passed) for check in checks(trial(), OSU_CNN)] == [(name, True) for name in every]
-    assert [(check.name, check.passed) for check in checks(trial(None), OSU_CNN)] == [(CheckName.POSSIBLE, True)]
+    assert [(check.name, check.passed) for check in check_end(trial(), OSU_CNN)] == [(name, True) for name in every]
+    assert [(check.name, check.passed) for check in check_end(trial(None), OSU_CNN)] == [(CheckName.POSSIBLE, True)]
 
 
 def test_a_last_loss_is_judged_by_its_own_bound_and_by_what_a_kink_may_do() -> None:
     def judged(apart: float | None, kinks: float) -> bool:
         end = replace(RIGHT, last=Difference(apart, resolution=kinks))
-        (check,) = (each for each in checks(trial(end), OSU_CNN) if each.name == CheckName.LAST_LOSS)
+        (check,) = (each for each in check_end(trial(end), OSU_CNN) if each.name == CheckName.LAST_LOSS)
         assert check.detail.startswith("the loss of the trial's last update differs by ")
         return check.passed
 
@@ -93,7 +93,7 @@ def test_a_last_loss_is_judged_by_its_own_bound_and_by_what_a_kink_may_do() -> N
 def test_an_end_survives_the_file_it_is_stored_in() -> None:
     assert TrialEnd.from_json(RIGHT.to_json()) == RIGHT
     assert TrialEnd.from_json(CALLED.to_json()) == CALLED and not failed(trial(CALLED))
-    assert record(CALLED.to_json(), TrialEnd, "end") == CALLED
+    assert build_record(CALLED.to_json(), TrialEnd, "end") == CALLED
     before = RIGHT.to_json()
     del before["call"]  # as in results stored before there was one
     assert TrialEnd.from_json(before) == RIGHT
@@ -177,7 +177,7 @@ def test_rounding_widens_what_is_allowed_at_the_end() -> None:
     assert not failed(trial(with_updates(Difference(2 * UPDATES, rounding=UPDATES))))
     assert not failed(trial(with_updates(Difference(2 * UPDATES, resolution=2 * UPDATES))))
     small = with_updates(Difference(30.0, resolution=0.6))
-    assert CheckName.END_UPDATES not in [check.name for check in checks(trial(small), OSU_CNN)]
+    assert CheckName.END_UPDATES not in [check.name for check in check_end(trial(small), OSU_CNN)]
     by_chance = with_step(0, loss=Difference(2.8e-3, rounding=1.2e-4))  # seen in a correct trial in bfloat16
     assert CheckName.END_LOSSES in failed(trial(by_chance))
     other = replace(by_chance.steps[1], loss=Difference(1e-3, rounding=1e-3))
@@ -214,7 +214,7 @@ def test_adams_directions_have_a_bound_of_their_own(rule: OptimizerName) -> None
 
 def test_what_a_referee_did_not_tell_or_a_diverged_trial_has_no_numbers_for_is_not_suspect() -> None:
     unasked = TrialEnd(SETTLED, Missing.REFEREE, "it was killed")
-    assert [check.name for check in checks(trial(unasked), OSU_CNN)] == [CheckName.POSSIBLE, CheckName.NOTHING_LEFT]
+    assert [check.name for check in check_end(trial(unasked), OSU_CNN)] == [CheckName.POSSIBLE, CheckName.NOTHING_LEFT]
     assert not failed(trial(unasked))
     lost = replace(RIGHT, evaluation=Difference(None), steps=(EndStep(128, False, Difference(None)),))
     diverged = trial(lost)

@@ -366,7 +366,7 @@ def test_at_the_end_the_last_rate_holds_and_another_is_seen(rule: OptimizerName,
 @pytest.mark.parametrize("rule", OPTIMIZER_NAMES)
 def test_a_last_rate_too_small_for_float32_is_no_fault_of_the_adapter(rule: OptimizerName, ended: Ended) -> None:
     spec = replace(OptimizerSpec.named(rule), schedule="one-cycle")
-    right = ended(rule=spec, more={RATES: schedules.rates(spec, 10)})
+    right = ended(rule=spec, more={RATES: schedules.compute_rates(spec, 10)})
     updates = [step.update for step in right.steps if step.update]
     assert updates and right.idle_steps == 0
     assert all(apart(each) <= each.resolution for each in updates if apart(each) > 0.03)

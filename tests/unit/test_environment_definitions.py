@@ -22,7 +22,7 @@ from runner.environments import definition, images, venv
 from runner.environments.definition import NEEDED, BadDefinition, InstallationFailed
 from runner.launch import Unavailable
 from runner.project import Project
-from runner.setup import unavailable
+from runner.setup import build_unavailable
 from workloads.records.status import Status
 
 PIN = re.compile(r"[\w.-]+==[\w.+]+( --hash=sha256:[0-9a-f]{64})+")
@@ -86,9 +86,9 @@ def with_lines(folder: Path, lines: dict[str, str]) -> Project:
 
 @pytest.mark.parametrize("key", NEEDED)
 def test_a_definition_without_a_key_that_is_needed_says_which(key: str, tmp_path: Path) -> None:
-    assert definition.label(with_lines(tmp_path, WHOLE), "mine") == "Mine"
+    assert definition.read_label(with_lines(tmp_path, WHOLE), "mine") == "Mine"
     project = with_lines(tmp_path, {name: value for name, value in WHOLE.items() if name != key})
-    for ask in (definition.variants, definition.is_referee, definition.label):
+    for ask in (definition.list_variants, definition.is_referee, definition.read_label):
         with pytest.raises(BadDefinition, match=f"mine/environment.toml: '{key}' is missing$"):
             ask(project, "mine")
 
@@ -104,12 +104,12 @@ def test_a_definition_without_a_key_that_is_needed_says_which(key: str, tmp_path
 )
 def test_a_definition_of_the_wrong_kind_says_so(changes: dict[str, str], said: str, tmp_path: Path) -> None:
     with pytest.raises(BadDefinition, match=said):
-        definition.variants(with_lines(tmp_path, WHOLE | changes), "mine")
+        definition.list_variants(with_lines(tmp_path, WHOLE | changes), "mine")
 
 
 def test_a_definition_for_no_kind_of_device_says_so(tmp_path: Path) -> None:
     with pytest.raises(BadDefinition, match=r"a table is missing, one of \[cpu\], \[cuda\]"):
-        definition.variants(with_lines(tmp_path, {k: v for k, v in WHOLE.items() if k != "cpu"}), "mine")
+        definition.list_variants(with_lines(tmp_path, {k: v for k, v in WHOLE.items() if k != "cpu"}), "mine")
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_environments_are_made_side_by_side_and_each_that_cannot_be_is_told(monk
     monkeypatch.setattr(venv, "make", make)
     said: list[str] = []
     (not_made,) = venv.make_side_by_side(wanted, said.append).items()
-    assert not_made[0] == "numpy" and unavailable(not_made[1]) == Unavailable("no Python", Status.FAILED)
+    assert not_made[0] == "numpy" and build_unavailable(not_made[1]) == Unavailable("no Python", Status.FAILED)
     assert sorted(said) == sorted(set(PROJECT.frameworks) - {"numpy"})
 
 

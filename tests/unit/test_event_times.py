@@ -16,8 +16,8 @@ from runner.ask import Ended
 from runner.attendance import EventTimes
 from runner.launch import WorkerOutcome
 from runner.rebuild import Attempt, read_attempt
-from runner.results.assemble import Records, ending
-from runner.results.times import TIMES_APART_S, times_checks
+from runner.results.assemble import Records, decide_status
+from runner.results.times import TIMES_APART_S, check_times
 from workloads.records.check_name import COUNTS, CheckName
 from workloads.records.events import Event
 from workloads.records.figures import FOREIGN_CPU, Figure
@@ -80,7 +80,7 @@ class Worker:
         times, sums = np.array(self.sampled, float).reshape(-1, 2).T
         samples: Samples = {column: np.full(len(times), np.nan) for column in COLUMNS}
         samples |= {"t_ns": times, "cpu_s": sums}
-        (check,) = times_checks(spec or make_spec(), Ended([], outcome, Status.OK, None), samples)
+        (check,) = check_times(spec or make_spec(), Ended([], outcome, Status.OK, None), samples)
         return check
 
     def apart_s(self) -> float | None:
@@ -207,7 +207,7 @@ def checked(apart_s: float | None = 0.0, **ended: Any) -> dict[str, Check]:
     window = {"event": Event.WINDOW_ENDED, "t_ns": 5, "segments": [[0, SECOND], [2 * SECOND, 3 * SECOND]], **ended}
     events = [{"event": Event.WINDOW_STARTED, "t_ns": 0}, window]
     seen = Ended(events, WorkerOutcome(0, False, 1.0, times_apart_s=apart_s), Status.OK, None)
-    return {check.name: check for check in times_checks(make_spec(), seen, EMPTY)}
+    return {check.name: check for check in check_times(make_spec(), seen, EMPTY)}
 
 
 @pytest.mark.parametrize(("apart_s", "passed"), [(0.0, True), (-2.9, True), (-3.1, False), (0.2, False)])
@@ -236,8 +236,8 @@ def test_a_window_begins_with_its_first_segment() -> None:
 def test_of_a_worker_that_nobody_looked_at_nothing_is_said() -> None:
     assert checked(None) == {}
     unseen = Ended([], None, Status.OK, None)
-    assert list(times_checks(make_spec(), unseen, EMPTY)) == []
-    assert list(times_checks(make_spec(), replace(unseen, outcome=WorkerOutcome(0, False, 1.0)), EMPTY)) == []
+    assert list(check_times(make_spec(), unseen, EMPTY)) == []
+    assert list(check_times(make_spec(), replace(unseen, outcome=WorkerOutcome(0, False, 1.0)), EMPTY)) == []
 
 
 @pytest.mark.parametrize(
@@ -256,5 +256,5 @@ def test_a_disturbed_trial_is_tried_again_before_its_times_accuse_it(name: Check
     records = Records(make_spec(), None, Ended([], None, Status.OK, None), EMPTY, EMPTY, {})
     failed = [Check(name, False, "off")]
     calm, busy = ({FOREIGN_CPU.name: Figure(percent, "sampler")} for percent in (1.0, 60.0))
-    assert ending(records, calm, failed) == (Status.UNVERIFIED, f"{name}: off")
-    assert (ending(records, busy, failed)[0] is Status.CONTENDED) is disturbed
+    assert decide_status(records, calm, failed) == (Status.UNVERIFIED, f"{name}: off")
+    assert (decide_status(records, busy, failed)[0] is Status.CONTENDED) is disturbed

@@ -16,7 +16,7 @@ from adapters.numpy import layers
 from adapters.numpy.adapter import Adapter
 from adapters.numpy.layers import sequence
 from adapters.numpy.passes import Forward, Pass
-from runner.gate.rounding import growth_of_losses
+from runner.gate.rounding import compute_loss_growth
 from runner.gate.tolerances import (
     DISTURBANCES,
     EVALUATION,
@@ -30,8 +30,8 @@ from runner.gate.tolerances import (
     UNITS,
     UPDATES,
     Truth,
-    difference,
-    losses_differ,
+    compare_losses,
+    find_difference,
 )
 from workloads import schedules
 from workloads.layers import BatchNorm, Relu
@@ -45,7 +45,7 @@ OPTIMIZERS = [OptimizerSpec.named(name) for name in ("sgd", "momentum", "nestero
 @pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda optimizer: optimizer.name)
 @pytest.mark.parametrize("workload", [PLAIN, DROPPING], ids=lambda workload: workload.name)
 def test_float32_does_not_differ_from_float64_with_any_optimizer(workload: Workload, optimizer: OptimizerSpec) -> None:
-    assert difference(truth(workload, optimizer).rounded, truth(workload, optimizer)) is None
+    assert find_difference(truth(workload, optimizer).rounded, truth(workload, optimizer)) is None
 
 
 class Mistaken(Adapter):
@@ -168,7 +168,7 @@ MISTAKES = {
 def test_a_mistake_is_told_by_where_it_begins(mistake: str) -> None:
     adapter, told = MISTAKES[mistake]
     found = through_json(gathered(opened(adapter), DROPPING))
-    said = difference(found, truth(DROPPING))
+    said = find_difference(found, truth(DROPPING))
     assert said is not None and said.startswith(told)
     assert "(allowed " in said
 
@@ -181,7 +181,7 @@ def test_an_activation_that_leaks_is_the_first_layer_that_differs(monkeypatch: p
         return x * slope, lambda dy: dy * slope
 
     monkeypatch.setitem(layers.FORWARD, Relu, leaking)
-    said = difference(through_json(gathered(opened())), expected)
+    said = find_difference(through_json(gathered(opened())), expected)
     assert said is not None and said.startswith("first layer that differs: relu1, its output by ")
 
 
@@ -221,9 +221,11 @@ def test_each_kind_of_difference_gives_its_own_sentence_with_its_figure(
 ) -> None:
     expected = truth().expected
     alone = Truth(expected, expected)
-    assert difference(moved(expected, where, key, 0.9 * allowed), alone) is None
-    assert difference(moved(expected, where, key, 0.25), alone) == sentence.format(f"2.5e-01 (allowed {allowed:.0e})")
-    assert difference(moved(expected, where, key, -1.1 * allowed), alone) == sentence.format(
+    assert find_difference(moved(expected, where, key, 0.9 * allowed), alone) is None
+    assert find_difference(moved(expected, where, key, 0.25), alone) == sentence.format(
+        f"2.5e-01 (allowed {allowed:.0e})"
+    )
+    assert find_difference(moved(expected, where, key, -1.1 * allowed), alone) == sentence.format(
         f"{1.1 * allowed:.1e} (allowed {allowed:.0e})"
     )
 
@@ -236,8 +238,8 @@ def test_the_tolerance_grows_with_the_referees_own_rounding_and_no_further(
     # the allowance for the loss of the first step is read off the losses of training: it is the same loss
     rounded = moved(expected, "losses", 0, rounding) if where == "loss" else moved(expected, where, key, rounding)
     widened = Truth(expected, rounded)
-    assert difference(moved(expected, where, key, 0.98 * ROUNDINGS * rounding), widened) is None
-    said = difference(moved(expected, where, key, 1.02 * ROUNDINGS * rounding), widened)
+    assert find_difference(moved(expected, where, key, 0.98 * ROUNDINGS * rounding), widened) is None
+    said = find_difference(moved(expected, where, key, 1.02 * ROUNDINGS * rounding), widened)
     assert said == sentence.format("2.04e-01 (allowed 2.0e-01)")
 
 
@@ -247,19 +249,19 @@ def test_rounding_of_one_kind_widens_no_other(widened: str) -> None:
     key = dict((where, key) for where, key, *_ in KINDS)[widened]
     rounded = Truth(expected, moved(expected, widened, key, 1e-2))
     for where, other, allowed, _ in KINDS:
-        said = difference(moved(expected, where, other, 2 * allowed), rounded)
+        said = find_difference(moved(expected, where, other, 2 * allowed), rounded)
         assert (said is None) == (where == widened and widened != "loss"), where
 
 
 def test_rounding_of_one_kind_layer_or_step_is_allowed_to_that_alone_and_narrows_nothing() -> None:
     expected = truth().expected
     rounded = Truth(expected, moved(moved(expected, "outputs", "relu3", 1e-2), "losses", 3, 1e-2))
-    assert difference(moved(expected, "outputs", "relu3", 0.04), rounded) is None
-    assert "conv1, its output" in str(difference(moved(expected, "outputs", "conv1", 0.04), rounded))
-    assert difference(moved(expected, "losses", 3, 0.04), rounded) is None
-    assert "the loss of step 3" in str(difference(moved(expected, "losses", 2, 2 * LOSSES), rounded))
+    assert find_difference(moved(expected, "outputs", "relu3", 0.04), rounded) is None
+    assert "conv1, its output" in str(find_difference(moved(expected, "outputs", "conv1", 0.04), rounded))
+    assert find_difference(moved(expected, "losses", 3, 0.04), rounded) is None
+    assert "the loss of step 3" in str(find_difference(moved(expected, "losses", 2, 2 * LOSSES), rounded))
     rounded = Truth(expected, moved(expected, "losses", LATE - 1, 1e-6))
-    assert difference(moved(expected, "losses", LATE - 1, 0.98 * LATE_LOSSES), rounded) is None
+    assert find_difference(moved(expected, "losses", LATE - 1, 0.98 * LATE_LOSSES), rounded) is None
 
 
 @pytest.mark.parametrize(("where", "key", "allowed", "sentence"), ALLOWANCES, ids=ALLOWANCE_IDS)
@@ -272,8 +274,10 @@ def test_what_differs_in_some_probes_and_not_in_all_is_no_difference(
     everywhere_wrong = moved(expected, where, key, 0.25)
     for kept in range(len(expected.probes)):
         probes = [*everywhere_wrong.probes[:kept], expected.probes[kept], *everywhere_wrong.probes[kept + 1 :]]
-        assert difference(replace(probes[0], again=[replace(probe, again=[]) for probe in probes[1:]]), alone) is None
-    assert difference(everywhere_wrong, alone) is not None
+        assert (
+            find_difference(replace(probes[0], again=[replace(probe, again=[]) for probe in probes[1:]]), alone) is None
+        )
+    assert find_difference(everywhere_wrong, alone) is not None
 
 
 def test_of_several_probes_the_smallest_difference_is_told_and_no_number_in_one_is_infinite() -> None:
@@ -281,11 +285,11 @@ def test_of_several_probes_the_smallest_difference_is_told_and_no_number_in_one_
     wrong = moved(expected, "outputs", "conv2", 0.25)
     milder = moved(expected, "outputs", "conv2", 0.12)
     mixed = replace(wrong, again=[wrong.again[0], milder.again[1]])
-    assert "conv2, its output by 1.2e-01" in str(difference(mixed, Truth(expected, expected)))
+    assert "conv2, its output by 1.2e-01" in str(find_difference(mixed, Truth(expected, expected)))
     lost: Any = [None] * 5
     broken = replace(expected.again[1], outputs={**expected.again[1].outputs, "conv2": lost})
     assert "conv2, its output by inf" in str(
-        difference(replace(expected, again=[expected.again[0], broken]), Truth(expected, expected))
+        find_difference(replace(expected, again=[expected.again[0], broken]), Truth(expected, expected))
     )
 
 
@@ -296,8 +300,8 @@ def test_rounding_is_the_middle_one_of_the_probes() -> None:
     once = Truth(expected, replace(expected, gradients=kinked.gradients))
     twice = Truth(expected, replace(kinked, again=[kinked.again[0], expected.again[1]]))
     found = moved(expected, "gradients", "conv2/kernel", 0.25)
-    assert "the gradient of conv2/kernel differs" in str(difference(found, once))
-    assert difference(found, twice) is None
+    assert "the gradient of conv2/kernel differs" in str(find_difference(found, once))
+    assert find_difference(found, twice) is None
 
 
 def test_evidence_that_was_stored_before_updates_and_further_probes_is_judged_by_what_it_has() -> None:
@@ -309,9 +313,9 @@ def test_evidence_that_was_stored_before_updates_and_further_probes_is_judged_by
     early = Evidence.from_json(stored)
     assert early.probes == [early]
     for against in (truth(), Truth(early, early)):
-        assert difference(early, against) is None
-        assert "conv2, its output by" in str(difference(moved(early, "outputs", "conv2", 0.25), against))
-    assert difference(expected, Truth(early, early)) is None
+        assert find_difference(early, against) is None
+        assert "conv2, its output by" in str(find_difference(moved(early, "outputs", "conv2", 0.25), against))
+    assert find_difference(expected, Truth(early, early)) is None
 
 
 def test_an_update_is_known_no_better_than_float32_holds_the_weights() -> None:
@@ -321,26 +325,28 @@ def test_an_update_is_known_no_better_than_float32_holds_the_weights() -> None:
     heavier = everywhere(expected, lambda e: replace(e, sizes={**e.sizes, "norm/gamma": 1e6 * size}))
     found = moved(expected, "updates", "norm/gamma", 0.25 * 1e6 * units)
     assert 0.25 * 1e6 * units > UPDATES
-    assert "changed in norm/gamma differs" in str(difference(found, Truth(expected, expected)))
-    assert difference(found, Truth(heavier, heavier)) is None
+    assert "changed in norm/gamma differs" in str(find_difference(found, Truth(expected, expected)))
+    assert find_difference(found, Truth(heavier, heavier)) is None
 
 
 def test_updates_are_compared_but_for_a_gradient_that_is_only_rounding() -> None:
     """Adam makes a whole step of it."""
     expected = truth().expected
-    assert difference(moved(expected, "updates", "conv1/bias", 1e6), truth()) is None
-    assert "changed in conv2/bias differs" in str(difference(moved(expected, "updates", "conv2/bias", 1e6), truth()))
+    assert find_difference(moved(expected, "updates", "conv1/bias", 1e6), truth()) is None
+    assert "changed in conv2/bias differs" in str(
+        find_difference(moved(expected, "updates", "conv2/bias", 1e6), truth())
+    )
     found = moved(truth().expected, "updates", "norm/running_variance", 2 * UPDATES)
-    assert "what 1 step changed in norm/running_variance differs" in str(difference(found, truth()))
+    assert "what 1 step changed in norm/running_variance differs" in str(find_difference(found, truth()))
 
 
 def test_the_layer_named_is_the_first_computed_and_the_gradient_the_one_nearest_to_the_loss() -> None:
     evidence = moved(moved(truth().expected, "outputs", "conv2", 0.5), "outputs", "relu1", 0.001)
-    assert str(difference(evidence, truth())).startswith("first layer that differs: relu1, its output by 1.0e-03")
+    assert str(find_difference(evidence, truth())).startswith("first layer that differs: relu1, its output by 1.0e-03")
     evidence = moved(moved(truth().expected, "gradients", "conv1/kernel", 0.5), "gradients", "dense1/kernel", 0.001)
-    assert "the gradient of dense1/kernel differs" in str(difference(evidence, truth()))
+    assert "the gradient of dense1/kernel differs" in str(find_difference(evidence, truth()))
     expected = truth().expected
-    assert difference(replace(expected, gradients=dict(reversed(expected.gradients.items()))), truth()) is None
+    assert find_difference(replace(expected, gradients=dict(reversed(expected.gradients.items()))), truth()) is None
 
 
 def test_what_is_computed_earlier_is_told_first() -> None:
@@ -350,10 +356,10 @@ def test_what_is_computed_earlier_is_told_first() -> None:
     for where, key, *_ in KINDS:
         evidence = moved(evidence, where, key, 0.25)
     while left:
-        assert str(difference(evidence, truth())).startswith(left[0][3].split("{}")[0])
+        assert str(find_difference(evidence, truth())).startswith(left[0][3].split("{}")[0])
         evidence = replace(evidence, **{left[0][0]: getattr(expected, left[0][0])})
         del left[0]
-    assert difference(evidence, truth()) is None
+    assert find_difference(evidence, truth()) is None
 
 
 @pytest.mark.parametrize(
@@ -389,7 +395,7 @@ def test_other_names_or_another_order_are_told_as_that_and_nothing_else_is_asked
     layers, parameters = list(expected.outputs), len(expected.gradients)
     words = {"layers": len(layers), "more": len(layers) + 1, "first": layers[0], "last": layers[-1]}
     words |= {"parameters": parameters, "more_parameters": parameters + 1}
-    assert difference(change(expected), truth()) == said.format(**words)
+    assert find_difference(change(expected), truth()) == said.format(**words)
 
 
 def test_a_gradient_that_is_only_rounding_is_held_against_all_gradients() -> None:
@@ -403,8 +409,8 @@ def test_a_gradient_that_is_only_rounding_is_held_against_all_gradients() -> Non
 
     at_most, above = with_bias(0.8e-5 * size), with_bias(1e-4 * size)
     alone = Truth(expected, expected)
-    assert difference(at_most, alone) is None
-    assert "the gradient of conv1/bias differs by " in str(difference(above, alone))
+    assert find_difference(at_most, alone) is None
+    assert "the gradient of conv1/bias differs by " in str(find_difference(above, alone))
 
 
 def test_a_changed_norm_is_seen_where_the_projection_is_the_same() -> None:
@@ -415,7 +421,7 @@ def test_a_changed_norm_is_seen_where_the_projection_is_the_same() -> None:
         return replace(probe, outputs={**probe.outputs, "dense2": (1.01 * norm, *projections)})
 
     evidence = everywhere(expected, longer)
-    assert "dense2, its output by 1.0e-02" in str(difference(evidence, truth()))
+    assert "dense2, its output by 1.0e-02" in str(find_difference(evidence, truth()))
 
 
 @pytest.mark.parametrize(
@@ -433,11 +439,11 @@ def test_no_number_differs_from_a_number_on_either_side_and_agrees_with_itself(w
     sentence = next(sentence for kind, _, _, sentence in KINDS if kind == where)
     expected = truth().expected
     broken = replace(expected, **{where: value})
-    told = difference(broken, truth())
+    told = find_difference(broken, truth())
     assert told is not None and told.startswith(sentence.format("inf (allowed "))
-    assert difference(broken, Truth(broken, broken)) is None
+    assert find_difference(broken, Truth(broken, broken)) is None
     if where != "losses":  # there the expected run has diverged
-        assert str(difference(expected, Truth(broken, broken))).startswith(sentence.format("inf"))
+        assert str(find_difference(expected, Truth(broken, broken))).startswith(sentence.format("inf"))
 
 
 def test_gradients_that_are_no_numbers_anywhere_or_all_zero_stop_nothing() -> None:
@@ -449,16 +455,16 @@ def test_gradients_that_are_no_numbers_anywhere_or_all_zero_stop_nothing() -> No
         )
 
     for one in (without(None), without(0.0)):
-        assert difference(one, Truth(one, one)) is None
-        assert "the gradient of dense2/bias differs" in str(difference(expected, Truth(one, one)))
+        assert find_difference(one, Truth(one, one)) is None
+        assert "the gradient of dense2/bias differs" in str(find_difference(expected, Truth(one, one)))
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_two_that_overflow_alike_agree_and_one_that_does_not_differs() -> None:
     wild = truth(PLAIN, OptimizerSpec("sgd", 1e30))
-    assert difference(wild.rounded, wild) is None
+    assert find_difference(wild.rounded, wild) is None
     tame = through_json(gathered(opened()))
-    assert difference(tame, Truth(wild.rounded, wild.rounded)) is not None
+    assert find_difference(tame, Truth(wild.rounded, wild.rounded)) is not None
 
 
 LOSS = 2.0
@@ -488,7 +494,7 @@ LOSS = 2.0
     ],
 )
 def test_losses_are_compared_relatively_step_by_step(found: list[Any], expected: list[Any], told: str | None) -> None:
-    said = losses_differ(found, expected)
+    said = compare_losses(found, expected)
     assert said is None if told is None else str(said).startswith(told)
 
 
@@ -510,7 +516,7 @@ def test_losses_are_compared_relatively_step_by_step(found: list[Any], expected:
 def test_a_run_that_diverges_is_compared_no_further_than_its_second_step(
     found: list[Any], expected: list[Any], told: str | None
 ) -> None:
-    said = losses_differ(found, expected)
+    said = compare_losses(found, expected)
     assert said is None if told is None else told in str(said)
 
 
@@ -518,9 +524,9 @@ def test_losses_beyond_the_steps_whose_rounding_is_known_are_not_compared() -> N
     losses = [LOSS] * (PROBE_STEPS + 2)
     for length in (EVALUATED_STEPS, PROBE_STEPS):
         late = [*losses[:length], *[1.0] * (len(losses) - length)]
-        assert losses_differ(late, losses, [0.0] * length) is None
-        assert f"step {length} " in str(losses_differ([*losses[: length - 1], 1.0], losses, [0.0] * length))
-    assert losses_differ([*losses[:PROBE_STEPS], 1.0], losses) is None
+        assert compare_losses(late, losses, [0.0] * length) is None
+        assert f"step {length} " in str(compare_losses([*losses[: length - 1], 1.0], losses, [0.0] * length))
+    assert compare_losses([*losses[:PROBE_STEPS], 1.0], losses) is None
 
 
 def test_all_ten_first_losses_are_compared_as_far_as_rounding_cannot_have_grown_to_three_percent() -> None:
@@ -529,7 +535,7 @@ def test_all_ten_first_losses_are_compared_as_far_as_rounding_cannot_have_grown_
 
     def said(rule: OptimizerSpec, step: int, by: float) -> str | None:
         found = [*losses[: step - 1], LOSS * (1 + by), *losses[step:]]
-        return losses_differ(found, losses, [0.0] * PROBE_STEPS, growth=growth_of_losses([], rule, PROBE_STEPS, 10))
+        return compare_losses(found, losses, [0.0] * PROBE_STEPS, growth=compute_loss_growth([], rule, PROBE_STEPS, 10))
 
     for step in range(PROBE_STEPS + 1, 11):
         assert f"step {step} " in str(said(gentle, step, 0.03)) and said(gentle, step, 0.005) is None
@@ -539,8 +545,8 @@ def test_all_ten_first_losses_are_compared_as_far_as_rounding_cannot_have_grown_
 def test_rounding_grows_with_each_updates_own_rate() -> None:
     rule = OptimizerSpec("adam", 0.001, schedule="cosine")
     (epoch,) = [Epoch(1.0, 10, 40, 1.0, 0.1, 1.0, 0.5)]
-    rates = schedules.rates(rule, 10)
-    grown = growth_of_losses([epoch], rule, PROBE_STEPS, 10)
+    rates = schedules.compute_rates(rule, 10)
+    grown = compute_loss_growth([epoch], rule, PROBE_STEPS, 10)
     powers = np.cumsum(np.maximum(1 / 60, rates[PROBE_STEPS - 1 : 9].astype(np.float64) / 0.005))
     assert grown == pytest.approx(10**powers, rel=1e-2) and len(grown) == 10 - PROBE_STEPS
 
@@ -567,16 +573,16 @@ def test_what_a_disturbance_of_the_weights_moves_may_differ_by_three_times_as_mu
     where: str, key: Any, allowed: float, sentence: str
 ) -> None:
     seen = amplified(where, key, 10 * allowed)
-    assert difference(moved(truth().expected, where, key, 0.8 * DISTURBANCES * 10 * allowed), seen) is None
-    assert difference(moved(truth().expected, where, key, 1.3 * DISTURBANCES * 10 * allowed), seen) is not None
+    assert find_difference(moved(truth().expected, where, key, 0.8 * DISTURBANCES * 10 * allowed), seen) is None
+    assert find_difference(moved(truth().expected, where, key, 1.3 * DISTURBANCES * 10 * allowed), seen) is not None
     calm = amplified(where, key, 0.0)
-    assert difference(moved(truth().expected, where, key, 2.5 * allowed), calm) is not None, "nothing is lost"
+    assert find_difference(moved(truth().expected, where, key, 2.5 * allowed), calm) is not None, "nothing is lost"
 
 
 def test_the_middle_disturbance_decides_and_of_two_the_lower() -> None:
     found = moved(truth().expected, "gradients", "conv2/kernel", 0.25)
     for parts, suspect in [((0.1, 0.1, 0.0), False), ((0.1, 0.0, 0.0), True), ((0.1, 0.0), True), ((0.1, 0.1), False)]:
-        assert (difference(found, amplified("gradients", "conv2/kernel", *parts)) is not None) == suspect
+        assert (find_difference(found, amplified("gradients", "conv2/kernel", *parts)) is not None) == suspect
 
 
 def test_disturbed_evidence_without_updates_widens_what_it_has_and_that_of_fewer_probes_nothing() -> None:
@@ -585,6 +591,6 @@ def test_disturbed_evidence_without_updates_widens_what_it_has_and_that_of_fewer
     early = everywhere(off, lambda probe: replace(probe, updates={}))
     seen = Truth(expected, expected, ((expected, early),))
     found = moved(expected, "gradients", "conv2/kernel", 0.25)
-    assert difference(found, seen) is None
-    assert difference(moved(expected, "updates", "conv2/kernel", 0.25), seen) is not None
-    assert difference(found, Truth(expected, expected, ((expected, replace(off, again=[])),))) is not None
+    assert find_difference(found, seen) is None
+    assert find_difference(moved(expected, "updates", "conv2/kernel", 0.25), seen) is not None
+    assert find_difference(found, Truth(expected, expected, ((expected, replace(off, again=[])),))) is not None

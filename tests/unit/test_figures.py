@@ -15,7 +15,7 @@ from reports import load
 from reports.quantities import MEMORY_KINDS, QUANTITIES, Quantity
 from workloads.records import checks, figures
 from workloads.records.check_name import CheckName
-from workloads.records.disturbance import withheld
+from workloads.records.disturbance import is_withheld
 from workloads.records.figures import FIGURES, Figure, Method
 from workloads.records.files import RESULT_FILE, write_json
 from workloads.records.result import Check, TrialResult
@@ -71,8 +71,8 @@ def test_a_process_memory_that_is_a_rise_of_the_whole_device_is_withheld_beside_
                 status=Status.CONTENDED, reason="others")
         for method in (Method.PROCESS_LIST, Method.DEVICE_RISE)
     )  # fmt: skip
-    assert not withheld(listed, figures.PROCESS_GPU_MEMORY) and withheld(risen, figures.PROCESS_GPU_MEMORY)
-    assert not withheld(replace(risen, status=Status.OK), figures.PROCESS_GPU_MEMORY)
+    assert not is_withheld(listed, figures.PROCESS_GPU_MEMORY) and is_withheld(risen, figures.PROCESS_GPU_MEMORY)
+    assert not is_withheld(replace(risen, status=Status.OK), figures.PROCESS_GPU_MEMORY)
 
 
 def test_every_figure_is_in_the_description_of_the_files() -> None:
@@ -98,13 +98,13 @@ METHODS = {
 def test_a_figure_that_is_made_of_another_is_not_checked_against_it() -> None:
     beside = ("energy_integrated_j", "device_memory_bytes", "gpu_busy_percent")
     derived = {name: Figure(8.0, "NVML", method=METHODS.get(name)) for name in (*METHODS, *beside)}
-    made = {check.name for check in checks.figure_checks(GPU, None, derived, [])}
+    made = {check.name for check in checks.check_figures(GPU, None, derived, [])}
     assert made.isdisjoint({CheckName.ENERGY, CheckName.PROCESS_IN_DEVICE}), "each is made of the other"
-    assert [check.name for check in checks.clock_checks(derived, [])] == [CheckName.KEPT_PACE]
+    assert [check.name for check in checks.check_clocks(derived, [])] == [CheckName.KEPT_PACE]
     counted = {name: replace(figure, method=None) for name, figure in derived.items()}
-    made = {check.name for check in checks.figure_checks(GPU, None, counted, [])}
+    made = {check.name for check in checks.check_figures(GPU, None, counted, [])}
     assert made >= {CheckName.ENERGY, CheckName.PROCESS_IN_DEVICE}
-    assert checks.clock_checks(counted, []) == []
+    assert checks.check_clocks(counted, []) == []
 
 
 def test_what_a_new_result_says_is_taken_as_it_stands() -> None:

@@ -40,22 +40,22 @@ def only(found: dict[Any, Line]) -> Line:
 
 @pytest.mark.parametrize("device", ["cpu", "GPU-1"])
 def test_the_line_meets_the_peaks_of_its_device(device: str) -> None:
-    line = only(memory.memory_lines(on_a_line(device=device)))
+    line = only(memory.fit_memory_lines(on_a_line(device=device)))
     assert (line.fixed_bytes, line.per_sample_bytes) == pytest.approx((100 * MIB, 2 * MIB))
 
 
 def test_three_sizes_do_not_pass_for_a_line() -> None:
-    assert memory.memory_lines(on_a_line()[:3]) == {}
+    assert memory.fit_memory_lines(on_a_line()[:3]) == {}
 
 
 def test_peaks_of_trials_that_did_not_end_well_or_took_the_whole_card_stay_out_of_the_line() -> None:
     others = [measured(512, 9 * MIB, status=Status.FAILED), measured(1024, 9 * MIB, allocator="default")]
-    assert only(memory.memory_lines([*on_a_line(), *others])) == only(memory.memory_lines(on_a_line()))
+    assert only(memory.fit_memory_lines([*on_a_line(), *others])) == only(memory.fit_memory_lines(on_a_line()))
 
 
 def test_repeats_are_not_taken_for_other_sizes_and_the_highest_of_them_counts() -> None:
     low = [replace(r, spec=varied(r.spec, repeat=1, seed=1), figures=lower(r)) for r in on_a_line()]
-    assert only(memory.memory_lines([*on_a_line(), *low])) == only(memory.memory_lines(on_a_line()))
+    assert only(memory.fit_memory_lines([*on_a_line(), *low])) == only(memory.fit_memory_lines(on_a_line()))
 
 
 def lower(result: TrialResult) -> dict[str, Figure]:
@@ -63,23 +63,23 @@ def lower(result: TrialResult) -> dict[str, Figure]:
 
 
 def test_other_conditions_do_not_share_a_line() -> None:
-    assert len(memory.memory_lines([*on_a_line(), *on_a_line(feed="device"), *on_a_line(framework="other")])) == 3
+    assert len(memory.fit_memory_lines([*on_a_line(), *on_a_line(feed="device"), *on_a_line(framework="other")])) == 3
 
 
 @pytest.mark.parametrize(
     ("batch_size", "told"), [(400, None), (462, "may not fit"), (500, "will not fit: 1.1 GiB predicted, 1.0 GiB there")]
 )
 def test_what_will_not_fit_is_said(batch_size: int, told: str | None) -> None:
-    line = replace(only(memory.memory_lines(on_a_line())), left_out_error=0.02)
-    found = memory.memory_warning(make_spec(batch_size=batch_size), line, 1024 * MIB)
+    line = replace(only(memory.fit_memory_lines(on_a_line())), left_out_error=0.02)
+    found = memory.warn_of_memory(make_spec(batch_size=batch_size), line, 1024 * MIB)
     assert found == told or (told and found and told in found)
 
 
 def test_capacity_is_that_of_the_device_asked_about() -> None:
     gpus = (Gpu("GPU-a", "a", "1", None, 8), Gpu("GPU-b", "b", "1", None, None))
-    assert memory.capacity_bytes("GPU-a", gpus) == 8
-    assert memory.capacity_bytes("GPU-b", gpus) is None
-    assert (memory.capacity_bytes("cpu", gpus) or 0) > 2**28
+    assert memory.find_capacity_bytes("GPU-a", gpus) == 8
+    assert memory.find_capacity_bytes("GPU-b", gpus) is None
+    assert (memory.find_capacity_bytes("cpu", gpus) or 0) > 2**28
 
 
 @pytest.mark.slow

@@ -591,7 +591,7 @@ def run_plan(
 ) -> tuple[list[TrialResult], list[TrialResult]]:
     """(what a run of these returns, what it stored); `measured` replaces the measured worker."""
     monkeypatch.setattr(running, "run_trial", lambda folder, spec, *_: measured(spec))
-    monkeypatch.setattr(definition, "label", lambda project, framework: framework)
+    monkeypatch.setattr(definition, "read_label", lambda project, framework: framework)
     session = session_of(results, specs)
     session.open(read_trials(results))
     returned = session.run(Plan(specs, {}, PLAIN, 64))

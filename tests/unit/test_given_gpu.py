@@ -34,11 +34,11 @@ CARDS = [card("GPU-1111"), card("GPU-2222")]
 def test_the_first_that_is_said_is_the_one_that_was_given(
     said: str | None, given: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(description, "gpus", lambda: CARDS)
+    monkeypatch.setattr(description, "list_gpus", lambda: CARDS)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if said is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", said)
-    found = allotment.given_gpu()
+    found = allotment.find_given_gpu()
     assert (found and found.uuid) == given
-    assert allotment.device_here(ANY_GPU) == (given or ANY_GPU)
-    assert allotment.device_here("cpu") == "cpu" and allotment.device_here("GPU-9") == "GPU-9"
+    assert allotment.find_device(ANY_GPU) == (given or ANY_GPU)
+    assert allotment.find_device("cpu") == "cpu" and allotment.find_device("GPU-9") == "GPU-9"

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from pictured import QUIET, noise
 
-from runner.data.archive import of_archive
+from runner.data.archive import read_archived_images
 from runner.request.data_sets import check, find_images
 from runner.request.parser import BadInput
 from workloads.datasets import DATASETS, DataError
@@ -41,7 +41,7 @@ def written(folder: Path, compressed: bool = False, **changes: Any) -> Path:
 def test_images_and_labels_are_those_of_the_file(compressed: bool, kind: str, tmp_path: Path) -> None:
     labels = {key: GOOD[key].astype(kind) for key in ("y_train", "y_test")}
     labels["y_train"] = labels["y_train"][:, None]  # as in Keras' CIFAR
-    images = of_archive("mine", written(tmp_path, compressed, **labels, extra=np.arange(3)))
+    images = read_archived_images("mine", written(tmp_path, compressed, **labels, extra=np.arange(3)))
     assert images.classes == 3 and images.labels["train"].dtype == np.int32
     for split in ("train", "test"):
         assert np.array_equal(images.labels[split], GOOD[f"y_{split}"])
@@ -51,7 +51,7 @@ def test_images_and_labels_are_those_of_the_file(compressed: bool, kind: str, tm
 
 def test_images_without_a_channel_axis_are_grey_and_nothing_is_unpickled(tmp_path: Path) -> None:
     grey = {key: GOOD[key][..., 0] for key in ("x_train", "x_test")}
-    assert of_archive("mine", written(tmp_path, **grey)).file.shapes["train"] == (6, 8, 6, 1)
+    assert read_archived_images("mine", written(tmp_path, **grey)).file.shapes["train"] == (6, 8, 6, 1)
 
     class Trap:
         def __reduce__(self) -> tuple[Any, ...]:
@@ -189,5 +189,5 @@ def test_a_damaged_file_is_refused(name: str, tmp_path: Path) -> None:
                 content[place + (8 if content[place + 2] == 1 else 6)] |= 1
     path.write_bytes({"no zip": b"no zip", "cut": bytes(content[: len(content) // 2])}.get(name, bytes(content)))
     with pytest.raises(DataError) as told:
-        list(of_archive("mine", path).file.pieces("train"))
+        list(read_archived_images("mine", path).file.pieces("train"))
     assert "\n" not in str(told.value)

@@ -26,7 +26,7 @@ def wanted(path: Path, shape: tuple[int, int, int] = (8, 8, 3), fit: Fit = "stre
 
 
 def made(asked: Wanted, tmp_path: Path) -> Cached:
-    return cache.arrays(asked, tmp_path / "cache", QUIET)
+    return cache.provide_arrays(asked, tmp_path / "cache", QUIET)
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_a_cache_that_was_damaged_is_made_anew(tmp_path: Path, decodings: list[i
 
 def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
     asked = wanted(a_folder(tmp_path / "photos"))
-    part = tmp_path / "cache" / f"{cache.key(asked.images, asked.survey, asked.shape, asked.fit)}.part"
+    part = tmp_path / "cache" / f"{cache.make_key(asked.images, asked.survey, asked.shape, asked.fit)}.part"
     part.mkdir(parents=True)
     (part / "train_images.npy").write_bytes(b"half")
     made(asked, tmp_path)

@@ -11,7 +11,7 @@ import pytest
 from pictured import a_folder, noise, save
 
 from runner.data import own
-from runner.data.folder import Listing, listing
+from runner.data.folder import Listing, list_folder
 from runner.request.data_sets import find_images
 from workloads.datasets import DataError
 
@@ -23,7 +23,7 @@ def names(found: Listing, split: str) -> list[tuple[str, int]]:
 
 def test_classes_are_in_alphabetical_order_and_files_within_them(tmp_path: Path) -> None:
     folder = a_folder(tmp_path / "photos", train=2, test=1, classes=("b", "a", "C"))
-    found = listing(folder)
+    found = list_folder(folder)
     assert found.classes == ("C", "a", "b") and not found.drawn_test
     assert names(found, "train") == [
         ("C/0.png", 0), ("C/1.png", 0), ("a/0.png", 1), ("a/1.png", 1), ("b/0.png", 2), ("b/1.png", 2),
@@ -37,18 +37,18 @@ def test_hidden_files_and_those_of_systems_are_no_images_and_others_are_counted(
         (folder / name).write_bytes(b"")
     (folder / "train" / ".ipynb_checkpoints").mkdir()
     (folder / "train" / "dog" / ".git").mkdir()
-    whole = listing(folder)
+    whole = list_folder(folder)
     assert (len(whole.train), len(whole.test), whole.left_out) == (8, 4, 0)
     for name in ("train/readme.txt", "train/cat/labels.csv", "test/dog/film.gif"):
         (folder / name).write_bytes(b"")
-    assert listing(folder).left_out == 3
+    assert list_folder(folder).left_out == 3
 
 
 def test_without_a_test_split_a_fifth_of_each_class_is_drawn_the_same_every_time(tmp_path: Path) -> None:
     folder = a_folder(tmp_path / "photos", train=20, test=None, classes=("a", "b", "c"))
     (folder / "train/c/19.png").unlink()
-    found = listing(folder)
-    assert found.drawn_test and found == listing(folder)
+    found = list_folder(folder)
+    assert found.drawn_test and found == list_folder(folder)
     for label, (train, test) in enumerate([(16, 4), (16, 4), (15, 4)]):
         assert sum(each.label == label for each in found.train) == train
         assert sum(each.label == label for each in found.test) == test
@@ -61,14 +61,14 @@ def test_without_a_test_split_a_fifth_of_each_class_is_drawn_the_same_every_time
 def test_a_class_of_two_gives_one_image_to_the_test_and_a_class_of_one_none(tmp_path: Path) -> None:
     folder = a_folder(tmp_path / "photos", train=2, test=None)
     (folder / "train/cat/1.png").unlink()
-    found = listing(folder)
+    found = list_folder(folder)
     assert [each.label for each in found.train] == [0, 1] and [each.label for each in found.test] == [1]
 
 
 def test_a_name_that_is_no_utf_8_and_a_link_within_the_folder_are_read(tmp_path: Path) -> None:
     folder = a_folder(tmp_path / "photos")
     (folder / "train/dog/linked.png").symlink_to("../cat/0.png")
-    assert len(listing(folder).train) == 9
+    assert len(list_folder(folder).train) == 9
     folder = a_folder(tmp_path / "2" / "photos")
     os.rename(os.fsencode(folder / "train/cat/0.png"), os.fsencode(folder / "train/cat") + b"/caf\xe9\n.png")
     images = find_images(folder)
@@ -76,7 +76,7 @@ def test_a_name_that_is_no_utf_8_and_a_link_within_the_folder_are_read(tmp_path:
     folder = a_folder(tmp_path / "3" / "photos")
     (folder / "train/cat/0.png").rename(folder / "train/cat/0.PNG")
     (folder / "train/cat/1.png").rename(folder / "train/cat/1.JpEg")
-    assert len(listing(folder).train) == 8
+    assert len(list_folder(folder).train) == 8
 
 
 def test_a_folder_is_known_by_its_own_name_wherever_one_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,9 +189,9 @@ def test_without_pillow_a_folder_is_refused_and_an_array_file_is_not(
     with pytest.raises(DataError, match="has no Pillow; run outside"):
         find_images(folder)
     images = find_images(tmp_path / "mine.npz")
-    assert images.classes == 2 and own.in_shape(pixels, (8, 8, 3), "stretch") is pixels
+    assert images.classes == 2 and own.fit_to_shape(pixels, (8, 8, 3), "stretch") is pixels
     with pytest.raises(DataError, match="has no Pillow"):
-        own.in_shape(pixels, (4, 4, 3), "stretch")
+        own.fit_to_shape(pixels, (4, 4, 3), "stretch")
 
 
 def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:

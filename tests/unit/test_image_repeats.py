@@ -14,25 +14,27 @@ from PIL import Image
 
 from runner.data import cache, twice
 from runner.data.cache import Cached, Repeats, Wanted, find_repeats
-from runner.data.folder import listing
+from runner.data.folder import list_folder
 from runner.data.own import SPLITS, OwnImages, Place, SplitName
 from runner.request import own_data
 from runner.request.data_sets import find_images
 from workloads.records.job import ImageFindings, ImageSource
-from workloads.setting_words import doubts_words, range_words, split_words
+from workloads.setting_words import describe_range, describe_split, list_doubts
 
 CLEAN = ImageFindings(0, 0, 0, 0, 0)
 
 
 def made(images: OwnImages, tmp_path: Path, skip: bool = False) -> Cached:
-    return cache.arrays(Wanted(images, images.survey(QUIET), (8, 8, 3), "stretch", skip), tmp_path / "cache", QUIET)
+    return cache.provide_arrays(
+        Wanted(images, images.survey(QUIET), (8, 8, 3), "stretch", skip), tmp_path / "cache", QUIET
+    )
 
 
 def lines(folder: Path, tmp_path: Path) -> list[str]:
     images = find_images(folder)
     return [
         line
-        for line in own_data.image_lines(images, made(images, tmp_path))
+        for line in own_data.describe_images(images, made(images, tmp_path))
         if not line.startswith(("train/", "test/"))
     ]
 
@@ -84,7 +86,7 @@ def test_images_of_an_array_file_are_compared_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("copies", ["copy", "zoom-copy"])
 def test_copies_that_were_asked_for_are_no_repeats(copies: twice.Copies, tmp_path: Path) -> None:
-    assert made(twice.of_own(find_images(a_folder(tmp_path / "photos")), copies), tmp_path).findings == CLEAN
+    assert made(twice.double_own(find_images(a_folder(tmp_path / "photos")), copies), tmp_path).findings == CLEAN
 
 
 def repeated(root: Path) -> Path:
@@ -98,14 +100,14 @@ def repeated(root: Path) -> Path:
 
 def test_a_drawn_test_split_keeps_identical_images_on_one_side_and_a_few_pairs_give_one(tmp_path: Path) -> None:
     folder = repeated(tmp_path / "photos")
-    found = listing(folder)
+    found = list_folder(folder)
     assert [sum(each.label == label for each in found.test) for label in (0, 1)] == [4, 4]
-    assert found == listing(folder)
+    assert found == list_folder(folder)
     assert made(find_images(folder), tmp_path).findings == ImageFindings(0, 0, 16, 4, 0)
     folder = a_folder(tmp_path / "2" / "photos", train=4, test=None)
     for number in (0, 2):
         shutil.copy(folder / f"train/cat/{number}.png", folder / f"train/cat/{number + 1}.png")
-    test = [Path(each.path).name for each in listing(folder).test if each.label == 0]
+    test = [Path(each.path).name for each in list_folder(folder).test if each.label == 0]
     assert test in (["0.png", "1.png"], ["2.png", "3.png"])
 
 
@@ -114,7 +116,7 @@ def test_a_picture_stored_as_png_and_bmp_that_is_drawn_for_one_side_alone_is_cou
     folder = a_folder(tmp_path / "photos", train=20, test=None)
     for picture in sorted(folder.glob("train/*/*.png")):
         Image.open(picture).save(picture.with_suffix(".bmp"))
-    found = listing(folder)
+    found = list_folder(folder)
     sides = [{Path(each.path).with_suffix("") for each in side} for side in (found.train, found.test)]
     leaked = sides[0] & sides[1]
     assert leaked and made(find_images(folder), tmp_path).findings.tested_on_trained == len(leaked)
@@ -124,11 +126,11 @@ def test_a_picture_stored_as_png_and_bmp_that_is_drawn_for_one_side_alone_is_cou
 
 def test_an_image_of_two_classes_is_not_drawn_for_the_test(tmp_path: Path) -> None:
     folder = a_folder(tmp_path / "photos", train=20, test=None)
-    before = {Path(each.path).name for each in listing(folder).test if each.label == 0}
+    before = {Path(each.path).name for each in list_folder(folder).test if each.label == 0}
     for number in range(20):
         if f"{number}.png" in before:
             shutil.copy(folder / f"train/cat/{number}.png", folder / f"train/dog/twin{number}.png")
-    drawn = {Path(each.path).name for each in listing(folder).test if each.label == 0}
+    drawn = {Path(each.path).name for each in list_folder(folder).test if each.label == 0}
     assert len(drawn) == 4 and not drawn & before
     assert made(find_images(folder), tmp_path).findings.tested_on_trained == 0
 
@@ -147,14 +149,14 @@ def test_a_class_without_an_image_is_named(tmp_path: Path) -> None:
 
 def test_what_was_found_stands_in_a_reports_conditions() -> None:
     source = ImageSource("f00d", 8, 8, False, "stretch", 64, 64, drawn_test=False, skipped=0, test_folder="val")
-    assert doubts_words(source) == doubts_words(replace(source, findings=CLEAN)) == ""
+    assert list_doubts(source) == list_doubts(replace(source, findings=CLEAN)) == ""
     found = replace(source, findings=ImageFindings(64, 2, 0, 1, 3), pixel_range=(0.0, 4095.0))
-    assert doubts_words(found) == (
+    assert list_doubts(found) == (
         "64 of the test identical to training images, 2 identical to one of another class, 1 of the test identical to "
         "an earlier one, 3 without nearly all of their files' contrast"
     )
-    assert range_words(found) == "0 becomes 0, 4095 becomes 255"
-    assert split_words(found) == "as given, in val/"
+    assert describe_range(found) == "0 becomes 0, 4095 becomes 255"
+    assert describe_split(found) == "as given, in val/"
 
 
 def find_in_train(tmp_path: Path, named: list[int]) -> Repeats:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from pictured import a_folder, noise, save
 
-from runner.data.folder import listing
+from runner.data.folder import list_folder
 from runner.data.own import ImageChoices
 from runner.data.splits import TEST_NAMES, TRAIN_NAMES, VALIDATION_NAMES
-from runner.request.data_sets import chosen, find_images
+from runner.request.data_sets import choose_data_set, find_images
 from runner.request.parser import BadInput
 from workloads.datasets import DataError
 from workloads.study import Study
@@ -38,7 +38,7 @@ def refused(folder: Path, test_folder: str | None = None) -> str:
 
 @pytest.mark.parametrize("name", [*TEST_NAMES, *VALIDATION_NAMES, "Test", "VAL", "Validation"])
 def test_a_folder_of_a_common_name_is_the_test_split(name: str, tmp_path: Path) -> None:
-    found = listing(with_folders(tmp_path / "photos", name))
+    found = list_folder(with_folders(tmp_path / "photos", name))
     assert not found.drawn_test and (len(found.train), len(found.test)) == (8, 4)
     assert found.notes[0] == "train/: 8 images to train on"
     said = "" if name.lower() in TEST_NAMES else ", for there is no test/"
@@ -49,7 +49,7 @@ def test_a_folder_of_a_common_name_is_the_test_split(name: str, tmp_path: Path) 
 def test_a_folder_of_a_common_name_is_the_training_split(name: str, tmp_path: Path) -> None:
     folder = with_folders(tmp_path / "photos", "test")
     (folder / "train").rename(folder / name)
-    found = listing(folder)
+    found = list_folder(folder)
     assert len(found.train) == 8 and found.notes[0] == f"{name}/: 8 images to train on"
 
 
@@ -57,7 +57,7 @@ def test_a_folder_of_a_common_name_is_the_training_split(name: str, tmp_path: Pa
 def test_a_validation_split_beside_a_test_split_is_counted_and_not_read(name: str, tmp_path: Path) -> None:
     folder = with_folders(tmp_path / "photos", "test", name)
     (folder / name / "cat" / "0.png").write_bytes(b"nothing")
-    found = listing(folder)
+    found = list_folder(folder)
     assert {Path(each.path).parts[-3] for each in found.test} == {"test"}
     assert f"{name}/ is not read: nothing is trained or judged on its 4 images" in found.notes
 
@@ -71,7 +71,7 @@ def test_every_other_folder_and_file_is_named_and_no_link_out_is_followed(tmp_pa
         shutil.copytree(folder / "test", folder / name)
     (folder / ".DS_Store").touch()
     save(folder / "train" / "loose.png", noise(8, 8))
-    notes = listing(folder).notes
+    notes = list_folder(folder).notes
     assert notes[2:] == (
         "empty/ is not read: nothing is trained or judged on its 0 images",
         "images/ is not read: nothing is trained or judged on its 1 image",
@@ -80,14 +80,14 @@ def test_every_other_folder_and_file_is_named_and_no_link_out_is_followed(tmp_pa
     )
     folder = with_folders(tmp_path / "2" / "photos", "test")
     (folder / "raw").symlink_to("/")
-    assert "raw/ is not read: nothing is trained or judged on its 0 images" in listing(folder).notes
+    assert "raw/ is not read: nothing is trained or judged on its 0 images" in list_folder(folder).notes
 
 
 def test_where_several_may_be_meant_the_option_says_which_one(tmp_path: Path) -> None:
     folder = with_folders(tmp_path / "photos", "val", "dev")
     text = refused(folder)
     assert "dev/ (4 images), val/ (4 images): each may be the test split: say which one by --test-folder" in text
-    found = listing(folder, "dev")
+    found = list_folder(folder, "dev")
     assert {Path(each.path).parts[-3] for each in found.test} == {"dev"}
     assert found.notes[1:] == (
         "dev/: 4 images to test with",
@@ -115,10 +115,10 @@ def test_a_folder_with_trains_classes_is_no_bystander_where_there_is_no_test(tmp
     folder = with_folders(tmp_path / "photos", "holdout")
     text = refused(folder)
     assert "holdout/ (4 images) with folders as in train/: say --test-folder holdout" in text
-    assert len(listing(folder, "holdout").test) == 4
+    assert len(list_folder(folder, "holdout").test) == 4
     shutil.rmtree(folder / "holdout" / "dog")
     (folder / "holdout" / "cat").rename(folder / "holdout" / "others")
-    found = listing(folder)
+    found = list_folder(folder)
     assert found.drawn_test and "holdout/ is not read" in found.notes[1]
 
 
@@ -140,4 +140,4 @@ def test_classes_without_a_split_are_refused_with_what_helps(tmp_path: Path) -> 
 )
 def test_options_of_ones_own_images_are_refused_of_a_published_set(study: Study, telling: str, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=telling):
-        chosen(study, tmp_path)
+        choose_data_set(study, tmp_path)

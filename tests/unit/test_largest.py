@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from runner.batch_size.largest import MOST, Bound, beside, largest
+from runner.batch_size.largest import MOST, Bound, beside, find_largest
 from runner.batch_size.memory_limit import COUNTED
 from workloads.records.batch_answers import Fit, Largest, Limit, Tried
 
@@ -49,7 +49,7 @@ class Machine:
         counted = {size: self.use(size) * (1 + self.counting_error) for size in COUNTED if self.fits(size)}
         ends_at = next((size for size in COUNTED if size not in counted), None)
         bound = Bound(Limit.ASKED, self.limit_bytes)
-        return largest(self.attempt, bound, counted, ends_at, lifted)
+        return find_largest(self.attempt, bound, counted, ends_at, lifted)
 
 
 def osu_cnn(fixed_bytes: float, block: int, times: float = 1.0, kink: int | None = None) -> Callable[[int], float]:
@@ -168,7 +168,7 @@ def test_what_fails_otherwise_at_small_sizes_is_no_upper_limit(
     assume(use(size) < use(size + 1) and size > max(failing))
     machine = Machine(use, limit_for(use, size, 0.5), ends=lambda s, _: Fit.UNKNOWN if s in failing else None)
     bound, counted = Bound(Limit.ASKED, machine.limit_bytes), {16: use(16)} if counts and machine.fits(16) else {}
-    answer = largest(machine.attempt, bound, counted, lifted=machine.attempt)
+    answer = find_largest(machine.attempt, bound, counted, lifted=machine.attempt)
     assume(answer.batch_size != MOST)
     assert proven(answer, machine) >= size
     assert set(answer.failed_otherwise) <= set(failing)
@@ -177,10 +177,10 @@ def test_what_fails_otherwise_at_small_sizes_is_no_upper_limit(
 
 def test_an_answer_has_the_counts_around_it_and_what_fails_otherwise_is_passed_and_named() -> None:
     machine = Machine(lambda size: 1000 + size, 1000 + 400, ends=lambda size, _: Fit.UNKNOWN if size == 1 else None)
-    answer = largest(machine.attempt, Bound(Limit.ASKED, 1400), {}, ends_at=1)
+    answer = find_largest(machine.attempt, Bound(Limit.ASKED, 1400), {}, ends_at=1)
     assert (answer.batch_size, answer.failed_otherwise) == (400, {1: WHY})
     machine.ends = lambda size, _: Fit.UNKNOWN
-    answer = largest(machine.attempt, Bound(Limit.ASKED, 1400), {})
+    answer = find_largest(machine.attempt, Bound(Limit.ASKED, 1400), {})
     assert answer.batch_size is None and WHY in (answer.reason or "")
     # 646 fitted 3 of 3 times, 647 failed once of 3, 648 fitted once: all of it is reported
     fits = [(646, Fit.FITS)] * 3 + [(647, Fit.FITS), (647, Fit.TOO_LARGE), (647, Fit.FITS), (300, Fit.FITS)]
@@ -197,7 +197,7 @@ def test_one_size_far_beyond_of_which_nothing_can_be_said_does_not_end_the_searc
     machine = Machine(lambda size: 1e9 + (1e6 if size > 32 else 1e4) * size, 1_400_000_000)
     machine.ends = lambda size, _: Fit.UNKNOWN if size > 450 else None
     bound, counted = Bound(Limit.ASKED, machine.limit_bytes), {size: machine.use(size) for size in (8, 16)}
-    answer = largest(machine.attempt, bound, counted)
+    answer = find_largest(machine.attempt, bound, counted)
     assert any(each.fit is Fit.UNKNOWN for each in answer.tried)
     assert proven(answer, machine) == 400
 
@@ -234,7 +234,7 @@ def test_a_guess_far_beyond_what_was_counted_is_not_trusted_more_than_its_slope(
     """The line of FLAT leads to 114,154 under 420 MiB, whatever an image takes; each trial beyond is wasted."""
     machine = Machine(lambda size: 215 * MIB + image_bytes * size, 420 * MIB)
     counted = {size: told * MIB for size, told in FLAT.items()}
-    answer = largest(machine.attempt, Bound(Limit.ASKED, machine.limit_bytes), counted)
+    answer = find_largest(machine.attempt, Bound(Limit.ASKED, machine.limit_bytes), counted)
     assert proven(answer, machine) == 205 * MIB // image_bytes and machine.trials.total() <= most
 
 
@@ -258,7 +258,7 @@ def test_where_not_even_one_image_fits_that_has_a_proof(limit_bytes: int) -> Non
 def test_a_search_without_a_counting_process_or_an_end_is_right() -> None:
     for size in (1, 2, 7, 100, 3000, 19_999):
         machine = Machine(osu_cnn(3e8, 512), limit_for(osu_cnn(3e8, 512), size, 0.5))
-        answer = largest(machine.attempt, Bound(Limit.ASKED, machine.limit_bytes), {})
+        answer = find_largest(machine.attempt, Bound(Limit.ASKED, machine.limit_bytes), {})
         assert proven(answer, machine) == size and machine.trials.total() <= bar(size) + 6
     answer = Machine(lambda size: 1000, 2000).answer()
     assert answer.batch_size is None and f"batch size {MOST} fits" in (answer.reason or "")
@@ -286,7 +286,7 @@ def test_one_more_that_fits_at_last_leaves_the_answer_unproven() -> None:
 def test_memory_that_falls_beyond_the_answer_is_seen_and_not_taken() -> None:
     """dlib's 4 fails, 16 runs: a larger size that fits is reported next to the answer, and is none of its trials."""
     machine = Machine(lambda size: 1000 + size - (500 if size >= 408 else 0), 1000 + 403)
-    answer = largest(machine.attempt, Bound(Limit.ASKED, 1403), {1: 1001.0, 256: 1256.0}, 404)
+    answer = find_largest(machine.attempt, Bound(Limit.ASKED, 1403), {1: 1001.0, 256: 1256.0}, 404)
     assert answer.batch_size == 403 and answer.reason is None
     assert beside(answer) == [402, 408, 424, 448, 504]
     answer = replace(answer, around=tuple(map(machine.attempt, beside(answer))))

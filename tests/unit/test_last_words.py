@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from conftest import make_spec, varied
 
-from runner.ask import ending, with_refused_thread
+from runner.ask import add_refused_thread, find_ending
 from runner.launch import WorkerOutcome
-from runner.log import refused_thread, telling_line, thread_limits
+from runner.log import describe_thread_limits, find_refused_thread, find_telling_line
 from workloads import control_groups
 from workloads.records.events import Event, Events
 from workloads.records.status import Status
@@ -58,7 +58,7 @@ CHECK = (
 def test_the_last_telling_line_follows_the_signal(tmp_path: Path, number: signal.Signals, log: str, line: str) -> None:
     path = tmp_path / "log.txt"
     path.write_text(log)
-    status, reason = ending(BUILT, WorkerOutcome(-number, False, 1.0), path, killed_for_memory=False)
+    status, reason = find_ending(BUILT, WorkerOutcome(-number, False, 1.0), path, killed_for_memory=False)
     assert status is Status.FAILED
     assert reason and reason.startswith(f"the worker was killed by {number.name}; it last said: ") and line in reason
     assert reason.endswith("; last event: built") and "KeyboardInterrupt" not in reason
@@ -68,9 +68,9 @@ def test_a_worker_that_said_nothing_is_put_no_words_into_its_mouth(tmp_path: Pat
     path = tmp_path / "log.txt"
     for log in ("", IMPORT_ENDS):
         path.write_text(log)
-        _, reason = ending(BUILT, WorkerOutcome(-signal.SIGINT, False, 1.0), path, killed_for_memory=False)
+        _, reason = find_ending(BUILT, WorkerOutcome(-signal.SIGINT, False, 1.0), path, killed_for_memory=False)
         assert reason == "the worker was killed by SIGINT; last event: built"
-    assert telling_line(IMPORT_ENDS.splitlines()) is None
+    assert find_telling_line(IMPORT_ENDS.splitlines()) is None
 
 
 @pytest.fixture
@@ -94,15 +94,15 @@ def test_a_refused_thread_names_the_limits_and_nothing_else_does(
     log, spec = tmp_path / "log.txt", make_spec()
     log.write_text(f"{REFUSED}\n{IMPORT_ENDS}{'a line of what came behind it' * 30}\n" * 20)
     limited("20", 100)
-    said = with_refused_thread("ImportError: PyCapsule_Import could not import module", log, spec)
+    said = add_refused_thread("ImportError: PyCapsule_Import could not import module", log, spec)
     assert said.startswith(f"ImportError: PyCapsule_Import could not import module; before that: {REFUSED}; ")
     assert "20 in its control group (pids.max) and 100 of its user (ulimit -u, RLIMIT_NPROC)" in said
-    assert with_refused_thread(f"killed; it last said: {REFUSED}", log, spec).count(REFUSED) == 1
+    assert add_refused_thread(f"killed; it last said: {REFUSED}", log, spec).count(REFUSED) == 1
     log.write_text("RuntimeError: the memory format is not supported\n")
-    assert with_refused_thread("a reason", log, spec) == "a reason"
+    assert add_refused_thread("a reason", log, spec) == "a reason"
     limited("max", resource.RLIM_INFINITY)
-    assert thread_limits() == ""
-    assert "no limit is known" in with_refused_thread("RuntimeError: can't start new thread", log, spec)
+    assert describe_thread_limits() == ""
+    assert "no limit is known" in add_refused_thread("RuntimeError: can't start new thread", log, spec)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_a_refused_thread_names_the_limits_and_nothing_else_does(
 def test_the_words_of_eagain_alone_are_a_refused_thread_and_those_on_a_locked_file_are_not(
     line: str, says_so: bool
 ) -> None:
-    assert (refused_thread(["a warning", line]) == line) is says_so
+    assert (find_refused_thread(["a warning", line]) == line) is says_so
 
 
 def test_a_containers_limits_are_not_read_from_this_process_and_a_limit_of_memory_is_named(
@@ -130,6 +130,6 @@ def test_a_containers_limits_are_not_read_from_this_process_and_a_limit_of_memor
     (tmp_path / "log.txt").write_text(REFUSED)
     limited("20", 100)
     contained = varied(make_spec(), isolation="docker")
-    assert "20 in its" not in with_refused_thread("killed", tmp_path / "log.txt", contained)
+    assert "20 in its" not in add_refused_thread("killed", tmp_path / "log.txt", contained)
     small = varied(make_spec(), memory_limit_bytes=600 * 2**20)
-    assert "limited to 600.0 MiB" in with_refused_thread("killed", tmp_path / "log.txt", small)
+    assert "limited to 600.0 MiB" in add_refused_thread("killed", tmp_path / "log.txt", small)

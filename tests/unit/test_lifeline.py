@@ -16,7 +16,7 @@ from births import MARK
 from conftest import PROJECT, make_spec
 
 from runner import attendance, launch
-from runner.ask import ending
+from runner.ask import find_ending
 from runner.launch import Local, WorkerOutcome, run_worker
 from runner.log import HEAD_BYTES, TAIL_BYTES, CappedLog
 from runner.owned import run
@@ -173,7 +173,7 @@ def test_a_worker_without_a_sign_of_life_is_ended_with_its_stacks(
     monkeypatch.setattr(attendance, "SILENCE_S", 1.0)
     outcome = light(tmp_path, monkeypatch, HANGS)
     assert not outcome.timed_out and outcome.wall_s < 10 and "in stuck" in log_of(tmp_path)
-    status, reason = ending(BUILT, outcome, tmp_path / "trial" / LOG_FILE, killed_for_memory=False)
+    status, reason = find_ending(BUILT, outcome, tmp_path / "trial" / LOG_FILE, killed_for_memory=False)
     assert status is Status.TIMEOUT
     assert reason == "no sign of life for 1 s: it was ended; last event: built; where it was: log.txt"
 
@@ -217,7 +217,7 @@ def test_a_trial_that_lost_its_sampler_is_not_ok(
     sampler(tmp_path, monkeypatch, behind)
     outcome = light(tmp_path, monkeypatch, "import time; time.sleep(30)")
     assert outcome.wall_s < 10
-    status, told = ending(FINISHED, outcome, tmp_path / "trial" / LOG_FILE, killed_for_memory=False)
+    status, told = find_ending(FINISHED, outcome, tmp_path / "trial" / LOG_FILE, killed_for_memory=False)
     assert (status, told) == (
         Status.FAILED, f"the sampler, python -m runner.sampler, {reason}; last event: finished"
     )  # fmt: skip

@@ -93,16 +93,16 @@ def test_no_more_cores_are_used_and_no_more_memory_is_promised_than_allowed(
     groups: Callable[[dict[str, str], str], None],
 ) -> None:
     groups({"cpu.max": "120000 100000\n", "memory.max": f"{300 * MIB}\n"}, "0::/\n")
-    assert description.cores() == 1
-    assert memory.capacity_bytes("cpu", ()) == 300 * MIB
-    assert memory.capacity_bytes("cpu", (), 200 * MIB) == 200 * MIB
+    assert description.count_cores() == 1
+    assert memory.find_capacity_bytes("cpu", ()) == 300 * MIB
+    assert memory.find_capacity_bytes("cpu", (), 200 * MIB) == 200 * MIB
     described = description.describe(PROJECT, "cpu", [])
     assert (described["cpu_limit_cores"], described["memory_limit_bytes"]) == (1.2, 300 * MIB)
 
 
 def test_half_a_core_counts_as_one(groups: Callable[[dict[str, str], str], None]) -> None:
     groups({"cpu.max": "50000 100000\n"}, "0::/\n")
-    assert description.cores() == 1
+    assert description.count_cores() == 1
 
 
 def test_a_real_limit_of_this_kernel_is_seen() -> None:
@@ -141,13 +141,13 @@ def group() -> Iterator[MemoryGroup]:
 def test_a_worker_and_its_children_take_no_more_than_their_control_group(
     group: MemoryGroup, size: int, code: int
 ) -> None:
-    kills = description.out_of_memory_kills()
+    kills = description.count_memory_kills()
     child = Owned([sys.executable, "-c", f"bytearray({size})[::4096].count(0)"])
     group.take(child.pid)
     child.go()
     assert child.wait(20) == code
     child.end()
-    assert (description.out_of_memory_kills() == kills) is (code == 0)
+    assert (description.count_memory_kills() == kills) is (code == 0)
 
 
 def test_a_worker_of_a_limited_trial_runs_in_a_control_group_and_leaves_none(tmp_path: Path) -> None:

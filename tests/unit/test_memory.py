@@ -13,8 +13,8 @@ from adapters.base import MemoryUse
 from adapters.worker.memory_steps import divided
 from runner import ask as asking
 from runner.launch import Launcher, LaunchFailed, Local, WorkerOutcome
-from runner.results.memory import memory
-from runner.results.memory import parts as memory_figures
+from runner.results.memory import collect_memory
+from runner.results.memory import collect_parts as memory_figures
 from runner.trial import MemoryWorker
 from workloads.catalogue import OSU_CNN
 from workloads.records.events import Event
@@ -105,12 +105,16 @@ def test_a_framework_that_does_not_run_ahead_has_no_queued_steps_whatever_its_pe
 
 
 def test_the_exact_count_of_activations_needs_no_memory_worker() -> None:
-    figures = memory({}, read_samples(Path("nowhere")), make_spec(batch_size=128), OSU_CNN, {"reason": "it died"})
+    figures = collect_memory(
+        {}, read_samples(Path("nowhere")), make_spec(batch_size=128), OSU_CNN, {"reason": "it died"}
+    )
     assert figures["activations_bytes"].value is None
     assert figures["activations_exact_bytes"].value == 128 * 4 * 53_290
-    of_referee = memory({}, read_samples(Path("nowhere")), make_spec(batch_size=1, precision="float64"), OSU_CNN, {})
+    of_referee = collect_memory(
+        {}, read_samples(Path("nowhere")), make_spec(batch_size=1, precision="float64"), OSU_CNN, {}
+    )
     assert of_referee["activations_exact_bytes"].value == 8 * 53_290
-    other = memory({}, read_samples(Path("nowhere")), make_spec(workload="nobody's"), None, {})[
+    other = collect_memory({}, read_samples(Path("nowhere")), make_spec(workload="nobody's"), None, {})[
         "activations_exact_bytes"
     ]
     assert other.value is None and "nobody's" in (other.reason or "")

@@ -15,8 +15,8 @@ from conftest import make_spec
 
 from adapters.base import Adapter
 from adapters.worker.refused_memory import out_of_memory
-from runner.ask import ending
-from runner.batch_size.memory_limit import data_peak_bytes, host_limit_bytes, tried
+from runner.ask import find_ending
+from runner.batch_size.memory_limit import build_tried, compute_host_limit_bytes, estimate_data_peak_bytes
 from runner.family import limit_data
 from runner.launch import WorkerOutcome
 from workloads.records.batch_answers import Fit, Limit
@@ -30,7 +30,7 @@ BUILT: Events = [{"event": Event.BUILT, "t_ns": 0}]
 
 def ended(folder: Path, code: int, log: str, events: Events = BUILT, timed_out: bool = False) -> Status:
     (folder / "log.txt").write_text(log)
-    return ending(events, WorkerOutcome(code, timed_out, 1.0), folder / "log.txt", killed_for_memory=False)[0]
+    return find_ending(events, WorkerOutcome(code, timed_out, 1.0), folder / "log.txt", killed_for_memory=False)[0]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_every_status_is_taken_for_its_own_answer(tmp_path: Path) -> None:
     folder = tmp_path / "steps" / "a-1"
     folder.mkdir(parents=True)
     fits = {
-        status: tried(TrialResult(make_spec(), status, None, "", 0.0), folder, tmp_path, Limit.ASKED).fit
+        status: build_tried(TrialResult(make_spec(), status, None, "", 0.0), folder, tmp_path, Limit.ASKED).fit
         for status in Status
     }
     assert fits == {
@@ -131,22 +131,22 @@ def test_a_worker_that_has_ended_already_does_not_stop_the_run() -> None:
 
 def test_the_peak_keeps_what_was_resident_before_it_was_counted_anew() -> None:
     counts = {"data_bytes": 500, "resident_bytes": 300, "peak_resident_bytes": 350}
-    assert (data_peak_bytes(counts), data_peak_bytes(counts, 420)) == (550, 620)
-    assert data_peak_bytes(counts | {"data_bytes": None}) is None
+    assert (estimate_data_peak_bytes(counts), estimate_data_peak_bytes(counts, 420)) == (550, 620)
+    assert estimate_data_peak_bytes(counts | {"data_bytes": None}) is None
 
 
 def test_a_second_search_has_the_same_limit_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise its trials would differ. Where there is no longer enough memory for it, the limit is a new one."""
     room = 16 * 2**30
-    monkeypatch.setattr("runner.batch_size.memory_limit.available_bytes", lambda: room)
-    first = host_limit_bytes(tmp_path)
+    monkeypatch.setattr("runner.batch_size.memory_limit.read_available_bytes", lambda: room)
+    first = compute_host_limit_bytes(tmp_path)
     assert 0.8 * room < first < 0.9 * room
     room = 17 * 2**30
-    assert host_limit_bytes(tmp_path) == first
+    assert compute_host_limit_bytes(tmp_path) == first
     room = first + 2**20  # others took some of it since
-    assert host_limit_bytes(tmp_path) == first
+    assert compute_host_limit_bytes(tmp_path) == first
     room = 8 * 2**30
-    assert host_limit_bytes(tmp_path) < 8 * 2**30
+    assert compute_host_limit_bytes(tmp_path) < 8 * 2**30
 
 
 def test_a_limited_trial_has_another_id_than_an_unlimited_one() -> None:

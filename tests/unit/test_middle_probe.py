@@ -22,7 +22,7 @@ from adapters.worker import end_probe, trial
 from adapters.worker.event_log import EventLog
 from adapters.worker.middle_probe import MiddleProbe
 from adapters.worker.prepare import Prepared
-from runner.gate.trial_end import FEWEST_UPDATES, checks
+from runner.gate.trial_end import FEWEST_UPDATES, check_end
 from workloads import schedules, weights
 from workloads.augmentation import draw
 from workloads.catalogue import OSU_CNN
@@ -52,7 +52,7 @@ def middle(folder: Path, adapter: Adapter, rule: OptimizerSpec = SGD, augment: b
     """Return the referee's account of the middle of a trial."""
     given: dict[str, Any] = {"train_images": IMAGES, "train_labels": LABELS, "test_images": IMAGES}
     if rule.schedule != "constant":
-        given[RATES] = schedules.rates(rule, EPOCHS * STEPS)
+        given[RATES] = schedules.compute_rates(rule, EPOCHS * STEPS)
     if augment:
         given[AUGMENTATION] = draw(EPOCHS + 1, len(IMAGES), PLAIN.input_shape, 0)
     for name, array in given.items():
@@ -106,7 +106,7 @@ def test_a_right_adapter_agrees_in_its_middle_whatever_its_optimizer_remembers(
     allowed = 0.1 if rule in ("adam", "adamw") else 1e-3
     assert all(each.apart is not None and each.apart - each.resolution < allowed for each in updates)
     assert judged(found, spec) == {}
-    assert CheckName.MIDDLE in [check.name for check in checks(make_trial(replace(RIGHT, middle=found)), OSU_CNN)]
+    assert CheckName.MIDDLE in [check.name for check in check_end(make_trial(replace(RIGHT, middle=found)), OSU_CNN)]
 
 
 class WrongOnlyThere(Adapter):
@@ -173,7 +173,7 @@ def test_a_framework_that_does_not_answer_in_the_middle_trains_on_and_is_not_acc
 def test_a_trial_stored_before_its_middle_was_asked_has_no_verdict_on_it() -> None:
     stored = {key: value for key, value in RIGHT.to_json().items() if key not in ("middle", "masks")}
     assert TrialEnd.from_json(stored) == RIGHT
-    names = {check.name for check in checks(make_trial(RIGHT), OSU_CNN)}
+    names = {check.name for check in check_end(make_trial(RIGHT), OSU_CNN)}
     assert not names & {CheckName.MIDDLE, CheckName.MASKS}
 
 
@@ -236,7 +236,7 @@ def test_masks_of_another_share_or_scale_than_their_rates_are_unverified(adapter
     masks = end_probe.masks_of(adapter, MASKED, images, labels)["masks"]
     end = TrialEnd.from_json(replace(RIGHT, steps=()).to_json() | {"masks": masks})
     assert [asdict(mask)["layer"] for mask in end.masks] == ["dropout"]
-    found = {check.name: check for check in checks(make_trial(end), MASKED)}[CheckName.MASKS]
+    found = {check.name: check for check in check_end(make_trial(end), MASKED)}[CheckName.MASKS]
     assert found.passed == (words == "") and words in found.detail
 
 
@@ -273,4 +273,4 @@ def test_an_evaluation_is_compared_as_it_was_made_and_not_as_it_is_asked_for_aga
         end = make_trial(replace(RIGHT, last_evaluation=found), optimizer=SGD)
         assert found.difference.apart is not None and (found.difference.apart > 1e-2) == wrong
         assert list(failed(end)) == [CheckName.LAST_EVALUATION] * wrong
-        assert CheckName.LAST_EVALUATION in [check.name for check in checks(end, OSU_CNN)]
+        assert CheckName.LAST_EVALUATION in [check.name for check in check_end(end, OSU_CNN)]

@@ -34,7 +34,7 @@ def result(status: Status, spec: TrialSpec = PASSIVE) -> TrialResult:
     ],
 )
 def test_what_helps_is_what_the_trial_does_not_have_yet(spec: TrialSpec, retried: bool, means: list[str]) -> None:
-    assert progress.what_helps(spec, retried) == means
+    assert progress.suggest_help(spec, retried) == means
 
 
 def test_what_helps_is_said_once_and_only_behind_a_disturbed_trial() -> None:
@@ -49,9 +49,9 @@ def test_what_helps_is_said_once_and_only_behind_a_disturbed_trial() -> None:
 
 def test_disturbed_trials_are_one_line_with_an_example_and_no_failure() -> None:
     results = [result(Status.OK), *[replace(result(Status.CONTENDED), wall_s=s) for s in (1.0, 2.0)]]
-    line = progress.disturbed_summary(results) or ""
+    line = progress.summarise_disturbed(results) or ""
     assert line.startswith("2 of 3 trials contended: ") and f"({PASSIVE.id}: others took 40 %)" in line
-    assert progress.disturbed_summary(results[:1]) is None
-    assert (progress.disturbed_summary(results[1:2]) or "").startswith("1 of 1 trial contended: ")
+    assert progress.summarise_disturbed(results[:1]) is None
+    assert (progress.summarise_disturbed(results[1:2]) or "").startswith("1 of 1 trial contended: ")
     assert "speed, usage, energy, power and times are withheld" in line
     assert {*Status} - {*HARMLESS} == {Status.FAILED, Status.TIMEOUT, Status.UNSUPPORTED, Status.UNVERIFIED}

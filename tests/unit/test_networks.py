@@ -52,7 +52,7 @@ def test_a_network_of_a_stored_trial_is_read_though_no_new_trial_is_made_of_such
     layers: tuple[Layer, ...], tmp_path: Path
 ) -> None:
     old = Workload("old", "", (8, 8, 1), layers)
-    assert networks.of_stored(network.to_text(old).encode(), network.digest(old)) == old
+    assert networks.read_stored(network.to_text(old).encode(), network.digest(old)) == old
     (tmp_path / "old.py").write_text(f"from workloads.layers import *\nfrom workloads.spec import Workload\nW = {old}")
     with pytest.raises(NetworkError, match=r"a layer's name must be|a Flatten of several pixels"):
         networks.find(str(tmp_path / "old.py"))
@@ -194,7 +194,7 @@ def of_folder(results: Path, text: str | None, name: str = "inputs/tiny-network.
     if text is not None:
         (results / "inputs" / "tiny-network.json").write_text(text)
     inputs = {"network": InputFile(name, "-")}
-    return networks.of_trial(make_spec(workload="tiny", network=digest, inputs=inputs), results)
+    return networks.find_trained(make_spec(workload="tiny", network=digest, inputs=inputs), results)
 
 
 def test_a_stored_trials_network_is_that_of_its_inputs_or_unknown_and_never_a_file_elsewhere(tmp_path: Path) -> None:

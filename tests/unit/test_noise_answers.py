@@ -13,7 +13,7 @@ import pytest
 from conftest import PROJECT, make_spec, varied
 
 from runner.ask import Ended
-from runner.batch_size.noise import SAME, SAME_MEAN, noise
+from runner.batch_size.noise import SAME, SAME_MEAN, measure_noise
 from runner.input_files import INPUTS, write, write_array
 from runner.launch import LaunchFailed, Local, Unavailable, WorkerOutcome
 from workloads import weights
@@ -109,7 +109,7 @@ def launchers(*frameworks: str) -> dict[str, Local | Unavailable]:
 def test_the_first_trains_and_the_others_measure_at_its_weights_on_the_same_batches(
     workers: Workers, tmp_path: Path
 ) -> None:
-    answers = noise(specs_of(tmp_path, "one", "two"), launchers("one", "two"), tmp_path)
+    answers = measure_noise(specs_of(tmp_path, "one", "two"), launchers("one", "two"), tmp_path)
     assert workers.asked == [("one", False), ("two", True)]
     first, second = (job.trial.inputs for job in workers.jobs)
     assert first[BATCHES] == second[BATCHES]
@@ -128,13 +128,15 @@ def test_the_first_trains_and_the_others_measure_at_its_weights_on_the_same_batc
 
 
 def test_who_has_answered_is_not_asked_again(workers: Workers, tmp_path: Path) -> None:
-    first, second = (noise(specs_of(tmp_path, "one", "two"), launchers("one", "two"), tmp_path) for _ in range(2))
+    first, second = (
+        measure_noise(specs_of(tmp_path, "one", "two"), launchers("one", "two"), tmp_path) for _ in range(2)
+    )
     assert first == second and len(workers.jobs) == 2
 
 
 def test_a_framework_that_comes_later_measures_at_the_weights_that_are_there(workers: Workers, tmp_path: Path) -> None:
-    noise(specs_of(tmp_path, "two"), launchers("two"), tmp_path)
-    answers = noise(specs_of(tmp_path, "one", "two"), launchers("one", "two"), tmp_path)
+    measure_noise(specs_of(tmp_path, "two"), launchers("two"), tmp_path)
+    answers = measure_noise(specs_of(tmp_path, "one", "two"), launchers("one", "two"), tmp_path)
     assert workers.asked == [("two", False), ("one", True)]
     assert list(answers) == ["one", "two"] and answers["one"].trained_by == "two"
 
@@ -144,7 +146,7 @@ def test_where_the_first_cannot_train_the_next_does_and_each_says_why_it_has_no_
 ) -> None:
     workers.dying = {"dead"}
     known = launchers("dead", "two", "three") | {"none": Unavailable("no wheel for it")}
-    answers = noise(specs_of(tmp_path, "none", "dead", "two", "three"), known, tmp_path)
+    answers = measure_noise(specs_of(tmp_path, "none", "dead", "two", "three"), known, tmp_path)
     assert workers.asked == [("dead", False), ("two", False), ("three", True)]
     assert answers["none"].reason == "no wheel for it" and answers["none"].noise_scale is None
     assert answers["dead"].reason is not None and answers["dead"].reason.startswith("failed: it died (log: ")
@@ -166,7 +168,7 @@ def test_norms_that_are_further_apart_than_rounding_can_be_are_said_not_to_agree
 
     workers.change = {"two": wrong, "three": strange, "four": rounded}
     names = ("one", "two", "three", "four")
-    answers = noise(specs_of(tmp_path, *names), launchers(*names), tmp_path)
+    answers = measure_noise(specs_of(tmp_path, *names), launchers(*names), tmp_path)
     assert [answers[name].agrees for name in names] == [None, False, False, True]
     apart, apart_mean = ([getattr(answers[name], key) or 0.0 for name in names] for key in ("apart", "apart_mean"))
     assert apart[1] > 2 * SAME and apart[2] == 0 and SAME / 9 < apart[3] < SAME
@@ -175,7 +177,7 @@ def test_norms_that_are_further_apart_than_rounding_can_be_are_said_not_to_agree
 
 
 def test_the_finders_figures_are_of_who_trained_alone(workers: Workers, tmp_path: Path) -> None:
-    answers = noise(specs_of(tmp_path, "one", "two"), launchers("one", "two"), tmp_path)
+    answers = measure_noise(specs_of(tmp_path, "one", "two"), launchers("one", "two"), tmp_path)
     first, other = answers["one"], answers["two"]
     assert (first.finder_windows, first.finder_negative) == (3, 1)
     assert (other.finder, other.finder_windows, other.finder_negative) == (None, 0, 0)
@@ -186,7 +188,7 @@ def test_a_training_that_diverged_keeps_its_points_before_and_says_so(workers: W
         norms |= {"large": [None] * STEPS, "small": [[None] * PARTS] * STEPS} if number >= 2 else {}
 
     workers.change = dict.fromkeys(("one", "two"), diverged)
-    for answer in noise(specs_of(tmp_path, "one", "two"), launchers("one", "two"), tmp_path).values():
+    for answer in measure_noise(specs_of(tmp_path, "one", "two"), launchers("one", "two"), tmp_path).values():
         assert answer.reason is not None and "at 50% of the updates" in answer.reason
         assert (answer.noise_scale, answer.at_least, answer.agrees) == (None, None, None)
         assert [point.progress for point in answer.points] == [0.0, 0.25]
@@ -196,22 +198,22 @@ def test_who_finds_numbers_where_the_first_finds_none_has_nothing_to_agree_with(
     workers: Workers, tmp_path: Path
 ) -> None:
     workers.change = {"one": lambda number, norms: norms.update(large=[None] * STEPS)}
-    answer = noise(specs_of(tmp_path, "one", "two"), launchers("one", "two"), tmp_path)["two"]
+    answer = measure_noise(specs_of(tmp_path, "one", "two"), launchers("one", "two"), tmp_path)["two"]
     assert (answer.reason, answer.apart, answer.agrees) == (None, None, None) and answer.noise_scale is not None
 
 
 def test_a_training_that_diverged_before_its_first_point_has_none(workers: Workers, tmp_path: Path) -> None:
     workers.change = {"one": lambda number, norms: norms.update(large=[None] * STEPS)}
-    answer = noise(specs_of(tmp_path, "one"), launchers("one"), tmp_path)["one"]
+    answer = measure_noise(specs_of(tmp_path, "one"), launchers("one"), tmp_path)["one"]
     assert answer.points == () and answer.reason is not None and "at 0% of the updates" in answer.reason
 
 
 @pytest.mark.parametrize("fault", ["changed", "gone"])
 def test_weights_that_are_not_what_was_trained_are_not_handed_on(fault: str, workers: Workers, tmp_path: Path) -> None:
-    noise(specs_of(tmp_path, "one"), launchers("one"), tmp_path)
+    measure_noise(specs_of(tmp_path, "one"), launchers("one"), tmp_path)
     path = workers.jobs[0].folder(tmp_path) / f"{HELD[1]}.npz"
     path.write_bytes(b"other") if fault == "changed" else path.unlink()
-    answers = noise(specs_of(tmp_path, "one", "two"), launchers("one", "two"), tmp_path)
+    answers = measure_noise(specs_of(tmp_path, "one", "two"), launchers("one", "two"), tmp_path)
     reason = answers["one"].reason
     assert reason is not None and str(path) in reason and "remove its folder" in reason
     assert (answers["two"].trained_by, answers["two"].reason) == ("two", None)
@@ -219,10 +221,10 @@ def test_weights_that_are_not_what_was_trained_are_not_handed_on(fault: str, wor
 
 def test_layers_that_disturb_the_estimate_are_named_and_own_code_is_not_asked(workers: Workers, tmp_path: Path) -> None:
     specs = specs_of(tmp_path, "one", workload=NORMED)
-    assert noise(specs, launchers("one"), tmp_path)["one"].cautions == (Caution.BATCH_NORM, Caution.DROPOUT)
+    assert measure_noise(specs, launchers("one"), tmp_path)["one"].cautions == (Caution.BATCH_NORM, Caution.DROPOUT)
     code = OwnCode("one", "net.py", "make_model", "0" * 12, 10, (8, 8, 1))
     specs = [varied(spec, own_code=code) for spec in specs_of(tmp_path, "one")]
-    assert noise(specs, launchers("one"), tmp_path)["one"].reason and len(workers.jobs) == 1
+    assert measure_noise(specs, launchers("one"), tmp_path)["one"].reason and len(workers.jobs) == 1
 
 
 def test_a_worker_that_cannot_be_started_has_a_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -230,4 +232,4 @@ def test_a_worker_that_cannot_be_started_has_a_reason(monkeypatch: pytest.Monkey
         raise LaunchFailed("no such interpreter")
 
     monkeypatch.setattr("runner.ask.ask", refuse)
-    assert noise(specs_of(tmp_path, "one"), launchers("one"), tmp_path)["one"].reason == "no such interpreter"
+    assert measure_noise(specs_of(tmp_path, "one"), launchers("one"), tmp_path)["one"].reason == "no such interpreter"

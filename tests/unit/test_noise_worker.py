@@ -25,7 +25,7 @@ from workloads.records.files import EVENTS_FILE, JOB_FILE, write_json
 from workloads.records.job import RATES, InputFile, Job, Kind, TrialSpec
 from workloads.records.network import OwnCode
 from workloads.records.stored_events import read_events
-from workloads.schedules import rates
+from workloads.schedules import compute_rates
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
 
@@ -71,7 +71,7 @@ def asked(folder: Path, workload: Workload = TINY, optimizer: OptimizerSpec | No
     arrays: dict[str, np.ndarray] = {
         **{"train_images": train.images, "train_labels": train.labels, "order": order, BATCHES: batches},
         **{"test_images": test.images, "test_labels": test.labels},
-        **({RATES: rates(optimizer, UPDATES)} if optimizer.changes_rate else {}),
+        **({RATES: compute_rates(optimizer, UPDATES)} if optimizer.changes_rate else {}),
     }
     for name, array in arrays.items():
         np.save(folder / "inputs" / f"{name}.npy", array)
@@ -119,7 +119,7 @@ def test_weights_are_held_as_a_trial_has_them_behind_so_many_updates(
         *[Event.NOISE_MEASURED] * len(PROGRESS),
         Event.FINISHED,
     ]
-    states, _ = trained(each, workload, None if optimizer is None else rates(optimizer, UPDATES))
+    states, _ = trained(each, workload, None if optimizer is None else compute_rates(optimizer, UPDATES))
     held = of_kind(events, Event.WEIGHTS_HELD)
     assert [event["update"] for event in held] == updates_before(UPDATES) == [0, 11, 22, 44]
     for event, name in zip(held, HELD, strict=True):

@@ -15,9 +15,9 @@ from conftest import PROJECT, make_spec, varied
 
 from adapters.shared import function_of, make_checked, without_layers
 from runner.__main__ import main
-from runner.request.own_code import NAMELESS, named, trial_of, with_models
+from runner.request.own_code import NAMELESS, add_models, build_trial, parse_models
 from runner.request.parser import BadInput
-from workloads.networks import of_trial
+from workloads.networks import find_trained
 from workloads.records.job import InputFile, TrialSpec
 from workloads.records.network import OwnCode
 
@@ -66,7 +66,7 @@ def test_what_makes_no_model_is_one_line_and_nothing_is_started(
 
 def test_one_framework_has_one_model_whose_file_the_runner_does_not_run_and_workers_keep_whole(file: Path) -> None:
     with pytest.raises(BadInput, match="--model names pytorch twice"):
-        named([f"pytorch={file}:make_model", f"pytorch={file}:make"], PROJECT)
+        parse_models([f"pytorch={file}:make_model", f"pytorch={file}:make"], PROJECT)
     make_model = function_of(file, "make_model")
     assert make_model(3) == 3
     assert sys.modules[make_model.__module__].__file__ == str(file)
@@ -76,20 +76,20 @@ def test_one_framework_has_one_model_whose_file_the_runner_does_not_run_and_work
 def test_the_file_is_not_run_by_the_runner(tmp_path: Path) -> None:
     file = tmp_path / "net.py"
     file.write_text(f"{SOURCE}raise SystemExit('it was run')\n")
-    assert named([f"pytorch={file}:make_model"], PROJECT)["pytorch"].function == "make_model"
+    assert parse_models([f"pytorch={file}:make_model"], PROJECT)["pytorch"].function == "make_model"
 
 
 def test_frameworks_are_those_with_a_model_unless_others_are_asked_for_by_name(file: Path) -> None:
-    models = named([f"pytorch={file}:make_model"], PROJECT)
+    models = parse_models([f"pytorch={file}:make_model"], PROJECT)
     every = ("mxnet", "pytorch", "pytorch@a", "tensorflow")
-    assert with_models(every, ["all"], {}) == every
-    assert with_models(every, ["all"], models) == ("pytorch", "pytorch@a")
+    assert add_models(every, ["all"], {}) == every
+    assert add_models(every, ["all"], models) == ("pytorch", "pytorch@a")
     with pytest.raises(BadInput, match="--model says nothing of mxnet"):
-        with_models(every, ["pytorch", "mxnet"], models)
+        add_models(every, ["pytorch", "mxnet"], models)
     with pytest.raises(BadInput, match="--model says nothing of mxnet@b"):
-        with_models(("mxnet@b", "pytorch"), ["all"], models)
+        add_models(("mxnet@b", "pytorch"), ["all"], models)
     with pytest.raises(BadInput, match="--model pytorch: --framework does not ask for it"):
-        with_models((), ["all"], models)
+        add_models((), ["all"], models)
 
 
 @pytest.mark.parametrize(
@@ -97,13 +97,13 @@ def test_frameworks_are_those_with_a_model_unless_others_are_asked_for_by_name(f
 )
 def test_a_file_names_its_trials_but_never_as_the_catalogue_does(name: str, workload: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(SOURCE)
-    assert named([f"pytorch={tmp_path / name}:make_model"], PROJECT)["pytorch"].workload == workload
+    assert parse_models([f"pytorch={tmp_path / name}:make_model"], PROJECT)["pytorch"].workload == workload
 
 
 def of_file(file: Path) -> TrialSpec:
-    models = named([f"pytorch={file}:make_model"], PROJECT)
+    models = parse_models([f"pytorch={file}:make_model"], PROJECT)
     inputs = {name: InputFile(f"inputs/{name}", name) for name in ("order", "model of pytorch")}
-    return trial_of(make_spec(framework="pytorch@a", inputs=inputs), models, 10, (8, 8, 1))
+    return build_trial(make_spec(framework="pytorch@a", inputs=inputs), models, 10, (8, 8, 1))
 
 
 def test_a_trial_has_the_code_in_place_of_a_network_and_its_id_changes_with_every_part_of_it(file: Path) -> None:
@@ -126,8 +126,8 @@ def test_a_trial_has_the_code_in_place_of_a_network_and_its_id_changes_with_ever
 
 
 def test_a_trial_of_own_code_has_no_network_and_its_worker_no_layer(tmp_path: Path) -> None:
-    assert of_trial(make_spec(), tmp_path) is not None
-    assert of_trial(varied(make_spec(), own_code=OWN), tmp_path) is None
+    assert find_trained(make_spec(), tmp_path) is not None
+    assert find_trained(varied(make_spec(), own_code=OWN), tmp_path) is None
     workload = without_layers(OWN)
     assert (workload.input_shape, workload.scale, workload.loss) == ((8, 8, 1), 1 / 255, "softmax-cross-entropy")
     assert not workload.weight_shapes()

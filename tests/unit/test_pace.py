@@ -10,7 +10,7 @@ from conftest import make_spec
 
 from adapters.numpy.adapter import Adapter
 from adapters.worker import memory_steps
-from runner.results.pace import pace
+from runner.results.pace import compute_pace
 from workloads.catalogue import OSU_CNN
 from workloads.records.events import Event
 from workloads.records.figures import EPOCH_TIME, EVALUATION_SPEED, PRODUCT, PRODUCT_SHARE, SPEED, WORK, Figure
@@ -25,33 +25,33 @@ ACCOUNT = {"product": {"event": Event.PRODUCT_TIMED, "t_ns": 1, "flop_per_s": 1e
 
 
 def test_the_first_epoch_which_compiles_counts_in_none_of_them() -> None:
-    figures = pace(make_spec(), OSU_CNN, [FIRST, *LATER], SPEEDS, ACCOUNT)
+    figures = compute_pace(make_spec(), OSU_CNN, [FIRST, *LATER], SPEEDS, ACCOUNT)
     assert (figures[EPOCH_TIME.name].value, figures[EPOCH_TIME.name].samples) == (3.0, 2)
     assert figures[EVALUATION_SPEED.name].value == pytest.approx(2 * TEST_IMAGES / 1.5)
-    alone = pace(make_spec(), OSU_CNN, [FIRST], SPEEDS, ACCOUNT)
+    alone = compute_pace(make_spec(), OSU_CNN, [FIRST], SPEEDS, ACCOUNT)
     for spec in (EPOCH_TIME, EVALUATION_SPEED):
         assert alone[spec.name].value is None and "there is no epoch after the first" in str(alone[spec.name].reason)
 
 
 def test_work_is_two_operations_a_multiply_add_and_three_passes_a_step() -> None:
-    work = pace(make_spec(), OSU_CNN, [], SPEEDS, ACCOUNT)[WORK.name]
+    work = compute_pace(make_spec(), OSU_CNN, [], SPEEDS, ACCOUNT)[WORK.name]
     assert work.value == 1000.0 * 4_548_608 * 2 * 3
 
 
 def test_what_is_unknown_says_why() -> None:
     silent = {SPEED.name: Figure(None, "worker", reason="no window")}
-    assert pace(make_spec(), OSU_CNN, [], silent, ACCOUNT)[WORK.name].reason == "no window"
-    gone = pace(make_spec(workload="gone"), None, [], SPEEDS, ACCOUNT)
+    assert compute_pace(make_spec(), OSU_CNN, [], silent, ACCOUNT)[WORK.name].reason == "no window"
+    gone = compute_pace(make_spec(workload="gone"), None, [], SPEEDS, ACCOUNT)
     assert gone[WORK.name].reason == gone[PRODUCT_SHARE.name].reason == "there is no workload gone to count"
     own = OwnCode("pytorch", "net.py", "make", "0" * 8, 10, (8, 8, 1))
-    reason = pace(make_spec(own_code=own), OSU_CNN, [], SPEEDS, ACCOUNT)[WORK.name].reason
+    reason = compute_pace(make_spec(own_code=own), OSU_CNN, [], SPEEDS, ACCOUNT)[WORK.name].reason
     assert reason == "own code: nobody knows its layers"
-    lost = pace(make_spec(dataset="gone"), OSU_CNN, [FIRST, *LATER], SPEEDS, ACCOUNT)[EVALUATION_SPEED.name]
+    lost = compute_pace(make_spec(dataset="gone"), OSU_CNN, [FIRST, *LATER], SPEEDS, ACCOUNT)[EVALUATION_SPEED.name]
     assert lost.reason == "nobody knows how many test images there are"
 
 
 def test_work_is_told_as_a_share_of_the_frameworks_own_product_of_matrices() -> None:
-    figures = pace(make_spec(), OSU_CNN, [], SPEEDS, ACCOUNT)
+    figures = compute_pace(make_spec(), OSU_CNN, [], SPEEDS, ACCOUNT)
     assert (figures[PRODUCT.name].value, figures[PRODUCT.name].samples) == (1e11, 5)
     assert figures[PRODUCT_SHARE.name].value == pytest.approx(100 * 1000 * 4_548_608 * 2 * 3 / 1e11)
 
@@ -66,7 +66,7 @@ def test_work_is_told_as_a_share_of_the_frameworks_own_product_of_matrices() -> 
     ],
 )
 def test_without_a_product_there_is_no_share_and_the_reason_is_told(account: Any, reason: str) -> None:
-    figures = pace(make_spec(), OSU_CNN, [], SPEEDS, account)
+    figures = compute_pace(make_spec(), OSU_CNN, [], SPEEDS, account)
     for spec in (PRODUCT, PRODUCT_SHARE):
         assert figures[spec.name].value is None and str(figures[spec.name].reason).startswith(reason)
 

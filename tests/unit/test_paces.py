@@ -14,12 +14,12 @@ from runner import storage
 from runner.batch_size import command
 from runner.batch_size.largest import Bound
 from runner.batch_size.question import forecast_answers
-from runner.estimate import LIMIT_TIMES, MOST_FOLDERS, MOST_OF_FOLDER, MOST_OWN, read_paces, results_folders
+from runner.estimate import LIMIT_TIMES, MOST_FOLDERS, MOST_OF_FOLDER, MOST_OWN, find_results_folders, read_paces
 from runner.machine import description
 from runner.request import cli, parser
 from runner.request.cli import Request
-from runner.request.plan import plan_of
-from runner.setup import installations
+from runner.request.plan import build_plan
+from runner.setup import collect_installations
 from workloads.records.batch_answers import Limit
 from workloads.records.files import RESULT_FILE, write_json
 from workloads.records.job import TrialSpec
@@ -40,12 +40,12 @@ def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def asked(*words: str) -> Request:
-    return cli.request(parser.run_parser().parse_args([*WORDS, *words]), PROJECT)
+    return cli.build_request(parser.run_parser().parse_args([*WORDS, *words]), PROJECT)
 
 
 def planned(request: Request) -> tuple[TrialSpec, float]:
     """(the request's only trial, the seconds that it may take)."""
-    plan = plan_of(request, installations(request), range(1), {})
+    plan = build_plan(request, collect_installations(request), range(1), {})
     (spec,) = plan.trials
     return spec, plan.estimates_s[spec.id]
 
@@ -70,7 +70,7 @@ def test_plans_batch_size_plans_and_time_limits_learn_from_every_results_folder_
     assert slower.timeout_s == pytest.approx(LIMIT_TIMES * 100 * guess_s, abs=1) and slower.id == spec.id
 
     def searched_s() -> float:
-        request, question = command.request([*WORDS[:10], "--answer", "fastest"], PROJECT)
+        request, question = command.build_request([*WORDS[:10], "--answer", "fastest"], PROJECT)
         (answer,) = forecast_answers(request, question, Bound(Limit.ASKED, 2**30))
         return answer.seconds - answer.trials * question.window_s
 
@@ -123,7 +123,7 @@ def test_of_all_folders_only_the_newest_results_are_read(monkeypatch: pytest.Mon
         return result
 
     monkeypatch.setattr(storage, "_read", note)
-    paces = read_paces(Path("results/next"), results_folders(Path("results")), [HERE]).paces
+    paces = read_paces(Path("results/next"), find_results_folders(Path("results")), [HERE]).paces
     of_others = [100 * folder + number for folder in range(2, MOST_FOLDERS + 2) for number in range(3, 6)]
     assert sorted(read) == [*of_others, *range(10_001, 10_001 + MOST_OWN)] and len(paces) == len(read)
     assert MOST_OF_FOLDER == 3

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from runner.request.parser import COMMANDS, USUAL, BadInput, run_parser, study_of
+from runner.request.parser import COMMANDS, USUAL, BadInput, build_study, run_parser
 from workloads.datasets import DATASETS
 from workloads.networks import WORKLOADS
-from workloads.study import KEYS, OF_SERIES, Study, studies
+from workloads.study import KEYS, OF_SERIES, Study, list_studies
 
 
 @pytest.mark.parametrize("words", [["100", "127", "256"], ["100,127,256"], ["100,127", "256"]])
@@ -38,7 +38,7 @@ def test_the_whole_help_has_groups_examples_and_the_names_that_exist(capsys: pyt
         run_parser().parse_args(["--help-all"])
     told = capsys.readouterr().out
     words = " ".join(told.split())
-    for name in (*WORKLOADS, *DATASETS, *studies()):
+    for name in (*WORKLOADS, *DATASETS, *list_studies()):
         assert name in words, name
     groups = ("what runs, and where", "network and images", "training", "measuring", "repeats and retries")
     assert all(
@@ -70,7 +70,7 @@ def asked(folder: Path, *words: str) -> dict[str, tuple[int, ...]]:
     """{series: its batch sizes} of that study with these words."""
     path = folder / "two.toml"
     path.write_text(STUDY, encoding="utf-8")
-    study = study_of(run_parser().parse_args(["--study", str(path), *words]))
+    study = build_study(run_parser().parse_args(["--study", str(path), *words]))
     return {name: part.batch_sizes for name, part in study.parts.items()}
 
 

@@ -11,8 +11,8 @@ from pictured import noise, save
 from PIL import Image
 
 from runner.data import pictures
-from runner.data.own import stored_size
-from runner.data.pictures import UnreadablePicture, fitted, look
+from runner.data.own import choose_stored_size
+from runner.data.pictures import UnreadablePicture, fit_images, look
 from workloads.datasets import Images
 from workloads.records.job import Fit, PixelRange
 
@@ -21,7 +21,7 @@ SHAPE = (6, 4, 3)
 
 
 def decoded(path: str, shape: tuple[int, int, int], fit: Fit, pixel_range: PixelRange | None = None) -> Images:
-    return pictures.decoded(path, shape, fit, pixel_range).pixels
+    return pictures.decode(path, shape, fit, pixel_range).pixels
 
 
 @pytest.mark.parametrize("suffix", [".png", ".bmp", ".webp"])
@@ -106,7 +106,7 @@ def test_cmyk_sixteen_bits_and_one_bit_become_rgb(tmp_path: Path) -> None:
 
 def test_shrinking_sees_every_pixel() -> None:
     fine = np.indices((64, 64)).sum(axis=0) % 2 * 255  # a chess board: without antialiasing black or white
-    seen = fitted(np.repeat(fine.astype(np.uint8)[None, ..., None], 3, axis=3), (8, 8, 3), "stretch")
+    seen = fit_images(np.repeat(fine.astype(np.uint8)[None, ..., None], 3, axis=3), (8, 8, 3), "stretch")
     assert np.abs(seen.astype(int) - 127.5).max() <= 8
 
 
@@ -115,15 +115,15 @@ QUARTERS = np.kron(np.arange(1, 9, dtype=np.uint8).reshape(2, 4) * 30, np.ones((
 
 def test_crop_takes_the_middle_and_stretch_and_pad_take_all() -> None:
     inside = slice(1, -1)  # at the edges of the middle part the filter looks at its neighbours
-    cropped, middle = fitted(QUARTERS, (8, 8, 1), "crop"), fitted(QUARTERS[:, :, 8:24], (8, 8, 1), "stretch")
+    cropped, middle = fit_images(QUARTERS, (8, 8, 1), "crop"), fit_images(QUARTERS[:, :, 8:24], (8, 8, 1), "stretch")
     assert np.array_equal(cropped[:, :, inside], middle[:, :, inside])
     upright = QUARTERS.swapaxes(1, 2)
-    cropped, middle = fitted(upright, (8, 8, 1), "crop"), fitted(upright[:, 8:24], (8, 8, 1), "stretch")
+    cropped, middle = fit_images(upright, (8, 8, 1), "crop"), fit_images(upright[:, 8:24], (8, 8, 1), "stretch")
     assert np.array_equal(cropped[:, inside], middle[:, inside])
-    padded = fitted(QUARTERS, (4, 4, 1), "pad")
+    padded = fit_images(QUARTERS, (4, 4, 1), "pad")
     assert (padded[:, [0, 3]] == 0).all()
-    assert np.array_equal(padded[:, 1:3], fitted(QUARTERS, (2, 4, 1), "stretch"))
-    stretched = fitted(QUARTERS, (2, 2, 1), "stretch")[0, ..., 0]
+    assert np.array_equal(padded[:, 1:3], fit_images(QUARTERS, (2, 4, 1), "stretch"))
+    stretched = fit_images(QUARTERS, (2, 2, 1), "stretch")[0, ..., 0]
     assert np.abs(stretched.astype(int) - [[45, 105], [165, 225]]).max() <= 25
 
 
@@ -131,7 +131,7 @@ def test_crop_takes_the_middle_and_stretch_and_pad_take_all() -> None:
 @for_each("rows, columns", [(2, 301), (301, 2), (7, 5), (5, 7), (3, 3)])
 @for_each("shape", [(4, 4, 3), (9, 2, 1), (1, 6, 3)])
 def test_every_proportion_fits(rows: int, columns: int, shape: tuple[int, int, int], fit: str) -> None:
-    assert fitted(noise(rows, columns)[None], shape, fit).shape == (1, *shape)  # type: ignore[arg-type]
+    assert fit_images(noise(rows, columns)[None], shape, fit).shape == (1, *shape)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_every_proportion_fits(rows: int, columns: int, shape: tuple[int, int, i
 def test_pictures_are_stored_no_larger_than_they_are_and_no_larger_than_the_network_takes_them(
     sizes: list[tuple[int, int]], fit: str, stored: tuple[int, int]
 ) -> None:
-    assert stored_size(sizes, (200, 100, 3), fit) == stored  # type: ignore[arg-type]
+    assert choose_stored_size(sizes, (200, 100, 3), fit) == stored  # type: ignore[arg-type]
 
 
 def broken(path: Path) -> dict[str, bytes]:

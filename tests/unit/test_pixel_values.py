@@ -16,7 +16,7 @@ from PIL import Image
 from runner.data import cache, pixel_values
 from runner.data.cache import Wanted
 from runner.data.own import ImageChoices
-from runner.data.pictures import Decoded, decoded
+from runner.data.pictures import Decoded, decode
 from runner.request.data_sets import find_images
 from workloads.datasets import DataError
 from workloads.records.job import PixelRange
@@ -26,7 +26,7 @@ TWELVE = np.linspace(0, 4095, 1024).reshape(32, 32).astype(np.uint16)
 
 
 def seen(path: Path, pixel_range: PixelRange | None = None, channels: int = 3) -> Decoded:
-    return decoded(str(path), (32, 32, channels), "stretch", pixel_range)
+    return decode(str(path), (32, 32, channels), "stretch", pixel_range)
 
 
 def write_deep(path: Path, values: NDArray[Any], exif: bytes = b"") -> Path:
@@ -138,11 +138,11 @@ def test_a_range_maps_eight_bits_as_well_and_ends_at_0_and_255(tmp_path: Path) -
     pixels[:3, :, 3] = 0
     ranged = seen(save(tmp_path / "a.png", pixels), (16, 235)).pixels
     assert (ranged[:3] == 255).all()
-    assert np.array_equal(ranged[3:], pixel_values.in_bytes(pixels[3:, :, :3], (16, 235)))
+    assert np.array_equal(ranged[3:], pixel_values.convert_to_bytes(pixels[3:, :, :3], (16, 235)))
     grey = seen(save(tmp_path / "b.png", pixels[..., 0]), (0, 4095))
     assert grey.faded and grey.pixels.max() == 16
     values = np.array([-5, 10, 15, 20, 900])
-    assert pixel_values.in_bytes(values, (10, 20)).tolist() == [0, 0, 128, 255, 255]
+    assert pixel_values.convert_to_bytes(values, (10, 20)).tolist() == [0, 0, 128, 255, 255]
 
 
 def arrays(path: Path, x: NDArray[Any]) -> Path:
@@ -165,7 +165,9 @@ def test_arrays_of_other_types_become_images_by_their_range(
 ) -> None:
     x = np.random.default_rng(0).integers(0, 4096, (4, 8, 8, 3))
     images = find_images(arrays(tmp_path / "mine.npz", (x * scale).astype(kind)), ImageChoices(pixel_range=pixel_range))
-    cached = cache.arrays(Wanted(images, images.survey(QUIET), (8, 8, 3), "stretch", False), tmp_path / "cache", QUIET)
+    cached = cache.provide_arrays(
+        Wanted(images, images.survey(QUIET), (8, 8, 3), "stretch", False), tmp_path / "cache", QUIET
+    )
     assert np.abs(cached.split("train")[0] - x / 4095 * 255).max() <= 0.501 and cached.findings.faded == 0
 
 
@@ -175,7 +177,7 @@ def test_arrays_that_lose_their_contrast_by_a_range_are_counted(tmp_path: Path) 
     for pixel_range, faded in (((0, 65535), 6), ((0, 4095), 0)):
         images = find_images(path, ImageChoices(pixel_range=pixel_range))
         wanted = Wanted(images, images.survey(QUIET), (8, 8, 3), "stretch", False)
-        cached = cache.arrays(wanted, tmp_path / "cache", QUIET)
+        cached = cache.provide_arrays(wanted, tmp_path / "cache", QUIET)
         assert cached.findings.faded == faded
         keys.add(cached.files["train_images"].path)
     assert len(keys) == 2
@@ -200,7 +202,7 @@ def test_arrays_of_other_types_are_told_the_range_that_they_have(x: NDArray[Any]
 
 def test_the_advised_expression_is_the_range_itself() -> None:
     x = np.arange(4096, dtype=np.uint16)
-    assert np.array_equal((x * (255 / 4095)).round().astype("uint8"), pixel_values.in_bytes(x, (0, 4095)))
+    assert np.array_equal((x * (255 / 4095)).round().astype("uint8"), pixel_values.convert_to_bytes(x, (0, 4095)))
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -213,7 +215,9 @@ def test_values_that_are_no_finite_numbers_are_refused(
 
     def decode() -> None:
         images = find_images(arrays(tmp_path / "mine.npz", x), ImageChoices(pixel_range=pixel_range))
-        cache.arrays(Wanted(images, images.survey(QUIET), (8, 8, 3), "stretch", False), tmp_path / "cache", QUIET)
+        cache.provide_arrays(
+            Wanted(images, images.survey(QUIET), (8, 8, 3), "stretch", False), tmp_path / "cache", QUIET
+        )
 
     with pytest.raises(DataError, match="values that are no finite numbers"):
         decode()

@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 from conftest import make_spec
 
-from runner.estimate import LIMIT_TIMES, Pace, Paces, estimate_s, guess_s, limit_s, pace_of
-from runner.request.block import Shard, blocks
+from runner.estimate import LIMIT_TIMES, Pace, Paces, compute_pace, estimate_s, guess_s, limit_s
+from runner.request.block import Shard, build_blocks
 from runner.request.parser import BadInput, run_parser
-from runner.request.plan import Plan, PlanPart, planned_trials
-from runner.stable import cells
+from runner.request.plan import Plan, PlanPart, plan_trials
+from runner.stable import collect_cells
 from workloads.networks import WORKLOADS
 from workloads.records.figures import Figure
 from workloads.records.job import Cell, Installation, Placement, TrialSpec
 from workloads.records.result import Epoch, TrialResult
 from workloads.records.status import Status
 from workloads.spec import OptimizerSpec
-from workloads.study import LIMIT_S, Study, studies
+from workloads.study import LIMIT_S, Study, list_studies
 from workloads.study_file import read
 
 CATS_DOGS, IMAGES = WORKLOADS["cats-dogs-cnn"], 1200  # Adam at batch size 16 took 350 s for five epochs of these
@@ -50,7 +50,7 @@ def test_an_estimate_is_corrected_by_the_trials_that_are_most_like_it(tmp_path: 
     spec = cats_dogs()
     guess = guess_s(spec, CATS_DOGS, 5 * IMAGES)
     larger = cats_dogs(batch_size=32)
-    pace = pace_of(timed(larger, 3 * guess_s(larger, CATS_DOGS, 5 * IMAGES)), tmp_path)
+    pace = compute_pace(timed(larger, 3 * guess_s(larger, CATS_DOGS, 5 * IMAGES)), tmp_path)
     alike = Pace(spec.memory_id, "numpy", "cpu", "cats-dogs-cnn", 3.0)
     assert pace and pace.times == pytest.approx(3) and replace(pace, times=3.0) == alike
     network, column = replace(alike, memory_id="", times=2.0), Pace("", "numpy", "cpu", "osu-cnn", 4.0)
@@ -75,7 +75,7 @@ def test_an_estimate_is_corrected_by_the_trials_that_are_most_like_it(tmp_path: 
 def test_a_trial_that_was_trained_to_its_end_says_how_long_others_take(
     status: Status, epochs: int, counted: bool, tmp_path: Path
 ) -> None:
-    assert (pace_of(timed(cats_dogs(), 100.0, status, epochs), tmp_path) is not None) is counted
+    assert (compute_pace(timed(cats_dogs(), 100.0, status, epochs), tmp_path) is not None) is counted
 
 
 def test_the_time_limit_is_600_s_or_more_where_the_estimate_needs_it() -> None:
@@ -104,21 +104,23 @@ def planned(repeats: range = range(2), preallocating: tuple[str, ...] = ("tensor
     digests = {"mxnet": "a", "pytorch": "b", "tensorflow": "c"}
     installations = {name: Installation("venv", digest) for name, digest in digests.items()}
     part = PlanPart(STUDY, Placement(GPU, 2, {}), {})
-    return [spec for _, spec in planned_trials({"": part}, installations, preallocating, repeats)]
+    return [spec for _, spec in plan_trials({"": part}, installations, preallocating, repeats)]
 
 
-@pytest.mark.parametrize("name", sorted(studies()))
+@pytest.mark.parametrize("name", sorted(list_studies()))
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
 def test_every_trial_of_a_study_is_in_one_shard_with_its_rivals(name: str, count: int) -> None:
-    parts = {key: PlanPart(each, Placement(GPU, 2, {}), {}) for key, each in read(studies()[name]).parts.items()}
+    parts = {key: PlanPart(each, Placement(GPU, 2, {}), {}) for key, each in read(list_studies()[name]).parts.items()}
     installations = {framework: Installation("venv", "a") for framework in ("mxnet", "pytorch", "tensorflow@tuned")}
-    plan = [spec for _, spec in planned_trials(parts, installations, ("mxnet",), range(2))]
+    plan = [spec for _, spec in plan_trials(parts, installations, ("mxnet",), range(2))]
     shards = [Shard(number, count).select(plan) for number in range(1, count + 1)]
     assert sorted(spec.id for shard in shards for spec in shard) == sorted(spec.id for spec in plan)
     cells = [{(s.task, s.cell.batch_size, s.cell.allocator, s.draw, s.placement) for s in shard} for shard in shards]
     assert not any(one & other for one, other in combinations(cells, 2)), "rivals are in two shards"
-    together = len(blocks(plan, None))
-    assert sorted({len(blocks(shard, None)) for shard in shards} - {together // count, -(-together // count)}) == []
+    together = len(build_blocks(plan, None))
+    assert (
+        sorted({len(build_blocks(shard, None)) for shard in shards} - {together // count, -(-together // count)}) == []
+    )
 
 
 @pytest.mark.parametrize("text", ["0/2", "3/2", "1", "1/0", "a/b", "-1/2", "1/2/3", "", "\u0661/2"])
@@ -144,14 +146,14 @@ def test_the_policy_of_a_framework_that_preallocates_is_measured_once_and_no_rep
         figures = {"images_per_s": Figure(100.0, "s")}
         return TrialResult(make_spec(**changes), Status.OK, None, "2026-01-01T00:00:00+00:00", 1.0, figures=figures)
 
-    (cell,) = cells([result(), result(repeat=1, seed=1), result(allocator="default")])
+    (cell,) = collect_cells([result(), result(repeat=1, seed=1), result(allocator="default")])
     assert cell.speeds == (100.0, 100.0)
     # the policy is measured once for all series
     parts = {
         name: PlanPart(Study("s", batch_sizes=(8, 4)).changed(optimizer=rule), Placement(GPU, 2, {}), {})
         for name, rule in (("a", "sgd"), ("b", "adam"))
     }
-    trials = planned_trials(parts, {"tensorflow": Installation("venv", "c")}, ("tensorflow",), range(1))
+    trials = plan_trials(parts, {"tensorflow": Installation("venv", "c")}, ("tensorflow",), range(1))
     own = [(name, spec.cell.batch_size) for name, spec in trials if spec.cell.allocator == "default"]
     assert own == [("a", 4)] and trials[-1][1].cell.allocator == "default"
 
@@ -160,7 +162,7 @@ def test_in_rounds_every_cell_has_a_repeat_before_any_has_the_next_in_an_order_d
     def order(seed: int) -> list[tuple[int, int]]:
         part = PlanPart(Study("s", batch_sizes=(1, 2, 4, 8, 16), seed=seed), Placement("cpu", 2, {}), {})
         one = {"pytorch": Installation("venv", "a")}
-        trials = planned_trials({"": part}, one, (), range(5), in_rounds=True)
+        trials = plan_trials({"": part}, one, (), range(5), in_rounds=True)
         return [(spec.draw.repeat, spec.cell.batch_size) for _, spec in trials]
 
     drawn = order(1)
@@ -178,8 +180,7 @@ def test_frameworks_of_a_block_follow_each_other_and_blocks_of_all_series_are_sh
     }
     installations = {name: Installation("venv", name) for name in ("mxnet", "pytorch", "tensorflow")}
     trials = [
-        (name, spec.draw.repeat, spec.cell.batch_size)
-        for name, spec in planned_trials(parts, installations, (), range(2))
+        (name, spec.draw.repeat, spec.cell.batch_size) for name, spec in plan_trials(parts, installations, (), range(2))
     ]
     blocks = trials[::3]
     assert trials == [block for block in blocks for _ in installations]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from runner.results.assemble import precision_check
+from runner.results.assemble import check_precision
 
 
 @pytest.mark.parametrize(
@@ -21,10 +21,10 @@ from runner.results.assemble import precision_check
     ],
 )
 def test_what_it_says_is_held_against_what_was_asked(asked: str, facts: dict[str, Any], wrong: str) -> None:
-    (check,) = precision_check(asked, facts)
+    (check,) = check_precision(asked, facts)
     assert check.passed is (not wrong) and check.detail.endswith(wrong or f"{asked} was asked for")
 
 
 def test_float32_that_says_so_and_a_worker_that_died_before_it_said_anything_need_no_check() -> None:
-    assert not list(precision_check("float32", {"precision": "float32", "tf32": False}))
-    assert not list(precision_check("float32", {}))
+    assert not list(check_precision("float32", {"precision": "float32", "tf32": False}))
+    assert not list(check_precision("float32", {}))

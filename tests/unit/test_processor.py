@@ -38,7 +38,7 @@ flags\t\t: fpu sse4_1 fma avx avx2 bmi2
 def test_a_processors_flags_are_those_that_every_core_has_and_unknown_is_null(
     cpuinfo: str, flags: list[str] | None
 ) -> None:
-    assert processor.flags(cpuinfo) == flags
+    assert processor.read_flags(cpuinfo) == flags
 
 
 def test_the_machine_says_the_flags_of_its_processor(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +61,7 @@ def test_the_machine_says_the_flags_of_its_processor(monkeypatch: pytest.MonkeyP
 def test_a_processor_without_a_precisions_instructions_is_told_by_their_names(
     precision: str, flags: list[str] | None, told: str | None
 ) -> None:
-    reason = processor.lacks(precision, flags)
+    reason = processor.explain_lack(precision, flags)
     assert reason is None if told is None else told in str(reason)
 
 
@@ -80,13 +80,13 @@ def test_a_processor_without_a_precisions_instructions_is_told_by_their_names(
 def test_a_card_below_a_precisions_compute_capability_is_told(
     precision: str, capability: str | None, told: str | None
 ) -> None:
-    reason = processor.gpu_lacks(precision, capability)
+    reason = processor.explain_gpu_lack(precision, capability)
     assert reason is None if told is None else told in str(reason)
 
 
 def test_none_of_the_flags_is_told_from_flags_that_are_not_known() -> None:
-    assert processor.listed([]) == f"none of {' '.join(processor.FLAGS)}"
-    assert processor.listed(["fma", "avx2"]) == "fma avx2"
+    assert processor.list_flags([]) == f"none of {' '.join(processor.FLAGS)}"
+    assert processor.list_flags(["fma", "avx2"]) == "fma avx2"
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from each import for_each
 from adapters.worker import refused_memory
 from adapters.worker.event_log import in_a_line
 from adapters.worker.refused_memory import asked_bytes, refused
-from runner.ask import refusal
+from runner.ask import describe_refusal
 from workloads import control_groups
 from workloads.records.events import MemoryBound
 
@@ -74,10 +74,10 @@ def test_a_refusal_is_told_by_the_line_that_says_most_its_bound_and_both_sizes()
     assert refused(RuntimeError(PYTORCH), "GPU-1")["bound"] != MemoryBound.DEVICE
     known = {"asked_bytes": 100 << 20, "available_bytes": 3 << 19, "bound": "data_segment"}
     where = "of its limit of private memory (RLIMIT_DATA) once the error was caught"
-    assert refusal(known) == f"100.0 MiB asked for, 1.5 MiB available {where}: "
+    assert describe_refusal(known) == f"100.0 MiB asked for, 1.5 MiB available {where}: "
     unknown = {"asked_bytes": None, "available_bytes": None, "bound": None}
-    assert refusal(unknown) == "it does not say how much it asked for, it is not known how much there was: "
-    assert refusal(None) == refusal("x") == ""
+    assert describe_refusal(unknown) == "it does not say how much it asked for, it is not known how much there was: "
+    assert describe_refusal(None) == describe_refusal("x") == ""
 
 
 def test_a_limit_of_the_process_is_what_was_tightest_and_an_error_it_came_of_says_the_size() -> None:

@@ -13,10 +13,10 @@ from each import for_each
 from workloads.activations import activation_bytes
 from workloads.networks import WORKLOADS
 from workloads.records.check_name import COUNTS, CheckName
-from workloads.records.checks import figure_checks
+from workloads.records.checks import check_figures
 from workloads.records.figures import Figure, Method
 from workloads.records.network import OwnCode
-from workloads.records.reported import LEAST_ACTIVATIONS, LONE_CORE, PROCESSES_BYTES, processes_check, threads_check
+from workloads.records.reported import LEAST_ACTIVATIONS, LONE_CORE, PROCESSES_BYTES, check_processes, check_threads
 from workloads.records.samples import COLUMNS, Samples
 from workloads.spec import OPTIMIZER_NAMES, SLOTS, OptimizerName, OptimizerSpec
 
@@ -29,7 +29,7 @@ def verdicts(figures: Mapping[str, float | None], workload: str = "osu-cnn", **c
         name: Figure(value, "-", reason="nobody knows" if value is None else None) for name, value in figures.items()
     }
     spec = make_spec(workload=workload, **changes)
-    return {check.name: check.passed for check in figure_checks(spec, WORKLOADS[workload], made, [])}
+    return {check.name: check.passed for check in check_figures(spec, WORKLOADS[workload], made, [])}
 
 
 @for_each("rule", OPTIMIZER_NAMES)
@@ -98,7 +98,7 @@ def test_memory_of_a_process_beside_the_worker_is_seen_and_own_code_may_have_hel
 
     def made(most_bytes: float) -> list[bool]:
         samples["host_memory_bytes"] = np.array([own, most_bytes, own])
-        return [check.passed for check in processes_check(spec, figures, (0.5 * SECOND, 1.5 * SECOND), samples)]
+        return [check.passed for check in check_processes(spec, figures, (0.5 * SECOND, 1.5 * SECOND), samples)]
 
     assert made(own + 0.9 * PROCESSES_BYTES) == [True] * len(verdict)
     assert made(2 * own) == verdict
@@ -111,5 +111,5 @@ def test_memory_of_a_process_beside_the_worker_is_seen_and_own_code_may_have_hel
 def test_a_framework_that_names_other_threads_than_allotted_is_named(
     facts: dict[str, Any], verdict: list[bool]
 ) -> None:
-    assert [check.passed for check in threads_check(make_spec(threads=2), facts)] == verdict
-    assert not threads_check(make_spec(threads=2, devices=2), facts)
+    assert [check.passed for check in check_threads(make_spec(threads=2), facts)] == verdict
+    assert not check_threads(make_spec(threads=2, devices=2), facts)

@@ -11,7 +11,7 @@ from rich.console import Console
 from runner import show
 from runner.project import Project
 from runner.request import cli
-from runner.request.own_code import framework_of
+from runner.request.own_code import find_framework
 from runner.request.parser import BadInput, run_parser
 
 NUMPY = ("--framework", "numpy", "--isolation", "here", "--plan")
@@ -19,7 +19,7 @@ MODEL = "import torch\n\n\ndef make(classes):\n    return torch.nn.Linear(64, cl
 
 
 def request(*words: str) -> cli.Request:
-    return cli.request(run_parser().parse_args([*NUMPY, *words]), Project.of_this_code())
+    return cli.build_request(run_parser().parse_args([*NUMPY, *words]), Project.of_this_code())
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_a_run_of_own_code_is_called_by_its_file(tmp_path: Path) -> None:
     path = tmp_path / "my_net.py"
     path.write_text(MODEL)
     words = ["--framework", "pytorch", "--model", f"pytorch={path}:make", "--plan"]
-    assert cli.request(run_parser().parse_args(words), Project.of_this_code()).study.name == "my-net-digits"
+    assert cli.build_request(run_parser().parse_args(words), Project.of_this_code()).study.name == "my-net-digits"
 
 
 def test_code_or_weights_of_a_framework_in_place_of_a_network_point_to_the_option_for_them(tmp_path: Path) -> None:
@@ -56,11 +56,11 @@ def test_code_or_weights_of_a_framework_in_place_of_a_network_point_to_the_optio
     for text, framework in (("import keras.layers as k", "tensorflow"), ("from mxnet import gluon", "mxnet"),
                             ("import numpy, torch", "pytorch"), ("x = 'torch'", None), ("def", None)):  # fmt: skip
         path.write_text(text)
-        assert framework_of(path) == framework
+        assert find_framework(path) == framework
 
 
 def test_the_list_has_columns_and_no_long_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    show.inventory(Project.of_this_code(), [], Console(highlight=False, markup=False, soft_wrap=True))
+    show.print_inventory(Project.of_this_code(), [], Console(highlight=False, markup=False, soft_wrap=True))
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= show.LIST_WIDTH
     names = [line.split()[0] for line in lines if line.startswith("  ") and line[2] != " "]

@@ -14,7 +14,7 @@ from test_gate import DIFFERENT, INPUTS, trial, workloads, wrong  # noqa: F401
 
 from runner.gate import judge as judging
 from runner.gate.judge import Gate
-from runner.gate.rounding import losses_moved, who_can_be_asked, with_disturbed_weights
+from runner.gate.rounding import compute_loss_shifts, disturb_weights, find_askable
 from runner.launch import LaunchFailed, Local, Unavailable
 from workloads import weights
 from workloads.networks import WORKLOADS
@@ -40,7 +40,7 @@ def test_a_framework_that_is_installed_otherwise_than_in_the_trial_is_not_asked(
 
 def test_the_frameworks_of_a_plan_can_be_asked_as_far_as_they_can_be_started() -> None:
     one, two = trial("one").spec, trial("two").spec
-    asked = who_can_be_asked(
+    asked = find_askable(
         [one, varied(one, batch_size=64), two], {"one": LAUNCHER, "two": Unavailable("no wheel for it")}
     )
     assert asked == {("one", one.installation): LAUNCHER}
@@ -55,21 +55,21 @@ def test_losses_moved_are_the_most_of_all_probes_up_to_the_step_after_and_ten_ti
     given = with_losses(truth().expected, 2.0, 1.0, 1.0, 1.0)
     one = with_losses(given, 2.002, 1.0, 1.1, 1.0)
     two = replace(with_losses(given, 2.0, 1.01, 1.0, 1.0), again=with_losses(given, 2.0, 1.0, 1.0, 1.2).again)
-    found = losses_moved([(given, one), (given, two)])
+    found = compute_loss_shifts([(given, one), (given, two)])
     assert np.array(found) == pytest.approx(10 * np.array([(0.001, 0.01), (0.1, 0.01), (0.1, 0.2), (0.1, 0.2)]))
-    assert np.array(losses_moved([(given, one)], [10.0])[3:]) == pytest.approx(10 * np.array([(0.1,), (1.0,)]))
-    assert losses_moved([]) == []
+    assert np.array(compute_loss_shifts([(given, one)], [10.0])[3:]) == pytest.approx(10 * np.array([(0.1,), (1.0,)]))
+    assert compute_loss_shifts([]) == []
 
 
 def test_disturbed_weights_are_another_input_beside_the_others_under_a_name_of_its_own(tmp_path: Path) -> None:
     spec = with_weights(tmp_path)
-    first, again, second = (with_disturbed_weights(spec, tmp_path, number) for number in (0, 0, 1))
+    first, again, second = (disturb_weights(spec, tmp_path, number) for number in (0, 0, 1))
     assert first == again and first.inputs["weights"] != second.inputs["weights"]
     assert first.probe_id != spec.probe_id
     assert replace(first, inputs=spec.inputs) == spec
     assert {name for name in spec.inputs if first.inputs[name] != spec.inputs[name]} == {"weights"}
     with pytest.raises(LaunchFailed, match="no weights to disturb"):
-        with_disturbed_weights(spec, tmp_path / "elsewhere", 0)
+        disturb_weights(spec, tmp_path / "elsewhere", 0)
 
 
 def with_weights(folder: Path) -> TrialSpec:

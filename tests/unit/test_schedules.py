@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from each import for_each
 
-from workloads.schedules import LEAST, rates, steps_of
+from workloads.schedules import LEAST, compute_rates, count_steps
 from workloads.spec import SCHEDULE_NAMES, OptimizerSpec, ScheduleName
 
 RULE = OptimizerSpec("momentum", 0.5)
 
 
 def of(schedule: ScheduleName, steps: int, warm_up: float = 0.0) -> list[float]:
-    every: list[float] = rates(replace(RULE, schedule=schedule, warm_up=warm_up), steps).tolist()
+    every: list[float] = compute_rates(replace(RULE, schedule=schedule, warm_up=warm_up), steps).tolist()
     return every
 
 
@@ -75,5 +75,5 @@ def test_a_warm_up_as_long_as_the_training_is_refused(warm_up: int) -> None:
 
 @pytest.mark.parametrize(("last_batch", "steps"), [("keep", 4), ("drop", 3)])
 def test_the_steps_of_an_epoch_are_those_that_are_trained(last_batch: str, steps: int) -> None:
-    assert steps_of(10, 3, last_batch) == steps
-    assert steps_of(9, 3, last_batch) == 3
+    assert count_steps(10, 3, last_batch) == steps
+    assert count_steps(9, 3, last_batch) == 3

@@ -13,7 +13,7 @@ import psutil
 import pytest
 from conftest import PROJECT, ROOT, living_children, make_spec
 
-from runner.launch import SAMPLER, LaunchFailed, sampler, watch
+from runner.launch import SAMPLER, LaunchFailed, open_sampler, watch
 from runner.spare import Spare
 from workloads.records.files import SAMPLER_LOG_FILE, SAMPLES_FILE
 
@@ -23,7 +23,7 @@ SPEC = make_spec()
 def sampled(folder: Path, spare: Spare | None) -> int:
     """Run a sampler for this process as its worker; return its process id."""
     folder.mkdir()
-    with sampler(PROJECT, folder, SPEC.placement, spare) as sampling:
+    with open_sampler(PROJECT, folder, SPEC.placement, spare) as sampling:
         watch(sampling, os.getpid())
         time.sleep(0.3)
     assert len((folder / SAMPLES_FILE).read_text().splitlines()) > 3
@@ -47,7 +47,7 @@ def test_the_next_worker_has_the_sampler_that_waited(tmp_path: Path) -> None:
 def test_none_waits_beside_a_worker(tmp_path: Path) -> None:
     with Spare() as spare:
         sampled(tmp_path / "first", spare)
-        with sampler(PROJECT, tmp_path, SPEC.placement, spare) as sampling:
+        with open_sampler(PROJECT, tmp_path, SPEC.placement, spare) as sampling:
             assert [each.pid for each in samplers()] == [sampling.pid]
 
 
@@ -71,7 +71,7 @@ def test_what_one_that_waited_says_is_in_the_folder_of_its_trial(tmp_path: Path)
         (tmp_path / "second" / SAMPLES_FILE).mkdir(parents=True)
         with (
             pytest.raises(LaunchFailed, match="did not start"),
-            sampler(PROJECT, tmp_path / "second", SPEC.placement, spare),
+            open_sampler(PROJECT, tmp_path / "second", SPEC.placement, spare),
         ):
             pass
     assert "IsADirectoryError" in (tmp_path / "second" / SAMPLER_LOG_FILE).read_text()

@@ -21,11 +21,17 @@ from adapters.worker.prepare import Prepared
 from adapters.worker.trainer import Trainer
 from reports.checking import recompute
 from runner.results.assemble import read_epochs
-from runner.results.window import calls, interruptions, package_energy, speed, usage
+from runner.results.window import (
+    compute_call_times,
+    compute_interruptions,
+    compute_speed,
+    compute_usage,
+    package_energy,
+)
 from workloads import weights
 from workloads.datasets import Split, batch_order
 from workloads.records.check_name import CheckName
-from workloads.records.checks import figure_checks
+from workloads.records.checks import check_figures
 from workloads.records.end_evidence import MIDDLE_FILE
 from workloads.records.events import Evaluation, Event, Events, add_evaluations
 from workloads.records.figures import FOREIGN_CPU, FOREIGN_CPU_EPOCHS, Figure
@@ -190,8 +196,8 @@ class Idle(Slow):
 def window_check(events: Events) -> bool | None:
     """Return the result of the check of the window's speed; None where it is not compared."""
     calm = {each.name: Figure(0.0, "sampler") for each in (FOREIGN_CPU, FOREIGN_CPU_EPOCHS)}
-    measured = speed({event["event"]: event for event in events})
-    made = figure_checks(SPEC, PLAIN, measured | calm, read_epochs(events))
+    measured = compute_speed({event["event"]: event for event in events})
+    made = check_figures(SPEC, PLAIN, measured | calm, read_epochs(events))
     return next((check.passed for check in made if check.name == CheckName.WINDOW_SPEED), None)
 
 
@@ -330,15 +336,15 @@ def polled(per_s: float, besides: float, until_s: float = 9.0) -> Samples:
 
 
 def test_what_is_recomputed_interrupted_and_used_is_that_of_the_segments() -> None:
-    figures = speed(CUT) | usage(CUT, polled(1.5, 0.2), make_spec(threads=2)) | calls(CUT)
+    figures = compute_speed(CUT) | compute_usage(CUT, polled(1.5, 0.2), make_spec(threads=2)) | compute_call_times(CUT)
     value = {name: figure.value for name, figure in figures.items()}
     assert (value["window_s"], value["images_per_s"], value["step_time_s"]) == (3, 40, 0.1)
     assert value["cpu_percent"] == value["cpu_busy_percent"] == pytest.approx(75)
     assert value["foreign_cpu_percent"] == pytest.approx(0, abs=1e-9)
-    figures = interruptions(CUT, make_spec())
+    figures = compute_interruptions(CUT, make_spec())
     value = {name: figure.value for name, figure in figures.items()}
     assert value == {"page_faults_per_step": 2, "context_switches_per_step": 0}
-    recomputed = recompute.from_events([{"event": name, **event} for name, event in CUT.items()], 1)
+    recomputed = recompute.recompute_from_events([{"event": name, **event} for name, event in CUT.items()], 1)
     assert value.items() <= recomputed.items()
     account = {"source": "energy_uj", "reason": None, "calls": 81, "failures": 0, "first_failure": None}
     figures = package_energy(CUT, polled(20, 5), {"package_energy": account})
@@ -358,7 +364,7 @@ def test_interruptions_that_nobody_counted_are_unknown_with_the_reason(
     left_out: tuple[str, ...], devices: int, reason: str
 ) -> None:
     ended = {key: value for key, value in CUT[Event.WINDOW_ENDED].items() if key not in left_out}
-    figures = interruptions({**CUT, Event.WINDOW_ENDED: ended} if ended else {}, make_spec(devices=devices))
+    figures = compute_interruptions({**CUT, Event.WINDOW_ENDED: ended} if ended else {}, make_spec(devices=devices))
     assert [(figure.value, reason in (figure.reason or "")) for figure in figures.values()] == [(None, True)] * 2
 
 
@@ -380,8 +386,8 @@ def test_only_what_happens_in_segments_is_counted(
 
 def test_what_is_recomputed_from_the_files_is_that_of_the_segments() -> None:
     events = [{"event": name, **event} for name, event in CUT.items()]
-    values = recompute.from_events(events, 1) | recompute.from_samples(
-        polled(1.5, 0.2), recompute.segments_of(events), 2
+    values = recompute.recompute_from_events(events, 1) | recompute.recompute_from_samples(
+        polled(1.5, 0.2), recompute.list_segments(events), 2
     )
     assert (values["window_s"], values["images_per_s"]) == (3, 40)
     assert values["cpu_percent"] == pytest.approx(75)

@@ -13,7 +13,7 @@ import pytest
 from conftest import PROJECT, make_spec
 
 from runner.launch import Local, Unavailable
-from runner.storage import CannotGoOn, Storage, needed_bytes
+from runner.storage import CannotGoOn, Storage, estimate_needed_bytes
 from workloads.records.job import InputFile
 
 MIB = 2**20
@@ -43,19 +43,22 @@ def disk(monkeypatch: pytest.MonkeyPatch, free: int, files: int = 1000) -> None:
 
 
 def test_a_first_trial_is_given_a_floor_and_later_ones_what_the_largest_finished_one_took(results: Path) -> None:
-    floor = needed_bytes(results, SPEC)
+    floor = estimate_needed_bytes(results, SPEC)
     assert 12 * MIB < floor < 40 * MIB  # four copies of the weights, log, samples of its time limit, result
     finish(results, "unfinished", 50 * MIB, result=False)
-    assert needed_bytes(results, SPEC) == floor
+    assert estimate_needed_bytes(results, SPEC) == floor
     finish(results, "small", MIB)
     finish(results, "large", 2 * MIB)
-    assert 12 * MIB + 1.5 * 2 * MIB <= needed_bytes(results, SPEC) <= 12 * MIB + 1.5 * 2.1 * MIB < floor
+    assert 12 * MIB + 1.5 * 2 * MIB <= estimate_needed_bytes(results, SPEC) <= 12 * MIB + 1.5 * 2.1 * MIB < floor
 
 
 def test_the_logits_of_all_evaluations_need_four_bytes_for_each_image_epoch_and_class(results: Path) -> None:
     (results / "inputs" / "labels.npy").write_bytes(bytes(4 * 1000))
     evaluated = replace(SPEC, inputs=SPEC.inputs | {"test_labels": InputFile("inputs/labels.npy", "0")})
-    assert needed_bytes(results, evaluated) - needed_bytes(results, SPEC) == 4 * 1000 * 10 * SPEC.passes.epochs
+    assert (
+        estimate_needed_bytes(results, evaluated) - estimate_needed_bytes(results, SPEC)
+        == 4 * 1000 * 10 * SPEC.passes.epochs
+    )
 
 
 def test_a_trial_that_would_not_fit_is_not_begun(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:

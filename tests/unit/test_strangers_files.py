@@ -13,14 +13,14 @@ from conftest import PROJECT, make_spec
 from runner import ask as asking
 from runner.launch import Launcher, Local, WorkerOutcome
 from runner.machine import description
-from runner.results.assemble import first_losses_of
+from runner.results.assemble import read_first_losses
 from runner.trial import MemoryWorker, run_trial
 from workloads.records.events import Event
 from workloads.records.files import EVENTS_FILE, LOG_FILE, METER_FILE, SAMPLES_FILE, without_nan
 from workloads.records.job import Job, Kind
 from workloads.records.samples import COLUMNS
 from workloads.records.status import Status
-from workloads.records.stored import result_of
+from workloads.records.stored import parse_result
 from workloads.records.stored_events import read_events
 
 SPEC = make_spec()
@@ -59,7 +59,7 @@ def test_a_trial_of_files_that_are_none_has_failed_with_file_and_line(
     result = ran(tmp_path / "trials" / "b", monkeypatch, FILES | {name: text})
     assert result.status is Status.FAILED and reason in result.reason and "\n" not in result.reason
     assert (tmp_path / "trials" / "b" / name).read_text() == text
-    assert result_of(json.dumps(without_nan(result.to_json())).encode()).reason == result.reason
+    assert parse_result(json.dumps(without_nan(result.to_json())).encode()).reason == result.reason
 
 
 @pytest.mark.parametrize(
@@ -106,4 +106,4 @@ def test_an_event_of_a_kind_that_nobody_knows_gives_no_figure_whatever_it_says(
         {"event": "of a later version", "t_ns": 2, **stranger},
     ]
     (tmp_path / EVENTS_FILE).write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert first_losses_of(read_events(tmp_path / EVENTS_FILE)) == [[2.3]]
+    assert read_first_losses(read_events(tmp_path / EVENTS_FILE)) == [[2.3]]

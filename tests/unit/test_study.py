@@ -10,7 +10,7 @@ import pytest
 
 from workloads.datasets import DATASETS
 from workloads.networks import WORKLOADS
-from workloads.study import Series, Study, StudyError, is_path, studies
+from workloads.study import Series, Study, StudyError, is_path, list_studies
 from workloads.study_file import read
 
 THESIS_BATCH_SIZES = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
@@ -23,7 +23,7 @@ THESIS_BATCH_SIZES = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
 def test_a_shipped_study_says_what_is_documented(
     name: str, dataset: str, repeats: int, window_s: float, timeout_s: float | None
 ) -> None:
-    study = read(studies()[name])
+    study = read(list_studies()[name])
     assert (study.name, study.workload, study.dataset) == (name, "osu-cnn", dataset)
     assert (study.batch_sizes, study.epochs, study.repeats) == (THESIS_BATCH_SIZES, 10, repeats)
     assert (study.optimizer_spec.name, study.optimizer_spec.learning_rate) == ("momentum", 0.01)
@@ -33,8 +33,8 @@ def test_a_shipped_study_says_what_is_documented(
 
 
 def test_every_shipped_study_names_a_known_workload_and_data_set() -> None:
-    assert set(studies()) >= {"osu-2020", "quick"}
-    for path in studies().values():
+    assert set(list_studies()) >= {"osu-2020", "quick"}
+    for path in list_studies().values():
         study = read(path)
         assert study.workload in WORKLOADS
         assert study.dataset in DATASETS

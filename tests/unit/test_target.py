@@ -10,7 +10,7 @@ import pytest
 from conftest import make_spec
 from published_curve import CurveAnswers, Row, answers_of_curve
 
-from runner.batch_size.best import best
+from runner.batch_size.best import find_best_size
 from runner.batch_size.trained import FEWEST, target
 from workloads.records.batch_answers import Reached
 from workloads.records.figures import Figure
@@ -64,8 +64,8 @@ def test_the_search_finds_in_the_traces_what_the_table_says() -> None:
     def measured(size: int, column: str) -> float | None:
         return float(rows[size][column]) if size in rows else None
 
-    times = best(lambda size: measured(size, "epoch_s"), 4096, better=-1)
-    joules = best(lambda size: measured(size, "energy_per_image_j"), 4096, better=-1)
+    times = find_best_size(lambda size: measured(size, "epoch_s"), 4096, better=-1)
+    joules = find_best_size(lambda size: measured(size, "energy_per_image_j"), 4096, better=-1)
     assert (times.batch_size, joules.batch_size) == (1024, 2048)
 
 

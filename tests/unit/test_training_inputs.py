@@ -18,10 +18,10 @@ from adapters.worker import trial
 from adapters.worker.event_log import EventLog
 from adapters.worker.prepare import Prepared
 from runner.gate import judge
-from runner.gate.rounding import growth_of_losses
+from runner.gate.rounding import compute_loss_growth
 from runner.request import inputs
 from runner.request.parser import BadInput
-from runner.results.assemble import augmentation
+from runner.results.assemble import read_augmentation
 from workloads import schedules, weights
 from workloads.augmentation import augmented, draw
 from workloads.datasets import Split, batch_order
@@ -30,7 +30,7 @@ from workloads.records.figures import AUGMENT
 from workloads.records.job import AUGMENTATION, RATES, InputFile
 from workloads.records.result import Epoch
 from workloads.records.stored_events import read_events
-from workloads.setting_words import optimizer_label
+from workloads.setting_words import describe_optimizer
 from workloads.spec import OptimizerSpec, ScaleName, ScheduleName
 from workloads.study import Study
 
@@ -64,7 +64,7 @@ def measured(folder: Path, feed_whole: bool) -> tuple[Recording, Prepared, list[
     draws, order = draw(EPOCHS + 1, 30, PLAIN.input_shape, 0), batch_order(30, EPOCHS, 0)
     task = PLAIN, RULE, weights.draw(PLAIN, 0), 0
     split = Split(IMAGES, LABELS)
-    prepared = Prepared(split, split.images, order, task, schedules.rates(RULE, STEPS), draws)
+    prepared = Prepared(split, split.images, order, task, schedules.compute_rates(RULE, STEPS), draws)
     adapter.load(prepared.images(0), LABELS)
     spec = make_spec(optimizer=RULE, batch_size=BATCH, epochs=EPOCHS, window_s=0.02)
     trial.measure(adapter, spec, prepared, EventLog(folder / "events.jsonl"), folder)
@@ -85,7 +85,7 @@ def test_every_step_has_the_rate_and_the_images_that_were_drawn_for_it(feed_whol
     assert {image.tobytes() for seen in adapter.seen[STEPS:] for image in seen} <= of_the_window
     costs = [event["augment_s"] for event in events if event["event"] == "epoch_augmented"]
     assert len(costs) == EPOCHS and min(costs) > 0
-    figure = augmentation(events)[AUGMENT.name]
+    figure = read_augmentation(events)[AUGMENT.name]
     assert figure.value == pytest.approx(sum(costs) / EPOCHS) and figure.samples == EPOCHS
 
 
@@ -114,8 +114,8 @@ def test_a_scaled_rate_is_the_given_one_at_the_base_batch_size(
         assert scaled == {}, "as it always was"
         return
     for size, factor in zip(study.batch_sizes, factors, strict=True):
-        steps = schedules.steps_of(2560, size, "keep") * study.epochs
-        unscaled = schedules.rates(replace(study.optimizer_spec, scale="none"), steps)
+        steps = schedules.count_steps(2560, size, "keep") * study.epochs
+        unscaled = schedules.compute_rates(replace(study.optimizer_spec, scale="none"), steps)
         np.testing.assert_allclose(scaled[f"rates/{size}"], factor * unscaled, rtol=1e-6)
         assert scaled[f"rates/{size}"].max() == pytest.approx(0.5 * factor)
 
@@ -133,7 +133,7 @@ def test_a_scaled_rate_is_the_given_one_at_its_base_batch_size_and_by_the_images
     assert in_parts.tolist() == of_whole.tolist() == [float(np.float32(0.1))] * 50
     rule = study.optimizer_spec
     assert make_spec(optimizer=rule, batch_size=16, accumulate=4).rule.learning_rate == 0.1
-    assert optimizer_label(rule, 4).endswith("learning rate 0.1 x 4 x batch size / 64")
+    assert describe_optimizer(rule, 4).endswith("learning rate 0.1 x 4 x batch size / 64")
 
 
 def test_batch_sizes_of_a_scaled_study_are_one_table_and_share_the_probe() -> None:
@@ -142,19 +142,19 @@ def test_batch_sizes_of_a_scaled_study_are_one_table_and_share_the_probe() -> No
     assert small.task == large.task and small.probe_id == large.probe_id
     assert (small.rule.learning_rate, large.rule.learning_rate) == (0.01, 0.02)
     assert small.probe_id != make_spec().probe_id, "of the probe of a scaled rule every step sets its rate"
-    assert judge.group(small) == judge.group(large) != judge.group(make_spec())
+    assert judge.find_group(small) == judge.find_group(large) != judge.find_group(make_spec())
     assert probe_rates(rule, 2) is not None and probe_rates(make_spec().task.optimizer, 2) is None
-    assert optimizer_label(rule) == "SGD with momentum 0.9, learning rate 0.01 x sqrt(batch size / 32)"
+    assert describe_optimizer(rule) == "SGD with momentum 0.9, learning rate 0.01 x sqrt(batch size / 32)"
 
 
 def test_rounding_may_grow_by_each_updates_own_rate_and_a_scaled_one() -> None:
     rule = Study("s", scale_learning_rate="linear").optimizer_spec
-    of_sizes = [growth_of_losses([], make_spec(optimizer=rule, batch_size=b).rule, 5, 10)[-1] for b in (16, 64, 256)]
+    of_sizes = [compute_loss_growth([], make_spec(optimizer=rule, batch_size=b).rule, 5, 10)[-1] for b in (16, 64, 256)]
     assert of_sizes[0] < of_sizes[1] < of_sizes[2]
-    assert of_sizes[1] == growth_of_losses([], OptimizerSpec.named("momentum"), 5, 10)[-1]
+    assert of_sizes[1] == compute_loss_growth([], OptimizerSpec.named("momentum"), 5, 10)[-1]
     epoch = Epoch(1.0, 24, 24, 1.0, 0.1, 1.0, 0.5)
-    plain = growth_of_losses([epoch], replace(RULE, schedule="constant", warm_up=0.0), 5, 24)
-    falling = growth_of_losses([epoch], RULE, 5, 24)
+    plain = compute_loss_growth([epoch], replace(RULE, schedule="constant", warm_up=0.0), 5, 24)
+    falling = compute_loss_growth([epoch], RULE, 5, 24)
     assert falling[-1] < 0.5 * plain[-1] and falling == sorted(falling)
 
 

@@ -30,7 +30,7 @@ from adapters.worker.event_log import EventLog
 from adapters.worker.prepare import read_input
 from adapters.worker.trainer import CALL_S, Rounds, Trainer, endless_batches, epoch_batches
 from adapters.worker.trial import FIRST_LOSSES, compute_logits
-from runner.gate.tolerances import Truth, difference
+from runner.gate.tolerances import Truth, find_difference
 from workloads import weights
 from workloads.catalogue import OSU_CNN
 from workloads.datasets import DATASETS, Split, batch_order, load
@@ -269,7 +269,7 @@ def test_a_probe_gives_the_evidence_of_the_trials_own_weights_images_and_optimiz
     referee.load(results.train.images, results.train.labels)
     task = (OSU_CNN, spec.task.optimizer, weights.draw(OSU_CNN, 0), spec.draw.seed)
     expected = first_probe.gather(referee, task, results.train.images, results.train.labels, results.order[0])
-    assert difference(found, Truth(expected, expected)) is None
+    assert find_difference(found, Truth(expected, expected)) is None
     assert {len(value) for value in found.outputs.values()} == {1 + PROJECTIONS}
 
 

@@ -10,20 +10,20 @@ from pathlib import Path
 import pytest
 from conftest import PROJECT, make_spec, varied
 
-from reports.condition_text import described
-from reports.conditions import condition_of
-from reports.publishing.cleaning import tells
+from reports.condition_text import describe_condition
+from reports.conditions import read_condition
+from reports.publishing.cleaning import contains_names
 from runner import ask as asking
 from runner import launch
-from runner.cluster.__main__ import with_own_libraries
-from runner.environments.containers import InContainer, run_line
+from runner.cluster.__main__ import add_own_libraries
+from runner.environments.containers import InContainer, build_run_line
 from runner.environments.definition import read
 from runner.environments.engine import Engine
 from runner.environments.images import Image
 from runner.gate.judge import Gate
-from runner.launch import Launcher, LaunchFailed, Local, worker_environment
-from runner.machine.description import LOADER, deciding_variables
-from runner.request.placement import placed
+from runner.launch import Launcher, LaunchFailed, Local, build_worker_environment
+from runner.machine.description import LOADER, list_deciding_variables
+from runner.request.placement import place_study
 from runner.trial import MemoryWorker
 from workloads.conditions import VARIABLES
 from workloads.records.job import Job, Kind
@@ -46,26 +46,26 @@ OF_NO_WORKER = {"UNRELATED": "1", "MXNET_HOME": "/somewhere", "TF_CLI_CONFIG_FIL
 
 @pytest.fixture
 def set_by_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in deciding_variables():
+    for name in list_deciding_variables():
         monkeypatch.delenv(name)
     for name, value in (SET | OF_NO_WORKER).items():
         monkeypatch.setenv(name, value)
 
 
 def test_the_callers_variables_that_can_change_a_figure_are_the_trials_and_no_others(set_by_the_caller: None) -> None:
-    assert deciding_variables() == SET
+    assert list_deciding_variables() == SET
 
 
 def test_what_is_the_trials_own_to_say_is_no_variable_of_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
     """A caller's thread count or GPU would silently override the trial's."""
-    for name in worker_environment(make_spec().placement, {}):
+    for name in build_worker_environment(make_spec().placement, {}):
         monkeypatch.setenv(name, "7")
-    assert not deciding_variables().keys() & worker_environment(make_spec().placement, {}).keys()
+    assert not list_deciding_variables().keys() & build_worker_environment(make_spec().placement, {}).keys()
 
 
 def test_a_worker_runs_under_the_variables_that_its_trial_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MALLOC_ARENA_MAX", "1")  # set after the plan was made
-    given = worker_environment(make_spec(variables=SET).placement, {"KERAS_BACKEND": "tensorflow"})
+    given = build_worker_environment(make_spec(variables=SET).placement, {"KERAS_BACKEND": "tensorflow"})
     assert {name: given[name] for name in SET} == SET
     assert "MALLOC_ARENA_MAX" not in given
     assert given["KERAS_BACKEND"] == "tensorflow"
@@ -95,7 +95,7 @@ def test_a_worker_in_a_container_gets_the_same_variables(tmp_path: Path) -> None
     launcher = InContainer(
         Engine("docker", "docker", "28.0"), Image(read(PROJECT, "numpy", "cpu")), "1" * 12, "base", {}
     )
-    line = run_line(launcher, "name", tmp_path, tmp_path / "b" / "c", make_spec(variables=SET).placement, [])
+    line = build_run_line(launcher, "name", tmp_path, tmp_path / "b" / "c", make_spec(variables=SET).placement, [])
     assert {f"{name}={value}" for name, value in SET.items()} <= set(line)
 
 
@@ -106,7 +106,7 @@ def test_a_worker_of_this_machine_sees_the_variables_and_not_the_callers_other_o
     (tmp_path / "shown.py").write_text(
         "import json, os, pathlib, sys; pathlib.Path(sys.argv[1], 'seen').write_text(json.dumps(dict(os.environ)))"
     )
-    spec = make_spec(variables=deciding_variables())
+    spec = make_spec(variables=list_deciding_variables())
     launcher = Local(sys.executable, {"PYTHONPATH": str(tmp_path)}, PROJECT)
     with (tmp_path / "log").open("w") as log:
         worker = launcher.start(tmp_path, Job(Kind.TRIAL, spec), log)
@@ -160,13 +160,15 @@ def test_libraries_that_the_loader_is_told_to_take_are_a_condition_and_reach_the
     told = {"LD_LIBRARY_PATH": "/opt/cuda/lib64:/opt/blas", "LD_PRELOAD": "/opt/lib/libtcmalloc.so"}
     for name, value in told.items():
         monkeypatch.setenv(name, value)
-    placement = placed(Study("s", device="cpu"), [], None, "venv", tmp_path)
+    placement = place_study(Study("s", device="cpu"), [], None, "venv", tmp_path)
     assert placement.variables.items() >= told.items()
     assert Local("python", {}, PROJECT).environment(placement).items() >= told.items()
     plain, spec = make_spec(), make_spec(variables=told)
     assert spec.id != plain.id
     result = TrialResult(spec, Status.OK, None, "2026-01-01T00:00:00+00:00", 1.0)
-    assert described(condition_of(result))[VARIABLES] == " ".join(f"{name}={value}" for name, value in told.items())
+    assert describe_condition(read_condition(result))[VARIABLES] == " ".join(
+        f"{name}={value}" for name, value in told.items()
+    )
 
 
 def test_a_worker_gets_no_library_path_that_its_trial_does_not_say_and_an_empty_one_says_nothing(
@@ -176,12 +178,12 @@ def test_a_worker_gets_no_library_path_that_its_trial_does_not_say_and_an_empty_
     assert "LD_LIBRARY_PATH" not in Local("python", {}, PROJECT).environment(make_spec().placement)
     for name in LOADER:
         monkeypatch.setenv(name, "")
-    assert not deciding_variables().keys() & set(LOADER)
+    assert not list_deciding_variables().keys() & set(LOADER)
 
 
 def test_a_container_is_given_no_library_path_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("LD_LIBRARY_PATH", "/only/here")
-    placement = placed(Study("s", device="cpu"), [], None, "docker", tmp_path)
+    placement = place_study(Study("s", device="cpu"), [], None, "docker", tmp_path)
     assert "LD_LIBRARY_PATH" not in placement.variables
 
 
@@ -190,20 +192,20 @@ def test_a_worker_of_a_sweep_has_its_nodes_library_path_and_not_that_of_the_mach
 ) -> None:
     """Only the GPU's node knows where its driver's libraries are."""
     monkeypatch.setenv("LD_LIBRARY_PATH", "/only/on/the/head")
-    placement = placed(Study("s", device="cpu"), [], None, "venv", tmp_path, elsewhere=True)
+    placement = place_study(Study("s", device="cpu"), [], None, "venv", tmp_path, elsewhere=True)
     assert "LD_LIBRARY_PATH" not in placement.variables
     monkeypatch.setenv("LD_LIBRARY_PATH", "/usr/local/nvidia/lib64")
-    launcher = with_own_libraries(Local("python", {}, PROJECT))
+    launcher = add_own_libraries(Local("python", {}, PROJECT))
     assert launcher.environment(placement)["LD_LIBRARY_PATH"] == "/usr/local/nvidia/lib64"
     assert launcher.conditions == {"node_library_path": "/usr/local/nvidia/lib64"}
-    defined = with_own_libraries(Local("python", {"LD_LIBRARY_PATH": "/cudnn:/usr/local/nvidia/lib64"}, PROJECT))
+    defined = add_own_libraries(Local("python", {"LD_LIBRARY_PATH": "/cudnn:/usr/local/nvidia/lib64"}, PROJECT))
     assert defined.environment(placement)["LD_LIBRARY_PATH"] == "/cudnn:/usr/local/nvidia/lib64"
     monkeypatch.setenv("LD_LIBRARY_PATH", "")
-    plain = with_own_libraries(Local("python", {}, PROJECT))
+    plain = add_own_libraries(Local("python", {}, PROJECT))
     assert "LD_LIBRARY_PATH" not in plain.environment(placement)
     assert plain.conditions == {"node_library_path": None}
 
 
 def test_a_home_folder_in_a_library_path_keeps_a_trial_from_being_published_unseen() -> None:
     spec = make_spec(variables={"LD_LIBRARY_PATH": "/home/alice/miniconda3/lib"})
-    assert tells(json.dumps(TrialResult(spec, Status.OK, None, "2026-01-01", 1.0).to_json()).encode())
+    assert contains_names(json.dumps(TrialResult(spec, Status.OK, None, "2026-01-01", 1.0).to_json()).encode())

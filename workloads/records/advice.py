@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from .batch_answers import Answers, Best, Judged, Noise, Point
+from .batch_answers import Answers, Best, Judged, Noise, SizePoint
 from .status import Status
 
 PASSED = (Status.OK, Status.CONTENDED)  # a trial that other processes disturbed still computed the right result
 
 
-def point(best: Best | None, batch_size: int | None) -> Point | None:
+def find_point(best: Best | None, batch_size: int | None) -> SizePoint | None:
     """Return the figure at a batch size."""
     return next((each for each in (best.points if best else ()) if each.batch_size == batch_size), None)
 
 
-def noise_bound(noise: Noise | None) -> float | None:
+def find_noise_bound(noise: Noise | None) -> float | None:
     """Return the batch size beyond which extra images no longer improve an update: the interval's end at its highest.
 
     McCandlish et al. 2018, equation 2.11: at B = B_simple half of the largest possible gain of an update is reached.
@@ -25,12 +25,12 @@ def noise_bound(noise: Noise | None) -> float | None:
     return None if not ends or None in ends else max(end for end in ends if end is not None)
 
 
-def advised(answers: Answers) -> int | None:
+def choose_batch_size(answers: Answers) -> int | None:
     """Return the fastest batch size; beyond the noise scale, the largest measured below it, or the smallest of all.
 
     It fits into memory. None if the fastest is unknown. `judged` says if its ordinary trial passed.
     """
-    fastest, largest, beyond = answers.fastest, answers.largest, noise_bound(answers.noise)
+    fastest, largest, beyond = answers.fastest, answers.largest, find_noise_bound(answers.noise)
     if fastest is None or fastest.batch_size is None:
         return None
     sizes = [each.batch_size for each in fastest.points]
@@ -42,12 +42,12 @@ def advised(answers: Answers) -> int | None:
     return max((size for size in sizes if size <= min(bounds)), default=None)
 
 
-def judged(answers: Answers, batch_size: int | None) -> Judged | None:
+def find_judged(answers: Answers, batch_size: int | None) -> Judged | None:
     """Return the ordinary trial at this batch size; None if none was trained."""
     return next((each for each in answers.judged if each.batch_size == batch_size), None)
 
 
 def passes(answers: Answers, batch_size: int | None) -> bool:
     """True if an ordinary trial at this batch size passed the gate and its other checks."""
-    trial = judged(answers, batch_size)
+    trial = find_judged(answers, batch_size)
     return trial is not None and trial.status in PASSED

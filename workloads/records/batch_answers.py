@@ -112,7 +112,7 @@ def _told(size: int, fitted: int, trials: int) -> str:
 
 
 @dataclass(frozen=True)
-class Point:
+class SizePoint:
     """A figure at one batch size: the mean over trials, with its interval if there are enough."""
 
     batch_size: int
@@ -122,7 +122,7 @@ class Point:
     trials: int
 
 
-class Compared(Word):
+class SizeVerdict(Word):
     """Result of comparing a batch size with the best one."""
 
     BEST = "best"
@@ -136,7 +136,7 @@ class Ratio:
     """A batch size's figure over the best one's, by pairs of trials; below 1 is worse. The best's is over the next."""
 
     batch_size: int
-    verdict: Compared
+    verdict: SizeVerdict
     ratio: float
     low: float | None  # None: too few pairs for an interval
     high: float | None
@@ -149,7 +149,7 @@ class Best:
 
     batch_size: int | None
     reason: str | None  # why there is none, or the sizes from which it cannot be separated
-    points: tuple[Point, ...] = ()  # by batch size
+    points: tuple[SizePoint, ...] = ()  # by batch size
     ratios: tuple[Ratio, ...] = ()
     trials: int = 0
 
@@ -252,7 +252,7 @@ class Trained:
 
 
 @dataclass(frozen=True)
-class Split:
+class MicroBatches:
     """A requested global batch in parts: one update after `parts` batches of `batch_size`, the last of them smaller."""
 
     global_batch: int
@@ -275,14 +275,14 @@ class Answers:
     """Answers of one framework; None for questions not asked."""
 
     framework: str
-    memory: tuple[Point, ...] = ()  # highest bytes as counted by the limit, by batch size
+    memory: tuple[SizePoint, ...] = ()  # highest bytes as counted by the limit, by batch size
     largest: Largest | None = None
     fastest: Best | None = None
     least_energy: Best | None = None
     noise: Noise | None = None
     target: Target | None = None
     trained: tuple[Trained, ...] = ()
-    split: Split | None = None
+    split: MicroBatches | None = None
     version: str | None = None  # of the framework, as its trials reported it; None: none did
     judged: tuple[Judged, ...] = ()  # by batch size; missing ones were not trained
 

@@ -17,7 +17,7 @@ from . import figures as registry
 from .check_name import CheckName
 from .figures import Figure, FigureSpec, Method
 from .job import ANEW, TrialSpec
-from .reported import reported_checks
+from .reported import check_reported
 from .result import Check, Epoch, TrialResult
 from .samples import PERIOD_S, Samples
 
@@ -55,7 +55,7 @@ BUSY = (
 )
 
 
-def figure_checks(
+def check_figures(
     spec: TrialSpec, workload: Workload | None, figures: dict[str, Figure], epochs: list[Epoch]
 ) -> list[Check]:
     """Check the figures alone. A check whose figures, or whose workload, are unknown is left out."""
@@ -72,7 +72,7 @@ def figure_checks(
         *_energy(figures),
         *_stalls(figures),
         *_throttled(figures),
-        *reported_checks(spec, workload, figures),
+        *check_reported(spec, workload, figures),
     ]
 
 
@@ -148,14 +148,14 @@ def _window_speed(spec: TrialSpec, figures: dict[str, Figure], epochs: list[Epoc
         yield Check(CheckName.WINDOW_SPEED, passed, detail if passed else f"{detail}; {times}")
 
 
-def as_asked(spec: TrialSpec, check: Check) -> bool:
+def is_as_asked(spec: TrialSpec, check: Check) -> bool:
     """True if a window is as short as requested: its figures have their footnote, and nothing went wrong."""
     return check.name == CheckName.LONG_ENOUGH and spec.window_s < SHORTEST_S
 
 
-def failed(result: TrialResult) -> list[Check]:
+def list_failed(result: TrialResult) -> list[Check]:
     """Return checks of a trial that did not pass, except those that fail as requested."""
-    return [check for check in result.checks if not check.passed and not as_asked(result.spec, check)]
+    return [check for check in result.checks if not check.passed and not is_as_asked(result.spec, check)]
 
 
 def _window(spec: TrialSpec, figures: dict[str, Figure]) -> Iterator[Check]:
@@ -227,7 +227,7 @@ def _throttled(figures: dict[str, Figure]) -> Iterator[Check]:
         yield Check(CheckName.NOT_THROTTLED, percent <= THROTTLED_PERCENT, detail)
 
 
-def sample_checks(edges: tuple[float, float], samples: Samples) -> list[Check]:
+def check_samples(edges: tuple[float, float], samples: Samples) -> list[Check]:
     """Check the samples inside the window, whose edges are given in ns of the monotonic clock."""
     inside = (samples["t_ns"] >= edges[0] - PERIOD_S * 1e9) & (samples["t_ns"] <= edges[1])
     times = samples["t_ns"][inside]
@@ -248,7 +248,7 @@ def sample_checks(edges: tuple[float, float], samples: Samples) -> list[Check]:
     return checks
 
 
-def clock_checks(figures: dict[str, Figure], clocks: list[dict[str, int]]) -> list[Check]:
+def check_clocks(figures: dict[str, Figure], clocks: list[dict[str, int]]) -> list[Check]:
     """Check if the clock was set during the trial: the driver's samples, if the usage comes from them, have its time.
 
     `clocks` of meter.json hold the same moment as monotonic_ns and epoch_ns, before the worker's life and after it.

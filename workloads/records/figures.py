@@ -66,7 +66,7 @@ class FigureSpec:
     error: str = ""  # the name of the figure that gives the error of this one
 
 
-def value_of(figures: Mapping[str, Figure], spec: FigureSpec) -> float | None:
+def read_value(figures: Mapping[str, Figure], spec: FigureSpec) -> float | None:
     """Return the figure's stored value; None if it is unknown, or a result does not have it."""
     figure = figures.get(spec.name)
     return None if figure is None else figure.value

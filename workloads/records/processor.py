@@ -26,13 +26,13 @@ KERNELS = {
 }
 
 
-def flags(cpuinfo: str, wanted: Iterable[str] = FLAGS) -> list[str] | None:
+def read_flags(cpuinfo: str, wanted: Iterable[str] = FLAGS) -> list[str] | None:
     """Return the wanted flags that every core has, from the text of /proc/cpuinfo; None if it has no x86 flags."""
     cores = [set(line.partition(":")[2].split()) for line in cpuinfo.splitlines() if line.startswith("flags")]
     return [flag for flag in wanted if all(flag in core for core in cores)] if cores else None
 
 
-def lacks(precision: str, present: Collection[str] | None) -> str | None:
+def explain_lack(precision: str, present: Collection[str] | None) -> str | None:
     """Return why a CPU with these flags does not compute in a precision; None if it does, or its flags are unknown.
 
     Without such instructions frameworks refuse it, or convert every value there and back, which says nothing about its
@@ -46,7 +46,7 @@ def lacks(precision: str, present: Collection[str] | None) -> str | None:
     return f"this processor has no instructions for {precision}: none of {' '.join(needed)}"
 
 
-def gpu_lacks(precision: str, capability: str | None) -> str | None:
+def explain_gpu_lack(precision: str, capability: str | None) -> str | None:
     """Return why a GPU of this compute capability does not compute in a precision; None if it does or is unknown."""
     least = CAPABILITIES.get(precision)
     if least is None or capability is None or tuple(map(int, capability.split("."))) >= least:
@@ -56,12 +56,12 @@ def gpu_lacks(precision: str, capability: str | None) -> str | None:
     )
 
 
-def listed(present: Iterable[str]) -> str:
+def list_flags(present: Iterable[str]) -> str:
     """Return the flags as text; "none of ..." names those that were looked for."""
     return " ".join(present) or f"none of {' '.join(FLAGS)}"
 
 
-def kernels(facts: Mapping[str, Any]) -> str | None:
+def describe_kernels(facts: Mapping[str, Any]) -> str | None:
     """Return the kernels as text, e.g. "oneDNN on, oneDNN's instruction set Intel AVX2"; None if unknown."""
     words = {True: "on", False: "off"}
     known = {name: facts[key] for key, name in KERNELS.items() if facts.get(key) is not None}

@@ -16,7 +16,7 @@ from ..words import show_both
 from . import figures as registry
 from .build import FLOAT64, REDUCED
 from .check_name import CheckName
-from .figures import Figure, Method, value_of
+from .figures import Figure, Method, read_value
 from .job import TrialSpec
 from .result import Check
 from .samples import Samples
@@ -34,12 +34,12 @@ CORES_MARGIN, CORES_S = 0.1, 0.1
 PROCESSES_MARGIN, PROCESSES_BYTES = 0.1, 64 * 2**20
 
 
-def reported_checks(spec: TrialSpec, workload: Workload | None, figures: Mapping[str, Figure]) -> Iterator[Check]:
+def check_reported(spec: TrialSpec, workload: Workload | None, figures: Mapping[str, Figure]) -> Iterator[Check]:
     """Compare the worker's figures with what can be computed; nothing for custom code, whose layers are unknown."""
     yield from _cores(spec, figures)
     if workload is None or spec.task.own_code is not None:
         return
-    if check := optimizer_check(spec, workload, value_of(figures, registry.MEMORY_PARTS["optimizer"])):
+    if check := check_optimizer(spec, workload, read_value(figures, registry.MEMORY_PARTS["optimizer"])):
         yield check
     if spec.placement.devices == 1:  # of several, frameworks count one copy or all
         yield from _parameters(spec, workload, figures)
@@ -52,7 +52,7 @@ def _value_bytes(spec: TrialSpec) -> int:
     return 8 if spec.task.precision == FLOAT64 else 4
 
 
-def optimizer_check(spec: TrialSpec, workload: Workload | None, state_bytes: float | None) -> Check | None:
+def check_optimizer(spec: TrialSpec, workload: Workload | None, state_bytes: float | None) -> Check | None:
     """Check the optimizer's state: every rule keeps its slots of each trained number and a few scalars, in every
     framework. None for an unknown state or workload.
 
@@ -75,7 +75,7 @@ def optimizer_check(spec: TrialSpec, workload: Workload | None, state_bytes: flo
 
 def _parameters(spec: TrialSpec, workload: Workload, figures: Mapping[str, Figure]) -> Iterator[Check]:
     """Check that parameters, a sum of arrays, have no fewer bytes than the workload's."""
-    reported = value_of(figures, registry.MEMORY_PARTS["parameters"])
+    reported = read_value(figures, registry.MEMORY_PARTS["parameters"])
     if reported is not None:
         expected = workload.parameter_count * _value_bytes(spec)
         detail = f"{reported:.0f} bytes of parameters, {expected} by the workload's definition"
@@ -83,8 +83,8 @@ def _parameters(spec: TrialSpec, workload: Workload, figures: Mapping[str, Figur
 
 
 def _activations(figures: Mapping[str, Figure]) -> Iterator[Check]:
-    kept = value_of(figures, registry.MEMORY_PARTS["activations"])
-    exact = value_of(figures, registry.EXACT_ACTIVATIONS)
+    kept = read_value(figures, registry.MEMORY_PARTS["activations"])
+    exact = read_value(figures, registry.EXACT_ACTIVATIONS)
     if kept is not None and exact is not None:
         reported, least = show_both(kept / 2**20, LEAST_ACTIVATIONS * exact / 2**20, "f", digits=2, fewer=0)
         detail = f"{reported} MiB of activations; {LEAST_ACTIVATIONS:g} times what must be kept is {least} MiB"
@@ -93,14 +93,14 @@ def _activations(figures: Mapping[str, Figure]) -> Iterator[Check]:
 
 def _used_cores(spec: TrialSpec, figures: Mapping[str, Figure]) -> float | None:
     """Return the cores that the worker's processes used in the window, on average; on a CPU."""
-    percent, quota = value_of(figures, registry.CPU_USAGE), value_of(figures, registry.CPU_QUOTA)
+    percent, quota = read_value(figures, registry.CPU_USAGE), read_value(figures, registry.CPU_QUOTA)
     if percent is None:
         return None
     return percent / 100 * min(float(spec.placement.threads), quota or float(spec.placement.threads))
 
 
 def _cores(spec: TrialSpec, figures: Mapping[str, Figure]) -> Iterator[Check]:
-    used, window_s = _used_cores(spec, figures), value_of(figures, registry.WINDOW)
+    used, window_s = _used_cores(spec, figures), read_value(figures, registry.WINDOW)
     if used is None or not window_s:
         return
     allotted = spec.placement.threads
@@ -116,8 +116,8 @@ def _needed(spec: TrialSpec, workload: Workload, figures: Mapping[str, Figure]) 
     """
     used, speed, product = (
         _used_cores(spec, figures),
-        value_of(figures, registry.SPEED),
-        value_of(figures, registry.PRODUCT),
+        read_value(figures, registry.SPEED),
+        read_value(figures, registry.PRODUCT),
     )
     if spec.placement.device != "cpu" or spec.task.precision in REDUCED:
         return
@@ -129,7 +129,7 @@ def _needed(spec: TrialSpec, workload: Workload, figures: Mapping[str, Figure]) 
     yield Check(CheckName.NEEDED, used >= least, detail)
 
 
-def processes_check(
+def check_processes(
     spec: TrialSpec, figures: Mapping[str, Figure], edges: tuple[float, float], samples: Samples
 ) -> list[Check]:
     """Compare the resident size of all of the worker's processes with that of the worker, which is the figure.
@@ -153,7 +153,7 @@ def processes_check(
     return [Check(CheckName.PROCESSES, bool(known.max() <= most), f"{detail} ({allowed} MiB allowed)")]
 
 
-def threads_check(spec: TrialSpec, facts: Mapping[str, Any]) -> list[Check]:
+def check_threads(spec: TrialSpec, facts: Mapping[str, Any]) -> list[Check]:
     """Compare the threads that a framework reports with those allotted. With several devices, which share them in
     their own ways, nothing is compared.
     """

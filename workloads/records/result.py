@@ -9,7 +9,7 @@ from typing import Any
 from .figures import Figure, FigureSpec, refuse_unknown
 from .job import TrialSpec
 from .status import Status
-from .validation import MOST_CHARACTERS, record
+from .validation import MOST_CHARACTERS, build_record
 
 SCHEMA_VERSION = 5  # of result.json, the only one that is read
 Key = tuple[str, str]  # of a result
@@ -44,14 +44,14 @@ class Epoch:
     test_accuracy: float  # fraction, 0..1
 
 
-def no_target(accuracy: float | None) -> str | None:
+def refuse_target(accuracy: float | None) -> str | None:
     """Return why this is no target for test accuracies; None if it is one, or none was given."""
     if accuracy is None or 0 < accuracy <= 1:
         return None
     return f"--target-accuracy {accuracy:g}: must be a share above 0 and up to 1, as 0.6"
 
 
-def until(epochs: Sequence[Epoch], accuracy: float) -> Sequence[Epoch]:
+def select_epochs(epochs: Sequence[Epoch], accuracy: float) -> Sequence[Epoch]:
     """Return the epochs up to the first with this test accuracy, a share; empty if none has it."""
     number = next((number for number, epoch in enumerate(epochs, start=1) if epoch.test_accuracy >= accuracy), 0)
     return epochs[:number]
@@ -109,9 +109,9 @@ class TrialResult:
         if unknown := set(data) ^ {field.name for field in fields(TrialResult)}:
             names = ", ".join(map(repr, sorted(unknown)))
             raise ValueError(f"fields missing or unknown: {names}"[:MOST_CHARACTERS])
-        for name, figure in record(data["figures"], dict[str, Any], "not a trial result: figures").items():
-            record(figure, Figure, f"not a trial result: figures.{name}")
-        return record(data, TrialResult, "not a trial result")
+        for name, figure in build_record(data["figures"], dict[str, Any], "not a trial result: figures").items():
+            build_record(figure, Figure, f"not a trial result: figures.{name}")
+        return build_record(data, TrialResult, "not a trial result")
 
 
 def _refuse_other_schema(data: Any) -> None:

@@ -61,10 +61,10 @@ def read_samples(path: Path, columns: tuple[str, ...] = COLUMNS) -> Samples:
     content = read_bytes(path)
     if content is None:
         return {name: np.empty(0) for name in columns}
-    return samples_of(content, columns, path.name)
+    return parse_samples(content, columns, path.name)
 
 
-def samples_of(content: bytes, columns: tuple[str, ...] = COLUMNS, name: str = "samples.csv") -> Samples:
+def parse_samples(content: bytes, columns: tuple[str, ...] = COLUMNS, name: str = "samples.csv") -> Samples:
     """Parse a file's content like `read_samples`; no cell is quoted. Raises ValueError with `name` and the line."""
     head, *rows = [line.removesuffix(b"\r").split(b",") for line in content.split(b"\n")[:-1]] or [[]]
     if not head:

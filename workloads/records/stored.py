@@ -22,7 +22,7 @@ from .evidence import EVALUATED_STEPS, PROBE_STEPS, Evidence, Fingerprint
 from .figures import ACCURACY, Figure
 from .job import ID, TrialSpec
 from .result import OtherSchema, TrialResult
-from .validation import numbers, one_line, record
+from .validation import build_record, describe_error, restore_nan
 
 MOST_DIGITS = 32
 LARGEST, SHOWN = 1e30, 40  # of a figure: its value, and the characters shown of a wrong one
@@ -101,7 +101,7 @@ def read_result(path: Path) -> TrialResult:
     """Read the result in a file. Raises ValueError with the reason for a file that cannot be read, is not JSON, or
     has wrong fields or impossible values. Raises OtherSchema for one of another version.
     """
-    return result_of(read_bytes(path))
+    return parse_result(read_bytes(path))
 
 
 def read_bytes(path: Path) -> bytes:
@@ -112,7 +112,7 @@ def read_bytes(path: Path) -> bytes:
         raise ValueError(f"cannot be read: {error.strerror}") from error
 
 
-def result_of(content: bytes) -> TrialResult:
+def parse_result(content: bytes) -> TrialResult:
     """Parse a result file's content. Raises ValueError as `read_result` does."""
     try:
         data = json.loads(content.decode(), parse_constant=_refuse_constant, parse_int=_whole, parse_float=_finite)
@@ -133,9 +133,9 @@ def result_of(content: bytes) -> TrialResult:
     if result.evidence:
         refuse_evidence(result.evidence, "not a trial result: evidence")
     if result.end:
-        record(result.end, TrialEnd, "not a trial result: end")
-    record(result.facts.get("packages", {}), dict[str, str], "not a trial result: facts.packages")
-    started(result)
+        build_record(result.end, TrialEnd, "not a trial result: end")
+    build_record(result.facts.get("packages", {}), dict[str, str], "not a trial result: facts.packages")
+    read_start(result)
     return result
 
 
@@ -179,7 +179,7 @@ def refuse_paths(spec: TrialSpec) -> None:
             raise ValueError(f"not a trial result: its input {file.path[:SHOWN]!r} lies outside of the results folder")
 
 
-def started(result: TrialResult) -> datetime:
+def read_start(result: TrialResult) -> datetime:
     """Return the start time, in UTC if it has no zone. Raises ValueError for a `started_at` that is not ISO 8601."""
     try:
         moment = datetime.fromisoformat(result.started_at)
@@ -221,13 +221,13 @@ def meter_of(content: bytes, name: str = "meter.json") -> dict[str, Any]:
         if any(each["failures"] and not each["first_failure"] for each in metrics):
             raise ValueError("calls failed, and the first that did is not there")
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{name}: {one_line(error)}") from error
+        raise ValueError(f"{name}: {describe_error(error)}") from error
     return meter
 
 
 def refuse_evidence(data: dict[str, Any], name: str) -> None:
     """Raise ValueError, with `name` before the reason, for evidence that the gate cannot compare."""
-    for probe in record(numbers(data), Evidence, name).probes:
+    for probe in build_record(restore_nan(data), Evidence, name).probes:
         if not EVALUATED_STEPS <= len(probe.losses) <= PROBE_STEPS:
             raise ValueError(f"{name}: {len(probe.losses)} losses")
         if any(not steps.isdecimal() or len(steps) > 1 for steps in probe.updates):

@@ -13,7 +13,7 @@ from .events import PEAK_PARTS, Event, Events
 from .files import read_bytes
 from .status import Status
 from .stored import refuse_evidence
-from .validation import one_line
+from .validation import describe_error
 
 Time = Annotated[int, Meta(ge=0, le=2**63 - 1)]  # ns of the monotonic clock
 Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
@@ -145,10 +145,10 @@ def read_events(path: Path) -> Events:
     Raises ValueError, one line, for a file that cannot be read or that no worker wrote.
     """
     content = read_bytes(path)
-    return [] if content is None else events_of(content, path.name)
+    return [] if content is None else parse_events(content, path.name)
 
 
-def events_of(content: bytes, name: str = "events.jsonl") -> Events:
+def parse_events(content: bytes, name: str = "events.jsonl") -> Events:
     """Parse a file's content. Raises ValueError with `name` and the line."""
     events: Events = []
     *lines, _ = content.split(b"\n")  # text after the last line end was cut short
@@ -157,7 +157,7 @@ def events_of(content: bytes, name: str = "events.jsonl") -> Events:
             event = _event_of(line[max(0, line.rfind(FIRST)) :])
             _follows(event, events)
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"{name}: line {number}: {one_line(error)}") from error
+            raise ValueError(f"{name}: line {number}: {describe_error(error)}") from error
         events.append(event)
     return events
 

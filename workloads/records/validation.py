@@ -22,7 +22,7 @@ NESTED = (dict, list)
 Kind = TypeVar("Kind")
 
 
-def record(data: Any, kind: type[Kind], name: str) -> Kind:
+def build_record(data: Any, kind: type[Kind], name: str) -> Kind:
     """Return `data`, of JSON or TOML, as this kind of record; `name` is its source.
 
     Raises ValueError that names the key and the expected type, also for a field that the record does not have.
@@ -30,22 +30,22 @@ def record(data: Any, kind: type[Kind], name: str) -> Kind:
     try:
         converted = msgspec.convert(data, kind)
     except (ValueError, RecursionError) as error:
-        raise ValueError(one_line(ValueError(f"{name}: {one_line(error)}"))) from error
+        raise ValueError(describe_error(ValueError(f"{name}: {describe_error(error)}"))) from error
     for key in _invented(data, msgspec.to_builtins(converted), "$"):
-        raise ValueError(one_line(ValueError(f"{name}: Unknown field - at `{key}`")))
+        raise ValueError(describe_error(ValueError(f"{name}: Unknown field - at `{key}`")))
     return converted
 
 
-def numbers(data: Any) -> Any:
+def restore_nan(data: Any) -> Any:
     """Return the same data with NaN for every null: in JSON null stands for a value that was not a number."""
     if isinstance(data, dict):
-        return {key: numbers(item) for key, item in data.items()}
+        return {key: restore_nan(item) for key, item in data.items()}
     if isinstance(data, list):
-        return [numbers(item) for item in data]
+        return [restore_nan(item) for item in data]
     return math.nan if data is None else data
 
 
-def one_line(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """Return why something cannot be read, on one line; messages from a foreign file may contain line breaks."""
     if isinstance(error, RecursionError):
         return "nested without end"
@@ -77,12 +77,12 @@ def read(path: Path, kind: type[Kind]) -> Kind | None:
         return None
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror}") from error
-    return decoded(content, kind)
+    return decode(content, kind)
 
 
-def decoded(content: bytes, kind: type[Kind]) -> Kind:
+def decode(content: bytes, kind: type[Kind]) -> Kind:
     """Return the record that JSON holds. Raises ValueError with the reason, one line."""
     try:
         return msgspec.json.decode(content, type=kind)
     except (ValueError, RecursionError) as error:
-        raise ValueError(one_line(error)) from error
+        raise ValueError(describe_error(error)) from error
