@@ -24,7 +24,7 @@ def trials(*folders: str | Path) -> pd.DataFrame:
 def read(
     *folders: str | Path, columns: bool = False, target_accuracy: float | None = None, beside: Sequence[str] = ()
 ) -> NotebookReport:
-    """Build a report, as `build.report`, that displays itself in a notebook. Raises load.ReportError."""
+    """Build a report, as `build.build_report`, that displays itself in a notebook. Raises load.ReportError."""
     from . import build
     from .markdown import NotebookReport
 

@@ -1,4 +1,4 @@
-"""What the runner itself knows of a trial, stored in its folder, and results rebuilt from the files there.
+"""Store what the runner itself knows of a trial, and rebuild results from the files of its folder.
 
 If its worker ended but the result is missing, nothing is measured again.
 """

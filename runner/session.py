@@ -284,7 +284,7 @@ class Session:
         return self.known[spec.id]
 
     def group(self, spec: TrialSpec) -> Group:
-        """Return `judge.group`, computed once per trial: it is needed for all trials whenever one ends."""
+        """Return `judge.find_group`, computed once per trial: it is needed for all trials whenever one ends."""
         if spec.id not in self.groups:
             self.groups[spec.id] = find_group(spec)
         return self.groups[spec.id]

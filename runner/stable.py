@@ -6,7 +6,7 @@ repeats, and one more repeat after which the interval must still be narrow enoug
 error.
 
 The interval assumes that repeats are independent. Where they are correlated it is too narrow. So repeats are run in
-rounds over all cells (`plan.planned_trials`). A cell or a run whose speeds drift in the order of their starts is not
+rounds over all cells (`plan.plan_trials`). A cell or a run whose speeds drift in the order of their starts is not
 stable. With few repeats such a test detects little; CORRELATED_PERCENT gives the remaining error.
 """
 

@@ -13,7 +13,7 @@ exec "$bin/python" -I -B -c '
 import os, sys
 root, module = sys.argv[1:3]
 sys.path.insert(0, root)
-from workloads.program import of_ours
+from workloads.program import build_environment
 command = [sys.executable, "-P", "-m", module, *sys.argv[3:]]
-os.execve(sys.executable, command, of_ours(os.environ, root))
+os.execve(sys.executable, command, build_environment(os.environ, root))
 ' "$root" "$module" "$@"

@@ -44,7 +44,7 @@ PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 def main(arguments: list[str]) -> int:
     """Run the command. Returns exit code 0; 2 for bad input, with one line on stderr.
 
-    With --fail-on-regression it returns that of `gate.Outcome`.
+    With --fail-on-regression it returns that of `gate.ExitCode`.
     """
     options = build_parser().parse_args(arguments)
     try:

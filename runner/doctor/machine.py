@@ -72,7 +72,7 @@ def check_processor(machine: dict[str, Any]) -> Finding:
 
 
 def check_gpu(gpus: Sequence[Gpu], root: Path) -> Finding:
-    """Check the GPUs, from `description.gpus`; a card whose driver does not answer is a problem."""
+    """Check the GPUs, from `description.list_gpus`; a card whose driver does not answer is a problem."""
     if gpus:
         shown = (
             f"{each.name}, driver {each.driver}, CUDA {each.cuda_driver or 'not told'}, {each.uuid}" for each in gpus

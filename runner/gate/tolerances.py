@@ -40,7 +40,7 @@ LOSSES = 1e-4
 # From the fourth loss on.
 LATE, LATE_LOSSES = 4, 5e-3
 # After the probe's steps, the tolerance of a trial's first losses grows as rounding may have since
-# (`rounding.growth_of_losses`). Once it exceeds this, losses are not compared.
+# (`rounding.compute_loss_growth`). Once it exceeds this, losses are not compared.
 MOST_LOSSES = 0.03
 GRADIENTS = 1e-4
 UPDATES = 3e-4

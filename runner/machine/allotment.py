@@ -1,7 +1,7 @@
 """GPUs and threads of this machine that the caller's environment leaves to this process.
 
 CUDA_VISIBLE_DEVICES is read as CUDA reads it. OMP_NUM_THREADS is the caller's wish, SLURM_CPUS_PER_TASK another
-program's allotment; the kernel decides which cores may be used at all (`description.cores`).
+program's allotment; the kernel decides which cores may be used at all (`description.count_cores`).
 """
 
 from __future__ import annotations

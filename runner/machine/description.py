@@ -124,7 +124,7 @@ def count_cores() -> int:
 
 
 def read_cpu_flags(wanted: Iterable[str] = processor.FLAGS) -> list[str] | None:
-    """Return the wanted flags that this processor has, as `processor.flags` does."""
+    """Return the wanted flags that this processor has, as `processor.read_flags` does."""
     return processor.read_flags(_cpuinfo(), wanted)
 
 

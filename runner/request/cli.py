@@ -69,7 +69,7 @@ class Request:
     spare: Spare | None = None  # the sampler that waits between its workers, while the run holds its device
     node: str | None = None  # id of the only node of the Ray cluster that trials run on
     per_node_type: bool = False  # run the study once on each node type
-    source: ImageSource | None = None  # this and what follows: as found by own_data.prepared
+    source: ImageSource | None = None  # this and what follows: as found by own_data.prepare_images
     arrays: dict[str, CachedFile] | None = None  # None for a published data set
     series: dict[str, Request] = field(default_factory=dict)  # requests of a study's series, each as a study of its own
 

@@ -141,7 +141,7 @@ def test_sampler_says_how_much_of_a_core_it_takes(sampled: tuple[Samples, int, d
 
 
 def test_runner_sees_the_gpu_the_driver_lists(driver: dict[str, str]) -> None:
-    code = "from runner.machine.description import gpus; print(gpus())"
+    code = "from runner.machine.description import list_gpus; print(list_gpus())"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, env=os.environ | driver, capture_output=True, text=True, check=True
     )
@@ -149,7 +149,7 @@ def test_runner_sees_the_gpu_the_driver_lists(driver: dict[str, str]) -> None:
 
 
 def test_runner_keeps_the_drivers_order_of_cards(driver: dict[str, str]) -> None:
-    code = "from runner.machine.description import gpus; print([gpu.uuid for gpu in gpus()])"
+    code = "from runner.machine.description import list_gpus; print([gpu.uuid for gpu in list_gpus()])"
     for swapped, order in (("0", [UUID, UUID_B]), ("1", [UUID_B, UUID])):
         variables = os.environ | driver | {"NVML_DEVICES": "2", "NVML_SWAPPED": swapped}
         done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=variables, capture_output=True, text=True)
@@ -169,7 +169,7 @@ def test_one_odd_card_does_not_take_the_cpu_away_too(driver: dict[str, str]) -> 
 
 @pytest.mark.parametrize("fail", ["nvmlInitWithFlags=9", "nvmlInitWithFlags=999,nvmlShutdown=999", "*=15"])
 def test_runner_takes_no_driver_that_does_not_start_for_a_gpu(fail: str, driver: dict[str, str]) -> None:
-    code = "from runner.machine.description import gpus; print(gpus())"
+    code = "from runner.machine.description import list_gpus; print(list_gpus())"
     variables = os.environ | driver | {"NVML_FAIL": fail}
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, env=variables, capture_output=True, text=True, check=True

@@ -155,7 +155,7 @@ class Adapter(adapter.Adapter):
 
 
 def test_all_frameworks_are_asked_and_stand_in_one_table(tmp_path: Path, forgetful: Path) -> None:
-    """That the real ones are asked for their noise alike is tested in the conformance suite."""
+    """The conformance suite asks the real ones for their noise."""
     adapters, results = tmp_path / "adapters", tmp_path / "results"
     add_framework(adapters, "again", label='"again"')
     asked = (*REFEREE, "--framework", "numpy", "again", "--adapters", adapters, "--answer", "noise-scale")

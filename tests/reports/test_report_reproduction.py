@@ -294,10 +294,10 @@ def test_what_differs_is_named_as_what_may_be_the_cause_and_nothing_where_nothin
 def test_a_report_without_a_comparison_does_not_pay_for_scipys_statistics() -> None:
     program = (
         "import sys; sys.path[:0] = ['tests', 'tests/reports']\n"
-        "from stored import study; from reports.conditions import sections\n"
+        "from stored import study; from reports.conditions import group_into_sections\n"
         "from reports.reproduction import published_figures\n"
         "from dataclasses import replace\n"
-        "asked = replace(sections(study())[0][0], beside=('osu-2020',))\n"
+        "asked = replace(group_into_sections(study())[0][0], beside=('osu-2020',))\n"
         "assert len(published_figures.of_section(asked)[0]) == 4\n"
         "sys.exit('scipy.stats' in sys.modules)"
     )

@@ -57,7 +57,7 @@ def test_a_changed_statement_of_any_module_changes_the_id(project: Project) -> N
             digests.append(code_digest(project, FRAMEWORK))
         unseen += [module] if len(set(digests)) < 3 else []
         digest = digests[-1]
-    assert len(STATEMENTS) > 50 and not unseen
+    assert len(STATEMENTS) > 40 and not unseen
 
 
 def test_a_change_of_one_adapter_leaves_the_ids_of_the_others(project: Project) -> None:
@@ -124,3 +124,20 @@ def badly_begun() -> list[str]:
 @pytest.mark.slow
 def test_every_docstring_begins_with_a_verb_or_a_noun() -> None:
     assert badly_begun() == []
+
+
+def class_definitions() -> Iterator[tuple[str, str]]:
+    """(class, file) of every class of the product; the adapters of the frameworks share names on purpose."""
+    for folder in ("adapters", "reports", "runner", "workloads"):
+        for path in (ROOT / folder).rglob("*.py"):
+            if path.relative_to(ROOT).parts[:2] not in [("adapters", name) for name in PROJECT.frameworks]:
+                nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+                yield from ((node.name, str(path)) for node in nodes if isinstance(node, ast.ClassDef))
+
+
+@pytest.mark.slow
+def test_no_class_name_has_two_meanings() -> None:
+    files: dict[str, list[str]] = {}
+    for name, path in class_definitions():
+        files.setdefault(name, []).append(path)
+    assert len(files) > 200 and {name: paths for name, paths in files.items() if len(paths) > 1} == {}

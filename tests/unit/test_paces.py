@@ -36,7 +36,7 @@ IMAGES = 64
 @pytest.fixture(autouse=True)
 def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(description, "cpu_model", lambda: HERE)
+    monkeypatch.setattr(description, "read_cpu_model", lambda: HERE)
 
 
 def asked(*words: str) -> Request:

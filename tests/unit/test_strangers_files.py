@@ -83,7 +83,7 @@ def test_that_memory_ended_a_worker_is_the_kernels_word_or_under_a_limit_its_log
     counts = iter((3, 3 + kills))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(asking, "run_worker", run_worker)
-        patched.setattr(description, "out_of_memory_kills", lambda: next(counts))
+        patched.setattr(description, "count_memory_kills", lambda: next(counts))
         ended = asking.ask(Job(Kind.TRIAL, make_spec(memory_limit_bytes=limit)), tmp_path / "a", LAUNCHER)
     assert ended.status is Status.OK and ended.outcome is not None and ended.outcome.out_of_memory is ran_out
 

@@ -58,7 +58,7 @@ class FigureSpec:
     device: Literal["cuda"] | None = None
     windowed: bool = False  # cut from the steady window: a short one makes it less reliable
     timed: bool = False  # repeats that differ are noise
-    disturbable: bool = False  # other processes can change it: withheld if they did (`disturbance.withheld`)
+    disturbable: bool = False  # other processes can change it: withheld if they did (`disturbance.is_withheld`)
     learnt: bool = False  # depends on what the network learned: a trial that diverged has none
     better: Literal[-1, 0, 1] = 0  # 1: more is better, -1: less is, 0: neither, or the same finding as another figure
     full_scale: float | None = None  # the value at the top of a chart's axis; None = the data decide

@@ -114,7 +114,7 @@ class Placement:
 
     device: str  # "cpu", the UUID of a GPU, or ANY_GPU
     threads: int
-    variables: dict[str, str] = field(hash=False)  # the caller's: runner.machine.description.deciding_variables
+    variables: dict[str, str] = field(hash=False)  # the caller's: runner.machine.description.list_deciding_variables
     memory_limit_bytes: int | None = None  # of the worker's container or control group, or of its data segment
     control_group: bool = False  # True if a local worker's limit is that of its own control group
     # Devices that train one model in data parallel, each on `Cell.batch_size` images; on a CPU, parts of the threads.
