@@ -152,8 +152,8 @@ BASE_BATCH_SIZE = 64  # the batch size at which the given learning rate applies,
 class OptimizerSpec:
     """An update rule of the numeric contract; fields a rule does not use are ignored by it.
 
-    `learning_rate` is that of every step, or the highest of a schedule (`schedules.compute_rates`). `warm_up` precedes the
-    schedule: this many steps or, below 1, this part of all steps. If there is a `scale`, the rate applies at
+    `learning_rate` is that of every step, or the highest of a schedule (`schedules.compute_rates`). `warm_up` precedes
+    the schedule: this many steps or, below 1, this part of all steps. If there is a `scale`, the rate applies at
     `base_batch_size` images per update. `at` another number, it is multiplied by the ratio of the two numbers, or by
     the root of that.
     """

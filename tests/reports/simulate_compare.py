@@ -1,8 +1,8 @@
 """Simulate how often `python -m reports compare --fail-on-regression 5%` errs, and what it finds.
 
 Repeats are made up. The draws go through the functions that the command uses: `shift_runs`, `shift_ratio` and
-`shift_points`, `cell_tests.evaluate_pairs`, `gate.rule`. A value is that of one run, unless `Replicate` says otherwise. By
-hand: `python tests/reports/simulate_verdicts.py`.
+`shift_points`, `cell_tests.evaluate_pairs`, `gate.rule`. A value is that of one run, unless `Replicate` says
+otherwise. By hand: `python tests/reports/simulate_verdicts.py`.
 """
 
 from __future__ import annotations

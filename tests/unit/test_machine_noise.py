@@ -29,7 +29,7 @@ def said(calibration: LoopTimes, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[
 
     monkeypatch.setattr(noise, "calibrate", calibrate)
     for name in ("governor", "turbo"):
-        monkeypatch.setattr(noise, name, lambda *_, name=name: Finding(name, State.UNKNOWN, "not told"))
+        monkeypatch.setattr(noise, f"check_{name}", lambda *_, name=name: Finding(name, State.UNKNOWN, "not told"))
     monkeypatch.setattr(description, "read_turbo", lambda _: True)
     printed = StringIO()
     request: Any = SimpleNamespace(placement=make_spec(threads=1).placement, study=SimpleNamespace(window_s=0.5))
