@@ -333,11 +333,12 @@ def test_everything_can_be_reached_and_seen_by_keyboard_alone(opened: Callable[.
         reached.append(
             page.evaluate(
                 """() => {const at = document.activeElement, outline = getComputedStyle(at);
-                return [at.tagName, at.className || at.type || "", outline.outlineStyle !== "none"]}"""
+                const kind = at.className || at.type || (at.closest("td") ? "of a cell" : "");
+                return [at.tagName, kind, outline.outlineStyle !== "none"]}"""
             )
         )
     kinds = {(tag, kind) for tag, kind, _ in reached}
-    assert {("INPUT", "checkbox"), ("BUTTON", "sort"), ("A", "trials"), ("DIV", "scroll")} <= kinds
+    assert {("INPUT", "checkbox"), ("BUTTON", "sort"), ("A", "of a cell"), ("DIV", "scroll")} <= kinds
     assert [where for where in reached if not where[2]] == [], "what has the focus is marked"
 
 

@@ -22,8 +22,8 @@ MOST_FILES = 6  # besides the adapters and their workers, which do something wit
 AXIS = {
     "workloads/records/job.py": ("\n\n@dataclass(frozen=True)\nclass Passes:", "    jitter: int = 0  # percent\n"),
     "workloads/study.py": (
-        "    accumulate: Count = option(",
-        '    jitter: int = option(0, TRAINING, "noise that is added to the training images", "PERCENT")\n',
+        "    accumulate: Count = define_key(",
+        '    jitter: int = define_key(0, TRAINING, "noise that is added to the training images", "PERCENT")\n',
     ),
     "workloads/conditions.py": (
         '    Setting("optimizer", "optimizer",',
