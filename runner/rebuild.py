@@ -141,17 +141,16 @@ def rebuild_result(folder: Path, name: str | None = None) -> TrialResult | None:
     if written.with_events(events) is None:
         return None
     spec = read_trial(folder, name or folder.name)
-    written = evaluated(folder, spec, written)
+    written = complete_evaluations(folder, spec, written, events)
     ended = written.with_events(events)
     assert ended is not None
     return assemble_trial(folder, spec, written, ended)
 
 
-def evaluated(folder: Path, spec: TrialSpec, written: Attempt) -> Attempt:
+def complete_evaluations(folder: Path, spec: TrialSpec, written: Attempt, events: Events) -> Attempt:
     """Return the attempt with its evaluations, made from the worker's logits if the runner was killed before. Raises
     ValueError if they cannot be made.
     """
-    events = read_events(folder / EVENTS_FILE)
     if written.evaluations is not None or not left_logits(folder, events):
         return written
     return replace(written, evaluations=evaluate_epochs(folder, spec, events))
@@ -211,7 +210,9 @@ def store(folder: Path, result: TrialResult) -> None:
     path = folder / RESULT_FILE
     if path.exists():
         set_aside(path, UNREADABLE_FILE)
-    evaluated(folder, result.spec, read_attempt(folder)).store(folder)
+    written = read_attempt(folder)
+    if written.evaluations is None:  # of a run that was killed; any other stored them with the worker's end
+        complete_evaluations(folder, result.spec, written, read_events(folder / EVENTS_FILE)).store(folder)
     write_json(path, result.to_json())
     remove_saved(folder)
     clear_parts(folder)  # of the run that was killed

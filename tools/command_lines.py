@@ -20,6 +20,7 @@ from runner import compare
 from runner.batch_size import command as batch_size
 from runner.doctor import command as doctor
 from runner.project import Project
+from runner.request.cli import ISOLATIONS
 from runner.request.parser import TYPES, run_parser
 from workloads.command_line import CommandLine
 from workloads.datasets import DATASETS
@@ -82,7 +83,7 @@ def complete_words(parser: CommandLine) -> None:
         "study": list_studies(),
         "workload": WORKLOADS,
         "dataset": DATASETS,
-        "isolation": ("venv", "docker", "here"),
+        "isolation": ISOLATIONS,
         "device": ("auto", "cpu", "cuda:0"),
     }
     for action in parser._actions:

@@ -41,6 +41,7 @@ from workloads.study_file import read as read_study
 # File types in which frameworks keep trained weights.
 WEIGHTS_OF = {".pt": "pytorch", ".pth": "pytorch", ".h5": "tensorflow", ".keras": "tensorflow", ".params": "mxnet"}
 MOUNT_HINT = '; give the container a folder and its owner: -v "$PWD/results:/results" --user "$(id -u):$(id -g)"'
+ISOLATIONS = ("venv", "docker", "here")
 
 
 @dataclass(frozen=True)
@@ -206,7 +207,7 @@ def _of_series(asked: Request, study: Study, trained: dict[str, dict[str, Any]])
 def _isolation(name: str | None) -> str:
     """Return the requested isolation, or "venv" by default; in an image the default is "here". Raises BadInput."""
     default = "here" if description.IMAGE_VARIABLE in os.environ else "venv"
-    return need_known("isolation", name or default, ("venv", "docker", "here"))
+    return need_known("isolation", name or default, ISOLATIONS)
 
 
 def _with_repeats(study: Study, limit: int | None) -> Study:
