@@ -1,0 +1,213 @@
+"""The first day on a card, as steps: python tools/gpu_day.py STEP... --out DIR [--isolation here | --python FILE].
+
+Each step runs commands of the project one after another, each with a time limit. It leaves their output in
+DIR/STEP/*.log, their results in DIR/STEP/*, and a line for each command in DIR/day.jsonl. A command that failed is a
+finding: the next one runs. A step that is run again goes on from the results that it has. `pack` makes one archive of
+each step, in parts that the machine's limit of a file lets through.
+
+Steps, in the order of their worth: probe, one, gate, faults, tuned, batch-size, neighbours, check, pack.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+PART_BYTES = 15 * 2**20
+# Holds all of a card's memory but so many GiB, and computes, until its input closes.
+HOLD = """
+import sys, torch
+free, _ = torch.cuda.mem_get_info()
+held = torch.empty(max(0, free - int(float(sys.argv[1]) * 2**30)), dtype=torch.uint8, device="cuda")
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@dataclass
+class Day:
+    """Where the steps write, and how the runner is started."""
+
+    out: Path
+    framework: list[str]  # options: the framework, where it runs, on which device
+    quick: bool  # a rehearsal: the fewest and smallest trials
+    left_s: Callable[[], float]
+
+    def command(self, step: str, name: str, limit_s: float, *words: str | Path) -> int:
+        """Run a command with its output in a log, and write what came of it; returns its exit code."""
+        folder = self.out / step
+        folder.mkdir(parents=True, exist_ok=True)
+        limit_s = min(limit_s, self.left_s())
+        if limit_s <= 0:
+            self._say(step, name, None, 0.0, "no time left")
+            return 1
+        started_s = time.monotonic()
+        with (folder / f"{name}.log").open("ab") as log:
+            process = subprocess.Popen([*map(str, words)], stdout=log, stderr=subprocess.STDOUT, cwd=ROOT)
+            try:
+                code: int | None = process.wait(limit_s)
+            except subprocess.TimeoutExpired:
+                process.terminate()
+                try:
+                    process.wait(20)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                code = None
+        last = (folder / f"{name}.log").read_text(errors="replace").strip().splitlines()[-1:]
+        self._say(step, name, code, time.monotonic() - started_s, *last)
+        return 1 if code is None else code
+
+    def run(self, step: str, name: str, limit_s: float, *options: str | Path) -> int:
+        """Run the runner with its results in the step's folder."""
+        results = self.out / step / name
+        return self.command(
+            step, name, limit_s, sys.executable, "-m", "runner", *self.framework, "--results", results, *options
+        )
+
+    def _say(self, step: str, name: str, code: int | None, seconds: float, last: str = "") -> None:
+        line: dict[str, Any] = {"step": step, "command": name, "exit": code, "seconds": round(seconds, 1), "last": last}
+        with (self.out / "day.jsonl").open("a") as file:
+            file.write(json.dumps(line) + "\n")
+        print(f"{step} {name}: exit {code} in {seconds:.0f} s: {last}", flush=True)
+
+
+def probe(day: Day) -> None:
+    """Ask the driver everything, and record a trace of the card under a known load."""
+    day.command("probe", "nvidia-smi", 20, "nvidia-smi", "-q")
+    day.command("probe", "topology", 20, "nvidia-smi", "topo", "-m")
+    day.command("probe", "calls", 120, sys.executable, "-m", "tools.gpu_probe", day.out / "probe",
+                "--scale", "0.2" if day.quick else "1")  # fmt: skip
+    day.command("probe", "doctor", 60, sys.executable, "-m", "runner", "doctor")
+
+
+def one(day: Day) -> None:
+    """Measure the thesis' network, and ResNet-18, over batch sizes with repeats."""
+    usual = (
+        "--dataset",
+        "digits" if day.quick else "synthetic",
+        "--epochs",
+        "1",
+        "--window",
+        "1" if day.quick else "5",
+    )
+    repeat = "1" if day.quick else "3"
+    sizes = ("32", "256") if day.quick else ("32", "256", "1024", "4096")
+    day.run("one", "osu-cnn", 240, *usual, "--batch-size", *sizes, "--repeat", repeat)
+    if not day.quick:
+        day.run("one", "resnet-18", 300, *usual, "--workload", "resnet-18", "--batch-size", *sizes, "--repeat", repeat)
+
+
+def gate(day: Day) -> None:
+    """Train in every precision of a card: the differences to the referee, layer by layer, are in each result."""
+    precisions = ("float32",) if day.quick else ("float32", "tf32", "bfloat16", "float16")
+    day.run("gate", "precisions", 200, "--epochs", "2", "--window", "1", "--batch-size", "128",
+            "--precision", *precisions)  # fmt: skip
+
+
+def faults(day: Day) -> None:
+    """Hold the card's memory from outside: a large batch does not fit, a small one is disturbed, the next is clean."""
+    left_gib = "2"
+    trial = ("--dataset", "synthetic", "--workload", "vgg-11", "--epochs", "1", "--window", "1")
+    try:
+        with subprocess.Popen([sys.executable, "-c", HOLD, left_gib], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              text=True) as holder:  # fmt: skip
+            assert holder.stdout
+            holder.stdout.readline()
+            day.run("faults", "held", 90, *trial, "--batch-size", "32", "4096")
+            holder.communicate()
+    except OSError as error:
+        print(f"faults: {error}")
+    day.run("faults", "clean", 60, *trial, "--batch-size", "32")
+
+
+def tuned(day: Day) -> None:
+    """Compare the profiles, cuDNN's choices, and where the images live."""
+    usual = ("--dataset", "synthetic", "--workload", "resnet-18", "--epochs", "1", "--window", "3")
+    day.run("tuned", "profiles", 200, *usual, "--batch-size", "128", "1024", "--profile", "default", "tuned",
+            "autotune")  # fmt: skip
+    day.run("tuned", "feed", 100, *usual, "--batch-size", "128", "1024", "--feed", "device")
+
+
+def batch_size(day: Day) -> None:
+    """Search the largest batch size by the card's own memory, and the fastest."""
+    day.command("batch-size", "answers", 400, sys.executable, "-m", "runner", "batch-size", *day.framework,
+                "--results", day.out / "batch-size" / "answers", "--workload", "vgg-11", "--dataset", "synthetic",
+                "--answer", "fastest")  # fmt: skip
+
+
+def neighbours(day: Day) -> None:
+    """Powers of two and their neighbours, in turn in one process."""
+    day.run("neighbours", "resnet-18", 200, "--dataset", "synthetic", "--workload", "resnet-18", "--precision",
+            "bfloat16", "--blocks", "127,128,129", "255,256,257", "--repeat", "3")  # fmt: skip
+
+
+def check(day: Day) -> None:
+    """Check every results folder as a reader would."""
+    for results in sorted(path.parent for path in day.out.glob("*/*/trials")):
+        name = f"{results.parent.name}-{results.name}"
+        day.command("check", name, 60, sys.executable, "-m", "reports", "check", results)
+
+
+def pack(day: Day) -> None:
+    """Write one archive for each step next to its folder, without memory-hungry copies of weights."""
+    for folder in sorted(path for path in day.out.iterdir() if path.is_dir()):
+        archive = day.out / f"{folder.name}.tar.xz"
+        with tarfile.open(archive, "w:xz", preset=1) as tar:
+            tar.add(folder, folder.name, filter=_small)
+        size = archive.stat().st_size
+        print(f"pack {folder.name}: {size / 2**20:.1f} MiB{' (too large to come back)' if size > PART_BYTES else ''}")
+
+
+def _small(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    """Leave data sets, orders and images out: the command makes them again."""
+    parts = Path(member.name).parts
+    return None if member.size > 4 * 2**20 or "data" in parts[2:3] or member.name.endswith(".tmp") else member
+
+
+STEPS: dict[str, Callable[[Day], None]] = {
+    "probe": probe,
+    "one": one,
+    "gate": gate,
+    "faults": faults,
+    "tuned": tuned,
+    "batch-size": batch_size,
+    "neighbours": neighbours,
+    "check": check,
+    "pack": pack,
+}
+
+
+def main() -> None:
+    """Run the steps that are asked for, within the time."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("steps", nargs="+", choices=STEPS, metavar="STEP")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--seconds", type=float, default=480.0, help="for all steps but check and pack")
+    parser.add_argument("--framework", nargs="+", default=["pytorch"])
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--python", help="FRAMEWORK=PATH of an interpreter (default: this Python, --isolation here)")
+    parser.add_argument("--quick", action="store_true", help="a rehearsal")
+    options = parser.parse_args()
+    out = options.out.resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    until_s = time.monotonic() + options.seconds
+    where = ["--python", options.python] if options.python else ["--isolation", "here"]
+    words = ["--framework", *options.framework, *where, "--device", options.device]
+    os.environ.setdefault("PYTHONUNBUFFERED", "1")
+    for name in options.steps:
+        late = name in ("check", "pack")
+        STEPS[name](Day(out, words, options.quick, (lambda: 60.0) if late else lambda: until_s - time.monotonic()))
+
+
+if __name__ == "__main__":
+    main()
