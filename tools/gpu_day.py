@@ -5,7 +5,8 @@ DIR/STEP/*.log, their results in DIR/STEP/*, and a line for each command in DIR/
 finding: the next one runs. A step that is run again goes on from the results that it has. `pack` makes one archive of
 each step, in parts that the machine's limit of a file lets through.
 
-Steps, in the order of their worth: probe, one, gate, faults, tuned, batch-size, neighbours, check, pack.
+Steps, in the order of their worth: probe, one, gate, conformance, study, faults, tuned, batch-size, neighbours,
+check, pack.
 """
 
 from __future__ import annotations
@@ -110,8 +111,24 @@ def one(day: Day) -> None:
 def gate(day: Day) -> None:
     """Train in every precision of a card: the differences to the referee, layer by layer, are in each result."""
     precisions = ("float32",) if day.quick else ("float32", "tf32", "bfloat16", "float16")
-    day.run("gate", "precisions", 200, "--epochs", "2", "--window", "1", "--batch-size", "128",
+    trained = () if day.quick else ("--workload", "vgg-11", "--dataset", "synthetic")
+    day.run("gate", "precisions", 200, *trained, "--epochs", "2", "--window", "1", "--batch-size", "128",
             "--precision", *precisions)  # fmt: skip
+
+
+def conformance(day: Day) -> None:
+    """Compute the conformance suite's cases on the card, and judge them by the referee on this machine's CPU."""
+    script = ROOT / "tests" / "conformance" / "measure_on_gpu.py"
+    few = ("plain-sgd",) if day.quick else ()
+    device = day.framework[day.framework.index("--device") + 1]
+    seconds = max(10.0, min(120.0, day.left_s() - 15))
+    day.command("conformance", "cases", 200, sys.executable, script, day.out / "conformance" / "cases", *few,
+                "--device", device, "--seconds", f"{seconds:.0f}")  # fmt: skip
+
+
+def study(day: Day) -> None:
+    """Run the study `gpu`, which is published."""
+    day.run("study", "gpu", 400, "--study", "gpu")
 
 
 def faults(day: Day) -> None:
@@ -169,15 +186,17 @@ def pack(day: Day) -> None:
 
 
 def _small(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """Leave data sets, orders and images out: the command makes them again."""
-    parts = Path(member.name).parts
-    return None if member.size > 4 * 2**20 or "data" in parts[2:3] or member.name.endswith(".tmp") else member
+    """Leave large files out, and the suite's arrays: the command makes them again."""
+    arrays = member.name.startswith("conformance/") and member.name.endswith(".npz")
+    return None if member.size > 4 * 2**20 or arrays else member
 
 
 STEPS: dict[str, Callable[[Day], None]] = {
     "probe": probe,
     "one": one,
     "gate": gate,
+    "conformance": conformance,
+    "study": study,
     "faults": faults,
     "tuned": tuned,
     "batch-size": batch_size,

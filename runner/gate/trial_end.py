@@ -218,7 +218,7 @@ def _call_words(call: EndCall) -> str:
 
 def _updates(trial: TrialResult, end: TrialEnd, when: str) -> Iterator[Check]:
     # An update whose float16 gradients overflowed is left out, by every framework.
-    tolerated = end.asked_steps - 1 if trial.spec.task.precision == "float16" else 0
+    tolerated = max(0, end.asked_steps - 1) if trial.spec.task.precision == "float16" else 0
     if end.idle_steps > tolerated:
         detail = f"{end.idle_steps} of {end.asked_steps} steps changed no weight"
         yield Check(CheckName.END_UPDATES, False, f"{when} {detail}")

@@ -194,10 +194,16 @@ def read_seen_s(events: Events) -> float:
 
 def decide_status(records: Records, figures: dict[str, Figure], checks: list[Check]) -> tuple[Status, str | None]:
     """Return (status, reason): the worker's ending, or, if it ended well, what its figures allow. A disturbed trial is
-    run again, so checks that a disturbance alone can fail are excused.
+    run again, so checks that a disturbance alone can fail are excused. On a GPU that others used, memory that ran out
+    says nothing about the batch size.
     """
-    if records.ended.status != Status.OK:
-        return records.ended.status, records.ended.reason
+    ended = records.ended
+    if ended.status is Status.OUT_OF_MEMORY and records.spec.placement.device != "cpu":
+        others = find_disturbance(records.spec, figures, checks)
+        reason = f"{others}; it ran out of memory: {ended.reason}"
+        return (Status.CONTENDED, reason) if others else (ended.status, ended.reason)
+    if ended.status != Status.OK:
+        return ended.status, ended.reason
     undisputed = judge_disturbance(records.spec, figures, checks)
     excused = DISTURBABLE if undisputed[0] is Status.CONTENDED else ()
     wrong = [check for check in checks if check.name in COUNTS and check.name not in excused and not check.passed]

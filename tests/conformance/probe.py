@@ -86,7 +86,8 @@ def run_dropout(adapter: Adapter, case: Case, given: Arrays, initial: Weights) -
 
 
 def main(adapter: Adapter, profile: str, precision: str, inputs: Path, out: Path, cases: list[Case]) -> None:
-    adapter.open("cpu", int(os.environ["OMP_NUM_THREADS"]), profile, precision, "host", "on-demand")
+    device = os.environ.get(settings.DEVICE_VARIABLE, "cpu")
+    adapter.open(device, int(os.environ["OMP_NUM_THREADS"]), profile, precision, "host", "on-demand")
     if type(adapter).__module__ == "adapters.tensorflow.adapter":  # the correct one only: mistakes must show unaided
         traced_once.trace_once(adapter)
     for case in cases:

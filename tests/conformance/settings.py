@@ -50,6 +50,9 @@ from workloads.spec import OptimizerSpec, Workload
 
 Arrays = dict[str, np.ndarray]
 
+# The device of `probe.py`'s adapter; the CPU without it. A GPU's is set by measure_on_gpu.py.
+DEVICE_VARIABLE = "BATCHWISE_CONFORMANCE_DEVICE"
+
 THREADS = 2
 # Threads of the suite's cases. More of them than cores wait for their turn in every step: with two on the one core of a
 # worker of pytest-xdist, a small case of PyTorch took 2.5 s, ten times the referee's. tests/smoke always has THREADS.
