@@ -107,11 +107,18 @@ def product_chain(width: int) -> Workload:
     return Workload("products", "", (1, 1, NARROW), layers)
 
 
-def draw_products(workload: Workload) -> weights.Weights:
-    """Return weights of a chain of products. They share one kernel: drawing each would take seconds per gigabyte."""
-    first = replace(workload, layers=(*workload.layers[:3], workload.layers[-1]))
-    drawn = weights.draw(first, 0)
-    return {key: drawn.get(key, drawn[f"product0/{key.split('/')[1]}"]) for key in workload.weight_shapes()}
+def draw_products(workload: Workload, width: int) -> weights.Weights:
+    """Return weights of a chain of products. All products share one kernel, a drawn block that is repeated and scaled
+    to the spread of `width`: drawing each takes longer than the products.
+    """
+    block = min(width, WIDTHS[0])
+    drawn, times = weights.draw(product_chain(block), 0), width // block
+    scale = np.float32(times**-0.5)
+    repeats = {"widen/kernel": (1, times), "product0/kernel": (times, times), "narrow/kernel": (times, 1)}
+    tiled = {key: np.tile(drawn[key] * scale, repeats[key]) for key in repeats}
+    shapes = workload.weight_shapes()
+    kernels = {key: tiled.get(key, tiled["product0/kernel"]) for key, shape in shapes.items() if len(shape) == 2}
+    return {key: kernels[key] if key in kernels else np.zeros(shape, np.float32) for key, shape in shapes.items()}
 
 
 def measure_products(adapter: Adapter) -> dict[str, Any]:
@@ -121,7 +128,7 @@ def measure_products(adapter: Adapter) -> dict[str, Any]:
     """
     for width in WIDTHS:
         workload = product_chain(width)
-        adapter.build(workload, OptimizerSpec.named("sgd"), draw_products(workload), 0)
+        adapter.build(workload, OptimizerSpec.named("sgd"), draw_products(workload, width), 0)
         images = np.random.default_rng(0).integers(0, 256, (width, *workload.input_shape), dtype=np.uint8)
         adapter.predict(images)  # compiled
         seconds = [_time_prediction(adapter, images)]
