@@ -25,6 +25,7 @@
  *                  disputed: samples from 10 % on come twice in an answer, 10 below and 10 above their value
  * NVML_MIG=1       MIG mode is on: no utilisation
  * NVML_GPM=0       a card older than Hopper
+ * NVML_MEMORY_MIB  memory of each card, else 8 GiB; NVML_LIMIT_MW its enforced power limit, else 300 W
  * Compiled with -DOLD_DRIVER it lacks the calls that older drivers lack.
  */
 #include <signal.h>
@@ -41,14 +42,14 @@
 #define INSUFFICIENT_SIZE 7
 #define DRIVER_NOT_LOADED 9
 #define MIB (1024ull * 1024ull)
-#define TOTAL (8192 * MIB)
+#define TOTAL (number_of("NVML_MEMORY_MIB", 8192) * MIB)
 #define RESERVED (256 * MIB) /* in `used` of the first version of the memory call */
-#define LIMIT_MW 300000
+#define LIMIT_MW number_of("NVML_LIMIT_MW", 300000)
 #define SAMPLE_MS 100
 #define KEPT 120 /* samples in the driver's buffer */
 #define MADE_UP_EPOCH_NS 1700000000000000000ll
 #define FOREIGN_PID 4000000
-#define ROWS 4096
+#define ROWS 65536
 #define MAY_FAIL do { int code = failure(__func__); if (code) return code; } while (0)
 
 enum { T, GPU, MEMORY, USED, PROCESS, ENERGY, POWER, SM_CLOCK, MEMORY_CLOCK, TEMPERATURE, THROTTLE, COLUMNS };
@@ -75,6 +76,10 @@ static const char *const UUIDS[2] = {
     "GPU-00000000-1111-2222-3333-444444444444", "GPU-99999999-8888-7777-6666-555555555555"};
 
 static int set(const char *name) { return getenv(name) && strcmp(getenv(name), "0") != 0; }
+
+static unsigned long long number_of(const char *name, unsigned long long usual) {
+    return getenv(name) ? strtoull(getenv(name), NULL, 10) : usual;
+}
 
 static int told_to(const char *code) {
     if (atoi(code) == -1) for (;;) pause();
@@ -124,6 +129,10 @@ static trace *read_trace(void *handle) {
             r = card->rows[card->count];
             if (fscanf(file, "%lf,%lf,%lf,%lf,%lf,%lf,%lf,%lf,%lf,%lf,%lf", r, r + 1, r + 2, r + 3, r + 4, r + 5,
                        r + 6, r + 7, r + 8, r + 9, r + 10) != COLUMNS) break;
+        }
+        if (card->count == ROWS && fgetc(file) != '\n' && !feof(file)) {
+            fprintf(stderr, "%s: more than %d rows\n", path, ROWS);
+            abort();
         }
         fclose(file);
     }

@@ -152,8 +152,12 @@ class Replay:
         account: dict[str, Any] = json.loads((self.folder / "meter.json").read_text())
         return account
 
-    def result(self, spec: TrialSpec, start_s: float, end_s: float, images: int = 1000) -> TrialResult:
-        """Assemble the result of a trial whose steady window is from `start_s` to `end_s`."""
+    def result(
+        self, spec: TrialSpec, start_s: float, end_s: float, images: int = 1000, out_of_memory: str | None = None
+    ) -> TrialResult:
+        """Assemble the result of a trial whose steady window is from `start_s` to `end_s`, or that ran out of memory
+        with this message.
+        """
         start_ns, end_ns = (ZERO_NS + round(edge_s * SECOND) for edge_s in (start_s, end_s))
         counted = {"steps": 10, "images": images, "segments": [[start_ns, end_ns]]}
         events = [
@@ -162,7 +166,8 @@ class Replay:
             {"event": Event.FINISHED, "t_ns": end_ns},
         ]
         (self.folder / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
-        ended = Ended(read_events(self.folder / "events.jsonl"), WorkerOutcome(0, False, 12.0), Status.OK, None)
+        status = Status.OUT_OF_MEMORY if out_of_memory else Status.OK
+        ended = Ended(read_events(self.folder / "events.jsonl"), WorkerOutcome(0, False, 12.0), status, out_of_memory)
         return assemble(self.folder, spec, ended, {}, "2026-01-01T00:00:00+00:00", {})
 
 

@@ -41,6 +41,17 @@ def test_company_is_seen_and_at_the_right_time(
         assert [check.name for check in result.checks if not check.passed] == ["alone on the device"]
 
 
+def test_memory_that_ran_out_on_a_card_that_others_used_says_nothing_about_the_batch_size(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
+    for foreign, status in (("", Status.OUT_OF_MEMORY), ("before during", Status.CONTENDED)):
+        replay = Replay(monkeypatch, tmp_path, STEPS, NVML_FOREIGN=foreign)
+        replay.run(9)
+        result = replay.result(gpu_spec, *WINDOW, **BATCH, out_of_memory="1,024.0 MiB asked for")
+        assert result.status == status
+        assert (result.reason or "").endswith("1,024.0 MiB asked for")
+
+
 def test_company_of_a_container_is_told_from_the_worker(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:

@@ -196,6 +196,11 @@ def test_one_update_whose_float16_gradients_overflowed_is_no_idle_step_and_none_
     assert CheckName.END_UPDATES in failed(trial(all_idle, precision="float16"))
 
 
+def test_a_trial_whose_losses_left_no_step_to_ask_about_is_not_idle_in_any_precision() -> None:
+    for precision in ("float32", "float16"):
+        assert not failed(trial(replace(RIGHT, asked_steps=0, idle_steps=0), precision=precision))
+
+
 def test_a_value_on_a_kink_in_one_batch_is_not_suspect_and_a_gross_difference_in_one_is() -> None:
     assert not failed(trial(with_step(1, update=Difference(0.05))))
     assert CheckName.END_UPDATES in failed(trial(with_step(1, update=Difference(1.1 * GROSS))))

@@ -21,6 +21,7 @@ class CheckName(Word):
     BUSY_ABOVE_ALL = "busy mean >= mean of all samples"
     PROCESS_IN_DEVICE = "process memory <= device memory"
     ENERGY = "energy by counter = integrated power"
+    POWER_LIMITED = "mean power <= enforced limit"
     KEPT_PACE = "the driver's clock kept pace"
     IN_SPLIT = "batch size <= training split"
     PRECISION = "computes in the precision asked for"

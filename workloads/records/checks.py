@@ -23,6 +23,7 @@ from .samples import PERIOD_S, Samples
 
 SHORTEST_S, FEWEST_SAMPLES = 5.0, 10
 ENERGY_TOLERANCE = 0.05
+POWER_TOLERANCE = 0.05  # a window of seconds on an H200 reached 1.00 times its limit
 SURE = 2.0  # times a 95 % interval: allows for chance in readings, so that a check seldom fails by it
 CLOCK_DRIFT_S = 0.05
 CONTENDED_PERCENT = 25.0  # of a CPU trial's cores, used by others: its speed is not its own
@@ -70,6 +71,7 @@ def check_figures(
         *_busy(figures),
         *_process_memory(figures),
         *_energy(figures),
+        *_power(figures),
         *_stalls(figures),
         *_throttled(figures),
         *check_reported(spec, workload, figures),
@@ -207,6 +209,15 @@ def _energy(figures: dict[str, Figure]) -> Iterator[Check]:
             detail += f"; the counter's steps may hide {hidden:.1f} J, the readings {sampled:.1f} J"
         allowed = ENERGY_TOLERANCE * integrated + hidden + sampled
         yield Check(CheckName.ENERGY, abs(counter - integrated) <= allowed, detail)
+
+
+def _power(figures: dict[str, Figure]) -> Iterator[Check]:
+    """Compare the mean power with the limit that the driver enforces; single readings may lie above it."""
+    if pair := _values(figures, registry.POWER, registry.POWER_LIMIT):
+        power_w, limit_w = pair
+        error_w = (_values(figures, registry.POWER_ERROR) or [0.0])[0]
+        detail = f"{power_w:.1f} W, may be off by {error_w:.1f} W; the limit is {limit_w:.1f} W"
+        yield Check(CheckName.POWER_LIMITED, power_w - error_w <= (1 + POWER_TOLERANCE) * limit_w, detail)
 
 
 def _stalls(figures: dict[str, Figure]) -> Iterator[Check]:
