@@ -107,20 +107,6 @@ def product_chain(width: int) -> Workload:
     return Workload("products", "", (1, 1, NARROW), layers)
 
 
-def draw_products(workload: Workload, width: int) -> weights.Weights:
-    """Return weights of a chain of products. All products share one kernel, a drawn block that is repeated and scaled
-    to the spread of `width`: drawing each takes longer than the products.
-    """
-    block = min(width, WIDTHS[0])
-    drawn, times = weights.draw(product_chain(block), 0), width // block
-    scale = np.float32(times**-0.5)
-    repeats = {"widen/kernel": (1, times), "product0/kernel": (times, times), "narrow/kernel": (times, 1)}
-    tiled = {key: np.tile(drawn[key] * scale, repeats[key]) for key in repeats}
-    shapes = workload.weight_shapes()
-    kernels = {key: tiled.get(key, tiled["product0/kernel"]) for key, shape in shapes.items() if len(shape) == 2}
-    return {key: kernels[key] if key in kernels else np.zeros(shape, np.float32) for key, shape in shapes.items()}
-
-
 def measure_products(adapter: Adapter) -> dict[str, Any]:
     """Return operations per second, two per multiply-add, of the fastest of several calls, and the number of calls.
 
@@ -128,7 +114,7 @@ def measure_products(adapter: Adapter) -> dict[str, Any]:
     """
     for width in WIDTHS:
         workload = product_chain(width)
-        adapter.build(workload, OptimizerSpec.named("sgd"), draw_products(workload, width), 0)
+        adapter.build(workload, OptimizerSpec.named("sgd"), weights.draw(workload, 0), 0)
         images = np.random.default_rng(0).integers(0, 256, (width, *workload.input_shape), dtype=np.uint8)
         adapter.predict(images)  # compiled
         seconds = [_time_prediction(adapter, images)]
