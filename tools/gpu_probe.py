@@ -20,6 +20,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -112,9 +113,9 @@ def ask_everything(handle: Any, out: Path) -> dict[str, Any]:
     answers: dict[str, Any] = {}
     for column, queries in (build_quick_queries() | build_slow_queries()).items():
         for query in queries:
-            answers[f"{column}: {query.source}"] = time_calls(lambda query=query: query.ask(handle))
+            answers[f"{column}: {query.source}"] = time_calls(partial(query.ask, handle))
     for query in GpuProcesses(None).metric.queries:
-        answers[f"processes: {query.source}"] = time_calls(lambda query=query: query.ask(handle))
+        answers[f"processes: {query.source}"] = time_calls(partial(query.ask, handle))
     gpm, buffer = Gpm(1.0), DriverBuffer(out / "driver_samples.csv", 1.0)
     for name, metric in (("gpm", gpm.metric), ("driver_samples", buffer.metric)):
         metric.probe(handle)
@@ -122,9 +123,9 @@ def ask_everything(handle: Any, out: Path) -> dict[str, Any]:
             answers[name] = {"answer": None, "error": "; ".join(metric.refusals)}
             continue
         time.sleep(0.3)
-        answers[f"{name}: {metric.query.source}"] = time_calls(lambda metric=metric: metric.query.ask(handle))
+        answers[f"{name}: {metric.query.source}"] = time_calls(partial(metric.query.ask, handle))
         answers[f"{name}: missing"] = metric.missing
-    return answers | {name: time_calls(lambda call=call: call(handle)) for name, call in FURTHER.items()}
+    return answers | {name: time_calls(partial(call, handle)) for name, call in FURTHER.items()}
 
 
 def read_driver_samples(handle: Any) -> list[dict[str, Any]]:
@@ -149,7 +150,7 @@ def read_row(handle: Any, gpm: Gpm | None) -> dict[str, Any]:
         row |= {"gpu": rates.gpu, "memory": rates.memory}
     for queries in (build_quick_queries() | build_slow_queries()).values():
         for query in queries:
-            answer = _try(lambda query=query: query.ask(handle))
+            answer = _try(partial(query.ask, handle))
             if answer is not None:
                 row |= answer
                 break

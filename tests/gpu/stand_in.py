@@ -85,6 +85,7 @@ class Replay:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path, steps: Trace, **variables: str) -> None:
         self.folder, self.now_ms = folder, 0.0
+        self.out_of_memory: str | None = None  # the message with which the worker ended
         self.clock_set_ms = 0  # how far the machine's epoch was put forward
         self.pid_file = folder / "pid"
         self.pid_file.write_text("")
@@ -152,12 +153,8 @@ class Replay:
         account: dict[str, Any] = json.loads((self.folder / "meter.json").read_text())
         return account
 
-    def result(
-        self, spec: TrialSpec, start_s: float, end_s: float, images: int = 1000, out_of_memory: str | None = None
-    ) -> TrialResult:
-        """Assemble the result of a trial whose steady window is from `start_s` to `end_s`, or that ran out of memory
-        with this message.
-        """
+    def result(self, spec: TrialSpec, start_s: float, end_s: float, images: int = 1000) -> TrialResult:
+        """Assemble the result of a trial whose steady window is from `start_s` to `end_s`."""
         start_ns, end_ns = (ZERO_NS + round(edge_s * SECOND) for edge_s in (start_s, end_s))
         counted = {"steps": 10, "images": images, "segments": [[start_ns, end_ns]]}
         events = [
@@ -166,8 +163,9 @@ class Replay:
             {"event": Event.FINISHED, "t_ns": end_ns},
         ]
         (self.folder / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
-        status = Status.OUT_OF_MEMORY if out_of_memory else Status.OK
-        ended = Ended(read_events(self.folder / "events.jsonl"), WorkerOutcome(0, False, 12.0), status, out_of_memory)
+        status = Status.OUT_OF_MEMORY if self.out_of_memory else Status.OK
+        outcome = WorkerOutcome(0, False, 12.0)
+        ended = Ended(read_events(self.folder / "events.jsonl"), outcome, status, self.out_of_memory)
         return assemble(self.folder, spec, ended, {}, "2026-01-01T00:00:00+00:00", {})
 
 

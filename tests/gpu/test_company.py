@@ -47,7 +47,8 @@ def test_memory_that_ran_out_on_a_card_that_others_used_says_nothing_about_the_b
     for foreign, status in (("", Status.OUT_OF_MEMORY), ("before during", Status.CONTENDED)):
         replay = Replay(monkeypatch, tmp_path, STEPS, NVML_FOREIGN=foreign)
         replay.run(9)
-        result = replay.result(gpu_spec, *WINDOW, **BATCH, out_of_memory="1,024.0 MiB asked for")
+        replay.out_of_memory = "1,024.0 MiB asked for"
+        result = replay.result(gpu_spec, *WINDOW, **BATCH)
         assert result.status == status
         assert (result.reason or "").endswith("1,024.0 MiB asked for")
 

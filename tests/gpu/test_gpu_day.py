@@ -1,0 +1,46 @@
+"""The day on a card, rehearsed on the CPU: its steps keep to the options of the commands that they call."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import PROJECT, ROOT
+
+from runner.environments.definition import read
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_rehearsed_day_measures_checks_and_packs(tmp_path: Path) -> None:
+    interpreter = read(PROJECT, "pytorch", "cpu").interpreter
+    words = ("--quick", "--device", "cpu", "--python", f"pytorch={interpreter}", "--seconds", "300")
+    day = [sys.executable, ROOT / "tools" / "gpu_day.py", "one", "check", "pack", "--out", tmp_path, *words]
+    done = subprocess.run(list(map(str, day)), capture_output=True, text=True, timeout=400)
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in (tmp_path / "day.jsonl").read_text().splitlines()]
+    assert [(line["step"], line["command"]) for line in lines] == [("one", "osu-cnn"), ("check", "one-osu-cnn")]
+    assert lines[0]["exit"] == 0, (tmp_path / "one" / "osu-cnn.log").read_text()
+    assert len(list(tmp_path.glob("one/osu-cnn/trials/*/result.json"))) == 2
+    assert (tmp_path / "one.tar.xz").stat().st_size < 2**20 * 15
+
+
+def test_a_card_s_probe_writes_what_the_stand_in_answers(
+    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = tmp_path / "trace.csv"
+    trace.write_text(
+        "0,60,30,3000,2500,0,150000,1980,2619,50,0\n10000000,60,30,3000,2500,1500000000,150000,1980,2619,50,0\n"
+    )
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(library))
+    monkeypatch.setenv("NVML_TRACE", str(trace))
+    command = [sys.executable, "-m", "tools.gpu_probe", str(tmp_path / "out"), "--scale", "0.05"]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120)
+    calls = json.loads((tmp_path / "out" / "calls.json").read_text())
+    assert calls["gpu_percent: NVML nvmlDeviceGetUtilizationRates"]["answer"] == {"gpu_percent": 60}
+    assert calls["nvmlDeviceGetPersistenceMode"]["error"]
+    rows = (tmp_path / "out" / "trace.csv").read_text().splitlines()
+    assert len(rows) > 20 and rows[0].split(",")[1:4] == ["60", "30", "3000.0"]
