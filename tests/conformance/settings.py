@@ -394,9 +394,15 @@ DROPOUT = Workload(
 )
 # Images for less work than the catalogue's: the same layers, with a row and a column left over.
 SMALLER = {
-    "cats-dogs-cnn": (101, 99, 3), "mobilenet-v3-large": (97, 95, 3), "resnet-18": (17, 15, 3), "vit-tiny": (17, 15, 3)
+    "cats-dogs-cnn": (101, 99, 3), "mobilenet-v3-large": (97, 95, 3), "resnet-18": (97, 95, 3),
+    "resnet-18-small": (17, 15, 3), "vit-tiny": (17, 15, 3),
 }  # fmt: skip
-NARROWER = ("vgg-11", "resnet-18", "vit-tiny")  # with a quarter of their channels: the same layers for less work
+NARROWER = (
+    "vgg-11",
+    "resnet-18",
+    "resnet-18-small",
+    "vit-tiny",
+)  # with a quarter of their channels: the same layers for less work
 # VGG's last stage is 2 x 2: with 8 images BatchNorm sees 32 values of a channel. With 8 values it leaves little but
 # rounding (seen: 3e-5 of a gradient, 6e-5 by the referee in float32). That of the small mobilenet-v3-large is 4 x 3.
 BATCH_SIZES = {"vgg-11": 8, "mobilenet-v3-large": 4}
