@@ -96,10 +96,10 @@ def main(inputs: str, out: str) -> None:
     adapter.load(images, labels)
     adapter.build(network, OptimizerSpec("sgd", 0.01), weights, 0)
     ours, probe = adapter.predict(images), adapter.probe(images, labels)
-    pixels = torch.tensor(images).permute(0, 3, 1, 2).float() * np.float32(network.scale)
+    pixels = torch.tensor(images.transpose(0, 3, 1, 2).copy()).float() * np.float32(network.scale)
     with torch.no_grad():
         logits = theirs.eval()(pixels)
-        exact = deepcopy(theirs).double()(torch.tensor(images).permute(0, 3, 1, 2).double() * network.scale)
+        exact = deepcopy(theirs).double()(torch.tensor(images.transpose(0, 3, 1, 2).copy()).double() * network.scale)
     theirs.train()
     loss = nn.functional.cross_entropy(theirs(pixels), torch.tensor(labels).long())
     loss.backward()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from settings import GRADIENTS, Arrays
+from settings import GRADIENTS, Arrays, batch_statistics
 from suite import HERE, apart, run_in, under
 
 from adapters.numpy.adapter import Adapter
@@ -23,13 +23,15 @@ NETWORK = replace(RESNET_18, input_shape=IMAGES[1:], layers=(*RESNET_18.layers[:
 
 @pytest.fixture(scope="module")
 def given() -> Arrays:
-    """Images, labels and weights; gammas, betas and statistics differ from the 1 and 0 at which mistakes hide."""
+    """Images, labels and weights. Gammas and betas differ from the 1 and 0 at which mistakes hide; statistics are those
+    of the images, as in a trained network: with others its activations grow until rounding is large."""
     generator = np.random.default_rng(18)
     initial = weights.draw(NETWORK, seed=18)
     for key, array in initial.items():
         if array.ndim == 1:
             initial[key] = (array + generator.uniform(0, 0.25, array.shape)).astype(np.float32)
     images = generator.integers(0, 256, IMAGES, dtype=np.uint8)
+    initial |= batch_statistics(NETWORK, initial, images)
     return {"images": images, "labels": generator.integers(0, 1000, len(images)).astype(np.int32), **initial}
 
 
