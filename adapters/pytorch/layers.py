@@ -52,14 +52,18 @@ def max_pool(layer: layers.MaxPool2D, shape: layers.Shape) -> nn.Module:
 
 def average_pool(layer: layers.AveragePool2D, shape: layers.Shape) -> nn.Module:
     """(n, c, h, w) -> (n, c, rows, columns)."""
-    even, uneven = split_margins(layer.margins(shape), layer.size // 2)
-    if uneven:
-        return UnevenAveragePool(layer, shape, uneven)
-    return nn.AvgPool2d(layer.size, layer.stride, even, count_include_pad=False)
+    (top, bottom), (left, right) = layer.margins(shape)
+    if any((top, bottom, left, right)):
+        return PaddedAveragePool(layer, shape, (left, right, top, bottom))
+    return nn.AvgPool2d(layer.size, layer.stride)
 
 
-class UnevenAveragePool(nn.Module):
-    """The mean of a window's pixels: its sum over the number of pixels that are not margin."""
+class PaddedAveragePool(nn.Module):
+    """The mean of a window's pixels: its sum over the number of pixels that are not margin.
+
+    PyTorch's own margins are not used: in channels-last memory on CUDA their gradient is wrong up to 2.13
+    (pytorch#188344; seen on an H200 with 2.11).
+    """
 
     def __init__(self, layer: layers.AveragePool2D, shape: layers.Shape, margins: tuple[int, int, int, int]) -> None:
         super().__init__()
