@@ -426,16 +426,18 @@ STOCHASTIC_DEPTH = Workload(
 # Images for less work than the catalogue's: the same layers, with a row and a column left over.
 SMALLER = {
     "cats-dogs-cnn": (101, 99, 3), "mobilenet-v3-large": (97, 95, 3), "resnet-18": (17, 15, 3), "vit-tiny": (17, 15, 3)
-}  # fmt: skip
-NARROWER = ("vgg-11", "resnet-18", "vit-tiny")  # with a quarter of their channels: the same layers for less work
+} | dict.fromkeys(("resnet-50", "densenet-121", "efficientnet-b0", "convnext-tiny"), (65, 63, 3))  # fmt: skip
+NARROWER = ("vgg-11", "resnet-18", "vit-tiny", "resnet-50", "densenet-121", "efficientnet-b0", "convnext-tiny")  # with a quarter of their channels: the same layers for less work
 # VGG's last stage is 2 x 2: with 8 images BatchNorm sees 32 values of a channel. With 8 values it leaves little but
 # rounding (seen: 3e-5 of a gradient, 6e-5 by the referee in float32). That of the small mobilenet-v3-large is 4 x 3.
-BATCH_SIZES = {"vgg-11": 8, "mobilenet-v3-large": 4}
+BATCH_SIZES = {"vgg-11": 8, "mobilenet-v3-large": 4, "resnet-50": 4, "densenet-121": 4, "efficientnet-b0": 4}
 # A norm's weights are 1 and get little gradient here: at 0.001 an update is only rounding (seen: 1.1e-3).
 RATES = {"vit-tiny": 0.01}
 # What profile tuned does not repeat. A rule computes the same in every network: PLAIN has every rule in it, too. The
-# deepest network has no kind of layer that MOBILE and BRANCHES lack, and is traced for as long as 30 others.
-ONCE = {f"batchnorm-{rule}" for rule in OPTIMIZERS if rule not in ("momentum", "adam")} | {"mobilenet-v3-large"}
+# deepest networks have no kind of layer that the small ones lack, and are traced for as long as 30 others.
+ONCE = {f"batchnorm-{rule}" for rule in OPTIMIZERS if rule not in ("momentum", "adam")} | {
+    "mobilenet-v3-large", "resnet-50", "densenet-121", "efficientnet-b0", "convnext-tiny"
+}  # fmt: skip
 # Networks of a few layers each, which together have every layer of the vocabulary.
 SMALL = (
     PADDING, MOBILE, BINARY, BRANCHES, POOLING, RESIZE, GROUPED, TRANSFORMER, CLASS_TOKEN, SMOOTH, FLATTENED
