@@ -82,8 +82,8 @@ def build_network(
     given = list(nodes)
     graph = rewrite(_check(given))
     steps = list_steps(graph, input_shape)
-    last = list(steps)[-1]
-    steps, last, loss = _without_probabilities(steps, last)
+    _refuse_shared(steps)
+    steps, last, loss = _without_probabilities(steps, list(steps)[-1])
     names = make_names([step.node for step in steps.values() if step.node.operator != INPUT])
     layers = make_tree(steps, last, names)
     if not layers:
@@ -95,7 +95,6 @@ def build_network(
         raise ImportRefused(str(error)) from error
     layer_of = {step.node.name: names[step.node.name] for step in steps.values() if step.node.name in names}
     places |= {names[step.node.name]: step.node.place for step in steps.values() if step.node.name in names}
-    _refuse_shared(steps)
     return Network(workload, layer_of, places)
 
 
@@ -152,8 +151,8 @@ def _refuse_shared(steps: Mapping[str, Step]) -> None:
     """Raise ImportRefused for a module with weights that is used twice."""
     weighted: Counter[str] = Counter()
     for step in steps.values():
-        if not isinstance(step.layer, Join) and step.layer.parameter_shapes(steps[step.inputs[0]].shape if step.inputs else ()):
-            weighted[step.node.place] += 1
+        if step.layer is not None and not isinstance(step.layer, Join):
+            weighted[step.node.place] += bool(step.layer.parameter_shapes(steps[step.inputs[0]].shape))
     for place, count in weighted.items():
         if count > 1:
             raise ImportRefused(f"{place}: is used {count} times; shared weights cannot be imported, copy the module")
