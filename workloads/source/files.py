@@ -1,4 +1,4 @@
-"""Find the door for a file that is a network's source, and read it: {network, weights, places}. No code of it is run."""
+"""Read files that are a network's source: the network, its weights, and where its layers come from. No code is run."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def _pick_weights(graph: KerasGraph, made: Network) -> Weights | None:
 
 
 def choose_scale(graph: KerasGraph) -> float:
-    """Return what pixels are multiplied by: 1 if the model rescales them itself, after a resizing or not, else 1 / 255."""
+    """Return what pixels are multiplied by: 1 if the model rescales them itself, or 1 / 255."""
     name = next(node.name for node in graph.nodes if node.operator == INPUT)
     while True:
         users = [node for node in graph.nodes if name in node.inputs]

@@ -66,8 +66,12 @@ def _refuse_class(item: Mapping[str, Any], path: str) -> None:
     """Raise ImportRefused for a class that is not Keras's own, whatever its name is."""
     module, kind = item.get("module"), item["class_name"]
     if not (module == "keras" or str(module).startswith("keras.")):
-        hint = "save it with Keras 3" if module is None and item.get("registered_name") is None else "build it of layers"
-        raise ImportRefused(f"{path} ({kind}): is a class of {module or 'unknown origin'}, whose code is never run; {hint}")
+        hint = (
+            "save it with Keras 3" if module is None and item.get("registered_name") is None else "build it of layers"
+        )
+        raise ImportRefused(
+            f"{path} ({kind}): is a class of {module or 'unknown origin'}, whose code is never run; {hint}"
+        )
 
 
 def _read_model(graph: KerasGraph, item: Mapping[str, Any], path: str, folder: str, entering: str | None) -> str:
@@ -135,7 +139,7 @@ def _name_folders(layers: list[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _write_snake_case(name: str) -> str:
-    """Return a class's name as Keras writes it for a folder: Conv2D is conv2d, BatchNormalization batch_normalization."""
+    """Return a class's name as Keras writes it for a folder: BatchNormalization is batch_normalization."""
     kept = "".join(character for character in name if character.isalnum() or character == "_")
     kept = re.sub("(.)([A-Z][a-z]+)", r"\1_\2", kept)
     return re.sub("([a-z])([A-Z])", r"\1_\2", kept).lower()
@@ -165,7 +169,9 @@ def _list_ends(item: Any) -> list[Tensor]:
 def _list_tensors(call: Any, layer: Mapping[str, Any]) -> list[Tensor]:
     """Return the tensors that a call takes, in the order of its arguments."""
     if not isinstance(call, dict):
-        raise ImportRefused(f"{layer['config'].get('name')}: was written by Keras 2; load it with Keras 3 and save it again")
+        raise ImportRefused(
+            f"{layer['config'].get('name')}: was written by Keras 2; load it with Keras 3 and save it again"
+        )
     found: list[Tensor] = []
 
     def search(value: Any) -> None:
@@ -199,7 +205,12 @@ def _find_shape(layer: Mapping[str, Any], call: Any) -> list[Any] | None:
 
 
 def _read_call(
-    graph: KerasGraph, layer: Mapping[str, Any], path: str, folder: str, inputs: tuple[str, ...], call: Mapping[str, Any]
+    graph: KerasGraph,
+    layer: Mapping[str, Any],
+    path: str,
+    folder: str,
+    inputs: tuple[str, ...],
+    call: Mapping[str, Any],
 ) -> str:
     """Add the nodes of one call of a layer; return the name of the last one."""
     kind, config = layer["class_name"], dict(layer["config"])
@@ -215,7 +226,9 @@ def _read_call(
         return _read_model(graph, layer, path, folder, inputs[0])
     shape = _find_shape(layer, call)
     variables = graph.variables.get(f"{folder}/vars") if graph.variables is not None else None
-    settings = LayerConfig(place, config, len(shape) if shape else None, shape[-1] if shape else None, variables, graph.notes)
+    settings = LayerConfig(
+        place, config, len(shape) if shape else None, shape[-1] if shape else None, variables, graph.notes
+    )
     before = inputs
     parts = translate(kind, settings)
     for number, part in enumerate(parts):
@@ -243,9 +256,7 @@ def _refuse_arguments(call: Mapping[str, Any], kind: str, place: str) -> None:
             raise ImportRefused(f"{place}: is called with {name}={value!r}; call it with its input alone")
 
 
-def _read_operation(
-    graph: KerasGraph, kind: str, call: Mapping[str, Any], inputs: tuple[str, ...], path: str
-) -> str:
+def _read_operation(graph: KerasGraph, kind: str, call: Mapping[str, Any], inputs: tuple[str, ...], path: str) -> str:
     """Add a function's node: a sum, a product or a concatenation, or one with a number."""
     place = f"{path} (keras.ops {kind})"
     numbers = [each for each in call["args"] if type(each) in (int, float)]

@@ -160,7 +160,11 @@ def _pool(operator: str) -> Callable[[LayerConfig], list[Part]]:
         size = layer.take_one("pool_size", 2)
         strides = layer.take("strides")
         layer.left["strides"] = [size] if strides is None else strides
-        settings = {"size": size, "stride": layer.take_one("strides"), "padding": layer.need("padding", "valid", "same")}
+        settings = {
+            "size": size,
+            "stride": layer.take_one("strides"),
+            "padding": layer.need("padding", "valid", "same"),
+        }
         return [Part(operator, settings)]
 
     return read
@@ -262,7 +266,9 @@ ADVICE = {
         ("RandomFlip", "RandomCrop", "RandomTranslation", "RandomRotation", "RandomZoom", "RandomContrast"),
         "changes images in training; leave it out of the model, and see --augment",
     ),
-    **dict.fromkeys(("LSTM", "GRU", "SimpleRNN", "Embedding"), "is for sequences; only networks of images are imported"),
+    **dict.fromkeys(
+        ("LSTM", "GRU", "SimpleRNN", "Embedding"), "is for sequences; only networks of images are imported"
+    ),
     "TFSMLayer": "is a program of TensorFlow, not a configuration; build the model of layers",
 }
 

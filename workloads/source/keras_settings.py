@@ -81,7 +81,9 @@ class LayerConfig:
                 self._note_start(name, value)
             elif name.endswith(("_regularizer", "_constraint")) and value is not None:
                 raise self.refuse(f"{name} changes the loss or the weights; leave it out, or see --weight-decay")
-            elif name not in WITHOUT_EFFECT and value is not None and not name.endswith(("_regularizer", "_constraint")):
+            elif (
+                name not in WITHOUT_EFFECT and value is not None and not name.endswith(("_regularizer", "_constraint"))
+            ):
                 raise self.refuse(f"the setting {name}={str(value)[:40]!r} is unknown here")
 
     def take_start(self, name: str) -> dict[str, str]:
