@@ -34,12 +34,13 @@ from workloads.networks import WORKLOADS, NetworkError, find
 from workloads.records.build import column_of
 from workloads.records.job import ImageSource, Placement
 from workloads.records.status import Status
+from workloads.source.files import is_source
 from workloads.spec import Workload
 from workloads.study import Study, StudyError, list_studies
 from workloads.study_file import read as read_study
 
 # File types in which frameworks keep trained weights.
-WEIGHTS_OF = {".pt": "pytorch", ".pth": "pytorch", ".h5": "tensorflow", ".keras": "tensorflow", ".params": "mxnet"}
+WEIGHTS_OF = {".pt": "pytorch", ".pth": "pytorch", ".h5": "tensorflow", ".params": "mxnet"}
 MOUNT_HINT = '; give the container a folder and its owner: -v "$PWD/results:/results" --user "$(id -u):$(id -g)"'
 ISOLATIONS = ("venv", "docker", "here")
 
@@ -248,7 +249,7 @@ def _workload(study: Study) -> Workload:
     path = Path(study.workload)
     if path.suffix in WEIGHTS_OF:
         raise BadInput(f"--workload {path}: holds trained weights, no network{own_code.offer(WEIGHTS_OF[path.suffix])}")
-    if path.suffix != ".py":
+    if path.suffix != ".py" and not is_source(study.workload):
         need_known("workload", study.workload, WORKLOADS)
     try:
         return find(study.workload)
