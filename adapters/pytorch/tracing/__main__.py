@@ -1,7 +1,7 @@
 """python -m adapters.pytorch.tracing FOLDER: import the model of the user's code that FOLDER/request.json names.
 
 It writes traced.json: the nodes, the number of parameters and the source of each weight, or why the model is refused;
-and tensors.npz: each weight "layer/role" in PyTorch's layout.
+and tensors.npz: each weight "node/role", kernels HWIO or (in, out); rows after a Flatten as PyTorch has them.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from adapters.pytorch.tracing.network import Part
 from adapters.pytorch.tracing.values import Refused
 from adapters.shared import PROBED, function_of
 from workloads.source.traced import REQUEST_FILE, TENSORS_FILE, TRACED_FILE
+from workloads.weights import CHANNELS_FIRST
 
 
 def main(folder: Path) -> None:
@@ -50,7 +51,7 @@ def import_code(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     sample = torch.rand(PROBED, channels, height, width, generator=torch.Generator().manual_seed(0))
     run_once(model, sample)
     network = import_model(model, sample)
-    tensors = {key: read_part(model, part) for key, part in network.tensors.items()}
+    tensors = {key: read_part(model, key.rpartition("/")[2], part) for key, part in network.tensors.items()}
     np.savez(folder / TENSORS_FILE, **tensors)  # type: ignore[arg-type]
     return {
         "model": type(model).__name__,
@@ -82,12 +83,15 @@ def run_once(model: nn.Module, sample: torch.Tensor) -> None:
         ) from error
 
 
-def read_part(model: nn.Module, part: Part) -> np.ndarray:
-    """Return the rows of a parameter or buffer that one of our weights is."""
+def read_part(model: nn.Module, role: str, part: Part) -> np.ndarray:
+    """Return the rows of a parameter or buffer that one of our weights is, channels last."""
     name, first, end = part
     path, _, leaf = name.rpartition(".")
     tensor: torch.Tensor = getattr(model.get_submodule(path), leaf)
-    return tensor.detach()[first:end].float().contiguous().numpy()
+    array: np.ndarray = tensor.detach()[first:end].float().numpy()
+    if role.endswith("kernel"):
+        array = array.transpose(np.argsort(CHANNELS_FIRST[array.ndim]))
+    return np.ascontiguousarray(array)
 
 
 if __name__ == "__main__":

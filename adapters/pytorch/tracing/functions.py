@@ -32,6 +32,8 @@ def add(network: Network, call: Call) -> Value:
         if second.layout == "ntc" and _padded(first, 3) == (1, *second.shape[1:]):
             return network.emit(call, "PositionEmbedding", [second], "ntc", {}, {"embedding": first.name})
         raise Refused(f"adds parameter {first.name} to {describe(second)}; only learned positions of tokens are a record")
+    if (number := _number(first, second)) is not None:
+        return network.emit(call, "shift", [call.value], call.value.layout, {"value": number})
     return _join(network, call, "add", first, second)
 
 
@@ -46,7 +48,15 @@ def multiply(network: Network, call: Call) -> Value:
                           "per channel is a record")  # fmt: skip
         settings = _initial(network, first)
         return network.emit(call, "ChannelScale", [second], second.layout, settings, {"scale": first.name})
+    if (number := _number(first, second)) is not None:
+        return network.emit(call, "scale", [call.value], call.value.layout, {"value": number})
     return _join(network, call, "multiply", first, second)
+
+
+def _number(first: Any, second: Any) -> float | None:
+    """Return the number that a value is combined with; None if it is no number."""
+    number = second if isinstance(first, Value) else first
+    return float(number) if isinstance(number, int | float) else None
 
 
 def _initial(network: Network, tensor: Tensor) -> dict[str, Any]:
@@ -157,6 +167,8 @@ def average_pool(network: Network, call: Call) -> Value:
 def subtract(network: Network, call: Call) -> Value:
     """Return images less a constant per channel."""
     first, second = _two(call, "alpha")
+    if (number := _number(first, second)) is not None and isinstance(first, Value):
+        return network.emit(call, "shift", [first], first.layout, {"value": -number})
     means = _constants(first, second)
     return _normalise(network, call, means, (1.0,) * len(means))
 
@@ -164,6 +176,8 @@ def subtract(network: Network, call: Call) -> Value:
 def divide(network: Network, call: Call) -> Value:
     """Return images divided by a constant per channel: after a subtraction they are one layer."""
     first, second = call.arguments("input", "other")
+    if (number := _number(first, second)) is not None and isinstance(first, Value) and number:
+        return network.emit(call, "scale", [first], first.layout, {"value": 1 / number})
     deviations = _constants(first, second)
     last = next(node for node in network.nodes if node["name"] == first.node)
     if last["operator"] == "Normalise" and last is network.nodes[-1] and set(last["settings"]["std"]) == {1.0}:
@@ -174,8 +188,6 @@ def divide(network: Network, call: Call) -> Value:
 
 def _constants(value: Any, constant: Any) -> tuple[float, ...]:
     """Return a number for each channel of the value. Raises Refused if the constant is none."""
-    if isinstance(value, Value) and isinstance(constant, int | float):
-        return (float(constant),) * value.channels
     if isinstance(value, Value) and isinstance(constant, torch.Tensor):
         tensor = Tensor("", tuple(constant.shape))
         if tensor.per_channel(value):
@@ -188,6 +200,16 @@ def _constants(value: Any, constant: Any) -> tuple[float, ...]:
 def _normalise(network: Network, call: Call, means: Sequence[float], deviations: Sequence[float]) -> Value:
     settings = {"mean": tuple(means), "std": tuple(deviations)}
     return network.emit(call, "Normalise", [call.value], call.value.layout, settings)
+
+
+def pad(network: Network, call: Call) -> Value:
+    """Return images with rows and columns of zeros around them."""
+    _, padding, mode, value = call.arguments("input", "pad", "mode", "value", mode="constant", value=0)
+    if mode != "constant" or value not in (None, 0) or len(padding) != 4 or min(padding) < 0:
+        raise Refused("only zeros around rows and columns are a layer record")
+    left, right, top, bottom = padding
+    image = modules.image_of(call)
+    return network.emit(call, "zero-padding", [image], "nchw", {"padding": (top, bottom, left, right)})
 
 
 def _named(handler: Handler, *names: str) -> dict[str, Handler]:
@@ -207,6 +229,7 @@ FUNCTIONS: dict[str, Handler] = {
     **_named(take, "getitem"),
     **_named(mean, "mean"),
     **_named(keep, "contiguous", "float", "to", "type", "clone"),
+    **_named(pad, "pad"),
     **_named(dropout, "dropout"),
     **_named(layer_norm, "layer_norm"),
     **_named(max_pool, "max_pool2d", "_max_pool2d"),

@@ -10,7 +10,7 @@ from torch import nn
 
 from .network import Network
 from .reshaping import reshape
-from .values import IMAGES, Call, Refused, Tensor, Value, as_pair
+from .values import Call, Refused, Value, as_pair
 
 Handler = Callable[[Network, Call], Any]
 NO_RECORD = "there is no layer record for it"
@@ -81,7 +81,7 @@ def convolution(network: Network, call: Call) -> Value:
         raise Refused(f"padding_mode {module.padding_mode}: a layer record pads with zeros")
     weights = weights_of(call, kernel="weight", bias="bias")
     if call.value.layout == "ncyx":
-        return _dense_convolution(network, call, weights)
+        return _convolve_vector(network, call, weights)
     image, dilation = image_of(call), one_of(module.dilation, "dilation")
     settings = {
         "kernel": as_pair(module.kernel_size),
@@ -99,31 +99,23 @@ def convolution(network: Network, call: Call) -> Value:
     return network.emit(call, "Conv2D", [image], "nchw", settings, weights)
 
 
-def _dense_convolution(network: Network, call: Call, weights: dict[str, Any]) -> Value:
+def _convolve_vector(network: Network, call: Call, weights: dict[str, Any]) -> Value:
+    """Return the output of a 1 x 1 convolution of a vector, which is a dense layer."""
     module: Any = call.module
-    if as_pair(module.kernel_size) != (1, 1) or module.groups != 1 or any(as_pair(module.padding)):
+    if as_pair(module.kernel_size) != (1, 1) or module.groups != 1 or call.shape[2:] != (1, 1):
         raise Refused("only a 1 x 1 convolution without groups and padding can follow a global pool")
-    _need_bias(module)
-    return network.emit(call, "Dense", [call.value], "ncyx", {"units": module.out_channels}, weights)
-
-
-def _need_bias(module: Any) -> None:
-    if module.bias is None:
-        raise Refused("has no bias; the layer record of a dense layer has one: give it bias=True")
+    settings = {"filters": module.out_channels, "kernel": (1, 1), "bias": module.bias is not None}
+    return network.emit(call, "Conv2D", [call.value], "ncyx", settings, weights)
 
 
 def linear(network: Network, call: Call) -> Value:
-    """Return the output of a linear layer; of images with channels last it is a 1 x 1 convolution."""
+    """Return the output of a linear layer."""
     module: Any = call.module
     weights = weights_of(call, kernel="weight", bias="bias")
-    value = call.value
-    if value.layout == "nhwc":
-        settings = {"filters": module.out_features, "kernel": (1, 1), "bias": module.bias is not None}
-        return network.emit(call, "Conv2D", [value], "nhwc", settings, weights)
-    if value.layout not in ("nc", "ntc", "nyxc"):
-        raise Refused(f"is along the last axis, and gets {describe(value)}")
-    _need_bias(module)
-    return network.emit(call, "Dense", [value], value.layout, {"units": module.out_features}, weights)
+    if not call.value.layout.endswith("c"):
+        raise Refused(f"is along the last axis, and gets {describe(call.value)}")
+    settings = {"units": module.out_features, "bias": module.bias is not None}
+    return network.emit(call, "Dense", [call.value], call.value.layout, settings, weights)
 
 
 def batch_norm(network: Network, call: Call) -> Value:
@@ -290,9 +282,10 @@ def adaptive_average_pool(network: Network, call: Call) -> Value:
     return network.emit(call, "AveragePool2D", [image], "nchw", {"size": rows, "stride": rows, "padding": "valid"})
 
 
-def flatten(network: Network, call: Call) -> Any:
-    """Return the value in its new shape."""
-    return reshape(network, call)
+def zero_padding(network: Network, call: Call) -> Value:
+    """Return images with rows and columns of zeros around them."""
+    left, right, top, bottom = call.module.padding  # type: ignore[union-attr, misc]
+    return network.emit(call, "zero-padding", [image_of(call)], "nchw", {"padding": (top, bottom, left, right)})
 
 
 def no_rate(network: Network, call: Call) -> Value:
@@ -322,10 +315,10 @@ MODULES: dict[type[nn.Module], Handler] = {
     nn.MaxPool2d: max_pool,
     nn.AvgPool2d: average_pool,
     nn.AdaptiveAvgPool2d: adaptive_average_pool,
-    nn.Flatten: flatten,
+    nn.Flatten: reshape,
+    nn.ZeroPad2d: zero_padding,
     nn.Dropout: dropout,
     nn.Dropout2d: no_rate,
     nn.Identity: keep,
 }
 BY_NAME: dict[str, Handler] = {"StochasticDepth": stochastic_depth, "DropPath": stochastic_depth}
-assert {"nchw"} <= set(IMAGES) and Tensor

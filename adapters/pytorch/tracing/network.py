@@ -44,7 +44,7 @@ class Network:
                 "operator": operator,
                 "inputs": [each.node for each in inputs],
                 "settings": settings or {},
-                "place": call.place or call.name,
+                "place": _describe_place(call, tensors or {}),
             }
         )
         for role, source in (tensors or {}).items():
@@ -69,6 +69,15 @@ class Network:
             if node["name"] in needed:
                 needed.update(node["inputs"])
         return [node for node in self.nodes if node["name"] in needed]
+
+
+def _describe_place(call: Call, tensors: dict[str, str | Part]) -> str:
+    """Return the path in the source and the type: a module's, or that of a parameter and the function that uses it."""
+    if call.module is not None:
+        return f"{call.place} ({type(call.module).__name__})"
+    used = next((source for source in tensors.values() if isinstance(source, str)), "")
+    place = used or call.place
+    return f"{place} ({call.name})" if place else call.name
 
 
 def translate(model: nn.Module, graph: fx.Graph, dropping: frozenset[str]) -> Network:
