@@ -46,15 +46,21 @@ KEPT: dict[type[layers.Layer], Literal["input", "output", "mask", "factors"] | N
     layers.Tokens: None,
     layers.TokenMean: None,
     layers.PositionEmbedding: None,
+    layers.ClassToken: None,
+    layers.FirstToken: None,
+    layers.Normalise: None,
     layers.Add: None,
     layers.Concatenate: None,
     layers.Multiply: "factors",
     layers.BatchNorm: "input",  # and once per batch the mean and the deviation of each channel
     layers.LayerNorm: "input",  # and the mean and the deviation of each row
     layers.MultiHeadAttention: "input",  # and the inputs of its softmax and its products
+    layers.ChannelScale: "input",
     layers.Dropout: "mask",  # which values it dropped, one byte each
+    layers.StochasticDepth: "mask",  # whether it dropped the image, one byte
 }
-VIEWS = (layers.Flatten, layers.Tokens)  # the output is the input in another shape
+# The output is the input in another shape, or the input and a parameter.
+VIEWS = (layers.Flatten, layers.Tokens, layers.ClassToken)
 
 Tensor = dict[str, int]  # {part: its floats per image}; a part is named by the layer that made it, "" are the images
 
@@ -98,10 +104,10 @@ def _walk(
                 count.kept |= together
             if isinstance(layer, layers.Concatenate):
                 made = together
-        if isinstance(layer, VIEWS) or (isinstance(layer, layers.Dropout) and layer.rate == 0):
+        if isinstance(layer, VIEWS) or (isinstance(layer, layers.Masked) and layer.rate == 0):
             made = tensor
         elif kept == "mask":
-            count.masks += math.prod(shape)
+            count.masks += 1 if isinstance(layer, layers.StochasticDepth) else math.prod(shape)
         elif kept == "output":
             count.kept |= made
         tensor, shape = made, leaving

@@ -24,8 +24,9 @@ Numeric contract
   is translated by epsilon / sqrt(1 - beta2^t). RMSprop's is inside the root in Keras and MXNet.
   The learning rate is outside of v (PyTorch); Keras and MXNet keep it inside. So if it changes from a to b, their
   stored values are scaled by b / a before the step.
-* An adapter draws nothing random except Dropout's masks, from the trial's seed: initial weights and batch order
-  arrive as data. Masks differ between frameworks, so values that must agree are computed `without_dropout`.
+* An adapter draws nothing random except the masks of Dropout and StochasticDepth, from the trial's seed: initial
+  weights and batch order arrive as data. Masks differ between frameworks, so values that must agree are computed
+  `without_dropout`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from .layers import Dropout, Join, Layer, Shape, Sigmoid, Softmax, changed, walk
+from .layers import Join, Layer, Masked, Shape, Sigmoid, Softmax, changed, walk
 
 Loss = Literal["softmax-cross-entropy", "binary-cross-entropy"]
 
@@ -57,7 +58,7 @@ class Workload:
         if len(set(names)) != len(names):
             raise ValueError(f"workload {self.name}: layer names repeat: {names}")
         # Keras' loss would undo it, the others' would not.
-        last = next((layer for layer in reversed(self.layers) if not isinstance(layer, Dropout)), None)
+        last = next((layer for layer in reversed(self.layers) if not isinstance(layer, Masked)), None)
         if isinstance(last, Sigmoid | Softmax):
             raise ValueError(f"workload {self.name}: ends in layer {last.name}, a {type(last).__name__}; leave it out")
 
@@ -116,13 +117,13 @@ class Workload:
     @property
     def draws(self) -> bool:
         """True if training is random beyond its inputs."""
-        return any(isinstance(layer, Dropout) and layer.rate > 0 for layer in _every(self.layers))
+        return any(isinstance(layer, Masked) and layer.rate > 0 for layer in _every(self.layers))
 
     def without_dropout(self) -> Workload:
-        """Return the workload with every dropout rate at zero."""
+        """Return the workload with the rate of every Dropout and StochasticDepth at zero."""
 
         def off(layer: Layer) -> Layer:
-            return replace(layer, rate=0.0) if isinstance(layer, Dropout) else layer
+            return replace(layer, rate=0.0) if isinstance(layer, Masked) else layer
 
         return replace(self, layers=changed(self.layers, off))
 

@@ -9,7 +9,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from .layers import Concatenate, Conv2D, Dense, DepthwiseConv2D, Flatten, Initializer, Join, Layer, Shape
+from .layers import ChannelScale, Concatenate, Conv2D, Dense, DepthwiseConv2D, Flatten, Initializer, Join, Layer, Shape
 from .spec import Workload
 
 Weights = dict[str, NDArray[np.float32]]
@@ -26,7 +26,7 @@ CHANNELS_FIRST = {2: (1, 0), 4: (3, 2, 0, 1)}  # a kernel's canonical axes, by t
 
 def draw(workload: Workload, seed: int) -> Weights:
     """Draw kernels by their layer's initializer, else glorot-uniform; an embedding is N(0, 0.02^2); gamma and
-    running_variance are one, all else is zero.
+    running_variance are one, a ChannelScale is its `initial`, all else is zero.
     """
     generator = np.random.Generator(np.random.PCG64(seed))
     weights: Weights = {}
@@ -41,6 +41,8 @@ def draw(workload: Workload, seed: int) -> Weights:
             weights[key] = _draw_kernel(generator, initializer, shape)
         elif role == "embedding":
             weights[key] = generator.normal(0.0, 0.02, shape).astype(np.float32)
+        elif isinstance(layer, ChannelScale):
+            weights[key] = np.full(shape, layer.initial, np.float32)
         else:
             weights[key] = np.full(shape, role in ("gamma", "running_variance"), np.float32)
     return weights

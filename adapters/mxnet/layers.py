@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable
 from functools import partial, reduce
@@ -12,6 +11,7 @@ import mxnet as mx
 import numpy as np
 from mxnet import gluon
 
+from adapters.mxnet import features
 from workloads import layers
 from workloads.spec import Workload
 
@@ -86,41 +86,6 @@ def average_pool(layer: layers.AveragePool2D, shape: layers.Shape) -> gluon.Hybr
     return gluon.nn.AvgPool2D(layer.size, layer.stride, even, count_include_pad=False)
 
 
-class PositionEmbedding(gluon.HybridBlock):
-    """Adds an embedding: x + embedding."""
-
-    def __init__(self, shape: layers.Shape) -> None:
-        super().__init__()
-        with self.name_scope():
-            self.embedding = self.params.get("embedding", shape=shape)
-
-    def hybrid_forward(self, F: Any, x: Any, embedding: Any) -> Any:
-        """Return (n, t, d), the same shape as `x`."""
-        return F.broadcast_add(x, F.expand_dims(embedding, 0))
-
-
-class MultiHeadAttention(gluon.HybridBlock):
-    """Four dense layers around two batched products, as in GluonNLP: Gluon itself has no attention."""
-
-    def __init__(self, layer: layers.MultiHeadAttention, shape: layers.Shape) -> None:
-        super().__init__()
-        self.heads, self.scale = layer.heads, math.sqrt(layer.heads / shape[1])
-        with self.name_scope():
-            for part in layers.ATTENTION_PARTS:
-                setattr(self, part, gluon.nn.Dense(shape[1], in_units=shape[1], flatten=False))
-
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
-        """Return (n, t, d), the same shape as `x`."""
-        query, key, value = (
-            # (n, t, d) -> (n, t, heads, d / heads) -> (n, heads, t, d / heads) -> (n * heads, t, d / heads)
-            F.reshape(F.transpose(F.reshape(part(x), (0, 0, self.heads, -1)), (0, 2, 1, 3)), (-3, 0, 0))
-            for part in (self.query, self.key, self.value)
-        )
-        shares = F.softmax(F.batch_dot(query * self.scale, key, transpose_b=True))
-        heads = F.reshape(F.batch_dot(shares, value), (-4, -1, self.heads, 0, 0))
-        return self.output(F.reshape(F.transpose(heads, (0, 2, 1, 3)), (0, 0, -3)))
-
-
 class Join(gluon.nn.HybridSequential):
     """Joins branches. The caller that makes it adds the branches as blocks; an empty branch returns its input."""
 
@@ -140,7 +105,7 @@ def add(F: Any, ys: list[Any], shapes: list[layers.Shape]) -> Any:
 
 def concatenate(F: Any, ys: list[Any], shapes: list[layers.Shape]) -> Any:
     """(n, c, h, w) of each branch -> (n, sum of all c, h, w); (n, t, d) and (n, d) along the last axis."""
-    return F.concat(*ys, dim=channel_axis(shapes[0]))
+    return F.concat(*ys, dim=features.channel_axis(shapes[0]))
 
 
 def multiply(F: Any, ys: list[Any], shapes: list[layers.Shape]) -> Any:
@@ -157,31 +122,6 @@ def resize(layer: layers.Resize, shape: layers.Shape) -> gluon.HybridBlock:
     return gluon.nn.HybridLambda(
         lambda F, x: F.contrib.BilinearResize2D(x, height=layer.height, width=layer.width, align_corners=False)
     )
-
-
-def layer_norm(layer: layers.LayerNorm, shape: layers.Shape) -> gluon.HybridBlock:
-    """Return the layer for (n, c, h, w), (n, t, d) or (n, d), which keeps the shape."""
-    return gluon.nn.LayerNorm(channel_axis(shape), layer.epsilon, in_channels=shape[-1])
-
-
-def channel_axis(shape: layers.Shape) -> int:
-    """Channel axis of an array of such images, tokens or vectors, channels first."""
-    return 1 if len(shape) == 3 else -1
-
-
-def relu6(F: Any, x: Any) -> Any:
-    """Compute clip(relu(x), 0, 6); `clip` alone passes the gradient at 0."""
-    return F.clip(F.relu(x), 0, 6)
-
-
-def hard_sigmoid(F: Any, x: Any) -> Any:
-    """Compute clip(x + 3, 0, 6) / 6 with MXNet's operator."""
-    return F.hard_sigmoid(x, alpha=1 / 6, beta=0.5)
-
-
-def softmax(shape: layers.Shape) -> gluon.HybridBlock:
-    """Return the layer for (n, c, h, w), (n, t, d) or (n, d), which keeps the shape."""
-    return gluon.nn.HybridLambda(lambda F, x: F.softmax(x, axis=channel_axis(shape)))
 
 
 def losses_of(workload: Workload) -> Callable[[mx.nd.NDArray, mx.nd.NDArray], mx.nd.NDArray]:
@@ -221,24 +161,29 @@ LAYERS: dict[type[layers.Layer], Callable[[Any, layers.Shape], gluon.HybridBlock
     layers.BatchNorm: lambda layer, shape: gluon.nn.BatchNorm(
         momentum=layer.momentum, epsilon=layer.epsilon, in_channels=shape[-1]
     ),
-    layers.LayerNorm: layer_norm,
+    layers.LayerNorm: features.layer_norm,
+    layers.ChannelScale: lambda layer, shape: features.ChannelScale(shape),
+    layers.Normalise: features.Normalise,
     layers.Dropout: lambda layer, shape: gluon.nn.Dropout(layer.rate),
+    layers.StochasticDepth: features.stochastic_depth,
     layers.Relu: lambda layer, shape: gluon.nn.Activation("relu"),
-    layers.Relu6: lambda layer, shape: gluon.nn.HybridLambda(relu6),
-    layers.HardSigmoid: lambda layer, shape: gluon.nn.HybridLambda(hard_sigmoid),
-    layers.HardSwish: lambda layer, shape: gluon.nn.HybridLambda(lambda F, x: x * hard_sigmoid(F, x)),
+    layers.Relu6: lambda layer, shape: gluon.nn.HybridLambda(features.relu6),
+    layers.HardSigmoid: lambda layer, shape: gluon.nn.HybridLambda(features.hard_sigmoid),
+    layers.HardSwish: lambda layer, shape: gluon.nn.HybridLambda(lambda F, x: x * features.hard_sigmoid(F, x)),
     layers.Gelu: lambda layer, shape: gluon.nn.GELU(),
     layers.Silu: lambda layer, shape: gluon.nn.Swish(),
     layers.Sigmoid: lambda layer, shape: gluon.nn.Activation("sigmoid"),
     layers.Tanh: lambda layer, shape: gluon.nn.Activation("tanh"),
-    layers.Softmax: lambda layer, shape: softmax(shape),
+    layers.Softmax: lambda layer, shape: features.softmax(shape),
     layers.Flatten: lambda layer, shape: gluon.nn.Flatten(),
     layers.Dense: lambda layer, shape: gluon.nn.Dense(layer.units, in_units=shape[-1], flatten=False),
     layers.Tokens: lambda layer, shape: gluon.nn.HybridLambda(
         lambda F, x: F.transpose(F.reshape(x, (0, 0, -1)), (0, 2, 1))
     ),
-    layers.PositionEmbedding: lambda layer, shape: PositionEmbedding(shape),
-    layers.MultiHeadAttention: MultiHeadAttention,
+    layers.PositionEmbedding: lambda layer, shape: features.PositionEmbedding(shape),
+    layers.ClassToken: lambda layer, shape: features.ClassToken(shape),
+    layers.FirstToken: lambda layer, shape: gluon.nn.HybridLambda(features.first_token),
+    layers.MultiHeadAttention: features.MultiHeadAttention,
     layers.TokenMean: lambda layer, shape: gluon.nn.HybridLambda(lambda F, x: F.mean(x, axis=1)),
     layers.Add: partial(Join, add),
     layers.Concatenate: partial(Join, concatenate),

@@ -31,7 +31,8 @@ from adapters.base import (
     parts,
 )
 from adapters.pytorch import optimizers
-from adapters.pytorch.layers import LAYERS, ROLES, BiasedVariance, mean_loss
+from adapters.pytorch.features import BiasedVariance
+from adapters.pytorch.layers import LAYERS, ROLES, mean_loss
 from adapters.pytorch.libraries import chosen_kernels, facts_of
 from adapters.shared import PROBED, make_checked, without_layers
 from workloads.activations import pooled_values

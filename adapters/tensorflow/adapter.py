@@ -71,7 +71,7 @@ class Adapter(base.Adapter):
         self.workload, self.shapes = workload, workload.weight_shapes()
         with tf.device(self.device):
             if model is None:
-                seeds = count(1000 * seed)  # one for each Dropout: the same seed would give the same mask
+                seeds = count(1000 * seed)  # one for each mask: the same seed would give the same one
                 entering = keras.Input(workload.input_shape, name="images.")
                 model = Model(entering, apply(workload.layers, entering, seeds))
             self.model = model

@@ -37,8 +37,48 @@ class PositionEmbedding(keras.layers.Layer):
         return x + self.embedding
 
 
+class ClassToken(keras.layers.Layer):
+    """Puts a learned token before the others."""
+
+    def build(self, shape: tuple[int | None, ...]) -> None:
+        """Create the token for inputs (n, t, d)."""
+        self.token = self.add_weight(name="token", shape=shape[2:], initializer="zeros")
+
+    def call(self, x: Any) -> Any:
+        """(n, t, d) -> (n, t + 1, d)."""
+        token = tf.convert_to_tensor(self.token)
+        return tf.concat([tf.broadcast_to(token, (tf.shape(x)[0], 1, x.shape[2])), x], 1)
+
+
+class ChannelScale(keras.layers.Layer):
+    """Multiplies each channel by a learned factor."""
+
+    def build(self, shape: tuple[int | None, ...]) -> None:
+        """Create the factors for inputs (n, ..., c)."""
+        self.scale = self.add_weight(name="scale", shape=shape[-1:], initializer="ones")
+
+    def call(self, x: Any) -> Any:
+        """Return x * scale, (n, ..., c) like `x`."""
+        return x * self.scale
+
+
+class Normalise(keras.layers.Layer):
+    """Subtracts a constant from each channel and divides by another."""
+
+    def __init__(self, layer: layers.Normalise) -> None:
+        super().__init__(name=layer.name)
+        self.mean, self.std = layer.mean, layer.std
+
+    def call(self, x: Any) -> Any:
+        """Return (n, h, w, c), the same shape as `x`."""
+        return (x - tf.constant(self.mean, x.dtype)) / tf.constant(self.std, x.dtype)
+
+
 class Masks(keras.random.SeedGenerator):
-    """Seeds of a Dropout: Keras has one seed for all replicas of a strategy, which would give each the same masks."""
+    """Seeds of a Dropout or a StochasticDepth.
+
+    Keras has one seed for all replicas of a strategy, which would give each the same masks.
+    """
 
     def next(self, ordered: bool = True) -> tf.Tensor:
         """Return (2,): the seed, and a draw number far from other replicas'; without a strategy it is Keras's."""
@@ -57,6 +97,15 @@ class Dropout(keras.layers.Layer):
     def call(self, x: Any, training: bool = False) -> Any:
         """Return `x` with dropped values, in its shape."""
         return keras.random.dropout(x, self.rate, seed=self.masks) if training and self.rate else x
+
+
+class StochasticDepth(Dropout):
+    """Drops whole images in training."""
+
+    def call(self, x: Any, training: bool = False) -> Any:
+        """Return `x` (n, ...) with dropped images, in its shape."""
+        images = tf.ones((tf.shape(x)[0], *(1 for _ in x.shape[1:])), x.dtype)
+        return x * super().call(images, training) if training and self.rate else x
 
 
 def pool(kind: type[keras.layers.Layer]) -> Callable[[Any, Iterator[int]], keras.layers.Layer]:
@@ -81,6 +130,9 @@ LAYERS: dict[type[layers.Layer], Callable[[Any, Iterator[int]], keras.layers.Lay
     ),
     layers.LayerNorm: lambda layer, seeds: keras.layers.LayerNormalization(epsilon=layer.epsilon, name=layer.name),
     layers.Dropout: lambda layer, seeds: Dropout(layer.rate, next(seeds), layer.name),
+    layers.StochasticDepth: lambda layer, seeds: StochasticDepth(layer.rate, next(seeds), layer.name),
+    layers.ChannelScale: lambda layer, seeds: ChannelScale(name=layer.name),
+    layers.Normalise: lambda layer, seeds: Normalise(layer),
     layers.Relu: lambda layer, seeds: keras.layers.ReLU(name=layer.name),
     layers.Relu6: activation("relu6"),
     layers.HardSigmoid: activation("hard_sigmoid"),
@@ -93,6 +145,8 @@ LAYERS: dict[type[layers.Layer], Callable[[Any, Iterator[int]], keras.layers.Lay
     layers.Flatten: lambda layer, seeds: keras.layers.Flatten(name=layer.name),
     layers.Dense: lambda layer, seeds: keras.layers.Dense(layer.units, name=layer.name),
     layers.PositionEmbedding: lambda layer, seeds: PositionEmbedding(name=layer.name),
+    layers.ClassToken: lambda layer, seeds: ClassToken(name=layer.name),
+    layers.FirstToken: lambda layer, seeds: keras.layers.Lambda(lambda x: x[:, 0], name=layer.name),
     layers.TokenMean: lambda layer, seeds: keras.layers.GlobalAveragePooling1D(name=layer.name),
     layers.Add: lambda layer, seeds: keras.layers.Add(name=layer.name),
     layers.Concatenate: lambda layer, seeds: keras.layers.Concatenate(name=layer.name),

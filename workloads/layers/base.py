@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 Shape = tuple[int, ...]
-Margins = tuple[tuple[int, int], tuple[int, int]]  # (above, below), (left, right)
-Padding = Literal["valid", "same"]
+Margins = tuple[tuple[int, int], tuple[int, int]]  # (top, bottom), (left, right)
+Padding = Literal["valid", "same"] | tuple[int, int, int, int]  # a word, or (top, bottom, left, right) in pixels
 Initializer = Literal["glorot-uniform", "he-uniform", "he-normal"]
 
 

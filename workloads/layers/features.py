@@ -1,4 +1,4 @@
-"""Records of layers that take any input (norms, dropout, activations, the dense layer), and of those that take tokens,
+"""Records of layers that take any input (norms, masks, activations, the dense layer), and of those that take tokens,
 the needs of a small transformer.
 """
 
@@ -47,10 +47,63 @@ class LayerNorm(Layer):
 
 
 @dataclass(frozen=True)
-class Dropout(Layer):
-    """Sets each value to zero with probability `rate` in training, and divides the others by 1 - rate; else nothing."""
+class ChannelScale(Layer):
+    """scale x, a learned factor per channel, which is the last axis (Touvron et al. 2021, section 2).
+
+    Every factor starts at `initial`.
+    """
+
+    initial: float = 1e-6
+
+    def parameter_shapes(self, shape: Shape) -> dict[str, Shape]:
+        return {"scale": (shape[-1],)}
+
+
+@dataclass(frozen=True)
+class Normalise(Layer):
+    """(x - mean) / std with a constant mean and a constant std per channel: (h, w, c) -> (h, w, c)."""
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.mean) != len(self.std):
+            raise ValueError(f"layer {self.name}: has {len(self.mean)} means and {len(self.std)} stds")
+        if not all(map(math.isfinite, (*self.mean, *self.std))) or 0 in self.std:
+            raise ValueError(f"layer {self.name}: a mean or a std is not finite, or a std is 0")
+
+    def output_shape(self, shape: Shape) -> Shape:
+        channels = image_shape(self.name, shape)[2]
+        if channels != len(self.mean):
+            raise ValueError(f"layer {self.name}: has {len(self.mean)} means for the {channels} channels of {shape}")
+        return shape
+
+
+@dataclass(frozen=True)
+class Masked(Layer):
+    """Zeroes a random part of its input in training, and divides the rest by 1 - rate; in evaluation it does nothing.
+
+    A framework draws the masks; a rate of 0 draws none.
+    """
 
     rate: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rate < 1:
+            raise ValueError(f"layer {self.name}: rate {self.rate}; needs 0 <= rate < 1")
+
+
+@dataclass(frozen=True)
+class Dropout(Masked):
+    """Zeroes each value with probability `rate` (Srivastava et al. 2014)."""
+
+
+@dataclass(frozen=True)
+class StochasticDepth(Masked):
+    """Zeroes all values of an image with probability `rate` (Huang et al. 2016).
+
+    At the end of a branch it drops the branch.
+    """
 
 
 @dataclass(frozen=True)
@@ -151,6 +204,18 @@ class PositionEmbedding(Layer):
         return {"embedding": token_shape(self.name, shape)}
 
 
+@dataclass(frozen=True)
+class ClassToken(Layer):
+    """Puts one learned token before the others (Dosovitskiy et al. 2021): (t, d) -> (t + 1, d). It starts at zero."""
+
+    def output_shape(self, shape: Shape) -> Shape:
+        tokens, width = token_shape(self.name, shape)
+        return tokens + 1, width
+
+    def parameter_shapes(self, shape: Shape) -> dict[str, Shape]:
+        return {"token": (token_shape(self.name, shape)[1],)}
+
+
 ATTENTION_PARTS = ("query", "key", "value", "output")
 
 
@@ -187,6 +252,14 @@ class MultiHeadAttention(Layer):
 @dataclass(frozen=True)
 class TokenMean(Layer):
     """The mean of all tokens: (t, d) -> (d,)."""
+
+    def output_shape(self, shape: Shape) -> Shape:
+        return (token_shape(self.name, shape)[1],)
+
+
+@dataclass(frozen=True)
+class FirstToken(Layer):
+    """The first token alone: (t, d) -> (d,)."""
 
     def output_shape(self, shape: Shape) -> Shape:
         return (token_shape(self.name, shape)[1],)

@@ -14,6 +14,7 @@ class Conv2D(Layer):
 
     A kernel of k rows sees every `dilation`-th of (k - 1) dilation + 1 = e rows.
     "valid": floor((h - e) / stride) + 1 rows. "same": ceil(h / stride) rows, zeros as `same_margins` says.
+    (top, bottom, left, right): so many zeros on each side, floor((top + h + bottom - e) / stride) + 1 rows.
     With groups, the first c / groups channels make the first filters / groups filters, and so on (Xie et al. 2017).
     """
 
@@ -33,7 +34,7 @@ class Conv2D(Layer):
         return rows, columns
 
     def output_shape(self, shape: Shape) -> Shape:
-        rows, columns = _windows(self.name, shape, self.window, self.stride, self.padding)
+        rows, columns = _windows(self.name, shape, self.window, self.stride, self.margins(shape))
         if shape[2] % self.groups or self.filters % self.groups:
             raise ValueError(f"layer {self.name}: {self.groups} groups divide {shape} into {self.filters} filters")
         return rows, columns, self.filters
@@ -46,7 +47,7 @@ class Conv2D(Layer):
         return math.prod(self.output_shape(shape)) * math.prod(self.kernel) * shape[2] // self.groups
 
     def margins(self, shape: Shape) -> Margins:
-        return _margins(self.padding, shape, self.window, self.stride)
+        return _margins(self.name, self.padding, shape, self.window, self.stride)
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class DepthwiseConv2D(Layer):
     initializer: Initializer = "glorot-uniform"
 
     def output_shape(self, shape: Shape) -> Shape:
-        return (*_windows(self.name, shape, self.kernel, self.stride, self.padding), shape[2])
+        return (*_windows(self.name, shape, self.kernel, self.stride, self.margins(shape)), shape[2])
 
     def parameter_shapes(self, shape: Shape) -> dict[str, Shape]:
         bias = {"bias": (shape[2],)} if self.bias else {}
@@ -70,27 +71,41 @@ class DepthwiseConv2D(Layer):
         return math.prod(self.output_shape(shape)) * math.prod(self.kernel)
 
     def margins(self, shape: Shape) -> Margins:
-        return _margins(self.padding, shape, self.kernel, self.stride)
+        return _margins(self.name, self.padding, shape, self.kernel, self.stride)
 
 
-def _margins(padding: Padding, shape: Shape, window: tuple[int, int], stride: int) -> Margins:
-    return same_margins(shape, window, stride) if padding == "same" else ((0, 0), (0, 0))
+def _margins(layer: str, padding: Padding, shape: Shape, window: tuple[int, int], stride: int) -> Margins:
+    """Return the rows and columns around an image; ValueError naming the layer for what is no image or no padding."""
+    image_shape(layer, shape)
+    if padding == "same":
+        return same_margins(shape, window, stride)
+    if padding == "valid":
+        return (0, 0), (0, 0)
+    is_four = isinstance(padding, tuple) and len(padding) == 4
+    if not is_four or any(type(pixels) is not int or pixels < 0 for pixels in padding):
+        raise ValueError(
+            f"layer {layer}: padding is {str(padding)[:40]}; "
+            'must be "valid", "same" or (top, bottom, left, right) in whole pixels, 0 or more'
+        )
+    top, bottom, left, right = padding
+    return (top, bottom), (left, right)
 
 
-def _windows(layer: str, shape: Shape, window: tuple[int, int], stride: int, padding: Padding) -> tuple[int, int]:
+def _windows(layer: str, shape: Shape, window: tuple[int, int], stride: int, margins: Margins) -> tuple[int, int]:
     """Return (rows, columns) of windows."""
     height, width, _ = image_shape(layer, shape)
-    ((above, below), (left, right)), (rows, columns) = _margins(padding, shape, window, stride), window
-    if above + height + below < rows or left + width + right < columns:
+    ((top, bottom), (left, right)), (rows, columns) = margins, window
+    if top + height + bottom < rows or left + width + right < columns:
         raise ValueError(f"layer {layer}: window {window} is larger than its input {shape}")
-    return (above + height + below - rows) // stride + 1, (left + width + right - columns) // stride + 1
+    return (top + height + bottom - rows) // stride + 1, (left + width + right - columns) // stride + 1
 
 
 @dataclass(frozen=True)
 class Pool2D(Layer):
     """One number per channel of each size x size window: (h, w, c) -> (rows, columns, c).
 
-    Rows, columns and margins as in Conv2D; the margins of "same" are no pixels and enter no result.
+    Rows, columns and margins as in Conv2D, but margins are no pixels and enter no result, whichever padding they come
+    from: they are never the maximum, and the mean is of the window's pixels alone. Each is smaller than the window.
     """
 
     size: int
@@ -107,10 +122,13 @@ class Pool2D(Layer):
         return self.stride or self.size
 
     def output_shape(self, shape: Shape) -> Shape:
-        return (*_windows(self.name, shape, self.window, self.step, self.padding), shape[2])
+        margins = self.margins(shape)
+        if max(map(max, margins)) >= self.size:
+            raise ValueError(f"layer {self.name}: padding {self.padding} leaves windows without a pixel")
+        return (*_windows(self.name, shape, self.window, self.step, margins), shape[2])
 
     def margins(self, shape: Shape) -> Margins:
-        return _margins(self.padding, shape, self.window, self.step)
+        return _margins(self.name, self.padding, shape, self.window, self.step)
 
 
 @dataclass(frozen=True)
