@@ -14,7 +14,7 @@ import numpy as np
 from adapters.base import Order, Unsupported
 from workloads.records.build import FLOAT32, TF32, TUNED
 from workloads.records.network import OwnCode
-from workloads.spec import Workload
+from workloads.spec import Loss, Workload
 
 MODULE = "own_code"  # the file's module name in Python: classes in it are looked up there
 PROBED = 2  # images, for the shape of the output
@@ -78,7 +78,8 @@ def function_of(path: Path, name: str) -> Callable[[int], Any]:
 
 def without_layers(own: OwnCode) -> Workload:
     """Return the input, the scale and the loss of the trial; only the code knows the layers between."""
-    return Workload(MODULE, "", own.input_shape, ())
+    loss: Loss = "softmax-cross-entropy" if own.classes > 1 else "binary-cross-entropy"
+    return Workload(MODULE, "", own.input_shape, (), own.scale, loss)
 
 
 def make_checked(

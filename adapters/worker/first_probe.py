@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from adapters.base import Adapter, Order
+from adapters.worker import source_voter
 from adapters.worker.event_log import EventLog
 from adapters.worker.prepare import BuildArguments, prepare
 from adapters.worker.trainer import train_of
@@ -23,43 +25,69 @@ from workloads.records.evidence import (
     LARGE_PROBES,
     PROBE_BATCH,
     PROBES,
+    SOURCE_CALLS,
+    SOURCE_STEPS,
     Evidence,
     Fingerprint,
     fingerprint,
     probe_rates,
 )
 from workloads.records.job import Job
+from workloads.records.source_map import SOURCE
 
 
 def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
-    """Run the kind `probe`: nothing is measured."""
+    """Run the kind `probe`: nothing is measured. With own code, that is asked in place of the framework's version."""
     prepared = prepare(adapter, job, folder, events)
+    voter = None
+    if prepared.own is not None:
+        voter, prepared.task = source_voter.open_voter(adapter, job, folder)
     part = PROBE_BATCH if job.trial.task.accumulate > 1 else None
-    evidence = gather(adapter, prepared.task, prepared.images(0), prepared.train.labels, prepared.order[0], part)
-    events.write(Event.PROBED, evidence=evidence.to_json())
+    images, labels, order = prepared.images(0), prepared.train.labels, prepared.order[0]
+    evidence = gather(voter or adapter, prepared.task, images, labels, order, part, SOURCE in job.trial.inputs)
+    facts = {} if voter is None else {"source": voter.facts(images[order[:PROBE_BATCH]]).to_json()}
+    events.write(Event.PROBED, evidence=evidence.to_json(), **facts)
     events.write(Event.FINISHED)
 
 
 def gather(
-    adapter: Adapter, task: BuildArguments, images: Images, labels: Labels, order: Order, part: int | None = None
+    adapter: Adapter,
+    task: BuildArguments,
+    images: Images,
+    labels: Labels,
+    order: Order,
+    part: int | None = None,
+    imported: bool = False,
 ) -> Evidence:
     """Return the evidence. `images`, `labels` are the training split that was loaded, `order` (n,) an epoch's
-    permutation of it; `part` is PROBE_BATCH if the trial's updates have parts.
+    permutation of it; `part` is PROBE_BATCH if the trial's updates have parts. An `imported` network makes at least
+    SOURCE_STEPS updates.
 
     If the workload draws masks, everything that must agree in training comes from a twin without dropout.
     """
-    probes = LARGE_PROBES if task[0].multiply_adds > LARGE else PROBES
+    large = task[0].multiply_adds > LARGE
+    calls = SOURCE_CALLS if imported else CALLS
+    calls = calls[: SOURCE_STEPS if imported else EVALUATED_STEPS] if large else calls
     needed = sum(BATCHES if part is None else ACCUMULATED)
     first, *others = (
-        _evidence(adapter, task, images, labels, each, part) for each in np.resize(order, (probes, needed))
+        _evidence(adapter, task, images, labels, each, part, calls)
+        for each in np.resize(order, (LARGE_PROBES if large else PROBES, needed))
     )
     return replace(first, again=others)
 
 
 def _evidence(
-    adapter: Adapter, task: BuildArguments, images: Images, labels: Labels, order: Order, part: int | None
+    adapter: Adapter,
+    task: BuildArguments,
+    images: Images,
+    labels: Labels,
+    order: Order,
+    part: int | None,
+    calls: Sequence[int],
 ) -> Evidence:
-    """Return evidence from the images that `order` (sum of BATCHES or ACCUMULATED,) names; `task` is for `build`."""
+    """Return evidence from the images that `order` (sum of BATCHES or ACCUMULATED,) names; `task` is for `build`, and
+    `calls` are the steps of each call of `train`.
+    """
     workload, optimizer, weights, seed = task
     batch = order[:PROBE_BATCH]
     adapter.build(workload, optimizer, weights, seed)
@@ -67,7 +95,7 @@ def _evidence(
     if workload.draws:
         adapter.build(workload.without_dropout(), optimizer, weights, seed)
     probe = adapter.probe(images[batch], labels[batch])
-    losses, updates, evaluation = _trained(adapter, task, images[batch], order, part)
+    losses, updates, evaluation = _trained(adapter, task, images[batch], order, part, calls)
     in_order = [key for key in workload.parameter_shapes() if key in probe.gradients]
     gradients = {key: fingerprint(probe.gradients[key]) for key in in_order}
     return Evidence(
@@ -84,16 +112,16 @@ def _evidence(
 
 
 def _trained(
-    adapter: Adapter, task: BuildArguments, evaluated: Images, order: Order, part: int | None
+    adapter: Adapter, task: BuildArguments, evaluated: Images, order: Order, part: int | None, calls: Sequence[int]
 ) -> tuple[list[float], dict[str, dict[str, Fingerprint]], Fingerprint]:
     """Return `losses`, `updates` and `evaluation` of the evidence; the last steps are rows of one call."""
-    workload, optimizer, weights, _ = task
+    _, optimizer, weights, _ = task
     sizes, train = BATCHES if part is None else ACCUMULATED, train_of(adapter, part)
     batches = np.split(order, np.cumsum(sizes)[:-1])
     losses: list[float] = []
     updates: dict[str, dict[str, Fingerprint]] = {}
     evaluation: Fingerprint = ()
-    for rows in CALLS[:EVALUATED_STEPS] if workload.multiply_adds > LARGE else CALLS:
+    for rows in calls:
         done = len(losses)
         handle = train(np.stack(batches[done : done + rows]), probe_rates(optimizer, done + 1, rows))
         losses.extend(float(loss) for loss in adapter.read(handle))
