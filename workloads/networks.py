@@ -15,8 +15,9 @@ from . import catalogue
 from .activations import activation_bytes
 from .records import network
 from .records.job import TrialSpec
-from .source.files import Imported, is_source, read_source
+from .source.files import is_source, read_source
 from .source.graph import ImportRefused
+from .source.imported import Imported
 from .spec import Workload
 from .weights import refuse_unordered
 

@@ -29,6 +29,9 @@ def import_model(model: nn.Module, sample: Any) -> Network:
     network, other = (translate(model, graph, dropping) for graph in (training, evaluation))
     _refuse_different(network, other)
     _refuse_unused(model, network)
+    kept = {node["name"] for node in network.nodes}
+    network.tensors = {key: part for key, part in network.tensors.items() if key.partition("/")[0] in kept}
+    network.modules = {name: path for name, path in network.modules.items() if name in kept}
     return network
 
 
@@ -103,8 +106,10 @@ def _refuse_unused(model: nn.Module, network: Network) -> None:
     """Refuse parameters that no layer has, or that two have: counts would differ from the source's."""
     kept = {node["name"] for node in network.nodes}
     parts = [part for key, part in network.tensors.items() if key.partition("/")[0] in kept]
-    if twice := [name for (name, first, _), count in Counter(parts).items() if count > 1 for name in [name]]:
-        raise Refused(f"parameter {twice[0]} is used more than once: give each use one of its own", _module_of(twice[0]))
+    if twice := [name for (name, *_), count in Counter(parts).items() if count > 1]:
+        raise Refused(
+            f"parameter {twice[0]} is used more than once: give each use one of its own", _module_of(twice[0])
+        )
     used = {name for name, _, _ in parts}
     for name, _ in model.named_parameters():
         if name not in used:

@@ -31,7 +31,9 @@ def add(network: Network, call: Call) -> Value:
     if isinstance(first, Tensor) and isinstance(second, Value):
         if second.layout == "ntc" and _padded(first, 3) == (1, *second.shape[1:]):
             return network.emit(call, "PositionEmbedding", [second], "ntc", {}, {"embedding": first.name})
-        raise Refused(f"adds parameter {first.name} to {describe(second)}; only learned positions of tokens are a record")
+        raise Refused(
+            f"adds parameter {first.name} to {describe(second)}; only learned positions of tokens are a record"
+        )
     if (number := _number(first, second)) is not None:
         return network.emit(call, "shift", [call.value], call.value.layout, {"value": number})
     return _join(network, call, "add", first, second)
@@ -86,7 +88,9 @@ def _join(network: Network, call: Call, operator: str, first: Any, second: Any) 
     same = first.layout == second.layout and first.shape == second.shape
     per_channel = operator == "multiply" and (larger.layout, smaller.layout) in (("nchw", "ncyx"), ("nhwc", "nyxc"))
     if not same and not (per_channel and larger.channels == smaller.channels):
-        raise Refused(f"joins {describe(first)} and {describe(second)}; a join needs equal shapes, or a factor per channel")
+        raise Refused(
+            f"joins {describe(first)} and {describe(second)}; a join needs equal shapes, or a factor per channel"
+        )
     return network.emit(call, operator, [first, second], larger.layout)
 
 
@@ -104,7 +108,7 @@ def concatenate(network: Network, call: Call) -> Value:
     if others or layout[dim] != "c":
         raise Refused("does not concatenate along the channels")
     if len(tensors) == 1:
-        return tensors[0]  # type: ignore[no-any-return]
+        return tensors[0]
     return network.emit(call, "concatenate", tensors, layout)
 
 
@@ -182,7 +186,7 @@ def divide(network: Network, call: Call) -> Value:
     last = next(node for node in network.nodes if node["name"] == first.node)
     if last["operator"] == "Normalise" and last is network.nodes[-1] and set(last["settings"]["std"]) == {1.0}:
         last["settings"]["std"] = deviations
-        return first  # type: ignore[no-any-return]
+        return first
     return _normalise(network, call, (0.0,) * len(deviations), deviations)
 
 

@@ -145,12 +145,12 @@ def normalise_last_axis(
     """Return the output of a LayerNorm, whose axes must be the channels alone."""
     value = call.value
     if axes != (value.channels,) or not value.layout.endswith("c"):
-        raise Refused(f"is over axes of {axes}, and gets {describe(value)}; the layer record is over the channels alone")
+        raise Refused(
+            f"is over axes of {axes}, and gets {describe(value)}; the layer record is over the channels alone"
+        )
     if gamma is None or beta is None:
         raise Refused("has no scale or no shift; the layer record has both")
-    return network.emit(
-        call, "LayerNorm", [value], value.layout, {"epsilon": epsilon}, {"gamma": gamma, "beta": beta}
-    )
+    return network.emit(call, "LayerNorm", [value], value.layout, {"epsilon": epsilon}, {"gamma": gamma, "beta": beta})
 
 
 def gelu(network: Network, call: Call) -> Value:
@@ -180,7 +180,7 @@ def softmax(network: Network, call: Call) -> Value:
 
 def dropout(network: Network, call: Call) -> Value:
     """Return the output of dropout; with a rate of 0 it is its input."""
-    rate = float(call.module.p)  # type: ignore[union-attr, arg-type]
+    rate = float(call.module.p)  # type: ignore[union-attr]
     return network.emit(call, "Dropout", [call.value], call.value.layout, {"rate": rate}) if rate else call.value
 
 
@@ -190,7 +190,9 @@ def stochastic_depth(network: Network, call: Call) -> Value:
     rate = float(getattr(module, "p", getattr(module, "drop_prob", 0.0)) or 0.0)
     if getattr(module, "mode", "row") != "row" or not getattr(module, "scale_by_keep", True):
         raise Refused("drops whole batches, or does not scale what it keeps; the layer record does per image, and does")
-    return network.emit(call, "StochasticDepth", [call.value], call.value.layout, {"rate": rate}) if rate else call.value
+    return (
+        network.emit(call, "StochasticDepth", [call.value], call.value.layout, {"rate": rate}) if rate else call.value
+    )
 
 
 def attention(network: Network, call: Call) -> tuple[Value, None]:
@@ -212,11 +214,10 @@ def attention(network: Network, call: Call) -> tuple[Value, None]:
     }
     if reason := next((name for name, holds in wrong.items() if holds), ""):
         raise Refused(f"{reason}: the layer record has batch first, biases, no dropout and no mask")
-    width, tensors = module.embed_dim, weights_of(call)
+    tensors: dict[str, Any] = {}
     for number, part in enumerate(("query", "key", "value")):
-        rows = number * width, (number + 1) * width
-        tensors[f"{part}_kernel"] = (f"{call.place}.in_proj_weight", *rows)
-        tensors[f"{part}_bias"] = (f"{call.place}.in_proj_bias", *rows)
+        tensors[f"{part}_kernel"] = (f"{call.place}.in_proj_weight", number, 3)
+        tensors[f"{part}_bias"] = (f"{call.place}.in_proj_bias", number, 3)
     tensors |= {"output_kernel": f"{call.place}.out_proj.weight", "output_bias": f"{call.place}.out_proj.bias"}
     settings = {"heads": module.num_heads}
     return network.emit(call, "MultiHeadAttention", [query], query.layout, settings, tensors), None
@@ -255,14 +256,17 @@ def pool(network: Network, call: Call, operator: str, module: Any) -> Value:
     stride = size if module.stride in (None, (), []) else one_of(module.stride, "stride")
     if one_of(getattr(module, "dilation", 1), "dilation") != 1:
         raise Refused("dilation: the layer record of a pool has none")
-    padding = as_pair(module.padding)
-    floors = tuple(
-        (image.size(axis) + 2 * more - size) // stride + 1 for axis, more in zip("hw", padding, strict=True)
-    )
-    if floors != call.shape[2:]:
-        raise Refused("ceil_mode=True: the last window is cut off; the layer record has whole windows: pad instead")
-    settings = {"size": size, "stride": stride, "padding": margins_of(padding)}
-    return network.emit(call, operator, [image], "nchw", settings)
+    padding, rest = as_pair(module.padding), []
+    for axis, more, windows in zip("hw", padding, call.shape[2:], strict=True):
+        rest.append(max(0, (windows - 1) * stride + size - image.size(axis) - 2 * more))
+    margins = margins_of(padding) if not any(rest) else _add_below(padding, rest)
+    return network.emit(call, operator, [image], "nchw", {"size": size, "stride": stride, "padding": margins})
+
+
+def _add_below(padding: tuple[int, int], rest: list[int]) -> tuple[int, int, int, int]:
+    """Return margins in which the last windows of ceil_mode are whole: they are no pixels, and enter no result."""
+    (rows, columns), (below, right) = padding, rest
+    return rows, rows + below, columns, columns + right
 
 
 def adaptive_average_pool(network: Network, call: Call) -> Value:
@@ -284,7 +288,7 @@ def adaptive_average_pool(network: Network, call: Call) -> Value:
 
 def zero_padding(network: Network, call: Call) -> Value:
     """Return images with rows and columns of zeros around them."""
-    left, right, top, bottom = call.module.padding  # type: ignore[union-attr, misc]
+    left, right, top, bottom = call.module.padding  # type: ignore[union-attr]
     return network.emit(call, "zero-padding", [image_of(call)], "nchw", {"padding": (top, bottom, left, right)})
 
 

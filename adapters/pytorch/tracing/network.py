@@ -13,8 +13,9 @@ from torch.fx.node import map_aggregate
 from .values import VECTORS, Call, Refused, Tensor, Value, shape_of
 
 LONGEST = 80  # characters of a layer's name
-# The source of one of our weights: (name of its tensor in the model, first row, row after the last); None for all rows.
-Part = tuple[str, int | None, int | None]
+# The source of one of our weights: (name of its tensor in the model, number of its part, number of parts), the parts
+# being equal and along the first axis.
+Part = tuple[str, int, int]
 
 
 @dataclass
@@ -26,6 +27,7 @@ class Network:
     nodes: list[dict[str, Any]] = field(default_factory=list)
     tensors: dict[str, Part] = field(default_factory=dict)  # by our key, "layer/role"
     names: set[str] = field(default_factory=set)
+    modules: dict[str, str] = field(default_factory=dict)  # {node: path of the module that computes it}
 
     def emit(
         self,
@@ -47,8 +49,10 @@ class Network:
                 "place": _describe_place(call, tensors or {}),
             }
         )
+        if call.module is not None:
+            self.modules[name] = call.place
         for role, source in (tensors or {}).items():
-            self.tensors[f"{name}/{role}"] = (source, None, None) if isinstance(source, str) else source
+            self.tensors[f"{name}/{role}"] = (source, 0, 1) if isinstance(source, str) else source
         return Value(name, layout, call.shape)
 
     def _name(self, call: Call) -> str:

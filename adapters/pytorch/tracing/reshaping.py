@@ -74,7 +74,9 @@ def _in_order(call: Call, order: Sequence[int]) -> Value:
     value = call.value
     layout = "".join(value.layout[axis] for axis in order)
     if layout not in LAYOUTS:
-        raise Refused(f"changes the axes ({', '.join(value.layout)}) to ({', '.join(layout)}): no layer record has those")
+        raise Refused(
+            f"changes the axes ({', '.join(value.layout)}) to ({', '.join(layout)}): no layer record has those"
+        )
     return Value(value.node, layout, call.shape)
 
 

@@ -67,9 +67,7 @@ class ValueTracer(fx.Tracer):
         try:
             path = self.path_of_module(m)
         except NameError:
-            raise Refused(
-                f"calls a {kind} that is no part of the model: make it in __init__", *self._place()
-            ) from None
+            raise Refused(f"calls a {kind} that is no part of the model: make it in __init__", *self._place()) from None
         self.places.append((path, kind))
         try:
             return super().call_module(m, forward, args, kwargs)
@@ -143,7 +141,7 @@ def _has_tensor(value: Any) -> bool:
 
 
 def trace(model: nn.Module, sample: torch.Tensor) -> fx.Graph:
-    """Return the graph of the model's forward pass in its present mode; its buffers stay as they are. Raises Refused."""
+    """Return the graph of the model in its present mode; its buffers stay as they are. Raises Refused."""
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
     tracer = ValueTracer(sample)
     kind = type(model).__name__
