@@ -64,6 +64,11 @@ def _import(path: Path) -> Imported:
         imported = read_source(path)
     except ImportRefused as error:
         raise NetworkError(f"workload {path}: {error}") from error
+    return accept(imported, path)
+
+
+def accept(imported: Imported, path: Path) -> Imported:
+    """Return the network of a file, with an ending to a name that the catalogue has. Raises NetworkError."""
     workload = imported.workload
     if workload.name in WORKLOADS:
         imported = replace(imported, workload=replace(workload, name=f"{workload.name[:30]}-imported"))

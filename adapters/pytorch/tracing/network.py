@@ -102,6 +102,8 @@ def translate(model: nn.Module, graph: fx.Graph, dropping: frozenset[str]) -> Ne
             values[node] = _take_images(network, shape_of(node.meta["value"])) if "value" in node.meta else None
         elif node.op == "get_attr":
             values[node] = _read_attribute(model, node)
+        elif "value" not in node.meta:  # a named tuple of outputs
+            values[node] = map_aggregate(node.args, lambda each: _known(values, each))
         else:
             call = _record(model, node, values, dropping)
             try:
