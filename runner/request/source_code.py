@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from runner import owned
@@ -45,14 +45,13 @@ def is_code(workload: str) -> bool:
 
 @dataclass
 class Importer:
-    """Imports each model once. `folders` holds the tensors of all of them until it is closed."""
+    """Imports each model once."""
 
     project: Project
     pythons: Mapping[str, Path]  # builds with an interpreter of the user's
     isolation: str
     with_gpu: bool
     known: dict[tuple[object, ...], Imported] = field(default_factory=dict)
-    folders: list[tempfile.TemporaryDirectory[str]] = field(default_factory=list)
 
     def import_model(self, study: Study, dataset: Dataset) -> Imported:
         """Return the network of the study's model code, for the classes of the data set. Raises BadInput."""
@@ -76,14 +75,15 @@ class Importer:
 
     def _trace(self, path: Path, code: OwnCode, text: bytes, study: Study, option: str) -> Imported:
         """Start the tracing program and read what it wrote. Raises BadInput."""
-        self.folders.append(tempfile.TemporaryDirectory(prefix="batchwise-import-"))
-        folder = Path(self.folders[-1].name)
+        owner = tempfile.TemporaryDirectory(prefix="batchwise-import-")  # deleted with the request
+        folder = Path(owner.name)
         write_request(folder, path, code, study.seed)
         self._run(self._launcher(code.framework, study, option), code.framework, folder, option)
         offer = own_code.offer(code.framework, path).replace("FUNCTION", code.function)
         try:
             imported = read_traced(folder, code, text, name_workload(path, code.function))
-            return accept(imported, path)
+            origin = imported.origin and replace(imported.origin, owner=owner)
+            return accept(replace(imported, origin=origin), path)
         except ImportRefused as error:
             raise BadInput(f"{option}: {error}{offer}, compared with nothing") from error
         except NetworkError as error:

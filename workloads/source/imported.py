@@ -18,6 +18,7 @@ class Origin:
     source: SourceMap
     code: bytes  # of the file that makes the model
     tensors: Path  # .npz of the model's tensors, by its own names
+    owner: object = None  # a temporary folder: the file is deleted with it
 
 
 @dataclass(frozen=True)
