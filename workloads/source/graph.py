@@ -149,10 +149,10 @@ def _without_probabilities(steps: dict[str, Step], last: str) -> tuple[dict[str,
 
 def _refuse_shared(steps: Mapping[str, Step]) -> None:
     """Raise ImportRefused for a module with weights that is used twice."""
-    weighted: Counter[str] = Counter()
+    weighted: Counter[tuple[str, str]] = Counter()
     for step in steps.values():
         if step.layer is not None and not isinstance(step.layer, Join):
-            weighted[step.node.place] += bool(step.layer.parameter_shapes(steps[step.inputs[0]].shape))
-    for place, count in weighted.items():
+            weighted[step.node.place, step.node.operator] += bool(step.layer.parameter_shapes(steps[step.inputs[0]].shape))
+    for (place, _), count in weighted.items():
         if count > 1:
             raise ImportRefused(f"{place}: is used {count} times; shared weights cannot be imported, copy the module")

@@ -215,7 +215,7 @@ def _read_call(
         return _read_model(graph, layer, path, folder, inputs[0])
     shape = _find_shape(layer, call)
     variables = graph.variables.get(f"{folder}/vars") if graph.variables is not None else None
-    settings = LayerConfig(place, config, shape and len(shape), shape[-1] if shape else None, variables, graph.notes)
+    settings = LayerConfig(place, config, len(shape) if shape else None, shape[-1] if shape else None, variables, graph.notes)
     before = inputs
     parts = translate(kind, settings)
     for number, part in enumerate(parts):

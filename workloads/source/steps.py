@@ -134,7 +134,7 @@ def _record(node: Node, operator: str, settings: Mapping[str, Any]) -> Layer:
 
 def _is_depthwise(settings: Mapping[str, Any], shape: Shape) -> bool:
     groups = settings.get("groups", 1)
-    return 1 < groups == shape[-1] == settings.get("filters") and settings.get("dilation", 1) == 1
+    return bool(1 < groups == shape[-1] == settings.get("filters") and settings.get("dilation", 1) == 1)
 
 
 def _changes_nothing(settings: Mapping[str, Any]) -> bool:

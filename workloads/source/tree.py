@@ -30,7 +30,9 @@ def make_tree(steps: Mapping[str, Step], last: str, names: Mapping[str, str]) ->
                     "only networks whose branches split and join in pairs can be imported"
                 )
             used.add(end)
-            named = replace(step.layer, name=names[end])
+            if step.layer is None:
+                raise ImportRefused(f"{step.node.place}: the input is no layer")
+            named: Layer = replace(step.layer, name=names[end])
             before = dominators[end]
             if isinstance(named, Join):
                 named = replace(named, branches=tuple(chain(before, name) for name in step.inputs))
