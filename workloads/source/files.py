@@ -16,7 +16,7 @@ from ..records import network
 from ..spec import Workload
 from ..weights import Weights, load
 from .graph import Network, build_network
-from .imported import Imported
+from .imported import Imported as Imported
 from .keras_config import KerasGraph, read_graph
 from .keras_layers import merge_notes
 from .keras_weights import read_variables
