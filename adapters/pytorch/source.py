@@ -13,7 +13,7 @@ from torch import nn
 
 from adapters.base import Floats, SourceVerbs
 from adapters.pytorch.adapter import Adapter
-from adapters.pytorch.layers import BiasedVariance
+from adapters.pytorch.features import BiasedVariance
 from adapters.shared import function_of
 from workloads.datasets import Images, Labels
 from workloads.records.source_map import Mask
@@ -117,9 +117,7 @@ class TorchSource(SourceVerbs):
             module.register_forward_hook(lambda _, x, y, place=place: keep(place, y)) for place, module in whole.items()
         ]
         statistics = [buffer.clone() for buffer in model.buffers()]
-        loss = self.adapter.loss(
-            self.adapter._logits(self.adapter._tensor(images)), self.adapter._tensor(labels)
-        )
+        loss = self.adapter.loss(self.adapter._logits(self.adapter._tensor(images)), self.adapter._tensor(labels))
         for hook in hooks:
             hook.remove()
         trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}

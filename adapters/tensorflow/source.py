@@ -35,9 +35,7 @@ class KerasSource(SourceVerbs):
 
     def maker(self, path: Path, function: str) -> Callable[[int], Any]:
         if path.suffix == ".keras":
-            return lambda classes: without_last_activation(
-                keras.models.load_model(path, compile=False, safe_mode=True)
-            )
+            return lambda classes: without_last_activation(keras.models.load_model(path, compile=False, safe_mode=True))
         if path.suffix == ".json":
             text = path.read_text(encoding="utf-8")
             return lambda classes: without_last_activation(keras.models.model_from_json(text))
@@ -130,9 +128,9 @@ def find_covered(layer: keras.layers.Layer) -> str:
 
 def without_last_activation(model: keras.Model) -> keras.Model:
     """Return the model with logits as its output: a softmax or sigmoid at its end is made the identity."""
-    last = model.layers[-1] if getattr(model, "layers", None) else None
-    if isinstance(last, keras.layers.Softmax):
-        return keras.Model(model.inputs, last.input)
-    if getattr(getattr(last, "activation", None), "__name__", "") in OF_LOGITS:
-        last.activation = keras.activations.linear
+    layers = getattr(model, "layers", None)
+    if layers and isinstance(layers[-1], keras.layers.Softmax):
+        return keras.Model(model.inputs, layers[-1].input)
+    if layers and getattr(getattr(layers[-1], "activation", None), "__name__", "") in OF_LOGITS:
+        layers[-1].activation = keras.activations.linear
     return model

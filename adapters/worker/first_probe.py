@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +34,27 @@ from workloads.records.evidence import (
 )
 from workloads.records.job import Job
 from workloads.records.source_map import SOURCE
+from workloads.spec import Workload
+
+
+@dataclass(frozen=True)
+class ProbeUpdates:
+    """The updates of a probe: `part` is PROBE_BATCH if the trial's have parts, `imported` is True for a network that is
+    compared with its source.
+    """
+
+    part: int | None = None
+    imported: bool = False
+
+    @property
+    def sizes(self) -> Sequence[int]:
+        """Images of each update."""
+        return BATCHES if self.part is None else ACCUMULATED
+
+    def list_calls(self, workload: Workload) -> Sequence[int]:
+        """Return the updates of each call of `train`; fewer if the workload is large."""
+        calls, least = (SOURCE_CALLS, SOURCE_STEPS) if self.imported else (CALLS, EVALUATED_STEPS)
+        return calls[:least] if workload.multiply_adds > LARGE else calls
 
 
 def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
@@ -43,10 +64,13 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
     if prepared.own is not None:
         voter, prepared.task = source_voter.open_voter(adapter, job, folder)
     part = PROBE_BATCH if job.trial.task.accumulate > 1 else None
+    asked = ProbeUpdates(part, SOURCE in job.trial.inputs)
     images, labels, order = prepared.images(0), prepared.train.labels, prepared.order[0]
-    evidence = gather(voter or adapter, prepared.task, images, labels, order, part, SOURCE in job.trial.inputs)
-    facts = {} if voter is None else {"source": voter.facts(images[order[:PROBE_BATCH]]).to_json()}
-    events.write(Event.PROBED, evidence=evidence.to_json(), **facts)
+    evidence = gather(voter or adapter, prepared.task, images, labels, order, asked)
+    fields = {"evidence": evidence.to_json()}
+    if voter is not None:
+        fields["source"] = voter.facts(images[order[:PROBE_BATCH]]).to_json()
+    events.write(Event.PROBED, **fields)
     events.write(Event.FINISHED)
 
 
@@ -56,38 +80,24 @@ def gather(
     images: Images,
     labels: Labels,
     order: Order,
-    part: int | None = None,
-    imported: bool = False,
+    asked: ProbeUpdates = ProbeUpdates(),
 ) -> Evidence:
     """Return the evidence. `images`, `labels` are the training split that was loaded, `order` (n,) an epoch's
-    permutation of it; `part` is PROBE_BATCH if the trial's updates have parts. An `imported` network makes at least
-    SOURCE_STEPS updates.
+    permutation of it.
 
     If the workload draws masks, everything that must agree in training comes from a twin without dropout.
     """
-    large = task[0].multiply_adds > LARGE
-    calls = SOURCE_CALLS if imported else CALLS
-    calls = calls[: SOURCE_STEPS if imported else EVALUATED_STEPS] if large else calls
-    needed = sum(BATCHES if part is None else ACCUMULATED)
+    probes = LARGE_PROBES if task[0].multiply_adds > LARGE else PROBES
     first, *others = (
-        _evidence(adapter, task, images, labels, each, part, calls)
-        for each in np.resize(order, (LARGE_PROBES if large else PROBES, needed))
+        _evidence(adapter, task, images, labels, each, asked) for each in np.resize(order, (probes, sum(asked.sizes)))
     )
     return replace(first, again=others)
 
 
 def _evidence(
-    adapter: Adapter,
-    task: BuildArguments,
-    images: Images,
-    labels: Labels,
-    order: Order,
-    part: int | None,
-    calls: Sequence[int],
+    adapter: Adapter, task: BuildArguments, images: Images, labels: Labels, order: Order, asked: ProbeUpdates
 ) -> Evidence:
-    """Return evidence from the images that `order` (sum of BATCHES or ACCUMULATED,) names; `task` is for `build`, and
-    `calls` are the steps of each call of `train`.
-    """
+    """Return evidence from the images that `order` (sum of `asked.sizes`,) names; `task` is for `build`."""
     workload, optimizer, weights, seed = task
     batch = order[:PROBE_BATCH]
     adapter.build(workload, optimizer, weights, seed)
@@ -95,7 +105,7 @@ def _evidence(
     if workload.draws:
         adapter.build(workload.without_dropout(), optimizer, weights, seed)
     probe = adapter.probe(images[batch], labels[batch])
-    losses, updates, evaluation = _trained(adapter, task, images[batch], order, part, calls)
+    losses, updates, evaluation = _trained(adapter, task, images[batch], order, asked)
     in_order = [key for key in workload.parameter_shapes() if key in probe.gradients]
     gradients = {key: fingerprint(probe.gradients[key]) for key in in_order}
     return Evidence(
@@ -112,16 +122,15 @@ def _evidence(
 
 
 def _trained(
-    adapter: Adapter, task: BuildArguments, evaluated: Images, order: Order, part: int | None, calls: Sequence[int]
+    adapter: Adapter, task: BuildArguments, evaluated: Images, order: Order, asked: ProbeUpdates
 ) -> tuple[list[float], dict[str, dict[str, Fingerprint]], Fingerprint]:
     """Return `losses`, `updates` and `evaluation` of the evidence; the last steps are rows of one call."""
-    _, optimizer, weights, _ = task
-    sizes, train = BATCHES if part is None else ACCUMULATED, train_of(adapter, part)
-    batches = np.split(order, np.cumsum(sizes)[:-1])
+    workload, optimizer, weights, _ = task
+    train, batches = train_of(adapter, asked.part), np.split(order, np.cumsum(asked.sizes)[:-1])
     losses: list[float] = []
     updates: dict[str, dict[str, Fingerprint]] = {}
     evaluation: Fingerprint = ()
-    for rows in calls:
+    for rows in asked.list_calls(workload):
         done = len(losses)
         handle = train(np.stack(batches[done : done + rows]), probe_rates(optimizer, done + 1, rows))
         losses.extend(float(loss) for loss in adapter.read(handle))

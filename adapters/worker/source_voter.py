@@ -55,6 +55,7 @@ class SourceVoter(Adapter):
     path: Path
     own: Arrays = field(default_factory=dict)  # the source's tensors, if the import wrote them
     workload: Workload = field(init=False)
+    seed: int = field(init=False)
 
     def open(self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str) -> Facts:
         return self.adapter.open(device, threads, profile, precision, feed, allocator)
@@ -63,7 +64,7 @@ class SourceVoter(Adapter):
         self.adapter.load(images, labels)
 
     def build(self, workload: Workload, optimizer: OptimizerSpec, weights: Weights, seed: int) -> None:
-        self.workload = workload
+        self.workload, self.seed = workload, seed
         make_model = self.verbs.maker(self.path, self.source.code.function)
         self.adapter.build_model(make_model, self.source.code, optimizer, seed)
         if not workload.draws:
@@ -80,7 +81,7 @@ class SourceVoter(Adapter):
     def facts(self, images: Images) -> SourceFacts:
         """Return what the module says of itself, as the user's code makes it; it is built anew."""
         make_model = self.verbs.maker(self.path, self.source.code.function)
-        self.adapter.build_model(make_model, self.source.code, OptimizerSpec.named("sgd"), 0)
+        self.adapter.build_model(make_model, self.source.code, OptimizerSpec.named("sgd"), self.seed)
         masks, parameters = self.verbs.list_masks(images), self.verbs.count_parameters()
         if self.source.initial == DRAWN:
             return SourceFacts(parameters, masks, {})

@@ -7,6 +7,7 @@ answers by our names.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,8 +42,12 @@ class SourceParameter:
     shape: tuple[int, ...] = ()  # before it is transposed; none: as it is
     part: tuple[int, ...] = ()  # (number, count): one of so many equal parts along its first axis; none: the whole
 
+    def fits(self, tensor: NDArray[Any], shape: Shape) -> bool:
+        """True if the tensor has as many values as our weight of this `shape`."""
+        return tensor.size == math.prod(shape) * (self.part[1] if self.part else 1)
+
     def take(self, tensor: NDArray[Any], shape: Shape) -> NDArray[Any]:
-        """Return our weight, of our `shape`, from the source's tensor. Raises ValueError if it does not fit."""
+        """Return our weight, of our `shape`, from a tensor that fits."""
         if self.part:
             tensor = np.split(tensor, self.part[1])[self.part[0]]
         if self.shape:
@@ -87,16 +92,12 @@ class SourceMap(Record):
         return next(names, "").replace("/", ".").rpartition(".")[0]
 
     def take(self, tensors: Arrays, shapes: Mapping[str, Shape]) -> Weights:
-        """Return {"layer/role": weight} of these shapes, as far as the source has them. Raises ValueError, one line."""
+        """Return {"layer/role": weight} of these shapes; those whose tensor is missing, or of another size, are not."""
         weights: Weights = {}
         for each in self.parameters:
-            if each.key in shapes and each.source_name in tensors:
-                tensor = np.asarray(tensors[each.source_name], np.float32)
-                try:
-                    weights[each.key] = each.take(tensor, shapes[each.key])
-                except ValueError as error:
-                    where = f"{each.source_name} {tensor.shape} is no {each.key} {shapes[each.key]}"
-                    raise ValueError(f"{where}: {error}") from error
+            tensor = tensors.get(each.source_name)
+            if tensor is not None and each.key in shapes and each.fits(tensor, shapes[each.key]):
+                weights[each.key] = each.take(np.asarray(tensor, np.float32), shapes[each.key])
         return weights
 
     def put(self, weights: Weights, tensors: Arrays) -> dict[str, NDArray[Any]]:
