@@ -39,7 +39,12 @@ def import_code(request: dict[str, Any], file: Path, folder: Path) -> dict[str, 
     """Return the network that the request's function makes, and write its tensors. Raises Refused."""
     torch.manual_seed(request["seed"])
     model = make_model(file, request["function"], request["classes"])
-    height, width, channels = request["input_shape"]
+    return import_module(model, tuple(request["input_shape"]), folder)
+
+
+def import_module(model: nn.Module, input_shape: tuple[int, ...], folder: Path) -> dict[str, Any]:
+    """Return the network of a model, and write its tensors. Raises Refused."""
+    height, width, channels = input_shape
     sample = torch.rand(PROBED, channels, height, width, generator=torch.Generator().manual_seed(0))
     run_once(model, sample)
     network = import_model(model, sample)
