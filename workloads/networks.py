@@ -15,8 +15,9 @@ from . import catalogue
 from .activations import activation_bytes
 from .records import network
 from .records.job import TrialSpec
-from .source.files import Imported, is_source, read_source
+from .source.files import is_source, read_source
 from .source.graph import ImportRefused
+from .source.imported import Imported
 from .spec import Workload
 from .weights import refuse_unordered
 
@@ -63,6 +64,11 @@ def _import(path: Path) -> Imported:
         imported = read_source(path)
     except ImportRefused as error:
         raise NetworkError(f"workload {path}: {error}") from error
+    return accept(imported, path)
+
+
+def accept(imported: Imported, path: Path) -> Imported:
+    """Return the network of a file, with an ending to a name that the catalogue has. Raises NetworkError."""
     workload = imported.workload
     if workload.name in WORKLOADS:
         imported = replace(imported, workload=replace(workload, name=f"{workload.name[:30]}-imported"))

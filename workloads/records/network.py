@@ -109,6 +109,7 @@ class OwnCode:
     digest: str  # of the file
     classes: int
     input_shape: tuple[int, ...]  # (h, w, c) of the images, whatever the framework's order of axes is
+    scale: float = 1 / 255  # of the pixels, before the model gets them
 
     @property
     def words(self) -> str:

@@ -8,7 +8,7 @@ import os
 import re
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from ..records import network
 from ..spec import Workload
 from ..weights import Weights, load
 from .graph import Network, build_network
+from .imported import Imported as Imported
 from .keras_config import KerasGraph, read_graph
 from .keras_layers import merge_notes
 from .keras_weights import read_variables
@@ -37,15 +38,6 @@ ADVICE = {
     ".tflite": "is for inference; give the .keras file that it was made of",
     ".pb": "is for inference; give the .keras file that it was made of",
 }
-
-
-@dataclass(frozen=True)
-class Imported:
-    """A network of a source; `weights` are the source's own, None where it has none."""
-
-    workload: Workload
-    weights: Weights | None = None
-    places: Mapping[str, str] = field(default_factory=dict)  # {layer: its place in the source}
 
 
 def is_source(name: str) -> bool:
