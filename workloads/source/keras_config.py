@@ -24,11 +24,13 @@ Tensor = tuple[str, int]  # name of a layer, and which of its calls
 
 @dataclass
 class KerasGraph:
-    """What is read: nodes, and where their weights are: {"node/role": (folder of the weights' file, number)}."""
+    """What is read: the nodes of a model, where their weights are, and which module computes them."""
 
     variables: Mapping[str, Weights] | None  # {folder: {number: array}} of the weights' file, if there is one
     nodes: list[Node] = field(default_factory=list)
-    weights: dict[str, tuple[str, str]] = field(default_factory=dict)
+    weights: dict[str, tuple[str, str]] = field(default_factory=dict)  # {"node/role": folder of the file, number}
+    names: dict[str, str] = field(default_factory=dict)  # {"node/role": path of the variable in Keras}
+    modules: dict[str, str] = field(default_factory=dict)  # {node: layer of the model that has it, not one inside}
     notes: list[str] = field(default_factory=list)
     input_shape: Shape = ()
     output: str = ""
@@ -231,9 +233,11 @@ def _read_call(
     )
     before = inputs
     parts = translate(kind, settings)
+    modules = {} if "/" in path else graph.modules
     for number, part in enumerate(parts):
         named = f"{path}_{part.operator}" if number else path
         before = (_add_part(graph, part, named, folder, before, place),)
+        modules[before[0]] = path
     return before[0]
 
 
@@ -242,8 +246,10 @@ def _add_part(graph: KerasGraph, part: Part, path: str, folder: str, inputs: tup
         raise ImportRefused(f"{place}: takes {len(set(inputs))} inputs; a layer here takes one")
     inputs = inputs if part.operator in JOINS else inputs[:1]
     name = graph.add(path, part.operator, inputs, place, **part.settings)
-    for role, (below, number) in part.weights.items():
-        graph.weights[f"{name}/{role}"] = ("/".join(filter(None, (folder, below, "vars"))), str(number))
+    layer = place.rpartition(" (")[0].rpartition("/")[2]
+    for role, kept in part.weights.items():
+        graph.weights[f"{name}/{role}"] = ("/".join(filter(None, (folder, kept.folder, "vars"))), str(kept.number))
+        graph.names[f"{name}/{role}"] = f"{layer}/{kept.name}"
     return name
 
 

@@ -17,12 +17,21 @@ USUAL_START = {"bias": "Zeros", "beta": "Zeros", "moving_mean": "Zeros", "gamma"
 
 
 @dataclass(frozen=True)
+class Variable:
+    """Where a layer keeps a weight: a folder below its own in the file of weights, a number in it, a name in Keras."""
+
+    folder: str
+    number: int
+    name: str
+
+
+@dataclass(frozen=True)
 class Part:
-    """An operator of a layer. Its weights are {role: (folder below the layer's, number of the variable)}."""
+    """An operator of a layer, and {role: its variable}."""
 
     operator: str
     settings: Mapping[str, Any] = field(default_factory=dict)
-    weights: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    weights: Mapping[str, Variable] = field(default_factory=dict)
 
 
 @dataclass
