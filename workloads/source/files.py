@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from ..records import network
-from ..spec import Workload
 from ..weights import Weights, load
 from .graph import Network, build_network
 from .imported import Imported as Imported
