@@ -310,6 +310,8 @@ def jolt(model: nn.Module) -> nn.Module:
     for tensor in (*model.parameters(), *buffers):
         if tensor.is_floating_point() and not (tensor.dim() > 1 and tensor.numel() > 100):
             tensor.data.uniform_(0.5, 1.5)
+        elif tensor.is_floating_point() and bool((tensor == tensor.reshape(-1)[0]).all()):
+            tensor.data.uniform_(-0.1, 0.1)
     return model
 
 
