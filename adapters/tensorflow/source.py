@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +19,9 @@ from adapters.tensorflow.adapter import Adapter
 from workloads.datasets import Images, Labels
 from workloads.records.source_map import Mask
 
-MASKING = ("Dropout", "SpatialDropout1D", "SpatialDropout2D", "MultiHeadAttention")
+MASKING = ("Dropout", "SpatialDropout1D", "SpatialDropout2D", "MultiHeadAttention", "StochasticDepth")
+RATES = ("rate", "drop_path_rate", "dropout")  # attributes of masking layers
+NAMELESS = re.compile(r"/variable(_\d+)?$")  # the end of the path of a variable that its layer gives no name
 OF_LOGITS = ("softmax", "sigmoid")  # the last activation, which the loss from logits replaces
 
 
@@ -44,10 +47,11 @@ class KerasSource(SourceVerbs):
 
     def _variables(self) -> dict[str, keras.Variable]:
         """Return {path: variable}. Raises ValueError if two have one path."""
-        repeated = [path for path, count in Counter(v.path for v in self.model.weights).items() if count > 1]
+        named = [(name_variable(variable), variable) for variable in self.model.weights]
+        repeated = [path for path, count in Counter(path for path, _ in named).items() if count > 1]
         if repeated:
             raise ValueError(f"the source has two variables {repeated[0]}: give its layers names of their own")
-        return {variable.path: variable for variable in self.model.weights}
+        return dict(named)
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         return {name: np.array(variable) for name, variable in self._variables().items()}
@@ -71,13 +75,14 @@ class KerasSource(SourceVerbs):
         return [
             Mask(layer.name, find_covered(layer), float(rate))
             for layer in self._masking()
-            if (rate := getattr(layer, "rate", None) or getattr(layer, "dropout", None) or 0.0) > 0
+            if (rate := next((value for name in RATES if (value := getattr(layer, name, None))), 0.0)) > 0
         ]
 
     def stop_masks(self) -> None:
         for layer in self.model._flatten_layers(include_self=False):
-            if type(layer).__name__ in MASKING and hasattr(layer, "rate"):
-                layer.rate = 0.0
+            for name in RATES[:2]:
+                if type(layer).__name__ in MASKING and hasattr(layer, name):
+                    setattr(layer, name, 0.0)
 
     def keep_biased_variance(self, pixels: Mapping[str, int]) -> None:
         pass  # Keras' running variance is the contract's
@@ -97,7 +102,7 @@ class KerasSource(SourceVerbs):
         for name, array in before.items():
             variables[name].assign(array)
         arrays = {
-            variable.path: np.zeros(variable.shape, np.float32) if gradient is None else np.asarray(gradient)
+            name_variable(variable): np.zeros(variable.shape, np.float32) if gradient is None else np.asarray(gradient)
             for variable, gradient in zip(model.trainable_variables, gradients, strict=True)
         }
         kept = {place: [np.asarray(output)] for place, output in zip(known, outputs, strict=True)}
@@ -116,10 +121,17 @@ def _has_one_output(layer: keras.layers.Layer) -> bool:
     return len(layer._inbound_nodes) == 1 and not isinstance(layer.output, list | tuple)
 
 
+def name_variable(variable: keras.Variable) -> str:
+    """Return "layer/variable". Keras numbers nameless variables over the whole process; here they have no number."""
+    return NAMELESS.sub("/variable", variable.path)
+
+
 def find_covered(layer: keras.layers.Layer) -> str:
     """Return what one number of the layer's mask covers: "value", "channel" or "image"."""
     if type(layer).__name__.startswith("Spatial"):
         return "channel"
+    if type(layer).__name__ == "StochasticDepth":
+        return "image"
     noise = getattr(layer, "noise_shape", None)
     if noise is None:
         return "value"

@@ -189,7 +189,7 @@ def _trained(
     _refuse_inputs(study, dataset)
     data_sets.need_files(data_dir, dataset)
     return {
-        "study": study, "workload": workload, "imported": imported if imported.weights is not None else None,
+        "study": study, "workload": workload, "imported": imported if imported.weights is not None or imported.origin is not None else None,
         "dataset": dataset, "images": images, "data_dir": data_dir,
     }  # fmt: skip
 

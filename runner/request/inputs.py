@@ -94,14 +94,13 @@ def _write_origin(request: Request) -> dict[str, InputFile]:
     source = replace(origin.source, initial=request.study.task.initial)
     files = {
         SOURCE: write(results, f"{name}-source", ".json", memoryview(source.to_text().encode())),
-        SOURCE_CODE: write(results, name, ".py", memoryview(origin.code)),
+        SOURCE_CODE: write(results, name, Path(origin.source.code.file).suffix, memoryview(origin.code)),
     }
-    if source.initial == OWN:
-        sha256 = file_digest(origin.tensors, "sha256")
+    tensors = origin.tensors
+    if source.initial == OWN and tensors is not None:
+        sha256 = file_digest(tensors, "sha256")
         stem = f"{name}-source-{sha256[:12]}"
-        files[SOURCE_WEIGHTS] = place_file(
-            results, f"{stem}.npz", sha256, lambda path: shutil.copyfile(origin.tensors, path)
-        )
+        files[SOURCE_WEIGHTS] = place_file(results, f"{stem}.npz", sha256, lambda path: shutil.copyfile(tensors, path))
     return files
 
 

@@ -1,6 +1,6 @@
 """Write what the tests of imported networks need, in TensorFlow's environment: keras_sources.py FOLDER NAME...
 
-For each model, of keras.applications or of OWN: its JSON, its .keras file, and its logits, which a twin computes in float64.
+For each model, of keras.applications or of OWN: its JSON, its .keras file, and its logits, by a twin in float64.
 """
 
 from __future__ import annotations
@@ -105,7 +105,8 @@ def main(folder: Path, names: list[str]) -> None:
     """Write NAME.json, NAME.keras and, for all of them, facts.json and logits.npz."""
     generator = np.random.Generator(np.random.PCG64(37))
     pixels = generator.integers(0, 256, (8, *SHAPE), np.uint8)
-    facts, logits = {}, {"pixels": pixels[:COUNT]}
+    facts: dict[str, Any] = {}
+    logits: dict[str, Any] = {"pixels": pixels[:COUNT]}
     for name in names:
         model = make(name)
         images = pixels.astype(np.float32) * np.float32(1 / 255 if name in OWN_SCALE else 1)

@@ -1,4 +1,4 @@
-"""Find the door for a file that is a network's source, and read it: {network, weights, places}. No code of it is run."""
+"""Read files that are a network's source: the network, its weights, and where its layers come from. No code is run."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from .graph import Network, build_network
 from .imported import Imported as Imported
 from .keras_config import KerasGraph, read_graph
 from .keras_layers import merge_notes
+from .keras_origin import make_origin
 from .keras_weights import read_variables
 from .vocabulary import INPUT, ImportRefused
 
@@ -51,16 +52,18 @@ def read_source(path: Path) -> Imported:
     if suffix in ADVICE:
         raise ImportRefused(ADVICE[suffix])
     try:
-        if suffix == KERAS:
-            return _read_archive(path)
-        if path.stat().st_size > MOST_BYTES:
+        if suffix != KERAS and path.stat().st_size > MOST_BYTES:
             raise ImportRefused(f"is no network: it has over {MOST_BYTES >> 20} MiB")
-        data = _parse(path.read_bytes())
+        content = path.read_bytes()
     except OSError as error:
         raise ImportRefused(error.strerror or str(error)) from error
+    if suffix == KERAS:
+        config, variables = _read_archive(content)
+        return _finish(read_graph(config, variables), config, path, content)
+    data = _parse(content)
     if isinstance(data, dict) and WRITTEN in data:
         return _read_written(data, path)
-    return _finish(read_graph(data), data, path)
+    return _finish(read_graph(data), data, path, content)
 
 
 def write(imported: Imported, path: Path, source: str, weights: Path | None) -> None:
@@ -100,10 +103,10 @@ def _read_written(data: Mapping[str, Any], path: Path) -> Imported:
     return Imported(workload, weights, places)
 
 
-def _read_archive(path: Path) -> Imported:
-    """Read a .keras file: a zip with a configuration and weights."""
+def _read_archive(content: bytes) -> tuple[Any, dict[str, Weights] | None]:
+    """Return the configuration and the variables of a .keras file, which is a zip."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
             config = _parse(_read_member(archive, CONFIG))
             version = _parse(_read_member(archive, METADATA)).get("keras_version", "")
             if not str(version).startswith("3."):
@@ -114,7 +117,7 @@ def _read_archive(path: Path) -> Imported:
                     variables = read_variables(io.BytesIO(file.read()), WEIGHTS)
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, AttributeError) as error:
         raise ImportRefused(f"is no .keras file of Keras 3: {error}") from error
-    return _finish(read_graph(config, variables), config, path)
+    return config, variables
 
 
 def _read_member(archive: zipfile.ZipFile, name: str) -> bytes:
@@ -126,8 +129,8 @@ def _read_member(archive: zipfile.ZipFile, name: str) -> bytes:
         raise ImportRefused(f"has no {name}; save the model with Keras 3: model.save('my_model.keras')") from error
 
 
-def _finish(graph: KerasGraph, config: Mapping[str, Any], path: Path) -> Imported:
-    """Build the network of a Keras graph, with its weights."""
+def _finish(graph: KerasGraph, config: Mapping[str, Any], path: Path, content: bytes) -> Imported:
+    """Build the network of a Keras graph, with its weights, and with its model to be compared with."""
     kind = f"{config['config'].get('name', path.stem)} ({config['class_name']})"
     notes = merge_notes(graph.notes if graph.variables is None else [])
     made = build_network(
@@ -138,7 +141,8 @@ def _finish(graph: KerasGraph, config: Mapping[str, Any], path: Path) -> Importe
         differs=notes,
         scale=choose_scale(graph),
     )
-    return Imported(made.workload, _pick_weights(graph, made), made.places)
+    origin = make_origin(graph, made, path.name, content)
+    return Imported(made.workload, _pick_weights(graph, made), made.places, origin)
 
 
 def _pick_weights(graph: KerasGraph, made: Network) -> Weights | None:
@@ -155,7 +159,7 @@ def _pick_weights(graph: KerasGraph, made: Network) -> Weights | None:
 
 
 def choose_scale(graph: KerasGraph) -> float:
-    """Return what pixels are multiplied by: 1 if the model rescales them itself, after a resizing or not, else 1 / 255."""
+    """Return what pixels are multiplied by: 1 if the model rescales them itself, or 1 / 255."""
     name = next(node.name for node in graph.nodes if node.operator == INPUT)
     while True:
         users = [node for node in graph.nodes if name in node.inputs]

@@ -6,7 +6,8 @@ operators, which become layers or vanish:
 
     input                     the images; settings: none
     identity                  its input
-    flatten, reshape          reshape: shape (without the batch; one entry may be -1); seen through where nothing changes
+    flatten                   seen through on a vector
+    reshape                   shape, without the batch; one entry may be -1; seen through where it changes nothing
     zero-padding              padding (top, bottom, left, right): becomes margins of the convolutions and pools after it
     shift, scale              x + value, x * value, for one number `value`: part of a pattern, or a Normalise
     add, multiply, concatenate    joins: two or more inputs
@@ -73,7 +74,13 @@ def build_workload(nodes: Iterable[Node], input_shape: Shape, name: str, **setti
 
 
 def build_network(
-    nodes: Iterable[Node], input_shape: Shape, name: str, *, summary: str = "", differs: str = "", scale: float = 1 / 255
+    nodes: Iterable[Node],
+    input_shape: Shape,
+    name: str,
+    *,
+    summary: str = "",
+    differs: str = "",
+    scale: float = 1 / 255,
 ) -> Network:
     """Return the network that the nodes make of images (h, w, c). Raises ImportRefused, one line.
 
@@ -152,7 +159,9 @@ def _refuse_shared(steps: Mapping[str, Step]) -> None:
     weighted: Counter[tuple[str, str]] = Counter()
     for step in steps.values():
         if step.layer is not None and not isinstance(step.layer, Join):
-            weighted[step.node.place, step.node.operator] += bool(step.layer.parameter_shapes(steps[step.inputs[0]].shape))
+            weighted[step.node.place, step.node.operator] += bool(
+                step.layer.parameter_shapes(steps[step.inputs[0]].shape)
+            )
     for (place, _), count in weighted.items():
         if count > 1:
             raise ImportRefused(f"{place}: is used {count} times; shared weights cannot be imported, copy the module")

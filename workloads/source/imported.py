@@ -17,7 +17,7 @@ class Origin:
 
     source: SourceMap
     code: bytes  # of the file that makes the model
-    tensors: Path  # .npz of the model's tensors, by its own names
+    tensors: Path | None = None  # .npz of the model's tensors, by its own names; None: `code` has them, or none
     owner: object = None  # a temporary folder: the file is deleted with it
 
 

@@ -24,11 +24,13 @@ Tensor = tuple[str, int]  # name of a layer, and which of its calls
 
 @dataclass
 class KerasGraph:
-    """What is read: nodes, and where their weights are: {"node/role": (folder of the weights' file, number)}."""
+    """What is read: the nodes of a model, where their weights are, and which module computes them."""
 
     variables: Mapping[str, Weights] | None  # {folder: {number: array}} of the weights' file, if there is one
     nodes: list[Node] = field(default_factory=list)
-    weights: dict[str, tuple[str, str]] = field(default_factory=dict)
+    weights: dict[str, tuple[str, str]] = field(default_factory=dict)  # {"node/role": folder of the file, number}
+    names: dict[str, str] = field(default_factory=dict)  # {"node/role": path of the variable in Keras}
+    modules: dict[str, str] = field(default_factory=dict)  # {node: layer of the model that has it, not one inside}
     notes: list[str] = field(default_factory=list)
     input_shape: Shape = ()
     output: str = ""
@@ -66,8 +68,12 @@ def _refuse_class(item: Mapping[str, Any], path: str) -> None:
     """Raise ImportRefused for a class that is not Keras's own, whatever its name is."""
     module, kind = item.get("module"), item["class_name"]
     if not (module == "keras" or str(module).startswith("keras.")):
-        hint = "save it with Keras 3" if module is None and item.get("registered_name") is None else "build it of layers"
-        raise ImportRefused(f"{path} ({kind}): is a class of {module or 'unknown origin'}, whose code is never run; {hint}")
+        hint = (
+            "save it with Keras 3" if module is None and item.get("registered_name") is None else "build it of layers"
+        )
+        raise ImportRefused(
+            f"{path} ({kind}): is a class of {module or 'unknown origin'}, whose code is never run; {hint}"
+        )
 
 
 def _read_model(graph: KerasGraph, item: Mapping[str, Any], path: str, folder: str, entering: str | None) -> str:
@@ -135,7 +141,7 @@ def _name_folders(layers: list[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _write_snake_case(name: str) -> str:
-    """Return a class's name as Keras writes it for a folder: Conv2D is conv2d, BatchNormalization batch_normalization."""
+    """Return a class's name as Keras writes it for a folder: BatchNormalization is batch_normalization."""
     kept = "".join(character for character in name if character.isalnum() or character == "_")
     kept = re.sub("(.)([A-Z][a-z]+)", r"\1_\2", kept)
     return re.sub("([a-z])([A-Z])", r"\1_\2", kept).lower()
@@ -165,7 +171,9 @@ def _list_ends(item: Any) -> list[Tensor]:
 def _list_tensors(call: Any, layer: Mapping[str, Any]) -> list[Tensor]:
     """Return the tensors that a call takes, in the order of its arguments."""
     if not isinstance(call, dict):
-        raise ImportRefused(f"{layer['config'].get('name')}: was written by Keras 2; load it with Keras 3 and save it again")
+        raise ImportRefused(
+            f"{layer['config'].get('name')}: was written by Keras 2; load it with Keras 3 and save it again"
+        )
     found: list[Tensor] = []
 
     def search(value: Any) -> None:
@@ -199,7 +207,12 @@ def _find_shape(layer: Mapping[str, Any], call: Any) -> list[Any] | None:
 
 
 def _read_call(
-    graph: KerasGraph, layer: Mapping[str, Any], path: str, folder: str, inputs: tuple[str, ...], call: Mapping[str, Any]
+    graph: KerasGraph,
+    layer: Mapping[str, Any],
+    path: str,
+    folder: str,
+    inputs: tuple[str, ...],
+    call: Mapping[str, Any],
 ) -> str:
     """Add the nodes of one call of a layer; return the name of the last one."""
     kind, config = layer["class_name"], dict(layer["config"])
@@ -215,12 +228,16 @@ def _read_call(
         return _read_model(graph, layer, path, folder, inputs[0])
     shape = _find_shape(layer, call)
     variables = graph.variables.get(f"{folder}/vars") if graph.variables is not None else None
-    settings = LayerConfig(place, config, len(shape) if shape else None, shape[-1] if shape else None, variables, graph.notes)
+    settings = LayerConfig(
+        place, config, len(shape) if shape else None, shape[-1] if shape else None, variables, graph.notes
+    )
     before = inputs
     parts = translate(kind, settings)
+    modules = {} if "/" in path else graph.modules
     for number, part in enumerate(parts):
         named = f"{path}_{part.operator}" if number else path
         before = (_add_part(graph, part, named, folder, before, place),)
+        modules[before[0]] = path
     return before[0]
 
 
@@ -229,8 +246,10 @@ def _add_part(graph: KerasGraph, part: Part, path: str, folder: str, inputs: tup
         raise ImportRefused(f"{place}: takes {len(set(inputs))} inputs; a layer here takes one")
     inputs = inputs if part.operator in JOINS else inputs[:1]
     name = graph.add(path, part.operator, inputs, place, **part.settings)
-    for role, (below, number) in part.weights.items():
-        graph.weights[f"{name}/{role}"] = ("/".join(filter(None, (folder, below, "vars"))), str(number))
+    layer = place.rpartition(" (")[0].rpartition("/")[2]
+    for role, kept in part.weights.items():
+        graph.weights[f"{name}/{role}"] = ("/".join(filter(None, (folder, kept.folder, "vars"))), str(kept.number))
+        graph.names[f"{name}/{role}"] = f"{layer}/{kept.name}"
     return name
 
 
@@ -243,9 +262,7 @@ def _refuse_arguments(call: Mapping[str, Any], kind: str, place: str) -> None:
             raise ImportRefused(f"{place}: is called with {name}={value!r}; call it with its input alone")
 
 
-def _read_operation(
-    graph: KerasGraph, kind: str, call: Mapping[str, Any], inputs: tuple[str, ...], path: str
-) -> str:
+def _read_operation(graph: KerasGraph, kind: str, call: Mapping[str, Any], inputs: tuple[str, ...], path: str) -> str:
     """Add a function's node: a sum, a product or a concatenation, or one with a number."""
     place = f"{path} (keras.ops {kind})"
     numbers = [each for each in call["args"] if type(each) in (int, float)]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .keras_settings import LayerConfig, Part
+from .keras_settings import LayerConfig, Part, Variable
 
 ACTIVATIONS = {
     "relu": "relu", "relu6": "relu6", "silu": "silu", "swish": "silu", "gelu": "gelu", "tanh": "tanh",
@@ -14,7 +14,8 @@ ACTIVATIONS = {
     "softmax": "softmax",
 }  # fmt: skip
 PLAIN = ("linear", None)
-ATTENTION = {"query": "query_dense", "key": "key_dense", "value": "value_dense", "output": "output_dense"}
+ATTENTION = {"query": "query", "key": "key", "value": "value", "output": "attention_output"}  # names of its layers
+NAMELESS = "variable"  # name of a variable that its layer gives none
 
 
 def translate(kind: str, layer: LayerConfig) -> list[Part]:
@@ -39,8 +40,13 @@ def _activated(layer: LayerConfig) -> list[Part]:
     return [Part(ACTIVATIONS[name])]
 
 
-def _affine_weights(bias: bool) -> dict[str, tuple[str, int]]:
-    return {"kernel": ("", 0)} | ({"bias": ("", 1)} if bias else {})
+def _affine_weights(bias: bool) -> dict[str, Variable]:
+    return _number({"kernel": "kernel"} | ({"bias": "bias"} if bias else {}))
+
+
+def _number(names: Mapping[str, str], first: int = 0) -> dict[str, Variable]:
+    """Return the variables of {role: name in Keras}, in the order in which the layer makes them."""
+    return {role: Variable("", number, name) for number, (role, name) in enumerate(names.items(), first)}
 
 
 def _convolution(layer: LayerConfig) -> list[Part]:
@@ -78,9 +84,9 @@ def _separable(layer: LayerConfig) -> list[Part]:
     pointwise = layer.take_start("pointwise_initializer")
     activated = _activated(layer)
     layer.left["use_bias"] = False
-    depthwise = Part("depthwiseconv2d", _depthwise(layer)[0].settings, {"kernel": ("", 0)})
+    depthwise = Part("depthwiseconv2d", _depthwise(layer)[0].settings, _number({"kernel": "depthwise_kernel"}))
     settings = {"filters": filters, "kernel": (1, 1), "bias": bias, **pointwise}
-    weights = {"kernel": ("", 1)} | ({"bias": ("", 2)} if bias else {})
+    weights = _number({"kernel": "pointwise_kernel"} | ({"bias": "bias"} if bias else {}), 1)
     return [depthwise, Part("conv2d", settings, weights), *activated]
 
 
@@ -95,9 +101,10 @@ def _batch_norm(layer: LayerConfig) -> list[Part]:
     for name in ("center", "scale"):
         layer.need(name, True)
     layer.need("renorm", False)
-    roles = ("gamma", "beta", "running_mean", "running_variance")
+    names = {role: role for role in ("gamma", "beta")}
+    names |= {"running_mean": "moving_mean", "running_variance": "moving_variance"}
     settings = {"momentum": layer.take("momentum", 0.99), "epsilon": layer.take("epsilon", 1e-3)}
-    return [Part("batchnorm", settings, {role: ("", number) for number, role in enumerate(roles)})]
+    return [Part("batchnorm", settings, _number(names))]
 
 
 def _layer_norm(layer: LayerConfig) -> list[Part]:
@@ -105,7 +112,7 @@ def _layer_norm(layer: LayerConfig) -> list[Part]:
     for name in ("center", "scale"):
         layer.need(name, True)
     layer.need("rms_scaling", False)
-    return [Part("layernorm", {"epsilon": layer.take("epsilon", 1e-3)}, {"gamma": ("", 0), "beta": ("", 1)})]
+    return [Part("layernorm", {"epsilon": layer.take("epsilon", 1e-3)}, _number({"gamma": "gamma", "beta": "beta"}))]
 
 
 def _spread(layer: LayerConfig, value: Any) -> tuple[float, ...]:
@@ -160,7 +167,11 @@ def _pool(operator: str) -> Callable[[LayerConfig], list[Part]]:
         size = layer.take_one("pool_size", 2)
         strides = layer.take("strides")
         layer.left["strides"] = [size] if strides is None else strides
-        settings = {"size": size, "stride": layer.take_one("strides"), "padding": layer.need("padding", "valid", "same")}
+        settings = {
+            "size": size,
+            "stride": layer.take_one("strides"),
+            "padding": layer.need("padding", "valid", "same"),
+        }
         return [Part(operator, settings)]
 
     return read
@@ -198,8 +209,11 @@ def _attention(layer: LayerConfig) -> list[Part]:
     if layer.channels is not None and heads * width != layer.channels:
         raise layer.refuse(f"{heads} heads of {width} are not the {layer.channels} features of its input")
     settings = {"heads": heads, "dropout": layer.take("dropout", 0.0)}
-    roles = (("kernel", 0), ("bias", 1))
-    weights = {f"{part}_{role}": (folder, n) for part, folder in ATTENTION.items() for role, n in roles}
+    weights = {
+        f"{part}_{role}": Variable(f"{part}_dense", number, f"{name}/{role}")
+        for part, name in ATTENTION.items()
+        for number, role in enumerate(("kernel", "bias"))
+    }
     layer.take_start("kernel_initializer")
     return [Part("multiheadattention", settings, weights)]
 
@@ -215,7 +229,7 @@ def _resizing(layer: LayerConfig) -> list[Part]:
 
 def _layer_scale(layer: LayerConfig) -> list[Part]:
     layer.take("projection_dim")
-    return [Part("channelscale", {"initial": float(layer.take("init_values"))}, {"scale": ("", 0)})]
+    return [Part("channelscale", {"initial": float(layer.take("init_values"))}, _number({"scale": NAMELESS}))]
 
 
 def _plain(operator: str, *axes: str) -> Callable[[LayerConfig], list[Part]]:
@@ -262,7 +276,9 @@ ADVICE = {
         ("RandomFlip", "RandomCrop", "RandomTranslation", "RandomRotation", "RandomZoom", "RandomContrast"),
         "changes images in training; leave it out of the model, and see --augment",
     ),
-    **dict.fromkeys(("LSTM", "GRU", "SimpleRNN", "Embedding"), "is for sequences; only networks of images are imported"),
+    **dict.fromkeys(
+        ("LSTM", "GRU", "SimpleRNN", "Embedding"), "is for sequences; only networks of images are imported"
+    ),
     "TFSMLayer": "is a program of TensorFlow, not a configuration; build the model of layers",
 }
 

@@ -17,12 +17,21 @@ USUAL_START = {"bias": "Zeros", "beta": "Zeros", "moving_mean": "Zeros", "gamma"
 
 
 @dataclass(frozen=True)
+class Variable:
+    """Where a layer keeps a weight: a folder below its own in the file of weights, a number in it, a name in Keras."""
+
+    folder: str
+    number: int
+    name: str
+
+
+@dataclass(frozen=True)
 class Part:
-    """An operator of a layer. Its weights are {role: (folder below the layer's, number of the variable)}."""
+    """An operator of a layer, and {role: its variable}."""
 
     operator: str
     settings: Mapping[str, Any] = field(default_factory=dict)
-    weights: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    weights: Mapping[str, Variable] = field(default_factory=dict)
 
 
 @dataclass
@@ -81,7 +90,9 @@ class LayerConfig:
                 self._note_start(name, value)
             elif name.endswith(("_regularizer", "_constraint")) and value is not None:
                 raise self.refuse(f"{name} changes the loss or the weights; leave it out, or see --weight-decay")
-            elif name not in WITHOUT_EFFECT and value is not None and not name.endswith(("_regularizer", "_constraint")):
+            elif (
+                name not in WITHOUT_EFFECT and value is not None and not name.endswith(("_regularizer", "_constraint"))
+            ):
                 raise self.refuse(f"the setting {name}={str(value)[:40]!r} is unknown here")
 
     def take_start(self, name: str) -> dict[str, str]:
