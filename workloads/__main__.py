@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import argparse
 import math
+import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from .activations import FLOAT32_BYTES, activation_bytes
 from .command_line import CommandLine
 from .networks import NetworkError, find_imported
-from .source.files import JSON, write
+from .source.files import CODE, keep_imported
+from .source.vocabulary import ImportRefused
 from .spec import Workload
-from .weights import save
-from .words import format_count
 
 HEAD = ("layer", "kind", "output shape", "parameters", "multiply-adds", "output bytes")
-NPZ = ".npz"
 SOURCE = "source"  # head of the column with the source's names
 
 
@@ -51,34 +51,32 @@ def describe(workload: Workload, places: Mapping[str, str] | None = None) -> str
     return "\n".join([*lines, "", f"kept from forward to backward: {kept:,} bytes an image (float32)"])
 
 
-def import_source(source: str, out: Path, weights: Path | None) -> str:
-    """Write the network of a source, and its weights as .npz; return a line that says what. Raises NetworkError."""
-    imported = find_imported(source)
-    if out.suffix != JSON:
-        raise NetworkError(f"--out {out}: must end in {JSON}")
-    if weights is not None and weights.suffix != NPZ:
-        raise NetworkError(f"--weights {weights}: must end in {NPZ}")
-    if weights is not None and imported.weights is None:
-        raise NetworkError(f"--weights {weights}: {source} has no weights")
-    if weights is None and imported.weights is not None:
-        weights = out.with_suffix(NPZ)
-    try:
-        if weights is not None and imported.weights is not None:
-            save(weights, imported.weights)
-        write(imported, out, Path(source).name, weights)
-    except OSError as error:
-        raise NetworkError(f"{error.filename}: {error.strerror}") from error
-    workload = imported.workload
-    count = format_count(sum(1 for _ in workload.walk()), "layer")
-    kept = f", and their values to {weights}" if weights is not None else "; the source has no weights"
-    return f"{workload.name}: {count} with {workload.parameter_count:,} parameters written to {out}{kept}"
+def trace_code(options: argparse.Namespace, out: Path, weights: Path | None) -> int:
+    """Have the runner import a model in code, which its framework's interpreter traces; return its exit code."""
+    words = ["--out", str(out), *(["--weights", str(weights)] if weights else [])]
+    given = {"--from": options.framework, "--classes": options.classes, "--python": options.python}
+    words += [word for name, value in given.items() if value is not None for word in (name, str(value))]
+    if options.input_shape:
+        words += ["--input-shape", *map(str, options.input_shape)]
+    return subprocess.run([sys.executable, "-m", "runner.import_model", options.network, *words]).returncode
+
+
+def describe_code(options: argparse.Namespace) -> int:
+    """Print a model in code layer by layer, and return the exit code."""
+    with tempfile.TemporaryDirectory(prefix="batchwise-describe-") as folder:
+        out = Path(folder, "network.json")
+        if code := trace_code(options, out, None):
+            return code
+        imported = find_imported(str(out))
+        print(describe(imported.workload, imported.places))
+    return 0
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = CommandLine(prog="python -m workloads")
     commands = parser.add_subparsers(required=True, metavar="describe|import", dest="command")
     command = commands.add_parser("describe", help="print a network layer by layer; trains nothing")
-    sources = "a file that defines one Workload, a .keras file, or the JSON of a Keras model"
+    sources = "a file that defines one Workload, a .keras file, the JSON of a Keras model, or FILE.py:FUNCTION"
     command.add_argument("network", metavar="NAME|FILE", help=f"of the catalogue, or {sources}")
     command = commands.add_parser("import", help="write a network as JSON that --workload takes; runs no code of it")
     command.add_argument("network", metavar="SOURCE", help=sources)
@@ -86,19 +84,35 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     command.add_argument(
         "--weights", type=Path, metavar="FILE", help="the source's weights, if it has some; else next to --out, as .npz"
     )
+    for command in commands.choices.values():
+        _add_code_options(command)
     return parser.parse_args(arguments)  # type: ignore[no-any-return]
+
+
+def _add_code_options(command: argparse.ArgumentParser) -> None:
+    """Add the options of a model in code, FILE.py:FUNCTION."""
+    group = command.add_argument_group("a model in code, FILE.py:FUNCTION")
+    group.add_argument("--from", dest="framework", metavar="FRAMEWORK", help="whose code it is: pytorch")
+    group.add_argument(
+        "--input-shape", nargs=3, type=int, metavar=("ROWS", "COLUMNS", "CHANNELS"), help="of the images that it takes"
+    )
+    group.add_argument("--classes", type=int, metavar="N", help="what the function is called with (default: 10)")
+    group.add_argument("--python", metavar="FRAMEWORK=PATH", help="an interpreter that has the framework")
 
 
 def main(arguments: list[str]) -> int:
     """Return the exit code: 2 for a network that is not available."""
     options = _parse(arguments)
     try:
+        if CODE.fullmatch(options.network):
+            wanted = options.command == "import"
+            return trace_code(options, options.out, options.weights) if wanted else describe_code(options)
         if options.command == "import":
-            print(import_source(options.network, options.out, options.weights))
+            print(keep_imported(find_imported(options.network), options.network, options.out, options.weights))
         else:
             imported = find_imported(options.network)
             print(describe(imported.workload, imported.places))
-    except NetworkError as error:
+    except (NetworkError, ImportRefused) as error:
         print(f"workloads: {error}", file=sys.stderr)
         return 2
     return 0

@@ -177,7 +177,8 @@ class Study:
                 known = suggest_value(getattr(self, key), list_choices(kind))
                 raise StudyError(f"{describe_error(error)}{known}", key) from error
             object.__setattr__(self, key, value)  # a list is a tuple; 3 and 3.0 are one setting, so one trial id
-            if isinstance(value, tuple) and len(set(value)) != len(value):
+            several = isinstance(value, tuple) and not isinstance(_metavar(key), tuple)
+            if several and len(set(value)) != len(value):
                 twice = next(each for each in value if value.count(each) > 1)
                 raise StudyError(f"names {twice} twice", key)
         if self.weight_decay and self.optimizer not in DECAYING:
@@ -276,6 +277,10 @@ class Study:
         if changes.get("optimizer", self.optimizer) != self.optimizer:
             changes = {"learning_rate": None, "weight_decay": None} | changes
         return replace(self, **changes)
+
+
+def _metavar(key: str) -> str | tuple[str, ...]:
+    return KEYS[key].metavar if key in KEYS else ""
 
 
 def _shared(study: Study, part: type[Task | Passes]) -> dict[str, Any]:

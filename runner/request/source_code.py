@@ -24,13 +24,12 @@ from workloads.networks import NAME, WORKLOADS, NetworkError, accept, find_impor
 from workloads.records.build import column_of
 from workloads.records.job import DRAWN, OWN, Initial, Placement
 from workloads.records.network import OwnCode
-from workloads.source.files import is_source
+from workloads.source.files import CODE, is_source
 from workloads.source.graph import ImportRefused
 from workloads.source.imported import Imported
 from workloads.source.traced import read_traced, write_request
 from workloads.study import Study
 
-CODE = re.compile(r"(?P<file>.+\.py):(?P<function>[A-Za-z_]\w*)")
 TRACED_S = 600.0  # the code may draw or load hundreds of millions of weights
 USUAL_FUNCTION = "make_model"
 # File types in which frameworks keep trained weights.

@@ -63,9 +63,9 @@ def test_an_imported_network_has_the_logits_of_its_source(name: str, folder: Pat
 REFUSED = {
     "branch-on-values": "the model (Computes): its forward pass branches on the values of a tensor",
     "reads-a-value": "the model (Computes): its forward pass reads a tensor's values (item)",
-    "module-twice": "same (Conv2d): is used 2 times, with the same weights each time: give each use a module of its own",
+    "module-twice": "same (Conv2d): is used 2 times, with the same weights each time: give each use a module",
     "tied": "more.weight is conv.weight, too: each layer needs weights of its own",
-    "two-inputs": "the model (TwoInputs): its forward pass has several inputs; give it one: images",
+    "two-inputs": "the model (TwoInputs): its forward pass has several inputs (x, y); give it one: images",
     "two-outputs": "its forward pass returns a tuple; let it return one tensor: the logits",
     "dictionary": "its forward pass returns a dict; let it return one tensor: the logits",
     "images-as-output": "it returns 8 x 10 x 8 numbers per image; let it return one logit per class",
@@ -88,7 +88,7 @@ REFUSED = {
     "dropout-in-evaluation": "drops values in evaluation, too: hand it training=self.training",
     "whole-batches-dropped": "drop (StochasticDepth): drops whole batches",
     "attention-not-batch-first": "attention (MultiheadAttention): batch_first=False",
-    "reshape-of-channels": "changes 3 x 8 x 10 x 8 to",
+    "reshape-of-channels": "changes 2 x 8 x 10 x 8 to 2 x 2 x 4 x 10 x 8: images can become tokens or be flattened",
     "module-made-in-forward": "calls a ReLU that is no part of the model: make it in __init__",
     "other-size": "the model (Computes): fails on images of",
 }

@@ -74,7 +74,7 @@ class Vit(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return logits of the class token."""
-        n, c, h, w = x.shape
+        n, _, h, w = x.shape
         torch._assert(h == 12, "wrong height")
         x = self.patches(x).reshape(n, 8, (h // 2) * (w // 2)).permute(0, 2, 1)
         x = torch.cat([self.token.expand(n, -1, -1), x], dim=1) + self.positions
@@ -232,7 +232,7 @@ def hooked() -> nn.Module:
 
 def tied() -> nn.Module:
     """Return a model of which two layers have one weight."""
-    net = Computes(lambda net, x: pooled(net, net.more(net.conv(x))), conv=conv(8, 8), more=conv(8, 8), head=head())
+    net = Computes(lambda net, x: pooled(net, net.more(net.conv(x))), conv=conv(3, 3), more=conv(3, 3), head=head(3))
     net.more.weight = net.conv.weight
     return net
 
@@ -306,9 +306,12 @@ REFUSED: dict[str, Callable[[], nn.Module]] = {
 def jolt(model: nn.Module) -> nn.Module:
     """Return the model with weights and statistics that are not at a value of no effect."""
     torch.manual_seed(1)
-    for tensor in (*model.parameters(), *model.buffers()):
+    buffers = [buffer for name, buffer in model.named_buffers() if name.rpartition(".")[2].startswith("running")]
+    for tensor in (*model.parameters(), *buffers):
         if tensor.is_floating_point() and not (tensor.dim() > 1 and tensor.numel() > 100):
             tensor.data.uniform_(0.5, 1.5)
+        elif tensor.is_floating_point() and bool((tensor == tensor.reshape(-1)[0]).all()):
+            tensor.data.uniform_(-0.1, 0.1)
     return model
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from ..records import network
-from ..weights import Weights, load
+from ..weights import Weights, load, save
+from ..words import format_count
 from .graph import Network, build_network
 from .imported import Imported as Imported
 from .keras_config import KerasGraph, read_graph
@@ -23,7 +24,9 @@ from .keras_weights import read_variables
 from .vocabulary import INPUT, ImportRefused
 
 KERAS, JSON = ".keras", ".json"
+NPZ = ".npz"
 SUFFIXES = (KERAS, JSON)
+CODE = re.compile(r"(?P<file>.+\.py):(?P<function>[A-Za-z_]\w*)")  # a function that makes a model
 CONFIG, WEIGHTS, METADATA = "config.json", "model.weights.h5", "metadata.json"  # in a .keras file
 MOST_BYTES = 1 << 26  # of a configuration
 WRITTEN = "batchwise-network"  # the first key of a file that `write` made
@@ -78,6 +81,28 @@ def write(imported: Imported, path: Path, source: str, weights: Path | None) -> 
         "network": network.to_json(workload),
     }
     path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+
+
+def keep_imported(imported: Imported, source: str, out: Path, weights: Path | None) -> str:
+    """Write a network, and its weights as .npz; return a line that says what. Raises ImportRefused."""
+    if out.suffix != JSON:
+        raise ImportRefused(f"--out {out}: must end in {JSON}")
+    if weights is not None and weights.suffix != NPZ:
+        raise ImportRefused(f"--weights {weights}: must end in {NPZ}")
+    if weights is not None and imported.weights is None:
+        raise ImportRefused(f"--weights {weights}: {source} has no weights")
+    if weights is None and imported.weights is not None:
+        weights = out.with_suffix(NPZ)
+    try:
+        if weights is not None and imported.weights is not None:
+            save(weights, imported.weights)
+        write(imported, out, Path(source).name, weights)
+    except OSError as error:
+        raise ImportRefused(f"{error.filename}: {error.strerror}") from error
+    workload = imported.workload
+    count = format_count(sum(1 for _ in workload.walk()), "layer")
+    kept = f", and their values to {weights}" if weights is not None else "; the source has no weights"
+    return f"{workload.name}: {count} with {workload.parameter_count:,} parameters written to {out}{kept}"
 
 
 def _parse(content: bytes) -> Any:

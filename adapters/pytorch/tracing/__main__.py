@@ -5,6 +5,7 @@ It writes what `workloads.source.traced` reads.
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 from pathlib import Path
@@ -77,6 +78,13 @@ def make_model(file: Path, function: str, classes: int) -> nn.Module:
 
 def run_once(model: nn.Module, sample: torch.Tensor) -> None:
     """Compute the logits once, so that lazy modules have their weights. Raises Refused."""
+    parameters = inspect.signature(model.forward).parameters.values()
+    needed = [
+        each.name for each in parameters if each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD
+    ]
+    if len(needed) > 1:
+        reason = f"its forward pass has several inputs ({', '.join(needed)}); give it one: images"
+        raise Refused(reason, "", type(model).__name__)
     model.eval()
     try:
         with torch.no_grad():

@@ -8,10 +8,11 @@ from typing import Any
 
 import torch
 
-from . import modules
-from .modules import Handler, describe, elementwise, keep
+from . import modules, pools
+from .modules import elementwise, keep
 from .network import Network
 from .reshaping import expand, permute, reshape, take, transpose
+from .settings import NO_RECORD, Handler, describe, image_of
 from .values import Call, Refused, Tensor, Value
 
 
@@ -19,7 +20,7 @@ def call_function(network: Network, call: Call) -> Any:
     """Return the output of a function or method. Raises Refused for one without a layer record."""
     handler = FUNCTIONS.get(call.name) or FUNCTIONS.get(call.name.rstrip("_"))
     if handler is None:
-        raise Refused(modules.NO_RECORD)
+        raise Refused(NO_RECORD)
     return handler(network, call)
 
 
@@ -158,14 +159,14 @@ def max_pool(network: Network, call: Call) -> Value:
     """Return the output of a max pool."""
     names = ("kernel_size", "stride", "padding", "dilation")
     _, *values = call.arguments("input", *names, padding=0, dilation=1)
-    return modules.pool(network, call, "MaxPool2D", SimpleNamespace(**dict(zip(names, values, strict=True))))
+    return pools.pool(network, call, "MaxPool2D", SimpleNamespace(**dict(zip(names, values, strict=True))))
 
 
 def average_pool(network: Network, call: Call) -> Value:
     """Return the output of an average pool."""
     names = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override")
     _, *values = call.arguments("input", *names, padding=0, count_include_pad=True)
-    return modules.average(network, call, SimpleNamespace(**dict(zip(names, values, strict=True))))
+    return pools.average(network, call, SimpleNamespace(**dict(zip(names, values, strict=True))))
 
 
 def subtract(network: Network, call: Call) -> Value:
@@ -212,7 +213,7 @@ def pad(network: Network, call: Call) -> Value:
     if mode != "constant" or value not in (None, 0) or len(padding) != 4 or min(padding) < 0:
         raise Refused("only zeros around rows and columns are a layer record")
     left, right, top, bottom = padding
-    image = modules.image_of(call)
+    image = image_of(call)
     return network.emit(call, "zero-padding", [image], "nchw", {"padding": (top, bottom, left, right)})
 
 
@@ -238,7 +239,7 @@ FUNCTIONS: dict[str, Handler] = {
     **_named(layer_norm, "layer_norm"),
     **_named(max_pool, "max_pool2d", "_max_pool2d"),
     **_named(average_pool, "avg_pool2d"),
-    **_named(modules.adaptive_average_pool, "adaptive_avg_pool2d"),
+    **_named(pools.adaptive_average_pool, "adaptive_avg_pool2d"),
     **_named(modules.softmax, "softmax"),
     **_named(modules.gelu, "gelu"),
     **_named(elementwise("Relu"), "relu"),

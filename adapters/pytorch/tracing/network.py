@@ -161,7 +161,8 @@ def _overwrite(values: dict[fx.Node, Any], call: Call, result: Any) -> None:
 def _logits(values: dict[fx.Node, Any], node: fx.Node) -> Value:
     result = map_aggregate(node.args[0], lambda each: _known(values, each))
     if not isinstance(result, Value):
-        what = f"a {type(result).__name__}" if isinstance(result, tuple | list | dict) else "no output of a layer"
+        kinds = {tuple: "a tuple", list: "a list", dict: "a dict"}
+        what = next((words for kind, words in kinds.items() if isinstance(result, kind)), "no output of a layer")
         raise Refused(f"its forward pass returns {what}; let it return one tensor: the logits")
     if result.layout not in VECTORS or len(result.shape) != 2:
         shape = " x ".join(map(str, result.shape[1:]))

@@ -104,13 +104,11 @@ class ValueTracer(fx.Tracer):
         return proxy
 
     def _other_input(self, target: str, default: Any) -> Any:
-        """Return the default of a further input. Raises Refused if it has none."""
+        """Return the default of a further input; a model without one is refused before it is traced."""
         if target.startswith("**"):
             return {}
         if target.startswith("*"):
             return ()
-        if not default:
-            raise Refused("its forward pass has several inputs; give it one: images", "", type(self.root).__name__)
         return default[0]
 
     def _compute(self, kind: str, target: Any, args: Any, kwargs: Any) -> Any:
