@@ -35,7 +35,7 @@ def open_voter(adapter: Adapter, job: Job, folder: Path) -> tuple[SourceVoter, B
         raise Unsupported(f"no networks are imported from {framework} (adapters/{framework}/source.py)")
     paths = {name: read_input(root, file) for name, file in spec.inputs.items() if "label" not in name}
     source = SourceMap.read(paths[SOURCE])
-    verbs = cast(SourceVerbs, importlib.import_module(f"adapters.{framework}.source").Source(adapter))
+    verbs = cast(SourceVerbs, importlib.import_module(f"adapters.{framework}.source").make_source(adapter))
     own = dict(np.load(paths[SOURCE_WEIGHTS], allow_pickle=False)) if SOURCE_WEIGHTS in paths else {}
     voter = SourceVoter(adapter, verbs, source, paths[SOURCE_CODE], own)
     weights = initial_weights.load(paths["weights"])
