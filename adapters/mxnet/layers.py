@@ -19,11 +19,14 @@ LOWEST = float(np.finfo(np.float32).min)
 PadWidth = tuple[int, int, int, int, int, int, int, int]
 
 
-def split_margins(margins: layers.Margins) -> tuple[tuple[int, int], PadWidth | None]:
-    """Return (margins that Gluon adds itself, equal on both sides; margins padded separately, None for none)."""
-    (above, below), (left, right) = margins
-    even = (above, left) == (below, right)
-    return ((above, left), None) if even else ((0, 0), (0, 0, 0, 0, above, below, left, right))
+def split_margins(margins: layers.Margins, most: float = math.inf) -> tuple[tuple[int, int], PadWidth | None]:
+    """Return (margins that Gluon adds itself, margins padded separately, None for none).
+
+    Gluon's own are equal on both sides; those of a pool are at most half of its size, which is `most`.
+    """
+    (top, bottom), (left, right) = margins
+    own = (top, left) == (bottom, right) and max(top, left) <= most
+    return ((top, left), None) if own else ((0, 0), (0, 0, 0, 0, top, bottom, left, right))
 
 
 def padded(F: Any, x: Any, margins: PadWidth, value: float = 0) -> Any:
@@ -51,7 +54,7 @@ class MaxPool(gluon.nn.MaxPool2D):
     """Gluon's max pooling, also with uneven margins."""
 
     def __init__(self, layer: layers.MaxPool2D, shape: layers.Shape) -> None:
-        even, self.uneven = split_margins(layer.margins(shape))
+        even, self.uneven = split_margins(layer.margins(shape), layer.size // 2)
         super().__init__(layer.size, layer.stride, even)
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
@@ -80,7 +83,7 @@ class UnevenAveragePool(gluon.HybridBlock):
 
 def average_pool(layer: layers.AveragePool2D, shape: layers.Shape) -> gluon.HybridBlock:
     """(n, c, h, w) -> (n, c, rows, columns)."""
-    even, uneven = split_margins(layer.margins(shape))
+    even, uneven = split_margins(layer.margins(shape), layer.size // 2)
     if uneven:
         return UnevenAveragePool(layer, shape, uneven)
     return gluon.nn.AvgPool2D(layer.size, layer.stride, even, count_include_pad=False)

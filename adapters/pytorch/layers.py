@@ -16,11 +16,16 @@ from workloads import layers
 from workloads.spec import Workload
 
 
-def split_margins(margins: layers.Margins) -> tuple[tuple[int, int], tuple[int, int, int, int] | None]:
-    """Return (margins that PyTorch adds itself, equal on both sides; margins padded separately, None for none)."""
-    (above, below), (left, right) = margins
-    even = (above, left) == (below, right)
-    return ((above, left), None) if even else ((0, 0), (left, right, above, below))
+def split_margins(
+    margins: layers.Margins, most: float = math.inf
+) -> tuple[tuple[int, int], tuple[int, int, int, int] | None]:
+    """Return (margins that PyTorch adds itself, margins padded separately, None for none).
+
+    PyTorch's own are equal on both sides; those of a pool are at most half of its size, which is `most`.
+    """
+    (top, bottom), (left, right) = margins
+    own = (top, left) == (bottom, right) and max(top, left) <= most
+    return ((top, left), None) if own else ((0, 0), (left, right, top, bottom))
 
 
 def pad_before(module: nn.Module, margins: tuple[int, int, int, int] | None, value: float = 0.0) -> nn.Module:
@@ -42,13 +47,13 @@ def convolution(layer: layers.Conv2D | layers.DepthwiseConv2D, shape: layers.Sha
 
 def max_pool(layer: layers.MaxPool2D, shape: layers.Shape) -> nn.Module:
     """(n, c, h, w) -> (n, c, rows, columns)."""
-    even, uneven = split_margins(layer.margins(shape))
+    even, uneven = split_margins(layer.margins(shape), layer.size // 2)
     return pad_before(nn.MaxPool2d(layer.size, layer.stride, even), uneven, -math.inf)
 
 
 def average_pool(layer: layers.AveragePool2D, shape: layers.Shape) -> nn.Module:
     """(n, c, h, w) -> (n, c, rows, columns)."""
-    even, uneven = split_margins(layer.margins(shape))
+    even, uneven = split_margins(layer.margins(shape), layer.size // 2)
     if uneven:
         return UnevenAveragePool(layer, shape, uneven)
     return nn.AvgPool2d(layer.size, layer.stride, even, count_include_pad=False)

@@ -3,16 +3,77 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from adapters.base import Unsupported
 from workloads import layers
 
 DRAWS_APART = 2**27  # between the masks of replicas, of which there are at most 16, in a 32-bit counter
+
+
+def padded(layer: Any, x: Any) -> tuple[layers.Layer, Any]:
+    """Return the layer with its margins in one of Keras's words, and its input, padded if no word gives them."""
+    if not isinstance(getattr(layer, "padding", None), tuple):
+        return layer, x
+    shape = tuple(x.shape[1:])
+    in_words = {word: replace(layer, padding=word) for word in ("valid", "same")}
+    for worded in in_words.values():
+        if worded.margins(shape) == layer.margins(shape):
+            return worded, x
+    if isinstance(layer, layers.AveragePool2D):
+        return layer, x  # it pads itself
+    kind = MinusInfinityPadding if isinstance(layer, layers.MaxPool2D) else keras.layers.ZeroPadding2D
+    return in_words["valid"], kind(layer.margins(shape), name=f"{layer.name}.margins")(x)
+
+
+class MinusInfinityPadding(keras.layers.Layer):
+    """Pads images with minus infinity, which is never the maximum of a window: Keras itself pads with zeros."""
+
+    def __init__(self, margins: layers.Margins, name: str) -> None:
+        super().__init__(name=name)
+        self.margins = margins
+
+    def call(self, x: Any) -> Any:
+        """(n, h, w, c) -> (n, top + h + bottom, left + w + right, c)."""
+        return tf.pad(x, ((0, 0), *self.margins, (0, 0)), constant_values=tf.constant(-np.inf, x.dtype))
+
+
+class MarginAveragePool(keras.layers.Layer):
+    """The mean of a window's pixels with any margins: the padded mean over the share of pixels that are no margin."""
+
+    def __init__(self, layer: layers.AveragePool2D) -> None:
+        super().__init__(name=layer.name)
+        self.layer = layer
+
+    def build(self, shape: layers.Shape) -> None:
+        """Count the pixels of each window of inputs (n, h, w, c)."""
+        size, step, self.margins = self.layer.size, self.layer.step, self.layer.margins(shape[1:])
+        pixels = np.pad(np.ones(shape[1:3], np.float32), self.margins)
+        windows = np.lib.stride_tricks.sliding_window_view(pixels, (size, size))[::step, ::step]
+        self.shares = windows.mean(axis=(2, 3))[..., None]
+
+    def call(self, x: Any) -> Any:
+        """(n, h, w, c) -> (n, rows, columns, c)."""
+        images = tf.pad(x, ((0, 0), *self.margins, (0, 0)))
+        return tf.nn.avg_pool2d(images, self.layer.size, self.layer.step, "VALID") / tf.constant(self.shares, x.dtype)
+
+
+def average_pool(layer: layers.AveragePool2D, seeds: Iterator[int]) -> keras.layers.Layer:
+    """Return the layer (n, h, w, c) -> (n, rows, columns, c)."""
+    if isinstance(layer.padding, tuple):
+        return MarginAveragePool(layer)
+    return keras.layers.AveragePooling2D(layer.size, layer.stride, layer.padding, name=layer.name)
+
+
+def max_pool(layer: layers.MaxPool2D, seeds: Iterator[int]) -> keras.layers.Layer:
+    """Return the layer (n, h, w, c) -> (n, rows, columns, c)."""
+    return keras.layers.MaxPooling2D(layer.size, layer.stride, layer.padding, name=layer.name)
 
 
 def convolution(layer: layers.Conv2D | layers.DepthwiseConv2D, seeds: Iterator[int]) -> keras.layers.Layer:
@@ -108,11 +169,6 @@ class StochasticDepth(Dropout):
         return x * super().call(images, training) if training and self.rate else x
 
 
-def pool(kind: type[keras.layers.Layer]) -> Callable[[Any, Iterator[int]], keras.layers.Layer]:
-    """Return a function that makes a pooling layer of this kind."""
-    return lambda layer, seeds: kind(layer.size, layer.stride, layer.padding, name=layer.name)
-
-
 def activation(name: str) -> Callable[[Any, Iterator[int]], keras.layers.Layer]:
     """Return a function that makes a layer of Keras's activation of this name; it draws nothing from the seeds."""
     return lambda layer, seeds: keras.layers.Activation(name, name=layer.name)
@@ -121,8 +177,8 @@ def activation(name: str) -> Callable[[Any, Iterator[int]], keras.layers.Layer]:
 LAYERS: dict[type[layers.Layer], Callable[[Any, Iterator[int]], keras.layers.Layer]] = {
     layers.Conv2D: convolution,
     layers.DepthwiseConv2D: convolution,
-    layers.MaxPool2D: pool(keras.layers.MaxPooling2D),
-    layers.AveragePool2D: pool(keras.layers.AveragePooling2D),
+    layers.MaxPool2D: max_pool,
+    layers.AveragePool2D: average_pool,
     layers.GlobalAveragePool2D: lambda layer, seeds: keras.layers.GlobalAveragePooling2D(name=layer.name),
     layers.Resize: lambda layer, seeds: keras.layers.Resizing(layer.height, layer.width, name=layer.name),
     layers.BatchNorm: lambda layer, seeds: keras.layers.BatchNormalization(
@@ -181,5 +237,6 @@ def apply(chain: tuple[layers.Layer, ...], x: Any, seeds: Iterator[int]) -> Any:
             attention = keras.layers.MultiHeadAttention(layer.heads, x.shape[2] // layer.heads, name=layer.name)
             x = attention(x, x)
         else:
-            x = LAYERS[type(layer)](layer, seeds)(x)
+            worded, x = padded(layer, x)
+            x = LAYERS[type(layer)](worded, seeds)(x)
     return x

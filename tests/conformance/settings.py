@@ -4,7 +4,9 @@ reason. The referee computes in float64, the frameworks in float32."""
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 
@@ -33,7 +35,11 @@ from workloads.layers import (
     MaxPool2D,
     MultiHeadAttention,
     Multiply,
+<<<<<<< HEAD
     Normalise,
+=======
+    Padding,
+>>>>>>> h-margins
     PositionEmbedding,
     Relu,
     Relu6,
@@ -250,6 +256,31 @@ BRANCHES = Workload(
         Dense("dense", 4),
     ),
 )
+
+
+def with_margins(name: str, kind: Callable[[str, int, int, Padding], Layer]) -> Workload:
+    """Return a network of one kind of layer in parallel: strides 1 to 3, windows 2 to 7, margins even and uneven.
+
+    Rows are odd and columns even. Each pixel has weights of its own in the last layer, so that no place is lost.
+    """
+    branches = []
+    for number, (stride, size) in enumerate(product((1, 2, 3), range(2, 8))):
+        half, rest = size // 2, number % size
+        even: Padding = (half, half, size - 1, size - 1) if number % 2 else (half, half, half, half)
+        uneven: Padding = ((rest, half, 0, size - 1), (size - 1, 0, half, rest), (0, 0, rest, 1))[number % 3]
+        for margins, padding in (("even", even), ("uneven", uneven)):
+            part = f"window{size}_stride{stride}_{margins}"
+            branches.append((kind(part, size, stride, padding), Flatten(f"{part}_flatten")))
+    stem = Conv2D("stem", 2, (1, 1))  # with values below 0, which a margin of zeros would hide
+    return Workload(name, "", (13, 10, 3), (stem, Concatenate("all", tuple(branches)), Dense("dense", 4)))
+
+
+MARGINS = (
+    with_margins("margins-convolution", lambda name, size, *rest: Conv2D(name, 2, (size, 9 - size), *rest)),
+    with_margins("margins-depthwise", lambda name, size, *rest: DepthwiseConv2D(name, (size, 9 - size), *rest)),
+    with_margins("margins-max", MaxPool2D),
+    with_margins("margins-average", AveragePool2D),
+)
 POOLING = Workload(
     "pooling",
     "",
@@ -425,9 +456,21 @@ STOCHASTIC_DEPTH = Workload(
 )
 # Images for less work than the catalogue's: the same layers, with a row and a column left over.
 SMALLER = {
+<<<<<<< HEAD
     "cats-dogs-cnn": (101, 99, 3), "mobilenet-v3-large": (97, 95, 3), "resnet-18": (17, 15, 3), "vit-tiny": (17, 15, 3)
 } | dict.fromkeys(("resnet-50", "densenet-121", "efficientnet-b0", "convnext-tiny"), (65, 63, 3))  # fmt: skip
 NARROWER = ("vgg-11", "resnet-18", "vit-tiny", "resnet-50", "densenet-121", "efficientnet-b0", "convnext-tiny")  # with a quarter of their channels: the same layers for less work
+=======
+    "cats-dogs-cnn": (101, 99, 3), "mobilenet-v3-large": (97, 95, 3), "resnet-18": (97, 95, 3),
+    "resnet-18-small": (17, 15, 3), "vit-tiny": (17, 15, 3),
+}  # fmt: skip
+NARROWER = (
+    "vgg-11",
+    "resnet-18",
+    "resnet-18-small",
+    "vit-tiny",
+)  # with a quarter of their channels: the same layers for less work
+>>>>>>> h-margins
 # VGG's last stage is 2 x 2: with 8 images BatchNorm sees 32 values of a channel. With 8 values it leaves little but
 # rounding (seen: 3e-5 of a gradient, 6e-5 by the referee in float32). That of the small mobilenet-v3-large is 4 x 3.
 BATCH_SIZES = {"vgg-11": 8, "mobilenet-v3-large": 4, "resnet-50": 4, "densenet-121": 4, "efficientnet-b0": 4}
@@ -502,9 +545,15 @@ def _cases() -> list[Case]:
             for rule, optimizer in OPTIMIZERS.items():
                 cases.append(Case(f"{network.name}-{rule}{tag}", network, optimizer, 16, (1, 10, 100), profile))
         cases += [Case(f"plain-{rule}-changing{tag}", PLAIN, changing(rule), profile=profile) for rule in CHANGING]
+<<<<<<< HEAD
         for network in (*SMALL, DROPOUT, STOCHASTIC_DEPTH):
             rule = OPTIMIZERS["sgd" if network.draws else "momentum"]
             cases.append(Case(f"{network.name}{tag}", network, rule, profile=profile))
+=======
+        various = (PADDING, MOBILE, BINARY, BRANCHES, POOLING, RESIZE, GROUPED, TRANSFORMER, SMOOTH, FLATTENED)
+        for network in (*various, *MARGINS):
+            cases.append(Case(f"{network.name}{tag}", network, OPTIMIZERS["momentum"], profile=profile))
+>>>>>>> h-margins
         for batch_size in (2, 32):
             name = f"{STATISTICS.name}-{batch_size}{tag}"
             cases.append(Case(name, STATISTICS, OPTIMIZERS["sgd"], batch_size, profile=profile))

@@ -54,6 +54,8 @@ WINDOWS: tuple[tuple[int, int, Padding, tuple[int, int, int]], ...] = (
     (2, 3, "valid", (6, 5, 2)),
     (3, 2, "same", (6, 5, 2)),
     (4, 1, "same", (3, 2, 2)),
+    (3, 2, (1, 1, 1, 1), (6, 5, 2)),
+    (4, 3, (0, 3, 2, 1), (5, 4, 2)),
 )
 IMAGE_LAYERS = [
     (Conv2D("c", 3, (2, 3)), (4, 6, 2)),
@@ -66,6 +68,9 @@ IMAGE_LAYERS = [
     (Conv2D("c", 3, (2, 2), 1, "same", groups=3), (3, 4, 3)),
     (Conv2D("c", 3, (3, 2), dilation=2), (6, 5, 2)),
     (Conv2D("c", 4, (2, 3), 2, "same", bias=False, groups=2, dilation=3), (5, 4, 2)),
+    (Conv2D("c", 3, (3, 3), 2, (1, 1, 1, 1)), (6, 5, 2)),
+    (Conv2D("c", 4, (2, 5), 3, (3, 0, 1, 4), bias=False, groups=2), (4, 3, 2)),
+    (DepthwiseConv2D("c", (4, 3), 2, (2, 1, 0, 3)), (5, 4, 2)),
     (DepthwiseConv2D("c", (2, 3)), (4, 6, 2)),
     (DepthwiseConv2D("c", (2, 3), 2), (5, 8, 3)),
     (DepthwiseConv2D("c", (3, 2), 2, "same"), (6, 5, 2)),

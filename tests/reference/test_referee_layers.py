@@ -30,6 +30,7 @@ from workloads.layers import (
     LayerNorm,
     MaxPool2D,
     MultiHeadAttention,
+    Padding,
     PositionEmbedding,
     Relu,
     Relu6,
@@ -103,6 +104,18 @@ BY_HAND: dict[str, tuple[Layer, Any, dict[str, Any], list[Any]]] = {
         OBLONG,
         {"kernel": PLACES},
         [0 + 30 + 1500 + 18000, 1 + 40 + 1600 + 19000],
+    ),
+    "margins are rows and columns of zeros on the sides that are given": (
+        Conv2D("c", 1, (2, 2), 1, (1, 0, 0, 1), bias=False),
+        np.array([[1, 2], [3, 4]]).reshape(1, 2, 2, 1),
+        {"kernel": PLACES},
+        [[2100, 200], [4321, 402]],
+    ),
+    "margins of a strided depthwise convolution": (
+        DepthwiseConv2D("c", (2, 2), 2, (0, 2, 1, 0), bias=False),
+        np.array([[1, 2], [3, 4]]).reshape(1, 2, 2, 1),
+        {"kernel": PLACES},
+        [3010, 0],
     ),
     "a dilated kernel with margins (1, 1) and (0, 1)": (
         Conv2D("c", 1, (2, 2), 3, "same", False, dilation=2), OBLONG, {"kernel": PLACES}, [[7500, 800], [130, 13]]
@@ -208,12 +221,13 @@ def test_overlapping_pools_take_each_window_and_sum_its_gradients() -> None:
     assert dx[0, ..., 0].tolist() == [[1, 2, 2, 1], [2, 4, 4, 2], [1, 2, 2, 1]]
 
 
-def test_a_pools_margins_are_no_pixels() -> None:
+@pytest.mark.parametrize("padding", ["same", (1, 1, 0, 1)])
+def test_a_pools_margins_are_no_pixels(padding: Padding) -> None:
     x = -np.array([[1.0, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]])[None, ..., None]
-    (y, backward), _ = applied(MaxPool2D("p", 3, 2, "same"), x)  # a row on either side, a column on the right
+    (y, backward), _ = applied(MaxPool2D("p", 3, 2, padding), x)  # a row on either side, a column on the right
     assert y[0, ..., 0].tolist() == [[-1, -3], [-5, -7]]
     assert backward(np.ones((1, 2, 2, 1)))[0, ..., 0].tolist() == [[1, 0, 1, 0], [1, 0, 1, 0], [0, 0, 0, 0]]
-    (y, backward), _ = applied(AveragePool2D("p", 3, 2, "same"), x)
+    (y, backward), _ = applied(AveragePool2D("p", 3, 2, padding), x)
     assert y[0, ..., 0].tolist() == [[-4, -5.5], [-8, -9.5]]  # means of six and of four pixels
     dx = backward(np.array([[6.0, 4], [60, 40]]).reshape(1, 2, 2, 1))
     assert dx[0, ..., 0].tolist() == [[1, 1, 2, 1], [11, 11, 22, 11], [10, 10, 20, 10]]

@@ -76,7 +76,7 @@ def test_trials_of_different_conditions_are_never_in_one_table(tmp_path: Path, c
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("resnet-18", 'strided convolutions pad like TensorFlow\'s "same"'),
+        ("resnet-18", None),
         ("mobilenet-v3-large", 'strided convolutions pad like TensorFlow\'s "same"'),
         ("vgg-11", "convolutions have no bias"),
         ("osu-cnn", None),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from each import for_each
@@ -12,6 +13,7 @@ from workloads.catalogue import (
     MOBILENET_V3_LARGE,
     OSU_CNN,
     RESNET_18,
+    RESNET_18_SMALL,
     TINY,
     VGG_11,
     VIT_TINY,
@@ -271,15 +273,13 @@ def test_vgg_11_has_column_as_convolutions_and_the_published_parameters_but_for_
     assert VGG_11.multiply_adds == by_hand + 9 * 2**2 * 2 * 512 * 512 + 512 * 10
 
 
-def test_resnet_18_projects_its_shortcut_where_a_stage_begins_and_has_the_published_parameters() -> None:
-    adds = [(layer, shape) for layer, shape in RESNET_18.walk() if isinstance(layer, Add)]
-    shapes = [(shape, layer.output_shape(shape)) for layer, shape in adds]
-    assert shapes == [
-        *[((32, 32, 64), (32, 32, 64))] * 2,
-        *(((32, 32, 64), (16, 16, 128)), ((16, 16, 128), (16, 16, 128))),
-        *(((16, 16, 128), (8, 8, 256)), ((8, 8, 256), (8, 8, 256))),
-        *(((8, 8, 256), (4, 4, 512)), ((4, 4, 512), (4, 4, 512))),
-    ]
+def assert_blocks_of_resnet_18(workload: Workload, side: int) -> None:
+    """Check the eight blocks, of which the first sees `side` rows and columns, and the end."""
+    adds = [(layer, shape) for layer, shape in workload.walk() if isinstance(layer, Add)]
+    sides, widths = [side // 2**stage for stage in range(4)], (64, 128, 256, 512)
+    leaving = [(sides[stage], sides[stage], widths[stage]) for stage in (0, 0, 1, 1, 2, 2, 3, 3)]
+    assert [layer.output_shape(shape) for layer, shape in adds] == leaving
+    assert [shape for _, shape in adds] == [leaving[0], *leaving[:-1]]
     block = [Conv2D, BatchNorm, Relu, Conv2D, BatchNorm]
     for number, (add, _) in enumerate(adds):
         layers, shortcut = add.branches
@@ -288,15 +288,34 @@ def test_resnet_18_projects_its_shortcut_where_a_stage_begins_and_has_the_publis
         assert [type(layer) for layer in shortcut] == [Conv2D, BatchNorm] * projected
         strides = [layer.stride for layer in (*layers, *shortcut) if isinstance(layer, Conv2D)]
         assert strides == ([2, 1, 2] if projected else [1, 1])
-    assert kinds(RESNET_18)[:3] == [Conv2D, BatchNorm, Relu]
-    assert kinds(RESNET_18)[-3:] == [Relu, GlobalAveragePool2D, Dense]
-    published = 11_689_512  # torchvision, ResNet18_Weights.meta["num_params"]: a stem of 7 x 7, 1,000 classes
-    stem, head = (7 * 7 - 3 * 3) * 3 * 64, 990 * (512 + 1)
-    assert RESNET_18.parameter_count == published - stem - head == 11_173_962
+    assert kinds(workload)[-3:] == [Relu, GlobalAveragePool2D, Dense]
+
+
+def test_resnet_18_pads_alike_on_each_side_and_has_torchvisions_parameters() -> None:
+    assert_blocks_of_resnet_18(RESNET_18, 56)
+    assert kinds(RESNET_18)[:4] == [Conv2D, BatchNorm, Relu, MaxPool2D]
+    for network in (RESNET_18, RESNET_18_SMALL):
+        for layer, shape in network.walk():
+            if isinstance(layer, Conv2D | MaxPool2D):
+                half = layer.window[0] // 2  # 3, 1 or 0
+                assert layer.margins(shape) == ((half, half), (half, half))
+    assert steps(RESNET_18)[0] == ("stem", (224, 224, 3), (112, 112, 64))
+    assert steps(RESNET_18)[3] == ("stem_pool", (112, 112, 64), (56, 56, 64))
+    head = replace(RESNET_18, layers=(*RESNET_18.layers[:-1], Dense("dense", 1000)))
+    assert head.parameter_count == 11_689_512  # torchvision, ResNet18_Weights.meta["num_params"]
+    assert round(head.multiply_adds / 1e9, 3) == 1.814  # torchvision, ResNet18_Weights.meta["_ops"]
+
+
+def test_resnet_18_small_is_resnet_18_with_a_stem_of_one_small_convolution() -> None:
+    assert_blocks_of_resnet_18(RESNET_18_SMALL, 32)
+    assert kinds(RESNET_18_SMALL)[:3] == [Conv2D, BatchNorm, Relu]
+    assert RESNET_18_SMALL.layers[3:] == RESNET_18.layers[4:]
+    assert RESNET_18.parameter_count - RESNET_18_SMALL.parameter_count == (7 * 7 - 3 * 3) * 3 * 64
+    assert RESNET_18_SMALL.parameter_count == 11_173_962
     by_hand = 32**2 * (27 * 64 + 4 * 9 * 64 * 64) + 512 * 10
     for side, width in ((16, 128), (8, 256), (4, 512)):
         by_hand += side**2 * (9 * width * width // 2 + 3 * 9 * width * width + width * width // 2)
-    assert RESNET_18.multiply_adds == by_hand
+    assert RESNET_18_SMALL.multiply_adds == by_hand
 
 
 def test_vit_tiny_is_six_blocks_with_the_published_parameters_of_deit_tiny() -> None:

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from itertools import product
+from typing import Any
+
 import pytest
 from each import for_each
 
@@ -185,6 +188,47 @@ def test_same_padding_is_tensorflows_for_every_size_and_kernel(stride: int) -> N
 
 def both(kernel: tuple[int, int], stride: int, padding: Padding) -> list[Conv2D | DepthwiseConv2D]:
     return [Conv2D("c", 2, kernel, stride, padding), DepthwiseConv2D("c", kernel, stride, padding)]
+
+
+def windows(size: int, stride: int, padding: Padding) -> list[Conv2D | DepthwiseConv2D | MaxPool2D | AveragePool2D]:
+    return [
+        *both((size, size), stride, padding),
+        *(kind("c", size, stride, padding) for kind in (MaxPool2D, AveragePool2D)),
+    ]
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_given_margins_are_added_on_their_sides_for_every_size_and_window(stride: int) -> None:
+    for height, size in product((7, 8, 12, 13), range(2, 8)):
+        for top, bottom in ((0, 0), (size // 2, size // 2), (0, size - 1), (size - 1, 1), (1, 0)):
+            fitting = [start for start in range(0, 99, stride) if start + size <= top + height + bottom]
+            for layer in windows(size, stride, (top, bottom, 1, 0)):
+                assert layer.margins((height, 9, 2)) == ((top, bottom), (1, 0))
+                assert layer.output_shape((height, 9, 2)) == (len(fitting), (10 - size) // stride + 1, 2)
+            for layer in windows(size, stride, (0, 1, top, bottom)):
+                assert layer.margins((9, height, 2)) == ((0, 1), (top, bottom))
+                assert layer.output_shape((9, height, 2)) == ((10 - size) // stride + 1, len(fitting), 2)
+
+
+@for_each(
+    "padding", ["SAME", "", 1, None, (1, 1), (1, 1, 1, 1, 1), (1, 1, 1, -1), (1, 1, 1, True), (0, 0, 0, 1.0), [0] * 4]
+)
+def test_what_is_no_padding_is_refused_by_the_layers_name(padding: Any) -> None:
+    for layer in windows(3, 1, padding):
+        with pytest.raises(
+            ValueError, match=r'^layer c: padding is .*; must be "valid", "same" or \(top, bottom, left'
+        ):
+            layer.output_shape((4, 4, 2))
+
+
+@for_each("padding", [(3, 0, 0, 0), (0, 3, 0, 0), (0, 0, 4, 0), (0, 0, 0, 3)])
+def test_a_pool_whose_margins_hide_a_whole_window_is_refused_and_a_convolution_is_not(padding: Padding) -> None:
+    for layer in windows(3, 1, padding):
+        if isinstance(layer, MaxPool2D | AveragePool2D):
+            with pytest.raises(ValueError, match=r"^layer c: padding .* leaves windows without a pixel"):
+                layer.output_shape((4, 4, 2))
+        else:
+            assert len(layer.output_shape((4, 4, 2))) == 3
 
 
 def test_each_axis_has_margins_of_its_own_and_valid_has_none() -> None:

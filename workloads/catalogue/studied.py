@@ -109,40 +109,48 @@ VGG_11 = Workload(
 )
 
 
+def _padded_alike(name: str, width: int, kernel: int, stride: int) -> tuple[layers.Layer, ...]:
+    """Return a convolution with the same margins on every side, and its norm, as in ResNet's and torchvision's code."""
+    padding, side = (kernel // 2,) * 4, (kernel, kernel)
+    convolution = layers.Conv2D(name, width, side, stride, padding, bias=False, initializer="he-normal")
+    return convolution, layers.BatchNorm(f"{name}_norm", momentum=0.9, epsilon=1e-5)
+
+
 def _basic_block(name: str, entering: int, width: int, stride: int) -> tuple[layers.Layer, ...]:
     """Return two 3 x 3 convolutions and a shortcut, projected if the shape changes (He et al. 2016, option B)."""
-
-    def normalised(part: str, kernel: int, stride: int) -> tuple[layers.Layer, ...]:
-        convolution = layers.Conv2D(f"{name}_{part}", width, (kernel, kernel), stride, "same", False, "he-normal")
-        return convolution, layers.BatchNorm(f"{name}_{part}_norm", momentum=0.9, epsilon=1e-5)
-
-    chain = (*normalised("conv1", 3, stride), layers.Relu(f"{name}_relu1"), *normalised("conv2", 3, 1))
-    shortcut = normalised("shortcut", 1, stride) if stride > 1 or entering != width else ()
+    first, second = _padded_alike(f"{name}_conv1", width, 3, stride), _padded_alike(f"{name}_conv2", width, 3, 1)
+    shortcut = _padded_alike(f"{name}_shortcut", width, 1, stride) if stride > 1 or entering != width else ()
+    chain = (*first, layers.Relu(f"{name}_relu1"), *second)
     return layers.residual(f"{name}_add", chain, shortcut), layers.Relu(f"{name}_relu2")
 
 
-def _resnet_18() -> tuple[layers.Layer, ...]:
-    chain: tuple[layers.Layer, ...] = (
-        layers.Conv2D("stem", 64, (3, 3), 1, "same", bias=False, initializer="he-normal"),
-        layers.BatchNorm("stem_norm", momentum=0.9, epsilon=1e-5),
-        layers.Relu("stem_relu"),
-    )
-    entering = 64
+def _resnet_18(stem: tuple[layers.Layer, ...], classes: int) -> tuple[layers.Layer, ...]:
+    chain, entering = stem, 64
     for stage, width in enumerate((64, 128, 256, 512), start=1):
         for number in (1, 2):
             stride = 2 if stage > 1 and number == 1 else 1
             chain += _basic_block(f"stage{stage}_block{number}", entering, width, stride)
             entering = width
-    return (*chain, layers.GlobalAveragePool2D("pool"), layers.Dense("dense", units=10))
+    return (*chain, layers.GlobalAveragePool2D("pool"), layers.Dense("dense", classes))
 
 
+_WIDE_STEM = (
+    *_padded_alike("stem", 64, 7, 2),
+    layers.Relu("stem_relu"),
+    layers.MaxPool2D("stem_pool", size=3, stride=2, padding=(1, 1, 1, 1)),
+)
 RESNET_18 = Workload(
     name="resnet-18",
-    summary="ResNet-18 (He et al. 2016) for 32 x 32: a stem of one 3 x 3 convolution, as in the paper's section 4.2",
+    summary="ResNet-18 (He et al. 2016) layer by layer as in torchvision, with a head for ten classes",
+    input_shape=(224, 224, 3),
+    layers=_resnet_18(_WIDE_STEM, classes=10),
+)
+
+RESNET_18_SMALL = Workload(
+    name="resnet-18-small",
+    summary="resnet-18 for 32 x 32: a stem of one 3 x 3 convolution and no pool, as in the paper's section 4.2",
     input_shape=(32, 32, 3),
-    layers=_resnet_18(),
-    differs="strided convolutions pad like TensorFlow's \"same\", below and on the right; the paper's code and "
-    "torchvision pad 1 on each side. PyTorch and MXNet copy the images to pad them so, at a cost in speed",
+    layers=_resnet_18((*_padded_alike("stem", 64, 3, 1), layers.Relu("stem_relu")), classes=10),
 )
 
 
