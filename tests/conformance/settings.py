@@ -35,11 +35,8 @@ from workloads.layers import (
     MaxPool2D,
     MultiHeadAttention,
     Multiply,
-<<<<<<< HEAD
     Normalise,
-=======
     Padding,
->>>>>>> h-margins
     PositionEmbedding,
     Relu,
     Relu6,
@@ -456,21 +453,13 @@ STOCHASTIC_DEPTH = Workload(
 )
 # Images for less work than the catalogue's: the same layers, with a row and a column left over.
 SMALLER = {
-<<<<<<< HEAD
-    "cats-dogs-cnn": (101, 99, 3), "mobilenet-v3-large": (97, 95, 3), "resnet-18": (17, 15, 3), "vit-tiny": (17, 15, 3)
-} | dict.fromkeys(("resnet-50", "densenet-121", "efficientnet-b0", "convnext-tiny"), (65, 63, 3))  # fmt: skip
-NARROWER = ("vgg-11", "resnet-18", "vit-tiny", "resnet-50", "densenet-121", "efficientnet-b0", "convnext-tiny")  # with a quarter of their channels: the same layers for less work
-=======
     "cats-dogs-cnn": (101, 99, 3), "mobilenet-v3-large": (97, 95, 3), "resnet-18": (97, 95, 3),
     "resnet-18-small": (17, 15, 3), "vit-tiny": (17, 15, 3),
-}  # fmt: skip
-NARROWER = (
-    "vgg-11",
-    "resnet-18",
-    "resnet-18-small",
-    "vit-tiny",
-)  # with a quarter of their channels: the same layers for less work
->>>>>>> h-margins
+} | dict.fromkeys(("resnet-50", "densenet-121", "efficientnet-b0", "convnext-tiny"), (65, 63, 3))  # fmt: skip
+NARROWER = (  # with a quarter of their channels: the same layers for less work
+    "vgg-11", "resnet-18", "resnet-18-small", "vit-tiny", "resnet-50", "densenet-121", "efficientnet-b0",
+    "convnext-tiny",
+)  # fmt: skip
 # VGG's last stage is 2 x 2: with 8 images BatchNorm sees 32 values of a channel. With 8 values it leaves little but
 # rounding (seen: 3e-5 of a gradient, 6e-5 by the referee in float32). That of the small mobilenet-v3-large is 4 x 3.
 BATCH_SIZES = {"vgg-11": 8, "mobilenet-v3-large": 4, "resnet-50": 4, "densenet-121": 4, "efficientnet-b0": 4}
@@ -545,15 +534,9 @@ def _cases() -> list[Case]:
             for rule, optimizer in OPTIMIZERS.items():
                 cases.append(Case(f"{network.name}-{rule}{tag}", network, optimizer, 16, (1, 10, 100), profile))
         cases += [Case(f"plain-{rule}-changing{tag}", PLAIN, changing(rule), profile=profile) for rule in CHANGING]
-<<<<<<< HEAD
-        for network in (*SMALL, DROPOUT, STOCHASTIC_DEPTH):
+        for network in (*SMALL, *MARGINS, DROPOUT, STOCHASTIC_DEPTH):
             rule = OPTIMIZERS["sgd" if network.draws else "momentum"]
             cases.append(Case(f"{network.name}{tag}", network, rule, profile=profile))
-=======
-        various = (PADDING, MOBILE, BINARY, BRANCHES, POOLING, RESIZE, GROUPED, TRANSFORMER, SMOOTH, FLATTENED)
-        for network in (*various, *MARGINS):
-            cases.append(Case(f"{network.name}{tag}", network, OPTIMIZERS["momentum"], profile=profile))
->>>>>>> h-margins
         for batch_size in (2, 32):
             name = f"{STATISTICS.name}-{batch_size}{tag}"
             cases.append(Case(name, STATISTICS, OPTIMIZERS["sgd"], batch_size, profile=profile))
