@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planted_imports import CLASSES, CODE, EVEN, Imported, dropout_lost, of_layer, of_weights, scale_lost
+from planted_imports import CLASSES, CODE, EVEN, dropout_lost, of_layer, of_weights
 
 from workloads.layers import (
     Add,
@@ -61,16 +61,10 @@ KERAS_SOURCE = SourceMap(
 )
 
 
-def unchanged(given: Imported) -> Imported:
-    return given
-
-
 KERAS_PLANTED = {
     "padding on the other side": (of_layer("stem", padding=(2, 0, 2, 0)), "first layer that differs: stem,"),
-    "wrong epsilon": (of_layer("stem_norm", epsilon=1e-3), "first layer that differs: stem_norm,"),
     "momentum reversed": (of_layer("stem_norm", momentum=0.1), "changed in stem_norm/running_"),
     "dropout lost": (dropout_lost, "the source drops each value with probability 0.5 in drop, "),
     "wrong rate of stochastic depth": (of_layer("depth", rate=0.2), "depth drops each image with probability 0.2, "),
-    "scale of the input lost": (scale_lost, "first layer that differs: stem,"),
     "bias left at zero": (of_weights(head__bias=lambda given: 0 * given["head/bias"]), "any step: head/bias "),
 }
