@@ -27,6 +27,7 @@ from runner.storage import CannotGoOn
 from workloads import weights
 from workloads.records import network
 from workloads.records.check_name import CheckName
+from workloads.records.evidence import Evidence
 from workloads.records.job import Installation, TrialSpec
 from workloads.records.result import TrialResult
 from workloads.records.source_map import SourceMap
@@ -120,8 +121,10 @@ def test_a_correct_import_is_proven_before_the_first_trial_and_the_check_of_each
     assert check.name == CheckName.SOURCE and check.passed and check.detail.startswith("forward ")
     judged = replace(trial, checks=[check])
     assert list(find_differences(judged, Probes(results))) == []
-    evidence = trial.evidence | {"loss": 1.01 * trial.evidence["loss"]}
-    found = list(find_differences(replace(judged, evidence=evidence), Probes(results)))
+    evidence = Evidence.from_json(trial.evidence)
+    first, *others = (replace(each, loss=1.01 * each.loss, again=[]) for each in evidence.probes)
+    changed = replace(judged, evidence=replace(first, again=others).to_json())
+    found = list(find_differences(changed, Probes(results)))
     assert any("the loss differs from the source's by 100 times" in line for line in found), found
 
 
@@ -142,5 +145,5 @@ def test_a_source_whose_file_raises_stops_the_run_with_its_words(
 ) -> None:
     code = replace(planted.CODE, function="make_nothing")
     source: SourceMap = replace(planted.SOURCE, code=code)
-    with pytest.raises(CannotGoOn, match="could not be compared with its source: .*make_nothing"):
+    with pytest.raises(CannotGoOn, match=r"could not be compared with its source: .*make_nothing"):
         printed(prepare(replace(correct[0], source=source)), gate)
