@@ -72,10 +72,7 @@ class Study:
     name: str
     summary: str = ""
     workload: str = define_key(
-        "osu-cnn",
-        NETWORK,
-        "{workloads}; or a file: my_cnn.py of layers, my_net.keras, a Keras model as .json",
-        "NAME|FILE",
+        "osu-cnn", NETWORK, "{workloads}; or a file: a .py of layers, .keras, .json", "NAME|FILE"
     )
     from_framework: SourceFramework | None = define_key(
         None, NETWORK, "--workload FILE.py:FUNCTION is a model in its code, imported for all: {choices}", name="from"

@@ -261,6 +261,14 @@ NO_TREE = (
             r"net\.x \(Kind\): its attention has a dropout",
         ),
         (
+            (
+                ("t", "tokens", "x0"),
+                ("x", "multi-head-attention", "t", {"heads": 3, "width": 2}),
+                ("m", "token-mean", "x"),
+            ),
+            r"net\.x \(Kind\): 3 heads of 2 features are not the 3 of its input",
+        ),
+        (
             (("x", "relu", "x0"), *HEAD, ("out", "sigmoid", "head")),
             r"net\.out \(Kind\): a sigmoid of \(4,\) is for several labels",
         ),

@@ -13,7 +13,7 @@ operators, which become layers or vanish:
     add, multiply, concatenate    joins: two or more inputs
     conv2d                    on a vector (c,), such as a squeeze gives, a 1 x 1 convolution is a dense layer
     dense                     also with `bias`; on an image (h, w, c) it is a 1 x 1 convolution
-    multi-head-attention      also with `dropout`, which must be 0
+    multi-head-attention      also with `dropout`, which must be 0, and the `width` of a head
 
 An image of one pixel that a GlobalAveragePool2D gives is a vector (c,) here, whatever the source calls it: (1, 1, c).
 `place` is the path of the module in the source and its type, "layer1.0.conv1 (Conv2d)": messages and tables show it.

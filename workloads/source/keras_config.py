@@ -81,6 +81,7 @@ def _refuse_class(item: Mapping[str, Any], path: str) -> None:
 def _read_model(graph: KerasGraph, item: Mapping[str, Any], path: str, folder: str, entering: str | None) -> str:
     """Add the nodes of a model whose input is the node `entering`, or the images; return the name of its last node."""
     config = item["config"]
+    _refuse_frozen(item, path)
     below = f"{folder}/layers" if folder else "layers"
     folders = list(_name_folders(config["layers"]))
     if item["class_name"] == "Sequential":
@@ -113,6 +114,13 @@ def _read_model(graph: KerasGraph, item: Mapping[str, Any], path: str, folder: s
     if first not in known:
         raise ImportRefused(f"{path or config.get('name')}: its input {first[0]} is no layer of it")
     return known[last]
+
+
+def _refuse_frozen(model: Mapping[str, Any], path: str) -> None:
+    """Raise ImportRefused for a model whose weights are not trained."""
+    if model["config"].get("trainable") is False:
+        place = f"{path or model['config'].get('name')} ({model['class_name']})"
+        raise ImportRefused(f"{place}: is frozen (trainable=False); a network here trains every weight: set it to True")
 
 
 def _read_sequence(
@@ -225,11 +233,9 @@ def _read_call(
     if str(layer["module"]).startswith(OPERATIONS):
         return _read_operation(graph, kind, call, inputs, path)
     if kind in MODELS:
-        if config.get("trainable") is False:
-            raise ImportRefused(f"{place}: is frozen (trainable=False); a network here trains every weight")
         return _read_model(graph, layer, path, folder, inputs[0])
     shape = _find_shape(layer, call)
-    variables = graph.variables.get(f"{folder}/vars") if graph.variables is not None else None
+    variables = graph.variables.get(f"{folder}/vars", {}) if graph.variables is not None else None
     settings = LayerConfig(
         place, config, len(shape) if shape else None, shape[-1] if shape else None, variables, graph.notes
     )

@@ -134,8 +134,10 @@ def _normalization(layer: LayerConfig) -> list[Part]:
         if layer.variables is None:
             layer.notes.append("a Normalization has no values in the JSON: mean 0 and variance 1, as it starts")
             mean, variance = 0.0, 1.0
-        else:
+        elif {"0", "1"} <= layer.variables.keys():
             mean, variance = (layer.variables[number].ravel().tolist() for number in ("0", "1"))
+        else:
+            raise layer.refuse("its mean and variance are not in the file of weights")
     stds = tuple(max(math.sqrt(each), 1e-7) for each in _spread(layer, variance))
     return [Part("normalise", {"mean": _spread(layer, mean), "std": stds})]
 
@@ -203,9 +205,7 @@ def _attention(layer: LayerConfig) -> list[Part]:
     layer.need("attention_axes", None, [1])
     layer.need("use_gate", False)
     layer.take("flash_attention")
-    if layer.channels is not None and heads * width != layer.channels:
-        raise layer.refuse(f"{heads} heads of {width} are not the {layer.channels} features of its input")
-    settings = {"heads": heads, "dropout": layer.take("dropout", 0.0)}
+    settings = {"heads": heads, "width": width, "dropout": layer.take("dropout", 0.0)}
     weights = {
         f"{part}_{role}": Variable(f"{part}_dense", number)
         for part in ATTENTION_PARTS

@@ -11,7 +11,7 @@ from .vocabulary import ImportRefused
 
 # Settings that decide nothing of a step's computation.
 WITHOUT_EFFECT = {"name", "trainable", "dtype", "seed", "synchronized", "renorm_clipping", "renorm_momentum"}
-WITHOUT_EFFECT |= {"quantization_config", "data_format", "lora_rank", "lora_alpha"}
+WITHOUT_EFFECT |= {"data_format", "lora_alpha"}  # the latter without a lora_rank
 INITIALIZERS = {"GlorotUniform": "glorot-uniform", "HeUniform": "he-uniform", "HeNormal": "he-normal"}
 USUAL_START = {"bias": "Zeros", "beta": "Zeros", "moving_mean": "Zeros", "gamma": "Ones", "moving_variance": "Ones"}
 

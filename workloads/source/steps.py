@@ -51,7 +51,10 @@ def list_steps(graph: Mapping[str, Node], input_shape: Shape) -> dict[str, Step]
         if node.operator == PADDING:
             padded[name] = _pad(node, inputs[0], waiting)
             continue
-        step = _merge(node, waiting[0], steps) if waiting else _make(node, inputs, steps)
+        try:
+            step = _merge(node, waiting[0], steps) if waiting else _make(node, inputs, steps)
+        except (TypeError, LookupError, ArithmeticError) as error:  # a setting of another type, or none
+            raise ImportRefused(f"{node.place}: its settings cannot be read: {error!r}") from error
         if step is None:
             instead[name] = inputs[0]
         else:
@@ -114,8 +117,8 @@ def _choose(node: Node, shape: Shape) -> Layer | None:
             return _record(node, "depthwiseconv2d", settings)
         case "dense":
             return _dense(node, settings, shape)
-        case "multiheadattention" if settings.pop("dropout", 0) != 0:
-            raise ImportRefused(f"{node.place}: its attention has a dropout, for which there is no layer; set it to 0")
+        case "multiheadattention":
+            _check_attention(node, settings, shape)
         case "normalise" if _changes_nothing(settings):
             return None
     return _record(node, node.operator, settings)
@@ -130,6 +133,15 @@ def _record(node: Node, operator: str, settings: Mapping[str, Any]) -> Layer:
         return layer_from_json({"layer": kind.__name__, "name": node.name, **settings})
     except (TypeError, KeyError, ValueError) as error:
         raise ImportRefused(f"{node.place}: cannot be a {kind.__name__}: {error}") from error
+
+
+def _check_attention(node: Node, settings: dict[str, Any], shape: Shape) -> None:
+    """Remove what a MultiHeadAttention has no field for. Raise ImportRefused for another dropout or width."""
+    if settings.pop("dropout", 0) != 0:
+        raise ImportRefused(f"{node.place}: its attention has a dropout, for which there is no layer; set it to 0")
+    heads, width = settings["heads"], settings.pop("width", None)
+    if width is not None and heads * width != shape[-1]:
+        raise ImportRefused(f"{node.place}: {heads} heads of {width} features are not the {shape[-1]} of its input")
 
 
 def _is_depthwise(settings: Mapping[str, Any], shape: Shape) -> bool:
