@@ -6,7 +6,7 @@ Each verb states what it promises and what it must not do.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from workloads.datasets import Images, Labels
 from workloads.records.events import Count as Count
 from workloads.records.network import OwnCode
+from workloads.records.source_map import Mask
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
 
@@ -178,3 +179,50 @@ class Adapter(ABC):
         Raises Unsupported(reason) if the framework does not report it. Nothing is timed here or afterwards.
         """
         raise Unsupported(f"memory in use: {NOT_YET}")
+
+
+class SourceVerbs(ABC):
+    """What is asked of the module that a network was imported from, made by the worker as
+    `adapters.<framework>.source.make_source(adapter)`. The adapter has built the module by `build_model`.
+
+    Tensors have the framework's own names and layouts. Without this file, a framework is no source of networks.
+    """
+
+    channels_first = False  # the layout of images, and of features that a Flatten makes of them
+
+    @abstractmethod
+    def maker(self, path: Path, function: str) -> Callable[[int], Any]:
+        """Return what `build_model` takes, from the user's file. Raises what the file raises, ValueError."""
+
+    @abstractmethod
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        """Return copies of everything trained, and of running statistics."""
+
+    @abstractmethod
+    def set_tensors(self, tensors: Mapping[str, NDArray[Any]]) -> None:
+        """Write these tensors into the module. Raises ValueError for a name that it does not have."""
+
+    @abstractmethod
+    def count_parameters(self) -> int:
+        """Return the count of numbers that the module trains."""
+
+    @abstractmethod
+    def list_masks(self, images: Images) -> list[Mask]:
+        """Return the layers that draw masks with a rate above 0, in the order of computation."""
+
+    @abstractmethod
+    def stop_masks(self) -> None:
+        """Set the rate of every mask to 0."""
+
+    @abstractmethod
+    def keep_biased_variance(self, pixels: Mapping[str, int]) -> None:
+        """Make running variances those of the contract; {name of its tensor: values of a channel in an image}."""
+
+    @abstractmethod
+    def differentiate(
+        self, images: Images, labels: Labels, places: Sequence[str]
+    ) -> tuple[float, dict[str, NDArray[Any]], dict[str, list[Floats]]]:
+        """Return, in training mode: the loss, {name: its gradient}, {place: its module's output at each call}.
+
+        Weights, running statistics and the optimizer stay unchanged. A module without one array as output is left out.
+        """

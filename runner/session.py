@@ -19,6 +19,7 @@ from runner.gate.rounding import find_askable
 from runner.launch import Launcher, Unavailable
 from runner.machine import description
 from runner.progress import Display, format_row
+from runner.proof import prove_imports
 from runner.request.cli import Request
 from runner.request.parser import RETRIES
 from runner.request.plan import Plan, read_result
@@ -146,6 +147,7 @@ class Session:
     ) -> None:
         """Run these trials, and those of them that were disturbed once more at the end."""
         request = self.request
+        prove_imports(specs, self.gate, self.console)
         machine = {**(noise or {}), **description.describe(request.project, request.placement.device, request.gpus)}
         with display:
             for spec in specs:

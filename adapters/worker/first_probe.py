@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from adapters.base import Adapter, Order
+from adapters.worker import source_voter
 from adapters.worker.event_log import EventLog
 from adapters.worker.prepare import BuildArguments, prepare
 from adapters.worker.trainer import train_of
@@ -23,43 +25,79 @@ from workloads.records.evidence import (
     LARGE_PROBES,
     PROBE_BATCH,
     PROBES,
+    SOURCE_CALLS,
+    SOURCE_STEPS,
     Evidence,
     Fingerprint,
     fingerprint,
     probe_rates,
 )
 from workloads.records.job import Job
+from workloads.records.source_map import SOURCE
+from workloads.spec import Workload
+
+
+@dataclass(frozen=True)
+class ProbeUpdates:
+    """The updates of a probe: `part` is PROBE_BATCH if the trial's have parts, `imported` is True for a network that is
+    compared with its source.
+    """
+
+    part: int | None = None
+    imported: bool = False
+
+    @property
+    def sizes(self) -> Sequence[int]:
+        """Images of each update."""
+        return BATCHES if self.part is None else ACCUMULATED
+
+    def list_calls(self, workload: Workload) -> Sequence[int]:
+        """Return the updates of each call of `train`; fewer if the workload is large."""
+        calls, least = (SOURCE_CALLS, SOURCE_STEPS) if self.imported else (CALLS, EVALUATED_STEPS)
+        return calls[:least] if workload.multiply_adds > LARGE else calls
 
 
 def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
-    """Run the kind `probe`: nothing is measured."""
+    """Run the kind `probe`: nothing is measured. With own code, that is asked in place of the framework's version."""
     prepared = prepare(adapter, job, folder, events)
+    voter = None
+    if prepared.own is not None:
+        voter, prepared.task = source_voter.open_voter(adapter, job, folder)
     part = PROBE_BATCH if job.trial.task.accumulate > 1 else None
-    evidence = gather(adapter, prepared.task, prepared.images(0), prepared.train.labels, prepared.order[0], part)
-    events.write(Event.PROBED, evidence=evidence.to_json())
+    asked = ProbeUpdates(part, SOURCE in job.trial.inputs)
+    images, labels, order = prepared.images(0), prepared.train.labels, prepared.order[0]
+    evidence = gather(voter or adapter, prepared.task, images, labels, order, asked)
+    fields = {"evidence": evidence.to_json()}
+    if voter is not None:
+        fields["source"] = voter.facts(images[order[:PROBE_BATCH]]).to_json()
+    events.write(Event.PROBED, **fields)
     events.write(Event.FINISHED)
 
 
 def gather(
-    adapter: Adapter, task: BuildArguments, images: Images, labels: Labels, order: Order, part: int | None = None
+    adapter: Adapter,
+    task: BuildArguments,
+    images: Images,
+    labels: Labels,
+    order: Order,
+    asked: ProbeUpdates = ProbeUpdates(),
 ) -> Evidence:
     """Return the evidence. `images`, `labels` are the training split that was loaded, `order` (n,) an epoch's
-    permutation of it; `part` is PROBE_BATCH if the trial's updates have parts.
+    permutation of it.
 
     If the workload draws masks, everything that must agree in training comes from a twin without dropout.
     """
     probes = LARGE_PROBES if task[0].multiply_adds > LARGE else PROBES
-    needed = sum(BATCHES if part is None else ACCUMULATED)
     first, *others = (
-        _evidence(adapter, task, images, labels, each, part) for each in np.resize(order, (probes, needed))
+        _evidence(adapter, task, images, labels, each, asked) for each in np.resize(order, (probes, sum(asked.sizes)))
     )
     return replace(first, again=others)
 
 
 def _evidence(
-    adapter: Adapter, task: BuildArguments, images: Images, labels: Labels, order: Order, part: int | None
+    adapter: Adapter, task: BuildArguments, images: Images, labels: Labels, order: Order, asked: ProbeUpdates
 ) -> Evidence:
-    """Return evidence from the images that `order` (sum of BATCHES or ACCUMULATED,) names; `task` is for `build`."""
+    """Return evidence from the images that `order` (sum of `asked.sizes`,) names; `task` is for `build`."""
     workload, optimizer, weights, seed = task
     batch = order[:PROBE_BATCH]
     adapter.build(workload, optimizer, weights, seed)
@@ -67,7 +105,7 @@ def _evidence(
     if workload.draws:
         adapter.build(workload.without_dropout(), optimizer, weights, seed)
     probe = adapter.probe(images[batch], labels[batch])
-    losses, updates, evaluation = _trained(adapter, task, images[batch], order, part)
+    losses, updates, evaluation = _trained(adapter, task, images[batch], order, asked)
     in_order = [key for key in workload.parameter_shapes() if key in probe.gradients]
     gradients = {key: fingerprint(probe.gradients[key]) for key in in_order}
     return Evidence(
@@ -84,16 +122,15 @@ def _evidence(
 
 
 def _trained(
-    adapter: Adapter, task: BuildArguments, evaluated: Images, order: Order, part: int | None
+    adapter: Adapter, task: BuildArguments, evaluated: Images, order: Order, asked: ProbeUpdates
 ) -> tuple[list[float], dict[str, dict[str, Fingerprint]], Fingerprint]:
     """Return `losses`, `updates` and `evaluation` of the evidence; the last steps are rows of one call."""
     workload, optimizer, weights, _ = task
-    sizes, train = BATCHES if part is None else ACCUMULATED, train_of(adapter, part)
-    batches = np.split(order, np.cumsum(sizes)[:-1])
+    train, batches = train_of(adapter, asked.part), np.split(order, np.cumsum(asked.sizes)[:-1])
     losses: list[float] = []
     updates: dict[str, dict[str, Fingerprint]] = {}
     evaluation: Fingerprint = ()
-    for rows in CALLS[:EVALUATED_STEPS] if workload.multiply_adds > LARGE else CALLS:
+    for rows in asked.list_calls(workload):
         done = len(losses)
         handle = train(np.stack(batches[done : done + rows]), probe_rates(optimizer, done + 1, rows))
         losses.extend(float(loss) for loss in adapter.read(handle))

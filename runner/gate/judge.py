@@ -15,10 +15,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from runner.ask import answer_once
 from runner.environments.code import code_digest
 from runner.environments.definition import digest_interpreter
 from runner.gate import trial_end
+from runner.gate.probes import ask_probe
 from runner.gate.rivals import (
     Disagreement,
     choose_rivals,
@@ -28,6 +28,7 @@ from runner.gate.rivals import (
     name_compared,
 )
 from runner.gate.rounding import Launchers, Pair, compute_loss_growth, compute_loss_shifts, disturb_weights
+from runner.gate.source_proof import SourceProofs
 from runner.gate.tolerances import Truth, compare_losses, find_difference
 from runner.launch import Launcher, LaunchFailed, Local
 from runner.project import Project
@@ -35,9 +36,8 @@ from runner.results.assemble import judge_disturbance
 from workloads.networks import find_trained
 from workloads.records.build import DEFAULT, FLOAT64, REDUCED
 from workloads.records.check_name import JUDGE, LATE_NAMES, NO_LONGER_MADE, CheckName
-from workloads.records.events import Event
-from workloads.records.evidence import PROBE_BATCH, PROBE_STEPS, Evidence
-from workloads.records.job import AUGMENTATION, ON_DEMAND, ROOMS, Installation, Job, Kind, TrialSpec
+from workloads.records.evidence import PROBE_STEPS, Evidence
+from workloads.records.job import AUGMENTATION, ROOMS, Installation, Kind, TrialSpec
 from workloads.records.result import Check, TrialResult
 from workloads.records.status import Status
 from workloads.spec import Workload
@@ -79,6 +79,7 @@ class Gate:
         self.truths: dict[Group, Truth | str] = {}
         self.given: dict[str, dict[str, Any]] = {}
         self.silent: dict[str, str] = {}  # why a framework's probe gave nothing, in this run
+        self.proofs = SourceProofs(results, self.launchers)
 
     def launcher(self, spec: TrialSpec) -> Launcher | None:
         """Return the launcher of the trial's framework; None if that, as the trial had it, cannot be asked."""
@@ -109,7 +110,7 @@ class Gate:
         return [self._verdict(t, groups[find_group(t.spec)]) if self._can_be_judged(t) else t for t in trials]
 
     def _verdict(self, trial: TrialResult, judged: list[TrialResult]) -> TrialResult:
-        made_anew = (CheckName.GATE, *LATE_NAMES, *NO_LONGER_MADE)
+        made_anew = (CheckName.GATE, CheckName.SOURCE, *LATE_NAMES, *NO_LONGER_MADE)
         before = [check for check in trial.checks if check.name not in made_anew]
         if trial.status == Status.UNVERIFIED and len(before) == len(trial.checks):
             return trial  # for another reason
@@ -132,7 +133,7 @@ class Gate:
             against, rounding = [find_framework(rival) for rival in rivals], []
             differing += self._outvoted(trial, rivals)
         same = [rival for rival in rivals if describe_batches(rival.spec) == describe_batches(trial.spec)]
-        late = trial_end.check_end(trial, workload)
+        late = [*self.proofs.check(trial), *trial_end.check_end(trial, workload)]
         if not differing and not workload.draws:
             differing += self._outvoted_in_losses(trial, same, rounding)
             against += [find_framework(rival) for rival in same if find_framework(rival) not in against]
@@ -265,10 +266,7 @@ class Gate:
         """Return the evidence of a worker that does nothing else, kept below the results folder. Raises
         LaunchFailed, also if there is no evidence and no launcher.
         """
-        cell = replace(spec.cell, batch_size=PROBE_BATCH, allocator=ON_DEMAND)
-        job = Job(Kind.PROBE, replace(spec, cell=cell, placement=spec.placement.first))
-        events = {event["event"]: event for event in answer_once(job, job.folder(self.results), launcher)}
-        evidence: dict[str, Any] = events[Event.PROBED]["evidence"]
+        evidence: dict[str, Any] = ask_probe(spec, self.results, launcher)["evidence"]
         return evidence
 
 

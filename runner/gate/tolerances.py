@@ -113,7 +113,7 @@ class Deviation:
 
 
 @dataclass(frozen=True)
-class _Gap:
+class ScaledGap:
     """The difference of one quantity of one probe from the referee's, relative to its scale."""
 
     apart: float
@@ -122,7 +122,8 @@ class _Gap:
     disturbed: tuple[float, ...] = ()  # its movement under a disturbance, in each of `Truth.disturbed`
 
 
-_Quantity = tuple[DeviationKind, str, int]
+Quantity = tuple[DeviationKind, str, int]
+_Pairs = Sequence[tuple[Evidence, Evidence]]
 
 
 def find_difference(evidence: Evidence, truth: Truth) -> str | None:
@@ -161,14 +162,15 @@ def compute_deviations(evidence: Evidence, truth: Truth) -> list[Deviation]:
     probes = list(zip(evidence.probes, truth.expected.probes, truth.rounded.probes, strict=False))
     by_who = [list(zip(given.probes, moved.probes, strict=False)) for given, moved in truth.disturbed]
     disturbed = [pairs for pairs in by_who if len(pairs) >= len(probes)]  # evidence of earlier versions has fewer
-    gaps: dict[_Quantity, list[_Gap]] = defaultdict(list)
+    gaps: dict[Quantity, list[ScaledGap]] = defaultdict(list)
     for number, probe in enumerate(probes):
-        for quantity, gap in _compared(*probe, [pairs[number] for pairs in disturbed], truth.precision):
+        for quantity, gap in compare_quantities(*probe, [pairs[number] for pairs in disturbed], truth.precision):
             gaps[quantity].append(gap)
-    return [_closest(quantity, by_probe, truth.precision) for quantity, by_probe in gaps.items()]
+    return [choose_closest(quantity, by_probe, truth.precision) for quantity, by_probe in gaps.items()]
 
 
-def _closest(quantity: _Quantity, gaps: list[_Gap], precision: str) -> Deviation:
+def choose_closest(quantity: Quantity, gaps: list[ScaledGap], precision: str) -> Deviation:
+    """Return the smallest of the same quantity's gaps over the probes, with what is allowed."""
     rounding = max(ROUNDOFF.get(precision, 0.0), ROUNDINGS * find_median([gap.rounding for gap in gaps]))
     by_who = [find_median(moved) for moved in zip(*(gap.disturbed for gap in gaps), strict=False)]
     rounding = max(rounding, DISTURBANCES * find_lower_median(by_who))
@@ -178,15 +180,12 @@ def _closest(quantity: _Quantity, gaps: list[_Gap], precision: str) -> Deviation
     return by_ratio[-1] if math.isinf(by_ratio[-1].ratio) else by_ratio[0]  # not a number is not rounding
 
 
-_Pairs = Sequence[tuple[Evidence, Evidence]]
-
-
-def _compared(
+def compare_quantities(
     evidence: Evidence, expected: Evidence, rounded: Evidence, pairs: _Pairs, precision: str
-) -> Iterator[tuple[_Quantity, _Gap]]:
+) -> Iterator[tuple[Quantity, ScaledGap]]:
     """Yield every quantity of one probe."""
 
-    def gap(field: str, key: str | None, allowed: float, floor: float = SMALL) -> _Gap:
+    def gap(field: str, key: str | None, allowed: float, floor: float = SMALL) -> ScaledGap:
         def read(each: Evidence) -> Fingerprint:
             value = getattr(each, field)
             fingerprint: Fingerprint = value if key is None else value[key]
@@ -194,13 +193,13 @@ def _compared(
 
         value, truth, other = map(read, (evidence, expected, rounded))
         moved = _moved(pairs, read, floor)
-        return _Gap(measure_gap(value, truth, floor), measure_gap(other, truth, floor), allowed, moved)
+        return ScaledGap(measure_gap(value, truth, floor), measure_gap(other, truth, floor), allowed, moved)
 
     for layer in expected.outputs:
         yield (DeviationKind.OUTPUTS, layer, 0), gap("outputs", layer, OUTPUTS)
     rounding = [compare(*pair) for pair in zip(rounded.losses, expected.losses, strict=False)]
     moved = [tuple(steps) for steps in zip(*(_losses_moved(*pair) for pair in pairs), strict=False)]
-    first = _Gap(compare(evidence.loss, expected.loss), rounding[0], LOSSES, moved[0] if moved else ())
+    first = ScaledGap(compare(evidence.loss, expected.loss), rounding[0], LOSSES, moved[0] if moved else ())
     yield (DeviationKind.LOSS, "1", 0), first
     floor = max(SMALL, SMALL_GRADIENT * (expected.gradient_norm or 0.0))
     for key in reversed(expected.gradients):  # as they are computed
@@ -225,7 +224,7 @@ def _losses_moved(given: Evidence, moved: Evidence) -> list[float]:
 
 def _compared_updates(
     evidence: Evidence, expected: Evidence, rounded: Evidence, pairs: _Pairs, precision: str
-) -> Iterator[tuple[_Quantity, _Gap]]:
+) -> Iterator[tuple[Quantity, ScaledGap]]:
     """Yield the changes that steps made in everything trained and in running statistics, if comparable."""
     most = REDUCED_UNDETERMINED if precision in REDUCED else UNDETERMINED
     unknown = {key for key in expected.gradients if _undetermined(key, expected, rounded, most)}
@@ -244,7 +243,7 @@ def _compared_updates(
                 allowed = max(UPDATES if number < LATE else LATE_UPDATES, units)
                 if key not in unknown:
                     moved = _moved(pairs, partial(_update_of, steps, key), floor)
-                    gap = _Gap(measure_gap(change, truth, floor), measure_gap(other, truth, floor), allowed, moved)
+                    gap = ScaledGap(measure_gap(change, truth, floor), measure_gap(other, truth, floor), allowed, moved)
                     yield (DeviationKind.UPDATES, key, number), gap
 
 
@@ -271,7 +270,7 @@ def compare_losses(
     which each later step may exceed the last rounding; steps beyond it are not compared.
     """
     for step, gap in _compared_losses(losses, expected, rounding or [0.0] * PROBE_STEPS, disturbed, growth):
-        if (deviation := _closest((DeviationKind.LOSSES, str(step), step - 1), [gap], precision)).ratio > 1:
+        if (deviation := choose_closest((DeviationKind.LOSSES, str(step), step - 1), [gap], precision)).ratio > 1:
             return f"the loss of step {step} differs by {compare_with_allowed(deviation.apart, deviation.allowed)}"
     return None
 
@@ -282,7 +281,7 @@ def _compared_losses(
     rounding: Sequence[float],
     disturbed: Sequence[tuple[float, ...]],
     growth: Sequence[float] = (),
-) -> Iterator[tuple[int, _Gap]]:
+) -> Iterator[tuple[int, ScaledGap]]:
     """Yield the losses to compare. A run that diverges amplifies rounding without bound. It is compared until a loss
     is not a number or above twice the first, but for at least two steps: the second shows one update. Steps of
     unknown rounding are left out.
@@ -297,4 +296,4 @@ def _compared_losses(
         widest = max(LATE_LOSSES * times, ROUNDINGS * moved, DISTURBANCES * find_lower_median(seen))
         if step > len(rounding) and widest > MOST_LOSSES:
             return
-        yield step, _Gap(compare(loss, other), moved, LATE_LOSSES * times if step >= LATE else LOSSES, seen)
+        yield step, ScaledGap(compare(loss, other), moved, LATE_LOSSES * times if step >= LATE else LOSSES, seen)

@@ -40,6 +40,7 @@ class CheckName(Word):
     ENDED_WELL = "the worker ended well"
     ALONE = "alone on the device"
     GATE = "computes what the others compute"
+    SOURCE = "the imported network is the user's model"
     POSSIBLE = "its speed is possible"
     NOTHING_LEFT = "nothing was left to do behind the window"
     END_ANSWERED = "its end answers the probe"
@@ -73,6 +74,6 @@ LATE_NAMES = (
 NO_LONGER_MADE = (CheckName.EPOCHS_AGREE,)  # trials of earlier versions have it, until they are judged again
 OF_THE_RUN_ALONE = (
     CheckName.PRECISION, CheckName.TIMES, CheckName.CALLS_ADD_UP, CheckName.ENDED_WELL, CheckName.ALONE, CheckName.GATE,
-    *LATE_NAMES, *NO_LONGER_MADE,
+    CheckName.SOURCE, *LATE_NAMES, *NO_LONGER_MADE,
 )  # fmt: skip
 MADE_AGAIN = tuple(name for name in CheckName if name not in OF_THE_RUN_ALONE)  # from the stored files

@@ -23,6 +23,8 @@ BATCHES = (PROBE_BATCH, 3, 4, 4, 4)  # images of each step: a batch that is not 
 ACCUMULATED = (7, PROBE_BATCH, 7, 7, 7)  # the same for updates in parts of PROBE_BATCH: the last part is smaller
 PROBE_STEPS = len(BATCHES)
 CALLS = (1, 1, 3)  # steps in each call of `train`: a trial's calls have several, too
+# The same for an imported network, whose source is compared after three updates, however large it is.
+SOURCE_CALLS, SOURCE_STEPS = (1, 1, 1, 2), 3
 EVALUATED_STEPS = 2  # training steps for a workload of more than LARGE multiply-adds per image, to save the gate's time
 LARGE = 10**7
 # Repetitions of everything, each with other images. If a value falls on the other side of a kink (ReLU, max pooling) or
@@ -75,8 +77,7 @@ class Evidence(Record):
     losses: list[float]  # of PROBE_STEPS steps, of EVALUATED_STEPS if the workload is large
     evaluation: Fingerprint
     untrained_evaluation: Fingerprint
-    # {steps: {key: its change}}, for everything trained and for running statistics; after the first, the evaluated and
-    # the last step
+    # {steps: {key: its change}}, for everything trained and for running statistics; after each call
     updates: dict[str, dict[str, Fingerprint]] = field(default_factory=dict)
     sizes: dict[str, float] = field(default_factory=dict)  # norms of the weights with which the updates are rounded
     again: list[Evidence] = field(default_factory=list)  # the same from other images

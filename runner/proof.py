@@ -1,0 +1,71 @@
+"""Stop a run of an imported network before its first trial unless the network is proven to be the user's model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+
+from runner.gate.judge import Gate
+from runner.gate.source_proof import Proof, is_provable
+from runner.storage import CannotGoOn
+from workloads.networks import find_trained
+from workloads.records.evidence import Evidence
+from workloads.records.job import TrialSpec
+from workloads.records.source_map import SOURCE
+
+STOPPED = "nothing was measured: the imported network"
+
+
+def prove_imports(specs: Sequence[TrialSpec], gate: Gate, console: Console) -> None:
+    """Compare each framework's version of each imported network with its source, and print how far they are apart.
+
+    Raises CannotGoOn with the first layer that differs, or if the source cannot be asked.
+    """
+    for name, chosen in choose_specs(specs).items():
+        proofs: dict[str, Proof] = {}
+        for spec in chosen:
+            if (proof := _prove(spec, gate, name)) is not None:
+                proofs[spec.cell.framework] = proof
+        if proofs:
+            console.print(describe(name, proofs))
+
+
+def choose_specs(specs: Sequence[TrialSpec]) -> dict[str, list[TrialSpec]]:
+    """Return {name of an imported network: the first trial of each framework that has full precision}."""
+    chosen: dict[tuple[Any, ...], TrialSpec] = {}
+    for spec in specs:
+        if is_provable(spec):
+            key = spec.task.workload, spec.inputs[SOURCE].sha256, spec.cell.framework
+            chosen.setdefault(key, spec)
+    names: dict[str, list[TrialSpec]] = {}
+    for (name, *_), spec in chosen.items():
+        names.setdefault(name, []).append(spec)
+    return names
+
+
+def _prove(spec: TrialSpec, gate: Gate, name: str) -> Proof | None:
+    """Return the proof; None if the framework's probe gave no evidence, which its trials report."""
+    launcher = gate.launcher(spec)
+    workload, evidence = find_trained(spec, gate.results), gate.gather(spec, launcher) if launcher else {}
+    if workload is None or not evidence:
+        return None
+    answer = gate.proofs.ask(spec)
+    if isinstance(answer, str):
+        raise CannotGoOn(f"{STOPPED} {name} could not be compared with its source: {answer}")
+    proof = gate.proofs.prove(spec, Evidence.from_json(evidence), answer, workload)
+    if proof.difference is not None:
+        raise CannotGoOn(f"{STOPPED} {name} is not your model in {spec.cell.framework}: {proof.difference}")
+    return proof
+
+
+def describe(name: str, proofs: dict[str, Proof]) -> str:
+    """Return the sentence for the console: the largest differences over the frameworks."""
+    most = Proof(
+        max(each.forward for each in proofs.values()),
+        max(each.gradients for each in proofs.values()),
+        max(each.updates for each in proofs.values()),
+        None,
+    )
+    return f"{name}: the imported network is your model: {most} (largest of {', '.join(proofs)})"
