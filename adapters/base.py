@@ -182,7 +182,7 @@ class Adapter(ABC):
 
 class SourceVerbs(ABC):
     """What is asked of the module that a network was imported from, made by the worker as
-    `adapters.<framework>.source.Source(adapter)`. The adapter has built the module by `build_model`.
+    `adapters.<framework>.source.make_source(adapter)`. The adapter has built the module by `build_model`.
 
     Tensors have the framework's own names and layouts. Without this file, a framework is no source of networks.
     """

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from workloads.records.check_name import CheckName
 from workloads.records.checks import list_failed
 from workloads.records.disturbance import find_largest_share
 from workloads.records.result import TrialResult
@@ -41,7 +42,7 @@ def summarise(stored: Stored, sections: Sequence[Section]) -> Summary:
     main = sections[place]
     memory = _order(main, MEMORY, {"lowest": False, "highest": True})
     sentences = [_speed(main), _silent(main), memory, _accuracy(main), agreement.finding(sections)]
-    every = (claims.say_finding(sections), *sentences, _checks(stored))
+    every = (claims.say_finding(sections), *sentences, *_imported(stored), _checks(stored))
     findings = tuple(sentence for sentence in every if sentence)
     unverified = caveats.list_unverified(stored, sections, place)
     of_claims = claims.say_headline(sections)
@@ -120,6 +121,16 @@ def _accuracy(section: Section) -> str:
     gaps = {size: max(values) - min(values) for size, values in met.items()}
     widest = max(gaps, key=lambda size: gaps[size])
     return say("findings.accuracy_gap", points=gaps[widest], size=widest, fewest=parity.FEWEST)
+
+
+def _imported(stored: Stored) -> list[str]:
+    """Say of each imported network how near each framework's version is to the user's model."""
+    proven: dict[str, dict[str, str]] = {}
+    for result in (each for each in stored.results if each.status is Status.OK):
+        for check in (each for each in result.checks if each.name == CheckName.SOURCE and each.passed):
+            framework, workload = result.spec.cell.column.framework, result.spec.task.workload
+            proven.setdefault(workload, {}).setdefault(framework, check.detail)
+    return [say("findings.imported", workload=name, proofs=list(proofs.items())) for name, proofs in proven.items()]
 
 
 def _checks(stored: Stored) -> str:

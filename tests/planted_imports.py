@@ -306,3 +306,18 @@ PLANTED: dict[str, tuple[Change, str]] = {
     ),
 }  # fmt: skip
 OTHER_GELU = "first layer that differs: gelu1,"  # planted in the source: no record has the approximation
+
+
+def trained(tensors: dict[str, Any]) -> dict[str, Any]:
+    """Return a module's tensors as after some training, by their names."""
+    generator, changed = np.random.Generator(np.random.PCG64(4)), {}
+    for name, tensor in tensors.items():
+        noise = generator.normal(0, 1, tensor.shape)
+        if tensor.dtype.kind != "f" or name.endswith("_of_images"):
+            changed[name] = tensor
+        elif tensor.ndim == 1 and np.ptp(tensor) == 0:  # of a norm, or a bias that starts at zero
+            size = 5.0 if name in ("stem_norm.weight", "expand_norm.weight", "stem_norm/0") else 1.0
+            changed[name] = (size * (tensor + 0.1 * np.abs(noise))).astype(tensor.dtype)
+        else:
+            changed[name] = (tensor + 0.01 * noise).astype(tensor.dtype)
+    return changed

@@ -42,7 +42,8 @@ LOOK_AT = {
     "weights": "what a step keeps: momentum without the rate, Adam's count of steps, statistics (biased variance)",
     "evaluation": "running statistics of BatchNorm, their momentum and epsilon; partial batches",
     "optimizer_state": "memory(): as many values a parameter as workloads.spec.SLOTS says, and a few scalars",
-    "dropout": "Dropout: off in evaluation, what is kept is divided by 1 - rate, masks follow build()'s seed",
+    "dropout": "Dropout, StochasticDepth: off in evaluation, what is kept is divided by 1 - rate, masks follow "
+    "build()'s seed; StochasticDepth drops whole images",
 }
 
 
@@ -60,7 +61,7 @@ RUNGS = (PLAIN, LAYERS, OPTIMIZERS, PARTIAL, DROPOUT, LARGE) = (
     "every layer of the vocabulary",
     "the optimizers",
     "partial batches, images with exact zeros",
-    "Dropout",
+    "Dropout and StochasticDepth",
     "the networks of the catalogue",
 )
 LAST = ALWAYS + len(RUNGS) + 1

@@ -131,6 +131,11 @@ class TorchSource(SourceVerbs):
         return loss.item(), arrays, outputs
 
 
+def make_source(adapter: Adapter) -> SourceVerbs:
+    """Return the verbs of the source that this adapter builds."""
+    return TorchSource(adapter)
+
+
 def _is_whole(module: nn.Module) -> bool:
     """True if the module computes one layer: it has no parts, or is an attention, whose parts are not called."""
     return isinstance(module, nn.MultiheadAttention) or not any(True for _ in module.children())

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from workloads.records.source_map import Mask
 
 MASKING = ("Dropout", "SpatialDropout1D", "SpatialDropout2D", "MultiHeadAttention", "StochasticDepth")
 RATES = ("rate", "drop_path_rate", "dropout")  # attributes of masking layers
-NAMELESS = re.compile(r"/variable(_\d+)?$")  # the end of the path of a variable that its layer gives no name
 OF_LOGITS = ("softmax", "sigmoid")  # the last activation, which the loss from logits replaces
 
 
@@ -43,15 +41,21 @@ class KerasSource(SourceVerbs):
             text = path.read_text(encoding="utf-8")
             return lambda classes: without_last_activation(keras.models.model_from_json(text))
         make_model = function_of(path, function)
-        return lambda classes: without_last_activation(make_model(classes))
+
+        @wraps(make_model)
+        def make_logits(*arguments: int) -> keras.Model:
+            return without_last_activation(make_model(*arguments))
+
+        return make_logits
 
     def _variables(self) -> dict[str, keras.Variable]:
-        """Return {path: variable}. Raises ValueError if two have one path."""
-        named = [(name_variable(variable), variable) for variable in self.model.weights]
-        repeated = [path for path, count in Counter(path for path, _ in named).items() if count > 1]
-        if repeated:
-            raise ValueError(f"the source has two variables {repeated[0]}: give its layers names of their own")
-        return dict(named)
+        """Return {"layer/number": variable}, as files of weights do. Raises ValueError for a repeated name."""
+        found: dict[str, keras.Variable] = {}
+        for name, variable in list_variables(self.model, ""):
+            if name in found:
+                raise ValueError(f"the source has two tensors {name}: give its layers names of their own")
+            found[name] = variable
+        return found
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         return {name: np.array(variable) for name, variable in self._variables().items()}
@@ -91,6 +95,7 @@ class KerasSource(SourceVerbs):
         self, images: Images, labels: Labels, places: Sequence[str]
     ) -> tuple[float, dict[str, NDArray[Any]], dict[str, list[Floats]]]:
         model, variables = self.model, self._variables()
+        trained = {name: variable for name, variable in variables.items() if variable.trainable}
         before = {name: np.array(variable) for name, variable in variables.items() if not variable.trainable}
         layers = {layer.name: layer for layer in model.layers}
         known = [place for place in dict.fromkeys(places) if place in layers and _has_one_output(layers[place])]
@@ -98,18 +103,34 @@ class KerasSource(SourceVerbs):
         with tf.device(self.adapter.device), tf.GradientTape() as tape:
             *outputs, logits = network(self.adapter._rescaled(tf.constant(images)), training=True)
             loss = self.adapter.cross_entropy(labels[:, None], logits)
-        gradients = tape.gradient(loss, [variable.value for variable in model.trainable_variables])
+        gradients = tape.gradient(loss, [variable.value for variable in trained.values()])
         for name, array in before.items():
             variables[name].assign(array)
         arrays = {
-            name_variable(variable): np.zeros(variable.shape, np.float32) if gradient is None else np.asarray(gradient)
-            for variable, gradient in zip(model.trainable_variables, gradients, strict=True)
+            name: np.zeros(variable.shape, np.float32) if gradient is None else np.asarray(gradient)
+            for (name, variable), gradient in zip(trained.items(), gradients, strict=True)
         }
         kept = {place: [np.asarray(output)] for place, output in zip(known, outputs, strict=True)}
         return float(loss), arrays, kept
 
 
-Source = KerasSource
+def make_source(adapter: Adapter) -> SourceVerbs:
+    """Return the verbs of the source that this adapter builds."""
+    return KerasSource(adapter)
+
+
+def list_variables(layer: keras.layers.Layer, path: str) -> Iterator[tuple[str, keras.Variable]]:
+    """Yield (name, variable) of a layer and of its parts: "block/conv/0". A part of a layer that is no model has the
+    name of its attribute, "attention/query_dense/0".
+    """
+    own = [*layer._trainable_variables, *layer._non_trainable_variables]
+    yield from ((f"{path}{number}", variable) for number, variable in enumerate(own))
+    if isinstance(layer, keras.Model):
+        parts = {each.name: each for each in layer.layers}
+    else:
+        parts = {name.lstrip("_"): each for name, each in vars(layer).items() if isinstance(each, keras.layers.Layer)}
+    for name, part in parts.items():
+        yield from list_variables(part, f"{path}{name}/")
 
 
 def _parts(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
@@ -117,13 +138,10 @@ def _parts(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
 
 
 def _has_one_output(layer: keras.layers.Layer) -> bool:
-    """True if the layer is called once and gives one array."""
-    return len(layer._inbound_nodes) == 1 and not isinstance(layer.output, list | tuple)
-
-
-def name_variable(variable: keras.Variable) -> str:
-    """Return "layer/variable". Keras numbers nameless variables over the whole process; here they have no number."""
-    return NAMELESS.sub("/variable", variable.path)
+    """True if the layer is called once, and its output is one array before any activation within it."""
+    activation = getattr(layer, "activation", None)
+    alone = activation in (None, keras.activations.linear) or not layer.weights
+    return alone and len(layer._inbound_nodes) == 1 and not isinstance(layer.output, list | tuple)
 
 
 def find_covered(layer: keras.layers.Layer) -> str:

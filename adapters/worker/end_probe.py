@@ -22,7 +22,7 @@ from adapters.worker.event_log import EventLog
 from adapters.worker.prepare import Prepared
 from adapters.worker.trainer import Trainer
 from workloads.datasets import Images, Labels
-from workloads.layers import Dropout, Join, Layer
+from workloads.layers import Join, Layer, Masked, StochasticDepth
 from workloads.records.end_evidence import (
     CALL,
     CALL_PARTS,
@@ -125,19 +125,22 @@ def masks_of(adapter: Adapter, workload: Workload, images: Images, labels: Label
         traceback.print_exc()
         return {}
     shown = [
-        _mask(layer.name, outputs[before.name], outputs[layer.name])
+        _mask(layer, outputs[before.name], outputs[layer.name])
         for before, layer in neighbours(workload.layers)
-        if isinstance(layer, Dropout) and before.name in outputs and layer.name in outputs
+        if isinstance(layer, Masked) and before.name in outputs and layer.name in outputs
     ]
     return {"masks": [asdict(mask) for mask in shown]}
 
 
-def _mask(layer: str, entering: Floats, leaving: Floats) -> DropoutMasks:
+def _mask(layer: Masked, entering: Floats, leaving: Floats) -> DropoutMasks:
     telling = entering != 0
-    before, after = entering[telling], leaving[telling]
-    kept = after != 0
-    scale = float(np.median(after[kept] / before[kept])) if kept.any() else None
-    return DropoutMasks(layer, before.size, float((~kept).mean()) if before.size else 0.0, scale)
+    kept, dropped = telling & (leaving != 0), telling & (leaving == 0)
+    scale = float(np.median(leaving[kept] / entering[kept])) if kept.any() else None
+    if isinstance(layer, StochasticDepth):  # an image that loses some of its values counts as dropped
+        axes = tuple(range(1, entering.ndim))
+        telling, dropped = telling.any(axes), dropped.any(axes)
+    values = int(telling.sum())
+    return DropoutMasks(layer.name, values, float(dropped.sum() / values) if values else 0.0, scale)
 
 
 def neighbours(layers: tuple[Layer, ...]) -> Iterator[tuple[Layer, Layer]]:

@@ -35,7 +35,7 @@ def open_voter(adapter: Adapter, job: Job, folder: Path) -> tuple[SourceVoter, B
         raise Unsupported(f"no networks are imported from {framework} (adapters/{framework}/source.py)")
     paths = {name: read_input(root, file) for name, file in spec.inputs.items() if "label" not in name}
     source = SourceMap.read(paths[SOURCE])
-    verbs = cast(SourceVerbs, importlib.import_module(f"adapters.{framework}.source").Source(adapter))
+    verbs = cast(SourceVerbs, importlib.import_module(f"adapters.{framework}.source").make_source(adapter))
     own = dict(np.load(paths[SOURCE_WEIGHTS], allow_pickle=False)) if SOURCE_WEIGHTS in paths else {}
     voter = SourceVoter(adapter, verbs, source, paths[SOURCE_CODE], own)
     weights = initial_weights.load(paths["weights"])
@@ -130,7 +130,7 @@ class SourceVoter(Adapter):
 def arrange_outputs(workload: Workload, native: dict[str, Floats], channels_first: bool) -> dict[str, Floats]:
     """Return outputs in our layout and order, of modules that may mix channels first and last.
 
-    An output of another size is left out, and an image whose layout its shape does not decide.
+    One whose layout its shape does not decide is left out. One of another size stays as it is: it differs.
     """
     arranged: dict[str, Floats] = {}
     for layer, entering in workload.walk():
@@ -147,4 +147,6 @@ def arrange_outputs(workload: Workload, native: dict[str, Floats], channels_firs
             arranged |= outputs_channels_last(workload, named) if flat else named
         elif len(shape) == 1 and array.ndim == 4 and array.size == len(array) * shape[0]:
             arranged[layer.name] = array.reshape(len(array), -1)
+        elif array.size != len(array) * math.prod(shape):
+            arranged[layer.name] = array
     return arranged

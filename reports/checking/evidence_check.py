@@ -29,6 +29,8 @@ MARGIN = 10.0
 # As in docs/reference/tolerances.md: relative, and multiples of the float32 rounding of the referee's answer.
 FIRST_STEP, ROUNDINGS, SMALL_GRADIENT = 1e-4, 20, 0.1
 UPDATES, UNITS = 3e-4, 4 * 2.0**-24  # of a first update, and of the weights that it is rounded with
+# Of an imported network and its source: layers' outputs; loss, gradients and the change by three updates.
+SOURCE_FORWARD, SOURCE_TRAINING, SOURCE_STEPS = 1e-5, 1e-4, "3"
 END_LOSSES, END_EVALUATION, LAST_LOSS, END_ROUNDINGS = 5e-4, 1e-4, 2e-3, 5
 PROBED_INPUTS = ("train_images", "train_labels", "order", "network", AUGMENTATION, "weights")
 REFEREE = "numpy"
@@ -70,6 +72,12 @@ class Probes:
             self._answers[asked] = Evidence.from_json(validation.restore_nan(answers[-1])) if answers else None
         return self._answers[asked]
 
+    def source(self, spec: TrialSpec) -> Evidence | None:
+        """Return the answer of the module that the trial's network was imported from; None if there is none."""
+        asked = _question(spec)
+        found = [each for each in self._every if each.spec.task.own_code and _question(each.spec) == asked]
+        return Evidence.from_json(validation.restore_nan(found[-1].evidence)) if found else None
+
     def disturbed(self, spec: TrialSpec) -> bool:
         """True if the referee also answered from disturbed weights: then the gate allowed more, and only it knows how
         much.
@@ -92,6 +100,8 @@ def find_differences(result: TrialResult, probes: Probes) -> Iterator[str]:
         yield from _first_update(result)
         if JUDGE in gate[0].against:
             yield from _first_step(result, probes)
+    if result.evidence and CheckName.SOURCE in passed:
+        yield from _source(result, probes)
     if result.end:
         yield from _end(validation.build_record(result.end, TrialEnd, "end"), passed)
 
@@ -113,6 +123,43 @@ def _first_step(result: TrialResult, probes: Probes) -> Iterator[str]:
                 "times what is allowed"
             )
             return
+
+
+def _source(result: TrialResult, probes: Probes) -> Iterator[str]:
+    """Compare an imported network with its source once more, by the probes of both."""
+    expected = probes.source(result.spec)
+    if expected is None:
+        yield f"{CheckName.SOURCE}: stored: passed; its source's answer is not in {ROOMS[Kind.PROBE]}/"
+        return
+    evidence = Evidence.from_json(validation.restore_nan(result.evidence))
+    draws = [_source_excesses(*draw) for draw in zip(evidence.probes, expected.probes, strict=False)]
+    for name in draws[0] if draws else ():
+        least = min(draw.get(name, math.inf) for draw in draws)
+        if least > MARGIN:
+            yield (
+                f"{CheckName.SOURCE}: stored: passed; judged again, {name} differs from the source's by {least:.0f} "
+                "times what is allowed"
+            )
+            return
+
+
+def _source_excesses(evidence: Evidence, expected: Evidence) -> dict[str, float]:
+    """Return {quantity: its difference from the source's, in multiples of what is allowed}."""
+    floor, found = SMALL_GRADIENT * expected.gradient_norm, {}
+    for name, fingerprint in expected.outputs.items():
+        found[f"outputs of {name}"] = _apart(evidence.outputs.get(name), fingerprint, 0.0) / SOURCE_FORWARD
+    untrained = _apart(evidence.untrained_evaluation, expected.untrained_evaluation, 0.0)
+    found["the evaluation before any step"] = untrained / SOURCE_FORWARD
+    found["the loss"] = abs(evidence.loss - expected.loss) / max(abs(expected.loss), 1e-3) / SOURCE_TRAINING
+    for key, fingerprint in expected.gradients.items():
+        found[f"the gradient of {key}"] = _apart(evidence.gradients.get(key), fingerprint, floor) / SOURCE_TRAINING
+    changes, theirs = (each.updates.get(SOURCE_STEPS, {}) for each in (evidence, expected))
+    whole = math.hypot(*(theirs[key][0] for key in expected.gradients if key in theirs))
+    for key in (key for key in expected.gradients if key in theirs):
+        least = max(SMALL_GRADIENT * whole, 1e-30)
+        rounding = 2 * UNITS * expected.sizes.get(key, 0.0) / max(theirs[key][0], least)
+        found[f"the change of {key}"] = _apart(changes.get(key), theirs[key], least) / max(SOURCE_TRAINING, rounding)
+    return {name: value for name, value in found.items() if not math.isnan(value)}
 
 
 def _first_update(result: TrialResult) -> Iterator[str]:

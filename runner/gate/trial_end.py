@@ -15,7 +15,7 @@ from typing import Any
 from runner.gate.end_referee import EndReferee
 from runner.gate.tolerances import ROUNDOFF
 from runner.results.assemble import judge_convergence
-from workloads.layers import Dropout
+from workloads.layers import Masked
 from workloads.networks import find_trained
 from workloads.records.build import REDUCED
 from workloads.records.check_name import CheckName
@@ -63,9 +63,10 @@ TELLING = 0.5  # an update with a larger relative uncertainty is not judged: alm
 
 # Adam's second moment, unknown, changes quickly at first, and distorts the inferred gradient.
 FEWEST_UPDATES = 20
-# For a Dropout: tolerance of its share of zeros, besides six standard deviations for this many values, and of its
-# scale.
-MASK_SIGMAS, MASK_SHARE, MASK_SCALE = 6, 0.005, 0.01
+# For a Dropout or a StochasticDepth: tolerance of its share of zeros, besides what chance does to this many values, and
+# of its scale. Chance gives a share at this many nats per value once in 60 million times (Chernoff): for many values
+# that is six standard deviations, for few images at a small rate it is more.
+MASK_NATS, MASK_SHARE, MASK_SCALE = 18, 0.005, 0.01
 
 CORE_HERTZ = 6e9
 CORE_FLOP = 2 * 2 * 16  # per cycle: two units, a fused multiply-add each, of 16 lanes of float32
@@ -174,12 +175,12 @@ def _middle(trial: TrialResult, middle: TrialMiddle) -> Check | None:
 
 
 def _masks(workload: Workload, masks: tuple[DropoutMasks, ...]) -> Check:
-    """Check the first Dropout whose zeros or scale do not match its rate, else the first."""
-    rates = {layer.name: layer.rate for layer, _ in workload.walk() if isinstance(layer, Dropout)}
+    """Check the first Dropout or StochasticDepth whose zeros or scale do not match its rate, else the first."""
+    rates = {layer.name: layer.rate for layer, _ in workload.walk() if isinstance(layer, Masked)}
     said = []
     for mask in masks:
         rate = rates[mask.layer]
-        allowed = MASK_SHARE + MASK_SIGMAS * math.sqrt(rate * (1 - rate) / max(1, mask.values))
+        allowed = MASK_SHARE + _chance(rate, mask.values, 1.0 if mask.zeros > rate else 0.0)
         zeros, most = show_both(abs(mask.zeros - rate), allowed, "f", digits=4, fewer=0)
         said.append((abs(mask.zeros - rate) <= allowed, f"the zeros of {mask.layer} are {zeros} off (allowed {most})"))
         if mask.scale is not None:
@@ -188,6 +189,19 @@ def _masks(workload: Workload, masks: tuple[DropoutMasks, ...]) -> Check:
             said.append((scaled <= MASK_SCALE, what))
     passed, detail = next((each for each in said if not each[0]), said[0])
     return Check(CheckName.MASKS, passed, f"at the trial's end {detail}")
+
+
+def _chance(rate: float, values: int, end: float) -> float:
+    """Return how far chance takes a share of so many values from their rate, towards `end`: up to MASK_NATS."""
+    if rate == 0:
+        return 0.0
+    share, beyond = rate, end
+    for _ in range(40):  # halvings, until float32 would not show the difference
+        middle = (share + beyond) / 2
+        parts = ((middle, rate), (1 - middle, 1 - rate))
+        nats = values * sum(each * math.log(each / expected) for each, expected in parts if each)
+        share, beyond = (share, middle) if nats > MASK_NATS else (middle, beyond)
+    return abs(share - rate)
 
 
 def _compared(trial: TrialResult, end: TrialEnd, when: str) -> Iterator[Check]:

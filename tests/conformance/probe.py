@@ -69,14 +69,13 @@ def run(adapter: Adapter, case: Case, given: Arrays, initial: Weights) -> Arrays
 
 
 def run_dropout(adapter: Adapter, case: Case, given: Arrays, initial: Weights) -> Arrays:
-    """Run a case with dropout. Returns two evaluations, what two probes kept, the losses of two steps that change
-    nothing, and the losses from one seed twice and from another."""
+    """Run a case that draws masks. Returns two evaluations, the outputs in two probes, the losses of two steps that
+    change nothing, and the losses from one seed twice and from another."""
     images, labels = given["images"], given["labels"]
     adapter.build(case.workload, case.optimizer, initial, seed=5)
     found = {f"evaluation/{i}": adapter.predict(images) for i in (0, 1)}
     for i in (0, 1):
-        outputs = adapter.probe(images, labels).outputs
-        found |= {f"{name}/{i}": outputs[name] for name in ("flatten", "dropout1", "dropout2")}
+        found |= kept(f"outputs/{i}", adapter.probe(images, labels).outputs)
     same = np.repeat(given["order"][:1], 2, axis=0)
     found["losses/still"] = adapter.read(adapter.train(same, np.full(2, STILL, np.float32)))
     for name, seed in (("first", 5), ("again", 5), ("other", 6)):

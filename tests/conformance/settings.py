@@ -17,11 +17,14 @@ from workloads.layers import (
     Add,
     AveragePool2D,
     BatchNorm,
+    ChannelScale,
+    ClassToken,
     Concatenate,
     Conv2D,
     Dense,
     DepthwiseConv2D,
     Dropout,
+    FirstToken,
     Flatten,
     Gelu,
     GlobalAveragePool2D,
@@ -32,6 +35,7 @@ from workloads.layers import (
     MaxPool2D,
     MultiHeadAttention,
     Multiply,
+    Normalise,
     Padding,
     PositionEmbedding,
     Relu,
@@ -40,6 +44,7 @@ from workloads.layers import (
     Sigmoid,
     Silu,
     Softmax,
+    StochasticDepth,
     Tanh,
     TokenMean,
     Tokens,
@@ -82,7 +87,8 @@ WEIGHTS, DEEP_WEIGHTS = 1e-5, 1e-4
 # Relative to the largest logit (or 1) after ten steps, in evaluation mode. Seen: 1e-5; the unbiased variance makes 1e-3
 # at batch size 32. mobilenet-v3-large: seen 2e-4, the referee in float32 5e-4.
 EVALUATION, DEEP_EVALUATION = 1e-4, 2e-3
-# Standard deviations of a binomial count by which the share of dropped values may be off: once in 16,000 tries.
+# Standard deviations of a binomial count by which the share of dropped values, or images, may be off: once in 16,000
+# tries.
 DROPOUT_SIGMAS = 4
 
 # Betas that float32 holds exactly, and an epsilon large enough to matter: with 1e-7 a rule that has it on the wrong
@@ -335,6 +341,43 @@ TRANSFORMER = Workload(
         Dense("dense3", 4),
     ),
 )
+CLASS_TOKEN = Workload(  # scales of images, tokens, vectors, and features in the order of a Flatten
+    "class-token",
+    "",
+    (11, 7, 3),
+    (
+        Normalise("normalise1", (0.4, 0.5, 0.3), (0.25, 0.2, -0.3)),
+        Conv2D("patches", 6, (2, 2), stride=2),  # (5, 3)
+        residual(
+            "add1",
+            (
+                DepthwiseConv2D("depthwise", (3, 3), padding="same"),
+                LayerNorm("norm1", epsilon=1e-6),
+                Conv2D("expand", 9, (1, 1)),
+                Gelu("gelu"),
+                Conv2D("project", 6, (1, 1)),
+                ChannelScale("scale1"),
+                StochasticDepth("depth", 0.0),
+            ),
+        ),
+        Normalise("normalise2", (0.0, 0.1, 0.2, 0.3, 0.4, 0.5), (0.5, 0.6, 0.7, 0.8, 0.9, 2.0)),  # passes gradients
+        Concatenate(
+            "both",
+            (
+                (
+                    Tokens("tokens"),
+                    ClassToken("class"),  # (16, 6)
+                    PositionEmbedding("positions"),
+                    residual("add2", (LayerNorm("norm2"), MultiHeadAttention("attention", 2), ChannelScale("scale2"))),
+                    FirstToken("first"),
+                    ChannelScale("scale3", initial=2.0),
+                ),
+                (Flatten("flatten"), ChannelScale("scale4", initial=0.5)),
+            ),
+        ),
+        Dense("dense", 4),
+    ),
+)
 SMOOTH = Workload(
     "smooth",
     "",
@@ -392,25 +435,45 @@ DROPOUT = Workload(
     (16, 12, 3),
     (Flatten("flatten"), Dropout("dropout1", 0.3), Dropout("dropout2", 0.5), Dense("dense", 4)),
 )
+STOCHASTIC_DEPTH = Workload(
+    "stochastic-depth",
+    "",
+    (11, 7, 3),
+    (
+        Conv2D("conv1", 4, (2, 3)),
+        residual("add1", (Conv2D("conv2", 4, (1, 1)), StochasticDepth("depth1", 0.25))),
+        Tokens("tokens"),
+        residual("add2", (LayerNorm("norm"), StochasticDepth("depth2", 0.5))),
+        Flatten("flatten"),
+        Dense("dense1", 9),
+        StochasticDepth("depth3", 0.4),
+        Dropout("dropout", 0.3),
+        Dense("dense2", 4),
+    ),
+)
 # Images for less work than the catalogue's: the same layers, with a row and a column left over.
 SMALLER = {
     "cats-dogs-cnn": (101, 99, 3), "mobilenet-v3-large": (97, 95, 3), "resnet-18": (97, 95, 3),
     "resnet-18-small": (17, 15, 3), "vit-tiny": (17, 15, 3),
-}  # fmt: skip
-NARROWER = (
-    "vgg-11",
-    "resnet-18",
-    "resnet-18-small",
-    "vit-tiny",
-)  # with a quarter of their channels: the same layers for less work
+} | dict.fromkeys(("resnet-50", "densenet-121", "efficientnet-b0", "convnext-tiny"), (65, 63, 3))  # fmt: skip
+NARROWER = (  # with a quarter of their channels: the same layers for less work
+    "vgg-11", "resnet-18", "resnet-18-small", "vit-tiny", "resnet-50", "densenet-121", "efficientnet-b0",
+    "convnext-tiny",
+)  # fmt: skip
 # VGG's last stage is 2 x 2: with 8 images BatchNorm sees 32 values of a channel. With 8 values it leaves little but
 # rounding (seen: 3e-5 of a gradient, 6e-5 by the referee in float32). That of the small mobilenet-v3-large is 4 x 3.
-BATCH_SIZES = {"vgg-11": 8, "mobilenet-v3-large": 4}
+BATCH_SIZES = {"vgg-11": 8, "mobilenet-v3-large": 4, "resnet-50": 4, "densenet-121": 4, "efficientnet-b0": 4}
 # A norm's weights are 1 and get little gradient here: at 0.001 an update is only rounding (seen: 1.1e-3).
 RATES = {"vit-tiny": 0.01}
 # What profile tuned does not repeat. A rule computes the same in every network: PLAIN has every rule in it, too. The
-# deepest network has no kind of layer that MOBILE and BRANCHES lack, and is traced for as long as 30 others.
-ONCE = {f"batchnorm-{rule}" for rule in OPTIMIZERS if rule not in ("momentum", "adam")} | {"mobilenet-v3-large"}
+# deepest networks have no kind of layer that the small ones lack, and are traced for as long as 30 others.
+ONCE = {f"batchnorm-{rule}" for rule in OPTIMIZERS if rule not in ("momentum", "adam")} | {
+    "mobilenet-v3-large", "resnet-50", "densenet-121", "efficientnet-b0", "convnext-tiny"
+}  # fmt: skip
+# Networks of a few layers each, which together have every layer of the vocabulary.
+SMALL = (
+    PADDING, MOBILE, BINARY, BRANCHES, POOLING, RESIZE, GROUPED, TRANSFORMER, CLASS_TOKEN, SMOOTH, FLATTENED
+)  # fmt: skip
 PARTIAL, PARTIAL_SIZES = "partial", (32, 32, 13, 7, 1)  # an epoch's last batch is smaller than the others
 ONES = (16, 1, 13, 1, 1, 16)  # batches of one image between others, to see what they leave
 
@@ -471,9 +534,9 @@ def _cases() -> list[Case]:
             for rule, optimizer in OPTIMIZERS.items():
                 cases.append(Case(f"{network.name}-{rule}{tag}", network, optimizer, 16, (1, 10, 100), profile))
         cases += [Case(f"plain-{rule}-changing{tag}", PLAIN, changing(rule), profile=profile) for rule in CHANGING]
-        various = (PADDING, MOBILE, BINARY, BRANCHES, POOLING, RESIZE, GROUPED, TRANSFORMER, SMOOTH, FLATTENED)
-        for network in (*various, *MARGINS):
-            cases.append(Case(f"{network.name}{tag}", network, OPTIMIZERS["momentum"], profile=profile))
+        for network in (*SMALL, *MARGINS, DROPOUT, STOCHASTIC_DEPTH):
+            rule = OPTIMIZERS["sgd" if network.draws else "momentum"]
+            cases.append(Case(f"{network.name}{tag}", network, rule, profile=profile))
         for batch_size in (2, 32):
             name = f"{STATISTICS.name}-{batch_size}{tag}"
             cases.append(Case(name, STATISTICS, OPTIMIZERS["sgd"], batch_size, profile=profile))
@@ -492,7 +555,6 @@ def _cases() -> list[Case]:
             cases.append(
                 Case(f"{network.name}-blank{tag}", network, OPTIMIZERS["momentum"], profile=profile, blank=True)
             )
-        cases.append(Case(f"dropout{tag}", DROPOUT, OPTIMIZERS["sgd"], profile=profile))
     return [case for case in cases if case.profile == DEFAULT or case.twin not in ONCE]
 
 

@@ -20,9 +20,10 @@ import settings
 from conftest import PROJECT, once
 from settings import CASES, Arrays, Case
 
+from adapters.worker.end_probe import neighbours
 from runner.environments.definition import build_worker_variables, read, read_profiles
 from runner.gate.sizes import compare_names
-from workloads.layers import Dropout
+from workloads.layers import Masked, StochasticDepth
 from workloads.records.build import DEFAULT, FLOAT32, FLOAT64, Column, Mode
 from workloads.records.evidence import Evidence
 from workloads.spec import SLOTS
@@ -292,30 +293,40 @@ def optimizer_state(seen: Seen) -> str:
 
 
 def dropout(seen: Seen) -> str:
-    """Check Dropout: off in evaluation; in training the correct share is zero and the rest scaled; masks follow the
-    seed."""
+    """Check Dropout and StochasticDepth: off in evaluation; in training the correct share is zero and the rest scaled;
+    masks follow the seed."""
     found = seen.found
     if told := excess(under(found, "evaluation/"), under(seen.expected, "evaluation/"), settings.FORWARD):
         return f"in evaluation mode: {told}"
-    rates = {layer.name: layer.rate for layer, _ in seen.case.workload.walk() if isinstance(layer, Dropout)}
     for probe in (0, 1):
-        entering = found[f"flatten/{probe}"]
-        for layer, rate in rates.items():  # one after the other: the same mask twice would drop too few
-            leaving = found[f"{layer}/{probe}"]
-            telling = entering != 0
-            kept = leaving[telling] != 0
-            off = abs(float((~kept).mean()) - rate) / np.sqrt(rate * (1 - rate) / kept.size)
-            if off > settings.DROPOUT_SIGMAS:
-                return f"{layer} drops {(~kept).mean():.4f}, rate {rate}: {off:.1f} standard deviations off"
-            if not np.allclose(leaving[telling][kept], entering[telling][kept] / (1 - rate), rtol=1e-6):
-                return f"what {layer} keeps is not divided by 1 - rate"
-            entering = leaving
+        outputs = under(found, f"outputs/{probe}/")
+        for before, layer in neighbours(seen.case.workload.layers):  # the same mask twice in a row would drop too few
+            if isinstance(layer, Masked) and (told := mask(layer, outputs[before.name], outputs[layer.name])):
+                return told
     first, second = found["losses/still"]
     if np.isclose(first, second, rtol=1e-6):
         return "two steps on the same images that move no weight have the same loss: their masks are the same"
     if not np.array_equal(found["losses/first"], found["losses/again"]):
         return "the same seed gives other losses"
     return "the seed changes nothing" if np.array_equal(found["losses/first"], found["losses/other"]) else ""
+
+
+def mask(layer: Masked, entering: np.ndarray, leaving: np.ndarray) -> str:
+    """Check the share of values, or whole images, that the layer drops, and the scale of what it keeps."""
+    rate, telling = layer.rate, entering != 0
+    kept = telling & (leaving != 0)
+    if not np.allclose(leaving[kept], entering[kept] / (1 - rate), rtol=1e-6):
+        return f"what {layer.name} keeps is not divided by 1 - rate"
+    if isinstance(layer, StochasticDepth):
+        axes = tuple(range(1, entering.ndim))
+        if np.any(kept.any(axes) & (telling & ~kept).any(axes)):
+            return f"{layer.name} drops a part of an image"
+        kept, telling = kept.any(axes), telling.any(axes)
+    share, count = float((~kept[telling]).mean()), int(telling.sum())
+    off = abs(share - rate) / np.sqrt(rate * (1 - rate) / count)
+    if off <= settings.DROPOUT_SIGMAS:
+        return ""
+    return f"{layer.name} drops {share:.4f}, rate {rate}: {off:.1f} standard deviations off"
 
 
 CHECKS: dict[str, Callable[[Seen], str]] = {

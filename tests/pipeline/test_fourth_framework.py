@@ -96,8 +96,8 @@ def test_it_begins_at_the_rung_that_is_named_makes_the_referee_and_says_how_far_
     printed = capsys.readouterr().out
     assert made == ["fourth", "numpy"]
     assert [f"{number}. " in printed and "left out" in printed for number in range(4, DROPOUT)] == [True] * 4
-    assert printed.count("left out") == 4 and f"{DROPOUT}. Dropout: holds" in printed
-    assert re.search(r"^   \d of 2 computed, \d+ s$", printed, re.MULTILINE)
+    assert printed.count("left out") == 4 and f"{DROPOUT}. Dropout and StochasticDepth: holds" in printed
+    assert re.search(r"^   \d of 4 computed, \d+ s$", printed, re.MULTILINE)
     assert "All that was asked holds." in printed
 
 
@@ -191,7 +191,8 @@ def test_every_case_of_the_suite_is_in_one_rung_and_every_check_says_what_to_loo
     suite = sys.modules["suite"]
     chosen = check_adapter.Ladder(suite, "fourth", tmp_path).cases()
     assert all(chosen.values())
-    assert chosen[check_adapter.PLAIN] == ["plain-sgd"] and chosen[check_adapter.DROPOUT] == ["dropout"]
+    assert chosen[check_adapter.PLAIN] == ["plain-sgd"]
+    assert chosen[check_adapter.DROPOUT] == ["dropout", "stochastic-depth"]
     of_default = (case.name for case in suite.CASES.values() if case.profile == "default")  # it has no other
     assert sorted(name for names in chosen.values() for name in names) == sorted(of_default)
     assert check_adapter.LOOK_AT.keys() == suite.CHECKS.keys() | suite.DROPOUT_CHECKS.keys()

@@ -4,6 +4,7 @@ not."""
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 from conftest import make_spec
 from probed import IMAGES, LABELS, PLAIN
+from scipy.stats import binom
 from test_end_gate import RIGHT, failed
 from test_end_gate import trial as make_trial
 
@@ -27,13 +29,22 @@ from workloads import schedules, weights
 from workloads.augmentation import draw
 from workloads.catalogue import OSU_CNN
 from workloads.datasets import Images, Labels, Split, batch_order
-from workloads.layers import Dense, Dropout, Flatten
+from workloads.layers import Conv2D, Dense, Dropout, Flatten, Masked, StochasticDepth, residual
 from workloads.networks import WORKLOADS
 from workloads.records import end_evidence, network
 from workloads.records.check_name import CheckName
-from workloads.records.end_evidence import MIDDLE_STEPS, Difference, LastEvaluation, TrialEnd, TrialMiddle, middle_steps
+from workloads.records.end_evidence import (
+    MIDDLE_STEPS,
+    Difference,
+    DropoutMasks,
+    LastEvaluation,
+    TrialEnd,
+    TrialMiddle,
+    middle_steps,
+)
 from workloads.records.files import JOB_FILE, write_json
 from workloads.records.job import AUGMENTATION, RATES, InputFile, Job, Kind
+from workloads.records.result import Check
 from workloads.spec import OPTIMIZER_NAMES, OptimizerName, OptimizerSpec, Workload
 
 BATCH, EPOCHS, STEPS = 4, 4, 8  # a step of two images is the last of an epoch's eight
@@ -194,6 +205,20 @@ def test_what_correct_frameworks_may_turn_is_not_held_against_them_and_small_bat
     assert middle_steps(OSU_CNN, "sgd", 1) == 0
 
 
+def judge_masks(adapter: Adapter, workload: Workload) -> Check:
+    """Return the check of the adapter's masks at a trial's end."""
+    generator = np.random.default_rng(1)
+    images = generator.integers(0, 256, (32, *workload.input_shape)).astype(np.uint8)
+    labels = generator.integers(0, 4, 32).astype(np.int32)
+    adapter.load(images, labels)
+    adapter.build(workload, SGD, weights.draw(workload, 0), 0)
+    masks = end_probe.masks_of(adapter, workload, images, labels)["masks"]
+    end = TrialEnd.from_json(replace(RIGHT, steps=()).to_json() | {"masks": masks})
+    drawing = [layer.name for layer, _ in workload.walk() if isinstance(layer, Masked)]
+    assert [asdict(mask)["layer"] for mask in end.masks] == drawing
+    return {check.name: check for check in check_end(make_trial(end), workload)}[CheckName.MASKS]
+
+
 RATE = 0.5
 MASKED = Workload(
     "masked", "", (8, 8, 3), (Flatten("flatten"), Dense("dense1", 64), Dropout("dropout", RATE), Dense("dense2", 4))
@@ -228,16 +253,64 @@ class Masking(Adapter):
     ids=["right", "wrong share", "unscaled"],
 )
 def test_masks_of_another_share_or_scale_than_their_rates_are_unverified(adapter: Masking, words: str) -> None:
-    generator = np.random.default_rng(1)
-    images = generator.integers(0, 256, (32, 8, 8, 3)).astype(np.uint8)
-    labels = generator.integers(0, 4, 32).astype(np.int32)
-    adapter.load(images, labels)
-    adapter.build(MASKED, SGD, weights.draw(MASKED, 0), 0)
-    masks = end_probe.masks_of(adapter, MASKED, images, labels)["masks"]
-    end = TrialEnd.from_json(replace(RIGHT, steps=()).to_json() | {"masks": masks})
-    assert [asdict(mask)["layer"] for mask in end.masks] == ["dropout"]
-    found = {check.name: check for check in check_end(make_trial(end), MASKED)}[CheckName.MASKS]
+    found = judge_masks(adapter, MASKED)
     assert found.passed == (words == "") and words in found.detail
+
+
+DEEP = Workload(
+    "deep",
+    "",
+    (4, 4, 3),
+    (
+        Conv2D("conv", 4, (1, 1)),
+        residual("add1", (Conv2D("conv1", 4, (1, 1)), StochasticDepth("never", 0.0))),
+        residual("add2", (Conv2D("conv2", 4, (1, 1)), StochasticDepth("rarely", 0.01))),
+        residual("add3", (Conv2D("conv3", 4, (1, 1)), StochasticDepth("often", 0.25))),
+        Flatten("flatten"),
+        Dense("dense", 4),
+    ),
+)
+
+
+class Dropping(Adapter):
+    """The referee, with what it kept in a StochasticDepth changed."""
+
+    def __init__(self, change: Callable[[Any, Any], Any]) -> None:
+        super().__init__()
+        self.change = change
+
+    def probe(self, images: Images, labels: Labels) -> Probe:
+        found = super().probe(images, labels)
+        found.outputs["often"] = self.change(found.outputs["conv3"], found.outputs["often"])
+        return found
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda entering, leaving: leaving, ""),
+        (lambda entering, leaving: leaving * np.float32(0.75), "what often keeps is scaled by 1.0000, 1.3333 expected"),
+        (lambda entering, leaving: entering, "what often keeps is scaled by 1.0000, 1.3333 expected"),
+        (lambda entering, leaving: entering * (np.arange(entering.size).reshape(entering.shape) % 4 > 0) / 0.75,
+         "the zeros of often are 0.7500 off"),
+    ],
+    ids=["right", "unscaled", "lost", "single values"],
+)  # fmt: skip
+def test_a_stochastic_depth_that_is_lost_unscaled_or_drops_single_values_is_unverified(
+    change: Callable[[Any, Any], Any], words: str
+) -> None:
+    found = judge_masks(Dropping(change), DEEP)
+    assert found.passed == (words == "") and words in found.detail
+
+
+@pytest.mark.parametrize("images", [2, 8, 32])
+def test_chance_accuses_no_stochastic_depth_at_few_images_and_a_small_rate(images: int) -> None:
+    rate = 0.0125  # of the second block of efficientnet-b0
+    likely = binom.isf(1e-7, images, rate) / images  # a larger share comes once in ten million times
+    mask = DropoutMasks("depth", images, float(likely), 1 / (1 - rate))
+    workload = Workload("w", "", (3,), (Dense("dense", 2), StochasticDepth("depth", rate), Dense("head", 2)))
+    end = replace(RIGHT, steps=(), masks=(mask,))
+    assert {check.name: check.passed for check in check_end(make_trial(end), workload)}[CheckName.MASKS]
 
 
 def test_a_probe_of_masks_that_fails_leaves_what_was_answered_before() -> None:

@@ -100,7 +100,8 @@ class EndCall:
 @dataclass(frozen=True)
 class DropoutMasks:
     """One Dropout's output in training mode, at nonzero inputs: the number of `values` and the share of zeros.
-    `scale` is the median of output over input of the others; None if all are zero.
+    `scale` is the median of output over input of the others; None if all are zero. A StochasticDepth's `values` are
+    whole images, and `zeros` the share of them that lost a value.
     """
 
     layer: str
@@ -159,7 +160,7 @@ class TrialEnd(Record):
     idle_steps: int = 0  # how many of those changed no weight
     call: EndCall | None = None  # None if none was made, as in trials of earlier versions
     middle: TrialMiddle | None = None  # the same
-    masks: tuple[DropoutMasks, ...] = ()  # for every Dropout that follows another layer; the same
+    masks: tuple[DropoutMasks, ...] = ()  # for every Masked layer that follows another; the same
     digests: Digests | None = None  # None in trials of earlier versions
     last_evaluation: LastEvaluation | None = None  # the same, and where its weights were not saved
     last: Difference | None = None  # of the loss of the trial's last update; the same, and where it cannot be told

@@ -29,7 +29,9 @@ class KerasGraph:
     variables: Mapping[str, Weights] | None  # {folder: {number: array}} of the weights' file, if there is one
     nodes: list[Node] = field(default_factory=list)
     weights: dict[str, tuple[str, str]] = field(default_factory=dict)  # {"node/role": folder of the file, number}
-    names: dict[str, str] = field(default_factory=dict)  # {"node/role": path of the variable in Keras}
+    names: dict[str, str] = field(
+        default_factory=dict
+    )  # {"node/role": path of the layer, and the number of its variable}
     modules: dict[str, str] = field(default_factory=dict)  # {node: layer of the model that has it, not one inside}
     notes: list[str] = field(default_factory=list)
     input_shape: Shape = ()
@@ -246,10 +248,10 @@ def _add_part(graph: KerasGraph, part: Part, path: str, folder: str, inputs: tup
         raise ImportRefused(f"{place}: takes {len(set(inputs))} inputs; a layer here takes one")
     inputs = inputs if part.operator in JOINS else inputs[:1]
     name = graph.add(path, part.operator, inputs, place, **part.settings)
-    layer = place.rpartition(" (")[0].rpartition("/")[2]
+    layer = place.rpartition(" (")[0]
     for role, kept in part.weights.items():
         graph.weights[f"{name}/{role}"] = ("/".join(filter(None, (folder, kept.folder, "vars"))), str(kept.number))
-        graph.names[f"{name}/{role}"] = f"{layer}/{kept.name}"
+        graph.names[f"{name}/{role}"] = "/".join(filter(None, (layer, kept.folder, str(kept.number))))
     return name
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..layers import ATTENTION_PARTS
 from .keras_settings import LayerConfig, Part, Variable
 
 ACTIVATIONS = {
@@ -14,8 +15,6 @@ ACTIVATIONS = {
     "softmax": "softmax",
 }  # fmt: skip
 PLAIN = ("linear", None)
-ATTENTION = {"query": "query", "key": "key", "value": "value", "output": "attention_output"}  # names of its layers
-NAMELESS = "variable"  # name of a variable that its layer gives none
 
 
 def translate(kind: str, layer: LayerConfig) -> list[Part]:
@@ -41,12 +40,12 @@ def _activated(layer: LayerConfig) -> list[Part]:
 
 
 def _affine_weights(bias: bool) -> dict[str, Variable]:
-    return _number({"kernel": "kernel"} | ({"bias": "bias"} if bias else {}))
+    return _number("kernel", *(["bias"] if bias else []))
 
 
-def _number(names: Mapping[str, str], first: int = 0) -> dict[str, Variable]:
-    """Return the variables of {role: name in Keras}, in the order in which the layer makes them."""
-    return {role: Variable("", number, name) for number, (role, name) in enumerate(names.items(), first)}
+def _number(*roles: str, first: int = 0) -> dict[str, Variable]:
+    """Return the variables of these roles, in the order in which the layer makes them."""
+    return {role: Variable("", number) for number, role in enumerate(roles, first)}
 
 
 def _convolution(layer: LayerConfig) -> list[Part]:
@@ -84,9 +83,9 @@ def _separable(layer: LayerConfig) -> list[Part]:
     pointwise = layer.take_start("pointwise_initializer")
     activated = _activated(layer)
     layer.left["use_bias"] = False
-    depthwise = Part("depthwiseconv2d", _depthwise(layer)[0].settings, _number({"kernel": "depthwise_kernel"}))
+    depthwise = Part("depthwiseconv2d", _depthwise(layer)[0].settings, _number("kernel"))
     settings = {"filters": filters, "kernel": (1, 1), "bias": bias, **pointwise}
-    weights = _number({"kernel": "pointwise_kernel"} | ({"bias": "bias"} if bias else {}), 1)
+    weights = _number("kernel", *(["bias"] if bias else []), first=1)
     return [depthwise, Part("conv2d", settings, weights), *activated]
 
 
@@ -101,10 +100,8 @@ def _batch_norm(layer: LayerConfig) -> list[Part]:
     for name in ("center", "scale"):
         layer.need(name, True)
     layer.need("renorm", False)
-    names = {role: role for role in ("gamma", "beta")}
-    names |= {"running_mean": "moving_mean", "running_variance": "moving_variance"}
     settings = {"momentum": layer.take("momentum", 0.99), "epsilon": layer.take("epsilon", 1e-3)}
-    return [Part("batchnorm", settings, _number(names))]
+    return [Part("batchnorm", settings, _number("gamma", "beta", "running_mean", "running_variance"))]
 
 
 def _layer_norm(layer: LayerConfig) -> list[Part]:
@@ -112,7 +109,7 @@ def _layer_norm(layer: LayerConfig) -> list[Part]:
     for name in ("center", "scale"):
         layer.need(name, True)
     layer.need("rms_scaling", False)
-    return [Part("layernorm", {"epsilon": layer.take("epsilon", 1e-3)}, _number({"gamma": "gamma", "beta": "beta"}))]
+    return [Part("layernorm", {"epsilon": layer.take("epsilon", 1e-3)}, _number("gamma", "beta"))]
 
 
 def _spread(layer: LayerConfig, value: Any) -> tuple[float, ...]:
@@ -210,8 +207,8 @@ def _attention(layer: LayerConfig) -> list[Part]:
         raise layer.refuse(f"{heads} heads of {width} are not the {layer.channels} features of its input")
     settings = {"heads": heads, "dropout": layer.take("dropout", 0.0)}
     weights = {
-        f"{part}_{role}": Variable(f"{part}_dense", number, f"{name}/{role}")
-        for part, name in ATTENTION.items()
+        f"{part}_{role}": Variable(f"{part}_dense", number)
+        for part in ATTENTION_PARTS
         for number, role in enumerate(("kernel", "bias"))
     }
     layer.take_start("kernel_initializer")
@@ -229,7 +226,7 @@ def _resizing(layer: LayerConfig) -> list[Part]:
 
 def _layer_scale(layer: LayerConfig) -> list[Part]:
     layer.take("projection_dim")
-    return [Part("channelscale", {"initial": float(layer.take("init_values"))}, _number({"scale": NAMELESS}))]
+    return [Part("channelscale", {"initial": float(layer.take("init_values"))}, _number("scale"))]
 
 
 def _plain(operator: str, *axes: str) -> Callable[[LayerConfig], list[Part]]:

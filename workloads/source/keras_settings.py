@@ -18,11 +18,10 @@ USUAL_START = {"bias": "Zeros", "beta": "Zeros", "moving_mean": "Zeros", "gamma"
 
 @dataclass(frozen=True)
 class Variable:
-    """Where a layer keeps a weight: a folder below its own in the file of weights, a number in it, a name in Keras."""
+    """Where a layer keeps a weight: a part of it, "" for the layer itself, and a number among the part's variables."""
 
     folder: str
     number: int
-    name: str
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from adapters.mxnet import layers
+from adapters.mxnet import features, layers
 from adapters.mxnet.adapter import Adapter as Right
 from workloads.layers import MultiHeadAttention, Shape
 
 FRAMEWORK, CASES, CAUGHT_BY = "mxnet", ("transformer",), {"forward", "outputs", "gradients", "losses"}
 
 
-class Unscaled(layers.MultiHeadAttention):
+class Unscaled(features.MultiHeadAttention):
     def __init__(self, layer: MultiHeadAttention, shape: Shape) -> None:
         super().__init__(layer, shape)
         self.scale = 1

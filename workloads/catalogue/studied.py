@@ -1,7 +1,4 @@
-"""The networks that come with the project: data, with only the logic that a publication repeats.
-
-`workloads/networks.py` finds every Workload that is defined here.
-"""
+"""The networks of the studies, and a tiny one."""
 
 from __future__ import annotations
 

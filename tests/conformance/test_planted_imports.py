@@ -1,0 +1,82 @@
+"""The proof with the source in its real framework: a correct import passes, and every planted error is caught."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from planted_imports import OTHER_GELU, PLANTED
+from suite import run_in
+
+from runner.gate.source_proof import (
+    Proof,
+    SourceAnswer,
+    compare_with_source,
+    find_mismatch,
+    find_other_names,
+    summarise,
+)
+from workloads.records import network
+from workloads.records.evidence import Evidence
+from workloads.records.source_map import SourceFacts, SourceMap
+
+HERE = Path(__file__).parent / "imported"
+sys.path.insert(0, str(HERE))
+from planted_keras import KERAS_PLANTED  # noqa: E402
+
+pytestmark = pytest.mark.real
+ERRORS = {"pytorch": PLANTED, "tensorflow": KERAS_PLANTED}
+FILES = {"pytorch": "torch_net.py", "tensorflow": "keras_net.py"}
+Ask = Callable[..., dict[str, Any]]
+CASES = [(framework, error) for framework, errors in ERRORS.items() for error in errors]
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Ask:
+    """Return a function (framework, function) -> {error: what was answered}, each asked once."""
+
+    @cache
+    def ask(framework: str, function: str = "make_model") -> dict[str, Any]:
+        out = tmp_path_factory.mktemp(f"{framework}-{function}")
+        run_in(framework, HERE / "ask.py", framework, str(HERE / FILES[framework]), function, str(out))
+        answers = [json.loads(path.read_text()) for path in out.glob("*.json")]
+        return {answer["name"]: answer for answer in answers}
+
+    return ask
+
+
+def prove(answered: dict[str, Any]) -> Proof:
+    source, workload = SourceMap.from_json(answered["map"]), network.from_json(answered["network"])
+    evidence, theirs = (Evidence.from_json(answered[name]) for name in ("evidence", "source"))
+    answer = SourceAnswer(theirs, SourceFacts.from_json(answered["facts"]), source)
+    wrong = find_mismatch(answer, workload, answered["initial"]) or find_other_names(evidence, theirs)
+    if wrong:
+        return Proof(math.inf, math.inf, math.inf, wrong)
+    return summarise(evidence, answer, compare_with_source(evidence, theirs))
+
+
+@pytest.mark.parametrize("framework", ERRORS)
+def test_a_correct_import_is_its_source(framework: str, asked: Ask) -> None:
+    answered = asked(framework)["correct"]
+    proof = prove(answered)
+    assert proof.difference is None
+    assert proof.forward < 1e-6 and proof.gradients < 1e-5 and proof.updates < 1e-5, proof
+    assert len(answered["source"]["outputs"]) >= 8  # layers of the source's that are compared one by one
+
+
+@pytest.mark.parametrize(("framework", "error"), CASES)
+def test_an_error_that_is_planted_in_an_import_is_caught_and_named(framework: str, error: str, asked: Ask) -> None:
+    difference = prove(asked(framework)[error]).difference
+    assert difference is not None and ERRORS[framework][error][1] in difference, difference
+
+
+def test_the_other_gelu_is_caught_and_named(asked: Ask) -> None:
+    difference = prove(asked("pytorch", "make_approximate")["correct"]).difference
+    assert difference is not None and OTHER_GELU in difference
+    assert difference.endswith("in the source it is block1.gelu")
