@@ -33,7 +33,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--classes", type=int, default=10, metavar="N", help="what the function is called with")
     parser.add_argument("--python", dest="pythons", action="append", default=[], metavar="FRAMEWORK=PATH")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the weights that the code draws")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--out", type=Path, default=Path("network.json"), metavar="FILE")
     parser.add_argument("--weights", type=Path, metavar="FILE")
     return parser.parse_args(arguments)  # type: ignore[no-any-return]
 
@@ -43,8 +43,10 @@ def import_model(options: argparse.Namespace) -> str:
     project = Project.of_this_code()
     pythons = own_code.name_builds(options.pythons, project, "venv")
     try:
-        study = Study("import", workload=options.network, from_framework=options.framework, input_shape=options.input_shape and tuple(options.input_shape),
-                      seed=options.seed)  # fmt: skip
+        study = Study(
+            "import", workload=options.network, from_framework=options.framework, seed=options.seed,
+            input_shape=options.input_shape and tuple(options.input_shape),
+        )  # fmt: skip
         dataset = Dataset("import", "", 1, 1, options.classes, _refuse_data)
         importer = Importer(project, pythons, "venv", bool(description.list_gpus()))
         imported = importer.import_model(study, dataset)

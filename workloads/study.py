@@ -72,9 +72,8 @@ class Study:
     name: str
     summary: str = ""
     workload: str = define_key(
-        "osu-cnn", NETWORK, "{workloads}; or a file: my_cnn.py of layers, my_net.keras, a Keras model as .json, or "
-        "net.py:make_model of PyTorch", "NAME|FILE",
-    )  # fmt: skip
+        "osu-cnn", NETWORK, "{workloads}; or my_cnn.py of layers, a .keras or .json file, net.py:FUNCTION", "NAME|FILE"
+    )
     dataset: str = define_key(
         "digits", NETWORK, "{datasets}; or your own: a path with a / in it to a folder with train/CLASS/, test/CLASS/; "
         "or a .npz file with x_train, y_train, x_test, y_test", "NAME|DIR|FILE.npz",
