@@ -105,14 +105,15 @@ class Adapter(ABC):
     def build(self, workload: Workload, optimizer: OptimizerSpec, weights: Weights, seed: int) -> None:
         """Make model and optimizer with exactly these weights; an earlier model is dropped.
 
-        `seed` is for Dropout's masks, the only thing an adapter draws: the same seed gives the same masks.
+        `seed` is for the masks of Dropout and StochasticDepth, the only thing an adapter draws: the same seed gives the
+        same masks.
         """
 
     @abstractmethod
     def probe(self, images: Images, labels: Labels) -> Probe:
         """Run forward and backward in training mode, on a batch of the caller's.
 
-        Weights, running statistics and the optimizer stay unchanged. Dropout draws masks as in a step; the framework
+        Weights, running statistics and the optimizer stay unchanged. Masks are drawn as in a step; the framework
         decides whether they are the next step's or drawn separately.
         """
 

@@ -38,7 +38,7 @@ training, [95 % interval]. "To ... %": the batch size that reaches this accuracy
 size that an epoch holds is then trained as an ordinary trial, with every check."""
 CAUTIONS = {
     Caution.BATCH_NORM: "with BatchNorm the statistics are those of 16 images, whatever is trained with",
-    Caution.DROPOUT: "measured without Dropout: a training with it has more noise",
+    Caution.DROPOUT: "measured without Dropout or StochasticDepth: a training with them has more noise",
 }
 VERDICTS = {
     SizeVerdict.BEST: "best",

@@ -11,11 +11,14 @@ from adapters.numpy.passes import Pass
 from workloads.layers import (
     AveragePool2D,
     BatchNorm,
+    ChannelScale,
+    ClassToken,
     Concatenate,
     Conv2D,
     Dense,
     DepthwiseConv2D,
     Dropout,
+    FirstToken,
     Flatten,
     Gelu,
     GlobalAveragePool2D,
@@ -25,6 +28,7 @@ from workloads.layers import (
     MaxPool2D,
     MultiHeadAttention,
     Multiply,
+    Normalise,
     PositionEmbedding,
     Relu,
     Relu6,
@@ -32,6 +36,7 @@ from workloads.layers import (
     Sigmoid,
     Silu,
     Softmax,
+    StochasticDepth,
     Tanh,
     TokenMean,
     Tokens,
@@ -98,6 +103,21 @@ TRANSFORMER = Workload(
         Multiply("gated", ((Sigmoid("sigmoid"),), (Tanh("tanh"),), ())),
         TokenMean("mean"),
         Concatenate("twice", ((), (Dense("more", 3), Softmax("softmax")))),
+        Dense("head", 3),
+    ),
+)
+CLASS_TOKEN = Workload(
+    "class-token",
+    "",
+    (5, 6, 3),
+    (
+        Normalise("normalise", (0.2, 0.4, 0.6), (0.5, 0.25, 0.125)),
+        Conv2D("patches", 4, (2, 2), 2),
+        residual("add1", (Conv2D("pointwise", 4, (1, 1)), ChannelScale("scale", 0.5), StochasticDepth("depth", 0.25))),
+        Tokens("tokens"),
+        ClassToken("class"),  # (7, 4)
+        residual("add2", (LayerNorm("norm"), MultiHeadAttention("attention", 2))),
+        FirstToken("first"),
         Dense("head", 3),
     ),
 )

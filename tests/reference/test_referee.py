@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from differences import EVERYTHING, TRANSFORMER, Array
+from differences import CLASS_TOKEN, EVERYTHING, TRANSFORMER, Array
 
 from adapters.numpy.adapter import LOSSES, Adapter, binary_cross_entropy, softmax_cross_entropy
 from adapters.numpy.layers import FORWARD
@@ -93,11 +93,16 @@ def test_several_steps_in_one_call_equal_one_step_a_call() -> None:
 
 
 def test_the_networks_with_every_layer_have_every_layer() -> None:
-    assert {type(layer) for network in (EVERYTHING, TRANSFORMER) for layer, _ in network.walk()} == set(FORWARD)
+    assert {type(layer) for network in (EVERYTHING, TRANSFORMER, CLASS_TOKEN) for layer, _ in network.walk()} == set(
+        FORWARD
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("workload", [EVERYTHING, replace(TRANSFORMER, input_shape=EVERYTHING.input_shape)])
+@pytest.mark.parametrize(
+    "workload",
+    [EVERYTHING, *(replace(each, input_shape=EVERYTHING.input_shape) for each in (TRANSFORMER, CLASS_TOKEN))],
+)
 def test_no_layer_leaves_the_trials_precision(workload: Workload, dtype: type) -> None:
     adapter = ready(workload, rule="adam", precision=np.dtype(dtype).name)
     for _ in range(2):

@@ -6,7 +6,17 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from differences import BLOCK, EVERYTHING, GATE, TRANSFORMER, Array, a_pass, assert_close, central_difference
+from differences import (
+    BLOCK,
+    CLASS_TOKEN,
+    EVERYTHING,
+    GATE,
+    TRANSFORMER,
+    Array,
+    a_pass,
+    assert_close,
+    central_difference,
+)
 from each import for_each
 
 from adapters.base import Probe
@@ -16,11 +26,14 @@ from workloads.layers import (
     Add,
     AveragePool2D,
     BatchNorm,
+    ChannelScale,
+    ClassToken,
     Concatenate,
     Conv2D,
     Dense,
     DepthwiseConv2D,
     Dropout,
+    FirstToken,
     Flatten,
     Gelu,
     GlobalAveragePool2D,
@@ -31,6 +44,7 @@ from workloads.layers import (
     MaxPool2D,
     MultiHeadAttention,
     Multiply,
+    Normalise,
     Padding,
     PositionEmbedding,
     Relu,
@@ -39,6 +53,7 @@ from workloads.layers import (
     Sigmoid,
     Silu,
     Softmax,
+    StochasticDepth,
     Tanh,
     TokenMean,
     Tokens,
@@ -86,6 +101,7 @@ IMAGE_LAYERS = [
     ),
     (GlobalAveragePool2D("p"), (3, 4, 2)),
     (Tokens("t"), (3, 4, 2)),
+    (Normalise("p", (0.5, -1.0), (2.0, -0.25)), (3, 4, 2)),
     (Add("b", ((Conv2D("c", 3, (3, 3), 2, "same"), Relu("r")), (Conv2D("s", 3, (1, 1), 2),))), (3, 5, 2)),
     (Concatenate("b", ((Conv2D("c", 3, (1, 1)),), (), (MaxPool2D("p", 3, 1, "same"),))), (3, 4, 2)),
     (Multiply("b", ((Conv2D("c", 2, (1, 1)),), (GlobalAveragePool2D("p"),), ())), (3, 4, 2)),
@@ -97,12 +113,23 @@ IMAGE_LAYERS = [
     (BLOCK, (3, 4, 4)),
 ]
 ELEMENTWISE = [Relu("r"), Relu6("r"), HardSigmoid("s"), HardSwish("s"), BatchNorm("n"), Dropout("d", 0.4)]
-SMOOTH = [Gelu("s"), Silu("s"), Sigmoid("s"), Tanh("s"), Softmax("s"), LayerNorm("n")]
+SMOOTH = [
+    ChannelScale("s"),
+    StochasticDepth("d", 0.4),
+    Gelu("s"),
+    Silu("s"),
+    Sigmoid("s"),
+    Tanh("s"),
+    Softmax("s"),
+    LayerNorm("n"),
+]
 TOKEN_LAYERS = [
     (Dense("d", 3), (4, 6)),
     (Flatten("f"), (4, 6)),
     (PositionEmbedding("e"), (4, 6)),
     (TokenMean("m"), (4, 6)),
+    (ClassToken("t"), (4, 6)),
+    (FirstToken("t"), (4, 6)),
     (residual("b", (LayerNorm("n"), Dense("d", 6))), (4, 6)),
 ]
 VECTOR_LAYERS = [(Dense("d", 3), (5,)), (residual("b", (Dense("c", 2), HardSwish("s"), Dense("d", 5))), (5,))]
@@ -230,6 +257,7 @@ NETWORKS = [
     BINARY,
     EVERYTHING,
     TRANSFORMER,
+    CLASS_TOKEN,
 ]
 
 

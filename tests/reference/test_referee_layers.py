@@ -16,11 +16,14 @@ from workloads.layers import (
     Add,
     AveragePool2D,
     BatchNorm,
+    ChannelScale,
+    ClassToken,
     Concatenate,
     Conv2D,
     Dense,
     DepthwiseConv2D,
     Dropout,
+    FirstToken,
     Flatten,
     Gelu,
     GlobalAveragePool2D,
@@ -30,6 +33,7 @@ from workloads.layers import (
     LayerNorm,
     MaxPool2D,
     MultiHeadAttention,
+    Normalise,
     Padding,
     PositionEmbedding,
     Relu,
@@ -39,6 +43,7 @@ from workloads.layers import (
     Sigmoid,
     Silu,
     Softmax,
+    StochasticDepth,
     Tanh,
     TokenMean,
     Tokens,
@@ -140,6 +145,21 @@ BY_HAND: dict[str, tuple[Layer, Any, dict[str, Any], list[Any]]] = {
         np.array([[[1, 2], [3, 4]], [[5, 6], [7, 8]]]),
         {"embedding": np.array([[10, 20], [30, 40]])},
         [[[11, 22], [33, 44]], [[15, 26], [37, 48]]],
+    ),
+    "a class token is put before every image's tokens": (
+        ClassToken("t"),
+        np.array([[[1, 2]], [[5, 6]]]),
+        {"token": np.array([10, 20])},
+        [[[10, 20], [1, 2]], [[10, 20], [5, 6]]],
+    ),
+    "the first token is each image's": (FirstToken("t"), np.array([[[1, 10], [3, 40]], [[5, 6], [7, 8]]]), {},
+                                        [[1, 10], [5, 6]]),
+    "a scale is each channel's": (
+        ChannelScale("s"), TWO_IMAGES, {"scale": np.array([10, -1])},
+        [[[10, -2], [30, -4], [50, -6]], [[70, -8], [90, -10], [110, -12]]],
+    ),
+    "each channel is normalised by constants": (
+        Normalise("n", (1.0, 2.0), (2.0, -4.0)), TWO_IMAGES[:1].astype(float), {}, [[0, 0], [1, -0.5], [2, -1]]
     ),
     "a token mean is each feature's": (TokenMean("m"), np.array([[[1, 10], [3, 40]]]), {}, [2, 25]),
     "dense multiplies by in-out kernel and adds the bias": (
@@ -304,9 +324,10 @@ def test_batch_norm_in_evaluation_takes_the_running_statistics_and_leaves_them()
 def test_dropout_does_nothing_in_evaluation_or_at_rate_zero() -> None:
     x = np.random.Generator(np.random.PCG64(1)).normal(size=(50, 20))
     for rate, training in ((0.5, False), (0.0, True)):
-        (y, backward), _ = applied(Dropout("d", rate), x, training)
-        assert np.array_equal(y, x)
-        assert np.array_equal(backward(x), x)
+        for layer in (Dropout("d", rate), StochasticDepth("d", rate)):
+            (y, backward), _ = applied(layer, x, training)
+            assert np.array_equal(y, x)
+            assert np.array_equal(backward(x), x)
 
 
 @pytest.mark.parametrize("rate", [0.2, 0.75])
@@ -321,6 +342,18 @@ def test_dropout_drops_at_its_rate_and_scales_what_it_keeps(rate: float, dtype: 
     dx = backward(np.full_like(x, 3))
     assert np.array_equal(dx, y), "the gradient goes another way than the value"
     assert (y.dtype, dx.dtype) == (np.dtype(dtype), np.dtype(dtype))
+
+
+@pytest.mark.parametrize("shape", [(2000,), (6, 5), (3, 2, 4)])
+def test_stochastic_depth_drops_whole_images_at_its_rate_and_scales_the_others(shape: Shape) -> None:
+    x: Array = np.full((2000, *shape), 3, np.float32)
+    (y, backward), _ = applied(StochasticDepth("d", 0.25), x)
+    images = y.reshape(2000, -1)
+    assert (images == images[:, :1]).all(), "an image is dropped in part"
+    dropped = images[:, 0] == 0
+    assert dropped.mean() == pytest.approx(0.25, abs=4 * np.sqrt(0.25 * 0.75 / 2000))
+    np.testing.assert_allclose(images[~dropped], 4, rtol=1e-6)
+    assert np.array_equal(backward(x), y) and y.dtype == np.float32
 
 
 def test_dropout_draws_a_fresh_mask_each_time_and_the_same_ones_from_the_same_seed() -> None:

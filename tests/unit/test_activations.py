@@ -12,10 +12,13 @@ from workloads.activations import KEPT, activation_bytes, pooled_values
 from workloads.catalogue import CATS_DOGS_CNN, LENET_5, MOBILENET_V3_LARGE, OSU_CNN
 from workloads.layers import (
     BatchNorm,
+    ChannelScale,
+    ClassToken,
     Concatenate,
     Conv2D,
     Dense,
     Dropout,
+    FirstToken,
     Flatten,
     Gelu,
     GlobalAveragePool2D,
@@ -26,11 +29,13 @@ from workloads.layers import (
     MaxPool2D,
     MultiHeadAttention,
     Multiply,
+    Normalise,
     PositionEmbedding,
     Relu,
     Sigmoid,
     Silu,
     Softmax,
+    StochasticDepth,
     Tanh,
     TokenMean,
     Tokens,
@@ -77,7 +82,7 @@ def test_every_layer_record_has_a_rule_and_one_without_is_refused() -> None:
     records = {
         record
         for _, record in inspect.getmembers(layers, inspect.isclass)
-        if issubclass(record, Layer) and record not in (Layer, layers.Pool2D, layers.Join)
+        if issubclass(record, Layer) and record not in (Layer, layers.Pool2D, layers.Join, layers.Masked)
     }
     assert set(KEPT) == records
 
@@ -108,6 +113,12 @@ def test_each_layer_keeps_what_its_derivative_needs_and_no_more() -> None:
     without = an_image(Flatten("f"), Dense("d", 5), shape=(1, 1, 8))
     assert an_image(Flatten("f"), Dropout("o", 0.5), Dense("d", 5), shape=(1, 1, 8)) == without + 8
     assert an_image(Flatten("f"), Dropout("o", 0.0), Dense("d", 5), shape=(1, 1, 8)) == without
+    # stochastic depth keeps a byte per image
+    assert an_image(Flatten("f"), StochasticDepth("o", 0.5), Dense("d", 5), shape=(1, 1, 8)) == without + 1
+    assert an_image(Flatten("f"), StochasticDepth("o", 0.0), Dense("d", 5), shape=(1, 1, 8)) == without
+    # a scale keeps its input and what normalises by constants nothing
+    assert an_image(Conv2D("c", 3, (3, 3)), ChannelScale("s"), GlobalAveragePool2D("g")) == alone + 4 * 48
+    assert an_image(Conv2D("c", 3, (3, 3)), Normalise("n", (0.0,) * 3, (1.0,) * 3), GlobalAveragePool2D("g")) == alone
     # squeeze and excite keeps both factors
     gate = (GlobalAveragePool2D("s"), Dense("d", 2), HardSigmoid("h"))
     kept = 4 * (72 + 2 + 2 + 72)  # x, what the Dense takes in, the factors, the logits
@@ -129,6 +140,10 @@ def test_each_layer_keeps_what_its_derivative_needs_and_no_more() -> None:
     by_hand = 72 + 16 * 6 + 3 * 16 * 6 + 2 * 16 * 16 + 16 * 6 + 6
     assert an_image(*embedded, MultiHeadAttention("a", 2), TokenMean("m")) == 4 * by_hand
     assert an_image(*embedded, TokenMean("m")) == 4 * (72 + 6)  # neither the embedding's input nor its output
+    # tokens with a class token are the tokens and a parameter and of the first token its head keeps one
+    classified = (*embedded[:2], ClassToken("k"), MultiHeadAttention("a", 2), FirstToken("m"), Dense("d", 5))
+    by_hand = 72 + 16 * 6 + 4 * 17 * 6 + 2 * 17 * 17 + 6 + 5
+    assert an_image(*classified) == 4 * by_hand
     # a concatenate is its parts and what is kept of them is not kept again
     head = (Conv2D("h", 1, (1, 1)), Flatten("f"))  # keeps what enters it, and 16 logits
     stem = Conv2D("c", 3, (3, 3))

@@ -10,11 +10,14 @@ from workloads.layers import (
     Add,
     AveragePool2D,
     BatchNorm,
+    ChannelScale,
+    ClassToken,
     Concatenate,
     Conv2D,
     Dense,
     DepthwiseConv2D,
     Dropout,
+    FirstToken,
     Flatten,
     Gelu,
     GlobalAveragePool2D,
@@ -27,6 +30,7 @@ from workloads.layers import (
     MaxPool2D,
     MultiHeadAttention,
     Multiply,
+    Normalise,
     Padding,
     PositionEmbedding,
     Relu,
@@ -36,6 +40,7 @@ from workloads.layers import (
     Sigmoid,
     Silu,
     Softmax,
+    StochasticDepth,
     Tanh,
     TokenMean,
     Tokens,
@@ -88,6 +93,9 @@ ATTENTION = {f"{part}_{role}": size for part in PARTS for role, size in (("kerne
         (LayerNorm("n"), (5,), (5,), {"gamma": (5,), "beta": (5,)}, 0),
         (Dropout("d", 0.5), (7, 8, 3), (7, 8, 3), {}, 0),
         (Dropout("d", 0.5), (5,), (5,), {}, 0),
+        *((StochasticDepth("d", 0.5), shape, shape, {}, 0) for shape in ((7, 8, 3), (7, 8), (5,))),
+        *((ChannelScale("s"), shape, shape, {"scale": shape[-1:]}, 0) for shape in ((7, 8, 3), (7, 8), (5,))),
+        (Normalise("n", (0.5, 1, -2), (2, 0.1, -1)), (7, 8, 3), (7, 8, 3), {}, 0),
         (Relu("r"), (7, 8, 3), (7, 8, 3), {}, 0),
         (Relu("r"), (5,), (5,), {}, 0),
         (Relu6("r"), (7, 8, 3), (7, 8, 3), {}, 0),
@@ -103,6 +111,8 @@ ATTENTION = {f"{part}_{role}": size for part in PARTS for role, size in (("kerne
         (PositionEmbedding("e"), (56, 3), (56, 3), {"embedding": (56, 3)}, 0),
         (MultiHeadAttention("a", 2), (5, 6), (5, 6), ATTENTION, 4 * 5 * 36 + 2 * 25 * 6),
         (TokenMean("m"), (56, 3), (3,), {}, 0),
+        (ClassToken("t"), (56, 3), (57, 3), {"token": (3,)}, 0),
+        (FirstToken("t"), (56, 3), (3,), {}, 0),
         (Add("b", ((Conv2D("c", 4, (1, 1), 2),), (Conv2D("d", 4, (2, 2), 2),))), (6, 8, 3), (3, 4, 4), {}, 0),
         (Add("b", ((), (Relu("r"),), (Tanh("t"),))), (7, 8), (7, 8), {}, 0),
         (Concatenate("b", ((), (Conv2D("c", 4, (1, 1)),), ())), (7, 8, 3), (7, 8, 10), {}, 0),
@@ -128,7 +138,8 @@ def test_batch_norm_keeps_a_mean_and_a_variance_a_channel_and_no_other_layer_kee
     entering: Shape, channels: int
 ) -> None:
     assert BatchNorm("n").statistic_shapes(entering) == {"running_mean": (channels,), "running_variance": (channels,)}
-    for layer in (Relu("r"), Dropout("d", 0.5), LayerNorm("n"), residual("b", (BatchNorm("n"),))):
+    scaled = (ChannelScale("s"), StochasticDepth("d", 0.5), Normalise("n", (0.0,), (1.0,)))
+    for layer in (Relu("r"), Dropout("d", 0.5), LayerNorm("n"), residual("b", (BatchNorm("n"),)), *scaled):
         assert layer.statistic_shapes(entering) == {}
 
 
@@ -138,6 +149,7 @@ def test_what_a_layer_does_unless_told_otherwise() -> None:
     assert Dense("d", 4) == Dense("d", 4, "glorot-uniform")
     assert BatchNorm("n") == BatchNorm("n", 0.9, 1e-3)
     assert LayerNorm("n") == LayerNorm("n", 1e-5)
+    assert ChannelScale("s") == ChannelScale("s", 1e-6)
     assert (Conv2D("c", 4, (3, 3)).groups, Conv2D("c", 4, (3, 3)).dilation) == (1, 1)
     assert MaxPool2D("p", 3) == MaxPool2D("p", 3, None, "valid")
     assert [MaxPool2D("p", 3).step, MaxPool2D("p", 3, 2).step] == [3, 2]
@@ -253,6 +265,9 @@ def test_each_axis_has_margins_of_its_own_and_valid_has_none() -> None:
         PositionEmbedding("c"),
         MultiHeadAttention("c", 1),
         TokenMean("c"),
+        ClassToken("c"),
+        FirstToken("c"),
+        Normalise("c", (0.0, 0.0), (1.0, 1.0)),
         Add("c", ((), (Relu("inner"),), (Conv2D("inner2", 2, (1, 1)),))),
         Concatenate("c", ((), (MaxPool2D("inner", 2),))),
         Concatenate("c", ((), (Tokens("inner"),))),
@@ -363,3 +378,33 @@ def test_walk_comes_to_a_branch_after_its_own_layers_and_starts_them_with_what_e
         ("pool", (4, 3, 3)),
         ("head", (3,)),
     ]
+
+
+@for_each("kind", [Dropout, StochasticDepth])
+def test_a_rate_that_drops_everything_or_is_none_is_refused_by_the_layers_name(kind: type[Layer]) -> None:
+    for rate in (1, 1.5, -0.1, float("nan")):
+        with pytest.raises(ValueError, match=r"^layer d: rate .*; needs 0 <= rate < 1$"):
+            kind("d", rate)  # type: ignore[call-arg]
+
+
+@for_each(
+    "mean, std, said",
+    [
+        ((0.0,), (1.0, 1.0), "has 1 means and 2 stds"),
+        ((0.0, 0.0), (1.0, 0.0), "a std is 0"),
+        ((0.0, float("inf")), (1.0, 1.0), "is not finite"),
+        ((0.0, 0.0), (1.0, float("nan")), "is not finite"),
+    ],
+)
+def test_constants_that_cannot_normalise_are_refused(
+    mean: tuple[float, ...], std: tuple[float, ...], said: str
+) -> None:
+    with pytest.raises(ValueError, match=rf"^layer n: .*{said}"):
+        Normalise("n", mean, std)
+
+
+@for_each("shape", [(4, 3), (3,)])
+def test_constants_per_channel_need_an_image(shape: Shape) -> None:
+    """The features of a flattened image have another order in each framework."""
+    with pytest.raises(ValueError, match=r"^layer n: needs an image"):
+        Normalise("n", (0.0,) * 3, (1.0,) * 3).output_shape(shape)

@@ -3,6 +3,7 @@ not."""
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -13,7 +14,6 @@ import numpy as np
 import pytest
 from conftest import make_spec
 from probed import IMAGES, LABELS, PLAIN
-from scipy.stats import binom
 from test_end_gate import RIGHT, failed
 from test_end_gate import trial as make_trial
 
@@ -306,8 +306,9 @@ def test_a_stochastic_depth_that_is_lost_unscaled_or_drops_single_values_is_unve
 @pytest.mark.parametrize("images", [2, 8, 32])
 def test_chance_accuses_no_stochastic_depth_at_few_images_and_a_small_rate(images: int) -> None:
     rate = 0.0125  # of the second block of efficientnet-b0
-    likely = binom.isf(1e-7, images, rate) / images  # a larger share comes once in ten million times
-    mask = DropoutMasks("depth", images, float(likely), 1 / (1 - rate))
+    terms = [math.comb(images, n) * rate**n * (1 - rate) ** (images - n) for n in range(images)]
+    most = next(n for n in range(images, 0, -1) if 1 - math.fsum(terms[:n]) > 1e-7)  # comes once in ten million times
+    mask = DropoutMasks("depth", images, most / images, 1 / (1 - rate))
     workload = Workload("w", "", (3,), (Dense("dense", 2), StochasticDepth("depth", rate), Dense("head", 2)))
     end = replace(RIGHT, steps=(), masks=(mask,))
     assert {check.name: check.passed for check in check_end(make_trial(end), workload)}[CheckName.MASKS]

@@ -19,6 +19,7 @@ from workloads.layers import (
     Relu,
     Sigmoid,
     Softmax,
+    StochasticDepth,
     residual,
     squeeze_excite,
 )
@@ -115,6 +116,14 @@ def test_a_workload_draws_where_any_dropout_has_a_rate_even_in_a_branch(
 def test_without_dropout_only_the_rates_change_in_branches_too() -> None:
     assert BRANCHED.without_dropout() == branched(0.0, 0.0)
     assert branched(0.25, 0.5) == BRANCHED, "the original was changed"
+
+
+def test_a_workload_draws_where_a_stochastic_depth_has_a_rate_and_its_twin_without_dropout_does_not() -> None:
+    def deep(rate: float) -> Workload:
+        return Workload("w", "", (4,), (residual("b", (Dense("d", 4), StochasticDepth("s", rate))),))
+
+    assert (deep(0.25).draws, deep(0.0).draws) == (True, False)
+    assert deep(0.25).without_dropout() == deep(0.0)
 
 
 def test_without_dropout_leaves_a_workload_that_has_none_as_it_is() -> None:

@@ -14,6 +14,7 @@ from workloads.catalogue import OSU_CNN
 from workloads.layers import (
     Add,
     BatchNorm,
+    ChannelScale,
     Concatenate,
     Conv2D,
     Dense,
@@ -88,7 +89,10 @@ INCEPTION = Workload(
     (4, 3, 5),
     (
         Concatenate("image", ((Conv2D("conv1", 2, (1, 1)),), (), (Conv2D("conv2", 4, (1, 1), groups=1),))),
-        Concatenate("features", ((GlobalAveragePool2D("means"),), (Flatten("flatten"), LayerNorm("norm1")))),
+        Concatenate(
+            "features",
+            ((GlobalAveragePool2D("means"),), (Flatten("flatten"), LayerNorm("norm1"), ChannelScale("scale"))),
+        ),
         BatchNorm("norm2"),
         Dense("dense", 143),
     ),

@@ -9,7 +9,21 @@ import numpy as np
 import pytest
 
 from workloads.catalogue import OSU_CNN
-from workloads.layers import BatchNorm, Conv2D, Dense, DepthwiseConv2D, Flatten, Initializer, Layer, MaxPool2D, Relu
+from workloads.layers import (
+    BatchNorm,
+    ChannelScale,
+    ClassToken,
+    Conv2D,
+    Dense,
+    DepthwiseConv2D,
+    FirstToken,
+    Flatten,
+    Initializer,
+    Layer,
+    MaxPool2D,
+    Relu,
+    Tokens,
+)
 from workloads.spec import Workload
 from workloads.weights import DISTURBANCE, Weights, disturbed, draw, load, save
 
@@ -124,6 +138,13 @@ def test_scales_and_variances_start_at_one_all_but_kernels_else_at_zero() -> Non
             assert (array == 1).all(), key
         elif roles[key] != "kernel":
             assert (array == 0).all(), key
+
+
+def test_a_channel_scale_starts_at_its_own_value_and_a_class_token_at_zero() -> None:
+    layers = (Tokens("t"), ClassToken("c"), ChannelScale("a"), ChannelScale("b", 0.5), FirstToken("f"), Dense("d", 2))
+    drawn = draw(Workload("scaled", "", (2, 2, 3), layers), 3)
+    starts = {key: array.tolist() for key, array in drawn.items() if not key.startswith("d/")}
+    assert starts == {"c/token": [0.0] * 3, "a/scale": [np.float32(1e-6)] * 3, "b/scale": [0.5] * 3}
 
 
 def test_saved_weights_come_back_unchanged(tmp_path: Path) -> None:
