@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -76,6 +77,17 @@ def function_of(path: Path, name: str) -> Callable[[int], Any]:
     return function
 
 
+def call_maker(make_model: Callable[..., Any], classes: int) -> Any:
+    """Return what the function makes. It gets the number of classes if it takes an argument by position."""
+    try:
+        parameters = inspect.signature(make_model).parameters.values()
+    except ValueError:  # a function in C says nothing
+        return make_model(classes)
+    by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    takes = any(each.kind in (*by_position, inspect.Parameter.VAR_POSITIONAL) for each in parameters)
+    return make_model(classes) if takes else make_model()
+
+
 def without_layers(own: OwnCode) -> Workload:
     """Return the input, the scale and the loss of the trial; only the code knows the layers between."""
     loss: Loss = "softmax-cross-entropy" if own.classes > 1 else "binary-cross-entropy"
@@ -89,7 +101,7 @@ def make_checked(
     `predict` computes the logits of PROBED images. Raises TypeError, ValueError.
     """
     model_class, logits_class = classes
-    model = make_model(own.classes)
+    model = call_maker(make_model, own.classes)
     _refuse_other_class(model, model_class, own.function)
     logits = predict(model)
     _refuse_other_class(logits, logits_class, "the model")

@@ -194,6 +194,8 @@ CONDITIONS: tuple[Setting | Reported, ...] = (
             usual="none"),
     Setting("own code", "own_code", lambda own, _: f"{own.words}, initial weights by the framework itself"),
     Setting("network", "network", lambda digest, _: f"digest {digest}", usual="of the catalogue"),
+    Setting("initial weights", "initial", lambda _, s: "the source's own", usual="drawn",
+            column="first weights: drawn from the seed, or the source's own of an imported network"),
     Setting("data set", "dataset", column="the images"),
     _of_images("images", setting_words.describe_images),
     _of_images("fit", setting_words.describe_fit),

@@ -6,6 +6,7 @@ import json
 import math
 import re
 import runpy
+from dataclasses import replace
 from functools import cache
 from operator import attrgetter
 from pathlib import Path
@@ -14,6 +15,9 @@ from . import catalogue
 from .activations import activation_bytes
 from .records import network
 from .records.job import TrialSpec
+from .source.files import is_source, read_source
+from .source.graph import ImportRefused
+from .source.imported import Imported
 from .spec import Workload
 from .weights import refuse_unordered
 
@@ -34,13 +38,42 @@ class NetworkError(ValueError):
 
 
 def find(name_or_path: str) -> Workload:
-    """Return the catalogue's workload of this name, or the one a .py file defines. Raises NetworkError."""
+    """Return the catalogue's workload of this name, or that of a file: see `find_imported`. Raises NetworkError."""
+    return find_imported(name_or_path).workload
+
+
+def find_imported(name_or_path: str) -> Imported:
+    """Return the same with what its source says: the weights, and where each layer comes from. Raises NetworkError.
+
+    A .py file defines one Workload; a .keras file and a .json file are a Keras model's, or the latter is written by
+    `python -m workloads import`.
+    """
     if name_or_path.endswith(".py"):
-        return read(Path(name_or_path))
+        return Imported(read(Path(name_or_path)))
+    if is_source(name_or_path):
+        return _import(Path(name_or_path))
     if name_or_path not in WORKLOADS:
         known = ", ".join(sorted(WORKLOADS))
         raise NetworkError(f"unknown workload {name_or_path}; there are {known}, or name a file of your own: my_cnn.py")
-    return WORKLOADS[name_or_path]
+    return Imported(WORKLOADS[name_or_path])
+
+
+def _import(path: Path) -> Imported:
+    """Read a source; a name that the catalogue has gets an ending."""
+    try:
+        imported = read_source(path)
+    except ImportRefused as error:
+        raise NetworkError(f"workload {path}: {error}") from error
+    return accept(imported, path)
+
+
+def accept(imported: Imported, path: Path) -> Imported:
+    """Return the network of a file, with an ending to a name that the catalogue has. Raises NetworkError."""
+    workload = imported.workload
+    if workload.name in WORKLOADS:
+        imported = replace(imported, workload=replace(workload, name=f"{workload.name[:30]}-imported"))
+    _check(imported.workload, path)
+    return imported
 
 
 def read(path: Path) -> Workload:

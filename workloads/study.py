@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from .records.build import DEFAULT, Precision, Profile
-from .records.job import AugmentName, Fit, Passes, PixelRange, Task
+from .records.job import DRAWN, AugmentName, Fit, Initial, Passes, PixelRange, Task
 from .records.validation import describe_error
 from .spec import BASE_BATCH_SIZE, DECAYING, OptimizerName, OptimizerSpec, ScaleName, ScheduleName
 from .study_keys import KEY, MEASURING, NETWORK, TRAINING, WHERE, StudyKey, define_key, list_choices, suggest_value
@@ -27,6 +27,7 @@ NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,39}")  # of a series
 MOST_DEVICES = 16  # of one machine; on a CPU each is a thread or more
 INT32 = 2**31 - 1  # what the frameworks take for a size or a seed (MXNet's seed is a C int)
 
+SourceFramework = Literal["pytorch"]  # whose code a network can be imported from
 Count = Annotated[int, Meta(ge=1, le=INT32)]
 NotNegative = Annotated[float, Meta(ge=0, le=1e9)]
 Positive = Annotated[float, Meta(gt=0, le=1e9)]  # neither infinite nor no number
@@ -70,7 +71,10 @@ class Study:
 
     name: str
     summary: str = ""
-    workload: str = define_key("osu-cnn", NETWORK, "{workloads}; or a file of yours that defines one", "NAME|FILE")
+    workload: str = define_key(
+        "osu-cnn", NETWORK, "{workloads}; or a file: my_cnn.py of layers, my_net.keras, a Keras model as .json, or "
+        "net.py:make_model of PyTorch", "NAME|FILE",
+    )  # fmt: skip
     dataset: str = define_key(
         "digits", NETWORK, "{datasets}; or your own: a path with a / in it to a folder with train/CLASS/, test/CLASS/; "
         "or a .npz file with x_train, y_train, x_test, y_test", "NAME|DIR|FILE.npz",
@@ -126,6 +130,13 @@ class Study:
         None, NETWORK, "values of your own images that become 0 and 255, as 0 4095 of 12 bits (default: all of the "
         "file's type)", ("LOW", "HIGH"),
     )  # fmt: skip
+    from_framework: SourceFramework | None = define_key(
+        None, NETWORK, "--workload FILE.py:FUNCTION is a model in its code, imported for all: {choices}", name="from"
+    )
+    input_shape: tuple[Count, Count, Count] | None = define_key(
+        None, NETWORK, "images that a model in code takes (default: the data set's)", ("ROWS", "COLUMNS", "CHANNELS")
+    )
+    initial: Initial | None = define_key(None, NETWORK, "first weights: {choices} (default: an import's own)")
     test_all: bool = define_key(
         False, NETWORK, "of a data set that leaves images over (cats-dogs, cifar10-cats-dogs): test with these, too"
     )
@@ -169,7 +180,7 @@ class Study:
                 known = suggest_value(getattr(self, key), list_choices(kind))
                 raise StudyError(f"{describe_error(error)}{known}", key) from error
             object.__setattr__(self, key, value)  # a list is a tuple; 3 and 3.0 are one setting, so one trial id
-            if isinstance(value, tuple) and len(set(value)) != len(value):
+            if isinstance(value, tuple) and isinstance(KEYS[key].metavar, str) and len(set(value)) != len(value):
                 twice = next(each for each in value if value.count(each) > 1)
                 raise StudyError(f"names {twice} twice", key)
         if self.weight_decay and self.optimizer not in DECAYING:
@@ -238,7 +249,8 @@ class Study:
     @property
     def task(self) -> Task:
         """The model, the data and the optimizer of the study; a column may have another profile and precision."""
-        return Task(**_shared(self, Task) | {"optimizer": self.optimizer_spec, "profile": DEFAULT})
+        settings = {"optimizer": self.optimizer_spec, "profile": DEFAULT, "initial": self.initial or DRAWN}
+        return Task(**_shared(self, Task) | settings)
 
     @property
     def passes(self) -> Passes:

@@ -20,7 +20,7 @@ class StudyKey:
     group: str
     name: str  # without its hyphens; "" for the key's own name
     help: str  # may name {workloads}, {datasets} and the {choices} of the key's type
-    metavar: str | tuple[str, str]  # "" for the choices
+    metavar: str | tuple[str, ...]  # "" for the choices
     by_series: bool  # a series may have its own value
 
 
@@ -28,7 +28,7 @@ def define_key(
     default: Value,
     group: str,
     help_text: str = "",
-    metavar: str | tuple[str, str] = "",
+    metavar: str | tuple[str, ...] = "",
     name: str = "",
     by_series: bool = False,
 ) -> Value:

@@ -127,6 +127,12 @@ def outputs_channels_last(workload: Workload, native: Weights) -> Weights:
     return outputs
 
 
+def list_flattened(workload: Workload) -> Orders:
+    """Return {layer: order} of the layers whose input features channels first gives in another order than ours."""
+    entering, _ = _flattened(workload)
+    return entering
+
+
 def refuse_unordered(workload: Workload) -> None:
     """Raise ValueError if features would leave the network, or be added, in two orders: channels first runs channel
     by channel, channels last pixel by pixel.

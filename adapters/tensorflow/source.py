@@ -18,7 +18,8 @@ from adapters.tensorflow.adapter import Adapter
 from workloads.datasets import Images, Labels
 from workloads.records.source_map import Mask
 
-MASKING = ("Dropout", "SpatialDropout1D", "SpatialDropout2D", "MultiHeadAttention")
+MASKING = ("Dropout", "SpatialDropout1D", "SpatialDropout2D", "MultiHeadAttention", "StochasticDepth")
+RATES = ("rate", "drop_path_rate", "dropout")  # attributes of masking layers
 OF_LOGITS = ("softmax", "sigmoid")  # the last activation, which the loss from logits replaces
 
 
@@ -78,13 +79,14 @@ class KerasSource(SourceVerbs):
         return [
             Mask(layer.name, find_covered(layer), float(rate))
             for layer in self._masking()
-            if (rate := getattr(layer, "rate", None) or getattr(layer, "dropout", None) or 0.0) > 0
+            if (rate := next((value for name in RATES if (value := getattr(layer, name, None))), 0.0)) > 0
         ]
 
     def stop_masks(self) -> None:
         for layer in self.model._flatten_layers(include_self=False):
-            if type(layer).__name__ in MASKING and hasattr(layer, "rate"):
-                layer.rate = 0.0
+            for name in RATES[:2]:
+                if type(layer).__name__ in MASKING and hasattr(layer, name):
+                    setattr(layer, name, 0.0)
 
     def keep_biased_variance(self, pixels: Mapping[str, int]) -> None:
         pass  # Keras' running variance is the contract's
@@ -146,6 +148,8 @@ def find_covered(layer: keras.layers.Layer) -> str:
     """Return what one number of the layer's mask covers: "value", "channel" or "image"."""
     if type(layer).__name__.startswith("Spatial"):
         return "channel"
+    if type(layer).__name__ == "StochasticDepth":
+        return "image"
     noise = getattr(layer, "noise_shape", None)
     if noise is None:
         return "value"

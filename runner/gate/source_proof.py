@@ -181,7 +181,8 @@ def find_other_mask(workload: Workload, masks: Sequence[Mask]) -> str | None:
         layer = ours[number] if number < len(ours) else None
         mask = masks[number] if number < len(masks) else None
         if layer is None and mask is not None:
-            return f"the source drops each {mask.covers} with probability {mask.rate:g} in {mask.name}, the network does not"
+            rate = f"with probability {mask.rate:g}"
+            return f"the source drops each {mask.covers} {rate} in {mask.name}, the network does not"
         if layer is None:
             continue
         covers = "image" if isinstance(layer, StochasticDepth) else "value"

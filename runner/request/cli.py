@@ -23,23 +23,22 @@ from runner.environments.interpreter import Interpreter
 from runner.estimate import Paces, find_results_folders, read_paces
 from runner.machine import description
 from runner.project import DEFINITION_FILE, RESULTS, Project
-from runner.request import data_sets, inputs, own_code
+from runner.request import data_sets, inputs, own_code, source_code
 from runner.request.block import Shard
 from runner.request.own_code import OwnModel
 from runner.request.parser import RETRIED, USUAL_STUDY, BadInput, build_study, need_known
 from runner.request.placement import list_notes, place_study
+from runner.request.source_code import Importer
 from runner.spare import Spare
 from workloads.datasets import Dataset
-from workloads.networks import WORKLOADS, NetworkError, find
 from workloads.records.build import column_of
 from workloads.records.job import ImageSource, Placement
 from workloads.records.status import Status
+from workloads.source.imported import Imported
 from workloads.spec import Workload
 from workloads.study import Study, StudyError, list_studies
 from workloads.study_file import read as read_study
 
-# File types in which frameworks keep trained weights.
-WEIGHTS_OF = {".pt": "pytorch", ".pth": "pytorch", ".h5": "tensorflow", ".keras": "tensorflow", ".params": "mxnet"}
 MOUNT_HINT = '; give the container a folder and its owner: -v "$PWD/results:/results" --user "$(id -u):$(id -g)"'
 ISOLATIONS = ("venv", "docker", "here")
 
@@ -70,6 +69,7 @@ class Request:
     spare: Spare | None = None  # the sampler that waits between its workers, while the run holds its device
     node: str | None = None  # id of the only node of the Ray cluster that trials run on
     per_node_type: bool = False  # run the study once on each node type
+    imported: Imported | None = None  # the source of `workload`, if it is not of the catalogue or a file of layers
     source: ImageSource | None = None  # this and what follows: as found by own_data.prepare_images
     arrays: dict[str, CachedFile] | None = None  # None for a published data set
     series: dict[str, Request] = field(default_factory=dict)  # requests of a study's series, each as a study of its own
@@ -127,14 +127,15 @@ def build_request(options: argparse.Namespace, project: Project) -> Request:
     isolation, gpus = _isolation(options.isolation), description.list_gpus()
     ray = getattr(options, "ray", None)  # an option of `python -m runner` only
     models = own_code.parse_models(options.models, project)
-    trained = {name: _trained(part, options, project, bool(models)) for name, part in study.parts.items()}
+    pythons = own_code.name_builds(options.pythons, project, isolation)
+    importer = Importer(project, pythons, isolation, bool(gpus))
+    trained = {name: _trained(part, options, project, bool(models), importer) for name, part in study.parts.items()}
     first = next(iter(trained.values()))
     study = study.changed(name=_run_name(study, first["study"], models))
     results = options.results or RESULTS / study.name
     for part in trained.values():
         part["study"] = each = part["study"].changed(name=study.name)
         part["placement"] = place_study(each, gpus, options.memory_limit, isolation, results, elsewhere=ray is not None)
-    pythons = own_code.name_builds(options.pythons, project, isolation)
     installed = _frameworks(project, study.frameworks, isolation, pythons)
     asked = Request(
         project=project,
@@ -173,16 +174,25 @@ def _run_name(study: Study, trained: Study, models: Mapping[str, OwnModel]) -> s
     return study.name if same else f"{network}-{trained.dataset}"
 
 
-def _trained(study: Study, options: argparse.Namespace, project: Project, own_code: bool) -> dict[str, Any]:
+def _trained(
+    study: Study, options: argparse.Namespace, project: Project, own_code: bool, importer: Importer
+) -> dict[str, Any]:
     """Return what a study without series trains and on what, as fields of its request. Raises BadInput, DataError."""
-    workload = _workload(study)
     data_dir = data_sets.find_data_dir(options.data_dir)
     dataset, images = data_sets.choose_data_set(study, data_dir or project.data)
+    imported = source_code.find_workload(study, dataset, importer)
+    workload = imported.workload
     data_sets.check(study, dataset, images, workload, own_code)
-    study = study.changed(workload=workload.name, dataset=dataset.name)  # those from files have their own names
+    initial = source_code.choose_initial(study, imported)
+    # Networks and data sets from files have their own names.
+    study = study.changed(workload=workload.name, dataset=dataset.name, initial=initial)
     _refuse_inputs(study, dataset)
     data_sets.need_files(data_dir, dataset)
-    return {"study": study, "workload": workload, "dataset": dataset, "images": images, "data_dir": data_dir}
+    known = imported.weights is not None or imported.origin is not None
+    return {
+        "study": study, "workload": workload, "imported": imported if known else None,
+        "dataset": dataset, "images": images, "data_dir": data_dir,
+    }  # fmt: skip
 
 
 def _of_series(asked: Request, study: Study, trained: dict[str, dict[str, Any]]) -> Request:
@@ -241,20 +251,6 @@ def _refuse_inputs(study: Study, dataset: Dataset) -> None:
             f"this machine has {memory_bytes / 2**30:.1f} GiB of memory"
         )
     inputs.compute_rates(study, dataset.train_count)
-
-
-def _workload(study: Study) -> Workload:
-    """Return the study's workload. Raises BadInput."""
-    path = Path(study.workload)
-    if path.suffix in WEIGHTS_OF:
-        raise BadInput(f"--workload {path}: holds trained weights, no network{own_code.offer(WEIGHTS_OF[path.suffix])}")
-    if path.suffix != ".py":
-        need_known("workload", study.workload, WORKLOADS)
-    try:
-        return find(study.workload)
-    except NetworkError as error:
-        framework = own_code.find_framework(path)
-        raise BadInput(f"{error}{own_code.offer(framework, path) if framework else ''}") from error
 
 
 def need_scipy(what: str) -> None:

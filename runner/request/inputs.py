@@ -6,7 +6,9 @@ A study's schedule and augmentation are computed here, too: learning rates by st
 from __future__ import annotations
 
 import io
+import shutil
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +19,15 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-from runner.input_files import INPUTS, link, write, write_array
+from runner.input_files import INPUTS, link, place_file, write, write_array
 from runner.request import own_code
 from runner.request.parser import BadInput
 from workloads import augmentation, datasets, schedules, weights
-from workloads.datasets import DataError, DataFile, Dataset, verify
+from workloads.datasets import DataError, DataFile, Dataset, file_digest, verify
 from workloads.layers import Shape
 from workloads.records import network
-from workloads.records.job import ANEW, AUGMENTATION, RATES, InputFile
+from workloads.records.job import ANEW, AUGMENTATION, OWN, RATES, InputFile
+from workloads.records.source_map import SOURCE, SOURCE_CODE, SOURCE_WEIGHTS
 from workloads.study import Study
 
 if TYPE_CHECKING:
@@ -78,7 +81,27 @@ def _what_is_trained(request: Request) -> dict[str, InputFile]:
             for framework, model in request.models.items()
         }
     text = network.to_text(request.workload).encode()
-    return {"network": write(request.results, f"{request.workload.name}-network", ".json", memoryview(text))}
+    written = {"network": write(request.results, f"{request.workload.name}-network", ".json", memoryview(text))}
+    return written | _write_origin(request)
+
+
+def _write_origin(request: Request) -> dict[str, InputFile]:
+    """Write the user's model that an imported network comes from; nothing for any other network."""
+    origin = request.imported.origin if request.imported else None
+    if origin is None:
+        return {}
+    name, results = request.workload.name, request.results
+    source = replace(origin.source, initial=request.study.task.initial)
+    files = {
+        SOURCE: write(results, f"{name}-source", ".json", memoryview(source.to_text().encode())),
+        SOURCE_CODE: write(results, name, Path(origin.source.code.file).suffix, memoryview(origin.code)),
+    }
+    tensors = origin.tensors
+    if source.initial == OWN and tensors is not None:
+        sha256 = file_digest(tensors, "sha256")
+        stem = f"{name}-source-{sha256[:12]}"
+        files[SOURCE_WEIGHTS] = place_file(results, f"{stem}.npz", sha256, lambda path: shutil.copyfile(tensors, path))
+    return files
 
 
 def write_all_repeats(
@@ -94,6 +117,7 @@ def write_repeats(request: Request, data: dict[str, InputFile], repeats: range) 
     rates = compute_rates(study, request.dataset.train_count)
     data = data | {name: write_array(results, name.replace("/", "-b"), array) for name, array in rates.items()}
     written = {}
+    own = write_own_weights(request) if repeats else {}
     for repeat in repeats:
         seed = study.seed + repeat
         order = datasets.batch_order(request.dataset.train_count, study.epochs, seed)
@@ -103,11 +127,22 @@ def write_repeats(request: Request, data: dict[str, InputFile], repeats: range) 
             **{name: write_array(results, f"{study.dataset}-{name}-seed{seed}", each) for name, each in draws.items()},
             "order": write_array(results, f"{study.dataset}-order-seed{seed}", order),
         }
-        if not request.models:  # custom code draws its own
+        written[repeat] |= own
+        if not request.models and not own:  # custom code draws its own
             archive = io.BytesIO()
             weights.save(archive, weights.draw(request.workload, seed))
             written[repeat]["weights"] = write(results, f"{study.workload}-seed{seed}", ".npz", archive.getbuffer())
     return written
+
+
+def write_own_weights(request: Request) -> dict[str, InputFile]:
+    """Write the weights that an imported network brings; nothing if they are drawn."""
+    weights_of_source = request.imported.weights if request.imported else None
+    if weights_of_source is None or request.models or request.study.task.initial != OWN:
+        return {}
+    archive = io.BytesIO()
+    weights.save(archive, weights_of_source)
+    return {"weights": write(request.results, f"{request.study.workload}-source-weights", ".npz", archive.getbuffer())}
 
 
 def compute_rates(study: Study, images: int) -> dict[str, NDArray[np.float32]]:

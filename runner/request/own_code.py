@@ -93,12 +93,12 @@ def parse_models(arguments: Sequence[str], project: Project) -> dict[str, OwnMod
             raise BadInput(f"{OPTION} {argument}: {framework} is the referee, which has no models but networks")
         if framework in models:
             raise BadInput(f"{OPTION} names {framework} twice; run each in a results folder of its own")
-        text = _read(Path(path).expanduser(), function, f"{OPTION} {argument}")
+        text = read_code(Path(path).expanduser(), function, f"{OPTION} {argument}")
         models[framework] = OwnModel(framework, Path(path).expanduser(), function, text)
     return models
 
 
-def _read(path: Path, function: str, option: str) -> bytes:
+def read_code(path: Path, function: str, option: str) -> bytes:
     """Return the file's text and check that it defines the function. Raises BadInput."""
     try:
         text = path.read_bytes()

@@ -222,6 +222,7 @@ PARSED: dict[Any, dict[str, Any]] = {
     float: {"type": number},
     tuple[int, ...]: {"nargs": "+", "type": wholes, "action": Several},
     tuple[float, float]: {"nargs": 2, "type": number},
+    tuple[int, int, int]: {"nargs": 3, "type": whole},
     tuple[tuple[int, ...], ...]: {"nargs": "+", "type": wholes},
 }
 

@@ -21,6 +21,7 @@ OF_RUNNER_AND_REPORTS = {  # modules of the neutral package that no worker impor
     "workloads/records/stored.py": "msgspec",
     "workloads/records/validation.py": "msgspec",
     "workloads/statistics.py": "scipy",
+    "workloads/source/keras_weights.py": "h5py",
 }
 WITHOUT_NUMPY = ("layers", "spec", "study", "job", "result", "events", "figures", "files", "record")
 TABLE = {

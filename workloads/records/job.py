@@ -24,6 +24,8 @@ OF_THE_CALLER = "python"  # the isolation of a build that runs in an interpreter
 AugmentName = Literal["none", "flip-crop", "copy", "zoom-copy"]
 AUGMENTATIONS: tuple[AugmentName, ...] = get_args(AugmentName)
 ANEW: tuple[AugmentName, ...] = ("flip-crop",)
+Initial = Literal["source", "drawn"]  # first weights: an imported model's own, or drawn from the seed
+OWN, DRAWN = get_args(Initial)
 RATES, AUGMENTATION = "rates", "augmentation"  # inputs that not every trial has
 TEST_LABELS = "test_labels"  # the input that the runner alone reads
 ANY_GPU = "cuda"  # a trial's device in a sweep: the GPU that it is assigned where it runs
@@ -98,6 +100,7 @@ class Task:
     augment: str = "none"  # of AUGMENTATIONS
     accumulate: int = 1  # parts, each of `Cell.batch_size` images, whose gradients make one update
     precision: str = FLOAT32  # of build.PRECISIONS; the referee also has FLOAT64
+    initial: str = DRAWN  # an `Initial`
 
 
 @dataclass(frozen=True)

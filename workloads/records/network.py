@@ -54,6 +54,14 @@ def from_json(data: dict[str, Any]) -> Workload:
     return Workload(**values)
 
 
+def layer_from_json(item: dict[str, Any]) -> Layer:
+    """Return the layer of {"layer": name of its record, **fields}. Raises TypeError, KeyError, ValueError."""
+    layer = _value(item)
+    if not isinstance(layer, Layer):
+        raise TypeError("no layer")
+    return layer
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, Layer):
         return {"layer": type(value).__name__, **{f.name: _plain(getattr(value, f.name)) for f in fields(value)}}

@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 
 from ..layers import Shape
 from ..weights import Weights
+from .job import DRAWN as DRAWN
+from .job import OWN as OWN
 from .network import OwnCode
 from .record import Record
 
 # Inputs of a trial whose network was imported: this map, the user's file, and the source's own tensors by its names.
 SOURCE, SOURCE_CODE, SOURCE_WEIGHTS = "source", "model", "source_weights"
-OWN, DRAWN = "source", "drawn"  # initial weights: the source's own, or drawn as for any network
 
 Arrays = Mapping[str, NDArray[Any]]
 

@@ -1,0 +1,106 @@
+"""Values that flow through a traced model, and the refusal of a model that has no layers of ours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+# Axes of a value. n: images, c: channels or features, h and w: rows and columns, t: tokens, y and x: of size 1, left
+# by a global pool, so that the value is a vector. Each is a layout of one of our shapes: image, tokens or vector.
+IMAGES, TOKENS, VECTORS = ("nchw", "nhwc"), ("ntc", "nct"), ("nc", "ncyx", "nyxc")
+LAYOUTS = (*IMAGES, *TOKENS, *VECTORS)
+
+
+class Refused(ValueError):
+    """A model that cannot be imported; the message is a clause: what is in the way, and what to do.
+
+    `place` is the path of the module, and `kind` its type, or the function that it calls.
+    """
+
+    def __init__(self, reason: str, place: str = "", kind: str = "") -> None:
+        super().__init__(reason)
+        self.place, self.kind = place, kind
+
+    def line(self) -> str:
+        """Return the refusal as one line: the module's path, its type, and the reason."""
+        kind = f" ({self.kind})" if self.kind else ""
+        place = f"{self.place or 'the model'}{kind}: "
+        return f"{place}{' '.join(str(self).split())}"
+
+
+@dataclass(frozen=True)
+class Value:
+    """The output of a node of ours, as the source sees it."""
+
+    node: str
+    layout: str  # of LAYOUTS
+    shape: tuple[int, ...]  # of the source's tensor, batch included
+
+    @property
+    def channels(self) -> int:
+        """Number of its channels or features."""
+        return self.shape[self.layout.index("c")]
+
+    @property
+    def is_vector(self) -> bool:
+        """True if it is one vector per image."""
+        return self.layout in VECTORS
+
+    def size(self, axis: str) -> int:
+        """Return the size of an axis, by its letter."""
+        return self.shape[self.layout.index(axis)]
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A parameter of the source that its code uses directly, expanded over the batch or not."""
+
+    name: str  # its path in the model
+    shape: tuple[int, ...]
+
+    def per_channel(self, value: Value) -> bool:
+        """True if it broadcasts against the value as one number per channel."""
+        padded = (1,) * (len(value.shape) - len(self.shape)) + self.shape
+        wanted = tuple(size if axis == "c" else 1 for axis, size in zip(value.layout, value.shape, strict=True))
+        return padded == wanted
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call that the trace recorded: of a module, a function or a method."""
+
+    place: str  # path of the module that makes the call, or that is called
+    name: str  # of the function or method; "" for a module
+    args: tuple[Any, ...]  # Values and Tensors in place of what the trace recorded
+    kwargs: dict[str, Any]
+    shape: tuple[int, ...]  # of its output
+    module: nn.Module | None = None
+    drops: bool = True  # a function of dropout: whether it drops in training
+
+    def arguments(self, *names: str, **defaults: Any) -> list[Any]:
+        """Return the arguments of these names, given by position or by name; `defaults` are those that may miss."""
+        given = dict(zip(names, self.args, strict=False)) | self.kwargs
+        return [given.get(name, defaults.get(name)) for name in names]
+
+    @property
+    def value(self) -> Value:
+        """The first argument. Raises Refused if it is no output of a layer."""
+        first = self.args[0] if self.args else next(iter(self.kwargs.values()), None)
+        if not isinstance(first, Value):
+            raise Refused("computes with a parameter or constant in a way that no layer record does")
+        return first
+
+
+def as_pair(number: Any) -> tuple[int, int]:
+    """Return (rows, columns) of PyTorch's number or pair."""
+    return (number, number) if isinstance(number, int) else (int(number[0]), int(number[1]))
+
+
+def shape_of(value: Any) -> tuple[int, ...]:
+    """Return the shape of a tensor, or of the first tensor of a tuple; () for anything else."""
+    if isinstance(value, tuple | list):
+        return next((shape_of(each) for each in value if isinstance(each, torch.Tensor)), ())
+    return tuple(value.shape) if isinstance(value, torch.Tensor) else ()

@@ -1,0 +1,72 @@
+"""python -m runner.import_model FILE.py:FUNCTION --out FILE: write the network of a model in code as JSON.
+
+`python -m workloads import` and `describe` start it: only the runner knows the frameworks' interpreters.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from runner.machine import description
+from runner.project import Project
+from runner.request import own_code
+from runner.request.parser import BadInput
+from runner.request.source_code import Importer
+from workloads.command_line import CommandLine
+from workloads.datasets import DataError, Dataset, Split
+from workloads.source.files import keep_imported
+from workloads.source.vocabulary import ImportRefused
+from workloads.study import Study, StudyError
+
+EXIT_BAD_INPUT = 2
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the options."""
+    parser = CommandLine(prog="python -m runner.import_model", description=__doc__)
+    parser.add_argument("network", metavar="FILE.py:FUNCTION", help="a function (classes) or () -> model")
+    parser.add_argument("--from", dest="framework", metavar="FRAMEWORK", help="whose code it is: pytorch")
+    parser.add_argument("--input-shape", nargs=3, type=int, metavar=("ROWS", "COLUMNS", "CHANNELS"))
+    parser.add_argument("--classes", type=int, default=10, metavar="N", help="what the function is called with")
+    parser.add_argument("--python", dest="pythons", action="append", default=[], metavar="FRAMEWORK=PATH")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the weights that the code draws")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--weights", type=Path, metavar="FILE")
+    return parser.parse_args(arguments)  # type: ignore[no-any-return]
+
+
+def import_model(options: argparse.Namespace) -> str:
+    """Import the model, write its network and weights, and return a line that says what. Raises BadInput."""
+    project = Project.of_this_code()
+    pythons = own_code.name_builds(options.pythons, project, "venv")
+    try:
+        study = Study("import", workload=options.network, from_framework=options.framework, input_shape=options.input_shape and tuple(options.input_shape),
+                      seed=options.seed)  # fmt: skip
+        dataset = Dataset("import", "", 1, 1, options.classes, _refuse_data)
+        importer = Importer(project, pythons, "venv", bool(description.list_gpus()))
+        imported = importer.import_model(study, dataset)
+        return keep_imported(imported, options.network, options.out, options.weights)
+    except (StudyError, ImportRefused) as error:
+        raise BadInput(str(error)) from error
+
+
+def _refuse_data(folder: Path) -> tuple[Split, Split]:
+    """Stand in for the reader of a data set: an import has no images. Raises DataError."""
+    raise DataError("an import has no images")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Return the exit code: 0, or 2 with one line if nothing was written."""
+    try:
+        print(import_model(parse(arguments)))
+    except BadInput as error:
+        print(f"workloads: {error}", file=sys.stderr)
+        return EXIT_BAD_INPUT
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,167 @@
+"""Import a network from model code: its framework's own interpreter traces it, before anything is measured."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from runner import owned
+from runner.environments import definition, venv
+from runner.environments.definition import EnvironmentUnavailable
+from runner.environments.interpreter import BadInterpreter, check
+from runner.launch import Local
+from runner.project import Project
+from runner.request import own_code
+from runner.request.parser import BadInput, need_known
+from workloads.datasets import Dataset
+from workloads.networks import NAME, WORKLOADS, NetworkError, accept, find_imported
+from workloads.records.build import column_of
+from workloads.records.job import DRAWN, OWN, Initial, Placement
+from workloads.records.network import OwnCode
+from workloads.source.files import CODE, is_source
+from workloads.source.graph import ImportRefused
+from workloads.source.imported import Imported
+from workloads.source.traced import read_traced, write_request
+from workloads.study import Study
+
+TRACED_S = 600.0  # the code may draw or load hundreds of millions of weights
+USUAL_FUNCTION = "make_model"
+# File types in which frameworks keep trained weights.
+WEIGHTS_OF = {".pt": "pytorch", ".pth": "pytorch", ".h5": "tensorflow", ".params": "mxnet"}
+ONE_THREAD = Placement("cpu", 1, {})
+
+
+def is_code(workload: str) -> bool:
+    """True if a workload is named as a function of a Python file."""
+    return CODE.fullmatch(workload) is not None
+
+
+@dataclass
+class Importer:
+    """Imports each model once."""
+
+    project: Project
+    pythons: Mapping[str, Path]  # builds with an interpreter of the user's
+    isolation: str
+    with_gpu: bool
+    known: dict[tuple[object, ...], Imported] = field(default_factory=dict)
+
+    def import_model(self, study: Study, dataset: Dataset) -> Imported:
+        """Return the network of the study's model code, for the classes of the data set. Raises BadInput."""
+        option = f"--workload {study.workload}"
+        match = CODE.fullmatch(study.workload)
+        assert match is not None
+        path, function = Path(match["file"]).expanduser(), match["function"]
+        text = own_code.read_code(path, function, option)
+        framework = study.from_framework or own_code.find_framework(path)
+        if framework != "pytorch":
+            raise BadInput(f"{option}: say whose code it is: --from pytorch; a Keras model is given as a .keras file")
+        shape = study.input_shape or dataset.image_shape
+        if len(shape) != 3:
+            raise BadInput(f"{option}: give the size of its images: --input-shape ROWS COLUMNS CHANNELS")
+        key = path.resolve(), function, framework, dataset.classes, shape, study.seed
+        if key not in self.known:
+            digest = hashlib.sha256(text).hexdigest()[:12]
+            code = OwnCode(framework, path.name, function, digest, dataset.classes, shape)
+            self.known[key] = self._trace(path, code, text, study, option)
+        return self.known[key]
+
+    def _trace(self, path: Path, code: OwnCode, text: bytes, study: Study, option: str) -> Imported:
+        """Start the tracing program and read what it wrote. Raises BadInput."""
+        owner = tempfile.TemporaryDirectory(prefix="batchwise-import-")  # deleted with the request
+        folder = Path(owner.name)
+        write_request(folder, path, code, study.seed)
+        self._run(self._launcher(code.framework, study, option), code.framework, folder, option)
+        offer = own_code.offer(code.framework, path).replace("FUNCTION", code.function)
+        try:
+            imported = read_traced(folder, code, text, name_workload(path, code.function))
+            origin = imported.origin and replace(imported.origin, owner=owner)
+            return accept(replace(imported, origin=origin), path)
+        except ImportRefused as error:
+            raise BadInput(f"{option}: {error}{offer}, compared with nothing") from error
+        except NetworkError as error:
+            raise BadInput(str(error)) from error
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            raise BadInput(f"{option}: what its trace wrote cannot be read: {error}") from error
+
+    def _launcher(self, framework: str, study: Study, option: str) -> Local:
+        """Return how the framework's interpreter is started. Its environment is made if it is not. Raises BadInput."""
+        kind = "cuda" if self.with_gpu and study.device != "cpu" else "cpu"
+        named = sorted(build for build in self.pythons if column_of(build).framework == framework)
+        try:
+            environment = definition.read(self.project, framework, kind)
+            if named:
+                return check(self.pythons[named[0]], environment, ONE_THREAD).launcher()
+            if self.isolation == "here":
+                variables = definition.build_worker_variables(environment, definition.SITE_PACKAGES)
+                return Local(sys.executable, variables, self.project)
+            venv.make(environment, lambda line: print(f"runner: {line}", file=sys.stderr))
+        except (BadInterpreter, EnvironmentUnavailable) as error:
+            raise BadInput(f"{option}: {framework} cannot import it: {error}") from error
+        return Local(str(environment.interpreter), definition.build_worker_variables(environment), self.project)
+
+    def _run(self, local: Local, framework: str, folder: Path, option: str) -> None:
+        """Run the tracing program on this folder. Raises BadInput."""
+        try:
+            done = owned.run(
+                [local.interpreter, "-m", f"adapters.{framework}.tracing", str(folder)],
+                TRACED_S,
+                cwd=self.project.root,
+                env=local.environment(ONE_THREAD),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+            )
+        except OSError as error:
+            raise BadInput(f"{option}: {local.interpreter} cannot be started: {error.strerror or error}") from error
+        except subprocess.TimeoutExpired as error:
+            raise BadInput(f"{option}: was not traced within {TRACED_S:.0f} s") from error
+        if done.returncode:
+            lines = [line.strip() for line in done.stderr.decode(errors="replace").splitlines() if line.strip()]
+            raise BadInput(f"{option}: could not be traced: {lines[-1] if lines else f'exit code {done.returncode}'}")
+
+
+def find_workload(study: Study, dataset: Dataset, importer: Importer) -> Imported:
+    """Return the study's workload, with what its source brings. Raises BadInput."""
+    if is_code(study.workload):
+        return importer.import_model(study, dataset)
+    for key, option in (("from_framework", "--from"), ("input_shape", "--input-shape")):
+        if getattr(study, key) is not None:
+            raise BadInput(f"{option}: is for a model in code, --workload FILE.py:FUNCTION; leave it out")
+    path = Path(study.workload)
+    if path.suffix in WEIGHTS_OF:
+        raise BadInput(f"--workload {path}: holds trained weights, no network{_offer_import(WEIGHTS_OF[path.suffix])}")
+    if path.suffix != ".py" and not is_source(study.workload):
+        need_known("workload", study.workload, WORKLOADS)
+    try:
+        return find_imported(study.workload)
+    except NetworkError as error:
+        framework = own_code.find_framework(path)
+        raise BadInput(f"{error}{_offer_import(framework, path) if framework else ''}") from error
+
+
+def _offer_import(framework: str, path: Path = Path("FILE.py")) -> str:
+    """Return a hint on how model code of a framework is trained: imported, or as it is."""
+    if framework != "pytorch":
+        return own_code.offer(framework, path)
+    return f"{own_code.offer(framework, path)}; --workload {path}:FUNCTION --from pytorch imports it for all frameworks"
+
+
+def choose_initial(study: Study, imported: Imported) -> Initial:
+    """Return where the first weights come from. Raises BadInput."""
+    if study.initial == OWN and imported.weights is None:
+        raise BadInput(f"--initial {OWN}: workload {study.workload} brings no weights: leave it out")
+    return study.initial or (OWN if imported.weights is not None else DRAWN)
+
+
+def name_workload(path: Path, function: str) -> str:
+    """Return the name of the network that a function of a file makes."""
+    words = path.stem if function == USUAL_FUNCTION else f"{path.stem}-{function}"
+    name = re.sub(r"[^a-z0-9.]+", "-", words.lower()).strip("-.")[:30].rstrip("-.")
+    return name if NAME.fullmatch(name) else "imported"

@@ -1,0 +1,349 @@
+"""Keras models are read from their configuration, without Keras; what would be lost is refused in one line."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import re
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from conftest import ROOT
+from each import for_each
+
+from runner.__main__ import main as run
+from workloads import __main__ as program
+from workloads import networks
+from workloads.layers import BatchNorm, Conv2D, Dense, Dropout, Flatten, Normalise, Relu
+from workloads.networks import NetworkError
+from workloads.source.files import read_source
+from workloads.weights import load
+
+CONV: dict[str, Any] = {
+    "filters": 2,
+    "kernel_size": [3, 3],
+    "strides": [1, 1],
+    "padding": "valid",
+    "dilation_rate": [1, 1],
+}
+
+
+def tensor(name: str, call: int = 0) -> dict[str, Any]:
+    return {"class_name": "__keras_tensor__", "config": {"shape": [None, 8, 8, 1], "keras_history": [name, call, 0]}}
+
+
+def layer(kind: str, name: str, *inputs: str, module: str | None = "keras.layers", **config: Any) -> dict[str, Any]:
+    calls = [{"args": [tensor(each) for each in inputs], "kwargs": {}}]
+    return {
+        "module": module,
+        "class_name": kind,
+        "registered_name": None,
+        "name": name,
+        "config": {"name": name, "trainable": True, **config},
+        "inbound_nodes": calls if inputs else [],
+    }
+
+
+def images(name: str = "images", *shape: int | None) -> dict[str, Any]:
+    return layer("InputLayer", name, batch_shape=[None, *(shape or (8, 8, 1))])
+
+
+def functional(*layers: dict[str, Any], output: str = "dense", **changes: Any) -> dict[str, Any]:
+    config = {"name": "net", "trainable": True, "layers": [images(), *layers]}
+    config |= {"input_layers": ["images", 0, 0], "output_layers": [[output, 0, 0]], **changes}
+    return {"module": "keras", "class_name": "Functional", "config": config, "registered_name": "Functional"}
+
+
+def sequential(*layers: dict[str, Any]) -> dict[str, Any]:
+    config = {"name": "net", "layers": list(layers), "build_input_shape": [None, 8, 8, 1]}
+    return {"module": "keras", "class_name": "Sequential", "config": config, "registered_name": None}
+
+
+SMALL = (
+    layer("Conv2D", "conv", "images", activation="relu", **CONV),
+    layer("Dropout", "drop", "conv", rate=0.5, noise_shape=None),
+    layer("Flatten", "flat", "drop"),
+    layer("Dense", "dense", "flat", units=3, activation="softmax"),
+)
+
+
+def changed(index: int, **config: Any) -> dict[str, Any]:
+    """SMALL with other settings of one of its layers."""
+    layers = list(SMALL)
+    layers[index] = layers[index] | {"config": layers[index]["config"] | config}
+    return functional(*layers)
+
+
+def write(folder: Path, model: Any, name: str = "my_net.json") -> Path:
+    path = folder / name
+    path.write_text(json.dumps(model))
+    return path
+
+
+def save(folder: Path, model: Any, variables: dict[str, Any], version: str = "3.15.1") -> Path:
+    """A .keras file with these variables: {"conv2d/vars/0": array}."""
+    content = io.BytesIO()
+    with h5py.File(content, "w") as file:
+        for key, array in variables.items():
+            file[f"layers/{key}"] = array
+    path = folder / "my_net.keras"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("metadata.json", json.dumps({"keras_version": version}))
+        archive.writestr("config.json", json.dumps(model))
+        archive.writestr("model.weights.h5", content.getvalue())
+    return path
+
+
+VARIABLES = {
+    "conv2d/vars/0": np.ones((3, 3, 1, 2)),
+    "conv2d/vars/1": np.array([1.0, 2.0]),
+    "dense/vars/0": np.zeros((72, 3)),
+    "dense/vars/1": np.zeros(3),
+}
+
+
+def test_functional_and_sequential_models_are_read_with_activations_as_layers(tmp_path: Path) -> None:
+    expected = (Conv2D("conv", 2, (3, 3)), Relu("conv_relu"), Dropout("drop", 0.5), Flatten("flat"), Dense("dense", 3))
+    for number, model in enumerate((functional(*SMALL), sequential(images(), *SMALL), sequential(*SMALL))):
+        workload = networks.find(str(write(tmp_path, model, f"My Net_{number}.json")))
+        assert workload.layers == expected, number
+        assert (workload.name, workload.input_shape, workload.scale) == (f"my-net-{number}", (8, 8, 1), 1 / 255)
+
+
+def test_models_inside_models_are_seen_through_and_named_by_their_path(tmp_path: Path) -> None:
+    inner = functional(layer("ReLU", "act", "images", max_value=None, negative_slope=0.0, threshold=0.0), output="act")
+    inner = layer("Functional", "inner", "conv", module="keras") | {"config": inner["config"] | {"name": "inner"}}
+    model = functional(SMALL[0], inner, layer("Flatten", "flat", "inner"), SMALL[3])
+    imported = networks.find_imported(str(write(tmp_path, model)))
+    assert [each.name for each in imported.workload.layers] == ["conv", "conv_relu", "act", "flat", "dense"]
+    assert imported.places["act"] == "inner/act (ReLU)"
+    assert "inner/act (ReLU)" in program.describe(imported.workload, imported.places)
+
+
+def test_a_model_that_rescales_its_pixels_gets_them_as_they_are(tmp_path: Path) -> None:
+    rescaled = functional(
+        layer("Rescaling", "rescale", "images", scale=0.5, offset=-1.0),
+        layer("Conv2D", "conv", "rescale", **CONV),
+        *SMALL[2:3],
+        SMALL[3],
+        SMALL[1],
+    )
+    workload = networks.find(str(write(tmp_path, rescaled)))
+    assert workload.scale == 1
+    assert workload.layers[0] == Normalise("rescale", (2.0,), (2.0,))
+
+
+def test_weights_of_a_file_are_those_of_the_layers(tmp_path: Path) -> None:
+    imported = networks.find_imported(str(save(tmp_path, functional(*SMALL), VARIABLES)))
+    assert imported.weights is not None
+    assert {key: array.shape for key, array in imported.weights.items()} == imported.workload.weight_shapes()
+    assert imported.weights["conv/bias"].tolist() == [1, 2]
+    assert all(array.dtype == np.float32 for array in imported.weights.values())
+
+
+def test_a_normalization_has_the_values_that_it_was_adapted_to(tmp_path: Path) -> None:
+    model = functional(
+        layer("Normalization", "norm", "images", axis=[-1], invert=False, mean=None, variance=None),
+        layer("Conv2D", "conv", "norm", **CONV),
+        *SMALL[1:],
+    )
+    adapted = VARIABLES | {"normalization/vars/0": np.array([3.0]), "normalization/vars/1": np.array([4.0])}
+    assert networks.find(str(save(tmp_path, model, adapted))).layers[0] == Normalise("norm", (3.0,), (2.0,))
+    unknown = networks.find(str(write(tmp_path, model)))
+    assert unknown.layers[0].name == "conv" and "mean 0 and variance 1" in unknown.differs
+
+
+def test_initializers_without_a_counterpart_are_said(tmp_path: Path) -> None:
+    start = {"class_name": "VarianceScaling", "config": {}}
+    model = changed(0, kernel_initializer=start, bias_initializer={"class_name": "Ones", "config": {}})
+    differs = networks.find(str(write(tmp_path, model))).differs
+    assert "VarianceScaling kernels are drawn as glorot-uniform" in differs
+    assert "bias_initializer Ones is drawn as Zeros" in differs
+    normal = networks.find(str(write(tmp_path, changed(0, kernel_initializer=start | {"class_name": "HeNormal"}))))
+    assert normal.layers[0] == Conv2D("conv", 2, (3, 3), initializer="he-normal")
+
+
+@for_each(
+    "model, said",
+    [
+        (changed(0, kernel_regularizer={"class_name": "L2"}), r"conv \(Conv2D\): kernel_regularizer changes the loss"),
+        (changed(0, kernel_constraint={"class_name": "MaxNorm"}), r"conv \(Conv2D\): kernel_constraint changes"),
+        (changed(0, trainable=False), r"conv \(Conv2D\): is frozen"),
+        (changed(0, strides=[1, 2]), r"conv \(Conv2D\): strides=\[1, 2\] has no layer; both axes must be alike"),
+        (changed(0, padding="causal"), r"conv \(Conv2D\): padding='causal' has no layer"),
+        (changed(0, data_format="channels_first"), r"conv \(Conv2D\): data_format='channels_first'"),
+        (changed(0, activation="elu"), r"conv \(Conv2D\): the activation elu has no layer; there are relu, "),
+        (changed(0, new_setting=3), r"conv \(Conv2D\): the setting new_setting='3' is unknown"),
+        (changed(0, dtype={"class_name": "DTypePolicy", "config": {"name": "mixed_float16"}}), r"--precision"),
+        (changed(1, noise_shape=[None, 1, 1, 2]), r"drop \(Dropout\): noise_shape="),
+        (changed(3, units=1), r"dense \(Dense\): a softmax of one value is always 1"),
+        (changed(3, activation="sigmoid"), r"dense \(Dense\): a sigmoid of \(3,\) is for several labels"),
+        (
+            functional(layer("Lambda", "code", "images", function="gASV"), *SMALL),
+            r"code \(Lambda\): is code, which is never run",
+        ),
+        (functional(layer("LeakyReLU", "leak", "images"), *SMALL), r"leak \(LeakyReLU\): there is no layer for it"),
+        (functional(layer("RandomFlip", "flip", "images"), *SMALL), r"flip \(RandomFlip\): .* see --augment"),
+        (
+            functional(layer("Dense", "mine", "images", module="my.code"), *SMALL),
+            r"mine \(Dense\): is a class of my\.code",
+        ),
+        (
+            functional(*SMALL, input_layers=[["images", 0, 0], ["more", 0, 0]]),
+            r"net \(Functional\): has 2 inputs: images, more",
+        ),
+        (
+            functional(*SMALL, output_layers=[["dense", 0, 0], ["flat", 0, 0]]),
+            r"net \(Functional\): has 2 outputs: dense, flat",
+        ),
+        (
+            {"module": "my.code", "class_name": "Net", "config": {}, "registered_name": "Net"},
+            r"\(Net\): is a class of my\.code",
+        ),
+        (
+            {"module": "keras.layers", "class_name": "Dense", "config": {"name": "d"}},
+            r"d \(Dense\): is no Sequential or",
+        ),
+        ([1], r"is no configuration of a Keras 3 model"),
+        ({}, r"is no configuration of a Keras 3 model: KeyError"),
+    ],
+)
+def test_what_cannot_be_imported_is_one_line_with_its_path_and_type(model: Any, said: str, tmp_path: Path) -> None:
+    path = write(tmp_path, model)
+    with pytest.raises(NetworkError) as refused:
+        networks.find(str(path))
+    assert re.search(said, str(refused.value))
+    assert str(refused.value).startswith(f"workload {path}: ") and "\n" not in str(refused.value)
+
+
+def test_a_layer_with_weights_that_is_used_twice_is_refused(tmp_path: Path) -> None:
+    shared = layer("Conv2D", "conv", "images", **CONV | {"padding": "same", "filters": 1})
+    shared["inbound_nodes"].append({"args": [tensor("conv")], "kwargs": {}})
+    flat = layer("Flatten", "flat", "conv")
+    flat["inbound_nodes"] = [{"args": [tensor("conv", 1)], "kwargs": {}}]
+    with pytest.raises(NetworkError, match=r"conv \(Conv2D\): is used 2 times; shared weights cannot be imported"):
+        networks.find(str(write(tmp_path, functional(shared, flat, SMALL[3]))))
+
+
+def test_a_norm_that_is_called_for_evaluation_alone_is_refused(tmp_path: Path) -> None:
+    norm = layer("BatchNormalization", "norm", "images", axis=-1, momentum=0.9, epsilon=1e-3)
+    norm["inbound_nodes"][0]["kwargs"] = {"training": False, "mask": None}
+    model = functional(norm, layer("Flatten", "flat", "norm"), SMALL[3])
+    with pytest.raises(NetworkError, match=r"norm \(BatchNormalization\): is called with training=False"):
+        networks.find(str(write(tmp_path, model)))
+    norm["inbound_nodes"][0]["kwargs"] = {"mask": None}
+    assert networks.find(str(write(tmp_path, model))).layers[0] == BatchNorm("norm", 0.9, 1e-3)
+
+
+class Bomb:
+    """Its pickle runs code when it is read."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (pytest.fail, ("the pickle was read",))
+
+
+@for_each(
+    "name, content, said",
+    [
+        ("net.pkl", pickle.dumps(Bomb()), "is a pickle, which runs code when it is read"),
+        ("net.onnx", b"", "ONNX is not read; give a .keras file"),
+        ("net.json", b"{", "is no JSON"),
+        ("net.keras", b"no zip", "is no .keras file of Keras 3"),
+        ("net.keras", pickle.dumps(Bomb()), "is no .keras file of Keras 3"),
+        ("absent.json", None, "No such file or directory"),
+        ("absent.keras", None, "No such file or directory"),
+    ],
+)
+def test_files_that_are_no_network_are_one_line_and_exit_code_2(
+    name: str, content: bytes | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    for command in (["describe", str(path)], ["import", str(path), "--out", str(tmp_path / "out.json")]):
+        assert program.main(command) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"workloads: workload {path}: ") and said in line
+    assert not (tmp_path / "out.json").exists()
+
+
+@for_each(
+    "variables, version, said",
+    [
+        (VARIABLES, "2.15.0", "was written by Keras 2.15.0; load it with Keras 3"),
+        ({}, "3.0", r"conv/kernel: model.weights.h5 has no layers/conv2d/vars/0"),
+        (
+            VARIABLES | {"dense/vars/1": np.zeros(4)},
+            "3.0",
+            r"dense \(Dense\): its weight bias is \(4,\), the network's is \(3,\)",
+        ),
+        (VARIABLES | {"dense/vars/2": h5py.ExternalLink("other.h5", "/x")}, "3.0", "is a link to another place"),
+        (VARIABLES | {"dense/vars/2": h5py.SoftLink("/layers/conv2d")}, "3.0", "is a link to another place"),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused(variables: Any, version: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(NetworkError, match=said):
+        networks.find(str(save(tmp_path, functional(*SMALL), variables, version)))
+
+
+def test_what_is_imported_is_a_file_that_gives_the_same_network_and_weights(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, out = save(tmp_path, functional(*SMALL), VARIABLES), tmp_path / "mine.json"
+    assert program.main(["import", str(source), "--out", str(out), "--weights", str(tmp_path / "w.npz")]) == 0
+    assert "239 parameters written to" in capsys.readouterr().out
+    first, again = networks.find_imported(str(source)), networks.find_imported(str(out))
+    assert (again.workload, again.places) == (first.workload, first.places)
+    assert first.weights is not None and again.weights is not None
+    assert all((first.weights[key] == again.weights[key]).all() for key in first.weights)
+    assert load(tmp_path / "w.npz").keys() == first.weights.keys()
+    (tmp_path / "w.npz").unlink()
+    assert program.main(["describe", str(out)]) == 2
+    assert "No such file" in capsys.readouterr().err
+
+
+@for_each(
+    "arguments, said",
+    [
+        (["--out", "mine.txt"], "--out mine.txt: must end in .json"),
+        (["--out", "mine.json", "--weights", "mine.npy"], "--weights mine.npy: must end in .npz"),
+        (["--out", "mine.json", "--weights", "mine.npz"], "has no weights"),
+        (["--out", "no-folder/mine.json"], "no-folder/mine.json: No such file or directory"),
+    ],
+)
+def test_what_an_import_cannot_write_is_one_line(
+    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert program.main(["import", str(write(tmp_path, functional(*SMALL))), *arguments]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+
+
+def test_a_run_takes_a_source_as_its_workload_and_refuses_more_classes_than_it_tells_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The digits have ten classes, the network three logits."""
+    path = write(tmp_path, functional(*SMALL))
+    words = ["--framework", "numpy", "--dataset", "digits", "--plan", "--results", str(tmp_path / "results")]
+    assert run([*words, "--workload", str(path)]) == 2
+    assert "has 10 classes, more than the 3 that workload my-net tells apart" in capsys.readouterr().err
+    path = write(tmp_path, changed(3, units=10))
+    assert run([*words, "--workload", str(path)]) == 0
+    assert "trials to run" in capsys.readouterr().out
+
+
+def test_a_name_of_the_catalogue_gets_an_ending(tmp_path: Path) -> None:
+    assert networks.find(str(write(tmp_path, functional(*SMALL), "tiny.json"))).name == "tiny-imported"
+    assert read_source(tmp_path / "tiny.json").workload.name == "tiny"
+
+
+def test_reading_a_source_needs_no_framework() -> None:
+    for file in (ROOT / "workloads" / "source").glob("*.py"):
+        assert not re.search(
+            r"^\s*(from|import) (keras|tensorflow|torch|pickle|marshal)", file.read_text(), re.MULTILINE
+        )

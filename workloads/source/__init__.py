@@ -1,0 +1,1 @@
+"""Networks that come from another source: a graph of operators becomes a tree of layer records."""

@@ -1,0 +1,198 @@
+"""Read files that are a network's source: the network, its weights, and where its layers come from. No code is run."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import zipfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ..records import network
+from ..weights import Weights, load, save
+from ..words import format_count
+from .graph import Network, build_network
+from .imported import Imported as Imported
+from .keras_config import KerasGraph, read_graph
+from .keras_layers import merge_notes
+from .keras_origin import make_origin
+from .keras_weights import read_variables
+from .vocabulary import INPUT, ImportRefused
+
+KERAS, JSON = ".keras", ".json"
+NPZ = ".npz"
+SUFFIXES = (KERAS, JSON)
+CODE = re.compile(r"(?P<file>.+\.py):(?P<function>[A-Za-z_]\w*)")  # a function that makes a model
+CONFIG, WEIGHTS, METADATA = "config.json", "model.weights.h5", "metadata.json"  # in a .keras file
+MOST_BYTES = 1 << 26  # of a configuration
+WRITTEN = "batchwise-network"  # the first key of a file that `write` made
+PICKLES = (".pkl", ".pickle", ".joblib", ".pt", ".pth", ".bin")
+ADVICE = {
+    **dict.fromkeys(PICKLES, "is a pickle, which runs code when it is read; give the code that makes the model"),
+    ".onnx": "ONNX is not read; give a .keras file, or the code of a PyTorch model",
+    ".h5": "is Keras' older format; load it with Keras 3 and save it as .keras",
+    ".hdf5": "is Keras' older format; load it with Keras 3 and save it as .keras",
+    ".safetensors": "holds weights, no network; give the code that makes the model",
+    ".params": "holds weights, no network; give the code that makes the model",
+    ".tflite": "is for inference; give the .keras file that it was made of",
+    ".pb": "is for inference; give the .keras file that it was made of",
+}
+
+
+def is_source(name: str) -> bool:
+    """Return True if the name ends as that of a file that is read, or refused, here."""
+    return Path(name).suffix.lower() in (*SUFFIXES, *ADVICE)
+
+
+def read_source(path: Path) -> Imported:
+    """Return the network of a file. Raises ImportRefused."""
+    suffix = path.suffix.lower()
+    if suffix in ADVICE:
+        raise ImportRefused(ADVICE[suffix])
+    try:
+        if suffix != KERAS and path.stat().st_size > MOST_BYTES:
+            raise ImportRefused(f"is no network: it has over {MOST_BYTES >> 20} MiB")
+        content = path.read_bytes()
+    except OSError as error:
+        raise ImportRefused(error.strerror or str(error)) from error
+    if suffix == KERAS:
+        config, variables = _read_archive(content)
+        return _finish(read_graph(config, variables), config, path, content)
+    data = _parse(content)
+    if isinstance(data, dict) and WRITTEN in data:
+        return _read_written(data, path)
+    return _finish(read_graph(data), data, path, content)
+
+
+def write(imported: Imported, path: Path, source: str, weights: Path | None) -> None:
+    """Write the network as JSON that `read_source` reads. Its weights lie in another file. Raises OSError."""
+    workload = imported.workload
+    data = {
+        WRITTEN: 1,
+        "source": source,
+        "summary": workload.summary,
+        "differs": workload.differs,
+        "weights": weights and os.path.relpath(weights, path.parent),
+        "places": dict(imported.places),
+        "network": network.to_json(workload),
+    }
+    path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+
+
+def keep_imported(imported: Imported, source: str, out: Path, weights: Path | None) -> str:
+    """Write a network, and its weights as .npz; return a line that says what. Raises ImportRefused."""
+    if out.suffix != JSON:
+        raise ImportRefused(f"--out {out}: must end in {JSON}")
+    if weights is not None and weights.suffix != NPZ:
+        raise ImportRefused(f"--weights {weights}: must end in {NPZ}")
+    if weights is not None and imported.weights is None:
+        raise ImportRefused(f"--weights {weights}: {source} has no weights")
+    if weights is None and imported.weights is not None:
+        weights = out.with_suffix(NPZ)
+    try:
+        if weights is not None and imported.weights is not None:
+            save(weights, imported.weights)
+        write(imported, out, Path(source).name, weights)
+    except OSError as error:
+        raise ImportRefused(f"{error.filename}: {error.strerror}") from error
+    workload = imported.workload
+    count = format_count(sum(1 for _ in workload.walk()), "layer")
+    kept = f", and their values to {weights}" if weights is not None else "; the source has no weights"
+    return f"{workload.name}: {count} with {workload.parameter_count:,} parameters written to {out}{kept}"
+
+
+def _parse(content: bytes) -> Any:
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise ImportRefused(f"is no JSON: {str(error)[:100]}") from error
+
+
+def _read_written(data: Mapping[str, Any], path: Path) -> Imported:
+    """Return what `write` wrote."""
+    try:
+        workload = network.from_json(data["network"])
+        places = {str(layer): str(place) for layer, place in data["places"].items()}
+        workload = replace(workload, summary=str(data["summary"]), differs=str(data["differs"]))
+        weights = load(path.parent / data["weights"]) if data["weights"] is not None else None
+        shapes = workload.weight_shapes()
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise ImportRefused(f"cannot be read: {' '.join(str(error).split()) or type(error).__name__}") from error
+    if weights is not None and {key: array.shape for key, array in weights.items()} != shapes:
+        raise ImportRefused(f"its weights in {data['weights']} are not those of its layers; import the source again")
+    return Imported(workload, weights, places)
+
+
+def _read_archive(content: bytes) -> tuple[Any, dict[str, Weights] | None]:
+    """Return the configuration and the variables of a .keras file, which is a zip."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            config = _parse(_read_member(archive, CONFIG))
+            version = _parse(_read_member(archive, METADATA)).get("keras_version", "")
+            if not str(version).startswith("3."):
+                raise ImportRefused(f"was written by Keras {version}; load it with Keras 3 and save it again")
+            variables = None
+            if WEIGHTS in archive.namelist():
+                with archive.open(WEIGHTS) as file:
+                    variables = read_variables(io.BytesIO(file.read()), WEIGHTS)
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, AttributeError) as error:
+        raise ImportRefused(f"is no .keras file of Keras 3: {error}") from error
+    return config, variables
+
+
+def _read_member(archive: zipfile.ZipFile, name: str) -> bytes:
+    try:
+        if archive.getinfo(name).file_size > MOST_BYTES:
+            raise ImportRefused(f"its {name} has over {MOST_BYTES >> 20} MiB")
+        return archive.read(name)
+    except KeyError as error:
+        raise ImportRefused(f"has no {name}; save the model with Keras 3: model.save('my_model.keras')") from error
+
+
+def _finish(graph: KerasGraph, config: Mapping[str, Any], path: Path, content: bytes) -> Imported:
+    """Build the network of a Keras graph, with its weights, and with its model to be compared with."""
+    kind = f"{config['config'].get('name', path.stem)} ({config['class_name']})"
+    notes = merge_notes(graph.notes if graph.variables is None else [])
+    made = build_network(
+        graph.nodes,
+        graph.input_shape,
+        make_workload_name(path.stem),
+        summary=f"{kind} of {path.name}, a Keras model",
+        differs=notes,
+        scale=choose_scale(graph),
+    )
+    origin = make_origin(graph, made, path.name, content)
+    return Imported(made.workload, _pick_weights(graph, made), made.places, origin)
+
+
+def _pick_weights(graph: KerasGraph, made: Network) -> Weights | None:
+    """Return the weights that the layers have in the file, None without a file."""
+    if graph.variables is None:
+        return None
+    found: Weights = {}
+    for key, (folder, number) in graph.weights.items():
+        try:
+            found[key] = graph.variables[folder][number]
+        except KeyError as error:
+            raise ImportRefused(f"{key}: {WEIGHTS} has no {folder}/{number}") from error
+    return made.place_weights(found)
+
+
+def choose_scale(graph: KerasGraph) -> float:
+    """Return what pixels are multiplied by: 1 if the model rescales them itself, or 1 / 255."""
+    name = next(node.name for node in graph.nodes if node.operator == INPUT)
+    while True:
+        users = [node for node in graph.nodes if name in node.inputs]
+        if [node.operator for node in users] != ["resize"]:
+            return 1.0 if {node.operator for node in users} == {"normalise"} else 1 / 255
+        name = users[0].name
+
+
+def make_workload_name(stem: str) -> str:
+    """Return a workload's name made of a file's: of a-z, 0-9, . and -."""
+    name = re.sub(r"[^a-z0-9.]+", "-", stem.lower()).strip("-.")[:40]
+    return name or "imported"
