@@ -138,10 +138,8 @@ def _parts(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
 
 
 def _has_one_output(layer: keras.layers.Layer) -> bool:
-    """True if the layer is called once, and its output is one array before any activation within it."""
-    activation = getattr(layer, "activation", None)
-    alone = activation in (None, keras.activations.linear) or not layer.weights
-    return alone and len(layer._inbound_nodes) == 1 and not isinstance(layer.output, list | tuple)
+    """True if the layer is called once, and gives one array."""
+    return len(layer._inbound_nodes) == 1 and not isinstance(layer.output, list | tuple)
 
 
 def find_covered(layer: keras.layers.Layer) -> str:

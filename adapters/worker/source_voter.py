@@ -105,8 +105,12 @@ class SourceVoter(Adapter):
     @property
     def places(self) -> dict[str, str]:
         """{layer: the source's module}, in the order of computation."""
-        named = [*self.source.places, *(layer.name for layer, _ in self.workload.walk())]
-        return {layer: place for layer in dict.fromkeys(named) if (place := self.source.name_place(layer))}
+        found, taken = dict(self.source.places), set(self.source.places.values())
+        for layer, _ in self.workload.walk():
+            place = self.source.name_place(layer.name)
+            if place and place not in taken:  # or it computes a layer after this one, too: an activation
+                found[layer.name] = place
+        return found
 
     def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> Any:
         return self.adapter.train(order, rates, part)

@@ -21,7 +21,6 @@ from runner.gate.judge import Gate
 from runner.input_files import INPUTS, write, write_array
 from runner.launch import Launcher
 from runner.proof import prove_imports
-from runner.request.source_inputs import write_source
 from runner.setup import build_local_launcher
 from runner.storage import CannotGoOn
 from workloads import weights
@@ -30,7 +29,7 @@ from workloads.records.check_name import CheckName
 from workloads.records.evidence import Evidence
 from workloads.records.job import Installation, TrialSpec
 from workloads.records.result import TrialResult
-from workloads.records.source_map import SourceMap
+from workloads.records.source_map import SOURCE, SOURCE_CODE, SOURCE_WEIGHTS, SourceMap
 from workloads.records.status import Status
 
 FILE = Path(__file__).parent / "imported" / "torch_net.py"
@@ -89,7 +88,9 @@ def prepare(correct: tuple[Imported, Path], results: Path) -> Prepare:
         inputs = data | {
             "weights": write(results, "weights", ".npz", archive.getbuffer()),
             "network": write(results, "network", ".json", memoryview(text)),
-            **write_source(results, imported.source, FILE.read_bytes(), correct[1]),
+            SOURCE: write(results, "source", ".json", memoryview(imported.source.to_text().encode())),
+            SOURCE_CODE: write(results, "code", ".py", memoryview(FILE.read_bytes())),
+            SOURCE_WEIGHTS: write(results, "tensors", ".npz", memoryview(correct[1].read_bytes())),
         }
         named = {"framework": FRAMEWORK, "workload": imported.workload.name, "optimizer": planted.OPTIMIZER}
         trial = make_spec(**named, network=network.digest(imported.workload), inputs=inputs, threads=1)

@@ -54,6 +54,7 @@ def map_parameter(key: str) -> SourceParameter:
 
 
 PLACES = {name: name for name in ("stem", "stem_norm", "stem_relu", "mix", "norm", "add", "mean", "head")}
+PLACES["gelu"] = "up"  # with its activation
 KERAS_SOURCE = SourceMap(
     replace(CODE, framework="tensorflow", file="keras_net.py"),
     tuple(map(map_parameter, KERAS_NETWORK.weight_shapes())),
