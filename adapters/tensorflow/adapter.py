@@ -31,7 +31,7 @@ from workloads.records.network import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
 
-STEPS = ("step", "train_step", "train_step_at", "looped", "looped_at")  # compiled, by their names in an adapter
+STEPS = ("step", "train_step", "train_step_at", "looped", "looped_at", "gradients")  # compiled, by their names in an adapter
 
 
 class Adapter(base.Adapter):
@@ -55,11 +55,10 @@ class Adapter(base.Adapter):
         return facts_of(device, precision, allocator) | chosen
 
     def load(self, images: Images, labels: Labels) -> None:
+        self.images, self.labels = images, labels
         if self.resident:
             with tf.device(self.device):
                 self.images, self.labels = tf.constant(images), tf.constant(labels)
-        else:
-            self.images, self.labels = images, labels
 
     def build(
         self, workload: Workload, optimizer: OptimizerSpec, weights: Weights, seed: int, model: Model | None = None
@@ -105,6 +104,7 @@ class Adapter(base.Adapter):
         self.looped = in_a_loop(self.train_step, shared)
         self.looped_at = in_a_loop(self.train_step_at, tuple(1 + place for place in shared))
         self.accumulation: Accumulation | None = None  # its state is made when it is needed
+        self.gradients = tf.function(self.differentiated)  # traced when it is needed
 
     def differentiated(
         self, images: tf.Tensor, labels: tf.Tensor, share: tf.Tensor | None = None
@@ -127,6 +127,16 @@ class Adapter(base.Adapter):
             model = make_checked(make_model, own, (Model, tf.Tensor), predict)
         self.build(without_layers(own), optimizer, {}, seed, model)
         return sum(variable.numpy().nbytes for variable in model.non_trainable_variables)
+
+    def parameter_gradients(self, images: Images, labels: Labels) -> dict[str, Floats]:
+        kept = [(variable, variable.numpy()) for variable in self.model.non_trainable_weights]  # no generator of masks
+        with tf.device(self.device):
+            _, scaled = self.gradients(tf.constant(images), tf.constant(labels))
+            scale = float(self.optimizer.scale_loss(tf.constant(1.0)))  # 1 if losses are not scaled
+        for variable, before in kept:
+            variable.assign(before)
+        pairs = enumerate(zip(self.model.trainable_variables, scaled, strict=True))
+        return {f"{number}/{v.path}": tf.convert_to_tensor(g).numpy() / scale for number, (v, g) in pairs if g is not None}
 
     def _rescaled(self, images: tf.Tensor) -> tf.Tensor:
         return tf.cast(images, tf.float32) * np.float32(self.workload.scale)
