@@ -52,8 +52,6 @@ USUAL = ("--framework", "--workload", "--dataset", "--memory-limit", "--answer",
 
 # Options of a run that this command rejects, by what they are parsed into; its help does not show them.
 REFUSED = {
-    "models": ("--model", "whose gradients and parts need the network"),
-    "devices": ("--devices", "whose answers are of one device"),
     "blocks": ("--blocks", "which looks for a size itself: give it to python -m runner"),
 }
 OF_THIS_COMMAND = {  # help of shared options that differs here

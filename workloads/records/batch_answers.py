@@ -171,10 +171,11 @@ class NoisePoint:
 
 
 class Caution(Word):
-    """A kind of layer that disturbs the estimate."""
+    """A kind of layer that disturbs the estimate, or that may."""
 
     BATCH_NORM = "batch-norm"
     DROPOUT = "dropout"
+    OWN_CODE = "own-code"  # its layers are unknown
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,8 @@ class CheckName(Word):
     MIDDLE = "updates in its middle = the referee's"
     MASKS = "masks are drawn at their rate"
     EPOCHS_AGREE = "epochs are as the others'"
+    SAME_LOSSES = "the same seed gives the same losses"  # of custom code, as the next
+    OWN_EVALUATION = "evaluates each test image by itself"
 
 
 # A trial that miscounts has no speed and no accuracy. One in another precision belongs to another column. A window that
@@ -72,6 +74,6 @@ LATE_NAMES = (
 NO_LONGER_MADE = (CheckName.EPOCHS_AGREE,)  # trials of earlier versions have it, until they are judged again
 OF_THE_RUN_ALONE = (
     CheckName.PRECISION, CheckName.TIMES, CheckName.CALLS_ADD_UP, CheckName.ENDED_WELL, CheckName.ALONE, CheckName.GATE,
-    *LATE_NAMES, *NO_LONGER_MADE,
+    *LATE_NAMES, *NO_LONGER_MADE, CheckName.SAME_LOSSES, CheckName.OWN_EVALUATION,
 )  # fmt: skip
 MADE_AGAIN = tuple(name for name in CheckName if name not in OF_THE_RUN_ALONE)  # from the stored files
