@@ -153,8 +153,8 @@ class Adapter(ABC):
 
         The model belongs to the framework. It gets images as is usual for such models, float32 in 0..1, and returns
         logits (n, classes). It draws its own initial weights from the seed. `probe` and `weights` are not called for
-        it; `parameter_gradients` is. Returns the bytes of the model's non-trainable variables. Raises Unsupported(reason) if this cannot be done,
-        ValueError or TypeError if the returned object is no such model.
+        it; `parameter_gradients` is. Returns the bytes of the model's non-trainable variables. Raises
+        Unsupported(reason) if this cannot be done, ValueError or TypeError if the returned object is no such model.
         """
         raise Unsupported(f"custom models: {NOT_YET}")
 

@@ -22,7 +22,7 @@ from adapters import base, kernels
 from adapters.base import ALONE, LOSS_SCALE, NEVER, Count, Facts, Floats, MemoryUse, Order, Probe, Unsupported, parts
 from adapters.shared import PROBED, make_checked, without_layers
 from adapters.tensorflow import optimizers
-from adapters.tensorflow.compiled import Accumulation, in_a_loop
+from adapters.tensorflow.compiled import Accumulation, gradients_by_name, in_a_loop
 from adapters.tensorflow.layers import LOSSES, ROLES, apply
 from adapters.tensorflow.libraries import compute_in, convolve, facts_of, onednn_is_on, take_gpus
 from workloads.datasets import Images, Labels
@@ -31,7 +31,7 @@ from workloads.records.network import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
 
-STEPS = ("step", "train_step", "train_step_at", "looped", "looped_at", "gradients")  # compiled, by their names in an adapter
+STEPS = ("step", "train_step", "train_step_at", "looped", "looped_at", "gradients")  # compiled
 
 
 class Adapter(base.Adapter):
@@ -129,14 +129,8 @@ class Adapter(base.Adapter):
         return sum(variable.numpy().nbytes for variable in model.non_trainable_variables)
 
     def parameter_gradients(self, images: Images, labels: Labels) -> dict[str, Floats]:
-        kept = [(variable, variable.numpy()) for variable in self.model.non_trainable_weights]  # no generator of masks
         with tf.device(self.device):
-            _, scaled = self.gradients(tf.constant(images), tf.constant(labels))
-            scale = float(self.optimizer.scale_loss(tf.constant(1.0)))  # 1 if losses are not scaled
-        for variable, before in kept:
-            variable.assign(before)
-        pairs = enumerate(zip(self.model.trainable_variables, scaled, strict=True))
-        return {f"{number}/{v.path}": tf.convert_to_tensor(g).numpy() / scale for number, (v, g) in pairs if g is not None}
+            return gradients_by_name(self, images, labels)
 
     def _rescaled(self, images: tf.Tensor) -> tf.Tensor:
         return tf.cast(images, tf.float32) * np.float32(self.workload.scale)

@@ -80,8 +80,8 @@ def norms_of(
 
 
 class NoiseTraining:
-    """A trial's epochs without their evaluations, one step per call. Between the steps the caller saves or measures, and
-    at first the finder's gradients are taken. If the model draws masks, these draws shift the others.
+    """A trial's epochs without their evaluations, one step per call. Between the steps the caller saves or measures.
+    At first the finder's gradients are taken. If the model draws masks, these draws shift the others.
     """
 
     def __init__(self, adapter: Adapter, job: Job, prepared: Prepared, events: EventLog) -> None:

@@ -1,6 +1,6 @@
-"""What a trial of custom code does for its own checks: it evaluates some images again, and trains its first steps again.
+"""Steps for the checks of custom code: evaluate some images again, and train the first steps again.
 
-No framework is compared with it. Both are compared with what the same trial did before.
+The runner compares both with what the same trial did before. No framework is compared with it.
 """
 
 from __future__ import annotations

@@ -93,9 +93,7 @@ def measure(
     if middle is not None:
         middle.keep_evaluated(adapter)
     if prepared.own is not None and spec.passes.epochs:
-        events.write_answer(
-            Event.EVALUATED_AGAIN, lambda: own_steps.evaluate_again(adapter, prepared.test_images)
-        )
+        events.write_answer(Event.EVALUATED_AGAIN, lambda: own_steps.evaluate_again(adapter, prepared.test_images))
     load_epoch(adapter, prepared, -1)
     if window.missing_s > 0:
         window.train_on(prepared.order[-1], update)
