@@ -39,7 +39,7 @@ size that an epoch holds is then trained as an ordinary trial, with every check.
 CAUTIONS = {
     Caution.BATCH_NORM: "with BatchNorm the statistics are those of 16 images, whatever is trained with",
     Caution.DROPOUT: "measured without Dropout: a training with it has more noise",
-    Caution.OWN_CODE: "own code, measured as it trains: noise of its masks counts, and batch statistics are of 16 images",
+    Caution.OWN_CODE: "own code, measured as it trains: noise of its masks counts; batch statistics are of 16 images",
 }
 VERDICTS = {
     SizeVerdict.BEST: "best",

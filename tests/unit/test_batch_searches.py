@@ -34,10 +34,15 @@ class MadeUp:
     contended: list[int] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
     show: Callable[[TrialResult, Path], None] = lambda *_: None
-    request: Any = field(default_factory=lambda: SimpleNamespace(dataset=SimpleNamespace(train_count=IMAGES)))
-
+    devices: int = 1
     specs: dict[str, Any] = field(default_factory=lambda: {"numpy": make_spec()})
     launchers: dict[str, Any] = field(default_factory=lambda: {"numpy": object()})
+
+    @property
+    def request(self) -> Any:
+        return SimpleNamespace(
+            dataset=SimpleNamespace(train_count=IMAGES), placement=SimpleNamespace(devices=self.devices)
+        )
 
     def run(self, framework: str, batch_size: int, *_: Any) -> tuple[TrialResult, Path]:
         self.sizes.append(batch_size)
