@@ -1,15 +1,18 @@
-"""`python -m workloads describe NAME|FILE`: a network, layer by layer."""
+"""`python -m workloads describe NAME|FILE [--memory]`: a network, layer by layer."""
 
 from __future__ import annotations
 
+import argparse
 import math
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 from .activations import FLOAT32_BYTES, activation_bytes
 from .command_line import CommandLine
+from .memory_table import USUAL_OPTIMIZER, USUAL_SIZES, NothingCounted, align, describe_memory
 from .networks import NetworkError, find
-from .spec import Workload
+from .spec import OPTIMIZER_NAMES, Workload
 
 HEAD = ("layer", "kind", "output shape", "parameters", "multiply-adds", "output bytes")
 
@@ -30,17 +33,28 @@ def list_rows(workload: Workload) -> Iterator[tuple[str, ...]]:
 
 def describe(workload: Workload) -> str:
     """Return the lines for a terminal."""
-    table = [HEAD, *list_rows(workload)]
-    widths = [max(len(row[column]) for row in table) for column in range(len(HEAD))]
     shape = " x ".join(map(str, workload.input_shape))
     differs = [f"differs from it: {workload.differs}"] if workload.differs else []
     lines = [f"{workload.name}: {workload.summary}".rstrip(": "), *differs, f"input {shape}, loss {workload.loss}", ""]
-    for row in table:
-        texts = [cell.ljust(width) for cell, width in zip(row[:3], widths[:3], strict=True)]
-        numbers = [cell.rjust(width) for cell, width in zip(row[3:], widths[3:], strict=True)]
-        lines.append("  ".join([*texts, *numbers]).rstrip())
+    lines += align([HEAD, *list_rows(workload)], texts=3)
     kept = activation_bytes(workload, 1)
     return "\n".join([*lines, "", f"kept from forward to backward: {kept:,} bytes an image (float32)"])
+
+
+class _BadOption(Exception):
+    """An option that does not fit; the message is one line."""
+
+
+def _describe(options: argparse.Namespace) -> str:
+    """Return what is asked for. Raises NetworkError, NothingCounted, _BadOption."""
+    asked = {"--batch-size": options.batch_sizes, "--optimizer": options.optimizer, "--results": options.results}
+    if not options.memory:
+        if given := next((option for option, value in asked.items() if value), None):
+            raise _BadOption(f"{given} is for --memory: add it, or leave {given} out")
+        return describe(find(options.network))
+    if options.batch_sizes and (least := min(options.batch_sizes)) < 1:
+        raise _BadOption(f"--batch-size {least}: must be 1 or more")
+    return describe_memory(find(options.network), options.batch_sizes, options.optimizer, options.results)
 
 
 def main(arguments: list[str]) -> int:
@@ -49,10 +63,19 @@ def main(arguments: list[str]) -> int:
     commands = parser.add_subparsers(required=True, metavar="describe")
     command = commands.add_parser("describe", help="print a network layer by layer; trains nothing")
     command.add_argument("network", metavar="NAME|FILE", help="of the catalogue, or a file that defines one Workload")
+    command.add_argument("--memory", action="store_true", help="what each layer holds while it trains, in bytes")
+    command.add_argument("--batch-size", dest="batch_sizes", type=int, nargs="+", default=[], metavar="N",
+                         help="with --memory: batch sizes (default: those of --results, else "
+                         f"{' '.join(map(str, USUAL_SIZES))})")  # fmt: skip
+    command.add_argument("--optimizer", choices=OPTIMIZER_NAMES, metavar="NAME",
+                         help="with --memory: the update rule, whose state is counted (default: that of --results, "
+                         f"else {USUAL_OPTIMIZER})")  # fmt: skip
+    command.add_argument("--results", type=Path, metavar="DIR",
+                         help="with --memory: what each framework counted in this folder, too")  # fmt: skip
     options = parser.parse_args(arguments)
     try:
-        print(describe(find(options.network)))
-    except NetworkError as error:
+        print(_describe(options))
+    except (NetworkError, NothingCounted, _BadOption) as error:
         print(f"workloads: {error}", file=sys.stderr)
         return 2
     return 0
