@@ -14,15 +14,15 @@ from adapters.numpy import adapter as referee
 from workloads import weights
 from workloads.datasets import Images, Labels
 from workloads.records.network import OwnCode
-from workloads.spec import OptimizerSpec
+from workloads.spec import OptimizerSpec, Workload
 
 
 class Adapter(referee.Adapter):
     def build_model(self, make_model: Callable[[int], Any], own: OwnCode, optimizer: OptimizerSpec, seed: int) -> int:
         """Draw the weights as the runner draws those of a network."""
-        workload = make_model(own.classes)
+        workload: Workload = make_model(own.classes)
         self.build(workload, optimizer, weights.draw(workload, seed), seed)
-        return 4 * sum(math.prod(shape) for shape in workload.statistic_shapes().values())
+        return sum(4 * math.prod(shape) for shape in workload.statistic_shapes().values())
 
     def parameter_gradients(self, images: Images, labels: Labels) -> dict[str, Floats]:
         return self.probe(images, labels).gradients

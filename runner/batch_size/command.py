@@ -85,9 +85,9 @@ def build_request(arguments: Sequence[str], project: Project) -> tuple[Request, 
     question = Question(answers, *asked, window_s)
     if question.sizes and not question.trains:
         raise BadInput("--batch-size: sizes to be trained; add --then-train or --target-accuracy, or leave it out")
-    request = cli.build_request(options, project)
-    refuse_devices(request, question)
-    return request, question
+    if options.devices not in (None, 1):  # as a plan: what is refused leaves no results folder
+        refuse_devices(cli.build_request(argparse.Namespace(**{**vars(options), "plan": True}), project), question)
+    return cli.build_request(options, project), question
 
 
 def _refuse(options: argparse.Namespace) -> None:
