@@ -19,7 +19,7 @@ from workloads.records.figures import MEMORY_PARTS, Figure
 from workloads.records.files import RESULT_FILE, write_json
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
-from workloads.spec import OptimizerSpec, Workload
+from workloads.spec import OptimizerName, OptimizerSpec, Workload
 
 NORMED = Workload(
     "normed",
@@ -53,7 +53,9 @@ def test_each_layer_holds_what_a_hand_counts() -> None:
     assert activation_bytes_by_layer(NORMED, 1)[""] == 4 * 32, "the BatchNorm's input"
 
 
-def store(results: Path, name: str, framework: str, batch_size: int, optimizer: str = "adam", **parts: float) -> None:
+def store(
+    results: Path, name: str, framework: str, batch_size: int, optimizer: OptimizerName = "adam", **parts: float
+) -> None:
     spec = make_spec(framework=framework, batch_size=batch_size, optimizer=OptimizerSpec.named(optimizer))
     spec = varied(spec, network=network.digest(OSU_CNN))
     figures = {each.name: Figure(None, "test", reason="it was not asked") for each in MEMORY_PARTS.values()}
@@ -93,8 +95,8 @@ def test_what_frameworks_counted_is_next_to_the_formula_and_what_they_did_not_ha
 def test_bad_input_is_one_line(
     words: list[str], telling: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name, optimizer in (("a", "adam"), ("b", "sgd")):
-        store(tmp_path / "both", name, "pytorch", 32, optimizer)
+    store(tmp_path / "both", "a", "pytorch", 32, "adam")
+    store(tmp_path / "both", "b", "pytorch", 32, "sgd")
     given = [str(tmp_path / word.lower()) if word.isupper() else word for word in words]
     try:
         code: object = main(["describe", "osu-cnn", *given])

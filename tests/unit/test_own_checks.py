@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from conftest import make_spec, varied
 from each import for_each
+from numpy.typing import NDArray
 from own_numpy import Adapter
 
 from adapters.base import Floats
@@ -46,15 +47,16 @@ class ByBatch(Adapter):
     """Evaluates an image with the mean of its batch, as BatchNorm does that stays in training mode."""
 
     def predict(self, images: Images) -> Floats:
-        logits = super().predict(images)
-        return logits - logits.mean(axis=0)
+        logits: Floats = super().predict(images)
+        logits -= logits.mean(axis=0)
+        return logits
 
 
 def trained(folder: Path, monkeypatch: pytest.MonkeyPatch, adapter: type[Adapter]) -> dict[CheckName, Check]:
     """Run a trial of custom code by this adapter; return its checks."""
     (folder / "inputs").mkdir()
     train, test = load(DATASETS["digits-64"], folder, TINY.input_shape)
-    arrays = {
+    arrays: dict[str, NDArray[Any]] = {
         **{"train_images": train.images, "train_labels": train.labels, "order": batch_order(64, 2, seed=0)},
         **{"test_images": test.images, "test_labels": test.labels},
     }
