@@ -74,7 +74,7 @@ def build_chapter(answers: BatchAnswers) -> Chapter:
         (),
         kind=tables.NAME,
         answer=first.removesuffix("."),
-        findings=tuple(others),
+        findings=(*others, *list_cliffs(answers.frameworks)),
     )
 
 
@@ -179,10 +179,10 @@ def recommend(answers: BatchAnswers) -> list[str]:
     leader = max(speeds, key=lambda name: speeds[name].mean)
     unknown = [name for name in by_name if name not in known]
     advice = _advice(leader, speeds, unknown, by_name[leader].devices)
-    return [advice, _grounds(by_name[leader], speeds[leader]), *refused, *_cliffs(answers.frameworks)]
+    return [advice, _grounds(by_name[leader], speeds[leader]), *refused]
 
 
-def _cliffs(frameworks: Sequence[Answers]) -> list[str]:
+def list_cliffs(frameworks: Sequence[Answers]) -> list[str]:
     """Say of each framework whose largest size is clearly slower than its best one."""
     return [
         say(
