@@ -6,12 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from workloads.records.advice import PASSED
 from workloads.records.batch_answers import Answers, Judged
-from workloads.records.check_name import CheckName
+from workloads.records.check_name import OF_OWN_CODE, CheckName
 from workloads.records.job import ROOMS, Kind
 from workloads.records.result import TrialResult
 from workloads.setting_words import OWN_CODE
-
-OF_OWN_CODE = (CheckName.SAME_LOSSES, CheckName.OWN_EVALUATION)
 
 
 def judge_sizes(results: Sequence[TrialResult], sizes: Iterable[int]) -> Iterator[Judged]:

@@ -11,10 +11,9 @@ import pytest
 from conftest import TINY, by_cell
 from copied import run_in
 
-from workloads.records.check_name import LATE_NAMES, CheckName
+from workloads.records.check_name import LATE_NAMES, OF_OWN_CODE, CheckName
 
 OWN_CODE = "own code, not compared"
-OF_OWN_CODE = (CheckName.SAME_LOSSES, CheckName.OWN_EVALUATION)
 UNSEEDED = """
 import os
 import torch

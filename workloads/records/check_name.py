@@ -71,9 +71,10 @@ LATE_NAMES = (
     CheckName.END_LOSSES, CheckName.END_UPDATES, CheckName.LAST_EVALUATION, CheckName.LAST_LOSS, CheckName.MIDDLE,
     CheckName.MASKS,
 )  # fmt: skip
+OF_OWN_CODE = (CheckName.SAME_LOSSES, CheckName.OWN_EVALUATION)
 NO_LONGER_MADE = (CheckName.EPOCHS_AGREE,)  # trials of earlier versions have it, until they are judged again
 OF_THE_RUN_ALONE = (
     CheckName.PRECISION, CheckName.TIMES, CheckName.CALLS_ADD_UP, CheckName.ENDED_WELL, CheckName.ALONE, CheckName.GATE,
-    *LATE_NAMES, *NO_LONGER_MADE, CheckName.SAME_LOSSES, CheckName.OWN_EVALUATION,
+    *LATE_NAMES, *NO_LONGER_MADE,
 )  # fmt: skip
 MADE_AGAIN = tuple(name for name in CheckName if name not in OF_THE_RUN_ALONE)  # from the stored files
