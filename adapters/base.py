@@ -1,4 +1,4 @@
-"""The base class of every adapter: ten verbs that a trial needs, and four more whose default is a reason in the tables.
+"""The base class of every adapter: ten verbs that a trial needs, and five more whose default is a reason in the tables.
 
 Each verb states what it promises and what it must not do.
 """
@@ -155,10 +155,18 @@ class Adapter(ABC):
 
         The model belongs to the framework. It gets images as is usual for such models, float32 in 0..1, and returns
         logits (n, classes). It draws its own initial weights from the seed. `probe` and `weights` are not called for
-        it. Returns the bytes of the model's non-trainable variables. Raises Unsupported(reason) if this cannot be done,
-        ValueError or TypeError if the returned object is no such model.
+        it; `parameter_gradients` is. Returns the bytes of the model's non-trainable variables. Raises
+        Unsupported(reason) if this cannot be done, ValueError or TypeError if the returned object is no such model.
         """
         raise Unsupported(f"custom models: {NOT_YET}")
+
+    def parameter_gradients(self, images: Images, labels: Labels) -> dict[str, Floats]:
+        """Return the gradient of the batch's mean loss for every trained parameter of a custom model, in training mode.
+
+        Names and layouts are the framework's own. Weights, running statistics and the optimizer stay unchanged. Masks
+        are drawn anew for each call.
+        """
+        raise Unsupported(f"gradients of custom models: {NOT_YET}")
 
     def memory(self) -> dict[str, Count]:
         """Return bytes for every one of MEMORY_KINDS, or the reason why the framework does not report them."""

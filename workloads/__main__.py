@@ -1,4 +1,4 @@
-"""`python -m workloads describe NAME|FILE`: a network, layer by layer. `import SOURCE`: keep it as a file."""
+"""`python -m workloads describe NAME|FILE [--memory]`: a network, layer by layer. `import SOURCE`: keep it as a file."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from pathlib import Path
 
 from .activations import FLOAT32_BYTES, activation_bytes
 from .command_line import CommandLine
+from .memory_table import USUAL_OPTIMIZER, USUAL_SIZES, NothingCounted, align, describe_memory
 from .networks import NetworkError, find_imported
 from .source.files import CODE, keep_imported
+from .source.imported import Imported
 from .source.vocabulary import ImportRefused
-from .spec import Workload
+from .spec import OPTIMIZER_NAMES, Workload
 
 HEAD = ("layer", "kind", "output shape", "parameters", "multiply-adds", "output bytes")
 SOURCE = "source"  # head of the column with the source's names
@@ -37,18 +39,30 @@ def list_rows(workload: Workload) -> Iterator[tuple[str, ...]]:
 
 def describe(workload: Workload, places: Mapping[str, str] | None = None) -> str:
     """Return the lines for a terminal; `places` says where each layer of an imported network comes from."""
-    table = [HEAD, *list_rows(workload)]
-    widths = [max(len(row[column]) for row in table) for column in range(len(HEAD))]
-    sources = [SOURCE, *((places or {}).get(row[0], "") for row in table[1:])] if places else [""] * len(table)
     shape = " x ".join(map(str, workload.input_shape))
     differs = [f"differs from it: {workload.differs}"] if workload.differs else []
     lines = [f"{workload.name}: {workload.summary}".rstrip(": "), *differs, f"input {shape}, loss {workload.loss}", ""]
-    for row, source in zip(table, sources, strict=True):
-        texts = [cell.ljust(width) for cell, width in zip(row[:3], widths[:3], strict=True)]
-        numbers = [cell.rjust(width) for cell, width in zip(row[3:], widths[3:], strict=True)]
-        lines.append("  ".join([*texts, *numbers, source]).rstrip())
+    table = [HEAD, *list_rows(workload)]
+    sources = [SOURCE, *((places or {}).get(row[0], "") for row in table[1:])] if places else [""] * len(table)
+    lines += [f"{line}  {source}".rstrip() for line, source in zip(align(table, texts=3), sources, strict=True)]
     kept = activation_bytes(workload, 1)
     return "\n".join([*lines, "", f"kept from forward to backward: {kept:,} bytes an image (float32)"])
+
+
+class _BadOption(Exception):
+    """An option that does not fit; the message is one line."""
+
+
+def _describe(options: argparse.Namespace, imported: Imported) -> str:
+    """Return what is asked for of this network. Raises NothingCounted, _BadOption."""
+    asked = {"--batch-size": options.batch_sizes, "--optimizer": options.optimizer, "--results": options.results}
+    if not options.memory:
+        if given := next((option for option, value in asked.items() if value), None):
+            raise _BadOption(f"{given} is for --memory: add it, or leave {given} out")
+        return describe(imported.workload, imported.places)
+    if options.batch_sizes and (least := min(options.batch_sizes)) < 1:
+        raise _BadOption(f"--batch-size {least}: must be 1 or more")
+    return describe_memory(imported.workload, options.batch_sizes, options.optimizer, options.results)
 
 
 def trace_code(options: argparse.Namespace, out: Path, weights: Path | None) -> int:
@@ -68,8 +82,7 @@ def describe_code(options: argparse.Namespace) -> int:
         out = Path(folder, "network.json")
         if code := trace_code(options, out, None):
             return code
-        imported = find_imported(str(out))
-        print(describe(imported.workload, imported.places))
+        print(_describe(options, find_imported(str(out))))
     return 0
 
 
@@ -79,6 +92,15 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     command = commands.add_parser("describe", help="print a network layer by layer; trains nothing")
     sources = "a file that defines one Workload, a .keras file, the JSON of a Keras model, or FILE.py:FUNCTION"
     command.add_argument("network", metavar="NAME|FILE", help=f"of the catalogue, or {sources}")
+    command.add_argument("--memory", action="store_true", help="what each layer holds while it trains, in bytes")
+    command.add_argument("--batch-size", dest="batch_sizes", type=int, nargs="+", default=[], metavar="N",
+                         help="with --memory: batch sizes (default: those of --results, else "
+                         f"{' '.join(map(str, USUAL_SIZES))})")  # fmt: skip
+    command.add_argument("--optimizer", choices=OPTIMIZER_NAMES, metavar="NAME",
+                         help="with --memory: the update rule, whose state is counted (default: that of --results, "
+                         f"else {USUAL_OPTIMIZER})")  # fmt: skip
+    command.add_argument("--results", type=Path, metavar="DIR",
+                         help="with --memory: what each framework counted in this folder, too")  # fmt: skip
     command = commands.add_parser("import", help="write a network as JSON that --workload takes; runs no code of it")
     command.add_argument("network", metavar="SOURCE", help=sources)
     command.add_argument("--out", type=Path, required=True, metavar="FILE", help="the network: my_net.json")
@@ -111,9 +133,8 @@ def main(arguments: list[str]) -> int:
         if options.command == "import":
             print(keep_imported(find_imported(options.network), options.network, options.out, options.weights))
         else:
-            imported = find_imported(options.network)
-            print(describe(imported.workload, imported.places))
-    except (NetworkError, ImportRefused) as error:
+            print(_describe(options, find_imported(options.network)))
+    except (NetworkError, ImportRefused, NothingCounted, _BadOption) as error:
         print(f"workloads: {error}", file=sys.stderr)
         return 2
     return 0

@@ -13,7 +13,7 @@ logits and their softmax. It may keep less if its attention recomputes the softm
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from . import layers
@@ -67,11 +67,11 @@ Tensor = dict[str, int]  # {part: its floats per image}; a part is named by the 
 
 @dataclass
 class Count:
-    """Counts of a network; `kept` holds the parts of all tensors that are kept."""
+    """Counts of a network; `kept` holds the parts of all tensors that are kept, the others are by layer."""
 
     kept: Tensor
-    masks: int = 0  # bytes per image
-    moments: int = 0  # floats per batch
+    masks: dict[str, int] = field(default_factory=dict)  # bytes per image
+    moments: dict[str, int] = field(default_factory=dict)  # floats per batch
 
 
 def activation_bytes(workload: Workload, batch_size: int, value_bytes: int = FLOAT32_BYTES) -> int:
@@ -79,11 +79,26 @@ def activation_bytes(workload: Workload, batch_size: int, value_bytes: int = FLO
 
     Parameters, running statistics and the uint8 batch are not included. Raises KeyError for a layer without a rule.
     """
+    return sum(activation_bytes_by_layer(workload, batch_size, value_bytes).values())
+
+
+def activation_bytes_by_layer(workload: Workload, batch_size: int, value_bytes: int = FLOAT32_BYTES) -> dict[str, int]:
+    """Return {layer: bytes of `activation_bytes`}. A value belongs to the layer that made it; "" are the images.
+
+    Layers of which nothing is kept are missing.
+    """
     count = Count({})
     logits, _ = _walk(workload.layers, {"": math.prod(workload.input_shape)}, workload.input_shape, count)
-    count.kept |= logits
-    per_image = value_bytes * sum(count.kept.values()) + MASK_BYTES * count.masks
-    return batch_size * per_image + value_bytes * count.moments
+    found: dict[str, int] = {}
+    for counted, unit_bytes in (
+        (count.kept | logits, batch_size * value_bytes),
+        (count.masks, batch_size * MASK_BYTES),
+        (count.moments, value_bytes),
+    ):
+        for name, number in counted.items():
+            layer = name.partition("/")[0]
+            found[layer] = found.get(layer, 0) + unit_bytes * number
+    return found
 
 
 def _walk(
@@ -96,7 +111,7 @@ def _walk(
         if kept == "input":
             count.kept |= tensor | _beside(layer, shape)
         if isinstance(layer, layers.BatchNorm):
-            count.moments += 2 * shape[-1]
+            count.moments[layer.name] = 2 * shape[-1]
         if isinstance(layer, layers.Join):
             parts = [_walk(branch, tensor, shape, count)[0] for branch in layer.branches]
             together = {name: size for part in parts for name, size in part.items()}
@@ -107,7 +122,7 @@ def _walk(
         if isinstance(layer, VIEWS) or (isinstance(layer, layers.Masked) and layer.rate == 0):
             made = tensor
         elif kept == "mask":
-            count.masks += 1 if isinstance(layer, layers.StochasticDepth) else math.prod(shape)
+            count.masks[layer.name] = 1 if isinstance(layer, layers.StochasticDepth) else math.prod(shape)
         elif kept == "output":
             count.kept |= made
         tensor, shape = made, leaving

@@ -21,6 +21,7 @@ from adapters.base import ALONE, MEMORY_KINDS, Count, Facts, Floats, MemoryUse, 
 from adapters.mxnet import optimizers
 from adapters.mxnet.layers import LAYERS, ROLES, Losses, float32, losses_of
 from adapters.mxnet.libraries import chosen_kernels, compute_in, copy_by_one_thread, facts_of
+from adapters.mxnet.optimizers import bytes_of
 from adapters.shared import PROBED, make_checked, without_layers
 from workloads.activations import pooled_values
 from workloads.datasets import Images, Labels
@@ -162,6 +163,18 @@ class Adapter(base.Adapter):
             channels_last(self.workload, {key: self._parameter(key).grad().asnumpy() for key in keys}),
         )
 
+    def parameter_gradients(self, images: Images, labels: Labels) -> dict[str, Floats]:
+        fixed = [p for p in self.net.collect_params().values() if p.grad_req == "null"]
+        statistics = [p.data().copy() for p in fixed]
+        self._gradients("write")
+        with autograd.record():
+            loss = self.losses(self._taken(turned(images)), self._taken(np.array(labels)))
+        loss.backward()
+        gradients = {p.name: p.grad().asnumpy() / len(labels) for p in self._trained()}
+        for parameter, before in zip(fixed, statistics, strict=True):
+            parameter.set_data(before)
+        return gradients
+
     def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> list[mx.nd.NDArray]:
         self._gradients("write" if part is None else "add")
         losses = []
@@ -284,12 +297,3 @@ class Adapter(base.Adapter):
         text = str(error).lower()
         exhausted = any(sign in text for sign in ("out of memory", "failed to allocate", "alloc_failed", "bad_alloc"))
         return isinstance(error, MemoryError) or (isinstance(error, mx.MXNetError) and exhausted)
-
-
-def bytes_of(state: Any) -> int:
-    """Bytes of an optimizer state: None, an array, or a tuple of arrays."""
-    if state is None:
-        return 0
-    if isinstance(state, list | tuple):
-        return sum(bytes_of(item) for item in state)
-    return int(state.size * np.dtype(state.dtype).itemsize)

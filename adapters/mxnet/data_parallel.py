@@ -67,4 +67,4 @@ class DataParallel(adapter.Adapter):
     def memory(self) -> dict[str, Count]:
         """Return the counts of one device, as an adapter of one device does."""
         state = self.trainer._updaters[0].states.values() if self.trainer._updaters else ()
-        return super().memory() | {"optimizer": sum(adapter.bytes_of(each) for each in state)}
+        return super().memory() | {"optimizer": sum(optimizers.bytes_of(each) for each in state)}

@@ -5,7 +5,10 @@ All of them add the gradient of a mean loss: Trainer.step divides the summed gra
 
 from __future__ import annotations
 
+from typing import Any
+
 import mxnet as mx
+import numpy as np
 from mxnet import gluon
 
 from workloads.spec import OptimizerSpec
@@ -84,3 +87,12 @@ def set_rate(trainer: gluon.Trainer, spec: OptimizerSpec, rate: float) -> None:
         for updater in trainer._updaters:
             for velocity in updater.states.values():
                 velocity *= ratio
+
+
+def bytes_of(state: Any) -> int:
+    """Bytes of an optimizer state: None, an array, or a tuple of arrays."""
+    if state is None:
+        return 0
+    if isinstance(state, list | tuple):
+        return sum(bytes_of(item) for item in state)
+    return int(state.size * np.dtype(state.dtype).itemsize)

@@ -139,20 +139,34 @@ class Adapter(base.Adapter):
             block.register_forward_hook(lambda _, x, y, name=name: outputs.update({name: y.detach().float()}))
             for name, block in self.blocks.items()
         ]
-        statistics = [buffer.clone() for buffer in self.model.buffers()]
-        loss = self.loss(self._logits(self._tensor(images)), self._tensor(labels))
+        parameters = {key: self._weight(key) for key in self.workload.parameter_shapes()}
+        loss, gradients = self._gradients_of(parameters, images, labels)
         for hook in hooks:
             hook.remove()
-        parameters = {key: self._weight(key) for key in self.workload.parameter_shapes()}
-        scaled, scale = torch.autograd.grad(self.scaler.scale(loss), list(parameters.values())), self.scaler.get_scale()
-        gradients = {key: gradient / scale for key, gradient in zip(parameters, scaled, strict=True)}
+        return Probe(
+            loss,
+            outputs_channels_last(self.workload, {name: y.cpu().numpy() for name, y in outputs.items()}),
+            channels_last(self.workload, gradients),
+        )
+
+    def _gradients_of(
+        self, parameters: dict[str, torch.Tensor], images: Images, labels: Labels
+    ) -> tuple[float, dict[str, Floats]]:
+        """Return (loss, gradient by name; 0 for a parameter that the loss does not depend on); no buffer changes."""
+        statistics = [buffer.clone() for buffer in self.model.buffers()]
+        loss = self.loss(self._logits(self._tensor(images)), self._tensor(labels))
+        wanted, scale = list(parameters.values()), self.scaler.get_scale()
+        scaled = torch.autograd.grad(self.scaler.scale(loss), wanted, allow_unused=True, materialize_grads=True)
         for buffer, before in zip(self.model.buffers(), statistics, strict=True):
             buffer.copy_(before)
-        return Probe(
-            loss.item(),
-            outputs_channels_last(self.workload, {name: y.cpu().numpy() for name, y in outputs.items()}),
-            channels_last(self.workload, {key: gradient.cpu().numpy() for key, gradient in gradients.items()}),
-        )
+        return loss.item(), {
+            key: (gradient / scale).cpu().numpy() for key, gradient in zip(parameters, scaled, strict=True)
+        }
+
+    def parameter_gradients(self, images: Images, labels: Labels) -> dict[str, Floats]:
+        self.model.train()
+        trained = {name: parameter for name, parameter in self.model.named_parameters() if parameter.requires_grad}
+        return self._gradients_of(trained, images, labels)[1]
 
     def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> list[torch.Tensor]:
         self.model.train()

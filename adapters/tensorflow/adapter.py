@@ -22,7 +22,7 @@ from adapters import base, kernels
 from adapters.base import ALONE, LOSS_SCALE, NEVER, Count, Facts, Floats, MemoryUse, Order, Probe, Unsupported, parts
 from adapters.shared import PROBED, make_checked, without_layers
 from adapters.tensorflow import optimizers
-from adapters.tensorflow.compiled import Accumulation, in_a_loop
+from adapters.tensorflow.compiled import Accumulation, gradients_by_name, in_a_loop
 from adapters.tensorflow.layers import LOSSES, ROLES, apply
 from adapters.tensorflow.libraries import compute_in, convolve, facts_of, onednn_is_on, take_gpus
 from workloads.datasets import Images, Labels
@@ -31,7 +31,7 @@ from workloads.records.network import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
 
-STEPS = ("step", "train_step", "train_step_at", "looped", "looped_at")  # compiled, by their names in an adapter
+STEPS = ("step", "train_step", "train_step_at", "looped", "looped_at", "gradients")  # compiled
 
 
 class Adapter(base.Adapter):
@@ -55,11 +55,10 @@ class Adapter(base.Adapter):
         return facts_of(device, precision, allocator) | chosen
 
     def load(self, images: Images, labels: Labels) -> None:
+        self.images, self.labels = images, labels
         if self.resident:
             with tf.device(self.device):
                 self.images, self.labels = tf.constant(images), tf.constant(labels)
-        else:
-            self.images, self.labels = images, labels
 
     def build(
         self, workload: Workload, optimizer: OptimizerSpec, weights: Weights, seed: int, model: Model | None = None
@@ -105,6 +104,7 @@ class Adapter(base.Adapter):
         self.looped = in_a_loop(self.train_step, shared)
         self.looped_at = in_a_loop(self.train_step_at, tuple(1 + place for place in shared))
         self.accumulation: Accumulation | None = None  # its state is made when it is needed
+        self.gradients = tf.function(self.differentiated)  # traced when it is needed
 
     def differentiated(
         self, images: tf.Tensor, labels: tf.Tensor, share: tf.Tensor | None = None
@@ -127,6 +127,10 @@ class Adapter(base.Adapter):
             model = make_checked(make_model, own, (Model, tf.Tensor), predict)
         self.build(without_layers(own), optimizer, {}, seed, model)
         return sum(variable.numpy().nbytes for variable in model.non_trainable_variables)
+
+    def parameter_gradients(self, images: Images, labels: Labels) -> dict[str, Floats]:
+        with tf.device(self.device):
+            return gradients_by_name(self, images, labels)
 
     def _rescaled(self, images: tf.Tensor) -> tf.Tensor:
         return tf.cast(images, tf.float32) * np.float32(self.workload.scale)

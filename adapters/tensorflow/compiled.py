@@ -6,7 +6,9 @@ from typing import Any
 
 import tensorflow as tf
 
+from adapters.base import Floats
 from adapters.tensorflow import optimizers
+from workloads.datasets import Images, Labels
 
 
 def in_a_loop(step: Any, shared: tuple[int, ...]) -> Any:
@@ -65,3 +67,20 @@ class Accumulation:
     def nbytes(self) -> int:
         """Bytes kept between the parts."""
         return sum(total.numpy().nbytes for total in self.sums)
+
+
+def gradients_by_name(adapter: Any, images: Images, labels: Labels) -> dict[str, Floats]:
+    """Return the gradient of each trainable variable, without the loss's scale; no variable changes but masks' seeds.
+
+    A variable that the loss does not depend on is left out.
+    """
+    kept = [(variable, variable.numpy()) for variable in adapter.model.non_trainable_weights]  # no seed is among them
+    _, scaled = adapter.gradients(tf.constant(images), tf.constant(labels))
+    for variable, before in kept:
+        variable.assign(before)
+    scale = float(adapter.optimizer.scale_loss(tf.constant(1.0)))  # 1 if losses are not scaled
+    pairs = enumerate(zip(adapter.model.trainable_variables, scaled, strict=True))
+    found = {f"{number}/{variable.path}": gradient for number, (variable, gradient) in pairs}
+    return {
+        name: tf.convert_to_tensor(gradient).numpy() / scale for name, gradient in found.items() if gradient is not None
+    }

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from adapters.base import Adapter, Floats, Order
-from adapters.worker import end_probe, host, refused_memory, steady
+from adapters.worker import end_probe, host, own_steps, refused_memory, steady
 from adapters.worker.event_log import EventLog
 from adapters.worker.middle_probe import MiddleProbe
 from adapters.worker.prepare import Prepared, prepare
@@ -39,12 +39,18 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
         events.write_answer(Event.WINDOW_SETTLED, lambda: window.outstanding(images, on_cpu), ran_out)  # at once
     events.write_answer(Event.HOST_COUNTED, lambda: {"proportional_bytes": host.proportional_bytes()})
     events.write_answer(Event.ALLOCATOR_COUNTED, lambda: {"counts": adapter.memory()})
-    # After all that counts, because it trains on. Custom code is compared with nothing.
+    # After all that counts, because it trains on. Custom code is compared with itself alone.
     if prepared.own is None:
         events.write_answer(
             Event.END_PROBED,
             lambda: end_probe.gather(spec, workload, prepared, window.trainer, folder),
             ran_out,
+        )
+    elif spec.passes.epochs:
+        load_epoch(adapter, prepared, 0)
+        first = epoch_batches(prepared.order[0], spec.global_batch, spec.passes.last_batch)[0][:FIRST_LOSSES]
+        events.write_answer(
+            Event.TRAINED_AGAIN, lambda: own_steps.train_again(adapter, prepared, first, spec.part), ran_out
         )
 
 
@@ -64,7 +70,8 @@ def measure(
         raise ValueError(f"batch size {update} is larger than the split of {split}: all is dropped")
     prepared.build(adapter)
     workload = prepared.task[0]
-    del prepared.task  # the given weights, or they would count as the framework's memory
+    if prepared.own is None:
+        del prepared.task  # the given weights, or they would count as the framework's memory
     adapter.synchronize()
     events.write(Event.BUILT)
 
@@ -85,6 +92,8 @@ def measure(
         events.write(Event.EPOCH_EVALUATED, epoch=epoch)
     if middle is not None:
         middle.keep_evaluated(adapter)
+    if prepared.own is not None and spec.passes.epochs:
+        events.write_answer(Event.EVALUATED_AGAIN, lambda: own_steps.evaluate_again(adapter, prepared.test_images))
     load_epoch(adapter, prepared, -1)
     if window.missing_s > 0:
         window.train_on(prepared.order[-1], update)

@@ -74,7 +74,7 @@ def build_chapter(answers: BatchAnswers) -> Chapter:
         (),
         kind=tables.NAME,
         answer=first.removesuffix("."),
-        findings=tuple(others),
+        findings=(*others, *list_cliffs(answers.frameworks)),
     )
 
 
@@ -86,6 +86,7 @@ def describe_conditions(answers: BatchAnswers) -> str:
         "device": known.get("device"),
         "processor": known.get("cpu_model"),
         "threads": known.get("threads"),
+        "devices": known.get("devices"),
         "memory limit": f"{limit / 2**20:,.0f} MiB" if isinstance(limit, int) else None,
         "optimizer": describe_optimizer(OptimizerSpec(**rule)) if isinstance(rule, dict) else None,
         "epochs": known.get("epochs"),
@@ -177,16 +178,34 @@ def recommend(answers: BatchAnswers) -> list[str]:
         return [say("batch_size.none_passed"), *refused]
     leader = max(speeds, key=lambda name: speeds[name].mean)
     unknown = [name for name in by_name if name not in known]
-    return [_advice(leader, speeds, unknown), _grounds(by_name[leader], speeds[leader]), *refused]
+    advice = _advice(leader, speeds, unknown, by_name[leader].devices)
+    return [advice, _grounds(by_name[leader], speeds[leader]), *refused]
 
 
-def _advice(leader: str, speeds: dict[str, SizePoint], unknown: list[str]) -> str:
+def list_cliffs(frameworks: Sequence[Answers]) -> list[str]:
+    """Say of each framework whose largest size is clearly slower than its best one."""
+    return [
+        say(
+            "batch_size.cliff",
+            name=each.framework,
+            largest=largest.batch_size,
+            speed=speed.images_per_s,
+            below=[100 * (1 - end) for end in (ratio.ratio, ratio.high, ratio.low) if end is not None],
+            best=speed.best_batch_size,
+        )
+        for each in frameworks
+        if (largest := each.largest) and (speed := largest.speed) and speed.falls and (ratio := speed.compared)
+    ]
+
+
+def _advice(leader: str, speeds: dict[str, SizePoint], unknown: list[str], devices: int) -> str:
     speed = speeds[leader]
     others = [name for name in speeds if name != leader]
     return say(
         "batch_size.advice",
         name=leader,
         batch_size=speed.batch_size,
+        devices=devices,
         speed=speed.mean,
         tied=[name for name in others if not _surely_slower(speeds[name], speed)],
         slower=others,
@@ -232,4 +251,5 @@ def _beyond(chosen: Answers, speed: SizePoint) -> float | None:
     fastest, beyond = chosen.fastest, find_noise_bound(chosen.noise)
     if fastest is None or fastest.batch_size is None or beyond is None:
         return None
-    return beyond if speed.batch_size < fastest.batch_size and fastest.batch_size > beyond else None
+    update = fastest.batch_size * chosen.devices
+    return beyond if speed.batch_size < fastest.batch_size and update > beyond else None

@@ -36,9 +36,13 @@ than 2 % slower than the best one, with the speed and the time of an epoch there
 image. Noise scale: the batch size about which larger ones begin to learn little more per update, pooled along a \
 training, [95 % interval]. "To ... %": the batch size that reaches this accuracy soonest. Each found \
 size that an epoch holds is then trained as an ordinary trial, with every check."""
+OF_DEVICES = """\
+Batch sizes are those of one device, and an update has as many times its images as there are devices. Speeds are those \
+of all devices together. The noise scale is in images per update."""
 CAUTIONS = {
     Caution.BATCH_NORM: "with BatchNorm the statistics are those of 16 images, whatever is trained with",
     Caution.DROPOUT: "measured without Dropout or StochasticDepth: a training with them has more noise",
+    Caution.OWN_CODE: "own code, measured as it trains: noise of its masks counts; batch statistics are of 16 images",
 }
 VERDICTS = {
     SizeVerdict.BEST: "best",
@@ -64,7 +68,8 @@ def build_table(answers: BatchAnswers) -> Table:
     }
     rows = tuple(tuple(cell(each) for cell in shown.values()) for each in answers.frameworks)
     tidy = pd.DataFrame([_tidy(each, answers) for each in answers.frameworks])
-    return Table(NAME, "Which batch size", tuple(shown), rows, tidy, below=(HOW,))
+    below = (HOW, OF_DEVICES) if any(each.devices > 1 for each in answers.frameworks) else (HOW,)
+    return Table(NAME, "Which batch size", tuple(shown), rows, tidy, below=below)
 
 
 def _at_fastest(each: Answers, form: str, figure: Callable[[float], float | None]) -> TableCell:
@@ -115,6 +120,8 @@ def _largest(each: Answers) -> TableCell:
     limit = f"{largest.limit_bytes / 2**20:,.0f} MiB"
     notes = [f"{limit}, {LIMIT_NAMES[largest.limit]}" + f": {largest.evidence}" * bool(largest.evidence)]
     notes += [f"{size:,} failed, and not by memory: {why}" for size, why in largest.failed_otherwise.items()]
+    if largest.speed is not None:
+        notes.append(largest.speed.words)
     if larger := largest.larger_that_fit:
         notes.append(f"also fitted once, above it: {listed(f'{size:,}' for size in larger)}")
     return replace(cell, notes=(*cell.notes, *notes))
@@ -149,6 +156,9 @@ def _tidy(each: Answers, answers: BatchAnswers) -> dict[str, Any]:
         "framework": each.framework,
         "largest": largest.batch_size if largest else None,
         "limit_bytes": largest.limit_bytes if largest else None,
+        "largest_images_per_s": largest.speed.images_per_s if largest and largest.speed else None,
+        "largest_over_best": largest.speed.compared.ratio if largest and largest.speed else None,
+        "devices": each.devices,
         "fastest": fastest.batch_size if fastest else None,
         "images_per_s": speed.mean if speed else None,
         "epoch_s": _epoch_s(speed.mean, answers) if speed else None,

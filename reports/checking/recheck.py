@@ -6,12 +6,13 @@ import hashlib
 from pathlib import Path
 
 from workloads.networks import find_trained
-from workloads.records.check_name import MADE_AGAIN
+from workloads.records.check_name import MADE_AGAIN, OF_OWN_CODE
 from workloads.records.checks import check_clocks, check_figures, check_samples, is_as_asked
 from workloads.records.events import Events, add_evaluations
 from workloads.records.figures import WINDOW
 from workloads.records.files import EVENTS_FILE, METER_FILE, OTHER_SAMPLES_FILE, SAMPLES_FILE
 from workloads.records.job import TrialSpec
+from workloads.records.own_checks import check_own_code
 from workloads.records.reported import check_processes, check_threads
 from workloads.records.result import Check, TrialResult
 from workloads.records.samples import Samples, read_samples
@@ -79,6 +80,9 @@ def check_trial(result: TrialResult, trial_dir: Path, shown: bool = True) -> lis
         findings.append(str(error))
     try:
         events, samples = read_events(trial_dir / EVENTS_FILE), read_samples(trial_dir / SAMPLES_FILE)
+        if any(check.name in OF_OWN_CODE for check in result.checks):  # trials of earlier versions have none
+            attempt = recompute_attempt.read_attempt(trial_dir)
+            repeated += check_own_code(result.spec, add_evaluations(events, attempt.evaluations))
         segments = recompute.list_segments(events)
         if segments:
             edges = segments[0][0], segments[-1][1]

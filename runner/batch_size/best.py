@@ -1,9 +1,9 @@
 """Find the fastest batch size, or the one with the least energy per image: the smallest within TOLERATED of the best.
 
 First comes a ladder of single trials: powers of four up to the bound, and the bound itself. Then the powers of two next
-to every size that may still be the best are tried. Sizes between powers of two are not searched. Suppose that the
-neighbours of the best are worse by d. Then the best of all sizes beats the best power of two by d / 4 at most. This
-follows from a parabola over the logarithm.
+to every size that may still be the best are tried. Suppose that the neighbours of the best are worse by d. Then the
+best of all sizes beats the best power of two by d / 4 at most. This follows from a parabola over the logarithm. So
+sizes between powers of two are tried only where d is more than CLIFF: halfway, as 96 between 64 and 128.
 
 Then the remaining sizes are repeated in blocks. Each block tries each size once in random order, so that a slow change
 of the machine affects all of them alike. A size is compared with every other size of its blocks by the t-interval of
@@ -19,6 +19,7 @@ import random
 import statistics
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Literal
 
 from workloads.records.batch_answers import Best, Ratio, SizePoint, SizeVerdict
@@ -27,6 +28,7 @@ from workloads.words import format_count
 
 TOLERATED = 0.02  # share of the best figure
 NEAR = 0.2  # sizes whose single figure is worse than the best by more than this share get no second trial
+CLIFF = 0.3  # between a near size and the next one: a larger loss has the size halfway tried, too
 FEWEST = 3  # blocks before the intervals are first checked
 LIMIT = 12  # blocks
 HOPELESS = 0.04  # stop if even LIMIT blocks would leave intervals wider than plus or minus this share
@@ -105,8 +107,8 @@ class _Trials:
 
 
 def _ladder(trials: _Trials, smallest: int, largest: int) -> dict[int, float]:
-    """Return {batch size: logarithm} of the sizes that gave a figure: powers of four, and powers of two next to near
-    ones.
+    """Return {batch size: logarithm} of the sizes that gave a figure: powers of four, powers of two next to near ones,
+    and sizes halfway down a cliff.
     """
     powers = [2**power for power in range(largest.bit_length()) if smallest <= 2**power <= largest]
     sizes = sorted({*powers, smallest, largest})
@@ -114,7 +116,21 @@ def _ladder(trials: _Trials, smallest: int, largest: int) -> dict[int, float]:
     known = {size: trials.of(size) for size in first}
     while missing := _beside(sizes, known):
         known |= {size: trials.of(size) for size in missing}
+    known |= {size: trials.of(size) for size in _halfway(known)}
     return {size: figure for size, figure in known.items() if figure is not None}
+
+
+def _halfway(known: Mapping[int, float | None]) -> list[int]:
+    """Return the sizes halfway between a near size and one next to it whose figure is worse by more than CLIFF."""
+    figures = {size: figure for size, figure in sorted(known.items()) if figure is not None}
+    near = _near(figures)
+    return [
+        (low + high) // 2
+        for low, high in pairwise(figures)
+        if {low, high}.intersection(near)
+        and abs(figures[low] - figures[high]) > -math.log(1 - CLIFF)
+        and low + 1 < high <= 2 * low
+    ]
 
 
 def _beside(sizes: Sequence[int], known: Mapping[int, float | None]) -> list[int]:

@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from runner import setup
+from runner.batch_size.judged import judge_sizes, list_not_recommended
 from runner.batch_size.largest import Bound
 from runner.batch_size.memory_limit import bound_request, find_limit
 from runner.batch_size.noise import measure_noise
@@ -24,8 +25,9 @@ from runner.batch_size.question import (
     SearchDisplay,
     forecast_answers,
     print_forecast,
+    refuse_devices,
 )
-from runner.batch_size.searches import Search
+from runner.batch_size.searches import Search, count_largest
 from runner.batch_size.steps import StepTrials
 from runner.batch_size.trained import FEWEST, target, trained
 from runner.environments import definition
@@ -36,14 +38,14 @@ from runner.request.parser import BadInput, Parser, add_axes, add_shared, need_k
 from runner.request.plan import build_plan
 from runner.setup import collect_installations, make_environments
 from runner.trial import format_now
-from workloads.records.advice import PASSED, choose_batch_size
-from workloads.records.batch_answers import ANSWERS_FILE, SCHEMA_VERSION, Answers, BatchAnswers, Judged, MicroBatches
-from workloads.records.check_name import CheckName
+from workloads.records.advice import choose_batch_size
+from workloads.records.batch_answers import ANSWERS_FILE, SCHEMA_VERSION, Answers, BatchAnswers, MicroBatches
 from workloads.records.files import write_json
-from workloads.records.job import ON_DEMAND, ROOMS, Kind
+from workloads.records.job import ON_DEMAND
 from workloads.records.result import TrialResult, refuse_target
 from workloads.records.status import HARMLESS
 from workloads.schedules import divide_batch
+from workloads.setting_words import OWN_CODE
 
 BATCH_SIZE_RESULTS = RESULTS / "batch-size"
 IN_USE = 64  # the batch size of the published work, with which others are compared
@@ -52,8 +54,6 @@ USUAL = ("--framework", "--workload", "--dataset", "--memory-limit", "--answer",
 
 # Options of a run that this command rejects, by what they are parsed into; its help does not show them.
 REFUSED = {
-    "models": ("--model", "whose gradients and parts need the network"),
-    "devices": ("--devices", "whose answers are of one device"),
     "blocks": ("--blocks", "which looks for a size itself: give it to python -m runner"),
 }
 OF_THIS_COMMAND = {  # help of shared options that differs here
@@ -85,6 +85,8 @@ def build_request(arguments: Sequence[str], project: Project) -> tuple[Request, 
     question = Question(answers, *asked, window_s)
     if question.sizes and not question.trains:
         raise BadInput("--batch-size: sizes to be trained; add --then-train or --target-accuracy, or leave it out")
+    if options.devices not in (None, 1):  # as a plan: what is refused leaves no results folder
+        refuse_devices(cli.build_request(argparse.Namespace(**{**vars(options), "plan": True}), project), question)
     return cli.build_request(options, project), question
 
 
@@ -128,7 +130,7 @@ class AnswersFile:
         """Prepare the file; nothing is written yet."""
         self.path, self.bound = request.results / ANSWERS_FILE, bound
         self.conditions, self.in_use = collect_conditions(request, bound), question.in_use
-        self.answers = {name: Answers(name) for name in request.frameworks}
+        self.answers = {name: Answers(name, devices=request.placement.devices) for name in request.frameworks}
 
     def store(self, framework: str, **known_now: Any) -> None:
         """Store what is known about the framework so far."""
@@ -139,7 +141,10 @@ class AnswersFile:
 
 def collect_conditions(request: Request, bound: Bound) -> dict[str, Any]:
     """Return the conditions of all answers: those of every command, what is trained, and the memory limit."""
+    names = dict.fromkeys(model.workload for model in request.models.values())
     return setup.collect_conditions(request) | {
+        **({"workload": f"{', '.join(names)} ({OWN_CODE})"} if names else {}),
+        **({"devices": request.placement.devices} if request.placement.devices > 1 else {}),
         "started_at": format_now(),
         "train_images": request.dataset.train_count,
         "optimizer": asdict(request.study.optimizer_spec),
@@ -202,6 +207,8 @@ def _search(search: Search, question: Question, file: AnswersFile, display: Sear
         display.begin(framework, name)
         answer = {FIELDS[name]: searched[name]()}
         file.store(framework, **answer, memory=search.memory(), version=search.version)
+    if LARGEST in question.searches:
+        file.store(framework, largest=search.compare_largest(), memory=search.memory())
     fitting = search.fitting
     if question.global_batch is not None and fitting is not None and fitting.batch_size:
         parts, batch_size = divide_batch(question.global_batch, fitting.batch_size)
@@ -213,7 +220,7 @@ def _train(request: Request, question: Question, train: Train, file: AnswersFile
 
     If trainings were requested, every framework trains at each found size, each requested size and the one in use.
     """
-    images = request.dataset.train_count
+    images = count_largest(request)
     for line in explain_untrained(file.answers.values(), question, images):
         console.print(line)
     found = {
@@ -250,26 +257,6 @@ def _is_plain(result: TrialResult) -> bool:
     return result.spec.cell.allocator == ON_DEMAND
 
 
-def judge_sizes(results: Sequence[TrialResult], sizes: Iterable[int]) -> Iterator[Judged]:
-    """Return how the ordinary trials at these sizes ended: of several repeats the first that did not pass, else the
-    first.
-    """
-    for size in sorted(sizes):
-        trials = [result for result in results if result.spec.cell.batch_size == size]
-        for result in sorted(trials, key=lambda each: each.status in PASSED)[:1]:
-            missing = (each.detail for each in result.checks if each.name == CheckName.GATE and not each.passed)
-            reason = result.reason or next(missing, None)
-            yield Judged(size, result.status, reason, f"{ROOMS[Kind.TRIAL]}/{result.spec.id}")
-
-
-def list_not_recommended(answers: Answers) -> Iterator[str]:
-    """Return a line for each trained size that did not pass, with the check that failed."""
-    for each in answers.judged:
-        if each.status not in PASSED:
-            name, status = f"{answers.framework}: batch size {each.batch_size:,}", each.status.replace("_", " ")
-            yield f"{name} is not recommended: its ordinary trial was {status}: {each.reason}"
-
-
 def has_failed(answers: Answers) -> bool:
     """True if a trial at a found size ended with a status that is an error in any run."""
     return any(each.status not in HARMLESS for each in answers.judged)
@@ -292,7 +279,8 @@ def explain_untrained(every: Iterable[Answers], question: Question, images: int)
             if not size:
                 yield f"{answers.framework}: {name}: no batch size was found, so none is trained for it"
             elif size > images:
-                yield f"{answers.framework}: {name}: {size:,} is not trained: an epoch has {images:,} images"
+                each = " for each device" if answers.devices > 1 else ""
+                yield f"{answers.framework}: {name}: {size:,} is not trained: an epoch has {images:,} images{each}"
 
 
 def is_unanswered(answers: Answers, question: Question) -> bool:

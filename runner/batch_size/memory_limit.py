@@ -61,11 +61,12 @@ def bound_request(request: Request, limit: Limit, limit_bytes: int) -> Request:
     """Return the request with this memory limit on its trials.
 
     Only a host limit changes it, by limiting the data segment. A GPU limits itself, and a requested limit applies
-    already.
+    already. Several devices may be one process each, and each gets its share.
     """
     if limit is not Limit.HOST:
         return request
-    return replace(request, placement=replace(request.placement, memory_limit_bytes=limit_bytes))
+    share_bytes = limit_bytes // request.placement.devices
+    return replace(request, placement=replace(request.placement, memory_limit_bytes=share_bytes))
 
 
 def compute_host_limit_bytes(results: Path, stored: bool = True) -> int:
@@ -105,8 +106,11 @@ def build_tried(result: TrialResult, folder: Path, results: Path, limit: Limit) 
 
 
 def find_peak_bytes(result: TrialResult, folder: Path, limit: Limit) -> int | None:
-    """Return the trial's peak of what the limit counts; None where it is unknown."""
-    if limit in BY_WORKER:
+    """Return the trial's peak of what the limit counts; None where it is unknown.
+
+    The worker counts itself alone. Several devices may be processes, of which the sampler counts all.
+    """
+    if limit in BY_WORKER and result.spec.placement.devices == 1:
         try:
             events = {event["event"]: event for event in read_events(folder / EVENTS_FILE)}
         except ValueError:  # the trial's result reports it

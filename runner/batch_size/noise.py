@@ -57,7 +57,7 @@ def measure_noise(
     framework.
 
     The first framework that can does the training. One that trained in an earlier run of this goes first. Earlier
-    answers are read from the disk.
+    answers are read from the disk. Custom code is trained and measured by each framework alone.
     """
     asking = Asking(results, launchers)
     answers = {spec.cell.framework: asking.of(spec) for spec in sorted(specs, key=asking.has_not_trained)}
@@ -75,7 +75,7 @@ class Asking:
 
     def job(self, spec: TrialSpec) -> Job:
         """Return the job with the images of every batch, and the weights if there are any."""
-        spec = replace(spec, cell=replace(spec.cell, allocator=ON_DEMAND))
+        spec = on_one_device(replace(spec, cell=replace(spec.cell, allocator=ON_DEMAND)))
         images, seed = np.load(self.results / spec.inputs["order"].path, mmap_mode="r").shape[1], spec.draw.seed
         batches = write_array(self.results, f"{spec.task.dataset}-noise-seed{seed}", draw(images, seed))
         inputs = {**spec.inputs, BATCHES: batches, **self.held}
@@ -87,14 +87,14 @@ class Asking:
 
     def of(self, spec: TrialSpec) -> Noise:
         """Return one framework's answer."""
-        framework = spec.cell.framework
-        if spec.task.own_code is not None:
-            return Noise(reason="own code: nobody knows its gradients")
+        framework, own = spec.cell.framework, spec.task.own_code is not None
         job, launcher = self.job(spec), self.launchers[framework]
         folder = job.folder(self.results)
         try:
             events = answer_once(job, folder, None if isinstance(launcher, Unavailable) else launcher)
-            if not self.held:
+            if own:
+                self.trained_by = framework
+            elif not self.held:
                 self.held = hand_on_weights(events, folder, self.results)
                 self.trained_by = framework
             answer = self._read(events, framework, spec.global_batch)
@@ -102,10 +102,9 @@ class Asking:
             return Noise(reason=launcher.reason if isinstance(launcher, Unavailable) else str(error))
         except (ValueError, IndexError) as error:  # its events are not of one training
             return Noise(reason=f"{folder}: {EVENTS_FILE}: {error}")
-        workload = network.read(self.results / spec.inputs["network"].path)
         return replace(
             answer,
-            cautions=list_cautions(workload),
+            cautions=list_cautions(None if own else network.read(self.results / spec.inputs["network"].path)),
             trained_by=self.trained_by,
             folder=str(folder.relative_to(self.results.resolve())),
         )
@@ -162,8 +161,19 @@ def add_finder(answer: Noise, events: Events, batch_size: int) -> Noise:
     return replace(answer, finder=figure, finder_negative=negative, finder_windows=len(looks))
 
 
-def list_cautions(workload: Workload) -> tuple[Caution, ...]:
-    """Return what disturbs the estimate."""
+def on_one_device(spec: TrialSpec) -> TrialSpec:
+    """Return the trial on its first device, where the shares of the others are parts of the same update.
+
+    Which device computes a gradient does not change it.
+    """
+    task = replace(spec.task, accumulate=spec.task.accumulate * spec.placement.devices)
+    return replace(spec, task=task, placement=spec.placement.first)
+
+
+def list_cautions(workload: Workload | None) -> tuple[Caution, ...]:
+    """Return what disturbs the estimate; `workload` is None for custom code, whose layers are unknown."""
+    if workload is None:
+        return (Caution.OWN_CODE,)
     return (Caution.BATCH_NORM,) * bool(workload.statistic_shapes()) + (Caution.DROPOUT,) * workload.draws
 
 

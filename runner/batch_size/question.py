@@ -11,11 +11,12 @@ from rich.progress import Progress
 
 from runner.batch_size.largest import Bound
 from runner.batch_size.noise import PROBES
-from runner.batch_size.searches import MOST
+from runner.batch_size.searches import MOST, count_largest
 from runner.estimate import estimate_s
 from runner.machine.counters import PackageEnergy
 from runner.progress import build_live_columns, format_duration
 from runner.request.cli import Request
+from runner.request.parser import BadInput
 from runner.request.plan import build_plan
 from runner.setup import collect_installations
 from workloads.noise_scale import SMALL_BATCH
@@ -26,8 +27,8 @@ LARGEST, FASTEST, LEAST_ENERGY, NOISE_SCALE = "largest", "fastest", "least-energ
 ANSWERS = (LARGEST, FASTEST, LEAST_ENERGY, NOISE_SCALE)
 FIELDS = {LARGEST: "largest", FASTEST: "fastest", LEAST_ENERGY: "least_energy"}  # of Answers: those that are searched
 # Trials of a search: the usual number, and the number that 95 % of searches stay within, as simulated
-# (docs/guide/batch-size.md).
-TRIALS = {LARGEST: (16, 30), FASTEST: (45, 90), LEAST_ENERGY: (45, 90)}
+# (docs/guide/batch-size.md). A largest has 3 more for the speed of smaller sizes, and at most 8 in pairs.
+TRIALS = {LARGEST: (19, 41), FASTEST: (45, 90), LEAST_ENERGY: (45, 90)}
 STEPS, SIZE = 10, 256  # steps of a trial outside its window, and a usual batch size
 
 
@@ -72,6 +73,24 @@ class Expected:
     how: str
 
 
+def refuse_devices(request: Request, question: Question) -> None:
+    """Raises BadInput for what cannot be asked of several devices."""
+    placement = request.placement
+    option = f"--devices {placement.devices}"
+    if placement.devices == 1:
+        return
+    if request.models:
+        raise BadInput(f"{option}: own code (--model) trains on one device: leave one of both out")
+    if question.global_batch is not None:
+        raise BadInput(f"{option}: several devices accumulate no gradients: leave it out, or --global-batch")
+    together = placement.control_group or request.isolation == "docker"
+    if LARGEST in question.answers and placement.device == "cpu" and not together:
+        raise BadInput(
+            f"{option}: a memory limit of each process says nothing of all: leave {LARGEST} out of --answer, or give "
+            "--memory-limit where control groups can be made"
+        )
+
+
 def forecast_answers(request: Request, question: Question, bound: Bound) -> list[Expected]:
     """Return every requested answer, in the order in which they are searched."""
     specs = {
@@ -89,10 +108,11 @@ def forecast_answers(request: Request, question: Question, bound: Bound) -> list
 def _searched(request: Request, question: Question, bound: Bound, spec: TrialSpec, answer: str) -> Expected:
     start_s, image_s = _costs(request, spec)
     trials, most = TRIALS[answer]
-    largest = min(MOST, request.dataset.train_count)
+    largest = min(MOST, count_largest(request))
     next_run = "a run without --memory-limit has none" if bound.limit is Limit.HOST else "the same in a run"
     limit = f"into {bound.limit_bytes / 2**20:,.0f} MiB by {LIMIT_NAMES[bound.limit]} ({next_run})"
-    how = limit if answer == LARGEST else f"of 1 to {largest:,} images, and of no more than fits"
+    devices = f" on each of {spec.placement.devices} devices" if spec.placement.devices > 1 else ""
+    how = limit if answer == LARGEST else f"of 1 to {largest:,} images{devices}, and of no more than fits"
     trial_s = start_s + question.window_s + STEPS * min(SIZE, largest) * image_s
     if answer == LEAST_ENERGY and spec.placement.device == "cpu" and (reason := PackageEnergy().reason):
         return Expected(spec.cell.framework, answer, 1, 1, trial_s, f"is not known here: {reason}")

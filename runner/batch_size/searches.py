@@ -11,11 +11,13 @@ from typing import Literal
 from rich.console import Console
 
 from runner.batch_size.best import find_best_size
+from runner.batch_size.cliffs import compare_speed
 from runner.batch_size.largest import Bound, beside
 from runner.batch_size.memory_limit import MEASURED, attempts, find_peak_bytes, largest_of
 from runner.batch_size.steps import StepTrials
 from runner.batch_size.trained import ENERGIES
 from runner.launch import Unavailable
+from runner.request.cli import Request
 from runner.request.parser import RETRIES
 from workloads.records import figures
 from workloads.records.batch_answers import LIMIT_NAMES, Best, Largest, SizePoint
@@ -95,6 +97,21 @@ class Search:
             self.console.print(f"  {failed:,} failed, and not by memory: {reason}")
         return answer
 
+    def compare_largest(self) -> Largest | None:
+        """Return the largest with its speed, compared with the best that was measured. None if it is unknown."""
+        if self.fitting is None or not self.fitting.batch_size:
+            return self.fitting
+        known: dict[int, list[float]] = {}
+        for result in self.results:
+            if result.status is Status.OK and (value := result.first_known(figures.SPEED)) is not None:
+                known.setdefault(result.spec.cell.batch_size, []).append(value)
+        speed = compare_speed(self._measure_by(figures.SPEED), self.fitting.batch_size, known)
+        self.fitting = replace(self.fitting, speed=speed)
+        if speed is not None:
+            style = "yellow" if speed.falls else None
+            self.console.print(f"{self.framework}: {self.fitting.batch_size:,}: {speed.words}", style=style)
+        return self.fitting
+
     def memory(self) -> tuple[SizePoint, ...]:
         """Return the peak bytes of what the limit counts, by batch size: the mean of the trials so far that ended."""
         return tuple(
@@ -121,9 +138,17 @@ class Search:
             first = next((each for each in self.results if each.status is Status.OK), None)
             if first is not None and first.first_known(*ENERGIES) is None:
                 return Best(None, explain_no_counter(first))
-        most = min(MOST, self.steps.request.dataset.train_count)
+        most = min(MOST, count_largest(self.steps.request))
         if self.fitting is not None and self.fitting.batch_size is not None:
             most = min(most, self.fitting.batch_size)
+        answer = find_best_size(self._measure_by(*specs), most, better=better)
+        if answer.batch_size is not None:
+            return answer
+        last = self.results[-1]
+        return replace(answer, reason=f"{answer.reason}; the last of them was {last.status}: {last.reason}")
+
+    def _measure_by(self, *specs: FigureSpec) -> Callable[[int], float | None]:
+        """Return the function that runs one more trial of a batch size for the first known of these figures."""
 
         def measure(batch_size: int) -> float | None:
             for _ in range(1 + RETRIES):
@@ -132,11 +157,12 @@ class Search:
                     break
             return result.first_known(*specs) if result.status is Status.OK else None
 
-        answer = find_best_size(measure, most, better=better)
-        if answer.batch_size is not None:
-            return answer
-        last = self.results[-1]
-        return replace(answer, reason=f"{answer.reason}; the last of them was {last.status}: {last.reason}")
+        return measure
+
+
+def count_largest(request: Request) -> int:
+    """Return the largest batch of one device that an epoch has images for, but at least one."""
+    return max(1, request.dataset.train_count // request.placement.devices)
 
 
 def explain_no_counter(result: TrialResult) -> str:

@@ -12,7 +12,7 @@ from runner import rebuild
 from runner.environments import definition
 from runner.launch import Launcher, Unavailable
 from runner.machine import description
-from runner.request import inputs
+from runner.request import inputs, own_code
 from runner.request.cli import Request
 from runner.request.plan import build_plan, read_result
 from runner.storage import Storage
@@ -67,13 +67,14 @@ class StepTrials:
 
     def spec(self, framework: str, batch_size: int) -> TrialSpec:
         """Return the trial of this batch size. It has no epochs, so no ordinary trial has its id."""
-        spec = self.specs[framework]
-        return replace(
+        spec, request = self.specs[framework], self.request
+        spec = replace(
             spec,
             cell=Cell(framework, batch_size, ON_DEMAND),
             passes=Passes(0, spec.passes.last_batch),
             inputs=inputs.select_inputs(self.inputs, batch_size),
         )
+        return own_code.build_trial(spec, request.models, request.dataset.classes, request.workload.input_shape)
 
     def run(self, framework: str, batch_size: int, answers: Collection[Status] = FINDINGS) -> tuple[TrialResult, Path]:
         """Return an attempt's result and its absolute folder.

@@ -34,6 +34,7 @@ from workloads.records.events import Event, Events
 from workloads.records.figures import ACCURACY, AUGMENT, CPU_QUOTA, DIVERGED_STEP, GPU_USAGE, Figure
 from workloads.records.files import DRIVER_SAMPLES_FILE, METER_FILE, SAMPLES_FILE
 from workloads.records.job import TrialSpec
+from workloads.records.own_checks import check_own_code
 from workloads.records.reported import check_processes, check_threads
 from workloads.records.result import Check, Epoch, TrialResult
 from workloads.records.samples import DRIVER_COLUMNS, Samples, SteadyWindow, read_samples
@@ -162,6 +163,7 @@ def collect_checks(records: Records, figures: dict[str, Figure], epochs: list[Ep
     checks += check_times(records.spec, ended, samples)
     if Event.FINISHED in ended.last:
         checks.append(check_ending(ended))
+    checks += check_own_code(records.spec, ended.events)
     facts = ended.last.get(Event.OPENED, {}).get("facts", {})
     return [*checks, *check_threads(records.spec, facts), *check_precision(records.spec.task.precision, facts)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,12 @@ def evaluate_epochs(folder: Path, spec: TrialSpec, events: Events) -> tuple[Eval
     if not epochs:
         return ()
     labels = _read_labels(folder, spec)
-    return tuple(_evaluate(folder / EVALUATION_FILE.format(epoch=epoch), epoch, labels) for epoch in epochs)
+    again = next((event for event in reversed(events) if event["event"] == Event.EVALUATED_AGAIN), {})
+    by_epoch = {epochs[-1]: again}
+    return tuple(
+        _evaluate(folder / EVALUATION_FILE.format(epoch=epoch), epoch, labels, by_epoch.get(epoch, {}))
+        for epoch in epochs
+    )
 
 
 def left_logits(folder: Path, events: Events) -> bool:
@@ -47,7 +53,7 @@ def _read_labels(folder: Path, spec: TrialSpec) -> NDArray[np.int32]:
     return labels
 
 
-def _evaluate(path: Path, epoch: int, labels: NDArray[np.int32]) -> Evaluation:
+def _evaluate(path: Path, epoch: int, labels: NDArray[np.int32], again: dict[str, Any]) -> Evaluation:
     try:
         with np.load(path, allow_pickle=False) as saved:
             logits = saved["logits"]
@@ -58,7 +64,22 @@ def _evaluate(path: Path, epoch: int, labels: NDArray[np.int32]) -> Evaluation:
     if labels.max() >= max(2, logits.shape[1]):
         raise ValueError(f"{path.name}: {logits.shape[1]} logits per image, too few for label {labels.max()}")
     loss, accuracy = compute_loss(logits, labels)
-    return Evaluation(epoch, loss if math.isfinite(loss) else None, accuracy)
+    return Evaluation(epoch, loss if math.isfinite(loss) else None, accuracy, _compare_again(logits, again))
+
+
+def _compare_again(logits: NDArray[np.float32], again: dict[str, Any]) -> float | None:
+    """Return how far the logits of the images in EVALUATED_AGAIN are from these, over the largest of these.
+
+    None if there is no such event, or it has no numbers. Raises ValueError if it is not of these images.
+    """
+    images, values = again.get("images", []), again.get("logits", [])
+    if not images or not values:
+        return None
+    if max(images) >= len(logits) or np.shape(values) != (len(images), logits.shape[1]):
+        raise ValueError(f"{Event.EVALUATED_AGAIN}: not {logits.shape[1]} logits of each of {len(images)} test images")
+    before = logits[images].astype(np.float64)
+    apart = float(np.abs(np.array(values, np.float64) - before).max() / max(float(np.abs(before).max()), 1e-6))
+    return apart if math.isfinite(apart) else None
 
 
 def compute_loss(logits: NDArray[np.float32], labels: NDArray[np.int32]) -> tuple[float, float]:

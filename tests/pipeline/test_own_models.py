@@ -11,9 +11,26 @@ import pytest
 from conftest import TINY, by_cell
 from copied import run_in
 
-from workloads.records.check_name import LATE_NAMES, CheckName
+from workloads.records.check_name import LATE_NAMES, OF_OWN_CODE, CheckName
 
 OWN_CODE = "own code, not compared"
+UNSEEDED = """
+import os
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, classes):
+        super().__init__()
+        self.head = nn.Linear(64, classes)
+        drawn = torch.Generator().manual_seed(int.from_bytes(os.urandom(4), "big"))
+        nn.init.normal_(self.head.weight, 0, 0.1, generator=drawn)
+
+    def forward(self, images):
+        return self.head(nn.functional.dropout(images.flatten(1), 0.5))
+
+make_model = Net
+"""
 MODELS = {
     "pytorch": """
 import torch
@@ -91,6 +108,8 @@ def test_code_of_each_framework_is_trained_and_measured_and_every_page_says_that
     assert not result["evidence"] and not result["end"]
     assert not {check["name"] for check in result["checks"]} & {CheckName.GATE, *LATE_NAMES}
     assert {check["passed"] for check in result["checks"] if check["name"] == CheckName.SPEED_IDENTITY} == {True}
+    own = {check["name"]: check for check in result["checks"] if check["name"] in OF_OWN_CODE}
+    assert set(own) == set(OF_OWN_CODE) and all(check["passed"] for check in own.values()), own
     assert result["epochs"][-1]["train_loss"] < result["epochs"][0]["train_loss"]
     figures = result["figures"]
     assert figures["parameters_bytes"]["value"] == 4 * (80 + 16 + 512 * 10 + 10)
@@ -131,6 +150,37 @@ def test_code_that_makes_no_model_of_the_data_is_a_failed_trial_with_its_message
     assert result["status"] == "failed" and reason in result["reason"], result["reason"]
     log = next((tmp_path / "results" / "trials").glob("*/log.txt")).read_text()
     assert "sys.exit" in body or "Traceback" in log
+
+
+@pytest.mark.real
+def test_code_that_draws_without_the_seed_or_drops_in_evaluation_fails_its_checks_and_the_page_says_so(
+    tmp_path: Path, without_charts: Path
+) -> None:
+    """functional.dropout is on by default, in evaluation too."""
+    results = tmp_path / "results"
+    run_in(without_charts, "--model", write(tmp_path, "pytorch", UNSEEDED), *SHORT, "--results", results)
+    result = only(results)
+    assert result["status"] in ("ok", "contended"), "its speed is as good as any"
+    own = {check["name"]: check for check in result["checks"] if check["name"] in OF_OWN_CODE}
+    assert [own[name]["passed"] for name in OF_OWN_CODE] == [False, False]
+    report = (results / "report" / "report.md").read_text()
+    for name in OF_OWN_CODE:
+        assert f"{name}: {own[name]['detail']}" in report
+
+
+@pytest.mark.real
+def test_the_noise_scale_of_own_code_is_measured_by_every_framework_for_itself(tmp_path: Path, forgetful: Path) -> None:
+    models = [word for name in MODELS for word in ("--model", write(tmp_path, name))]
+    asked = ("--answer", "noise-scale", "--in-use", 8, "--epochs", 2, "--threads", 1, "--device", "cpu")
+    done = run_in(forgetful, "batch-size", *models, *TINY, *asked, "--results", tmp_path / "results")
+    assert done.returncode == 0, done.stdout + done.stderr
+    stored = json.loads((tmp_path / "results" / "batch-size.json").read_text())
+    assert [each["framework"] for each in stored["frameworks"]] == sorted(MODELS)
+    for each in stored["frameworks"]:
+        noise = each["noise"]
+        assert (noise["reason"], noise["trained_by"]) == (None, each["framework"])
+        assert len(noise["points"]) == 4 and noise["cautions"] == ["own-code"]
+        assert noise["noise_scale"] > 0 or noise["at_least"] > 0, noise
 
 
 @pytest.mark.real

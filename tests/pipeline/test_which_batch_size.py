@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import PROJECT, TINY, by_cell, run_runner
+from conftest import PROJECT, ROOT, TINY, by_cell, run_runner
 from copied import add_framework, run_in
 from rich.console import Console
 
@@ -18,6 +18,7 @@ from runner.__main__ import train_cells
 from runner.batch_size import command
 from workloads.records.advice import PASSED, choose_batch_size, passes
 from workloads.records.batch_answers import Best, SizePoint
+from workloads.records.check_name import CheckName
 from workloads.records.status import Status
 
 BAD = {
@@ -26,10 +27,13 @@ BAD = {
     "global batch below 1": (["--global-batch", "-8"], "--global-batch -8: must be 1 or more"),
     "accuracy in percent": (["--target-accuracy", "60"], "must be a share above 0 and up to 1"),
     "unknown framework": (["--framework", "pytorhc"], "did you mean pytorch"),
-    "several devices": (["--devices", "2"], "--devices: not for batch-size"),
+    "largest of several processes": (["--devices", "2"], "--devices 2: a memory limit of each process says nothing"),
+    "parts on several devices": (
+        ["--devices", "2", "--answer", "fastest", "--global-batch", "64"],
+        "--devices 2: several devices accumulate no gradients",
+    ),
     "blocks of steps": (["--blocks", "127,128,129"], "--blocks: not for batch-size"),
     "sizes that nothing trains": (["--batch-size", "128"], "add --then-train or --target-accuracy"),
-    "own code": (["--model", "pytorch=net.py:make"], "--model: not for batch-size"),
     "unknown option": (["--largest"], "--largest"),
 }
 
@@ -46,8 +50,8 @@ def test_bad_input_is_one_line_and_starts_nothing(arguments: list[str], telling:
 def test_its_help_offers_nothing_that_it_refuses() -> None:
     told = run_runner("batch-size", "--help-all").stdout
     shown = set(re.findall(r"--[a-z-]+", told))
-    refused = {"--model", "--devices", "--blocks", "--until-stable", "--study"}
-    assert {"--plan", "--answer", "--memory-limit"} <= shown and not shown & refused
+    refused = {"--blocks", "--until-stable", "--study"}
+    assert {"--plan", "--answer", "--memory-limit", "--model", "--devices"} <= shown and not shown & refused
     assert "results/batch-size" in told and "results/STUDY" not in told
 
 
@@ -164,3 +168,74 @@ def test_all_frameworks_are_asked_and_stand_in_one_table(tmp_path: Path, forgetf
     stored = json.loads((results / "batch-size.json").read_text())
     assert {answers["framework"] for answers in stored["frameworks"]} == {"numpy", "again"}
     assert all(answers["noise"]["reason"] is None for answers in stored["frameworks"])
+
+
+OWN_MODEL = "from workloads.catalogue import TINY\n\ndef make(classes):\n    return TINY\n"
+DATA_PARALLEL = """\
+from adapters.numpy import adapter
+
+class DataParallel(adapter.Adapter):
+    def __init__(self, devices):
+        super().__init__()
+        self.devices = devices
+
+    def accumulate(self, images, labels, part):
+        return self.divide(images, labels, self.devices)
+"""
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> tuple[object, ...]:
+    """A framework of numpy that is not the referee: it trains own code, and on several devices."""
+    adapters = tmp_path / "adapters"
+    add_framework(adapters, "plain", label='"plain"', referee="false")
+    (adapters / "plain" / "adapter.py").write_text((ROOT / "tests" / "own_numpy.py").read_text())
+    (adapters / "plain" / "data_parallel.py").write_text(DATA_PARALLEL)
+    (tmp_path / "net.py").write_text(OWN_MODEL)
+    return (*REFEREE, "--framework", "plain", "--adapters", adapters, "--answer", "fastest", "noise-scale")
+
+
+def test_own_code_gets_its_answers_its_checks_and_the_word_that_it_is_compared_with_nothing(
+    plain: tuple[object, ...], tmp_path: Path, forgetful: Path
+) -> None:
+    model, results = ("--model", f"plain={tmp_path / 'net.py'}:make"), tmp_path / "results"
+    done = run_in(forgetful, "batch-size", *plain, *model, "--in-use", 8, "--results", results)
+    assert done.returncode == 0, done.stdout + done.stderr
+    stored = json.loads((results / "batch-size.json").read_text())
+    (found,) = stored["frameworks"]
+    assert found["fastest"]["batch_size"] and found["noise"]["noise_scale"]
+    assert (found["noise"]["cautions"], found["noise"]["reason"]) == (["own-code"], None)
+    assert all(each["reason"] == "own code, not compared" for each in found["judged"]) and found["judged"]
+    assert stored["conditions"]["workload"] == "net (own code, not compared)"
+    assert "Train with plain at batch size" in done.stdout and "(own code, not compared)" in done.stdout
+    for result in by_cell(results).values():
+        passed = {check["name"]: check["passed"] for check in result["checks"]}
+        assert passed[CheckName.SAME_LOSSES] and passed[CheckName.OWN_EVALUATION]
+
+
+def test_several_devices_have_a_batch_each_and_share_the_update(
+    plain: tuple[object, ...], tmp_path: Path, forgetful: Path
+) -> None:
+    results = tmp_path / "results"
+    done = run_in(forgetful, "batch-size", *plain, "--devices", 2, "--in-use", 4, "--results", results)
+    assert done.returncode == 0, done.stdout + done.stderr
+    stored = answers.read(results)
+    assert stored is not None and stored.conditions["devices"] == 2
+    (found,) = stored.frameworks
+    assert found.devices == 2 and found.fastest and found.fastest.batch_size
+    assert max(point.batch_size for point in found.fastest.points) == 32, "64 images are 32 for each"
+    assert found.noise and found.noise.noise_scale and found.noise.reason is None
+    for path in results.glob("steps/*/result.json"):
+        result = json.loads(path.read_text())
+        product = result["figures"]["images_per_s"]["value"] * result["figures"]["step_time_s"]["value"]
+        assert product == pytest.approx(2 * result["spec"]["cell"]["batch_size"], rel=0.01)
+    assert {each.status for each in found.judged} <= set(PASSED), found.judged
+    assert "on each of 2 devices" in done.stdout
+
+
+def test_own_code_on_several_devices_is_refused_in_one_line(plain: tuple[object, ...], tmp_path: Path) -> None:
+    model = ("--model", f"plain={tmp_path / 'net.py'}:make")
+    refused = run_runner("batch-size", *plain, *model, "--devices", 2, "--results", tmp_path / "results")
+    assert refused.returncode == 2 and refused.stderr.count("\n") == 1
+    assert "--devices 2: own code (--model) trains on one device" in refused.stderr
+    assert not (tmp_path / "results").exists()

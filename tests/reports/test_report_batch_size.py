@@ -13,7 +13,21 @@ from stored import answers, fastest, judged, noise, store_answers
 from reports.__main__ import main
 from reports.batch_size.answers import map_sizes, read, recommend
 from workloads.records.advice import choose_batch_size
-from workloads.records.batch_answers import ANSWERS_FILE, Best, Caution, Fit, Largest, Limit, Noise, NoisePoint, Tried
+from workloads.records.batch_answers import (
+    ANSWERS_FILE,
+    Answers,
+    Best,
+    Caution,
+    Fit,
+    Largest,
+    LargestSpeed,
+    Limit,
+    Noise,
+    NoisePoint,
+    Ratio,
+    SizeVerdict,
+    Tried,
+)
 from workloads.records.status import Status
 
 ALL = (answers("mxnet", 32, 3000), answers("tensorflow", 128, 4600), answers("pytorch", 64, 2600))
@@ -191,3 +205,36 @@ def test_what_disturbs_an_answer_is_said(tmp_path: Path, capsys: pytest.CaptureF
     printed = capsys.readouterr().out
     for words in ("above it: 2,368", "with BatchNorm", "without Dropout", "by more than rounding"):
         assert words in printed
+
+
+def falling(each: Answers, verdict: SizeVerdict) -> Answers:
+    """Return the answers with a largest size at 30 % of the speed of a smaller one."""
+    assert each.largest and each.largest.batch_size
+    compared = Ratio(each.largest.batch_size, verdict, 0.3, 0.28, 0.33, 4)
+    return replace(each, largest=replace(each.largest, speed=LargestSpeed(300.0, 64, 1000.0, compared)))
+
+
+def test_a_largest_size_that_is_slow_is_a_finding_and_a_footnote(tmp_path: Path) -> None:
+    main([str(store_answers(tmp_path, falling(ALL[0], SizeVerdict.WORSE), *ALL[1:])), "--format", "md", "csv"])
+    text = (tmp_path / "report" / "report.md").read_text().replace("\\", "")
+    size = f"{ALL[0].largest.batch_size:,}" if ALL[0].largest and ALL[0].largest.batch_size else ""
+    assert f"MXNet: the largest batch size, {size}, trains at 300 images/s, 70 % [67, 72] below 64" in text
+    assert "300 images/s there, 30 % [28, 33] of the best measured, 1,000 at 64: train at 64" in text
+    rows = list(csv.DictReader((tmp_path / "report" / "batch-size.csv").open()))
+    found = {row["framework"]: (row["largest_images_per_s"], row["largest_over_best"]) for row in rows}
+    assert (found["mxnet"], found["pytorch"]) == (("300.0", "0.3"), ("", ""))
+
+
+def test_what_its_interval_does_not_show_is_no_finding(tmp_path: Path) -> None:
+    main([str(store_answers(tmp_path, falling(ALL[0], SizeVerdict.CANNOT_BE_TOLD))), "--format", "md"])
+    text = (tmp_path / "report" / "report.md").read_text().replace("\\", "")
+    assert "a smaller batch is faster" not in text and "train at 64" not in text and "30 % [28, 33] of the best" in text
+
+
+def test_sizes_of_several_devices_are_each_devices_and_the_noise_scale_is_of_an_update(tmp_path: Path) -> None:
+    divided = replace(answers("pytorch", 1024, 3000, scale=2000), devices=4)
+    assert choose_batch_size(divided) == 512, "4 x 512 images are within 2,400, the upper end of the interval"
+    advice, *_ = sentences(store_answers(tmp_path, replace(divided, judged=judged("pytorch", 512))))
+    assert advice.startswith("Train with PyTorch at batch size 512 on each of 4 devices: ")
+    main([str(tmp_path), "--format", "md"])
+    assert "Batch sizes are those of one device" in (tmp_path / "report" / "report.md").read_text()

@@ -34,10 +34,15 @@ class MadeUp:
     contended: list[int] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
     show: Callable[[TrialResult, Path], None] = lambda *_: None
-    request: Any = field(default_factory=lambda: SimpleNamespace(dataset=SimpleNamespace(train_count=IMAGES)))
-
+    devices: int = 1
     specs: dict[str, Any] = field(default_factory=lambda: {"numpy": make_spec()})
     launchers: dict[str, Any] = field(default_factory=lambda: {"numpy": object()})
+
+    @property
+    def request(self) -> Any:
+        return SimpleNamespace(
+            dataset=SimpleNamespace(train_count=IMAGES), placement=SimpleNamespace(devices=self.devices)
+        )
 
     def run(self, framework: str, batch_size: int, *_: Any) -> tuple[TrialResult, Path]:
         self.sizes.append(batch_size)
@@ -137,3 +142,30 @@ def test_a_trial_with_the_limit_lifted_does_not_count_as_memory_under_it() -> No
     asked.show(replace(lifted, spec=replace(lifted.spec, placement=placement)), Path())
     assert asked.results == [] and asked.memory() == ()
     assert "with the limit lifted" in shown.getvalue()
+
+
+def cliff(batch_size: int) -> dict[str, float]:
+    return {"images_per_s": 1000.0 if batch_size <= 96 else 300.0, "host_memory_peak_bytes": 1e8}
+
+
+def test_a_largest_that_is_slow_is_said_with_the_speed_that_a_smaller_size_has() -> None:
+    asked, _, shown = search(cliff)
+    asked.fitting = fits(640)
+    answer = asked.fastest()
+    assert answer.batch_size == 1 and 96 in {point.batch_size for point in answer.points}
+    found = asked.compare_largest()
+    assert found is not None and found.speed is not None and found.speed.falls
+    assert "numpy: 640: 300 images/s there, 30 % [30, 30] of the best measured, 1,000 at " in shown.getvalue()
+
+
+def test_a_largest_that_is_unknown_has_no_speed() -> None:
+    asked, trials, _ = search(cliff)
+    assert asked.compare_largest() is None
+    asked.fitting = fits(None)
+    assert asked.compare_largest() == fits(None) and trials.sizes == []
+
+
+def test_several_devices_share_an_epoch() -> None:
+    trials = MadeUp(saturating, devices=8)
+    Search("numpy", cast(StepTrials, trials), BOUND, Console(file=io.StringIO())).fastest()
+    assert max(trials.sizes) == IMAGES // 8

@@ -242,3 +242,19 @@ def test_single_figures_are_judged_by_the_same_rule_and_marked_as_such(
     assert {one for one, verdict in verdicts(answer).items() if verdict is SizeVerdict.WORSE} == worse
     assert all(ratio.low is None and ratio.pairs == 1 for ratio in answer.ratios)
     assert of_curve({}) == Best(None, "there are no figures")
+
+
+@for_each("top, falls_to", [(64, 0.5), (256, 0.2), (96, 0.5), (192, 0.1)])
+def test_a_size_between_powers_of_two_is_found_where_the_figure_falls_beyond_it(top: int, falls_to: float) -> None:
+    def cliff(size: int) -> float:
+        return 1000 * math.pow(min(size, top) / top, 0.2) * (1.0 if size <= top else falls_to)
+
+    answer = find_best_size(noisy(cliff, 0.002, 1), 4096)
+    assert answer.batch_size == top
+    between = {point.batch_size for point in answer.points} - set(SIZES)
+    assert between == {96 if top < 128 else 192 if top == 192 else 384}, "only next to the cliff"
+
+
+def test_no_size_between_powers_of_two_is_tried_on_a_smooth_curve() -> None:
+    answer = find_best_size(CURVES["broad"], 4096)
+    assert {point.batch_size for point in answer.points} <= set(SIZES)

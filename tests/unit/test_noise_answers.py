@@ -219,12 +219,29 @@ def test_weights_that_are_not_what_was_trained_are_not_handed_on(fault: str, wor
     assert (answers["two"].trained_by, answers["two"].reason) == ("two", None)
 
 
-def test_layers_that_disturb_the_estimate_are_named_and_own_code_is_not_asked(workers: Workers, tmp_path: Path) -> None:
+def test_layers_that_disturb_the_estimate_are_named(workers: Workers, tmp_path: Path) -> None:
     specs = specs_of(tmp_path, "one", workload=NORMED)
     assert measure_noise(specs, launchers("one"), tmp_path)["one"].cautions == (Caution.BATCH_NORM, Caution.DROPOUT)
+
+
+def test_own_code_is_measured_by_each_framework_alone_and_its_weights_go_to_nobody(
+    workers: Workers, tmp_path: Path
+) -> None:
     code = OwnCode("one", "net.py", "make_model", "0" * 12, 10, (8, 8, 1))
-    specs = [varied(spec, own_code=code) for spec in specs_of(tmp_path, "one")]
-    assert measure_noise(specs, launchers("one"), tmp_path)["one"].reason and len(workers.jobs) == 1
+    specs = [varied(spec, own_code=code) for spec in specs_of(tmp_path, "one", "two")]
+    answers = measure_noise(specs, launchers("one", "two"), tmp_path)
+    assert workers.asked == [("one", False), ("two", False)]
+    for name, answer in answers.items():
+        assert answer.reason is None and len(answer.points) == len(PROGRESS) and answer.noise_scale
+        assert (answer.cautions, answer.trained_by) == ((Caution.OWN_CODE,), name)
+        assert (answer.apart, answer.agrees, answer.finder_windows) == (None, None, 3)
+
+
+def test_several_devices_are_measured_on_one_as_parts_of_the_same_update(workers: Workers, tmp_path: Path) -> None:
+    specs = [varied(spec, devices=4, batch_size=16) for spec in specs_of(tmp_path, "one")]
+    assert measure_noise(specs, launchers("one"), tmp_path)["one"].reason is None
+    (asked,) = (job.trial for job in workers.jobs)
+    assert (asked.placement.devices, asked.part, asked.global_batch, specs[0].global_batch) == (1, 16, 64, 64)
 
 
 def test_a_worker_that_cannot_be_started_has_a_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

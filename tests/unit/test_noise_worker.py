@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import make_spec, varied
+from own_numpy import Adapter as OwnCodeAdapter
 
+from adapters import base
 from adapters.numpy.adapter import Adapter
 from adapters.worker.__main__ import main
 from adapters.worker.noise_steps import norms_of
@@ -208,11 +210,43 @@ def test_weights_that_are_no_numbers_are_said_to_be_none_and_so_are_their_norms(
     assert events[-1]["event"] == Event.FINISHED
 
 
-def test_own_code_is_refused_for_nobody_knows_its_gradients(tmp_path: Path) -> None:
+def test_own_code_is_measured_along_its_own_training_and_gives_the_norms_of_the_same_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It saves no weights: no other framework could load them."""
     each = asked(tmp_path)
-    code = OwnCode("numpy", "net.py", "make_model", "0" * 12, 10, (8, 8, 1))
-    _, events = replace(each, spec=varied(each.spec, own_code=code)).run()
+    _, expected = each.run()
+    (tmp_path / "inputs" / "model.py").write_text(
+        "from workloads.catalogue import TINY\n\ndef make_model(classes):\n    return TINY\n"
+    )
+    code = OwnCode("numpy", "net.py", "make_model", "0" * 12, 10, TINY.input_shape)
+    spec = varied(each.spec, own_code=code)
+    inputs = {name: file for name, file in spec.inputs.items() if name not in ("network", "weights")}
+    inputs["model"] = each.file(tmp_path / "inputs" / "model.py")
+    monkeypatch.setattr("adapters.worker.__main__.adapter_for", lambda *_: OwnCodeAdapter())
+    folder, events = replace(each, spec=replace(spec, inputs=inputs)).run()
+    for kind in (Event.NOISE_MEASURED, Event.FINDER_LOOKED):
+        first, second = ([{**event, "t_ns": 0} for event in of_kind(log, kind)] for log in (expected, events))
+        assert first and first == second
+    assert not of_kind(events, Event.WEIGHTS_HELD) and not list(folder.glob("*.npz"))
+    assert events[-1]["event"] == Event.FINISHED
+
+
+def test_a_framework_without_gradients_of_own_code_is_unsupported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Without(OwnCodeAdapter):
+        parameter_gradients = base.Adapter.parameter_gradients
+
+    monkeypatch.setattr("adapters.worker.__main__.adapter_for", lambda *_: Without())
+    each = asked(tmp_path)
+    (tmp_path / "inputs" / "model.py").write_text("from workloads.catalogue import TINY\nmake_model = lambda _: TINY\n")
+    code = OwnCode("numpy", "net.py", "make_model", "0" * 12, 10, TINY.input_shape)
+    spec = varied(each.spec, own_code=code)
+    spec = replace(spec, inputs={**spec.inputs, "model": each.file(tmp_path / "inputs" / "model.py")})
+    _, events = replace(each, spec=spec).run()
     assert (events[-1]["event"], events[-1]["status"]) == (Event.ENDED, "unsupported")
+    assert "gradients of custom models" in events[-1]["reason"]
 
 
 def test_weights_that_were_changed_on_their_way_are_refused(tmp_path: Path) -> None:

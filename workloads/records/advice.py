@@ -28,7 +28,8 @@ def find_noise_bound(noise: Noise | None) -> float | None:
 def choose_batch_size(answers: Answers) -> int | None:
     """Return the fastest batch size; beyond the noise scale, the largest measured below it, or the smallest of all.
 
-    It fits into memory. None if the fastest is unknown. `judged` says if its ordinary trial passed.
+    It is of one device; the noise scale is of an update of all devices. It fits into memory. None if the fastest is
+    unknown. `judged` says if its ordinary trial passed.
     """
     fastest, largest, beyond = answers.fastest, answers.largest, find_noise_bound(answers.noise)
     if fastest is None or fastest.batch_size is None:
@@ -36,7 +37,7 @@ def choose_batch_size(answers: Answers) -> int | None:
     sizes = [each.batch_size for each in fastest.points]
     bounds: list[float] = [fastest.batch_size]
     if beyond is not None:
-        bounds.append(max(beyond, min(sizes, default=1)))
+        bounds.append(max(beyond / answers.devices, min(sizes, default=1)))
     if largest is not None and largest.batch_size is not None:
         bounds.append(largest.batch_size)
     return max((size for size in sizes if size <= min(bounds)), default=None)

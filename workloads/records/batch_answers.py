@@ -9,6 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .record import Word
+from .size_answers import Best as Best
+from .size_answers import LargestSpeed as LargestSpeed
+from .size_answers import Ratio as Ratio
+from .size_answers import SizePoint as SizePoint
+from .size_answers import SizeVerdict as SizeVerdict
 from .status import Status
 
 ANSWERS_FILE, SCHEMA_VERSION = "batch-size.json", 1
@@ -66,6 +71,7 @@ class Largest:
     fails: tuple[str, ...] = ()  # of the trials of one more
     around: tuple[Tried, ...] = ()  # sizes tried near them, since memory may not grow with the batch size
     tried: tuple[Tried, ...] = ()  # the whole search with both proofs, in order; without `around`
+    speed: LargestSpeed | None = None  # None: not compared, or no trial at it has one
 
     @property
     def larger_that_fit(self) -> tuple[int, ...]:
@@ -112,49 +118,6 @@ def _told(size: int, fitted: int, trials: int) -> str:
 
 
 @dataclass(frozen=True)
-class SizePoint:
-    """A figure at one batch size: the mean over trials, with its interval if there are enough."""
-
-    batch_size: int
-    mean: float
-    low: float | None
-    high: float | None
-    trials: int
-
-
-class SizeVerdict(Word):
-    """Result of comparing a batch size with the best one."""
-
-    BEST = "best"
-    WITHIN = "within"  # not worse by more than the tolerance
-    WORSE = "worse"  # by more than that
-    CANNOT_BE_TOLD = "cannot-be-told"
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """A batch size's figure over the best one's, by pairs of trials; below 1 is worse. The best's is over the next."""
-
-    batch_size: int
-    verdict: SizeVerdict
-    ratio: float
-    low: float | None  # None: too few pairs for an interval
-    high: float | None
-    pairs: int
-
-
-@dataclass(frozen=True)
-class Best:
-    """The smallest batch size that is within the tolerance of the best."""
-
-    batch_size: int | None
-    reason: str | None  # why there is none, or the sizes from which it cannot be separated
-    points: tuple[SizePoint, ...] = ()  # by batch size
-    ratios: tuple[Ratio, ...] = ()
-    trials: int = 0
-
-
-@dataclass(frozen=True)
 class NoisePoint:
     """The gradient noise scale at fixed weights."""
 
@@ -171,10 +134,11 @@ class NoisePoint:
 
 
 class Caution(Word):
-    """A kind of layer that disturbs the estimate."""
+    """A kind of layer that disturbs the estimate, or that may."""
 
     BATCH_NORM = "batch-norm"
     DROPOUT = "dropout"
+    OWN_CODE = "own-code"  # its layers are unknown
 
 
 @dataclass(frozen=True)
@@ -285,6 +249,7 @@ class Answers:
     split: MicroBatches | None = None
     version: str | None = None  # of the framework, as its trials reported it; None: none did
     judged: tuple[Judged, ...] = ()  # by batch size; missing ones were not trained
+    devices: int = 1  # each trains on a batch of that size: an update has so many times its images
 
 
 @dataclass(frozen=True)

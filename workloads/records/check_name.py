@@ -52,6 +52,8 @@ class CheckName(Word):
     MIDDLE = "updates in its middle = the referee's"
     MASKS = "masks are drawn at their rate"
     EPOCHS_AGREE = "epochs are as the others'"
+    SAME_LOSSES = "the same seed gives the same losses"  # of custom code, as the next
+    OWN_EVALUATION = "evaluates each test image by itself"
 
 
 # A trial that miscounts has no speed and no accuracy. One in another precision belongs to another column. A window that
@@ -71,6 +73,7 @@ LATE_NAMES = (
     CheckName.END_LOSSES, CheckName.END_UPDATES, CheckName.LAST_EVALUATION, CheckName.LAST_LOSS, CheckName.MIDDLE,
     CheckName.MASKS,
 )  # fmt: skip
+OF_OWN_CODE = (CheckName.SAME_LOSSES, CheckName.OWN_EVALUATION)
 NO_LONGER_MADE = (CheckName.EPOCHS_AGREE,)  # trials of earlier versions have it, until they are judged again
 OF_THE_RUN_ALONE = (
     CheckName.PRECISION, CheckName.TIMES, CheckName.CALLS_ADD_UP, CheckName.ENDED_WELL, CheckName.ALONE, CheckName.GATE,

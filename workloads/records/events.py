@@ -29,6 +29,7 @@ class Event(Word):
     EPOCH_TRAINED = "epoch_trained"
     EPOCH_AUGMENTED = "epoch_augmented"  # its duration; for a trial that augments its images
     EPOCH_EVALUATED = "epoch_evaluated"
+    EVALUATED_AGAIN = "evaluated_again"  # after the last of those, by custom code: some images' logits once more
     WINDOW_STARTED = "window_started"
     WINDOW_ENDED = "window_ended"
     FINISHED = "finished"  # everything timed or sampled is done; what follows is optional
@@ -36,6 +37,7 @@ class Event(Word):
     HOST_COUNTED = "host_counted"  # the kernel's count
     WINDOW_SETTLED = "window_settled"  # right after `finished`: how long weights were waited for
     END_PROBED = "end_probed"  # the last: the gate's second probe; what it saved is in the trial's folder
+    TRAINED_AGAIN = "trained_again"  # in its place, by custom code: its first losses from the same seed once more
     ENDED = "ended"  # not finished: carries status and reason
 
 
@@ -59,6 +61,8 @@ class Evaluation:
     epoch: int
     test_loss: float | None
     test_accuracy: float  # fraction, 0..1
+    # Of custom code's last one: largest difference of EVALUATED_AGAIN from these logits, over the largest of them.
+    apart: float | None = None
 
 
 def add_evaluations(events: Events, evaluations: Iterable[Evaluation] | None) -> Events:
@@ -67,8 +71,11 @@ def add_evaluations(events: Events, evaluations: Iterable[Evaluation] | None) ->
     """
     if evaluations is None:
         return events
-    found = {each.epoch: {"test_loss": each.test_loss, "test_accuracy": each.test_accuracy} for each in evaluations}
-    without = {"test_loss": None, "test_accuracy": None}  # the worker's word does not count
+    found = {
+        each.epoch: {"test_loss": each.test_loss, "test_accuracy": each.test_accuracy, "apart": each.apart}
+        for each in evaluations
+    }
+    without = {"test_loss": None, "test_accuracy": None, "apart": None}  # the worker's word does not count
     return [
         event | found.get(event.get("epoch", -1), without) if event["event"] == Event.EPOCH_EVALUATED else event
         for event in events

@@ -73,6 +73,8 @@ KINDS: dict[str, Any] = {
         masks=list[MASKS],  # type: ignore[valid-type]
         reason=str, out_of_memory=bool,
     ),
+    Event.EVALUATED_AGAIN: _line(images=list[Number], logits=list[list[Loss]], reason=str),
+    Event.TRAINED_AGAIN: _line(losses=list[Loss], reason=str, out_of_memory=bool),
     Event.ENDED: _line({"status": Status, "reason": str}, memory=REFUSED | None),
     Event.PROBED: _line({"evidence": dict[str, Any]}),
     Event.PRODUCT_TIMED: PRODUCT,
