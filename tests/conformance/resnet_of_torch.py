@@ -110,10 +110,10 @@ def main(inputs: str, out: str) -> None:
         for key, value in gradients.items()
     }
     count = sum(each.numel() for each in theirs.parameters())
-    np.savez(
-        out, logits=logits.numpy(), exact=exact.numpy(), loss=loss.item(), count=count, ours=ours, our_loss=probe.loss,
-        **canonical, **{f"our_gradients/{key}": array for key, array in probe.gradients.items()},
-    )  # fmt: skip
+    answers = {"logits": logits.numpy(), "exact": exact.numpy(), "loss": loss.item(), "count": count, "ours": ours}
+    answers |= {"our_loss": probe.loss, **canonical}
+    answers |= {f"our_gradients/{key}": array for key, array in probe.gradients.items()}
+    np.savez(out, **answers)
 
 
 if __name__ == "__main__":
