@@ -72,15 +72,8 @@ class Study:
     name: str
     summary: str = ""
     workload: str = define_key(
-        "osu-cnn", NETWORK, "{workloads}; or a file: a .py of layers, .keras, .json", "NAME|FILE"
+        "osu-cnn", NETWORK, "{workloads}; or my_cnn.py of layers, a .keras or .json file, net.py:FUNCTION", "NAME|FILE"
     )
-    from_framework: SourceFramework | None = define_key(
-        None, NETWORK, "--workload FILE.py:FUNCTION is a model in its code, imported for all: {choices}", name="from"
-    )
-    input_shape: tuple[Count, Count, Count] | None = define_key(
-        None, NETWORK, "images that a model in code takes (default: the data set's)", ("ROWS", "COLUMNS", "CHANNELS")
-    )
-    initial: Initial | None = define_key(None, NETWORK, "first weights: {choices} (default: an import's own)")
     dataset: str = define_key(
         "digits", NETWORK, "{datasets}; or your own: a path with a / in it to a folder with train/CLASS/, test/CLASS/; "
         "or a .npz file with x_train, y_train, x_test, y_test", "NAME|DIR|FILE.npz",
@@ -136,6 +129,13 @@ class Study:
         None, NETWORK, "values of your own images that become 0 and 255, as 0 4095 of 12 bits (default: all of the "
         "file's type)", ("LOW", "HIGH"),
     )  # fmt: skip
+    from_framework: SourceFramework | None = define_key(
+        None, NETWORK, "--workload FILE.py:FUNCTION is a model in its code, imported for all: {choices}", name="from"
+    )
+    input_shape: tuple[Count, Count, Count] | None = define_key(
+        None, NETWORK, "images that a model in code takes (default: the data set's)", ("ROWS", "COLUMNS", "CHANNELS")
+    )
+    initial: Initial | None = define_key(None, NETWORK, "first weights: {choices} (default: an import's own)")
     test_all: bool = define_key(
         False, NETWORK, "of a data set that leaves images over (cats-dogs, cifar10-cats-dogs): test with these, too"
     )
@@ -179,8 +179,7 @@ class Study:
                 known = suggest_value(getattr(self, key), list_choices(kind))
                 raise StudyError(f"{describe_error(error)}{known}", key) from error
             object.__setattr__(self, key, value)  # a list is a tuple; 3 and 3.0 are one setting, so one trial id
-            several = isinstance(value, tuple) and not isinstance(_metavar(key), tuple)
-            if several and len(set(value)) != len(value):
+            if isinstance(value, tuple) and isinstance(KEYS[key].metavar, str) and len(set(value)) != len(value):
                 twice = next(each for each in value if value.count(each) > 1)
                 raise StudyError(f"names {twice} twice", key)
         if self.weight_decay and self.optimizer not in DECAYING:
@@ -279,10 +278,6 @@ class Study:
         if changes.get("optimizer", self.optimizer) != self.optimizer:
             changes = {"learning_rate": None, "weight_decay": None} | changes
         return replace(self, **changes)
-
-
-def _metavar(key: str) -> str | tuple[str, ...]:
-    return KEYS[key].metavar if key in KEYS else ""
 
 
 def _shared(study: Study, part: type[Task | Passes]) -> dict[str, Any]:
