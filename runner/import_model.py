@@ -29,11 +29,11 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = CommandLine(prog="python -m runner.import_model", description=__doc__)
     parser.add_argument("network", metavar="FILE.py:FUNCTION", help="a function (classes) or () -> model")
     parser.add_argument("--from", dest="framework", metavar="FRAMEWORK", help="whose code it is: pytorch")
-    parser.add_argument("--input-shape", nargs=3, type=int, required=True, metavar=("ROWS", "COLUMNS", "CHANNELS"))
+    parser.add_argument("--input-shape", nargs=3, type=int, metavar=("ROWS", "COLUMNS", "CHANNELS"))
     parser.add_argument("--classes", type=int, default=10, metavar="N", help="what the function is called with")
     parser.add_argument("--python", dest="pythons", action="append", default=[], metavar="FRAMEWORK=PATH")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the weights that the code draws")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--out", type=Path, default=Path("network.json"), metavar="FILE")
     parser.add_argument("--weights", type=Path, metavar="FILE")
     return parser.parse_args(arguments)  # type: ignore[no-any-return]
 
@@ -42,10 +42,11 @@ def import_model(options: argparse.Namespace) -> str:
     """Import the model, write its network and weights, and return a line that says what. Raises BadInput."""
     project = Project.of_this_code()
     pythons = own_code.name_builds(options.pythons, project, "venv")
-    shape = tuple(options.input_shape)
     try:
-        study = Study("import", workload=options.network, from_framework=options.framework, input_shape=shape,
-                      seed=options.seed)  # fmt: skip
+        study = Study(
+            "import", workload=options.network, from_framework=options.framework, seed=options.seed,
+            input_shape=options.input_shape and tuple(options.input_shape),
+        )  # fmt: skip
         dataset = Dataset("import", "", 1, 1, options.classes, _refuse_data)
         importer = Importer(project, pythons, "venv", bool(description.list_gpus()))
         imported = importer.import_model(study, dataset)

@@ -58,7 +58,8 @@ def trace_code(options: argparse.Namespace, out: Path, weights: Path | None) -> 
     words += [word for name, value in given.items() if value is not None for word in (name, str(value))]
     if options.input_shape:
         words += ["--input-shape", *map(str, options.input_shape)]
-    return subprocess.run([sys.executable, "-m", "runner.import_model", options.network, *words]).returncode
+    command = [sys.executable, "-m", "runner.import_model", options.network, *words]
+    return subprocess.run(command, stdout=None if options.command == "import" else subprocess.DEVNULL).returncode
 
 
 def describe_code(options: argparse.Namespace) -> int:

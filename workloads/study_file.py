@@ -74,8 +74,13 @@ def _frozen(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
+def _is_file(workload: str) -> bool:
+    """True if a workload is named by a file: layers, a function of a file, or another source."""
+    return workload.partition(":")[0].endswith((".py", ".keras", ".json"))
+
+
 def _placed(table: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Resolve paths of files named in the study, which are relative to the study's folder."""
-    named = {"workload": lambda name: name.endswith(".py"), "dataset": is_path}
+    named = {"workload": _is_file, "dataset": is_path}
     paths = {key for key, is_named in named.items() if isinstance(table.get(key), str) and is_named(table[key])}
     return table | {key: os.path.join(folder, table[key]) for key in paths}

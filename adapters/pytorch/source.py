@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
 
 from adapters.base import Floats, SourceVerbs
 from adapters.pytorch.adapter import Adapter
@@ -30,6 +32,24 @@ RATES = {
     "_DropoutNd": ("p", "value"),
     "MultiheadAttention": ("dropout", "value"),
 }
+
+
+class FunctionalDropout(TorchFunctionMode):
+    """Sees each call of `functional.dropout` that drops values, and gives it another rate."""
+
+    def __init__(self, change: Callable[[float], float]) -> None:
+        super().__init__()
+        self.change = change
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call the function."""
+        if func is not functional.dropout:
+            return func(*args, **(kwargs or {}))
+        given = dict(zip(("input", "p", "training", "inplace"), args, strict=False)) | (kwargs or {})
+        rate = float(given.get("p", 0.5))
+        if given.get("training", True) and rate > 0:
+            given["p"] = self.change(rate)
+        return func(**given)
 
 
 class TorchSource(SourceVerbs):
@@ -75,17 +95,23 @@ class TorchSource(SourceVerbs):
     def list_masks(self, images: Images) -> list[Mask]:
         names = {module: name for name, module in self.module.named_modules()}
         masks: list[Mask] = []
+        inside: list[nn.Module] = []  # a module that masks may call the function that does
 
         def called(module: nn.Module, attribute: str, covers: str) -> None:
+            inside.pop()
             if (rate := float(getattr(module, attribute))) > 0:
                 masks.append(Mask(names[module], covers, rate))
+
+        def note(rate: float) -> float:
+            masks.extend([] if inside else [Mask("functional.dropout", "value", rate)])
+            return rate
 
         hooks = [
             module.register_forward_hook(lambda each, *_, rate=rate: called(each, *rate))
             for module, rate in self._masking().items()
-        ]
+        ] + [module.register_forward_pre_hook(lambda each, _: inside.append(each)) for module in self._masking()]
         self.module.train()
-        with torch.no_grad():
+        with torch.no_grad(), FunctionalDropout(note):
             self.adapter._logits(self.adapter._tensor(np.array(images)))
         for hook in hooks:
             hook.remove()
@@ -94,6 +120,13 @@ class TorchSource(SourceVerbs):
     def stop_masks(self) -> None:
         for module, (attribute, _) in self._masking().items():
             setattr(module, attribute, 0.0)
+        whole = self.module.forward
+
+        def forward(*images: Any) -> Any:
+            with FunctionalDropout(lambda rate: 0.0):
+                return whole(*images)
+
+        self.module.forward = forward
 
     def keep_biased_variance(self, pixels: Mapping[str, int]) -> None:
         self.adapter.norms = [

@@ -20,6 +20,7 @@ MEANT = {
     "runner/batch_size/command.py": (RUNNER, "batch-size --anwser largest", "--answer"),
     "runner/compare.py": (RUNNER, "compare numpy=/a/b/c numpy=/d/e/f --framwork numpy", "--framework"),
     "runner/doctor/command.py": (RUNNER, "doctor --reslts DIR", "--results"),
+    "runner/import_model.py": ("runner.import_model", "net.py:f --clases 3", "--classes"),
     "runner/environments/images.py": ("runner.environments.images", "--devcie cpu", "--device"),
     "reports/__main__.py": (REPORTS, "RESULTS --fromat md", "--format"),
     "reports/check.py": (REPORTS, "check PATH --colums a", "--columns"),

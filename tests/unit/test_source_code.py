@@ -1,0 +1,198 @@
+"""--workload FILE.py:FUNCTION: what cannot be imported is one line; an import's own weights go to every framework."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import PROJECT, make_spec
+from each import for_each
+
+from adapters.shared import call_maker
+from runner.__main__ import main
+from runner.launch import Local
+from runner.request import cli, inputs, parser
+from runner.request.source_code import Importer, name_workload
+from workloads.conditions import SETTINGS
+from workloads.records.job import DRAWN, OWN, InputFile
+from workloads.records.network import OwnCode
+from workloads.records.source_map import SOURCE, SOURCE_CODE, SOURCE_WEIGHTS, SourceMap
+from workloads.source.graph import ImportRefused
+from workloads.source.traced import REQUEST_FILE, TENSORS_FILE, TRACED_FILE, read_traced
+from workloads.weights import load
+
+CODE = "import torch\n\ndef make_model(classes):\n    raise SystemExit('the runner ran it')\n"
+GENERATOR = np.random.default_rng(0)
+TENSORS = {
+    "conv.weight": GENERATOR.normal(size=(4, 1, 3, 3)).astype(np.float32),
+    "fc.weight": GENERATOR.normal(size=(10, 4 * 6 * 6)).astype(np.float32),
+    "fc.bias": GENERATOR.normal(size=10).astype(np.float32),
+}
+TRACED = {
+    "model": "Net",
+    "parameters": 4 * 9 + 10 * 144 + 10,
+    "nodes": [
+        {"name": "input", "operator": "input", "inputs": [], "settings": {}, "place": ""},
+        {"name": "conv", "operator": "Conv2D", "inputs": ["input"], "place": "conv (Conv2d)",
+         "settings": {"filters": 4, "kernel": [3, 3], "bias": False}},
+        {"name": "flat", "operator": "Flatten", "inputs": ["conv"], "settings": {}, "place": "flat (Flatten)"},
+        {"name": "fc", "operator": "Dense", "inputs": ["flat"], "settings": {"units": 10}, "place": "fc (Linear)"},
+    ],
+    "modules": {"conv": "conv", "flat": "flat", "fc": "fc"},
+    "sources": [
+        {"key": "conv/kernel", "source_name": "conv.weight", "axes": [2, 3, 1, 0], "part": []},
+        {"key": "fc/kernel", "source_name": "fc.weight", "axes": [1, 0], "part": []},
+        {"key": "fc/bias", "source_name": "fc.bias", "axes": [], "part": []},
+    ],
+}  # fmt: skip
+
+
+def write_trace(folder: Path, **changes: Any) -> None:
+    """Write what PyTorch's program writes."""
+    (folder / TRACED_FILE).write_text(json.dumps(TRACED | changes))
+    np.savez(folder / TENSORS_FILE, **TENSORS)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "my_net.py"
+    path.write_text(CODE)
+    return path
+
+
+@pytest.fixture
+def traced(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """Stand in for PyTorch's interpreter; the requests that it got."""
+    requests: list[dict[str, Any]] = []
+
+    def run(importer: Importer, local: Local, framework: str, folder: Path, option: str) -> None:
+        requests.append(json.loads((folder / REQUEST_FILE).read_text()))
+        write_trace(folder)
+
+    monkeypatch.setattr(Importer, "_run", run)
+    monkeypatch.setattr(Importer, "_launcher", lambda *_: Local("python", {}, PROJECT))
+    return requests
+
+
+def ask(tmp_path: Path, *words: object) -> cli.Request:
+    shared = ("--framework", "pytorch", "--device", "cpu", "--results", tmp_path / "results", "--epochs", 1)
+    options = parser.run_parser().parse_args(list(map(str, (*shared, *words))))
+    return cli.build_request(options, PROJECT)
+
+
+@for_each(
+    "words, telling",
+    [
+        ("--workload {file}:make_modl", "defines no make_modl: did you mean make_model?"),
+        ("--workload {folder}/none.py:make_model", "none.py: No such file or directory"),
+        ("--workload {plain}:make_model", "say whose code it is: --from pytorch"),
+        (
+            "--workload {keras}:make_model",
+            "say whose code it is: --from pytorch; a Keras model is given as a .keras file",
+        ),
+        ("--workload {file}:make_model --from mxnet", "unknown from framework 'mxnet'"),
+        ("--workload {folder}/net.pt", "holds trained weights, no network"),
+        ("--workload {folder}/net.pth", "--workload FILE.py:FUNCTION --from pytorch imports it for all frameworks"),
+        ("--workload osu-cnn --from pytorch", "--from: is for a model in code"),
+        ("--workload osu-cnn --input-shape 8 8 1", "--input-shape: is for a model in code"),
+        ("--workload osu-cnn --initial source", "workload osu-cnn brings no weights: leave it out"),
+        ("--workload {file}:make_model --input-shape 0 8 1", "input_shape"),
+    ],
+)
+def test_what_cannot_be_imported_is_one_line_and_nothing_is_started(
+    words: str, telling: str, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain, keras, results = tmp_path / "plain.py", tmp_path / "in_keras.py", tmp_path / "results"
+    plain.write_text("def make_model():\n    pass\n")
+    keras.write_text("import keras\ndef make_model():\n    pass\n")
+    given = words.format(file=file, folder=tmp_path, plain=plain, keras=keras).split()
+    assert main(["--framework", "pytorch", "--device", "cpu", "--results", str(results), *given]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert telling in line, line
+    assert not results.exists()
+
+
+def test_a_refusal_of_the_trace_is_one_line_with_the_other_way_to_train_the_model(
+    file: Path, tmp_path: Path, traced: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = "layer1.0 (PReLU): there is no layer record for it"
+    monkeypatch.setattr(
+        Importer, "_run", lambda self, local, framework, folder, option: write_trace(folder, refused=said)
+    )
+    assert main(["--workload", f"{file}:make_model", "--dataset", "digits", "--results", str(tmp_path / "r")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"runner: --workload {file}:make_model: {said}; ")
+    assert f"--model pytorch={file}:make_model, compared with nothing" in line
+
+
+def test_the_code_is_asked_for_the_classes_and_the_images_of_the_data(
+    file: Path, tmp_path: Path, traced: list[dict[str, Any]]
+) -> None:
+    request = ask(tmp_path, "--workload", f"{file}:make_model", "--dataset", "digits", "--seed", 7)
+    (asked,) = traced
+    assert asked == {"file": str(file), "function": "make_model", "classes": 10, "input_shape": [8, 8, 1], "seed": 7}
+    assert request.workload.name == request.study.workload == "my-net"
+    assert request.workload.parameter_count == TRACED["parameters"]
+    assert request.study.initial == OWN
+
+
+def test_every_repeat_starts_from_the_sources_own_weights_or_from_drawn_ones(
+    file: Path, tmp_path: Path, traced: list[Any]
+) -> None:
+    words = ("--workload", f"{file}:make_model", "--dataset", "digits")
+    written: dict[str, dict[int, dict[str, InputFile]]] = {}
+    for initial in (OWN, DRAWN):
+        request = ask(tmp_path, *words, "--initial", initial)
+        (request.results / "inputs").mkdir(exist_ok=True)
+        written[initial] = inputs.write_repeats(request, inputs._what_is_trained(request), range(2))
+    own, drawn = written[OWN], written[DRAWN]
+    assert own[0]["weights"] == own[1]["weights"] and drawn[0]["weights"] != drawn[1]["weights"]
+    results = tmp_path / "results"
+    weights = load(results / own[0]["weights"].path)
+    assert np.array_equal(weights["conv/kernel"], TENSORS["conv.weight"].transpose(2, 3, 1, 0))
+    rows = TENSORS["fc.weight"].reshape(10, 4, 36).transpose(2, 1, 0).reshape(144, 10)
+    assert np.array_equal(weights["fc/kernel"], rows), "features after a Flatten have our order"
+    assert (results / own[0][SOURCE_CODE].path).read_text() == CODE
+    assert {name: SourceMap.read(results / each[0][SOURCE].path).initial for name, each in written.items()} == {
+        OWN: OWN, DRAWN: DRAWN,
+    }  # fmt: skip
+    assert SOURCE_WEIGHTS in own[0] and load(results / own[0][SOURCE_WEIGHTS].path).keys() == TENSORS.keys()
+
+
+def test_initial_weights_are_a_condition_and_part_of_an_id() -> None:
+    assert make_spec(initial=DRAWN).id == make_spec().id != make_spec(initial=OWN).id
+    (setting,) = [each for each in SETTINGS if each.field == "initial"]
+    assert setting.describe(make_spec()) == ""
+    assert setting.describe(make_spec(initial=OWN)) == "the source's own"
+
+
+def test_parameters_that_were_lost_on_the_way_are_refused(tmp_path: Path) -> None:
+    code = OwnCode("pytorch", "net.py", "make_model", "0" * 12, 10, (8, 8, 1))
+    write_trace(tmp_path, parameters=2000)
+    with pytest.raises(ImportRefused, match="the model has 2,000 parameters, its import 1,486"):
+        read_traced(tmp_path, code, b"", "net")
+    write_trace(tmp_path, sources=TRACED["sources"][1:])  # type: ignore[index]
+    with pytest.raises(ImportRefused, match="the source has no weight for conv/kernel"):
+        read_traced(tmp_path, code, b"", "net")
+
+
+@for_each(
+    "file, function, name",
+    [
+        ("my_net.py", "make_model", "my-net"),
+        ("Nets.V2.py", "resnet50", "nets.v2-resnet50"),
+        ("__.py", "make_model", "imported"),
+    ],
+)
+def test_a_network_is_named_after_its_file_and_function(file: str, function: str, name: str) -> None:
+    assert name_workload(Path(file), function) == name
+
+
+def test_a_function_gets_the_classes_if_it_takes_an_argument() -> None:
+    assert call_maker(lambda classes: classes, 3) == 3
+    assert call_maker(lambda: "made", 3) == "made"
+    assert call_maker(lambda *, pretrained=False: pretrained, 3) is False
+    assert call_maker(lambda *more: more, 3) == (3,)
