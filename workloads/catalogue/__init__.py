@@ -14,6 +14,7 @@ from .studied import (
     MOBILENET_V3_LARGE,
     OSU_CNN,
     RESNET_18,
+    RESNET_18_SMALL,
     TINY,
     VGG_11,
     VIT_TINY,
@@ -21,5 +22,5 @@ from .studied import (
 
 __all__ = [
     "CATS_DOGS_CNN", "CATS_DOGS_CNN_32", "CONVNEXT_TINY", "DENSENET_121", "EFFICIENTNET_B0", "LENET_5",
-    "MOBILENET_V3_LARGE", "OSU_CNN", "RESNET_18", "RESNET_50", "TINY", "VGG_11", "VIT_TINY",
+    "MOBILENET_V3_LARGE", "OSU_CNN", "RESNET_18", "RESNET_18_SMALL", "RESNET_50", "TINY", "VGG_11", "VIT_TINY",
 ]  # fmt: skip
