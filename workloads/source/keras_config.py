@@ -24,7 +24,7 @@ Tensor = tuple[str, int]  # name of a layer, and which of its calls
 
 @dataclass
 class KerasGraph:
-    """What is read: the nodes of a model, where their weights are, and which module computes them."""
+    """Nodes of a model, the places of their weights, and the modules that compute them."""
 
     variables: Mapping[str, Weights] | None  # {folder: {number: array}} of the weights' file, if there is one
     nodes: list[Node] = field(default_factory=list)

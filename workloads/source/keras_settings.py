@@ -18,7 +18,7 @@ USUAL_START = {"bias": "Zeros", "beta": "Zeros", "moving_mean": "Zeros", "gamma"
 
 @dataclass(frozen=True)
 class Variable:
-    """Where a layer keeps a weight: a part of it, "" for the layer itself, and a number among the part's variables."""
+    """Place of a weight in a layer: a part of it, "" for the layer itself, and a number among the part's variables."""
 
     folder: str
     number: int
