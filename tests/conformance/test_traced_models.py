@@ -122,7 +122,7 @@ def test_settings_are_those_of_the_source(folder: Path) -> None:
 def test_the_map_gives_every_weight_and_takes_it_back(folder: Path) -> None:
     for name in ("vit", "flattened", "conv-next"):
         imported = read(folder, name)
-        assert imported.origin and imported.weights
+        assert imported.origin and imported.origin.tensors and imported.weights
         with np.load(imported.origin.tensors) as archive:
             tensors = dict(archive)
         zeros = {key: np.zeros_like(array) for key, array in tensors.items()}
