@@ -48,7 +48,7 @@ def compute_logits(imported: Imported, pixels: Array) -> Array:
 
 IMPORTED = (
     "vit", "conv-next", "squeeze-excite", "dense-block", "in-place", "activations", "branch-on-shape", "normalised",
-    "flattened", "pools", "groups", "dropouts", "tokens-mean", "one-module-many-times",
+    "flattened", "pools", "groups", "dropouts", "norm-as-function", "tokens-mean", "one-module-many-times",
 )  # fmt: skip
 
 
