@@ -48,7 +48,7 @@ def compute_logits(imported: Imported, pixels: Array) -> Array:
 
 IMPORTED = (
     "vit", "conv-next", "squeeze-excite", "dense-block", "in-place", "activations", "branch-on-shape", "normalised",
-    "flattened", "pools", "groups", "dropouts", "tokens-mean", "one-module-many-times",
+    "flattened", "pools", "groups", "dropouts", "norm-as-function", "tokens-mean", "one-module-many-times",
 )  # fmt: skip
 
 
@@ -122,7 +122,7 @@ def test_settings_are_those_of_the_source(folder: Path) -> None:
 def test_the_map_gives_every_weight_and_takes_it_back(folder: Path) -> None:
     for name in ("vit", "flattened", "conv-next"):
         imported = read(folder, name)
-        assert imported.origin and imported.weights
+        assert imported.origin and imported.origin.tensors and imported.weights
         with np.load(imported.origin.tensors) as archive:
             tensors = dict(archive)
         zeros = {key: np.zeros_like(array) for key, array in tensors.items()}

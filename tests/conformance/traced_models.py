@@ -15,6 +15,18 @@ from torch.nn import functional
 CLASSES, SHAPE = 5, (12, 10, 3)  # images that are not square
 
 
+class NormAct(nn.BatchNorm2d):
+    """A norm with its activation, called as a function, as timm writes it."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the activated norm of `x`."""
+        if self.training and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+        return functional.batch_norm(
+            x, self.running_mean, self.running_var, self.weight, self.bias, self.training, self.momentum, self.eps
+        ).relu()
+
+
 class Computes(nn.Module):
     """A model whose forward pass is a function of itself and the images."""
 
@@ -199,6 +211,9 @@ IMPORTED: dict[str, Callable[[], nn.Module]] = {
     "dropouts": lambda: Computes(
         lambda net, x: pooled(net, functional.dropout(net.drop(net.conv(x)), 0.25, net.training)),
         conv=conv(), drop=nn.Dropout(0.5), head=head(),
+    ),
+    "norm-as-function": lambda: Computes(
+        lambda net, x: pooled(net, net.norm(net.conv(x))), conv=conv(), norm=NormAct(8), head=head()
     ),
     "tokens-mean": lambda: Computes(
         lambda net, x: net.head(net.norm(net.conv(x).flatten(2).transpose(1, 2)).mean(dim=1)), conv=conv(),

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import PATIENT, ROOT, bare_environment, by_cell, run_runner
+from conftest import ROOT, bare_environment, by_cell, run_runner
 
 from workloads.records.job import DRAWN, OWN
 from workloads.weights import load
@@ -71,7 +71,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Run the model with its own weights in two frameworks, and return what the run left."""
     folder = tmp_path_factory.mktemp("imported")
     (folder / "my_net.py").write_text(WHOLE)
-    shared = ("--dataset", "digits-64", "--device", "cpu", "--batch-size", 16, "--epochs", 1, "--window", 0.3, *PATIENT)
+    shared = ("--dataset", "digits-64", "--device", "cpu", "--batch-size", 16, "--epochs", 1, "--window", 0.3)
     done = run_runner(
         "--framework", "pytorch", "mxnet", "--workload", f"{folder}/my_net.py:make_model", "--from", "pytorch",
         "--results", folder / "results", *shared,

@@ -21,9 +21,11 @@ def import_model(model: nn.Module, sample: Any) -> Network:
     model.train()
     training = trace(model, sample)
     _refuse_stuck(model)
+    _refuse_fixed_norms(training, True)
     _refuse_used_twice(model, training)
     model.eval()
     evaluation = trace(model, sample)
+    _refuse_fixed_norms(evaluation, False)
     _refuse_dropping(evaluation)
     dropping = frozenset(node.name for node in training.nodes if _drops(node))
     network, other = (translate(model, graph, dropping) for graph in (training, evaluation))
@@ -89,6 +91,16 @@ def _refuse_dropping(graph: fx.Graph) -> None:
                 "drops values in evaluation, too: hand it training=self.training", node.meta["place"],
                 getattr(node.target, "__name__", ""),
             )  # fmt: skip
+
+
+def _refuse_fixed_norms(graph: fx.Graph, training: bool) -> None:
+    """Refuse functions of BatchNorm that do not follow the model's mode."""
+    for node in graph.nodes:
+        if node.op == "call_function" and getattr(node.target, "__name__", "") == "batch_norm":
+            flag = node.kwargs.get("training", node.args[5] if len(node.args) > 5 else False)
+            if bool(flag) != training:
+                raise Refused("does not follow the model's mode: hand it training=self.training", node.meta["place"],
+                              "batch_norm")  # fmt: skip
 
 
 def _refuse_different(training: Network, evaluation: Network) -> None:

@@ -155,6 +155,21 @@ def layer_norm(network: Network, call: Call) -> Value:
     return modules.normalise_last_axis(network, call, axes, names[0], names[1], epsilon)
 
 
+def batch_norm(network: Network, call: Call) -> Value:
+    """Return the output of a BatchNorm that a module calls as a function; `checks` refuses one of a fixed mode."""
+    names = ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps")
+    value, mean, variance, gamma, beta, _, momentum, epsilon = call.arguments(*names, momentum=0.1, eps=1e-5)
+    buffers = {id(buffer): name for name, buffer in network.model.named_buffers()}
+    statistics = [buffers.get(id(each)) for each in (mean, variance)]
+    parameters = [each.name if isinstance(each, Tensor) else None for each in (gamma, beta)]
+    if not isinstance(value, Value) or None in (*statistics, *parameters) or value.layout not in ("nchw", "nc", "ncyx"):
+        raise Refused("has no scale, shift and running statistics of its own, or is not over channels")
+    roles = zip(("gamma", "beta", "running_mean", "running_variance"), [*parameters, *statistics], strict=True)
+    tensors: dict[str, Any] = dict(roles)
+    settings = {"momentum": round(1 - momentum, 12), "epsilon": epsilon}
+    return network.emit(call, "BatchNorm", [value], value.layout, settings, tensors)
+
+
 def max_pool(network: Network, call: Call) -> Value:
     """Return the output of a max pool."""
     names = ("kernel_size", "stride", "padding", "dilation")
@@ -237,6 +252,7 @@ FUNCTIONS: dict[str, Handler] = {
     **_named(pad, "pad"),
     **_named(dropout, "dropout"),
     **_named(layer_norm, "layer_norm"),
+    **_named(batch_norm, "batch_norm"),
     **_named(max_pool, "max_pool2d", "_max_pool2d"),
     **_named(average_pool, "avg_pool2d"),
     **_named(pools.adaptive_average_pool, "adaptive_avg_pool2d"),
