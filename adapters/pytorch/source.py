@@ -33,7 +33,7 @@ RATES = {
 
 
 class TorchSource(SourceVerbs):
-    """The verbs of a source, around the adapter that has built its module."""
+    """Verbs of a source, around the adapter that has built its module."""
 
     channels_first = True
 
@@ -42,7 +42,7 @@ class TorchSource(SourceVerbs):
 
     @property
     def module(self) -> nn.Module:
-        """The user's module."""
+        """Module that the user wrote."""
         return self.adapter.model
 
     def maker(self, path: Path, function: str) -> Callable[[int], Any]:
