@@ -131,7 +131,9 @@ def through_json(evidence: Evidence) -> Evidence:
 
 def prove(imported: Imported, answer: SourceAnswer | None = None) -> Proof:
     """The proof of this import by the referee."""
-    same = imported.source == SOURCE and all(np.array_equal(imported.weights.get(key, ()), WEIGHTS[key]) for key in WEIGHTS)
+    same = imported.source == SOURCE and all(
+        np.array_equal(imported.weights.get(key, ()), WEIGHTS[key]) for key in WEIGHTS
+    )
     same = same and [layer.name for layer, _ in imported.workload.walk()] == [layer.name for layer, _ in NETWORK.walk()]
     answer = answer or (usual_answer() if same else ask_source(imported))
     initial = {key: fingerprint(each) for key, each in imported.weights.items()}
