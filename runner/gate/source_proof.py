@@ -125,7 +125,7 @@ class SourceProofs:
             return f"its answer cannot be read: {type(error).__name__}: {' '.join(str(error).split())}"
 
     def check(self, trial: TrialResult) -> list[Check]:
-        """Return the check of a trial of an imported network whose source has answered, now or before; none for others."""
+        """Return the check of an imported network whose source has answered, now or before; none for others."""
         workload = find_trained(trial.spec, self.results)
         if not trial.evidence or workload is None or not is_provable(trial.spec):
             return []
