@@ -190,8 +190,8 @@ class Adapter(ABC):
 
 
 class SourceVerbs(ABC):
-    """What is asked of the module that a network was imported from, made by the worker as
-    `adapters.<framework>.source.make_source(adapter)`. The adapter has built the module by `build_model`.
+    """Verbs of the module that a network was imported from. The worker makes them by
+    `adapters.<framework>.source.make_source(adapter)`, and the adapter has built the module by `build_model`.
 
     Tensors have the framework's own names and layouts. Without this file, a framework is no source of networks.
     """

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rich.console import Console
 
 from runner.gate.judge import Gate
+from runner.gate.rounding import find_askable
 from runner.gate.source_proof import Proof, is_provable
+from runner.launch import Launcher, Unavailable
+from runner.request.cli import Request
 from runner.storage import CannotGoOn
 from workloads.networks import find_trained
 from workloads.records.evidence import Evidence
@@ -30,6 +34,14 @@ def prove_imports(specs: Sequence[TrialSpec], gate: Gate, console: Console) -> N
                 proofs[spec.cell.framework] = proof
         if proofs:
             console.print(describe(name, proofs))
+
+
+def prove_searches(
+    specs: Sequence[TrialSpec], request: Request, launchers: Mapping[str, Launcher | Unavailable], console: Console
+) -> None:
+    """Do the same before the first trial of a search, without the memory limit of the search. Raises CannotGoOn."""
+    free = [replace(spec, placement=replace(spec.placement, memory_limit_bytes=None)) for spec in specs]
+    prove_imports(free, Gate(request.results, request.project, find_askable(free, launchers)), console)
 
 
 def choose_specs(specs: Sequence[TrialSpec]) -> dict[str, list[TrialSpec]]:

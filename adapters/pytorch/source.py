@@ -53,7 +53,7 @@ class FunctionalDropout(TorchFunctionMode):
 
 
 class TorchSource(SourceVerbs):
-    """The verbs of a source, around the adapter that has built its module."""
+    """Verbs of a source, around the adapter that has built its module."""
 
     channels_first = True
 
@@ -62,7 +62,7 @@ class TorchSource(SourceVerbs):
 
     @property
     def module(self) -> nn.Module:
-        """The user's module."""
+        """Module that the user wrote."""
         return self.adapter.model
 
     def maker(self, path: Path, function: str) -> Callable[[int], Any]:

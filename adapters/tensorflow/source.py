@@ -24,14 +24,14 @@ OF_LOGITS = ("softmax", "sigmoid")  # the last activation, which the loss from l
 
 
 class KerasSource(SourceVerbs):
-    """The verbs of a source, around the adapter that has built its model."""
+    """Verbs of a source, around the adapter that has built its model."""
 
     def __init__(self, adapter: Adapter) -> None:
         self.adapter = adapter
 
     @property
     def model(self) -> keras.Model:
-        """The user's model."""
+        """Model that the user wrote."""
         return self.adapter.model
 
     def maker(self, path: Path, function: str) -> Callable[[int], Any]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -67,7 +68,7 @@ def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
     asked = ProbeUpdates(part, SOURCE in job.trial.inputs)
     images, labels, order = prepared.images(0), prepared.train.labels, prepared.order[0]
     evidence = gather(voter or adapter, prepared.task, images, labels, order, asked)
-    fields = {"evidence": evidence.to_json()}
+    fields: dict[str, Any] = {"evidence": evidence.to_json()}
     if voter is not None:
         fields["source"] = voter.facts(images[order[:PROBE_BATCH]]).to_json()
     events.write(Event.PROBED, **fields)

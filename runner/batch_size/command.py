@@ -32,6 +32,7 @@ from runner.batch_size.steps import StepTrials
 from runner.batch_size.trained import FEWEST, target, trained
 from runner.environments import definition
 from runner.project import RESULTS, Project
+from runner.proof import prove_searches
 from runner.request import cli, inputs, own_data
 from runner.request.cli import Request
 from runner.request.parser import BadInput, Parser, add_axes, add_shared, need_known, number, run_parser, whole
@@ -185,6 +186,7 @@ def run(request: Request, question: Question, train: Train, console: Console) ->
     file = AnswersFile(request, question, bound)
     limited = replace(request, study=request.study.changed(window_s=question.window_s))
     steps = StepTrials.of(bound_request(limited, bound.limit, bound.limit_bytes), installed, written, launchers)
+    prove_searches(list(steps.specs.values()), request, launchers, console)
     with SearchDisplay(console, expected) as display:
         for framework in request.frameworks:
             _search(Search(framework, steps, bound, console, display.tried), question, file, display)

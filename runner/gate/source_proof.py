@@ -55,6 +55,7 @@ STRICT = {
     DeviationKind.UPDATES: (TRAINING, UPDATES),
     DeviationKind.EVALUATION: (TRAINING, EVALUATION),
 }
+UNREADABLE = (OSError, KeyError, TypeError, AttributeError, ValueError)  # raised by a foreign file
 SAME_WEIGHT = 1e-6  # a copied tensor differs by nothing, its fingerprint by the order of a sum
 
 
@@ -96,9 +97,12 @@ class SourceProofs:
 
     def ask(self, spec: TrialSpec) -> SourceAnswer | str:
         """Return the source's answer to the trial's probe, or the reason why there is none."""
-        source = SourceMap.read(self.results / spec.inputs[SOURCE].path)
-        places = [key for key in self.launchers if column_of(key[0]).framework == source.code.framework]
+        try:
+            source = SourceMap.read(self.results / spec.inputs[SOURCE].path)
+        except UNREADABLE as error:
+            return f"the map of its tensors cannot be read: {' '.join(str(error).split())}"
         own = source.code.framework
+        places = [key for key in self.launchers if column_of(key[0]).framework == own]
         if not places:
             return f"its own framework, {own}, cannot be started in this run: name it with --framework, too"
         name, installation = min(places, key=lambda place: (place[0] != own, place[0]))
@@ -106,22 +110,28 @@ class SourceProofs:
         task = replace(spec.task, own_code=source.code, profile=DEFAULT, feed="host")
         asked = replace(spec, cell=cell, task=task, installation=installation)
         if asked.probe_id not in self.answers:
-            try:
-                event = ask_probe(asked, self.results, self.launchers[name, installation])
-                facts = SourceFacts.from_json(event["source"])
-                self.answers[asked.probe_id] = SourceAnswer(Evidence.from_json(event["evidence"]), facts, source)
-            except LaunchFailed as error:
-                self.answers[asked.probe_id] = str(error)
+            self.answers[asked.probe_id] = self._ask(asked, source)
         return self.answers[asked.probe_id]
 
+    def _ask(self, asked: TrialSpec, source: SourceMap) -> SourceAnswer | str:
+        launcher = self.launchers[asked.cell.framework, asked.installation]
+        try:
+            event = ask_probe(asked, self.results, launcher)
+            facts = SourceFacts.from_json(event["source"])
+            return SourceAnswer(Evidence.from_json(event["evidence"]), facts, source)
+        except LaunchFailed as error:
+            return str(error)
+        except UNREADABLE as error:
+            return f"its answer cannot be read: {type(error).__name__}: {' '.join(str(error).split())}"
+
     def check(self, trial: TrialResult) -> list[Check]:
-        """Return the check of a trial of an imported network whose source has answered; none for others."""
+        """Return the check of an imported network whose source has answered, now or before; none for others."""
         workload = find_trained(trial.spec, self.results)
         if not trial.evidence or workload is None or not is_provable(trial.spec):
             return []
         answer = self.ask(trial.spec)
-        if isinstance(answer, str):
-            return []
+        if isinstance(answer, str):  # its framework is not in this run: what was found before stays
+            return [check for check in trial.checks if check.name == CheckName.SOURCE]
         proof = self.prove(trial.spec, Evidence.from_json(trial.evidence), answer, workload)
         return [Check(CheckName.SOURCE, proof.difference is None, proof.difference or str(proof))]
 

@@ -370,3 +370,12 @@ def test_a_study_named_after_a_publication_begins_with_how_near_it_came() -> Non
     )
     assert summary.about == "accuracy"
     assert told(accurate(48.83), accurate(46.83, "mxnet")).about == "speed"
+
+
+def test_an_imported_network_is_said_to_be_the_users_model_in_each_framework_and_how_nearly() -> None:
+    apart = "forward 3e-07, gradients 2e-06, three updates 5e-06"
+    proven = [checked(speedy(name, 8, 100), CheckName.SOURCE, True, apart) for name in ("pytorch", "mxnet")]
+    (line,) = [each for each in told(*proven).findings if each.startswith("The imported network ")]
+    workload = proven[0].spec.task.workload
+    assert line == f"The imported network {workload} is your model: PyTorch {apart}; MXNet {apart}."
+    assert not any("imported" in each for each in told(speedy("pytorch", 8, 100)).findings)

@@ -116,7 +116,7 @@ def test_a_step_is_an_update_in_every_check_of_a_trial() -> None:
 
 def probed(adapter: Adapter) -> Evidence:
     task = PLAIN, RULE, weights.draw(PLAIN, SEED), SEED
-    return first_probe.gather(adapter, task, IMAGES, LABELS, ORDER, PROBE_BATCH)
+    return first_probe.gather(adapter, task, IMAGES, LABELS, ORDER, first_probe.ProbeUpdates(PROBE_BATCH))
 
 
 class PartsCounted(Adapter):

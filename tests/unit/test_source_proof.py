@@ -93,7 +93,7 @@ class Verbs(SourceVerbs):
         probe = self.adapter.probe(images, labels)
         outputs: dict[str, list[Floats]] = {}
         for layer, output in probe.outputs.items():
-            if (place := planted.PLACES.get(layer)) in places:
+            if (place := planted.PLACES.get(layer, "")) in places:
                 native = output.transpose(0, 3, 1, 2) if output.ndim == 4 else output
                 outputs.setdefault(place, []).append(native)
         gradients = {
@@ -131,7 +131,9 @@ def through_json(evidence: Evidence) -> Evidence:
 
 def prove(imported: Imported, answer: SourceAnswer | None = None) -> Proof:
     """The proof of this import by the referee."""
-    same = imported.source == SOURCE and all(np.array_equal(imported.weights.get(key), WEIGHTS[key]) for key in WEIGHTS)
+    same = imported.source == SOURCE and all(
+        np.array_equal(imported.weights.get(key, ()), WEIGHTS[key]) for key in WEIGHTS
+    )
     same = same and [layer.name for layer, _ in imported.workload.walk()] == [layer.name for layer, _ in NETWORK.walk()]
     answer = answer or (usual_answer() if same else ask_source(imported))
     initial = {key: fingerprint(each) for key, each in imported.weights.items()}

@@ -66,7 +66,7 @@ class SourceParameter:
 
 @dataclass(frozen=True)
 class SourceMap(Record):
-    """Where the network came from, and its weights and layers by the source's names."""
+    """Origin of the network, and its weights and layers by the source's names."""
 
     code: OwnCode
     parameters: tuple[SourceParameter, ...]
@@ -120,7 +120,7 @@ class Mask:
 
 @dataclass(frozen=True)
 class SourceFacts(Record):
-    """What the source's module says of itself, next to its answer to the gate's probe."""
+    """Facts of the source's module, next to its answer to the gate's probe."""
 
     parameters: int  # numbers that it trains
     masks: list[Mask]  # with a rate above 0, in the order of computation

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -32,7 +33,7 @@ NETWORKS = {
 }
 
 
-def opened(framework: str):
+def opened(framework: str) -> Any:
     adapter = import_module(f"adapters.{framework}.adapter").Adapter()
     adapter.open("cpu", 1, "default", "float32", "host", "on-demand")
     images, labels, _ = planted.draw_images()
@@ -52,7 +53,7 @@ def main(framework: str, file: Path, function: str, out: Path) -> None:
     assert weights.keys() == workload.weight_shapes().keys(), workload.weight_shapes().keys() - weights.keys()
 
     @cache
-    def ask_source(name: str) -> tuple[dict, dict]:
+    def ask_source(name: str) -> tuple[Any, Any]:
         """The source's answers; most errors ask it the same as the correct import does."""
         imported = made[name]
         voter = SourceVoter(adapter, verbs, imported.source, file, own)
@@ -60,7 +61,7 @@ def main(framework: str, file: Path, function: str, out: Path) -> None:
         answer = gather(voter, task, images, labels, order, asked).to_json()
         return answer, voter.facts(images[:4]).to_json()
 
-    def ask(name: str) -> dict:
+    def ask(name: str) -> Any:
         imported = made[name]
         answer, facts = ask_source("correct" if asks_the_same(imported, correct) else name)
         task = imported.workload, planted.OPTIMIZER, imported.weights, SEED
@@ -83,7 +84,7 @@ def main(framework: str, file: Path, function: str, out: Path) -> None:
 
 def asks_the_same(imported: Imported, correct: Imported) -> bool:
     """True if the source's answers do not depend on what is wrong with this import."""
-    weights = all(np.array_equal(imported.weights.get(key), array) for key, array in correct.weights.items())
+    weights = all(np.array_equal(imported.weights.get(key, ()), array) for key, array in correct.weights.items())
     layers, expected = ([layer.name for layer, _ in each.workload.walk()] for each in (imported, correct))
     return weights and imported.source == correct.source and layers == expected
 
