@@ -120,8 +120,8 @@ def _largest(each: Answers) -> TableCell:
     limit = f"{largest.limit_bytes / 2**20:,.0f} MiB"
     notes = [f"{limit}, {LIMIT_NAMES[largest.limit]}" + f": {largest.evidence}" * bool(largest.evidence)]
     notes += [f"{size:,} failed, and not by memory: {why}" for size, why in largest.failed_otherwise.items()]
-    if largest.speed is not None:
-        notes.append(largest.speed.words)
+    if told := largest.speed.words if largest.speed else largest.speed_reason:
+        notes.append(told)
     if larger := largest.larger_that_fit:
         notes.append(f"also fitted once, above it: {listed(f'{size:,}' for size in larger)}")
     return replace(cell, notes=(*cell.notes, *notes))

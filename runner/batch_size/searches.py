@@ -106,10 +106,13 @@ class Search:
             if result.status is Status.OK and (value := result.first_known(figures.SPEED)) is not None:
                 known.setdefault(result.spec.cell.batch_size, []).append(value)
         speed = compare_speed(self._measure_by(figures.SPEED), self.fitting.batch_size, known)
-        self.fitting = replace(self.fitting, speed=speed)
-        if speed is not None:
-            style = "yellow" if speed.falls else None
-            self.console.print(f"{self.framework}: {self.fitting.batch_size:,}: {speed.words}", style=style)
+        size, reason = self.fitting.batch_size, None
+        if speed is None:
+            last = [result for result in self.results if result.spec.cell.batch_size == size][-1]
+            reason = f"its speed is unknown: the last trial of it was {last.status}: {last.reason}"
+        self.fitting = replace(self.fitting, speed=speed, speed_reason=reason)
+        style = "yellow" if speed is None or speed.falls else None
+        self.console.print(f"{self.framework}: {size:,}: {speed.words if speed else reason}", style=style)
         return self.fitting
 
     def memory(self) -> tuple[SizePoint, ...]:

@@ -165,6 +165,16 @@ def test_a_largest_that_is_unknown_has_no_speed() -> None:
     assert asked.compare_largest() == fits(None) and trials.sizes == []
 
 
+def test_a_largest_of_which_every_trial_was_disturbed_says_why_it_has_no_speed() -> None:
+    trials, shown = MadeUp(cliff, contended=[640] * 20), io.StringIO()
+    asked = Search("numpy", cast(StepTrials, trials), BOUND, Console(file=shown, width=200))
+    asked.fitting = fits(640)
+    found = asked.compare_largest()
+    reason = "its speed is unknown: the last trial of it was contended: others took 40 % of the cores"
+    assert found is not None and (found.speed, found.speed_reason) == (None, reason)
+    assert f"numpy: 640: {reason}" in shown.getvalue()
+
+
 def test_several_devices_share_an_epoch() -> None:
     trials = MadeUp(saturating, devices=8)
     Search("numpy", cast(StepTrials, trials), BOUND, Console(file=io.StringIO())).fastest()

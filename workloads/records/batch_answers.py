@@ -71,7 +71,8 @@ class Largest:
     fails: tuple[str, ...] = ()  # of the trials of one more
     around: tuple[Tried, ...] = ()  # sizes tried near them, since memory may not grow with the batch size
     tried: tuple[Tried, ...] = ()  # the whole search with both proofs, in order; without `around`
-    speed: LargestSpeed | None = None  # None: not compared, or no trial at it has one
+    speed: LargestSpeed | None = None
+    speed_reason: str | None = None  # why it is unknown; None, too, if it was not looked for
 
     @property
     def larger_that_fit(self) -> tuple[int, ...]:
