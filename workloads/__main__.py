@@ -1,4 +1,4 @@
-"""`python -m workloads describe NAME|FILE [--memory]`: a network, layer by layer. `import SOURCE`: keep it as a file."""
+"""`python -m workloads describe NAME|FILE`: a network, layer by layer. `import SOURCE`: keep it as a file."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +35,7 @@ def main(folder: Path, names: list[str]) -> None:
 
     pixels = np.load(folder / "pixels.npy")
     for name in names:
-        trace_into(
-            folder / name, lambda name=name: getattr(models, name)(**SETTINGS.get(name, {})), SHAPE, pixels, jolt
-        )
+        trace_into(folder / name, partial(getattr(models, name), **SETTINGS.get(name, {})), SHAPE, pixels, jolt)
 
 
 if __name__ == "__main__":

@@ -337,9 +337,7 @@ def main(folder: Path, names: list[str]) -> None:
     pixels = np.load(folder / "pixels.npy")
     for name in names:
         make = (IMPORTED | REFUSED)[name]
-        traced_folder.trace_into(
-            folder / name, lambda make=make: make(), SHAPE, pixels, jolt if name in IMPORTED else None
-        )
+        traced_folder.trace_into(folder / name, make, SHAPE, pixels, jolt if name in IMPORTED else None)
 
 
 if __name__ == "__main__":
