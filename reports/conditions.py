@@ -223,7 +223,8 @@ def read_series(study: str) -> dict[str, Study]:
 
 def is_of_series(spec: TrialSpec, part: Study) -> bool:
     """True if a trial trains what the study does; an option may have asked for something else."""
-    trained, asked = read_values(spec), vars(part) | {"optimizer": part.optimizer_spec}
+    task = part.task
+    trained, asked = read_values(spec), vars(part) | {"optimizer": task.optimizer, "initial": task.initial}
     return all(trained[name] == asked[name] for name in OF_SERIES if name in trained and name not in NOT_COMPARED)
 
 

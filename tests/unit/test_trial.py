@@ -84,6 +84,7 @@ CHANGED: dict[str, Any] = {
     "source": ImageSource("f00d", 8, 8, False, "crop", train=10, test=2, drawn_test=True, skipped=1),
     "own_code": OwnCode("pytorch", "net.py", "make_model", "1a2b3c4d5e6f", 10, (8, 8, 1)),
     "augment": "flip-crop",
+    "initial": "source",
     "accumulate": 2,
     "precision": "bfloat16",
     "cool_down_s": 60.0,
