@@ -50,7 +50,7 @@ class Day:
         folder.mkdir(parents=True, exist_ok=True)
         limit_s = min(limit_s, self.left_s())
         if limit_s <= 0:
-            self._say(step, name, None, 0.0, "no time left")
+            self.say(step, name, None, 0.0, "no time left")
             return 1
         started_s = time.monotonic()
         with (folder / f"{name}.log").open("ab") as log:
@@ -65,7 +65,7 @@ class Day:
                     process.kill()
                 code = None
         last = (folder / f"{name}.log").read_text(errors="replace").strip().splitlines()[-1:]
-        self._say(step, name, code, time.monotonic() - started_s, *last)
+        self.say(step, name, code, time.monotonic() - started_s, *last)
         return 1 if code is None else code
 
     def run(self, step: str, name: str, limit_s: float, *options: str | Path) -> int:
@@ -75,7 +75,8 @@ class Day:
             step, name, limit_s, sys.executable, "-m", "runner", *self.framework, "--results", results, *options
         )
 
-    def _say(self, step: str, name: str, code: int | None, seconds: float, last: str = "") -> None:
+    def say(self, step: str, name: str, code: int | None, seconds: float, last: str = "") -> None:
+        """Write a line of day.jsonl, and print it."""
         line: dict[str, Any] = {"step": step, "command": name, "exit": code, "seconds": round(seconds, 1), "last": last}
         with (self.out / "day.jsonl").open("a") as file:
             file.write(json.dumps(line) + "\n")
@@ -139,8 +140,10 @@ def faults(day: Day) -> None:
         with subprocess.Popen([sys.executable, "-c", HOLD, left_gib], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                               text=True) as holder:  # fmt: skip
             assert holder.stdout
-            holder.stdout.readline()
-            day.run("faults", "held", 90, *trial, "--batch-size", "32", "4096")
+            if holder.stdout.readline() == "ready\n":
+                day.run("faults", "held", 90, *trial, "--batch-size", "32", "4096")
+            else:
+                day.say("faults", "held", None, 0.0, "the card's memory could not be held")
             holder.communicate()
     except OSError as error:
         print(f"faults: {error}")

@@ -101,7 +101,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
                          f"else {USUAL_OPTIMIZER})")  # fmt: skip
     command.add_argument("--results", type=Path, metavar="DIR",
                          help="with --memory: what each framework counted in this folder, too")  # fmt: skip
-    command = commands.add_parser("import", help="write a network as JSON that --workload takes; runs no code of it")
+    command = commands.add_parser("import", help="write a network as JSON that --workload takes")
     command.add_argument("network", metavar="SOURCE", help=sources)
     command.add_argument("--out", type=Path, required=True, metavar="FILE", help="the network: my_net.json")
     command.add_argument(

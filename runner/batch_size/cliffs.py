@@ -16,7 +16,7 @@ from workloads.statistics import Verdict, decide, ratio_interval
 FALLEN = 0.2  # of the best speed: a larger loss is a warning
 CLOSE = 0.1  # of the best speed: single figures no farther below it are not compared in pairs
 PAIRS, FEWEST = 4, 3  # pairs that are tried, and that an interval needs
-SMALLER = (2, 4, 16)  # the answer is divided by these, if no size of at most half of it was measured
+SMALLER = (2, 4, 16)  # the answer is divided by these, unless a size from a quarter of that up to it was measured
 VERDICTS = {Verdict.WORSE: SizeVerdict.WORSE, Verdict.WITHIN: SizeVerdict.WITHIN}
 
 Measure = Callable[[int], float | None]  # batch size -> images/s of one new trial; None if the trial gives none
@@ -28,7 +28,8 @@ def compare_speed(measure: Measure, answer: int, known: Mapping[int, Sequence[fl
     `known` are the speeds of trials that have run, by batch size. Each call of `measure` is a trial.
     """
     speeds = {size: list(each) for size, each in known.items() if each and size <= answer}
-    missing = [] if any(2 * size <= answer for size in speeds) else [answer // part for part in SMALLER]
+    parts = [answer // part for part in SMALLER]
+    missing = [most for most in parts if not any(most // 4 < size <= most for size in speeds)]
     missing = sorted({size for size in missing if size}) + ([] if answer in speeds else [answer])
     for size in missing:
         if (speed := measure(size)) is not None:

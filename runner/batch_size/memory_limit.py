@@ -61,11 +61,11 @@ def bound_request(request: Request, limit: Limit, limit_bytes: int) -> Request:
     """Return the request with this memory limit on its trials.
 
     Only a host limit changes it, by limiting the data segment. A GPU limits itself, and a requested limit applies
-    already. Several devices may be one process each, and each gets its share.
+    already. Several devices may be one process each, and each gets its share; a container holds all of them.
     """
     if limit is not Limit.HOST:
         return request
-    share_bytes = limit_bytes // request.placement.devices
+    share_bytes = limit_bytes // (1 if request.isolation == "docker" else request.placement.devices)
     return replace(request, placement=replace(request.placement, memory_limit_bytes=share_bytes))
 
 
@@ -108,7 +108,8 @@ def build_tried(result: TrialResult, folder: Path, results: Path, limit: Limit) 
 def find_peak_bytes(result: TrialResult, folder: Path, limit: Limit) -> int | None:
     """Return the trial's peak of what the limit counts; None where it is unknown.
 
-    The worker counts itself alone. Several devices may be processes, of which the sampler counts all.
+    The worker counts itself alone. Several devices may be processes, of which the sampler counts all. The limit of
+    several cards is that of one, so their mean counts.
     """
     if limit in BY_WORKER and result.spec.placement.devices == 1:
         try:
@@ -119,7 +120,8 @@ def find_peak_bytes(result: TrialResult, folder: Path, limit: Limit) -> int | No
         return BY_WORKER[limit](events.get(Event.HOST_COUNTED, {}), before)
     specs = (PROCESS_GPU_MEMORY, DEVICE_MEMORY) if limit is Limit.GPU else (HOST_MEMORY_PEAK,)
     value = result.first_known(*specs)
-    return None if value is None else round(value)
+    cards = result.spec.placement.devices if limit is Limit.GPU else 1
+    return None if value is None else round(value / cards)
 
 
 def estimate_data_peak_bytes(counts: Mapping[str, Any], before: int | None = None) -> int | None:

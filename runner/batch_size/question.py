@@ -83,7 +83,8 @@ def refuse_devices(request: Request, question: Question) -> None:
         raise BadInput(f"{option}: own code (--model) trains on one device: leave one of both out")
     if question.global_batch is not None:
         raise BadInput(f"{option}: several devices accumulate no gradients: leave it out, or --global-batch")
-    together = placement.control_group or request.isolation == "docker"
+    in_container = request.isolation == "docker" and placement.memory_limit_bytes is not None
+    together = placement.control_group or in_container
     if LARGEST in question.answers and placement.device == "cpu" and not together:
         raise BadInput(
             f"{option}: a memory limit of each process says nothing of all: leave {LARGEST} out of --answer, or give "

@@ -203,7 +203,7 @@ def decide_status(records: Records, figures: dict[str, Figure], checks: list[Che
     if ended.status is Status.OUT_OF_MEMORY and records.spec.placement.device != "cpu":
         others = find_disturbance(records.spec, figures, checks)
         reason = f"{others}; it ran out of memory: {ended.reason}"
-        return (Status.CONTENDED, reason) if others else (ended.status, ended.reason)
+        return (Status.FAILED, reason) if others else (ended.status, ended.reason)
     if ended.status != Status.OK:
         return ended.status, ended.reason
     undisputed = judge_disturbance(records.spec, figures, checks)

@@ -44,7 +44,7 @@ def test_company_is_seen_and_at_the_right_time(
 def test_memory_that_ran_out_on_a_card_that_others_used_says_nothing_about_the_batch_size(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
-    for foreign, status in (("", Status.OUT_OF_MEMORY), ("before during", Status.CONTENDED)):
+    for foreign, status in (("", Status.OUT_OF_MEMORY), ("before during", Status.FAILED)):
         replay = Replay(monkeypatch, tmp_path, STEPS, NVML_FOREIGN=foreign)
         replay.run(9)
         replay.out_of_memory = "1,024.0 MiB asked for"

@@ -67,6 +67,14 @@ def test_every_kind_of_limit_has_a_name_and_without_one_a_search_bounds_its_own_
     assert set(LIMIT_NAMES) == set(Limit)
 
 
+def test_processes_of_several_devices_share_a_limit_and_a_container_holds_all_of_them(tmp_path: Path) -> None:
+    request, _ = asked(tmp_path, "--plan")
+    several = replace(request, placement=replace(request.placement, devices=2))
+    assert bound_request(several, Limit.HOST, 1000).placement.memory_limit_bytes == 500
+    contained = replace(several, isolation="docker")
+    assert bound_request(contained, Limit.HOST, 1000).placement.memory_limit_bytes == 1000
+
+
 def trained_sizes(tmp_path: Path, answers: Answers, words: Sequence[str]) -> tuple[set[int], str]:
     """(batch sizes of the training after these answers, what is printed)."""
     given, printed, _ = trained(tmp_path, answers, words)

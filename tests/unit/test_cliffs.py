@@ -49,10 +49,16 @@ def test_a_fall_that_nobody_measured_is_looked_for_and_told_with_its_interval() 
 
 def test_sizes_that_were_measured_are_not_tried_again() -> None:
     machine = Machine(falling(1.0))
-    found = machine.compare(640, {640: [990.0], 128: [1000.0], 1000: [9e9]})
+    found = machine.compare(640, {640: [990.0], 128: [1000.0], 32: [900.0], 1000: [9e9]})
     assert machine.sizes == [] and not found.falls
     assert (found.best_batch_size, found.compared.verdict) == (128, SizeVerdict.CANNOT_BE_TOLD)
     assert found.words == "990 images/s there, 99 % of the best measured, 1,000 at 128 (single trials)"
+
+
+def test_one_small_size_that_was_measured_hides_no_fall() -> None:
+    machine = Machine(falling(0.5))
+    machine.compare(1000, {1000: [500.0], 3: [10.0]})
+    assert machine.sizes[:3] == [62, 250, 500]
 
 
 def test_the_best_itself_is_no_warning() -> None:
