@@ -143,7 +143,7 @@ def _has_one_output(layer: keras.layers.Layer) -> bool:
 
 
 def find_covered(layer: keras.layers.Layer) -> str:
-    """Return what one number of the layer's mask covers: "value", "channel" or "image"."""
+    """Return what one number of the layer's mask covers: "value", "channel", "image" or "batch"."""
     if type(layer).__name__.startswith("Spatial"):
         return "channel"
     if type(layer).__name__ == "StochasticDepth":
@@ -151,6 +151,8 @@ def find_covered(layer: keras.layers.Layer) -> str:
     noise = getattr(layer, "noise_shape", None)
     if noise is None:
         return "value"
+    if noise[0] is not None:
+        return "batch"
     return "image" if all(size == 1 for size in noise[1:]) else "channel"
 
 

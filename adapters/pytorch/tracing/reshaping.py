@@ -103,9 +103,8 @@ def take(network: Network, call: Call) -> Any:
 
 def _keeps_order(index: Any) -> bool:
     """True if the index is made of slices: a list or a tensor of numbers may exchange what it takes."""
-    return all(
-        isinstance(each, slice) or each is Ellipsis for each in (index if isinstance(index, tuple) else (index,))
-    )
+    items = index if isinstance(index, tuple) else (index,)
+    return all(isinstance(each, slice) or each is Ellipsis for each in items)
 
 
 def _is_first(index: Any) -> bool:

@@ -12,7 +12,7 @@ from torch import nn
 # by a global pool, so that the value is a vector. Each is a layout of one of our shapes: image, tokens or vector.
 IMAGES, TOKENS, VECTORS = ("nchw", "nhwc"), ("ntc", "nct"), ("nc", "ncyx", "nyxc")
 LAYOUTS = (*IMAGES, *TOKENS, *VECTORS)
-# Modules outside torch.nn that drop whole images, by the names of their classes, and the attribute with the rate of each.
+# Modules outside torch.nn that drop whole images: {name of the class: its attribute with the rate}.
 DEPTH_RATES = {"StochasticDepth": "p", "DropPath": "drop_prob"}
 
 
