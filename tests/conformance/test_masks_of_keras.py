@@ -1,4 +1,4 @@
-"""What one number of a mask covers in the user's own Keras model: the proof compares it with the network's."""
+"""Extent of the masks in the user's own Keras model: the proof compares it with the network's."""
 
 from __future__ import annotations
 
