@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from workloads.records.check_name import CheckName
 from workloads.records.checks import list_failed
 from workloads.records.disturbance import find_largest_share
+from workloads.records.job import OWN
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
@@ -124,13 +125,16 @@ def _accuracy(section: Section) -> str:
 
 
 def _imported(stored: Stored) -> list[str]:
-    """Say of each imported network how near each framework's version is to the user's model."""
+    """Say of each imported network how near each framework's version is to the user's model, or that nothing tells."""
     proven: dict[str, dict[str, str]] = {}
-    for result in (each for each in stored.results if each.status is Status.OK):
+    ok = [each for each in stored.results if each.status is Status.OK]
+    for result in ok:
         for check in (each for each in result.checks if each.name == CheckName.SOURCE and each.passed):
             framework, workload = result.spec.cell.column.framework, result.spec.task.workload
             proven.setdefault(workload, {}).setdefault(framework, check.detail)
-    return [say("findings.imported", workload=name, proofs=list(proofs.items())) for name, proofs in proven.items()]
+    lines = [say("findings.imported", workload=name, proofs=list(proofs.items())) for name, proofs in proven.items()]
+    begun = dict.fromkeys(each.spec.task.workload for each in ok if each.spec.task.initial == OWN)
+    return lines + [say("findings.unproven", workload=name) for name in begun if name not in proven]
 
 
 def _checks(stored: Stored) -> str:

@@ -48,7 +48,7 @@ def import_model(options: argparse.Namespace) -> str:
             input_shape=options.input_shape and tuple(options.input_shape),
         )  # fmt: skip
         dataset = Dataset("import", "", 1, 1, options.classes, _refuse_data)
-        importer = Importer(project, pythons, "venv", bool(description.list_gpus()))
+        importer = Importer(project, pythons, "venv", bool(description.list_gpus()), alone=False)
         imported = importer.import_model(study, dataset)
         return keep_imported(imported, options.network, options.out, options.weights)
     except (StudyError, ImportRefused) as error:

@@ -32,6 +32,9 @@ def prove_imports(specs: Sequence[TrialSpec], gate: Gate, console: Console) -> N
         for spec in chosen:
             if (proof := _prove(spec, gate, name)) is not None:
                 proofs[spec.cell.framework] = proof
+            elif why := gate.silent.get(spec.probe_id):
+                where = f"{name}: not compared with its source in {spec.cell.framework}"
+                console.print(f"{where}: its probe failed: {why}")
         if proofs:
             console.print(describe(name, proofs))
 

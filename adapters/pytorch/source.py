@@ -16,6 +16,7 @@ from torch.overrides import TorchFunctionMode
 from adapters.base import Floats, SourceVerbs
 from adapters.pytorch.adapter import Adapter
 from adapters.pytorch.features import BiasedVariance
+from adapters.pytorch.tracing.values import DEPTH_RATES
 from adapters.shared import function_of
 from workloads.datasets import Images, Labels
 from workloads.records.source_map import Mask
@@ -23,8 +24,7 @@ from workloads.records.source_map import Mask
 # The attribute with a mask's rate, and what one number of the mask covers, by the class and its ancestors' names:
 # torchvision and timm are not imported here.
 RATES = {
-    "StochasticDepth": ("p", "image"),
-    "DropPath": ("drop_prob", "image"),
+    **{name: (attribute, "image") for name, attribute in DEPTH_RATES.items()},
     "Dropout1d": ("p", "channel"),
     "Dropout2d": ("p", "channel"),
     "Dropout3d": ("p", "channel"),

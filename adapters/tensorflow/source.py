@@ -71,8 +71,8 @@ class KerasSource(SourceVerbs):
         return sum(int(np.prod(variable.shape)) for variable in self.model.trainable_variables)
 
     def _masking(self) -> list[keras.layers.Layer]:
-        layers = self.model._flatten_layers(include_self=False)
-        inside = [each for layer in layers if type(layer).__name__ == "MultiHeadAttention" for each in _parts(layer)]
+        layers = _in_order(self.model)
+        inside = [each for layer in layers if type(layer).__name__ == "MultiHeadAttention" for each in _in_order(layer)]
         return [layer for layer in layers if type(layer).__name__ in MASKING and layer not in inside]
 
     def list_masks(self, images: Images) -> list[Mask]:
@@ -133,8 +133,9 @@ def list_variables(layer: keras.layers.Layer, path: str) -> Iterator[tuple[str, 
         yield from list_variables(part, f"{path}{name}/")
 
 
-def _parts(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
-    return list(layer._flatten_layers(include_self=False))
+def _in_order(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
+    """Return all parts of the layer, each once: `_flatten_layers` lists those of an inner model backwards."""
+    return list(dict.fromkeys(each for part in layer._layers for each in (part, *_in_order(part))))
 
 
 def _has_one_output(layer: keras.layers.Layer) -> bool:
@@ -143,7 +144,7 @@ def _has_one_output(layer: keras.layers.Layer) -> bool:
 
 
 def find_covered(layer: keras.layers.Layer) -> str:
-    """Return what one number of the layer's mask covers: "value", "channel" or "image"."""
+    """Return what one number of the layer's mask covers: "value", "channel", "image" or "batch"."""
     if type(layer).__name__.startswith("Spatial"):
         return "channel"
     if type(layer).__name__ == "StochasticDepth":
@@ -151,14 +152,21 @@ def find_covered(layer: keras.layers.Layer) -> str:
     noise = getattr(layer, "noise_shape", None)
     if noise is None:
         return "value"
+    if noise[0] is not None:
+        return "batch"
     return "image" if all(size == 1 for size in noise[1:]) else "channel"
 
 
 def without_last_activation(model: keras.Model) -> keras.Model:
-    """Return the model with logits as its output: a softmax or sigmoid at its end is made the identity."""
-    layers = getattr(model, "layers", None)
-    if layers and isinstance(layers[-1], keras.layers.Softmax):
-        return keras.Model(model.inputs, layers[-1].input)
-    if layers and getattr(getattr(layers[-1], "activation", None), "__name__", "") in OF_LOGITS:
-        layers[-1].activation = keras.activations.linear
+    """Return the model with logits as its output: a softmax or sigmoid at its end is made the identity.
+
+    The end may be in a model inside the model.
+    """
+    last = model
+    while isinstance(last, keras.Model) and getattr(last, "layers", None):
+        last = last.layers[-1]
+    if isinstance(last, keras.layers.Softmax):
+        last.call = lambda inputs, mask=None: inputs
+    elif getattr(getattr(last, "activation", None), "__name__", "") in OF_LOGITS:
+        last.activation = keras.activations.linear
     return model

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -94,6 +94,7 @@ class SourceProofs:
         self.results, self.launchers = results, launchers
         self.answers: dict[str, SourceAnswer | str] = {}
         self.pairs: dict[str, Pair | None] = {}
+        self.initial: dict[str, dict[str, Fingerprint]] = {}  # of the network's own weights, by their file's sha256
 
     def ask(self, spec: TrialSpec) -> SourceAnswer | str:
         """Return the source's answer to the trial's probe, or the reason why there is none."""
@@ -125,21 +126,21 @@ class SourceProofs:
             return f"its answer cannot be read: {type(error).__name__}: {' '.join(str(error).split())}"
 
     def check(self, trial: TrialResult) -> list[Check]:
-        """Return the check of an imported network whose source has answered, now or before; none for others."""
+        """Return the check of an imported network, which fails if its source has never answered; none for others."""
         workload = find_trained(trial.spec, self.results)
         if not trial.evidence or workload is None or not is_provable(trial.spec):
             return []
         answer = self.ask(trial.spec)
-        if isinstance(answer, str):  # its framework is not in this run: what was found before stays
-            return [check for check in trial.checks if check.name == CheckName.SOURCE]
+        if isinstance(answer, str):  # what was found before stays: its framework may not be in this run
+            before = [check for check in trial.checks if check.name == CheckName.SOURCE]
+            return before or [Check(CheckName.SOURCE, False, f"it was not compared with its source: {answer}")]
         proof = self.prove(trial.spec, Evidence.from_json(trial.evidence), answer, workload)
         return [Check(CheckName.SOURCE, proof.difference is None, proof.difference or str(proof))]
 
     def prove(self, spec: TrialSpec, evidence: Evidence, answer: SourceAnswer, workload: Workload) -> Proof:
         """Return the proof. What rounding does is measured only where something differs."""
-        own = answer.source.initial != DRAWN
-        initial = {key: fingerprint(each) for key, each in self._weights(spec).items()} if own else {}
-        wrong = find_mismatch(answer, workload, initial)
+        initial = {} if answer.source.initial == DRAWN else self._initial(spec)
+        wrong = find_no_number(answer.evidence) or find_mismatch(answer, workload, initial)
         wrong = wrong or find_other_names(evidence, answer.evidence)
         if wrong:
             return Proof(math.inf, math.inf, math.inf, wrong)
@@ -148,8 +149,13 @@ class SourceProofs:
             found = compare_with_source(evidence, answer.evidence, (pair,))
         return summarise(evidence, answer, found)
 
-    def _weights(self, spec: TrialSpec) -> weights.Weights:
-        return weights.load(self.results / spec.inputs["weights"].path)
+    def _initial(self, spec: TrialSpec) -> dict[str, Fingerprint]:
+        """Return the fingerprints of the trial's weights; each file is read once."""
+        file = spec.inputs["weights"]
+        if file.sha256 not in self.initial:
+            loaded = weights.load(self.results / file.path)
+            self.initial[file.sha256] = {key: fingerprint(array) for key, array in loaded.items()}
+        return self.initial[file.sha256]
 
     def _pair(self, spec: TrialSpec, evidence: Evidence) -> Pair | None:
         """Return the framework's evidence from the trial's weights and from disturbed ones; None if it gives none."""
@@ -164,6 +170,20 @@ class SourceProofs:
         return self.pairs[spec.probe_id]
 
 
+def find_no_number(source: Evidence) -> str | None:
+    """Return why nothing can be compared with the answer; None if it can. Two answers without numbers would agree."""
+    for each in source.probes:
+        if not (each.losses and each.untrained_evaluation and str(SOURCE_STEPS) in each.updates):
+            return "the source's answer lacks losses, logits or updates"
+        if not all(map(_is_number, (each.loss, each.losses[0], *each.untrained_evaluation))):
+            return "the source's own loss or logits are no numbers"
+    return None
+
+
+def _is_number(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)
+
+
 def find_mismatch(answer: SourceAnswer, workload: Workload, initial: dict[str, Fingerprint]) -> str | None:
     """Return how counts, masks or initial weights differ from the source's; None if they do not.
 
@@ -172,7 +192,7 @@ def find_mismatch(answer: SourceAnswer, workload: Workload, initial: dict[str, F
     facts = answer.facts
     if facts.parameters != workload.parameter_count:
         return f"it trains {workload.parameter_count:,} parameters, the source {facts.parameters:,}"
-    if wrong := find_other_mask(workload, facts.masks):
+    if wrong := find_other_mask(workload, facts.masks, answer.source.places):
         return wrong
     for key in initial and workload.weight_shapes():
         if key not in facts.weights:
@@ -184,9 +204,13 @@ def find_mismatch(answer: SourceAnswer, workload: Workload, initial: dict[str, F
     return None
 
 
-def find_other_mask(workload: Workload, masks: Sequence[Mask]) -> str | None:
-    """Return the first mask whose rate, or whose extent, is another in the source; None if there is none."""
+def find_other_mask(workload: Workload, masks: Sequence[Mask], places: Mapping[str, str]) -> str | None:
+    """Return the first mask whose rate, or whose extent, is another in the source; None if there is none.
+
+    `places` are the source's modules by layer.
+    """
     ours = [layer for layer, _ in workload.walk() if isinstance(layer, Masked) and layer.rate > 0]
+    masks = sort_masks(masks, [places.get(layer.name, "") for layer in ours])
     for number in range(max(len(ours), len(masks))):
         layer = ours[number] if number < len(ours) else None
         mask = masks[number] if number < len(masks) else None
@@ -204,6 +228,18 @@ def find_other_mask(workload: Workload, masks: Sequence[Mask]) -> str | None:
     return None
 
 
+def sort_masks(masks: Sequence[Mask], modules: Sequence[str]) -> list[Mask]:
+    """Return the masks in the order of these modules if all are known: branches may be called in another order."""
+    left, found = list(masks), list[Mask]()
+    if "" in modules or any(mask.name not in modules for mask in masks):
+        return left
+    for module in modules:
+        if mask := next((mask for mask in left if mask.name == module), None):
+            found.append(mask)
+            left.remove(mask)
+    return found + left
+
+
 def find_other_names(evidence: Evidence, source: Evidence) -> str | None:
     """Return the first name that one of the two lacks; None if there is none."""
     for each, other in zip(evidence.probes, source.probes, strict=False):
@@ -213,6 +249,8 @@ def find_other_names(evidence: Evidence, source: Evidence) -> str | None:
             return f"the network has no {missing[0]}, the source has"
         if missing := [name for name in other.outputs if name not in each.outputs]:
             return f"the network has no layer {missing[0]}, the source has"
+        if missing := [steps for steps in other.updates if steps not in each.updates]:
+            return f"the network has not answered with {missing[0]} updates, the source has"
     return None
 
 
@@ -230,7 +268,9 @@ def compare_with_source(evidence: Evidence, source: Evidence, pairs: Sequence[Pa
 def summarise(evidence: Evidence, answer: SourceAnswer, found: Sequence[Deviation]) -> Proof:
     """Return the proof of what was found."""
     wrong = next((each for each in found if each.ratio > 1), None)
-    forward = next(each.apart for each in found if each.kind is DeviationKind.UNTRAINED)
+    if not found:
+        return Proof(math.inf, math.inf, math.inf, "the source answered no probe")
+    forward = next((each.apart for each in found if each.kind is DeviationKind.UNTRAINED), math.inf)
     pairs = list(zip(evidence.probes, answer.evidence.probes, strict=False))
     gradients = min(measure_all(each.gradients, other.gradients) for each, other in pairs)
     steps = str(SOURCE_STEPS)

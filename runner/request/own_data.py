@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -57,7 +57,7 @@ def _prepared(request: Request, console: Console) -> Request:
         cache.refuse(images.name, reasons, folder)
         raise DataError(f"data set {images.name}: no image of it can be decoded")
     channels = request.workload.input_shape[2]
-    shape = (*own.choose_stored_size(survey.sizes, request.workload.input_shape, fit), channels)
+    shape = (*_choose_size(request, survey.sizes, fit), channels)
     wanted = Wanted(images, survey, shape, fit, skip)
     cached = cache.provide_arrays(wanted, folder, console)
     if not skip:
@@ -118,11 +118,19 @@ def _check_classes(images: OwnImages, cached: Cached) -> None:
         raise DataError(f"data set {images.name}: no image can be decoded of {listed(what)}")
 
 
+def _choose_size(request: Request, sizes: Iterable[Size], fit: Fit) -> Size:
+    """Return the size at which images are stored: an imported network gets its own, as its source enlarges nothing."""
+    rows, columns, _ = target = request.workload.input_shape
+    if request.imported is not None and request.imported.origin is not None:
+        return rows, columns
+    return own.choose_stored_size(sizes, target, fit)
+
+
 def _published(request: Request) -> Request:
     """Return the request for a published data set that is interpolated or has another test split."""
     dataset, fit = request.dataset, request.study.fit or DEFAULT_FIT
     size = dataset.image_shape[0], dataset.image_shape[1]
-    stored = own.choose_stored_size([size], request.workload.input_shape, fit)
+    stored = _choose_size(request, [size], fit)
     shape = (*stored, request.workload.input_shape[2])
 
     def read(folder: Path) -> tuple[Split, Split]:

@@ -34,6 +34,8 @@ TRACED_S = 600.0  # the code may draw or load hundreds of millions of weights
 USUAL_FUNCTION = "make_model"
 # File types in which frameworks keep trained weights.
 WEIGHTS_OF = {".pt": "pytorch", ".pth": "pytorch", ".h5": "tensorflow", ".params": "mxnet"}
+ABSENT, NEIGHBOURS = ("ModuleNotFoundError", "FileNotFoundError"), "; a run takes the file without those next to it"
+NOT_COMPARED = "is not compared with the model it was imported from; name that model itself for the proof"
 ONE_THREAD = Placement("cpu", 1, {})
 
 
@@ -50,7 +52,9 @@ class Importer:
     pythons: Mapping[str, Path]  # builds with an interpreter of the user's
     isolation: str
     with_gpu: bool
+    alone: bool = True  # the file gets no neighbours, as in the worker that compares it with its import
     known: dict[tuple[object, ...], Imported] = field(default_factory=dict)
+    told: set[str] = field(default_factory=set)  # workloads that are not compared with their source
 
     def import_model(self, study: Study, dataset: Dataset) -> Imported:
         """Return the network of the study's model code, for the classes of the data set. Raises BadInput."""
@@ -76,7 +80,12 @@ class Importer:
         """Start the tracing program and read what it wrote. Raises BadInput."""
         owner = tempfile.TemporaryDirectory(prefix="batchwise-import-")  # deleted with the request
         folder = Path(owner.name)
-        write_request(folder, path, code, study.seed)
+        file = path
+        if self.alone:
+            file = folder / "code" / path.name
+            file.parent.mkdir()
+            file.write_bytes(text)
+        write_request(folder, file, code, study.seed)
         self._run(self._launcher(code.framework, study, option), code.framework, folder, option)
         offer = own_code.offer(code.framework, path).replace("FUNCTION", code.function)
         try:
@@ -84,7 +93,8 @@ class Importer:
             origin = imported.origin and replace(imported.origin, owner=owner)
             return accept(replace(imported, origin=origin), path)
         except ImportRefused as error:
-            raise BadInput(f"{option}: {error}{offer}, compared with nothing") from error
+            hint = NEIGHBOURS if self.alone and any(name in str(error) for name in ABSENT) else ""
+            raise BadInput(f"{option}: {error}{hint}{offer}, compared with nothing") from error
         except NetworkError as error:
             raise BadInput(str(error)) from error
         except (OSError, ValueError, LookupError, TypeError) as error:
@@ -140,10 +150,14 @@ def find_workload(study: Study, dataset: Dataset, importer: Importer) -> Importe
     if path.suffix != ".py" and not is_source(study.workload):
         need_known("workload", study.workload, WORKLOADS)
     try:
-        return find_imported(study.workload)
+        imported = find_imported(study.workload)
     except NetworkError as error:
         framework = own_code.find_framework(path)
         raise BadInput(f"{error}{_offer_import(framework, path) if framework else ''}") from error
+    if imported.places and imported.origin is None and study.workload not in importer.told:
+        importer.told.add(study.workload)
+        print(f"runner: --workload {path}: {NOT_COMPARED}", file=sys.stderr)
+    return imported
 
 
 def _offer_import(framework: str, path: Path = Path("FILE.py")) -> str:

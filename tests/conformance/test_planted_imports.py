@@ -80,3 +80,19 @@ def test_the_other_gelu_is_caught_and_named(asked: Ask) -> None:
     difference = prove(asked("pytorch", "make_approximate")["correct"]).difference
     assert difference is not None and OTHER_GELU in difference
     assert difference.endswith("in the source it is block1.gelu")
+
+
+@pytest.fixture(scope="module")
+def inner() -> dict[str, Any]:
+    """What TensorFlow's source makes of models in models."""
+    found: dict[str, Any] = json.loads(run_in("tensorflow", HERE / "keras_ends.py").splitlines()[-1])
+    return found
+
+
+def test_a_keras_model_whose_end_is_in_a_model_inside_gives_logits(inner: dict[str, Any]) -> None:
+    assert len(inner["apart"]) == 16 and max(inner["apart"].values()) < 1e-5, inner["apart"]
+    assert min(inner["probabilities"].values()) > 0.1  # a test of the test: before, they are none
+
+
+def test_masks_inside_a_keras_model_are_listed_in_the_order_of_the_computation(inner: dict[str, Any]) -> None:
+    assert inner["masks"] == ["first", "second", "third", "fourth"]

@@ -49,6 +49,7 @@ def compute_logits(imported: Imported, pixels: Array) -> Array:
 IMPORTED = (
     "vit", "conv-next", "squeeze-excite", "dense-block", "in-place", "activations", "branch-on-shape", "normalised",
     "flattened", "pools", "groups", "dropouts", "norm-as-function", "tokens-mean", "one-module-many-times",
+    "cloned", "numbers-first", "whole-slices",
 )  # fmt: skip
 
 
@@ -87,6 +88,11 @@ REFUSED = {
     "mode": "computes something else in training than in evaluation: take the branch on the mode out",
     "dropout-in-evaluation": "drops values in evaluation, too: hand it training=self.training",
     "whole-batches-dropped": "drop (StochasticDepth): drops whole batches",
+    "rate-elsewhere": "drop (DropPath): its rate is not the number drop_prob",
+    "channels-exchanged": "(getitem): takes a part of a tensor",
+    "softmax-at-the-end": "it returns probabilities; the loss is computed from logits: take its last softmax out",
+    "sigmoid-at-the-end": "the loss is computed from logits: take its last sigmoid out",
+    "cropped": "pad (ZeroPad2d): its padding is negative, which cuts rows or columns off",
     "attention-not-batch-first": "attention (MultiheadAttention): batch_first=False",
     "reshape-of-channels": "changes 2 x 8 x 10 x 8 to 2 x 2 x 4 x 10 x 8: images can become tokens or be flattened",
     "module-made-in-forward": "calls a ReLU that is no part of the model: make it in __init__",

@@ -71,6 +71,20 @@ class StochasticDepth(nn.Module):
         return x * kept / (1 - self.p)
 
 
+class DropPath(nn.Module):
+    """Has the name of timm's, and its rate elsewhere."""
+
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        self.rate = rate
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Drop images in training."""
+        if not self.training:
+            return x
+        return x * torch.bernoulli(torch.full((len(x), 1, 1, 1), 1 - self.rate)) / (1 - self.rate)
+
+
 class Vit(nn.Module):
     """A small vision transformer, as torchvision writes it."""
 
@@ -178,6 +192,19 @@ def with_buffers(**parts: Any) -> nn.Module:
     return net
 
 
+def cloned(net: Any, x: torch.Tensor) -> torch.Tensor:
+    """Keep a copy as the shortcut, and overwrite the value that it was made of."""
+    x = net.conv(x)
+    shortcut = x.clone()
+    return pooled(net, net.second(functional.relu_(x)) + shortcut)
+
+
+def summed(net: Any, x: torch.Tensor) -> torch.Tensor:
+    """Write numbers before the value, and add a list up."""
+    x = net.conv(1.0 + 2 * x)
+    return pooled(net, sum([x, net.second(x)]))
+
+
 IMPORTED: dict[str, Callable[[], nn.Module]] = {
     "vit": Vit,
     "conv-next": ConvNext,
@@ -223,6 +250,9 @@ IMPORTED: dict[str, Callable[[], nn.Module]] = {
         lambda net, x: pooled(net, net.act(net.second(net.act(net.conv(x))))), conv=conv(), second=conv(8, 8),
         act=nn.ReLU(), head=head(),
     ),
+    "cloned": lambda: Computes(cloned, conv=conv(), second=conv(8, 8, padding=1), head=head()),
+    "numbers-first": lambda: Computes(summed, conv=conv(), second=conv(8, 8, padding=1), head=head()),
+    "whole-slices": lambda: Computes(lambda net, x: pooled(net, net.conv(x[:, :3][..., :])), conv=conv(), head=head()),
 }  # fmt: skip
 
 
@@ -308,6 +338,11 @@ REFUSED: dict[str, Callable[[], nn.Module]] = {
     "dropout-in-evaluation": simple(lambda net, x: pooled(net, functional.dropout(net.conv(x)))),
     "whole-batches-dropped": simple(lambda net, x: pooled(net, net.drop(net.conv(x))),
                                     drop=lambda: StochasticDepth(0.5, "batch")),
+    "rate-elsewhere": simple(lambda net, x: pooled(net, net.drop(net.conv(x))), drop=lambda: DropPath(0.5)),
+    "channels-exchanged": simple(lambda net, x: pooled(net, net.conv(x[:, [2, 1, 0]]))),
+    "softmax-at-the-end": simple(lambda net, x: pooled(net, net.conv(x)).softmax(1)),
+    "sigmoid-at-the-end": simple(lambda net, x: torch.sigmoid(pooled(net, net.conv(x))).clone()),
+    "cropped": simple(lambda net, x: pooled(net, net.conv(net.pad(x))), pad=lambda: nn.ZeroPad2d((-1, 0, 0, 0))),
     "attention-not-batch-first": lambda: Computes(
         lambda net, x: net.head(net.attention(*[net.conv(x).flatten(2).transpose(1, 2)] * 3)[0].mean(1)), conv=conv(),
         attention=nn.MultiheadAttention(8, 2), head=head(),

@@ -17,6 +17,7 @@ from reports.report import Summary
 from reports.reproduction.publication import PUBLICATIONS, read
 from workloads.records.check_name import JUDGE, CheckName
 from workloads.records.figures import Figure
+from workloads.records.job import OWN
 from workloads.records.result import Check, TrialResult
 from workloads.records.status import Status
 from workloads.records.stored import Unreadable
@@ -379,3 +380,12 @@ def test_an_imported_network_is_said_to_be_the_users_model_in_each_framework_and
     workload = proven[0].spec.task.workload
     assert line == f"The imported network {workload} is your model: PyTorch {apart}; MXNet {apart}."
     assert not any("imported" in each for each in told(speedy("pytorch", 8, 100)).findings)
+
+
+def test_an_imported_network_without_a_proof_is_said_to_be_compared_with_nothing() -> None:
+    plain = speedy("pytorch", 8, 100)
+    begun = replace(plain, spec=varied(plain.spec, initial=OWN))
+    said = f"{plain.spec.task.workload} starts from an imported model's weights and was not compared with that model."
+    assert said in told(begun).findings
+    assert said not in told(plain).findings
+    assert said not in told(checked(begun, CheckName.SOURCE, True, "forward 3e-07")).findings

@@ -181,6 +181,8 @@ def test_initializers_without_a_counterpart_are_said(tmp_path: Path) -> None:
         (changed(0, new_setting=3), r"conv \(Conv2D\): the setting new_setting='3' is unknown"),
         (changed(0, dtype={"class_name": "DTypePolicy", "config": {"name": "mixed_float16"}}), r"--precision"),
         (changed(1, noise_shape=[None, 1, 1, 2]), r"drop \(Dropout\): noise_shape="),
+        (changed(1, noise_shape=[1, 1, 1, 1]), r"drop \(Dropout\): noise_shape=\[1, 1, 1, 1\] has no layer"),
+        (changed(1, noise_shape=[]), r"drop \(Dropout\): noise_shape=\[\] has no layer"),
         (changed(3, units=1), r"dense \(Dense\): a softmax of one value is always 1"),
         (changed(3, activation="sigmoid"), r"dense \(Dense\): a sigmoid of \(3,\) is for several labels"),
         (
@@ -293,6 +295,48 @@ def test_files_that_are_no_network_are_one_line_and_exit_code_2(
 def test_weights_that_do_not_fit_are_refused(variables: Any, version: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(NetworkError, match=said):
         networks.find(str(save(tmp_path, functional(*SMALL), variables, version)))
+
+
+def test_a_file_whose_weights_are_larger_than_it_or_damaged_is_refused_in_one_line(tmp_path: Path) -> None:
+    content = io.BytesIO()
+    with h5py.File(content, "w") as file:
+        file.create_dataset("layers/conv2d/vars/0", (1 << 40,), "f4", chunks=(1 << 10,))  # 4 TiB, never written
+    path = save(tmp_path, functional(*SMALL), {})
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    for weights, packed, said in (
+        (content.getvalue(), zipfile.ZIP_STORED, "conv2d/vars/0 has 4,398,046,511,104 bytes, the whole file"),
+        (bytes(1 << 20), zipfile.ZIP_DEFLATED, "its model.weights.h5 unpacks to over 16 times the file"),
+    ):
+        with zipfile.ZipFile(path, "w", packed) as archive:
+            for name, member in (members | {"model.weights.h5": weights}).items():
+                archive.writestr(name, member)
+        with pytest.raises(NetworkError, match=said):
+            networks.find(str(path))
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("config.json", members["config.json"])
+    damaged = path.read_bytes()
+    path.write_bytes(damaged[:50] + bytes(20) + damaged[70:])  # the packed bytes begin at 41
+    with pytest.raises(NetworkError, match=r"is no \.keras file of Keras 3") as refused:
+        networks.find(str(path))
+    assert "\n" not in str(refused.value)
+
+
+def test_a_written_network_that_is_damaged_is_one_line(tmp_path: Path) -> None:
+    source, out = save(tmp_path, functional(*SMALL), VARIABLES), tmp_path / "mine.json"
+    assert program.main(["import", str(source), "--out", str(out)]) == 0
+    text, archive = out.read_text(), out.with_suffix(".npz").read_bytes()
+    data = json.loads(text)
+    data["network"]["layers"][0]["stride"] = 0
+    out.write_text(json.dumps(data))
+    with pytest.raises(NetworkError, match=r"mine\.json: cannot be read: .* by zero"):
+        networks.find(str(out))
+    out.write_text(text)
+    for kept in (0, 3, 100, len(archive) // 2, len(archive) - 5):
+        out.with_suffix(".npz").write_bytes(archive[:kept])
+        with pytest.raises(NetworkError, match=r"mine\.json: cannot be read: ") as refused:
+            networks.find(str(out))
+        assert "\n" not in str(refused.value), kept
 
 
 def test_what_is_imported_is_a_file_that_gives_the_same_network_and_weights(

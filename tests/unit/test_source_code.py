@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,13 @@ import numpy as np
 import pytest
 from conftest import PROJECT, make_spec
 from each import for_each
+from pictured import QUIET, a_folder
 
 from adapters.shared import call_maker
+from runner import import_model
 from runner.__main__ import main
 from runner.launch import Local
-from runner.request import cli, inputs, parser
+from runner.request import cli, inputs, own_data, parser
 from runner.request.source_code import Importer, name_workload
 from workloads.conditions import SETTINGS
 from workloads.records.job import DRAWN, OWN, InputFile
@@ -69,7 +72,8 @@ def traced(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     requests: list[dict[str, Any]] = []
 
     def run(importer: Importer, local: Local, framework: str, folder: Path, option: str) -> None:
-        requests.append(json.loads((folder / REQUEST_FILE).read_text()))
+        asked = json.loads((folder / REQUEST_FILE).read_text())
+        requests.append(asked | {"beside": sorted(path.name for path in Path(asked["file"]).parent.iterdir())})
         write_trace(folder)
 
     monkeypatch.setattr(Importer, "_run", run)
@@ -133,10 +137,61 @@ def test_the_code_is_asked_for_the_classes_and_the_images_of_the_data(
 ) -> None:
     request = ask(tmp_path, "--workload", f"{file}:make_model", "--dataset", "digits", "--seed", 7)
     (asked,) = traced
-    assert asked == {"file": str(file), "function": "make_model", "classes": 10, "input_shape": [8, 8, 1], "seed": 7}
+    del asked["file"], asked["beside"]
+    assert asked == {"function": "make_model", "classes": 10, "input_shape": [8, 8, 1], "seed": 7}
     assert request.workload.name == request.study.workload == "my-net"
     assert request.workload.parameter_count == TRACED["parameters"]
     assert request.study.initial == OWN
+
+
+def test_a_run_traces_the_file_alone_and_an_import_traces_it_with_those_next_to_it(
+    file: Path, tmp_path: Path, traced: list[dict[str, Any]]
+) -> None:
+    (tmp_path / "blocks.py").write_text("")
+    ask(tmp_path, "--workload", f"{file}:make_model", "--dataset", "digits")
+    shape = ["--from", "pytorch", "--input-shape", "8", "8", "1", "--out", str(tmp_path / "kept.json")]
+    assert import_model.main([f"{file}:make_model", *shape]) == 0
+    alone, beside = traced
+    assert alone["beside"] == [file.name] and alone["file"] != str(file)
+    assert beside["file"] == str(file) and {file.name, "blocks.py"} <= set(beside["beside"])
+
+
+def test_a_file_that_needs_its_neighbours_is_told_that_a_run_takes_it_without_them(
+    file: Path, tmp_path: Path, traced: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "make_model: ModuleNotFoundError: No module named 'blocks'"
+    monkeypatch.setattr(
+        Importer, "_run", lambda self, local, framework, folder, option: write_trace(folder, refused=said)
+    )
+    with pytest.raises(parser.BadInput, match="No module named 'blocks'; a run takes the file without those next to"):
+        ask(tmp_path, "--workload", f"{file}:make_model", "--dataset", "digits")
+
+
+def test_images_that_are_smaller_than_the_models_input_are_stored_at_its_size(
+    file: Path, tmp_path: Path, traced: list[Any]
+) -> None:
+    """The source's own module gets the stored images, with no layer that enlarges them."""
+    photos = a_folder(tmp_path / "photos", size=lambda number: (5, 6))
+    words = ("--workload", f"{file}:make_model", "--input-shape", 8, 8, 1, "--dataset", photos)
+    request = own_data.prepare_images(ask(tmp_path, *words), QUIET)
+    assert request.workload.input_shape == (8, 8, 1) and request.workload.layers[0].name == "conv"
+    assert request.source is not None and (request.source.rows, request.source.columns) == (8, 8)
+    kept = replace(request, imported=replace(request.imported, origin=None))  # type: ignore[type-var]
+    assert own_data._choose_size(kept, [(5, 6)], "stretch") == (5, 6)
+    assert own_data._choose_size(request, [(5, 6)], "stretch") == (8, 8)
+
+
+def test_a_kept_network_is_said_to_be_compared_with_nothing(
+    file: Path, tmp_path: Path, traced: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "kept.json"
+    words = ["--from", "pytorch", "--input-shape", "8", "8", "1", "--out", str(out)]
+    assert import_model.main([f"{file}:make_model", *words]) == 0
+    ask(tmp_path, "--workload", out, "--dataset", "digits")
+    telling = f"runner: --workload {out}: is not compared with the model it was imported from"
+    assert [line.startswith(telling) for line in capsys.readouterr().err.splitlines()].count(True) == 1
+    ask(tmp_path, "--workload", f"{file}:make_model", "--dataset", "digits")
+    assert "is not compared" not in capsys.readouterr().err
 
 
 def test_every_repeat_starts_from_the_sources_own_weights_or_from_drawn_ones(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -11,27 +13,47 @@ from typing import Any
 
 import numpy as np
 import planted_imports as planted
+import probed
 import pytest
+from conftest import PROJECT, make_spec
 from planted_imports import NETWORK, OPTIMIZER, PLANTED, SOURCE, Imported
+from rich.console import Console
 
 from adapters.base import Floats, SourceVerbs
 from adapters.numpy import layers as numpy_layers
 from adapters.numpy.adapter import Adapter
 from adapters.worker.first_probe import ProbeUpdates, gather
 from adapters.worker.source_voter import SourceVoter
+from reports.checking.evidence_check import Probes, find_differences
+from runner.gate import judge
+from runner.gate.judge import Gate
+from runner.gate.rounding import disturb_weights
 from runner.gate.source_proof import (
     Proof,
     SourceAnswer,
+    SourceProofs,
     compare_with_source,
     find_mismatch,
+    find_other_mask,
     find_other_names,
     summarise,
 )
+from runner.input_files import INPUTS, write
+from runner.launch import LaunchFailed, Local
+from runner.proof import prove_imports
+from workloads import weights as initial_weights
 from workloads.datasets import Images, Labels
-from workloads.layers import Gelu, StochasticDepth
+from workloads.layers import Add, Dropout, Gelu, StochasticDepth
+from workloads.records import network
+from workloads.records.check_name import CheckName
 from workloads.records.evidence import Evidence, fingerprint
+from workloads.records.files import EVENTS_FILE, JOB_FILE, without_nan, write_json
+from workloads.records.job import Installation, Job, Kind, TrialSpec
 from workloads.records.network import OwnCode
+from workloads.records.result import Check, TrialResult
 from workloads.records.source_map import DRAWN, Mask, SourceFacts, SourceMap, SourceParameter
+from workloads.records.source_map import SOURCE as SOURCE_INPUT
+from workloads.records.status import Status
 from workloads.spec import OptimizerSpec
 from workloads.weights import Weights
 
@@ -211,3 +233,157 @@ def test_a_map_survives_its_file(tmp_path: Path) -> None:
 def test_facts_survive_json() -> None:
     facts = SourceFacts(7, [Mask("drop", "value", 0.5)], {"head/bias": [1.0, 2.0]})
     assert SourceFacts.from_json(facts.to_json()) == facts
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> TrialSpec:
+    """A trial of the import in PyTorch, with its inputs below `tmp_path`."""
+    (tmp_path / INPUTS).mkdir()
+    archive = io.BytesIO()
+    initial_weights.save(archive, WEIGHTS)
+    inputs = {
+        "weights": write(tmp_path, "weights", ".npz", archive.getbuffer()),
+        "network": write(tmp_path, "network", ".json", memoryview(network.to_text(NETWORK).encode())),
+        SOURCE_INPUT: write(tmp_path, "source", ".json", memoryview(SOURCE.to_text().encode())),
+    }
+    named = {"framework": "pytorch", "workload": NETWORK.name, "optimizer": OPTIMIZER}
+    return make_spec(**named, network=network.digest(NETWORK), inputs=inputs)
+
+
+def trial_of(spec: TrialSpec, evidence: Evidence, *checks: Check) -> TrialResult:
+    """The trial, measured, with this evidence as a worker writes it."""
+    written = without_nan(evidence.to_json())
+    return TrialResult(spec, Status.OK, None, "2026-01-01T00:00:00+00:00", 1.0, evidence=written, checks=list(checks))
+
+
+def changed(change: Callable[[Evidence], Evidence]) -> Evidence:
+    """The source's evidence, changed in every draw of images."""
+    return probed.through_json(probed.everywhere(usual_answer().evidence, change))
+
+
+def without_numbers(probe: Evidence) -> Evidence:
+    nothing = [math.nan] * len(probe.untrained_evaluation)
+    return replace(probe, loss=math.nan, losses=[math.nan] * len(probe.losses), untrained_evaluation=nothing)
+
+
+def test_a_trial_whose_source_does_not_answer_fails_its_check_unless_it_was_checked_before(
+    spec: TrialSpec, tmp_path: Path
+) -> None:
+    trial = trial_of(spec, usual_answer().evidence)
+    (check,) = SourceProofs(tmp_path, {}).check(trial)
+    assert check.name == CheckName.SOURCE and not check.passed
+    assert check.detail.startswith("it was not compared with its source: its own framework, pytorch, cannot be started")
+    before = [Check(CheckName.SOURCE, True, "forward 3e-07"), Check(CheckName.GATE, True, "-")]
+    assert SourceProofs(tmp_path, {}).check(replace(trial, checks=before)) == before[:1]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (without_numbers, "the source's own loss or logits are no numbers"),
+        (lambda probe: replace(probe, losses=[]), "the source's answer lacks losses, logits or updates"),
+        (lambda probe: replace(probe, untrained_evaluation=[]), "the source's answer lacks losses, logits or updates"),
+        (lambda probe: replace(probe, updates={}), "the source's answer lacks losses, logits or updates"),
+    ],
+)
+def test_an_answer_that_says_nothing_proves_nothing_though_the_import_answers_the_same(
+    change: Callable[[Evidence], Evidence], said: str, spec: TrialSpec, tmp_path: Path
+) -> None:
+    answer = replace(usual_answer(), evidence=changed(change))
+    assert SourceProofs(tmp_path, {}).prove(spec, answer.evidence, answer, NETWORK).difference == said
+
+
+def test_an_import_that_made_fewer_updates_than_its_source_or_answered_no_probe_is_not_proven() -> None:
+    fewer = changed(lambda probe: replace(probe, updates={"1": probe.updates["1"]}))
+    answer = usual_answer()
+    assert find_other_names(fewer, answer.evidence) == "the network has not answered with 2 updates, the source has"
+    assert summarise(answer.evidence, answer, []).difference == "the source answered no probe"
+
+
+def test_the_initial_weights_are_read_once_for_all_judgements(
+    spec: TrialSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[Path] = []
+
+    def load(path: Path) -> Weights:
+        loaded.append(path)
+        return WEIGHTS
+
+    monkeypatch.setattr(initial_weights, "load", load)
+    proofs, answer = SourceProofs(tmp_path, {}), usual_answer()
+    for _ in range(3):
+        assert proofs.prove(spec, answer.evidence, answer, NETWORK).difference is None
+    assert loaded == [tmp_path / spec.inputs["weights"].path]
+
+
+def test_masks_of_parallel_branches_are_compared_by_their_modules_in_whatever_order_these_are_called() -> None:
+    branches = ((Dropout("left", 0.1),), (Dropout("right", 0.2),), (Dropout("left_again", 0.1),))
+    workload = replace(NETWORK, layers=(Add("both", branches),))
+    called = [Mask("net.right", "value", 0.2), Mask("net.left", "value", 0.1), Mask("net.left", "value", 0.1)]
+    places = {"left": "net.left", "right": "net.right", "left_again": "net.left"}
+    assert find_other_mask(workload, called, places) is None
+    assert find_other_mask(workload, called, places | {"right": ""}) is not None  # by their order
+    called[0] = Mask("net.right", "value", 0.3)
+    wrong = "right drops each value with probability 0.2, the source's net.right each value with probability 0.3"
+    assert find_other_mask(workload, called, places) == wrong
+    lost = find_other_mask(workload, called[1:], places)
+    assert lost is not None and lost.startswith("right drops each value with probability 0.2, ")
+
+
+def test_a_framework_whose_probe_fails_is_said_not_to_be_compared_with_the_source(
+    spec: TrialSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise LaunchFailed("failed: no memory left")
+
+    monkeypatch.setattr(judge, "ask_probe", fail)
+    spec = replace(spec, installation=Installation("venv", "tests"))
+    gate = Gate(tmp_path, PROJECT, {("pytorch", spec.installation): Local("python", {}, PROJECT)})
+    text = io.StringIO()
+    prove_imports([spec], gate, Console(file=text, width=300))
+    said = "imported: not compared with its source in pytorch: its probe failed: failed: no memory left\n"
+    assert text.getvalue() == said
+
+
+def store_probe(results: Path, spec: TrialSpec, evidence: Evidence) -> None:
+    """Store an answer to the probe of this trial, as a worker does."""
+    job = Job(Kind.PROBE, spec)
+    folder = job.folder(results)
+    folder.mkdir(parents=True)
+    write_json(folder / JOB_FILE, job.to_json())
+    event = {"event": "probed", "t_ns": 1, "evidence": without_nan(evidence.to_json())}
+    (folder / EVENTS_FILE).write_text(json.dumps(event) + "\n")
+
+
+def judged_again(results: Path, spec: TrialSpec, evidence: Evidence, source: Evidence) -> list[str]:
+    """What the check of stored evidence says of a trial that has passed."""
+    store_probe(results, replace(spec, task=replace(spec.task, own_code=SOURCE.code)), source)
+    trial = trial_of(spec, evidence, Check(CheckName.SOURCE, True, "-"))
+    return list(find_differences(trial, Probes(results)))
+
+
+def test_a_network_that_passed_by_what_disturbed_weights_do_is_not_accused_later(
+    spec: TrialSpec, tmp_path: Path
+) -> None:
+    apart = probed.moved(usual_answer().evidence, "outputs", "head", 2e-3)
+    (line,) = judged_again(tmp_path, spec, apart, usual_answer().evidence)
+    assert "judged again, outputs of head differs from the source's by" in line
+    store_probe(tmp_path, disturb_weights(spec, tmp_path, 0), apart)
+    trial = trial_of(spec, apart, Check(CheckName.SOURCE, True, "-"))
+    assert list(find_differences(trial, Probes(tmp_path))) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lambda probe: replace(probe, loss=math.nan), "the loss"),
+        (lambda probe: replace(probe, outputs=probe.outputs | {"head": [math.nan] * 5}), "outputs of head"),
+        (lambda probe: replace(probe, untrained_evaluation=[math.nan] * 5), "the evaluation before any step"),
+    ],
+)
+def test_a_stored_answer_that_is_no_number_allows_no_verdict_though_the_source_answers_the_same(
+    change: Callable[[Evidence], Evidence], name: str, spec: TrialSpec, tmp_path: Path
+) -> None:
+    nothing = changed(change)
+    (line,) = judged_again(tmp_path, spec, nothing, nothing)
+    assert f"judged again, {name} differs from the source's by inf times" in line

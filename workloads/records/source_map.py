@@ -114,7 +114,7 @@ class Mask:
     """A layer that draws masks: what one number of the mask covers, and the share that is set to zero."""
 
     name: str
-    covers: str  # "value" | "channel" | "image"
+    covers: str  # "value" | "channel" | "image" | "batch"
     rate: float
 
 

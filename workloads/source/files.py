@@ -7,6 +7,7 @@ import json
 import os
 import re
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +31,12 @@ CODE = re.compile(r"(?P<file>.+\.py):(?P<function>[A-Za-z_]\w*)")  # a function 
 CONFIG, WEIGHTS, METADATA = "config.json", "model.weights.h5", "metadata.json"  # in a .keras file
 MOST_BYTES = 1 << 26  # of a configuration
 WRITTEN = "batchwise-network"  # the first key of a file that `write` made
+MOST_TIMES = 16  # that weights are larger than the file that holds them, whose own are not compressed
+# Errors that a foreign file may raise when it is unpacked, or read as a network.
+BROKEN = (
+    OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RuntimeError, MemoryError, EOFError,
+    zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 PICKLES = (".pkl", ".pickle", ".joblib", ".pt", ".pth", ".bin")
 ADVICE = {
     **dict.fromkeys(PICKLES, "is a pickle, which runs code when it is read; give the code that makes the model"),
@@ -105,6 +112,10 @@ def keep_imported(imported: Imported, source: str, out: Path, weights: Path | No
     return f"{workload.name}: {count} with {workload.parameter_count:,} parameters written to {out}{kept}"
 
 
+def _describe(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__
+
+
 def _parse(content: bytes) -> Any:
     try:
         return json.loads(content)
@@ -120,8 +131,8 @@ def _read_written(data: Mapping[str, Any], path: Path) -> Imported:
         workload = replace(workload, summary=str(data["summary"]), differs=str(data["differs"]))
         weights = load(path.parent / data["weights"]) if data["weights"] is not None else None
         shapes = workload.weight_shapes()
-    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-        raise ImportRefused(f"cannot be read: {' '.join(str(error).split()) or type(error).__name__}") from error
+    except BROKEN as error:
+        raise ImportRefused(f"cannot be read: {_describe(error)}") from error
     if weights is not None and {key: array.shape for key, array in weights.items()} != shapes:
         raise ImportRefused(f"its weights in {data['weights']} are not those of its layers; import the source again")
     return Imported(workload, weights, places)
@@ -137,10 +148,13 @@ def _read_archive(content: bytes) -> tuple[Any, dict[str, Weights] | None]:
                 raise ImportRefused(f"was written by Keras {version}; load it with Keras 3 and save it again")
             variables = None
             if WEIGHTS in archive.namelist():
-                with archive.open(WEIGHTS) as file:
-                    variables = read_variables(io.BytesIO(file.read()), WEIGHTS)
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, AttributeError) as error:
-        raise ImportRefused(f"is no .keras file of Keras 3: {error}") from error
+                if archive.getinfo(WEIGHTS).file_size > MOST_TIMES * len(content):
+                    raise ImportRefused(f"its {WEIGHTS} unpacks to over {MOST_TIMES} times the file; save it again")
+                variables = read_variables(io.BytesIO(archive.read(WEIGHTS)), WEIGHTS)
+    except ImportRefused:
+        raise
+    except BROKEN as error:
+        raise ImportRefused(f"is no .keras file of Keras 3: {_describe(error)}") from error
     return config, variables
 
 

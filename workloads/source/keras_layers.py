@@ -188,7 +188,7 @@ def _dropout(layer: LayerConfig) -> list[Part]:
     noise, rate = layer.take("noise_shape"), float(layer.take("rate"))
     if noise is None:
         return [Part("dropout", {"rate": rate})]
-    if set(noise[1:]) != {1}:
+    if noise[:1] != [None] or set(noise[1:]) != {1}:
         raise layer.refuse(f"noise_shape={noise} has no layer; (None, 1, 1, 1) drops whole images")
     return [Part("stochasticdepth", {"rate": rate})]
 

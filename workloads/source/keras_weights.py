@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -22,6 +23,7 @@ def read_variables(file: BinaryIO, name: str) -> dict[str, Weights]:
     except ImportError as error:
         raise ImportRefused(f"{name}: its weights need the package h5py; pip install -r requirements.txt") from error
     variables: dict[str, Weights] = {}
+    size = file.seek(0, io.SEEK_END)
 
     def visit(group: Any, path: str) -> None:
         for key in group:
@@ -30,8 +32,8 @@ def read_variables(file: BinaryIO, name: str) -> dict[str, Weights]:
             item = group[key]
             if isinstance(item, h5py.Group):
                 visit(item, f"{path}/{key}".strip("/"))
-            elif item.external or item.is_virtual:
-                raise ImportRefused(f"{name}: {path}/{key} is kept in another file; only plain files are read")
+            elif fault := _find_fault(item, size):
+                raise ImportRefused(f"{name}: {path}/{key} {fault}")
             elif path.rpartition("/")[2] == FOLDER and item.dtype.kind in "fiu":
                 variables.setdefault(path, {})[key] = np.asarray(item[()], np.float32)
 
@@ -43,3 +45,12 @@ def read_variables(file: BinaryIO, name: str) -> dict[str, Weights]:
             raise
         raise ImportRefused(f"{name}: its weights cannot be read: {' '.join(str(error).split())[:200]}") from error
     return variables
+
+
+def _find_fault(item: Any, size: int) -> str:
+    """Return why a dataset of a file of `size` bytes is not read, "" if it is."""
+    if item.external or item.is_virtual:
+        return "is kept in another file; only plain files are read"
+    if item.nbytes > size:  # values that were never written take no room
+        return f"has {item.nbytes:,} bytes, the whole file {size:,}"
+    return ""

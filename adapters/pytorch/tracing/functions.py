@@ -36,7 +36,10 @@ def add(network: Network, call: Call) -> Value:
             f"adds parameter {first.name} to {describe(second)}; only learned positions of tokens are a record"
         )
     if (number := _number(first, second)) is not None:
-        return network.emit(call, "shift", [call.value], call.value.layout, {"value": number})
+        value = first if isinstance(first, Value) else second
+        if number == 0:  # sum([x, y]) starts with 0 + x
+            return network.emit(call, "identity", [value], value.layout)
+        return network.emit(call, "shift", [value], value.layout, {"value": number})
     return _join(network, call, "add", first, second)
 
 
@@ -52,14 +55,15 @@ def multiply(network: Network, call: Call) -> Value:
         settings = _initial(network, first)
         return network.emit(call, "ChannelScale", [second], second.layout, settings, {"scale": first.name})
     if (number := _number(first, second)) is not None:
-        return network.emit(call, "scale", [call.value], call.value.layout, {"value": number})
+        value = first if isinstance(first, Value) else second
+        return network.emit(call, "scale", [value], value.layout, {"value": number})
     return _join(network, call, "multiply", first, second)
 
 
 def _number(first: Any, second: Any) -> float | None:
-    """Return the number that a value is combined with; None if it is no number."""
-    number = second if isinstance(first, Value) else first
-    return float(number) if isinstance(number, int | float) else None
+    """Return the number that a value, before or after it, is combined with; None if there is none."""
+    value, number = (first, second) if isinstance(first, Value) else (second, first)
+    return float(number) if isinstance(value, Value) and isinstance(number, int | float) else None
 
 
 def _initial(network: Network, tensor: Tensor) -> dict[str, Any]:
@@ -248,7 +252,8 @@ FUNCTIONS: dict[str, Handler] = {
     **_named(expand, "expand", "repeat", "expand_as"),
     **_named(take, "getitem"),
     **_named(mean, "mean"),
-    **_named(keep, "contiguous", "float", "to", "type", "clone"),
+    **_named(keep, "contiguous", "float", "to", "type"),
+    **_named(elementwise("identity"), "clone"),  # in-place calls on either leave the other as it is
     **_named(pad, "pad"),
     **_named(dropout, "dropout"),
     **_named(layer_norm, "layer_norm"),

@@ -10,7 +10,7 @@ from .network import Network
 from .pools import adaptive_average_pool, average_pool, max_pool
 from .reshaping import reshape
 from .settings import NO_RECORD, Handler, describe, image_of, margins_of, one_of, weights_of
-from .values import Call, Refused, Value, as_pair
+from .values import DEPTH_RATES, Call, Refused, Value, as_pair
 
 
 def call_module(network: Network, call: Call) -> Any:
@@ -148,12 +148,14 @@ def dropout(network: Network, call: Call) -> Value:
 def stochastic_depth(network: Network, call: Call) -> Value:
     """Return the output of torchvision's StochasticDepth, or timm's DropPath."""
     module: Any = call.module
-    rate = float(getattr(module, "p", getattr(module, "drop_prob", 0.0)) or 0.0)
+    attribute = DEPTH_RATES[type(module).__name__]
+    rate = getattr(module, attribute, None)
+    if not isinstance(rate, int | float):
+        raise Refused(f"its rate is not the number {attribute}: keep it there, as torchvision and timm do")
     if getattr(module, "mode", "row") != "row" or not getattr(module, "scale_by_keep", True):
         raise Refused("drops whole batches, or does not scale what it keeps; the layer record does per image, and does")
-    return (
-        network.emit(call, "StochasticDepth", [call.value], call.value.layout, {"rate": rate}) if rate else call.value
-    )
+    value = call.value
+    return network.emit(call, "StochasticDepth", [value], value.layout, {"rate": float(rate)}) if rate else value
 
 
 def attention(network: Network, call: Call) -> tuple[Value, None]:
@@ -187,6 +189,8 @@ def attention(network: Network, call: Call) -> tuple[Value, None]:
 def zero_padding(network: Network, call: Call) -> Value:
     """Return images with rows and columns of zeros around them."""
     left, right, top, bottom = call.module.padding  # type: ignore[union-attr]
+    if min(left, right, top, bottom) < 0:
+        raise Refused("its padding is negative, which cuts rows or columns off: there is no layer record for that")
     return network.emit(call, "zero-padding", [image_of(call)], "nchw", {"padding": (top, bottom, left, right)})
 
 
@@ -223,4 +227,4 @@ MODULES: dict[type[nn.Module], Handler] = {
     nn.Dropout2d: no_rate,
     nn.Identity: keep,
 }
-BY_NAME: dict[str, Handler] = {"StochasticDepth": stochastic_depth, "DropPath": stochastic_depth}
+BY_NAME: dict[str, Handler] = dict.fromkeys(DEPTH_RATES, stochastic_depth)

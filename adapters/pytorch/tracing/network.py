@@ -96,7 +96,9 @@ def translate(model: nn.Module, graph: fx.Graph, dropping: frozenset[str]) -> Ne
     values: dict[fx.Node, Any] = {}
     for node in graph.nodes:
         if node.op == "output":
-            network.nodes = network.pruned(_logits(values, node).node)
+            last = _logits(values, node).node
+            network.nodes = network.pruned(last)
+            _refuse_probabilities(network.nodes)
             return network
         if node.op == "placeholder":
             values[node] = _take_images(network, shape_of(node.meta["value"])) if "value" in node.meta else None
@@ -156,6 +158,17 @@ def _overwrite(values: dict[fx.Node, Any], call: Call, result: Any) -> None:
     for node, value in values.items():
         if isinstance(value, Value) and value.node == before:
             values[node] = replace(value, node=result.node)
+
+
+def _refuse_probabilities(nodes: Sequence[dict[str, Any]]) -> None:
+    """Raise Refused if the last node, seen through copies, makes probabilities: the source would keep them."""
+    named = {node["name"]: node for node in nodes}
+    last = nodes[-1]
+    while last["operator"] == "identity":
+        last = named[last["inputs"][0]]
+    if last["operator"] in ("Softmax", "Sigmoid"):
+        what = last["operator"].lower()
+        raise Refused(f"it returns probabilities; the loss is computed from logits: take its last {what} out")
 
 
 def _logits(values: dict[fx.Node, Any], node: fx.Node) -> Value:

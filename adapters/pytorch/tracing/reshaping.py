@@ -96,9 +96,15 @@ def take(network: Network, call: Call) -> Any:
         return value[index]
     if isinstance(value, Value) and value.layout == "ntc" and _is_first(index):
         return network.emit(call, "FirstToken", [value], "nc")
-    if isinstance(value, Value) and call.shape == value.shape:
+    if isinstance(value, Value) and call.shape == value.shape and _keeps_order(index):
         return value
     raise Refused("takes a part of a tensor; only the first of its tokens, x[:, 0], is a layer record")
+
+
+def _keeps_order(index: Any) -> bool:
+    """True if the index is made of slices: a list or a tensor of numbers may exchange what it takes."""
+    items = index if isinstance(index, tuple) else (index,)
+    return all(isinstance(each, slice) or each is Ellipsis for each in items)
 
 
 def _is_first(index: Any) -> bool:

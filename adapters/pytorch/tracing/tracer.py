@@ -10,10 +10,10 @@ import torch
 from torch import fx, nn
 from torch.fx.node import map_aggregate
 
-from .values import Refused
+from .values import DEPTH_RATES, Refused
 
 # Modules outside torch.nn that stay whole, by the names of their classes: they draw random numbers.
-LEAVES = ("StochasticDepth", "DropPath")
+LEAVES = tuple(DEPTH_RATES)
 # Attributes of a tensor, and calls, whose results are no tensors and do not depend on the tensor's values.
 ATTRIBUTES = ("shape", "ndim", "dtype", "device", "is_cuda", "requires_grad", "layout", "is_sparse", "is_nested")
 QUESTIONS = (

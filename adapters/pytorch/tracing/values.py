@@ -12,6 +12,8 @@ from torch import nn
 # by a global pool, so that the value is a vector. Each is a layout of one of our shapes: image, tokens or vector.
 IMAGES, TOKENS, VECTORS = ("nchw", "nhwc"), ("ntc", "nct"), ("nc", "ncyx", "nyxc")
 LAYOUTS = (*IMAGES, *TOKENS, *VECTORS)
+# Modules outside torch.nn that drop whole images: {name of the class: its attribute with the rate}.
+DEPTH_RATES = {"StochasticDepth": "p", "DropPath": "drop_prob"}
 
 
 class Refused(ValueError):
