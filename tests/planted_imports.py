@@ -149,7 +149,7 @@ def draw_weights() -> Weights:
 
 @dataclass(frozen=True)
 class Imported:
-    """What an import makes of the source."""
+    """Result of an import of the source."""
 
     workload: Workload
     weights: Weights

@@ -37,7 +37,7 @@ sys.stdin.read()
 
 @dataclass
 class Day:
-    """Where the steps write, and how the runner is started."""
+    """The folder that the steps write into, and how the runner is started."""
 
     out: Path
     framework: list[str]  # options: the framework, where it runs, on which device

@@ -1,4 +1,4 @@
-"""What a real card's driver answered, replayed through the sampler: figures compared with the rows by plain Python."""
+"""Answers of a real card's driver, replayed through the sampler: figures compared with the rows by plain Python."""
 
 from __future__ import annotations
 

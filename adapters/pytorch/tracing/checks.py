@@ -1,4 +1,4 @@
-"""What a model must be before its trace says what it computes: its parameters, its modes, its modules."""
+"""Requirements of a model before its trace says what it computes: its parameters, its modes, its modules."""
 
 from __future__ import annotations
 
