@@ -42,10 +42,7 @@ class Bound:
 
     @property
     def trials(self) -> int:
-        """Number of trials of the answer that must fit.
-
-        A control group counts pages as they are touched, so chance decides more there.
-        """
+        """Number of trials of the answer that must fit; chance decides more where pages count as they are touched."""
         return TRIALS + (self.limit in (Limit.GROUP, Limit.CONTAINER))
 
 
