@@ -1,4 +1,4 @@
-"""The first day on a card, as steps: python tools/gpu_day.py STEP... --out DIR [--isolation here | --python FILE].
+"""The first day on a card, as steps: python -m tools.gpu_day STEP... --out DIR [--isolation here | --python FILE].
 
 Each step runs commands of the project one after another, each with a time limit. It leaves their output in
 DIR/STEP/*.log, their results in DIR/STEP/*, and a line for each command in DIR/day.jsonl. A command that failed is a
@@ -11,7 +11,6 @@ check, pack.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -22,6 +21,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from workloads.command_line import CommandLine
 
 ROOT = Path(__file__).resolve().parents[1]
 PART_BYTES = 15 * 2**20
@@ -209,9 +210,9 @@ STEPS: dict[str, Callable[[Day], None]] = {
 }
 
 
-def main() -> None:
-    """Run the steps that are asked for, within the time."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(arguments: list[str]) -> int:
+    """Run the steps that are asked for, within the time; return the exit code."""
+    parser = CommandLine(prog="python -m tools.gpu_day", description=__doc__)
     parser.add_argument("steps", nargs="+", choices=STEPS, metavar="STEP")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=480.0, help="for all steps but check and pack")
@@ -219,7 +220,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--python", help="FRAMEWORK=PATH of an interpreter (default: this Python, --isolation here)")
     parser.add_argument("--quick", action="store_true", help="a rehearsal")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     out = options.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     until_s = time.monotonic() + options.seconds
@@ -229,7 +230,8 @@ def main() -> None:
     for name in options.steps:
         late = name in ("check", "pack")
         STEPS[name](Day(out, words, options.quick, (lambda: 60.0) if late else lambda: until_s - time.monotonic()))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

@@ -1,6 +1,6 @@
 """Ask a GPU's driver all that the runner asks, and record a trace of the card under a known load.
 
-python tools/gpu_probe.py OUT [--device N] writes into the folder OUT:
+python -m tools.gpu_probe OUT [--device N] writes into the folder OUT:
 - calls.json: each NVML call with its answer or error, and its time over CALLS calls;
 - driver_samples.json: one answer of nvmlDeviceGetSamples as it came;
 - trace.csv: rows as the stand-in for the driver reads them (tests/gpu/nvml_stand_in.c), PERIOD_S apart;
@@ -11,7 +11,6 @@ The load is PyTorch in a process of its own; without it the rows show an idle ca
 
 from __future__ import annotations
 
-import argparse
 import csv
 import itertools
 import json
@@ -28,6 +27,7 @@ import pynvml
 
 from runner.sampler.gpu_meter import GpuProcesses, build_quick_queries, build_slow_queries
 from runner.sampler.nvml import GPM_METRICS, UNANSWERED, DriverBuffer, Gpm, describe_refusal
+from workloads.command_line import CommandLine
 
 CALLS = 20
 PERIOD_S = 0.02
@@ -245,13 +245,13 @@ def describe_changes(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def main() -> None:
-    """Write everything; prints what was refused."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(arguments: list[str]) -> int:
+    """Write everything, print what was refused, and return the exit code."""
+    parser = CommandLine(prog="python -m tools.gpu_probe", description=__doc__)
     parser.add_argument("out", type=Path)
     parser.add_argument("--device", type=int, default=0)
     parser.add_argument("--scale", type=float, default=1.0, help="of the seconds of each phase")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
     pynvml.nvmlInit()
     handle = pynvml.nvmlDeviceGetHandleByIndex(options.device)
@@ -270,7 +270,8 @@ def main() -> None:
     print(f"{len(answers) - len(refused)} of {len(answers)} calls answered, {len(rows)} rows recorded")
     for name, why in refused.items():
         print(f"refused: {name}: {why}")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

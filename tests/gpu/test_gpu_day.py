@@ -18,8 +18,8 @@ pytestmark = pytest.mark.slow
 def test_a_rehearsed_day_measures_checks_and_packs(tmp_path: Path) -> None:
     interpreter = read(PROJECT, "pytorch", "cpu").interpreter
     words = ("--quick", "--device", "cpu", "--python", f"pytorch={interpreter}", "--seconds", "300")
-    day = [sys.executable, ROOT / "tools" / "gpu_day.py", "one", "check", "pack", "--out", tmp_path, *words]
-    done = subprocess.run(list(map(str, day)), capture_output=True, text=True, timeout=400)
+    day = [sys.executable, "-m", "tools.gpu_day", "one", "check", "pack", "--out", tmp_path, *words]
+    done = subprocess.run(list(map(str, day)), cwd=ROOT, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in (tmp_path / "day.jsonl").read_text().splitlines()]
     assert [(line["step"], line["command"]) for line in lines] == [("one", "osu-cnn"), ("check", "one-osu-cnn")]

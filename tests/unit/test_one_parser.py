@@ -29,6 +29,8 @@ MEANT = {
     "workloads/__main__.py": ("workloads.__main__", "describe osu-cnn --hepl", "--help"),
     "adapters/__main__.py": ("adapters.__main__", "new jax --itno DIR", "--into"),
     "tools/command_lines.py": ("tools.command_lines", "reference --hepl", "--help"),
+    "tools/gpu_day.py": ("tools.gpu_day", "probe --secnds 3 --out DIR", "--seconds"),
+    "tools/gpu_probe.py": ("tools.gpu_probe", "OUT --devcie 1", "--device"),
     "tools/check_adapter.py": ("tools.check_adapter", "numpy --form 2", "--from"),
 }
 
