@@ -84,7 +84,7 @@ def test_the_other_gelu_is_caught_and_named(asked: Ask) -> None:
 
 @pytest.fixture(scope="module")
 def inner() -> dict[str, Any]:
-    """What TensorFlow's source makes of models in models."""
+    """Answers of TensorFlow's source about models in models."""
     found: dict[str, Any] = json.loads(run_in("tensorflow", HERE / "keras_ends.py").splitlines()[-1])
     return found
 

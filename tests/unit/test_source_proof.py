@@ -356,7 +356,7 @@ def store_probe(results: Path, spec: TrialSpec, evidence: Evidence) -> None:
 
 
 def judged_again(results: Path, spec: TrialSpec, evidence: Evidence, source: Evidence) -> list[str]:
-    """What the check of stored evidence says of a trial that has passed."""
+    """Findings of the check of stored evidence on a trial that has passed."""
     store_probe(results, replace(spec, task=replace(spec.task, own_code=SOURCE.code)), source)
     trial = trial_of(spec, evidence, Check(CheckName.SOURCE, True, "-"))
     return list(find_differences(trial, Probes(results)))
