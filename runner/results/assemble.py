@@ -200,10 +200,9 @@ def decide_status(records: Records, figures: dict[str, Figure], checks: list[Che
     says nothing about the batch size.
     """
     ended = records.ended
-    if ended.status is Status.OUT_OF_MEMORY and records.spec.placement.device != "cpu":
-        others = find_disturbance(records.spec, figures, checks)
-        reason = f"{others}; it ran out of memory: {ended.reason}"
-        return (Status.FAILED, reason) if others else (ended.status, ended.reason)
+    on_gpu = records.spec.placement.device != "cpu"
+    if ended.status is Status.OUT_OF_MEMORY and on_gpu and (others := find_disturbance(records.spec, figures, checks)):
+        return Status.FAILED, f"{others}; it ran out of memory: {ended.reason}"
     if ended.status != Status.OK:
         return ended.status, ended.reason
     undisputed = judge_disturbance(records.spec, figures, checks)
