@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from workloads.command_line import CommandLine
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -153,17 +155,33 @@ def faults(day: Day) -> None:
 
 def tuned(day: Day) -> None:
     """Compare the profiles, cuDNN's choices, and where the images live."""
-    usual = ("--dataset", "synthetic", "--workload", "resnet-18", "--epochs", "1", "--window", "3")
-    day.run("tuned", "profiles", 200, *usual, "--batch-size", "128", "1024", "--profile", "default", "tuned",
-            "autotune")  # fmt: skip
-    day.run("tuned", "feed", 100, *usual, "--batch-size", "128", "1024", "--feed", "device")
+    usual = ("--dataset", "synthetic", "--workload", "resnet-18-small", "--epochs", "1", "--window", "3")
+    day.run("tuned", "profiles", 200, *usual, "--batch-size", "32", "512", "--profile", "default", "tuned",
+            "--precision", "bfloat16")  # fmt: skip
+    day.run("tuned", "feed", 100, *usual, "--batch-size", "32", "--feed", "device")
 
 
 def batch_size(day: Day) -> None:
-    """Search the largest batch size by the card's own memory, and the fastest."""
+    """Search the largest batch size by the card's own memory: of more images than fit."""
+    images = day.out / "batch-size" / "images.npz"
+    if not images.exists():
+        images.parent.mkdir(parents=True, exist_ok=True)
+        _write_images(images, 256 if day.quick else 16_384)
+    workload = "tiny" if day.quick else "resnet-50"
     day.command("batch-size", "answers", 400, sys.executable, "-m", "runner", "batch-size", *day.framework,
-                "--results", day.out / "batch-size" / "answers", "--workload", "vgg-11", "--dataset", "synthetic",
-                "--answer", "fastest")  # fmt: skip
+                "--results", day.out / "batch-size" / "answers", "--workload", workload, "--dataset", images,
+                "--answer", "largest")  # fmt: skip
+
+
+def _write_images(path: Path, images: int) -> None:
+    """Write a data set of noise, ten classes of 64 x 64 images, as large as a search needs."""
+    draw = np.random.default_rng(0)
+    parts = {"train": images, "test": 256}
+    np.savez(
+        path,
+        **{f"x_{part}": draw.integers(0, 256, (count, 64, 64, 3), np.uint8) for part, count in parts.items()},
+        **{f"y_{part}": np.arange(count) % 10 for part, count in parts.items()},
+    )
 
 
 def neighbours(day: Day) -> None:
