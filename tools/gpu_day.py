@@ -176,12 +176,11 @@ def batch_size(day: Day) -> None:
 def _write_images(path: Path, images: int) -> None:
     """Write a data set of noise, ten classes of 64 x 64 images, as large as a search needs."""
     draw = np.random.default_rng(0)
-    parts = {"train": images, "test": 256}
-    np.savez(
-        path,
-        **{f"x_{part}": draw.integers(0, 256, (count, 64, 64, 3), np.uint8) for part, count in parts.items()},
-        **{f"y_{part}": np.arange(count) % 10 for part, count in parts.items()},
-    )
+    arrays: dict[str, Any] = {}
+    for part, count in {"train": images, "test": 256}.items():
+        arrays[f"x_{part}"] = draw.integers(0, 256, (count, 64, 64, 3), np.uint8)
+        arrays[f"y_{part}"] = np.arange(count) % 10
+    np.savez(path, **arrays)
 
 
 def neighbours(day: Day) -> None:
