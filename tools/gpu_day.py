@@ -200,7 +200,8 @@ def pack(day: Day) -> None:
     """Write one archive for each step next to its folder, without memory-hungry copies of weights."""
     for folder in sorted(path for path in day.out.iterdir() if path.is_dir()):
         archive = day.out / f"{folder.name}.tar.xz"
-        with tarfile.open(archive, "w:xz", preset=1) as tar:
+        # Hard links as files: a link to a file that is left out could not be unpacked.
+        with tarfile.open(archive, "w:xz", preset=1, dereference=True) as tar:
             tar.add(folder, folder.name, filter=_small)
         size = archive.stat().st_size
         print(f"pack {folder.name}: {size / 2**20:.1f} MiB{' (too large to come back)' if size > PART_BYTES else ''}")
