@@ -5,8 +5,8 @@ DIR/STEP/*.log, their results in DIR/STEP/*, and a line for each command in DIR/
 finding: the next one runs. A step that is run again goes on from the results that it has. `pack` makes one archive of
 each step, in parts that the machine's limit of a file lets through.
 
-Steps, in the order of their worth: probe, one, gate, conformance, study, faults, tuned, batch-size, neighbours,
-check, pack.
+Steps, in the order of their worth: probe, one, gate, conformance, study, several, faults, tuned, batch-size,
+neighbours, check, pack.
 """
 
 from __future__ import annotations
@@ -135,6 +135,11 @@ def study(day: Day) -> None:
     day.run("study", "gpu", 400, "--study", "gpu")
 
 
+def several(day: Day) -> None:
+    """Run the study `gpu-frameworks`, which is published, in every framework of the command line."""
+    day.run("several", "gpu-frameworks", 420, "--study", "gpu-frameworks")
+
+
 def faults(day: Day) -> None:
     """Hold the card's memory from outside: a large batch does not fit, a small one is disturbed, the next is clean."""
     left_gib = "2"
@@ -219,6 +224,7 @@ STEPS: dict[str, Callable[[Day], None]] = {
     "gate": gate,
     "conformance": conformance,
     "study": study,
+    "several": several,
     "faults": faults,
     "tuned": tuned,
     "batch-size": batch_size,
