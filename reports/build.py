@@ -79,6 +79,7 @@ def build_report(
         tuple(line for line in (*side_by_side, *appendix) if isinstance(line, str)),
         caveats.list_problems(stored, replaced),
         (*claims.tables_across(parts), *learning_rates.build_tables(parts)),
+        tuple(learning_rates.build_charts(parts)),
     )
 
 

@@ -204,8 +204,12 @@ def _write_frame(frame: pd.DataFrame, file: Path, kind: str) -> None:
 
 
 def _pictures(report: Report, stems: Collection[str] | None) -> dict[tuple[int, str], tuple[Chart, str]]:
-    """Map {(chapter's index, chart's name): (chart, stem of its files)}, for the `stems` to be drawn, or all."""
-    return {
+    """Map {(chapter's index, chart's name): (chart, stem of its files)}, for the `stems` to be drawn, or all.
+
+    The index is -1 for charts across chapters.
+    """
+    across = {(-1, chart.name): (chart, chart.name) for chart in report.charts_across}
+    return {key: found for key, found in across.items() if stems is None or found[1] in stems} | {
         (place, chart.name): (chart, stem)
         for place, chapter in enumerate(report.chapters)
         for chart in chapter.charts

@@ -1,12 +1,15 @@
-"""Build a heat map of accuracy by learning rate and batch size, from sections that differ only in their rate."""
+"""Build heat maps and charts of accuracy by learning rate and batch size, from sections that differ only in their rate."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from . import tables
+from .charts import Chart, Panel
 from .condition_text import ABSENT
 from .conditions import Section, alike
+from .drawing import chart_words
+from .drawing.chart_series import build_framework_series
 from .frameworks import display_name, order_frameworks
 from .quantities import ACCURACY
 from .table import Table, TableCell, Theme
@@ -18,6 +21,16 @@ HOW = "The darker, the higher: from the lowest to the highest of the table. Sect
 
 def build_tables(sections: Sequence[Section]) -> list[Table]:
     """Build a table for each group of FEWEST or more sections that differ only in their learning rate."""
+    return [_table(group, name) for name, group in _maps(sections).items()]
+
+
+def build_charts(sections: Sequence[Section]) -> list[Chart]:
+    """Build the chart of each table: accuracy against learning rate, a panel for each batch size."""
+    return [_chart(group, name) for name, group in _maps(sections).items()]
+
+
+def _maps(sections: Sequence[Section]) -> dict[str, dict[int, Section]]:
+    """Map {name, that of the rule, numbered if several have one: {number: section}}, for FEWEST or more rates."""
     groups: list[dict[int, Section]] = []
     for number, section in enumerate(sections, start=1):
         if not section.results:
@@ -31,10 +44,10 @@ def build_tables(sections: Sequence[Section]) -> list[Table]:
             groups.append({number: section})
     maps = [group for group in groups if len({_rate(section) for section in group.values()}) >= FEWEST]
     names = [_rule(group) for group in maps]
-    return [
-        _table(group, name if names.count(name) == 1 else f"{name}-{place}")
+    return {
+        name if names.count(name) == 1 else f"{name}-{place}": group
         for place, (group, name) in enumerate(zip(maps, names, strict=True), start=1)
-    ]
+    }
 
 
 def _same_software(a: Section, b: Section) -> bool:
@@ -48,6 +61,43 @@ def _rate(section: Section) -> float:
 
 def _rule(group: dict[int, Section]) -> str:
     return next(iter(group.values())).condition.task.optimizer.name
+
+
+def _chart(group: dict[int, Section], rule: str) -> Chart:
+    by_rate = sorted(group.values(), key=_rate)
+    cells = {
+        (framework, size, _rate(section)): cell
+        for section in by_rate
+        for (framework, size), cell in tables.compute_cells(section, ACCURACY).items()
+    }
+    most = max((cell.n for cell in cells.values()), default=0)
+    panels = []
+    for wanted in sorted({size for _, size, _ in cells}):
+        series = []
+        for name in order_frameworks(framework for framework, size, _ in cells if size == wanted):
+            values = {
+                rate: cell for (framework, size, rate), cell in cells.items() if (framework, size) == (name, wanted)
+            }
+            series.append(build_framework_series(name, values, tuple(cell.known for cell in values.values())))
+        panels.append(Panel(f"Batch {wanted}", tuple(series)))
+    title = f"{ACCURACY.title(by_rate[0].condition)}, by learning rate: {rule}"
+    lines = [
+        f"{panel.title}: {chart_words.describe_line(line, 'learning rate')}"
+        for panel in panels
+        for line in panel.series
+    ]
+    return Chart(
+        name=f"{NAME}-{rule}",
+        title=title,
+        x_name="Learning rate",
+        y_label="Test accuracy, %",
+        panels=tuple(panels),
+        alt=chart_words.join_sentences([title, *lines]),
+        caption=chart_words.explain_points(most),
+        full_scale=100,
+        from_zero=False,
+        theme=Theme.ACCURACY,
+    )
 
 
 def _table(group: dict[int, Section], rule: str) -> Table:

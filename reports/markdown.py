@@ -103,6 +103,8 @@ def format_page(
     for title, lines in (("Findings", summary.findings), ("Not verified", summary.not_verified)):
         parts += [f"## {title}", format_bullets(map(escape, lines))] if lines else []
     parts += ["## How to read", format_bullets(map(escape, HOW_TO_READ)), f"{escape(RULES)} [RULES.md](RULES.md)."]
+    for chart in report.charts_across:
+        parts += _picture(chart, file, captions) if (file := pictures.get((-1, chart.name))) else []
     parts += [*(format_with_heading(shown, "##") for shown in report.across), *_side_by_side(report)]
     for place, chapter in enumerate(report.chapters):
         drawn = {chart.name: file for chart in chapter.charts if (file := pictures.get((place, chart.name)))}

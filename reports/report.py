@@ -88,7 +88,7 @@ class Report:
     chapter}.
 
     `appendix` are tables of the whole results folder, `remarks` a line for each of those that are missing. `across` are
-    tables that compare sections, for the question of a study of several series. `problems`: {kind: a line each}: trials
+    tables that compare sections, for the question of a study of several series, after `charts_across`. `problems`: {kind: a line each}: trials
     not ok, checks that failed, unreadable files, and so on.
     """
 
@@ -102,6 +102,7 @@ class Report:
     remarks: tuple[str, ...]
     problems: dict[str, tuple[str, ...]]
     across: tuple[Table, ...] = ()
+    charts_across: tuple[Chart, ...] = ()
     how_to_read: tuple[str, ...] = HOW_TO_READ
     rules: str = RULES  # a sentence before the link to them; "" without a link
 

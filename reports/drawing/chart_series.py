@@ -52,7 +52,7 @@ def choose_scale(series: Iterable[ChartSeries]) -> Scale:
 
 
 def build_framework_series(
-    framework: str, values: Mapping[int, Described], trials: tuple[tuple[str, ...], ...]
+    framework: str, values: Mapping[int, Described] | Mapping[float, Described], trials: tuple[tuple[str, ...], ...]
 ) -> ChartSeries:
     """Build a series from {x: its values}: means, with the ends of the intervals if there is more than one repeat.
 

@@ -55,10 +55,19 @@ def _read_report(report: Report) -> Found:
     return Found(
         summary.headline,
         summary.findings,
-        f"{summary.about}-{number}.png" if number else f"{summary.about}.png",
+        f"{_picture(report, number)}.png",
         {article.name: article.source for article, _ in tested},
         [_outcome(article.name, each) for article, each in tested],
     )
+
+
+def _picture(report: Report, number: int | None) -> str:
+    """Return the stem of the picture that shows the answer: across the chapters where there is such, else the main
+    chapter's.
+    """
+    if report.charts_across:
+        return report.charts_across[0].name
+    return f"{report.summary.about}-{number}" if number else report.summary.about
 
 
 def _outcome(name: str, tested: TestedClaim) -> ClaimOutcome:

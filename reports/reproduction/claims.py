@@ -249,7 +249,15 @@ def say_headline(sections: Sequence[Section]) -> tuple[str, str] | None:
         return None
     first = told[0].claim.metric.quantity
     about = MEMORY if first in (*MEMORY_PARTS, STEPS_PEAK) else first
-    return say("published.claims", outcomes={"": _outcomes(told)}), about.name
+    asked = {publication: held for publication, held in hold_sections(sections).items() if publication.question}
+    if len(asked) != 1:
+        return say("published.claims", outcomes={"": _outcomes(told)}), about.name
+    ((publication, held),) = asked.items()
+    topics: dict[str, list[TestedClaim]] = {}
+    for each in (*_run_alone(publication, held.values()), *_run_across(publication, held)):
+        topics.setdefault(each.claim.topic, []).append(each)
+    outcomes = {topic: _outcomes(claims) for topic, claims in topics.items() if topic}
+    return say("published.answer", question=publication.question, outcomes=outcomes), about.name
 
 
 def say_finding(sections: Sequence[Section]) -> str:
@@ -262,7 +270,15 @@ def say_finding(sections: Sequence[Section]) -> str:
 
 def _run(sections: Sequence[Section]) -> list[TestedClaim]:
     """Claims across sections for which both sides were run, of every publication."""
-    return [each for held in hold_sections(sections).items() for each in judge_across(*held) if each.numbers]
+    return [each for held in hold_sections(sections).items() for each in _run_across(*held)]
+
+
+def _run_across(publication: Article, held: dict[int, Section]) -> list[TestedClaim]:
+    return [each for each in judge_across(publication, held) if each.numbers]
+
+
+def _run_alone(publication: Article, sections: Iterable[Section]) -> list[TestedClaim]:
+    return [each for section in sections for each in evaluate_section(section, publication)[0]]
 
 
 def _outcomes(told: Sequence[TestedClaim]) -> dict[str, int]:

@@ -134,6 +134,7 @@ class Claim:
     within: float = 0.0
     factor: float = 1.0
     kind: SizeKind = field(default_factory=SizeKind)
+    topic: str = ""  # what the headline calls it, the same for several claims; "" if it is not in the headline
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
@@ -156,6 +157,7 @@ class Article:
     name: str
     source: str
     metrics: tuple[Metric, ...]
+    question: str = ""  # that its studies answer: the first words of the headline
     hardware: str = ""
     device: str = ""
     workload: str = ""

@@ -76,7 +76,10 @@ def _parts(report: Report, pictures: Mapping[str, str], cells: list[web_trials.C
             for number, chapter in enumerate(report.chapters, 1)
         ],
         "beside": builder.build_several(report.beside, "beside", every),
-        "across": builder.build_several(report.across, "across", every),
+        "across": [
+            *(builder.build_chart(chart, 0) for chart in report.charts_across),
+            *builder.build_several(report.across, "across", every),
+        ],
         "appendix": builder.build_several(report.appendix, "appendix", every),
     }
 
@@ -101,7 +104,7 @@ def list_drawings(report: Report) -> list[inline.Drawing]:
     cells = web_trials.group_by_cell(web_trials.list_trials(report))
     found = []
     for place, (number, name, chart) in enumerate(number_charts(report)):
-        find = web_trials.make_finder(cells, number)
+        find = web_trials.make_finder(cells, number or None)
         ids = dict.fromkeys(trials for series in chart.series for trials in series.trials)
         addresses = {trials: address.href for trials in ids if (address := find(trials))}
         layout = SMALL if len(chart.panels) == 1 else WIDE

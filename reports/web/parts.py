@@ -25,7 +25,9 @@ def make_chart_id(number: int, name: str) -> str:
 
 
 def number_charts(report: Report) -> Iterator[tuple[int, str, Chart]]:
-    """Yield (number of its chapter, its id in the page, chart) for every chart."""
+    """Yield (number of its chapter, its id in the page, chart) for every chart; number 0 for those across chapters."""
+    for chart in report.charts_across:
+        yield 0, make_chart_id(0, chart.name), chart
     for number, chapter in enumerate(report.chapters, 1):
         for chart in chapter.charts:
             yield number, make_chart_id(number, chart.name), chart
