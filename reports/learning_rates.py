@@ -1,4 +1,4 @@
-"""Build heat maps and charts of accuracy by learning rate and batch size, from sections that differ only in their rate."""
+"""Build heat maps and charts of accuracy by learning rate and batch size, from sections that differ in that alone."""
 
 from __future__ import annotations
 

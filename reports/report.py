@@ -88,8 +88,8 @@ class Report:
     chapter}.
 
     `appendix` are tables of the whole results folder, `remarks` a line for each of those that are missing. `across` are
-    tables that compare sections, for the question of a study of several series, after `charts_across`. `problems`: {kind: a line each}: trials
-    not ok, checks that failed, unreadable files, and so on.
+    tables that compare sections, for the question of a study of several series, after `charts_across`. `problems`:
+    {kind: a line each}: trials not ok, checks that failed, unreadable files, and so on.
     """
 
     stored: Stored
