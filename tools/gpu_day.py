@@ -3,7 +3,7 @@
 Each step runs commands of the project one after another, each with a time limit. It leaves their output in
 DIR/STEP/*.log, their results in DIR/STEP/*, and a line for each command in DIR/day.jsonl. A command that failed is a
 finding: the next one runs. A step that is run again goes on from the results that it has. `pack` makes one archive of
-each step, in parts that the machine's limit of a file lets through.
+each step, in parts that the machine's limit of a file lets through. At the end ten lines say what was seen.
 
 Steps, in the order of their worth: probe, one, gate, conformance, study, faults, tuned, batch-size, neighbours,
 check, pack.
@@ -22,6 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from tools.gpu_seen import describe
 from workloads.command_line import CommandLine
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -130,13 +133,15 @@ def conformance(day: Day) -> None:
 
 def study(day: Day) -> None:
     """Run the study `gpu`, which is published."""
-    day.run("study", "gpu", 400, "--study", "gpu")
+    few = ("--workload", "tiny", "--dataset", "digits", "--batch-size", "8", "64", "--repeat", "1", "--window", "1")
+    day.run("study", "gpu", 400, "--study", "gpu", *(few if day.quick else ()))
 
 
 def faults(day: Day) -> None:
     """Hold the card's memory from outside: a large batch does not fit, a small one is disturbed, the next is clean."""
     left_gib = "2"
-    trial = ("--dataset", "synthetic", "--workload", "vgg-11", "--epochs", "1", "--window", "1")
+    images, workload = ("digits", "tiny") if day.quick else ("synthetic", "vgg-11")
+    trial = ("--dataset", images, "--workload", workload, "--epochs", "1", "--window", "1")
     try:
         with subprocess.Popen([sys.executable, "-c", HOLD, left_gib], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                               text=True) as holder:  # fmt: skip
@@ -153,23 +158,40 @@ def faults(day: Day) -> None:
 
 def tuned(day: Day) -> None:
     """Compare the profiles, cuDNN's choices, and where the images live."""
-    usual = ("--dataset", "synthetic", "--workload", "resnet-18", "--epochs", "1", "--window", "3")
-    day.run("tuned", "profiles", 200, *usual, "--batch-size", "128", "1024", "--profile", "default", "tuned",
-            "autotune")  # fmt: skip
-    day.run("tuned", "feed", 100, *usual, "--batch-size", "128", "1024", "--feed", "device")
+    images, workload = ("digits", "tiny") if day.quick else ("synthetic", "resnet-18-small")
+    usual = ("--dataset", images, "--workload", workload, "--epochs", "1", "--window", "1" if day.quick else "3")
+    day.run("tuned", "profiles", 200, *usual, "--batch-size", "32", "512", "--profile", "default", "tuned",
+            "--precision", "bfloat16")  # fmt: skip
+    day.run("tuned", "feed", 100, *usual, "--batch-size", "32", "--feed", "device")
 
 
 def batch_size(day: Day) -> None:
-    """Search the largest batch size by the card's own memory, and the fastest."""
+    """Search the largest batch size by the card's own memory: of more images than fit."""
+    images = day.out / "batch-size" / "images.npz"
+    if not images.exists():
+        images.parent.mkdir(parents=True, exist_ok=True)
+        _write_images(images, 256 if day.quick else 16_384)
+    workload = "tiny" if day.quick else "resnet-50"
     day.command("batch-size", "answers", 400, sys.executable, "-m", "runner", "batch-size", *day.framework,
-                "--results", day.out / "batch-size" / "answers", "--workload", "vgg-11", "--dataset", "synthetic",
-                "--answer", "fastest")  # fmt: skip
+                "--results", day.out / "batch-size" / "answers", "--workload", workload, "--dataset", images,
+                "--answer", "largest")  # fmt: skip
+
+
+def _write_images(path: Path, images: int) -> None:
+    """Write a data set of noise, ten classes of 64 x 64 images, as large as a search needs."""
+    draw = np.random.default_rng(0)
+    arrays: dict[str, Any] = {}
+    for part, count in {"train": images, "test": 256}.items():
+        arrays[f"x_{part}"] = draw.integers(0, 256, (count, 64, 64, 3), np.uint8)
+        arrays[f"y_{part}"] = np.arange(count) % 10
+    np.savez(path, **arrays)
 
 
 def neighbours(day: Day) -> None:
     """Powers of two and their neighbours, in turn in one process."""
-    day.run("neighbours", "resnet-18", 200, "--dataset", "synthetic", "--workload", "resnet-18", "--precision",
-            "bfloat16", "--blocks", "127,128,129", "255,256,257", "--repeat", "3")  # fmt: skip
+    images, workload, repeat = ("digits", "tiny", "1") if day.quick else ("synthetic", "resnet-18", "3")
+    day.run("neighbours", "resnet-18", 200, "--dataset", images, "--workload", workload, "--precision",
+            "bfloat16", "--blocks", "127,128,129", "255,256,257", "--repeat", repeat)  # fmt: skip
 
 
 def check(day: Day) -> None:
@@ -230,6 +252,9 @@ def main(arguments: list[str]) -> int:
     for name in options.steps:
         late = name in ("check", "pack")
         STEPS[name](Day(out, words, options.quick, (lambda: 60.0) if late else lambda: until_s - time.monotonic()))
+    seen = "\n".join(describe(out))
+    (out / "seen.txt").write_text(seen + "\n")
+    print(seen)
     return 0
 
 
