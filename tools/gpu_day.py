@@ -58,7 +58,11 @@ class Day:
             return 1
         started_s = time.monotonic()
         with (folder / f"{name}.log").open("ab") as log:
-            process = subprocess.Popen([*map(str, words)], stdout=log, stderr=subprocess.STDOUT, cwd=ROOT)
+            try:
+                process = subprocess.Popen([*map(str, words)], stdout=log, stderr=subprocess.STDOUT, cwd=ROOT)
+            except OSError as error:
+                self.say(step, name, error.errno, 0.0, str(error))
+                return 1
             try:
                 code: int | None = process.wait(limit_s)
             except subprocess.TimeoutExpired:

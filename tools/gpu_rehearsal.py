@@ -1,4 +1,4 @@
-"""Rehearse the day on a card on this machine: python -m tools.gpu_rehearsal [STEP...] [--out DIR], by default all steps.
+"""Rehearse the day on a card on this machine: python -m tools.gpu_rehearsal [STEP...], by default all steps.
 
 The folder that would travel (tools/gpu_travel.py) is packed and its day.sh is run as there: with Python 3.12 and the
 machine's packages (requirements-gpu-machine.txt, builds for the CPU where pip knows them), in a network namespace of

@@ -70,7 +70,8 @@ def _sampled_power(readings: Readings) -> tuple[Figure, Figure]:
     If utilisation is known, samples without it are left out of both: otherwise they could be the highest of all.
     """
     powers, call = readings.inside("power_mw"), readings.source("power_mw")
-    mean = replace(powers.figure(f"{call}, mean over the steady window{readings.delay}", np.mean, 1e-3), method=Method.POLLED)
+    whole = powers.figure(f"{call}, mean over the steady window{readings.delay}", np.mean, 1e-3)
+    mean = replace(whole, method=Method.POLLED)
     source = f"{call}, mean of samples with utilisation above 0 in the steady window"
     gap = powers.gap or readings.inside("gpu_percent").gap
     if gap is not None:
