@@ -22,7 +22,7 @@ CARRIED = "# carried: "
 LIMIT_BYTES = 64 * 2**20
 LEFT_OUT = ("published/",)  # reports of other machines: no step reads them
 DAY = """#!/bin/sh
-# Usage, in any folder, without a network: sh day.sh STEP... (project/tools/gpu_day.py). Results: out/, next to this file.
+# Usage, without a network: sh day.sh STEP... (project/tools/gpu_day.py). Results: out/, next to this file.
 set -e
 cd "$(dirname "$0")"
 if [ ! -e python/.complete ]; then
