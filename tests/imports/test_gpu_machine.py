@@ -46,7 +46,9 @@ def test_a_lent_machine_has_every_package_that_is_imported_there() -> None:
     assert [said for file in files for said in find_missing((ROOT / file).read_text(encoding="utf-8"), file)] == []
 
 
-@for_each("source", ["import shtab", "from tensorflow import keras", "import importlib\nimportlib.import_module('ray')"])
+@for_each(
+    "source", ["import shtab", "from tensorflow import keras", "import importlib\nimportlib.import_module('ray')"]
+)
 def test_a_package_that_the_machine_lacks_is_caught(source: str) -> None:
     ast.parse(source)
     assert len(find_missing(source, Path("runner/new.py"))) == 1
