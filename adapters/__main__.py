@@ -10,6 +10,7 @@ from pathlib import Path
 from string import Template
 
 from adapters import base
+from workloads import program
 from workloads.command_line import CommandLine
 
 HERE = Path(__file__).resolve().parent
@@ -82,6 +83,7 @@ def adapter(name: str) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Return the exit code: 0, or 2 with one line if nothing was written."""
+    program.outlast_readers()
     parser = CommandLine(prog="python -m adapters", description=__doc__)
     command = parser.add_subparsers(required=True).add_parser("new", help="write the folder of a new framework")
     command.add_argument("name", metavar="NAME", help="what --framework is given: a lower-case Python identifier")

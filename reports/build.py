@@ -54,22 +54,14 @@ def build_report(
         result for result, folder in stored.pairs if folder.parent.name != load.BLOCKS
     )
     of_blocks, replaced_processes = blocks.build_chapters(stored)
-    answers += of_blocks
-    replaced += replaced_processes
+    answers, replaced = answers + of_blocks, replaced + replaced_processes
     parts = [replace(section, attempts=tried, beside=tuple(beside)) for section in parts]
     contrast.check_baseline(parts, baseline_batch)
     headings = condition_text.build_headings(parts)
     aside = columns and len(parts) > 1
     lettered = dict(zip(chapters.list_letters(len(parts)), parts, strict=True)) if aside else {}
     side_by_side = chapters.build_side_by_side(lettered, quantities)
-    of_folders = [item for folder in folders for item in _of_folder(folder, named=len(folders) > 1)]
-    retried = attempts.build_table(stored.attempts.values())
-    appendix = [
-        *([retried] if retried else []),
-        *section_axes.build_accumulation_tables(parts),
-        *section_axes.build_device_tables(parts),
-        *of_folders,
-    ]
+    appendix = _appendix(folders, stored, parts)
     every = [
         chapters.build_chapter(section, f"{number}. {heading}", quantities, not aside, baseline_batch)
         for number, (section, heading) in enumerate(zip(parts, headings, strict=True), start=1)
@@ -88,6 +80,17 @@ def build_report(
         caveats.list_problems(stored, replaced),
         (*claims.tables_across(parts), *learning_rates.build_tables(parts)),
     )
+
+
+def _appendix(folders: Sequence[Path], stored: Stored, parts: Sequence[Section]) -> list[Table | str]:
+    """List the tables and lines after the chapters: repeated attempts, accumulation, devices, what a folder holds."""
+    retried = attempts.build_table(stored.attempts.values())
+    return [
+        *([retried] if retried else []),
+        *section_axes.build_accumulation_tables(parts),
+        *section_axes.build_device_tables(parts),
+        *(item for folder in folders for item in _of_folder(folder, named=len(folders) > 1)),
+    ]
 
 
 def _stored(folders: Sequence[Path]) -> Stored:

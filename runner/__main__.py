@@ -173,6 +173,9 @@ def train(
             noise.update(doctor.check_quiet(request, console))
         return session.run(plan, noise)
 
+    def run_further(repeats: range, wanted: Collection[stable.Key]) -> list[TrialResult]:
+        return run_plan(planned(repeats).of_cells(wanted))
+
     first = planned(range(request.study.repeats))
     session = Session(request, launchers, first.trials, console)
     found = read_trials(request.results)
@@ -181,18 +184,11 @@ def train(
         results = run_plan(first)
         if request.until_stable is None:
             return results
-        results += stable.find_further_repeats(
-            results, [session.known.get(name, result) for name, result in found.results.items()]
-        )
-        results = stable.follow(
-            results,
-            request.study.repeats,
-            request.until_stable,
-            lambda repeats, wanted: run_plan(planned(repeats).of_cells(wanted)),
-        )
-    write_json(
-        request.results / stable.STABLE_FILE, stable.to_json(stable.collect_cells(results), request.until_stable)
-    )
+        stored = [session.known.get(name, result) for name, result in found.results.items()]
+        results += stable.find_further_repeats(results, stored)
+        results = stable.follow(results, request.study.repeats, request.until_stable, run_further)
+    stable_cells = stable.to_json(stable.collect_cells(results), request.until_stable)
+    write_json(request.results / stable.STABLE_FILE, stable_cells)
     return results
 
 

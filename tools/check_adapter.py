@@ -22,6 +22,7 @@ from typing import Any
 
 from runner.environments import venv
 from runner.environments.definition import BadDefinition, EnvironmentUnavailable, read
+from workloads import program
 from workloads.command_line import CommandLine
 from workloads.temporary import new_folder
 
@@ -201,6 +202,7 @@ def climb(rungs: Iterator[Rung], first: int = 1) -> int:
 
 def main(arguments: list[str] | None = None) -> int:
     """Return the exit code: that of `climb`, or 2 with one line where there is no such framework."""
+    program.outlast_readers()
     parser = CommandLine(prog="python -m tools.check_adapter", description=__doc__)
     parser.add_argument("name", metavar="NAME", help="the framework's folder")
     parser.add_argument("--adapters", type=Path, metavar="DIR", help="the folder that it lies in (default: adapters/)")

@@ -5,8 +5,8 @@ DIR/STEP/*.log, their results in DIR/STEP/*, and a line for each command in DIR/
 finding: the next one runs. A step that is run again goes on from the results that it has. `pack` makes one archive of
 each step, in parts that the machine's limit of a file lets through. At the end ten lines say what was seen.
 
-Steps, in the order of their worth: probe, one, gate, conformance, study, faults, tuned, batch-size, neighbours,
-check, pack.
+Steps, in the order of their worth: probe, one, gate, conformance, study, several, faults, tuned, batch-size,
+neighbours, check, pack.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ from workloads.command_line import CommandLine
 
 ROOT = Path(__file__).resolve().parents[1]
 PART_BYTES = 15 * 2**20
+# What a rehearsal takes in place of a step's own.
+QUICK = ("--workload", "tiny", "--dataset", "digits", "--epochs", "1", "--window", "1", "--repeat", "1")
+QUICK_SIZES = ("--batch-size", "32", "256")
 # Holds all of a card's memory but so many GiB, and computes, until its input closes.
 HOLD = """
 import sys, torch
@@ -79,6 +82,8 @@ class Day:
     def run(self, step: str, name: str, limit_s: float, *options: str | Path) -> int:
         """Run the runner with its results in the step's folder."""
         results = self.out / step / name
+        if self.quick:  # the last word on an option counts
+            options = (*options, *QUICK, *(() if "--blocks" in options else QUICK_SIZES))
         return self.command(
             step, name, limit_s, sys.executable, "-m", "runner", *self.framework, "--results", results, *options
         )
@@ -137,18 +142,21 @@ def conformance(day: Day) -> None:
 
 def study(day: Day) -> None:
     """Run the study `gpu`, which is published."""
-    few = ("--workload", "tiny", "--dataset", "digits", "--batch-size", "8", "64", "--repeat", "1", "--window", "1")
-    day.run("study", "gpu", 400, "--study", "gpu", *(few if day.quick else ()))
+    day.run("study", "gpu", 400, "--study", "gpu")
+
+
+def several(day: Day) -> None:
+    """Run the study `gpu-frameworks`, which is published, in every framework of the command line."""
+    day.run("several", "gpu-frameworks", 420, "--study", "gpu-frameworks")
 
 
 def faults(day: Day) -> None:
     """Hold the card's memory from outside: a large batch does not fit, a small one is disturbed, the next is clean."""
     left_gib = "2"
-    images, workload = ("digits", "tiny") if day.quick else ("synthetic", "vgg-11")
-    trial = ("--dataset", images, "--workload", workload, "--epochs", "1", "--window", "1")
+    trial = ("--dataset", "synthetic", "--workload", "vgg-11", "--epochs", "1", "--window", "1")
     try:
         with subprocess.Popen([sys.executable, "-c", HOLD, left_gib], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                              text=True) as holder:  # fmt: skip
+                              stderr=subprocess.DEVNULL, text=True) as holder:  # fmt: skip
             assert holder.stdout
             if holder.stdout.readline() == "ready\n":
                 day.run("faults", "held", 90, *trial, "--batch-size", "32", "4096")
@@ -162,8 +170,7 @@ def faults(day: Day) -> None:
 
 def tuned(day: Day) -> None:
     """Compare the profiles, cuDNN's choices, and where the images live."""
-    images, workload = ("digits", "tiny") if day.quick else ("synthetic", "resnet-18-small")
-    usual = ("--dataset", images, "--workload", workload, "--epochs", "1", "--window", "1" if day.quick else "3")
+    usual = ("--dataset", "synthetic", "--workload", "resnet-18-small", "--epochs", "1", "--window", "3")
     day.run("tuned", "profiles", 200, *usual, "--batch-size", "32", "512", "--profile", "default", "tuned",
             "--precision", "bfloat16")  # fmt: skip
     day.run("tuned", "feed", 100, *usual, "--batch-size", "32", "--feed", "device")
@@ -193,9 +200,8 @@ def _write_images(path: Path, images: int) -> None:
 
 def neighbours(day: Day) -> None:
     """Powers of two and their neighbours, in turn in one process."""
-    images, workload, repeat = ("digits", "tiny", "1") if day.quick else ("synthetic", "resnet-18", "3")
-    day.run("neighbours", "resnet-18", 200, "--dataset", images, "--workload", workload, "--precision",
-            "bfloat16", "--blocks", "127,128,129", "255,256,257", "--repeat", repeat)  # fmt: skip
+    day.run("neighbours", "resnet-18", 200, "--dataset", "synthetic", "--workload", "resnet-18", "--precision",
+            "bfloat16", "--blocks", "127,128,129", "255,256,257", "--repeat", "3")  # fmt: skip
 
 
 def check(day: Day) -> None:
@@ -209,7 +215,8 @@ def pack(day: Day) -> None:
     """Write one archive for each step next to its folder, without memory-hungry copies of weights."""
     for folder in sorted(path for path in day.out.iterdir() if path.is_dir()):
         archive = day.out / f"{folder.name}.tar.xz"
-        with tarfile.open(archive, "w:xz", preset=1) as tar:
+        # Hard links as files: a link to a file that is left out could not be unpacked.
+        with tarfile.open(archive, "w:xz", preset=1, dereference=True) as tar:
             tar.add(folder, folder.name, filter=_small)
         size = archive.stat().st_size
         print(f"pack {folder.name}: {size / 2**20:.1f} MiB{' (too large to come back)' if size > PART_BYTES else ''}")
@@ -227,6 +234,7 @@ STEPS: dict[str, Callable[[Day], None]] = {
     "gate": gate,
     "conformance": conformance,
     "study": study,
+    "several": several,
     "faults": faults,
     "tuned": tuned,
     "batch-size": batch_size,

@@ -17,10 +17,10 @@ import sys
 import time
 from pathlib import Path
 
+from tools.gpu_day import STEPS
 from tools.gpu_travel import REQUIREMENTS, ROOT, CannotPack, pack, read_machine_packages
 from workloads.command_line import CommandLine
 
-STEPS = ("probe", "one", "gate", "conformance", "study", "faults", "tuned", "batch-size", "neighbours", "check", "pack")
 TRACE = ROOT / "tests" / "gpu" / "traces" / "h200-matrix-products.csv"
 STAND_IN = ROOT / "tests" / "gpu" / "nvml_stand_in.c"
 MINUTES = 60.0  # of the repeated trace

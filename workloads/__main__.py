@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from . import program
 from .activations import FLOAT32_BYTES, activation_bytes
 from .command_line import CommandLine
 from .memory_table import USUAL_OPTIMIZER, USUAL_SIZES, NothingCounted, align, describe_memory
@@ -125,6 +126,7 @@ def _add_code_options(command: argparse.ArgumentParser) -> None:
 
 def main(arguments: list[str]) -> int:
     """Return the exit code: 2 for a network that is not available."""
+    program.outlast_readers()
     options = _parse(arguments)
     try:
         if CODE.fullmatch(options.network):

@@ -33,7 +33,7 @@ from ..table import (
     make_text_column,
     number_cell,
 )
-from .claims import TestedSizes, cannot_say, publication
+from .claims import PublishedContrast, TestedSizes, cannot_say, publication
 from .claims import published as read_published
 from .contrasts import (
     MARGIN_PERCENT,
@@ -194,6 +194,19 @@ def _train_images(measurement: Measurement) -> int | None:
     return known.train_count if known else None
 
 
+def _published_record(published: PublishedContrast, framework: str, ours: Contrast) -> dict[str, Any]:
+    return {
+        "machine": published.machine,
+        "phase": published.phase.value,
+        "batch_size": published.size,
+        "framework": framework,
+        "published_percent": published.percent,
+        "published_rounding_points": published.rounding,
+        "measured_percent": ours.percents[0],
+        "difference_points": ours.percents[0] - published.percent,
+    }
+
+
 def build_published_table(found: Sequence[Contrast]) -> Table | None:
     """Build the table of the article's sizes that were also measured here; None if there are none."""
     shown = [each for each in read_published() if any((each.phase, each.size) == (c.phase, c.size) for c in found)]
@@ -202,16 +215,7 @@ def build_published_table(found: Sequence[Contrast]) -> Table | None:
     names = list(dict.fromkeys(each.framework for each in found))
     ours = {(each.framework, each.phase, each.size): each for each in found}
     records = [
-        {
-            "machine": each.machine,
-            "phase": each.phase.value,
-            "batch_size": each.size,
-            "framework": name,
-            "published_percent": each.percent,
-            "published_rounding_points": each.rounding,
-            "measured_percent": mine.percents[0],
-            "difference_points": mine.percents[0] - each.percent,
-        }
+        _published_record(each, name, mine)
         for each in shown
         for name in names
         if (mine := ours.get((name, each.phase, each.size)))

@@ -57,12 +57,8 @@ def check_trials(stored: Stored, folder: Path) -> list[str]:
     return findings
 
 
-def check_trial(result: TrialResult, trial_dir: Path, shown: bool = True) -> list[str]:
-    """List the faults of one trial.
-
-    These are figures that differ from its files, checks that fail, and stored verdicts that differ from repeated ones.
-    For an attempt that is not `shown`, a check that failed and is stored so is no finding.
-    """
+def _misplaced(result: TrialResult, trial_dir: Path) -> list[str]:
+    """List faults of the folder: of another trial, or of blocks whose rounds cannot be read."""
     findings = []
     if result.spec.id != trial_id(trial_dir):
         findings.append(f"its spec is that of {result.spec.id}: changed after the run, or in the wrong folder")
@@ -71,6 +67,16 @@ def check_trial(result: TrialResult, trial_dir: Path, shown: bool = True) -> lis
             rounds_of(trial_dir)
         except ValueError as error:
             findings.append(str(error))
+    return findings
+
+
+def check_trial(result: TrialResult, trial_dir: Path, shown: bool = True) -> list[str]:
+    """List the faults of one trial.
+
+    These are figures that differ from its files, checks that fail, and stored verdicts that differ from repeated ones.
+    For an attempt that is not `shown`, a check that failed and is stored so is no finding.
+    """
+    findings = _misplaced(result, trial_dir)
     workload = find_trained(result.spec, trial_dir.parent.parent)
     repeated = check_figures(result.spec, workload, result.figures, result.epochs)
     repeated += check_threads(result.spec, result.facts)

@@ -107,6 +107,23 @@ def build_parser() -> CommandLine:
         metavar=("NAME_A", "NAME_B"),
         help="in place of B: two columns of A, as pytorch pytorch@nightly or pytorch pytorch@tuned, paired by repeat",
     )
+    _add_regression_options(parser)
+    parser.add_argument(
+        "--format",
+        choices=tuple(FORMATS),
+        default="md",
+        help="what is printed: Markdown, JSON, JUnit XML for a continuous integration, or a page (default: md)",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help=f"write all of these there, too: {', '.join(ENDINGS.values())}, compare.csv, compare-frameworks.csv",
+    )
+    return parser
+
+
+def _add_regression_options(parser: CommandLine) -> None:
     parser.add_argument(
         "--fail-on-regression",
         metavar="X%",
@@ -121,19 +138,6 @@ def build_parser() -> CommandLine:
         action="store_true",
         help="with --fail-on-regression: exit with 0 only where such a loss is excluded of every cell, too",
     )
-    parser.add_argument(
-        "--format",
-        choices=tuple(FORMATS),
-        default="md",
-        help="what is printed: Markdown, JSON, JUnit XML for a continuous integration, or a page (default: md)",
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        metavar="DIR",
-        help=f"write all of these there, too: {', '.join(ENDINGS.values())}, compare.csv, compare-frameworks.csv",
-    )
-    return parser
 
 
 def parse_percent(text: str) -> float:

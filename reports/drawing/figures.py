@@ -111,6 +111,13 @@ def _save_png(figure: Figure, path: Path, about: dict[str, str]) -> None:
     few.save(path, pnginfo=info, dpi=(DPI, DPI), optimize=True)
 
 
+def _leave_out_of_layout(axes: Axes) -> None:
+    """Keep the place of these from being searched for, which takes time: the axis' label has no text."""
+    axes.xaxis.set_label_coords(0, 0)
+    for inside in (*axes.spines.values(), *axes.lines, *axes.collections):
+        inside.set_in_layout(False)
+
+
 def draw_figure(chart: Chart, layout: Layout = sizes.USUAL, looks: Mapping[str, Style] | None = None) -> Figure:
     """Draw the whole picture, with these styles of frameworks, or those that the chart would have alone.
 
@@ -130,19 +137,16 @@ def draw_figure(chart: Chart, layout: Layout = sizes.USUAL, looks: Mapping[str, 
     every = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
     for number, (axes, panel) in enumerate(zip(every, shown, strict=False)):
         panels.draw(axes, chart, number, panel, shrunk)
-        title = textwrap.wrap(
-            frame.replace_unprintable(chart.panels[number].title), longest, max_lines=2, placeholder=frame.ELLIPSIS
-        )
-        axes.set_title("\n".join(title), loc="left", size=size.text)
+        title = frame.replace_unprintable(chart.panels[number].title)
+        lines = textwrap.wrap(title, longest, max_lines=2, placeholder=frame.ELLIPSIS)
+        axes.set_title("\n".join(lines), loc="left", size=size.text)
         axes.grid(axis="y", color=GRID, linewidth=0.6 * size.thick, clip_on=False)
         axes.set_axisbelow(True)
         _batch_axis(axes, chart, width, size.numbers if columns == 1 else size.small)
         if number % columns:
             axes.tick_params(axis="y", left=False)
             axes.yaxis.set_label_coords(0, 0)
-        axes.xaxis.set_label_coords(0, 0)  # of these labels without text the place would be searched for
-        for inside in (*axes.spines.values(), *axes.lines, *axes.collections):
-            inside.set_in_layout(False)
+        _leave_out_of_layout(axes)
     for axes in every[len(shown) :]:
         axes.remove()
     _value_axis(every[0], chart, shown)

@@ -47,7 +47,7 @@ class Sweep:
         self.results, self.console = session.request.results, session.console
         self.too_large = TooLarge(plan.finished.values())
         self.waiting: deque[TrialBlock] = deque()
-        self.left: dict[int, set[str]] = {}  # by the identity of each block that is handed out: the ids still to arrive
+        self.left: dict[str, set[str]] = {}  # by the key of each block that is handed out: the ids still to arrive
         self.lost: Counter[str] = Counter()
         self.tries: Counter[str] = Counter()
         self.disturbed: list[TrialSpec] = []  # to be handed out once more when the others are done
@@ -89,13 +89,13 @@ class Sweep:
                     wanted.append(spec)
             if wanted:
                 block = replace(block, trials=tuple(wanted))
-                self.left[id(block)] = {spec.id for spec in wanted}
+                self.left[block.key] = {spec.id for spec in wanted}
                 self.engine.submit(block)
         self.display.handed_out(len(self.left))
 
     def take(self, block: TrialBlock, arrived: Parcel | Over) -> None:
         """Take a trial of the block, or its end. After its end, trials that have not arrived are handed out again."""
-        left = self.left[id(block)]
+        left = self.left[block.key]
         if isinstance(arrived, Parcel):
             spec = next((spec for spec in block.trials if spec.id == arrived.trial and spec.id in left), None)
             try:
@@ -107,7 +107,7 @@ class Sweep:
             else:
                 left.discard(spec.id)
             return
-        del self.left[id(block)]
+        del self.left[block.key]
         missing = tuple(spec for spec in block.trials if spec.id in left)
         why = arrived.reason or "its node ended without it"
         again = []

@@ -121,22 +121,10 @@ class Gate:
         workload = self._workload(trial.spec)
         rivals = choose_rivals(trial, [other for other in judged if other.evidence])
         truth = self._truth(trial.spec)
-        differing: list[Disagreement] = []
-        if isinstance(truth, Truth):
-            against, rounding = [JUDGE], truth.loss_rounding
-            if detail := self._differs(trial):
-                differing.append(("the referee", detail))
-            rivals = [rival for rival in rivals if not self._differs(rival)]
-        else:
-            if trial.spec.task.precision in REDUCED:
-                rivals, truth = [], f"{truth}, and nobody else tells what rounding to {trial.spec.task.precision} does"
-            against, rounding = [find_framework(rival) for rival in rivals], []
-            differing += self._outvoted(trial, rivals)
-        same = [rival for rival in rivals if describe_batches(rival.spec) == describe_batches(trial.spec)]
+        if not isinstance(truth, Truth) and trial.spec.task.precision in REDUCED:
+            rivals, truth = [], f"{truth}, and nobody else tells what rounding to {trial.spec.task.precision} does"
+        differing, against = self._differing(trial, rivals, truth, workload.draws)
         late = [*self.proofs.check(trial), *trial_end.check_end(trial, workload)]
-        if not differing and not workload.draws:
-            differing += self._outvoted_in_losses(trial, same, rounding)
-            against += [find_framework(rival) for rival in same if find_framework(rival) not in against]
         doubt = "" if isinstance(truth, Truth) else f"; without the referee: {truth}"
         if differing:
             differs = f"differs from {', '.join(name for name, _ in differing)}: {differing[0][1]}"
@@ -150,6 +138,28 @@ class Gate:
             status, reason = Status.UNVERIFIED, failed[0].detail
         checks = [*before, *late, Check(CheckName.GATE, bool(against), held + doubt, tuple(against))]
         return replace(trial, status=status, reason=reason, checks=checks)
+
+    def _differing(
+        self, trial: TrialResult, rivals: list[TrialResult], truth: Truth | str, draws: bool
+    ) -> tuple[list[Disagreement], list[str]]:
+        """Return who differs from the trial and how, and the names of all that it was compared with.
+
+        Losses are compared unless the network draws masks. Without the referee the rivals' majority decides.
+        """
+        differing: list[Disagreement] = []
+        if isinstance(truth, Truth):
+            against, rounding = [JUDGE], truth.loss_rounding
+            if detail := self._differs(trial):
+                differing.append(("the referee", detail))
+            rivals = [rival for rival in rivals if not self._differs(rival)]
+        else:
+            against, rounding = [find_framework(rival) for rival in rivals], []
+            differing += self._outvoted(trial, rivals)
+        if not differing and not draws:
+            same = [rival for rival in rivals if describe_batches(rival.spec) == describe_batches(trial.spec)]
+            differing += self._outvoted_in_losses(trial, same, rounding)
+            against += [find_framework(rival) for rival in same if find_framework(rival) not in against]
+        return differing, against
 
     def _differs(self, trial: TrialResult) -> str | None:
         """Return how the trial differs from the referee, which must have answered."""

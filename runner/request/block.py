@@ -29,6 +29,11 @@ class TrialBlock(Record):
     commit: str | None
 
     @property
+    def key(self) -> str:
+        """Identify a block among those handed out: a trial is in one of them at a time."""
+        return self.trials[0].id
+
+    @property
     def name(self) -> str:
         """Name for people, shown in the engine's list of running blocks."""
         first = self.trials[0]

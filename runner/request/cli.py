@@ -158,10 +158,14 @@ def build_request(options: argparse.Namespace, project: Project) -> Request:
         results=_results(results, writable=not options.plan),
     )
     asked = _of_series(asked, study, trained) if study.series else asked
-    said = (note for part in asked.parts.values() for note in list_notes(part.study, gpus, asked.elsewhere))
+    _print_notes(asked)
+    return asked
+
+
+def _print_notes(asked: Request) -> None:
+    said = (note for part in asked.parts.values() for note in list_notes(part.study, asked.gpus, asked.elsewhere))
     for note in dict.fromkeys(said):
         print(f"runner: {note}", file=sys.stderr)
-    return asked
 
 
 def _run_name(study: Study, trained: Study, models: Mapping[str, OwnModel]) -> str:

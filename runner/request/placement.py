@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from runner import family
@@ -43,7 +43,7 @@ def place_study(
     )
 
 
-def list_notes(study: Study, gpus: list[description.Gpu], elsewhere: bool = False) -> Iterator[str]:
+def list_notes(study: Study, gpus: Sequence[description.Gpu], elsewhere: bool = False) -> Iterator[str]:
     """Return notes on where the user's environment decides what a study leaves open, or is ignored.
 
     Call it after `placed` has raised nothing.
@@ -118,7 +118,7 @@ def _chosen(name: str, gpus: list[description.Gpu]) -> str:
     return uuids[int(index)]
 
 
-def _visible(name: str, gpus: list[description.Gpu]) -> VisibleGpus:
+def _visible(name: str, gpus: Sequence[description.Gpu]) -> VisibleGpus:
     """Return the GPUs that the user's variable lists. Raises BadInput where it is unclear."""
     try:
         return allotment.list_visible_gpus(gpus)

@@ -32,6 +32,7 @@ from workloads.words import compare_with_allowed
 HERE = Path(__file__).parent
 FRAMEWORKS = PROJECT.frameworks
 REFEREE = "numpy"
+SAME_MASKS = 1e-5  # relative: losses under the same masks
 DEVIATIONS_FILE = "known_deviations.toml"  # in a framework's folder
 
 
@@ -307,9 +308,11 @@ def dropout(seen: Seen) -> str:
     first, second = found["losses/still"]
     if np.isclose(first, second, rtol=1e-6):
         return "two steps on the same images that move no weight have the same loss: their masks are the same"
-    if not np.array_equal(found["losses/first"], found["losses/again"]):
+    # Not to the last digit: a card adds in no fixed order. Other masks change a loss by far more.
+    if not np.allclose(found["losses/first"], found["losses/again"], rtol=SAME_MASKS):
         return "the same seed gives other losses"
-    return "the seed changes nothing" if np.array_equal(found["losses/first"], found["losses/other"]) else ""
+    same = np.allclose(found["losses/first"], found["losses/other"], rtol=SAME_MASKS)
+    return "the seed changes nothing" if same else ""
 
 
 def mask(layer: Masked, entering: np.ndarray, leaving: np.ndarray) -> str:
