@@ -69,8 +69,8 @@ def _trials(results: Sequence[Result]) -> str:
     return f"trials: {', '.join(f'{count} {status}' for status, count in counts.items()) or 'none'}{reason}"
 
 
-def _range(what: str, results: Sequence[Result], name: str, unit: str) -> str:
-    values = _values(results, name)
+def _range(what: str, results: Sequence[Result], name: str, unit: str, divisor: float = 1.0) -> str:
+    values = [value / divisor for value in _values(results, name)]
     return f"{what}: {min(values):,.1f} to {max(values):,.1f} {unit}" if values else f"{what}: not measured"
 
 
@@ -80,7 +80,7 @@ def _memory(results: Sequence[Result]) -> str:
         for result in results
     ]
     above = [process[0] - reserved[0] for process, reserved in pairs if process and reserved]
-    held = _range("memory of the process", results, registry.PROCESS_GPU_MEMORY.name, "bytes")
+    held = _range("memory of the process", results, registry.PROCESS_GPU_MEMORY.name, "MiB", MIB)
     more = f"; {min(above) / MIB:,.0f} to {max(above) / MIB:,.0f} MiB above the allocator's reserve" if above else ""
     return held + more
 
