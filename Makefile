@@ -3,6 +3,7 @@
 # make test: lint, every quick test and tests/smoke, on any machine. make test-all: everything but test-images.
 # Parts of it: make test-rest (what make test leaves out), test-conformance, test-pipeline, test-faults, test-cluster,
 # test-browser. make test-fast: the quick tests alone. make coverage: all tests, slower, and which lines none reaches.
+# make rehearse-gpu-day: the day on a lent card (tools/gpu_day.py), with its Python 3.12 and packages, here and without one.
 # make docs: the pages of docs/ as a site, build/docs/index.html; a broken link ends it.
 # make measure-faults [POINTS=1000] [SEED=1]: failing calls, and signals at any moment.
 # make check-adapter NAME=... [ADAPTERS=DIR] [FROM=8]: a new framework, rung by rung, from that rung on.
@@ -27,7 +28,7 @@ PARTS = conformance pipeline faults cluster browser
 EACH = @status=0; for target in $(1); do $(MAKE) --no-print-directory $$target || status=$$?; done; exit $$status
 
 .PHONY: bench test test-all test-quick test-rest $(PARTS:%=test-%) test-fast coverage setup lint style images docs \
-	test-images measure-faults check-adapter
+	test-images measure-faults check-adapter rehearse-gpu-day
 
 bench: .venv/bin/batchwise
 	.venv/bin/python -m runner --framework all
@@ -73,6 +74,9 @@ measure-faults: .venv/.complete-test
 
 check-adapter: .venv/.complete-test
 	.venv/bin/python -m tools.check_adapter $(NAME) $(if $(ADAPTERS),--adapters $(ADAPTERS)) $(if $(FROM),--from $(FROM))
+
+rehearse-gpu-day: .venv/.complete
+	.venv/bin/python -m tools.gpu_rehearsal
 
 docs: .venv-docs/.complete
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build

@@ -3,7 +3,7 @@
 Each step runs commands of the project one after another, each with a time limit. It leaves their output in
 DIR/STEP/*.log, their results in DIR/STEP/*, and a line for each command in DIR/day.jsonl. A command that failed is a
 finding: the next one runs. A step that is run again goes on from the results that it has. `pack` makes one archive of
-each step, in parts that the machine's limit of a file lets through.
+each step, in parts that the machine's limit of a file lets through. At the end ten lines say what was seen.
 
 Steps, in the order of their worth: probe, one, gate, conformance, study, several, faults, tuned, batch-size,
 neighbours, check, pack.
@@ -24,10 +24,14 @@ from typing import Any
 
 import numpy as np
 
+from tools.gpu_seen import describe
 from workloads.command_line import CommandLine
 
 ROOT = Path(__file__).resolve().parents[1]
 PART_BYTES = 15 * 2**20
+# What a rehearsal takes in place of a step's own.
+QUICK = ("--workload", "tiny", "--dataset", "digits", "--epochs", "1", "--window", "1", "--repeat", "1")
+QUICK_SIZES = ("--batch-size", "32", "256")
 # Holds all of a card's memory but so many GiB, and computes, until its input closes.
 HOLD = """
 import sys, torch
@@ -57,7 +61,11 @@ class Day:
             return 1
         started_s = time.monotonic()
         with (folder / f"{name}.log").open("ab") as log:
-            process = subprocess.Popen([*map(str, words)], stdout=log, stderr=subprocess.STDOUT, cwd=ROOT)
+            try:
+                process = subprocess.Popen([*map(str, words)], stdout=log, stderr=subprocess.STDOUT, cwd=ROOT)
+            except OSError as error:
+                self.say(step, name, error.errno, 0.0, str(error))
+                return 1
             try:
                 code: int | None = process.wait(limit_s)
             except subprocess.TimeoutExpired:
@@ -74,6 +82,8 @@ class Day:
     def run(self, step: str, name: str, limit_s: float, *options: str | Path) -> int:
         """Run the runner with its results in the step's folder."""
         results = self.out / step / name
+        if self.quick:  # the last word on an option counts
+            options = (*options, *QUICK, *(() if "--blocks" in options else QUICK_SIZES))
         return self.command(
             step, name, limit_s, sys.executable, "-m", "runner", *self.framework, "--results", results, *options
         )
@@ -146,7 +156,7 @@ def faults(day: Day) -> None:
     trial = ("--dataset", "synthetic", "--workload", "vgg-11", "--epochs", "1", "--window", "1")
     try:
         with subprocess.Popen([sys.executable, "-c", HOLD, left_gib], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                              text=True) as holder:  # fmt: skip
+                              stderr=subprocess.DEVNULL, text=True) as holder:  # fmt: skip
             assert holder.stdout
             if holder.stdout.readline() == "ready\n":
                 day.run("faults", "held", 90, *trial, "--batch-size", "32", "4096")
@@ -254,6 +264,9 @@ def main(arguments: list[str]) -> int:
     for name in options.steps:
         late = name in ("check", "pack")
         STEPS[name](Day(out, words, options.quick, (lambda: 60.0) if late else lambda: until_s - time.monotonic()))
+    seen = "\n".join(describe(out))
+    (out / "seen.txt").write_text(seen + "\n")
+    print(seen)
     return 0
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.utils import skip_init
 
 from adapters.pytorch import features
 from workloads import layers
@@ -151,7 +152,7 @@ LAYERS: dict[type[layers.Layer], Callable[[Any, layers.Shape], nn.Module]] = {
     layers.Tanh: lambda layer, shape: nn.Tanh(),
     layers.Softmax: lambda layer, shape: nn.Softmax(1 if len(shape) == 3 else -1),
     layers.Flatten: lambda layer, shape: nn.Flatten(),
-    layers.Dense: lambda layer, shape: nn.Linear(shape[-1], layer.units),
+    layers.Dense: lambda layer, shape: skip_init(nn.Linear, shape[-1], layer.units),  # large, and `build` sets it
     layers.Tokens: lambda layer, shape: features.Tokens(),
     layers.PositionEmbedding: lambda layer, shape: features.PositionEmbedding(shape),
     layers.ClassToken: lambda layer, shape: features.ClassToken(shape),

@@ -43,6 +43,8 @@ KINDS: dict[Kind, Callable[[Adapter, Job, Path, EventLog], None]] = {
     Kind.STEPS: steps.run,
     Kind.BLOCKS: steps.run_blocks,
 }
+# What CUDA says to a build for other cards: its runtime, and its driver as XLA reports it.
+NO_CODE = ("no kernel image is available for execution on the device", "CUDA_ERROR_NO_BINARY_FOR_GPU")
 
 
 def main(folder: Path) -> bool:
@@ -65,7 +67,11 @@ def main(folder: Path) -> bool:
             memory = refused_memory.refused(error, job.trial.placement.device)
             events.write(Event.ENDED, status=Status.OUT_OF_MEMORY, reason=in_a_line(culprit), memory=memory)
             return True
-        events.write(Event.ENDED, status=Status.FAILED, reason=in_a_line(error))
+        if any(words in str(error) for words in NO_CODE):
+            reason = f"this build holds no code for this GPU: {in_a_line(error)}"
+            events.write(Event.ENDED, status=Status.UNSUPPORTED, reason=reason)
+        else:
+            events.write(Event.ENDED, status=Status.FAILED, reason=in_a_line(error))
     return job.trial.task.own_code is None
 
 

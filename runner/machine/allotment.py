@@ -61,6 +61,9 @@ def list_visible_gpus(every: Sequence[Gpu], numbers_of_the_driver: bool = False)
         if entry.isdecimal() and not alike and not numbers_of_the_driver:
             raise UnclearGpus(f"{VISIBLE}={said!r}: numbers are unclear with different cards; set {ORDER}={PCI_ORDER}, "
                               "or name their UUIDs (nvidia-smi -L)")  # fmt: skip
+        if chosen and entry.isdecimal() != said.split(",")[0].strip().isdecimal():
+            raise UnclearGpus(f"{VISIBLE}={said!r} names GPUs by number and by UUID, and CUDA then shows only some; "
+                              "use numbers alone, or UUIDs alone")  # fmt: skip
         if gpu in chosen:
             raise UnclearGpus(f"{VISIBLE}={said!r} names {gpu.uuid} twice, and CUDA then shows none; name it once")
         chosen.append(gpu)

@@ -76,6 +76,7 @@ class Gpu:
     cuda_driver: str | None  # the newest CUDA that the driver supports
     memory_bytes: int | None  # None if the driver does not report it
     capability: str | None = None  # compute capability, "9.0"; None if the driver does not report it
+    mig: bool = False  # it is divided into slices: CUDA shows a process one slice of it, NVML the whole
 
 
 def list_gpus() -> list[Gpu]:
@@ -100,6 +101,7 @@ def _gpu(index: int, driver: str, cuda_driver: str | None) -> Gpu:
     handle = pynvml.nvmlDeviceGetHandleByIndex(index)
     memory = _answer(pynvml.nvmlDeviceGetMemoryInfo, handle)  # none with unified memory, MIG
     capability = _answer(pynvml.nvmlDeviceGetCudaComputeCapability, handle)
+    mig = _answer(pynvml.nvmlDeviceGetMigMode, handle)  # (current, pending)
     return Gpu(
         uuid=pynvml.nvmlDeviceGetUUID(handle),
         name=pynvml.nvmlDeviceGetName(handle),
@@ -107,6 +109,7 @@ def _gpu(index: int, driver: str, cuda_driver: str | None) -> Gpu:
         cuda_driver=cuda_driver,
         memory_bytes=memory and memory.total,
         capability=capability and "{}.{}".format(*capability),
+        mig=bool(mig and mig[0]),
     )
 
 

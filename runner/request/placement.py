@@ -79,6 +79,22 @@ def find_device(name: str, gpus: list[description.Gpu]) -> str:
     """
     if name == "cpu" or (name == "auto" and not gpus):
         return "cpu"
+    if name.startswith("MIG-"):
+        raise BadInput(f"--device {name}: a MIG slice cannot be measured; name a whole GPU, or use --device cpu")
+    device = _chosen(name, gpus)
+    _refuse_divided(f"--device {name}", (device,), gpus)
+    return device
+
+
+def _refuse_divided(option: str, uuids: tuple[str, ...], gpus: list[description.Gpu]) -> None:
+    """Raise BadInput if one of these GPUs is in MIG mode: the driver measures the card, a worker gets a slice."""
+    if divided := [gpu.uuid for gpu in gpus if gpu.mig and gpu.uuid in uuids]:
+        raise BadInput(f"{option}: MIG mode is on for {divided[0]}: a slice cannot be measured; switch it off "
+                       "(nvidia-smi -mig 0), name another GPU, or use --device cpu")  # fmt: skip
+
+
+def _chosen(name: str, gpus: list[description.Gpu]) -> str:
+    """Return "cpu" or the UUID of the GPU that the words name. Raises BadInput."""
     visible = _visible(name, gpus)
     uuids, there = [gpu.uuid for gpu in visible.gpus], [gpu.uuid for gpu in gpus]
     if name in uuids:
@@ -135,6 +151,7 @@ def _others(device: str, devices: int, gpus: list[description.Gpu], isolation: s
     if len(others) < devices - 1:
         where = "this machine has" if visible.said is None else f"{VISIBLE} leaves"
         raise BadInput(f"--devices {devices}: {where} {len(visible.gpus)} GPU(s)")
+    _refuse_divided(f"--devices {devices}", tuple(others[: devices - 1]), gpus)
     return tuple(others[: devices - 1])
 
 

@@ -75,7 +75,8 @@ def compute_utilisation(readings: Readings) -> dict[str, Figure]:
     """Return the usage from the driver's own samples if enough of them lie in the window, else polled."""
     driver = _driver_samples(readings)
     if isinstance(driver, str):
-        source = f"{readings.source('gpu_percent')} polled at 10 Hz (driver's own samples: {driver})"
+        polled_source = f"{readings.source('gpu_percent')} polled at 10 Hz (driver's own samples: {driver})"
+        source = f"{polled_source}{readings.delay}"
         polled = readings.inside("gpu_percent")
         if polled.gap is not None:
             return make_all_unknown((registry.GPU_USAGE, registry.GPU_BUSY), source, polled.gap)

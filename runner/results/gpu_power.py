@@ -70,7 +70,8 @@ def _sampled_power(readings: Readings) -> tuple[Figure, Figure]:
     If utilisation is known, samples without it are left out of both: otherwise they could be the highest of all.
     """
     powers, call = readings.inside("power_mw"), readings.source("power_mw")
-    mean = replace(powers.figure(f"{call}, mean over the steady window", np.mean, 1e-3), method=Method.POLLED)
+    whole = powers.figure(f"{call}, mean over the steady window{readings.delay}", np.mean, 1e-3)
+    mean = replace(whole, method=Method.POLLED)
     source = f"{call}, mean of samples with utilisation above 0 in the steady window"
     gap = powers.gap or readings.inside("gpu_percent").gap
     if gap is not None:
@@ -134,7 +135,7 @@ def _largest_step(sums: Cut, edges: tuple[float, float]) -> float:
 
 def _integrated(readings: Readings) -> Figure:
     """Return the energy of the window by the readings of the power, J."""
-    source = f"{readings.source('power_mw')}, integrated over the steady window (trapezoids)"
+    source = f"{readings.source('power_mw')}, integrated over the steady window (trapezoids){readings.delay}"
     powers = readings.around("power_mw")
     if powers.gap is not None:
         return make_unknown(source, powers.gap)

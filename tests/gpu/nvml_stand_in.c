@@ -7,7 +7,8 @@
  *   GPM between two samples: SM activity = mean of gpu %, occupancy = half, tensor = a quarter, DRAM = mean of memory %.
  *
  * NVML_TRACE       the trace of the first card; without it the driver is "not loaded"
- * NVML_TRACE_B     of the second card, which is idle without it; NVML_DEVICES=2 shows it, NVML_SWAPPED=1 shows it first
+ * NVML_TRACE_B     of the second card, which is idle without it; NVML_SWAPPED=1 shows it first
+ * NVML_DEVICES     how many cards there are, 1 to CARDS; NVML_TRACE_C to NVML_TRACE_H are the traces of the others
  * NVML_T0          time zero of the traces, ns of the monotonic clock
  * NVML_NOW_MS      the time since then, for a test that makes its own time; epoch = monotonic + MADE_UP_EPOCH_NS then
  * NVML_COUNTER_MS  how often the counter of the energy rises; without it, always
@@ -24,6 +25,9 @@
  *                  repeated: an answer starts with all that the ones before it held;
  *                  disputed: samples from 10 % on come twice in an answer, 10 below and 10 above their value
  * NVML_MIG=1       MIG mode is on: no utilisation
+ * NVML_STALE=1     power and clocks are as late as those of other people's cards: a reading holds for HOLD_MS, is
+ *                  DELAY_MS old then, and power stays as high as it was in the LINGER_MS before that
+ * NVML_CAPABILITY  compute capability of each card, "9.0"; without it the call is not supported
  * NVML_GPM=0       a card older than Hopper
  * NVML_MEMORY_MIB  memory of each card, else 8 GiB; NVML_LIMIT_MW its enforced power limit, else 300 W
  * Compiled with -DOLD_DRIVER it lacks the calls that older drivers lack.
@@ -49,12 +53,16 @@
 #define KEPT 120 /* samples in the driver's buffer */
 #define MADE_UP_EPOCH_NS 1700000000000000000ll
 #define FOREIGN_PID 4000000
-#define ROWS 65536
+#define ROWS 262144 /* 7 hours at 10 Hz; a longer trace ends the program */
+#define CARDS 8
+#define HOLD_MS 550
+#define DELAY_MS 450
+#define LINGER_MS 3500
 #define MAY_FAIL do { int code = failure(__func__); if (code) return code; } while (0)
 
 enum { T, GPU, MEMORY, USED, PROCESS, ENERGY, POWER, SM_CLOCK, MEMORY_CLOCK, TEMPERATURE, THROTTLE, COLUMNS };
 
-typedef struct { char path[1024]; int count; double rows[ROWS][COLUMNS]; } trace;
+typedef struct { char path[1024]; int count; double (*rows)[COLUMNS]; } trace;
 typedef struct { unsigned long long total, free, used; } memory_v1;
 typedef struct { unsigned int version; unsigned long long total, reserved, free, used; } memory_v2;
 typedef struct { unsigned int gpu, memory; } utilization;
@@ -71,14 +79,24 @@ typedef struct { trace *card; double t_ms; } gpm_sample;
 typedef struct { unsigned int id, code; double value; const char *names[3]; } gpm_metric;
 typedef struct { unsigned int version, count; gpm_sample *one, *two; gpm_metric metrics[]; } gpm_request;
 
-static trace cards[2];
-static const char *const UUIDS[2] = {
-    "GPU-00000000-1111-2222-3333-444444444444", "GPU-99999999-8888-7777-6666-555555555555"};
+static trace cards[CARDS];
+static const char *const UUIDS[CARDS] = {
+    "GPU-00000000-1111-2222-3333-444444444444", "GPU-99999999-8888-7777-6666-555555555555",
+    "GPU-22222222-1111-2222-3333-444444444444", "GPU-33333333-1111-2222-3333-444444444444",
+    "GPU-44444444-1111-2222-3333-444444444444", "GPU-55555555-1111-2222-3333-444444444444",
+    "GPU-66666666-1111-2222-3333-444444444444", "GPU-77777777-1111-2222-3333-444444444444"};
 
 static int set(const char *name) { return getenv(name) && strcmp(getenv(name), "0") != 0; }
 
 static unsigned long long number_of(const char *name, unsigned long long usual) {
     return getenv(name) ? strtoull(getenv(name), NULL, 10) : usual;
+}
+
+static unsigned int devices(void) {
+    unsigned long long count = number_of("NVML_DEVICES", 1);
+    if (count >= 1 && count <= CARDS) return (unsigned int)count;
+    fprintf(stderr, "NVML_DEVICES: 1 to %d\n", CARDS);
+    abort();
 }
 
 static int told_to(const char *code) {
@@ -118,11 +136,15 @@ static __attribute__((unused)) unsigned long long epoch_us(double t_ms) {
 
 static trace *read_trace(void *handle) {
     trace *card = handle;
-    const char *path = getenv(card == cards ? "NVML_TRACE" : "NVML_TRACE_B");
+    char name[] = "NVML_TRACE_A";
+    const char *path;
     double *r;
     FILE *file;
+    name[11] = (char)('A' + (card - cards));
+    path = getenv(card == cards ? "NVML_TRACE" : name);
     if (path && strcmp(card->path, path) == 0) return card;
     card->count = 0;
+    if (!card->rows && !(card->rows = malloc(ROWS * sizeof *card->rows))) abort();
     if (path && (file = fopen(path, "r"))) {
         snprintf(card->path, sizeof card->path, "%s", path);
         for (; card->count < ROWS; card->count++) {
@@ -130,8 +152,8 @@ static trace *read_trace(void *handle) {
             if (fscanf(file, "%lf,%lf,%lf,%lf,%lf,%lf,%lf,%lf,%lf,%lf,%lf", r, r + 1, r + 2, r + 3, r + 4, r + 5,
                        r + 6, r + 7, r + 8, r + 9, r + 10) != COLUMNS) break;
         }
-        if (card->count == ROWS && fgetc(file) != '\n' && !feof(file)) {
-            fprintf(stderr, "%s: more than %d rows\n", path, ROWS);
+        if (fscanf(file, " %*c") != EOF) {
+            fprintf(stderr, "%s: row %d of the trace is no row, or one too many\n", path, card->count + 1);
             abort();
         }
         fclose(file);
@@ -139,16 +161,33 @@ static trace *read_trace(void *handle) {
     return card;
 }
 
+static int row_at(const trace *card, double t_ms) {
+    int low = 0, high = card->count;
+    while (high - low > 1) *(card->rows[(low + high) / 2][T] <= t_ms ? &low : &high) = (low + high) / 2;
+    return low;
+}
+
 static double value(void *handle, int column, double t_ms) {
     trace *card = read_trace(handle);
-    int i = 0;
+    int i;
     double *row, *next;
     if (!card->count) return 0;
-    while (i + 1 < card->count && card->rows[i + 1][T] <= t_ms) i++;
+    i = row_at(card, t_ms);
     row = card->rows[i];
     next = card->rows[i + 1 < card->count ? i + 1 : i];
     if (column != ENERGY || next == row || t_ms < row[T]) return row[column];
     return row[ENERGY] + (next[ENERGY] - row[ENERGY]) * (t_ms - row[T]) / (next[T] - row[T]);
+}
+
+static double late(void *handle, int column) {
+    double t_ms = now_ms(), most;
+    trace *card = read_trace(handle);
+    if (!set("NVML_STALE")) return value(handle, column, t_ms);
+    t_ms = HOLD_MS * (double)(long long)(t_ms / HOLD_MS) - DELAY_MS;
+    most = value(handle, column, t_ms);
+    for (int i = row_at(card, t_ms - LINGER_MS); column == POWER && i < card->count && card->rows[i][T] <= t_ms; i++)
+        if (card->rows[i][POWER] > most) most = card->rows[i][POWER];
+    return most;
 }
 
 static __attribute__((unused)) double mean(void *handle, int column, double from_ms, double to_ms) {
@@ -167,18 +206,18 @@ int nvmlShutdown(void) { MAY_FAIL; return SUCCESS; }
 const char *nvmlErrorString(int code) { return code == 19 ? "In Use" : "an error of the stand-in"; }
 int nvmlSystemGetDriverVersion(char *text, unsigned int size) { MAY_FAIL; snprintf(text, size, "999.00"); return 0; }
 int nvmlSystemGetCudaDriverVersion_v2(int *version) { MAY_FAIL; *version = 12040; return SUCCESS; }
-int nvmlDeviceGetCount_v2(unsigned int *count) { MAY_FAIL; *count = 1 + set("NVML_DEVICES"); return SUCCESS; }
+int nvmlDeviceGetCount_v2(unsigned int *count) { MAY_FAIL; *count = devices(); return SUCCESS; }
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned int index, void **handle) {
     MAY_FAIL;
-    if (index > (unsigned int)set("NVML_DEVICES")) return INVALID_ARGUMENT;
-    *handle = &cards[index ^ set("NVML_SWAPPED")];
+    if (index >= devices()) return INVALID_ARGUMENT;
+    *handle = &cards[set("NVML_SWAPPED") && index < 2 ? index ^ 1 : index];
     return SUCCESS;
 }
 
 int nvmlDeviceGetHandleByUUID(const char *uuid, void **handle) {
     MAY_FAIL;
-    for (int i = 0; i <= set("NVML_DEVICES"); i++) {
+    for (unsigned int i = 0; i < devices(); i++) {
         *handle = &cards[i];
         if (strcmp(uuid, UUIDS[i]) == 0) return SUCCESS;
     }
@@ -187,7 +226,7 @@ int nvmlDeviceGetHandleByUUID(const char *uuid, void **handle) {
 
 int nvmlDeviceGetName(void *handle, char *text, unsigned int size) {
     MAY_FAIL;
-    snprintf(text, size, handle == cards ? "Stand-in 8 GiB" : "Stand-in B 8 GiB");
+    snprintf(text, size, "Stand-in%s %llu GiB", handle == cards + 1 ? " B" : "", TOTAL / (1024 * MIB));
     return SUCCESS;
 }
 
@@ -215,7 +254,7 @@ int nvmlDeviceGetUtilizationRates(void *handle, utilization *rates) {
 
 int nvmlDeviceGetPowerUsage(void *handle, unsigned int *mw) {
     MAY_FAIL;
-    *mw = value(handle, POWER, now_ms());
+    *mw = late(handle, POWER);
     return SUCCESS;
 }
 
@@ -231,8 +270,15 @@ int nvmlDeviceGetEnforcedPowerLimit(void *handle, unsigned int *mw) { MAY_FAIL; 
 
 int nvmlDeviceGetClockInfo(void *handle, unsigned int type, unsigned int *mhz) {
     MAY_FAIL;
-    *mhz = value(handle, type == 1 ? SM_CLOCK : MEMORY_CLOCK, now_ms());
+    *mhz = late(handle, type == 1 ? SM_CLOCK : MEMORY_CLOCK);
     return type == 1 || type == 2 ? SUCCESS : INVALID_ARGUMENT;
+}
+
+int nvmlDeviceGetCudaComputeCapability(void *handle, int *major, int *minor) {
+    MAY_FAIL;
+    (void)handle;
+    return getenv("NVML_CAPABILITY") && sscanf(getenv("NVML_CAPABILITY"), "%d.%d", major, minor) == 2
+        ? SUCCESS : NOT_SUPPORTED;
 }
 
 int nvmlDeviceGetTemperature(void *handle, unsigned int sensor, unsigned int *degrees) {
@@ -332,7 +378,7 @@ int nvmlDeviceGetFieldValues(void *handle, int count, field *fields) {
         snprintf(name, sizeof name, "FIELD_%u", fields[i].id);
         fields[i].code = fields[i].id == 185 || fields[i].id == 186 ? failure(name) : NOT_SUPPORTED;
         fields[i].type = 1;
-        fields[i].value.u = value(handle, POWER, now_ms());
+        fields[i].value.u = late(handle, POWER);
     }
     return SUCCESS;
 }

@@ -23,34 +23,19 @@ from copied import copy_project, replace_in, without_memory_workers
 from stand_in import FOREVER_MS, MIB, UUID, UUID_B, Trace, write_trace
 
 from runner.results.gpu import NAMES
+from tools.gpu_rehearsal import put_on_the_host
 from workloads.records.check_name import CheckName
 from workloads.records.events import Event
 from workloads.records.samples import Samples, read_samples
 
-# Appended to an adapter: it takes the CPU where the trial says the card, and gives the stand-in its process id.
-ON_THE_HOST = """
 
-class OnTheHost({name}):
-    def open(self, device, *arguments):
-        with open({pid_file!r}, "w") as file:
-            file.write(str(__import__("os").getpid()))
-        return super().open("cpu", *arguments)
-
-
-{name} = OnTheHost
-"""
-
-
-def put_on_the_host(project: Path, framework: str, pid_file: Path) -> None:
+def put_on_the_card(project: Path, framework: str, pid_file: Path) -> None:
     """Make the framework's environment for the card, in the copy, the one for the CPU, which is there already."""
     folder = project / "adapters" / framework
     text = (folder / "environment.toml").read_text()
     everything, _, cpu = text.partition("[cuda]")[0].partition("[cpu]")
     (folder / "environment.toml").write_text(f"{everything}[cpu]{cpu}[cuda]{cpu}")
-    for module, name in (("adapter.py", "Adapter"), ("data_parallel.py", "DataParallel")):
-        if (folder / module).exists():
-            with (folder / module).open("a") as file:
-                file.write(ON_THE_HOST.format(name=name, pid_file=str(pid_file)))
+    put_on_the_host(folder, pid_file)
     made = ROOT / ".envs" / f"{framework}-cpu"
     if made.exists():
         (project / ".envs").mkdir(exist_ok=True)
@@ -66,7 +51,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     replace_in(folder / "runner" / "launch.py", "SAMPLER_START_S = 20.0", "SAMPLER_START_S = 8.0")
     replace_in(folder / "runner" / "launch.py", "GPU_GRACE_S = 10.0", "GPU_GRACE_S = 4.0")
     for framework in (*REAL_FRAMEWORKS, "numpy"):
-        put_on_the_host(folder, framework, folder / "pid")
+        put_on_the_card(folder, framework, folder / "pid")
     return folder
 
 

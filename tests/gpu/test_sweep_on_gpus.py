@@ -14,7 +14,7 @@ import pytest
 from conftest import PATIENT, TINY
 from copied import copy_project, report_in, without_memory_workers
 from stand_in import FOREVER_MS, UUID, Trace, write_trace
-from test_metered_runs import put_on_the_host
+from test_metered_runs import put_on_the_card
 
 from runner.cluster import node
 from workloads.records.events import Event
@@ -33,7 +33,7 @@ def test_each_trial_has_the_card_that_it_was_given_to_itself_and_is_found_again(
     report_in(project, "md")
     without_memory_workers(project)
     for framework in ("numpy", "pytorch"):
-        put_on_the_host(project, framework, project / "pid")
+        put_on_the_card(project, framework, project / "pid")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     environments = node.build_project(project).environments
     environments.parent.mkdir(parents=True)

@@ -90,6 +90,23 @@ def test_a_list_that_cannot_be_followed_or_is_contradicted_is_refused_in_one_lin
     refused(plan(cards, device, tmp_path, CUDA_VISIBLE_DEVICES=said), word)
 
 
+def test_a_card_in_mig_mode_is_refused_in_one_line(cards: dict[str, str], tmp_path: Path) -> None:
+    for words in (("auto",), ("cuda:1",), ("MIG-8f2c",), (UUID, "--devices", "2")):
+        done = plan(cards, *words[:1], tmp_path, *words[1:], NVML_MIG="1")
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+        assert "MIG" in done.stderr and "cannot be measured" in done.stderr
+    assert plan(cards, "cpu", tmp_path, NVML_MIG="1").returncode == 0
+
+
+def test_the_last_of_eight_cards_is_found_by_number_and_by_uuid(cards: dict[str, str], tmp_path: Path) -> None:
+    eighth = "GPU-77777777-1111-2222-3333-444444444444"
+    for device in ("cuda:7", eighth):
+        assert f" {eighth} " in plan(cards, device, tmp_path, NVML_DEVICES="8").stdout
+    assert plan(cards, "auto", tmp_path, "--devices", "8", NVML_DEVICES="8").returncode == 0
+    done = plan(cards, "cuda:8", tmp_path, NVML_DEVICES="8")
+    assert done.returncode == 2 and "this machine has 8 GPU(s), cuda:0 to cuda:7" in done.stderr
+
+
 def test_what_follows_an_entry_that_names_no_gpu_is_not_visible_and_that_is_said(
     cards: dict[str, str], tmp_path: Path
 ) -> None:

@@ -16,6 +16,48 @@ def card(uuid: str) -> Gpu:
 CARDS = [card("GPU-1111"), card("GPU-2222")]
 
 
+U1, U2 = "GPU-1111", "GPU-2222"
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        (None, [U1, U2]),
+        ("", []),
+        ("-1", []),
+        ("NoDevFiles", []),
+        ("1", [U2]),
+        (" 1 , 0 ", [U2, U1]),
+        ("1,-1,0", [U2]),  # CUDA reads up to the first that is none
+        ("1,7,0", [U2]),
+        ("0,", [U1]),
+        (U2, [U2]),
+        ("GPU-22,GPU-1111", [U2, U1]),
+        ("GPU-3333,GPU-1111", []),
+        ("GPU-", []),  # two begin so
+        ("0,0", "twice"),
+        ("GPU-1111,GPU-11", "twice"),
+        ("0,GPU-2222", "by number and by UUID"),
+        ("GPU-2222,0", "by number and by UUID"),
+        ("MIG-8f2c", "MIG slice"),
+        ("MIG-GPU-1111/0/0", "MIG slice"),  # drivers before 470
+        ("0,MIG-8f2c", "MIG slice"),
+    ],
+)
+def test_every_form_of_the_list_is_followed_or_refused_in_one_line(
+    said: str | None, shown: list[str] | str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if said is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", said)
+    if isinstance(shown, str):
+        with pytest.raises(allotment.UnclearGpus, match=shown) as refused:
+            allotment.list_visible_gpus(CARDS)
+        assert "CUDA_VISIBLE_DEVICES" in str(refused.value) and "\n" not in str(refused.value)
+    else:
+        assert [gpu.uuid for gpu in allotment.list_visible_gpus(CARDS).gpus] == shown
+
+
 @pytest.mark.parametrize(
     ("said", "given"),
     [

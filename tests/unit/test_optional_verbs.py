@@ -16,6 +16,7 @@ from adapters.worker.__main__ import main
 from workloads.records.events import Event
 from workloads.records.files import EVENTS_FILE, JOB_FILE, write_json
 from workloads.records.job import Job, Kind
+from workloads.records.status import Status
 from workloads.records.stored_events import read_events
 
 MANDATORY = {
@@ -83,3 +84,21 @@ def test_a_worker_that_trains_and_evaluates_shows_that_it_is_alive(
     monkeypatch.setattr("adapters.worker.event_log.EventLog.beat", beat)
     main(results.asked(f"alive {kind}", kind, epochs=0 if kind is Kind.STEPS else 1, window_s=0.01))
     assert len(beats) > 1 and beats == sorted(beats)
+
+
+class ForOtherCards(Short):
+    """A framework whose build has no code for the card; this is found where it first computes."""
+
+    def load(self, images: Any, labels: Any) -> None:
+        raise RuntimeError("CUDA error: no kernel image is available for execution on the device\nCompile with ...")
+
+
+def test_a_card_newer_than_a_build_s_code_is_unsupported(
+    results: Results, monkeypatch: pytest.MonkeyPatch  # noqa: F811
+) -> None:  # fmt: skip
+    monkeypatch.setattr(numpy_adapter, "Adapter", ForOtherCards)
+    folder = results.asked("other cards", epochs=1, window_s=0.01)
+    main(folder)
+    ended = read_events(folder / EVENTS_FILE)[-1]
+    assert ended["event"] == Event.ENDED and ended["status"] == Status.UNSUPPORTED
+    assert str(ended["reason"]).startswith("this build holds no code for this GPU: ") and "\n" not in ended["reason"]

@@ -77,6 +77,30 @@ def test_a_chain_of_products_is_nearly_nothing_but_products() -> None:
         assert 1 <= told.multiply_adds / (memory_steps.PRODUCTS * width**2) < 1.01
 
 
+def test_the_weights_of_products_take_neither_drawing_nor_transposing() -> None:
+    workload = memory_steps.product_chain(memory_steps.WIDTHS[-1])
+    drawn = memory_steps.draw_products(workload)
+    assert {key: array.shape for key, array in drawn.items()} == workload.weight_shapes()
+    kernels = {key: array for key, array in drawn.items() if key.endswith("kernel")}
+    assert {array.strides for array in kernels.values()} == {(4, 4)}  # 4 bytes on is the next of a row and of a column
+    spread = {key: float(array[0].std() * (3 / 6 * sum(array.shape)) ** 0.5) for key, array in kernels.items()}
+    assert all(0.6 < value < 1.4 for value in spread.values())  # U(-a, a) has a standard deviation of a / sqrt(3)
+    assert len({array[0, 0] for array in kernels.values()}) == len(kernels)
+
+
+def test_widths_that_cannot_take_long_enough_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call at 16 that takes 2 ms says that 32 takes 16 ms at most, and 64 perhaps long enough."""
+    for name, value in {"WIDTHS": (16, 32, 64, 128), "LENGTH_S": 0.0, "LONG_ENOUGH_S": 0.1}.items():
+        monkeypatch.setattr(memory_steps, name, value)
+    built: list[int] = []
+    adapter = Adapter()
+    monkeypatch.setattr(adapter, "build", lambda workload, *_: built.append(workload.layers[1].units))
+    monkeypatch.setattr(adapter, "predict", lambda images: None)
+    monkeypatch.setattr(memory_steps, "_time_prediction", lambda *_: {16: 2e-3, 64: 0.05, 128: 0.4}[built[-1]])
+    assert memory_steps.measure_products(adapter)["width"] == 128
+    assert built == [16, 64, 128]
+
+
 @pytest.mark.parametrize(("long_enough_s", "width"), [(0.0, 32), (1e9, 64)])
 def test_the_fastest_of_several_calls_is_told_of_matrices_that_take_long_enough(
     monkeypatch: pytest.MonkeyPatch, long_enough_s: float, width: int
