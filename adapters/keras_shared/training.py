@@ -9,8 +9,8 @@ import keras
 import numpy as np
 
 from adapters.base import Floats, Unsupported
+from adapters.keras_shared import optimizers
 from adapters.keras_shared.layers import LOSSES, Scaled
-from adapters.keras_shared.optimizers import set_rate
 from workloads.spec import Workload
 
 FROM_HOST = "Keras' fit takes its images from the host: leave --feed device or --profile fit out"
@@ -49,7 +49,7 @@ class Training:
         losses = []
         for number, (images, labels) in enumerate(batches):
             if rates is not None:
-                set_rate(self.inner, rates[number])
+                optimizers.set_rate(self.inner, rates[number])
             losses.append(self.model.train_on_batch(images, labels[:, None]))
         return losses
 
@@ -80,7 +80,7 @@ def refuse_any_parts(part: int | None) -> None:
 
 
 class BatchLosses(keras.callbacks.Callback):
-    """Keeps the loss of each batch, (updates,). It may be called in a thread of Keras' own, as it waits for the loss."""
+    """Keeps the loss of each batch, (updates,). Keras may call it in a thread of its own, for it waits for the loss."""
 
     async_safe = True
 
@@ -106,7 +106,7 @@ class Rates(keras.callbacks.Callback):
         """Set the rate of batch number `batch`. On JAX the state of `fit` is outside of the variables until then."""
         if hasattr(self.model, "jax_state_sync"):
             self.model.jax_state_sync()
-        set_rate(self.inner, self.rates[batch])
+        optimizers.set_rate(self.inner, self.rates[batch])
 
 
 def keep_last(metric: keras.metrics.Mean) -> None:

@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from adapters.base import Floats
-from adapters.keras_shared.optimizers import set_rate
+from adapters.keras_shared import optimizers
 from workloads.datasets import Images, Labels
 
 
@@ -36,7 +36,7 @@ def at_rates(step: Any, rule: keras.optimizers.Optimizer) -> Any:
 
     @tf.function(input_signature=(tf.TensorSpec((), tf.float32), *step.input_signature))
     def step_at(rate: tf.Tensor, *inputs: tf.Tensor) -> tf.Tensor:
-        set_rate(rule, rate)
+        optimizers.set_rate(rule, rate)
         return step(*inputs)
 
     return step_at
