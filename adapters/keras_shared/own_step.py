@@ -14,7 +14,7 @@ from adapters.base import LOSS_SCALE, NEVER, Count, Facts, Floats, Order, Unsupp
 from adapters.keras_shared.adapter import KerasAdapter, count_bytes, to_numpy
 from adapters.keras_shared.layers import LOSSES, apply
 from adapters.keras_shared.optimizers import make_optimizer
-from adapters.keras_shared.training import FROM_HOST, Batch, Training
+from adapters.keras_shared.training import FIT_FACTOR, FROM_HOST, Batch, Training
 from workloads.datasets import Images, Labels
 from workloads.records.build import BFLOAT16, DEFAULT, FIT, FLOAT16, FLOAT32
 from workloads.spec import OptimizerSpec, Workload
@@ -32,6 +32,7 @@ class OwnStepAdapter(KerasAdapter):
         if profile == FIT and feed == "device":
             raise Unsupported(FROM_HOST)
         self.fits, self.resident, self.scales = profile == FIT, feed == "device", precision == FLOAT16
+        self.call_factor = FIT_FACTOR if self.fits else 1
         keras.mixed_precision.set_global_policy(f"mixed_{precision}" if precision in MIXED else FLOAT32)
         return {"keras_version": keras.__version__, "precision": precision}
 

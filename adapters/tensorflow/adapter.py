@@ -22,7 +22,7 @@ from adapters.base import ALONE, LOSS_SCALE, NEVER, Count, Facts, Floats, Memory
 from adapters.keras_shared import optimizers
 from adapters.keras_shared.adapter import Computed, KerasAdapter
 from adapters.keras_shared.layers import LOSSES, apply
-from adapters.keras_shared.training import FROM_HOST, Training
+from adapters.keras_shared.training import FIT_FACTOR, FROM_HOST, Training
 from adapters.tensorflow.compiled import Accumulation, at_rates, gradients_by_name, in_a_loop
 from adapters.tensorflow.libraries import Masks, compute_in, convolve, facts_of, onednn_is_on, take_gpus
 from workloads.datasets import Images, Labels
@@ -41,6 +41,7 @@ class Adapter(KerasAdapter):
         self.tuned, self.fits = profile == TUNED, profile == FIT
         if self.fits and feed == "device":
             raise Unsupported(FROM_HOST)
+        self.call_factor = FIT_FACTOR if self.fits else 1
         chosen = kernels.of_onednn(onednn_is_on(), convolve) if device == "cpu" else {}
         tf.config.threading.set_intra_op_parallelism_threads(threads)
         tf.config.threading.set_inter_op_parallelism_threads(threads)
