@@ -81,6 +81,9 @@ class Adapter(ABC):
     What an adapter does not have, a profile or a layer for example, raises Unsupported(reason): tables show the reason.
     """
 
+    # How much longer than usual a call of `train` is: for a framework to which a call costs as much as many steps.
+    call_factor = 1
+
     @abstractmethod
     def open(self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str) -> Facts:
         """Take the device ("cpu", or "cuda" = the only visible GPU; computes on it once) and that many threads.

@@ -211,7 +211,7 @@ CONDITIONS: tuple[Setting | Reported, ...] = (
         rule, s.task.accumulate * s.placement.devices)),
     Setting("epochs", "epochs", column="passes over the training split"),
     Setting("last batch", "last_batch", lambda kept, _: LAST_BATCHES.get(kept, kept)),
-    Setting("profile", "profile", column="the loop: default, tuned, autotune or no-autotune"),
+    Setting("profile", "profile", column="the loop: default, tuned, fit, autotune or no-autotune"),
     Setting("feed", "feed", column="where the images lie: host or device"),
     Reported("device", _device, by_device=True),
     Setting("device id", "device", lambda first, s: ", ".join([first, *s.placement.others]), device="cuda",

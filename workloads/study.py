@@ -141,7 +141,8 @@ class Study:
     )
     profiles: Annotated[tuple[Profile, ...], Meta(min_length=1)] = define_key(
         ("default",), MEASURING, "default, the loop of the framework's guide; tuned, the fastest known with the same "
-        "numbers; on a GPU autotune or no-autotune, cuDNN's choice of convolutions; or several", "NAME", "profile",
+        "numbers; fit, that of Keras; on a GPU autotune or no-autotune, cuDNN's choice of convolutions; or several",
+        "NAME", "profile",
     )  # fmt: skip
     precisions: Annotated[tuple[Precision, ...], Meta(min_length=1)] = define_key(
         ("float32",), MEASURING, "of the layers: {choices}, or several; weights and updates stay in float32", "NAME",

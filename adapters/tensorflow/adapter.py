@@ -1,14 +1,13 @@
 """TensorFlow with Keras 3. Default profile: the compiled step of the guide "Writing a training loop from scratch".
-Tuned: all steps of a call in one compiled loop.
+Tuned: all steps of a call in one compiled loop. Fit: Keras' `fit`.
 """
 
 from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +17,16 @@ import tensorflow as tf
 from keras import Model
 from keras.optimizers import LossScaleOptimizer
 
-from adapters import base, kernels
+from adapters import kernels
 from adapters.base import ALONE, LOSS_SCALE, NEVER, Count, Facts, Floats, MemoryUse, Order, Probe, Unsupported, parts
-from adapters.shared import PROBED, make_checked, without_layers
-from adapters.tensorflow import optimizers
-from adapters.tensorflow.compiled import Accumulation, gradients_by_name, in_a_loop
-from adapters.tensorflow.layers import LOSSES, ROLES, apply
-from adapters.tensorflow.libraries import compute_in, convolve, facts_of, onednn_is_on, take_gpus
+from adapters.keras_shared import optimizers
+from adapters.keras_shared.adapter import Computed, KerasAdapter
+from adapters.keras_shared.layers import LOSSES, apply
+from adapters.keras_shared.training import FIT_FACTOR, FROM_HOST, Training
+from adapters.tensorflow.compiled import Accumulation, at_rates, gradients_by_name, in_a_loop
+from adapters.tensorflow.libraries import Masks, compute_in, convolve, facts_of, onednn_is_on, take_gpus
 from workloads.datasets import Images, Labels
-from workloads.records.build import FLOAT16, TUNED
+from workloads.records.build import FIT, FLOAT16, TUNED
 from workloads.records.network import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
@@ -34,11 +34,14 @@ from workloads.weights import Weights
 STEPS = ("step", "train_step", "train_step_at", "looped", "looped_at", "gradients")  # compiled
 
 
-class Adapter(base.Adapter):
+class Adapter(KerasAdapter):
     devices = 1
 
     def open(self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str) -> Facts:
-        self.tuned = profile == TUNED
+        self.tuned, self.fits = profile == TUNED, profile == FIT
+        if self.fits and feed == "device":
+            raise Unsupported(FROM_HOST)
+        self.call_factor = FIT_FACTOR if self.fits else 1
         chosen = kernels.of_onednn(onednn_is_on(), convolve) if device == "cpu" else {}
         tf.config.threading.set_intra_op_parallelism_threads(threads)
         tf.config.threading.set_inter_op_parallelism_threads(threads)
@@ -63,14 +66,12 @@ class Adapter(base.Adapter):
     def build(
         self, workload: Workload, optimizer: OptimizerSpec, weights: Weights, seed: int, model: Model | None = None
     ) -> None:
-        for earlier in ("model", "optimizer", "inner", "logits", "accumulation", *STEPS):
-            self.__dict__.pop(earlier, None)  # freed before the new one
-        gc.collect()
+        self.drop("logits", "accumulation", "training", *STEPS)
         keras.utils.set_random_seed(seed)
         self.workload, self.shapes = workload, workload.weight_shapes()
         with tf.device(self.device):
             if model is None:
-                seeds = count(1000 * seed)  # one for each mask: the same seed would give the same one
+                seeds = map(Masks, count(1000 * seed))  # one for each mask: the same seed would give the same one
                 entering = keras.Input(workload.input_shape, name="images.")
                 model = Model(entering, apply(workload.layers, entering, seeds))
             self.model = model
@@ -99,12 +100,14 @@ class Adapter(base.Adapter):
 
         self.optimizer, self.inner, self.cross_entropy = rule, inner, cross_entropy
         self.step, self.logits, self.train_step = step, logits, resident_step if self.resident else step
-        self.train_step_at = optimizers.at_rates(self.train_step, inner)
+        self.train_step_at = at_rates(self.train_step, inner)
         shared = (0, 1) if self.resident else ()
         self.looped = in_a_loop(self.train_step, shared)
         self.looped_at = in_a_loop(self.train_step_at, tuple(1 + place for place in shared))
         self.accumulation: Accumulation | None = None  # its state is made when it is needed
         self.gradients = tf.function(self.differentiated)  # traced when it is needed
+        if self.fits:
+            self.training = Training(model, workload, rule, inner)
 
     def differentiated(
         self, images: tf.Tensor, labels: tf.Tensor, share: tf.Tensor | None = None
@@ -117,61 +120,29 @@ class Adapter(base.Adapter):
             scaled = self.optimizer.scale_loss(loss)
         return loss, tape.gradient(scaled, self.model.trainable_variables)
 
+    def differentiate(
+        self, compute: Callable[[], Computed], variables: Sequence[keras.Variable]
+    ) -> tuple[Any, list[Any]]:
+        with tf.device(self.device), tf.GradientTape() as tape:
+            loss, computed = compute()
+        return computed, tape.gradient(loss, [variable.value for variable in variables])
+
     def build_model(self, make_model: Callable[[int], Any], own: OwnCode, optimizer: OptimizerSpec, seed: int) -> int:
-        keras.utils.set_random_seed(seed)  # for the weights that the model draws
-
-        def predict(model: Model) -> Any:
-            return model(tf.zeros((PROBED, *own.input_shape)), training=False)
-
         with tf.device(self.device):
-            model = make_checked(make_model, own, (Model, tf.Tensor), predict)
-        self.build(without_layers(own), optimizer, {}, seed, model)
-        return sum(variable.numpy().nbytes for variable in model.non_trainable_variables)
+            return super().build_model(make_model, own, optimizer, seed)
 
     def parameter_gradients(self, images: Images, labels: Labels) -> dict[str, Floats]:
         with tf.device(self.device):
             return gradients_by_name(self, images, labels)
 
-    def _rescaled(self, images: tf.Tensor) -> tf.Tensor:
-        return tf.cast(images, tf.float32) * np.float32(self.workload.scale)
-
-    def _variable(self, key: str) -> keras.Variable:
-        layer, role = key.split("/")
-        return attrgetter(ROLES.get(role, role))(self.model.get_layer(layer))
-
-    def _native(self, key: str, array: np.ndarray) -> np.ndarray:
-        """Reshape the canonical layout to Keras': a depthwise kernel is HWC1 there, HW1C here; attention's weights
-        have an axis of heads, which moves nothing.
-        """
-        return array.reshape(self._variable(key).shape)
-
-    def _canonical(self, key: str, array: np.ndarray) -> np.ndarray:
-        return array.reshape(self.shapes[key])
-
     def probe(self, images: Images, labels: Labels) -> Probe:
-        layers = [layer.name for layer, _ in self.workload.walk()]
-        keys = list(self.workload.parameter_shapes())
-        statistics = {key: self._variable(key).numpy() for key in self.workload.statistic_shapes()}
-        network = Model(self.model.input, [self.model.get_layer(name).output for name in layers])
-        with tf.device(self.device), tf.GradientTape() as tape:
-            outputs = network(self._rescaled(tf.constant(images)), training=True)
-            loss = self.cross_entropy(labels[:, None], outputs[-1])
-            scaled = self.optimizer.scale_loss(loss)
-        for key, before in statistics.items():
-            self._variable(key).assign(before)
-        gradients = tape.gradient(scaled, [self._variable(key).value for key in keys])
-        scale = float(self.optimizer.scale_loss(tf.constant(1.0)))  # 1 if losses are not scaled
-        return Probe(
-            float(loss),
-            {name: tf.cast(output, tf.float32).numpy() for name, output in zip(layers, outputs, strict=True)},
-            {
-                key: self._canonical(key, gradient.numpy() / scale)
-                for key, gradient in zip(keys, gradients, strict=True)
-            },
-        )
-
-    def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> list[tf.Tensor]:
         with tf.device(self.device):
+            return super().probe(images, labels)
+
+    def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> list[Any]:
+        with tf.device(self.device):
+            if self.fits:
+                return self.training.fit([(self.images[batch], self.labels[batch]) for batch in order], rates, part)
             if part is not None:
                 return self._accumulated(order, rates, part)
             if self.tuned:
@@ -200,14 +171,11 @@ class Adapter(base.Adapter):
         return tf.constant(self.images[batch]), tf.constant(self.labels[batch])
 
     def read(self, handle: list[tf.Tensor]) -> Floats:
-        return np.concatenate([np.atleast_1d(loss.numpy()) for loss in handle])
+        return np.concatenate([np.atleast_1d(np.asarray(loss, np.float32)) for loss in handle])
 
     def predict(self, images: Images) -> Floats:
         with tf.device(self.device):
             return self.logits(images).numpy()
-
-    def weights(self) -> Weights:
-        return {key: self._canonical(key, self._variable(key).numpy()) for key in self.shapes}
 
     def memory(self) -> dict[str, Count]:
         silence = self._silence()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from adapters.base import Floats
-from adapters.tensorflow import optimizers
+from adapters.keras_shared import optimizers
 from workloads.datasets import Images, Labels
 
 
@@ -28,6 +29,17 @@ def in_a_loop(step: Any, shared: tuple[int, ...]) -> Any:
         return losses.stack()
 
     return steps
+
+
+def at_rates(step: Any, rule: keras.optimizers.Optimizer) -> Any:
+    """Return the compiled step with its learning rate as the first input: traced once for all rates."""
+
+    @tf.function(input_signature=(tf.TensorSpec((), tf.float32), *step.input_signature))
+    def step_at(rate: tf.Tensor, *inputs: tf.Tensor) -> tf.Tensor:
+        optimizers.set_rate(rule, rate)
+        return step(*inputs)
+
+    return step_at
 
 
 class Accumulation:
@@ -61,7 +73,7 @@ class Accumulation:
 
         self.sums, self.apply = sums, apply
         self.add = resident_add if adapter.resident else add
-        self.apply_at = optimizers.at_rates(apply, adapter.inner)
+        self.apply_at = at_rates(apply, adapter.inner)
 
     @property
     def nbytes(self) -> int:

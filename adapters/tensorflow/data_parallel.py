@@ -14,7 +14,8 @@ from keras import Model
 from adapters import base
 from adapters.base import Facts, Floats, Order, Probe, Unsupported
 from adapters.shared import refuse, refuse_parts, shares
-from adapters.tensorflow import adapter, optimizers
+from adapters.tensorflow import adapter
+from adapters.tensorflow.compiled import at_rates
 from workloads.datasets import Images, Labels
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
@@ -72,7 +73,7 @@ class DataParallel(adapter.Adapter):
             )
             return self.strategy.reduce("SUM", losses, axis=None)
 
-        self.train_step, self.train_step_at = step, optimizers.at_rates(step, self.inner)
+        self.train_step, self.train_step_at = step, at_rates(step, self.inner)
 
     def probe(self, images: Images, labels: Labels) -> Probe:
         raise Unsupported("TensorFlow on several devices is asked for steps alone: a probe is of one device")

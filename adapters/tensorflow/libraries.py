@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from workloads.records.build import BFLOAT16, FLOAT16, FLOAT32, TF32
 
+DRAWS_APART = 2**27  # between the masks of replicas, of which there are at most 16, in a 32-bit counter
 MIXED = (BFLOAT16, FLOAT16)  # precisions that Keras has a policy for
 
 
@@ -61,3 +62,16 @@ def convolve() -> None:
     """Compute a small convolution by oneDNN, (4, 8, 8, 3) -> (4, 8, 8, 16), on one thread."""
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.nn.conv2d(tf.zeros((4, 8, 8, 3)), tf.zeros((3, 3, 3, 16)), 1, "SAME").numpy()
+
+
+class Masks(keras.random.SeedGenerator):
+    """Seeds of a Dropout or a StochasticDepth.
+
+    Keras has one seed for all replicas of a strategy, which would give each the same masks.
+    """
+
+    def next(self, ordered: bool = True) -> tf.Tensor:
+        """Return (2,): the seed, and a draw number far from other replicas'; without a strategy it is Keras's."""
+        number = tf.distribute.get_replica_context().replica_id_in_sync_group
+        drawn = super().next(ordered)
+        return drawn + tf.cast(tf.stack([0, number * DRAWS_APART]), drawn.dtype)

@@ -94,8 +94,11 @@ class Trainer:
             self.step_s = (time.monotonic() - started) / len(batches)
 
     def steps_a_call(self) -> int:
-        """Return the largest power of two whose steps take at most CALL_S; one until `run_timed` has timed a step."""
-        return power_of_two(max(1, int(CALL_S / self.step_s)))
+        """Return the largest power of two whose steps take at most CALL_S, times the adapter's factor.
+
+        It is one until `run_timed` has timed a step.
+        """
+        return power_of_two(max(1, int(CALL_S * self.adapter.call_factor / self.step_s)))
 
     def calls(self, batches: Order) -> Iterator[Order]:
         """Cut (steps, batch) into calls."""

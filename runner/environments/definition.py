@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.project import Project
-from workloads.records.build import DEFAULT
+from workloads.records.build import DEFAULT, OF_CUDNN
 
 SITE_PACKAGES = Path(sysconfig.get_path("purelib"))  # of this Python
 KINDS = ("cpu", "cuda", "cuda-nvidia")  # the last: an image of NVIDIA's, for GPUs that `cuda` has no code for
@@ -76,8 +76,10 @@ class Environment:
     def digest(self) -> str:
         """Digest of everything that decides what gets installed and how the worker is started."""
         text = repr((self.python, self.smoke, sorted(self.variables.items()), self.pins.split(), self.index))
-        if self.profile_variables:
-            text += repr(self.profile_variables)
+        # A profile without variables changes nothing that is installed; those of cuDNN have always been in the digest.
+        profiles = {name: added for name, added in self.profile_variables.items() if added or name in OF_CUDNN}
+        if profiles:
+            text += repr(profiles)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def lacks(self, capability: str | None) -> bool:
@@ -102,6 +104,16 @@ class Environment:
 def is_referee(project: Project, framework: str) -> bool:
     """True if the framework is a referee instead of a competitor."""
     return bool(_definition(project, framework).get("referee", False))
+
+
+def is_on_request(project: Project, framework: str) -> bool:
+    """True if the framework is part of `all` only where a run names it; its environment is made only then."""
+    return bool(_definition(project, framework).get("on_request", False))
+
+
+def is_in_all(project: Project, framework: str) -> bool:
+    """True if `--framework all` asks for it."""
+    return not is_referee(project, framework) and not is_on_request(project, framework)
 
 
 def preallocates(project: Project, framework: str, device_kind: str) -> bool:

@@ -53,7 +53,7 @@ from workloads.layers import (
     squeeze_excite,
 )
 from workloads.networks import WORKLOADS
-from workloads.records.build import DEFAULT, FLOAT64, TUNED
+from workloads.records.build import DEFAULT, FIT, FLOAT64, TUNED
 from workloads.spec import OptimizerSpec, Workload
 
 Arrays = dict[str, np.ndarray]
@@ -478,6 +478,8 @@ DEEPEST = ("mobilenet-v3-large", "resnet-18", "efficientnet-b0", "convnext-tiny"
 LEFT_OUT = ("resnet-50", "densenet-121")
 ONCE = {f"batchnorm-{rule}" for rule in OPTIMIZERS if rule not in ("momentum", "adam")}
 ONCE |= {*DEEPEST, *(network.name for network in MARGINS)}
+# What Keras' fit repeats: its own batches, rates, running statistics, and masks. Its step is the default's.
+FITTED = ("plain-momentum-changing", "statistics-32", "plain-partial", "stochastic-depth")
 # Networks of a few layers each, which together have every layer of the vocabulary.
 SMALL = (
     PADDING, MOBILE, BINARY, BRANCHES, POOLING, RESIZE, GROUPED, TRANSFORMER, CLASS_TOKEN, SMOOTH, FLATTENED, *MARGINS
@@ -566,7 +568,8 @@ def _cases() -> list[Case]:
             cases.append(
                 Case(f"{network.name}-blank{tag}", network, OPTIMIZERS["momentum"], profile=profile, blank=True)
             )
-    return [case for case in cases if case.profile == DEFAULT or case.twin not in ONCE]
+    fitted = [replace(case, name=f"{case.name}-{FIT}", profile=FIT) for case in cases if case.name in FITTED]
+    return [case for case in cases if case.profile == DEFAULT or case.twin not in ONCE] + fitted
 
 
 CASES = {case.name: case for case in _cases()}

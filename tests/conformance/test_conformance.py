@@ -103,7 +103,7 @@ def test_a_missing_environment_is_a_failure(monkeypatch: pytest.MonkeyPatch, tmp
 
 DILATED_STRIDE = """
 from adapters.base import Unsupported
-from adapters.tensorflow.layers import convolution
+from adapters.keras_shared.layers import convolution
 from workloads.layers import Conv2D
 try:
     convolution(Conv2D("both", 4, (3, 3), stride=2, dilation=2), iter(()))

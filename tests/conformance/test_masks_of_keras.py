@@ -11,7 +11,7 @@ from conftest import ROOT
 PYTHON = ROOT / ".envs" / "tensorflow-cpu" / "bin" / "python"
 CODE = """
 import json, keras
-from adapters.tensorflow.source import find_covered
+from adapters.keras_shared.source import find_covered
 shapes = (None, (None, 1, 1, 1), (None, 1, 1, 8), (1, 1, 1, 1), (4, 1, 1, 1))
 layers = [keras.layers.Dropout(0.5, noise_shape=shape) for shape in shapes]
 print(json.dumps([find_covered(each) for each in (*layers, keras.layers.SpatialDropout2D(0.5))]))

@@ -130,7 +130,9 @@ def class_definitions() -> Iterator[tuple[str, str]]:
     """(class, file) of every class of the product; the adapters of the frameworks share names on purpose."""
     for folder in ("adapters", "reports", "runner", "workloads"):
         for path in (ROOT / folder).rglob("*.py"):
-            if path.relative_to(ROOT).parts[:2] not in [("adapters", name) for name in PROJECT.frameworks]:
+            if path.relative_to(ROOT).parts[:2] not in [
+                ("adapters", name) for name in (*PROJECT.frameworks, "keras_shared")
+            ]:
                 nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
                 yield from ((node.name, str(path)) for node in nodes if isinstance(node, ast.ClassDef))
 

@@ -5,14 +5,14 @@ from typing import Any
 
 import keras
 
-from adapters.tensorflow import layers
+from adapters.keras_shared import layers
 from adapters.tensorflow.adapter import Adapter as Right
 from workloads.layers import Gelu
 
 FRAMEWORK, CASES, CAUGHT_BY = "tensorflow", ("transformer",), {"forward", "outputs", "gradients"}
 
 
-def gelu(layer: Gelu, seeds: Iterator[int]) -> keras.layers.Layer:
+def gelu(layer: Gelu, seeds: Iterator[Any]) -> keras.layers.Layer:
     return keras.layers.Activation(lambda x: keras.activations.gelu(x, approximate=True), name=layer.name)
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 
-from adapters.tensorflow import layers
+from adapters.keras_shared import layers
 from adapters.tensorflow.adapter import Adapter as Right
 
 FRAMEWORK, CASES, CAUGHT_BY = "tensorflow", ("margins-max",), {"forward", "outputs", "gradients", "losses"}

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from adapters.tensorflow import adapter, optimizers
+from adapters.keras_shared import optimizers
+from adapters.tensorflow import adapter
 
 FRAMEWORK, CASES, CAUGHT_BY = (
     "tensorflow",

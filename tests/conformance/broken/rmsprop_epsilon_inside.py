@@ -4,7 +4,8 @@ from typing import Any
 
 import keras
 
-from adapters.tensorflow import adapter, optimizers
+from adapters.keras_shared import optimizers
+from adapters.tensorflow import adapter
 from workloads.spec import OptimizerSpec
 
 FRAMEWORK, CASES, CAUGHT_BY = "tensorflow", ("plain-rmsprop", "batchnorm-rmsprop"), {"losses", "weights"}

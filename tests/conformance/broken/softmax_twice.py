@@ -7,7 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from adapters.tensorflow import adapter, layers
+from adapters.keras_shared import layers
+from adapters.tensorflow import adapter
 
 FRAMEWORK, CASES, CAUGHT_BY = "tensorflow", ("plain-sgd",), {"losses", "gradients", "weights"}
 

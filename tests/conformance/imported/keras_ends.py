@@ -17,7 +17,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[3])]
 import keras  # noqa: E402
 from keras import layers  # noqa: E402
 
-from adapters.tensorflow.source import KerasSource, without_last_activation  # noqa: E402
+from adapters.keras_shared.source import KerasSource, without_last_activation  # noqa: E402
 
 SHAPE = (6,)
 ENDS = {  # what makes probabilities of logits

@@ -1,4 +1,7 @@
-"""Each layer record of workloads/layers as a Keras layer."""
+"""Each layer record of workloads/layers as a Keras layer, on any backend.
+
+`seeds` is an endless iterator of `keras.random.SeedGenerator`, one for each layer that draws masks.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,12 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
+from keras import ops
 
 from adapters.base import Unsupported
 from workloads import layers
 
-DRAWS_APART = 2**27  # between the masks of replicas, of which there are at most 16, in a 32-bit counter
+Seeds = Iterator[keras.random.SeedGenerator]
 
 
 def padded(layer: Any, x: Any) -> tuple[layers.Layer, Any]:
@@ -41,7 +44,7 @@ class MinusInfinityPadding(keras.layers.Layer):
 
     def call(self, x: Any) -> Any:
         """(n, h, w, c) -> (n, top + h + bottom, left + w + right, c)."""
-        return tf.pad(x, ((0, 0), *self.margins, (0, 0)), constant_values=tf.constant(-np.inf, x.dtype))
+        return ops.pad(x, ((0, 0), *self.margins, (0, 0)), constant_values=-np.inf)
 
 
 class MarginAveragePool(keras.layers.Layer):
@@ -60,23 +63,24 @@ class MarginAveragePool(keras.layers.Layer):
 
     def call(self, x: Any) -> Any:
         """(n, h, w, c) -> (n, rows, columns, c)."""
-        images = tf.pad(x, ((0, 0), *self.margins, (0, 0)))
-        return tf.nn.avg_pool2d(images, self.layer.size, self.layer.step, "VALID") / tf.constant(self.shares, x.dtype)
+        images = ops.pad(x, ((0, 0), *self.margins, (0, 0)))
+        means = ops.average_pool(images, self.layer.size, self.layer.step, "valid", data_format="channels_last")
+        return means / ops.convert_to_tensor(self.shares, x.dtype)
 
 
-def average_pool(layer: layers.AveragePool2D, seeds: Iterator[int]) -> keras.layers.Layer:
+def average_pool(layer: layers.AveragePool2D, seeds: Seeds) -> keras.layers.Layer:
     """Return the layer (n, h, w, c) -> (n, rows, columns, c)."""
     if isinstance(layer.padding, tuple):
         return MarginAveragePool(layer)
     return keras.layers.AveragePooling2D(layer.size, layer.stride, layer.padding, name=layer.name)
 
 
-def max_pool(layer: layers.MaxPool2D, seeds: Iterator[int]) -> keras.layers.Layer:
+def max_pool(layer: layers.MaxPool2D, seeds: Seeds) -> keras.layers.Layer:
     """Return the layer (n, h, w, c) -> (n, rows, columns, c)."""
     return keras.layers.MaxPooling2D(layer.size, layer.stride, layer.padding, name=layer.name)
 
 
-def convolution(layer: layers.Conv2D | layers.DepthwiseConv2D, seeds: Iterator[int]) -> keras.layers.Layer:
+def convolution(layer: layers.Conv2D | layers.DepthwiseConv2D, seeds: Seeds) -> keras.layers.Layer:
     """Return the layer (n, h, w, c) -> (n, rows, columns, filters), or for a depthwise one (n, rows, columns, c)."""
     kind = keras.layers.DepthwiseConv2D
     if isinstance(layer, layers.Conv2D):
@@ -84,6 +88,18 @@ def convolution(layer: layers.Conv2D | layers.DepthwiseConv2D, seeds: Iterator[i
             raise Unsupported(f"layer {layer.name}: Keras has no convolution with both a stride and a dilation")
         kind = partial(keras.layers.Conv2D, layer.filters, dilation_rate=layer.dilation, groups=layer.groups)
     return kind(layer.kernel, layer.stride, layer.padding, use_bias=layer.bias, name=layer.name)
+
+
+class Scaled(keras.layers.Layer):
+    """Multiplies images by a constant in float32, in any precision."""
+
+    def __init__(self, scale: float, name: str) -> None:
+        super().__init__(name=name, dtype="float32")
+        self.factor = np.float32(scale)
+
+    def call(self, x: Any) -> Any:
+        """Return x * scale in float32, (n, h, w, c) like `x`, which is uint8."""
+        return ops.cast(x, "float32") * self.factor
 
 
 class PositionEmbedding(keras.layers.Layer):
@@ -107,8 +123,8 @@ class ClassToken(keras.layers.Layer):
 
     def call(self, x: Any) -> Any:
         """(n, t, d) -> (n, t + 1, d)."""
-        token = tf.convert_to_tensor(self.token)
-        return tf.concat([tf.broadcast_to(token, (tf.shape(x)[0], 1, x.shape[2])), x], 1)
+        token = ops.convert_to_tensor(self.token)
+        return ops.concatenate([ops.broadcast_to(token, (ops.shape(x)[0], 1, x.shape[2])), x], 1)
 
 
 class ChannelScale(keras.layers.Layer):
@@ -132,28 +148,15 @@ class Normalise(keras.layers.Layer):
 
     def call(self, x: Any) -> Any:
         """Return (n, h, w, c), the same shape as `x`."""
-        return (x - tf.constant(self.mean, x.dtype)) / tf.constant(self.std, x.dtype)
-
-
-class Masks(keras.random.SeedGenerator):
-    """Seeds of a Dropout or a StochasticDepth.
-
-    Keras has one seed for all replicas of a strategy, which would give each the same masks.
-    """
-
-    def next(self, ordered: bool = True) -> tf.Tensor:
-        """Return (2,): the seed, and a draw number far from other replicas'; without a strategy it is Keras's."""
-        number = tf.distribute.get_replica_context().replica_id_in_sync_group
-        drawn = super().next(ordered)
-        return drawn + tf.cast(tf.stack([0, number * DRAWS_APART]), drawn.dtype)
+        return (x - ops.convert_to_tensor(self.mean, x.dtype)) / ops.convert_to_tensor(self.std, x.dtype)
 
 
 class Dropout(keras.layers.Layer):
-    """Dropout like Keras's, which takes no generator, with `Masks`."""
+    """Dropout like Keras's, which takes no generator, with masks from this one."""
 
-    def __init__(self, rate: float, seed: int, name: str) -> None:
+    def __init__(self, rate: float, masks: keras.random.SeedGenerator, name: str) -> None:
         super().__init__(name=name)
-        self.rate, self.masks = rate, Masks(seed)
+        self.rate, self.masks = rate, masks
 
     def call(self, x: Any, training: bool = False) -> Any:
         """Return `x` with dropped values, in its shape."""
@@ -165,16 +168,16 @@ class StochasticDepth(Dropout):
 
     def call(self, x: Any, training: bool = False) -> Any:
         """Return `x` (n, ...) with dropped images, in its shape."""
-        images = tf.ones((tf.shape(x)[0], *(1 for _ in x.shape[1:])), x.dtype)
+        images = ops.ones((ops.shape(x)[0], *(1 for _ in x.shape[1:])), x.dtype)
         return x * super().call(images, training) if training and self.rate else x
 
 
-def activation(name: str) -> Callable[[Any, Iterator[int]], keras.layers.Layer]:
+def activation(name: str) -> Callable[[Any, Seeds], keras.layers.Layer]:
     """Return a function that makes a layer of Keras's activation of this name; it draws nothing from the seeds."""
     return lambda layer, seeds: keras.layers.Activation(name, name=layer.name)
 
 
-LAYERS: dict[type[layers.Layer], Callable[[Any, Iterator[int]], keras.layers.Layer]] = {
+LAYERS: dict[type[layers.Layer], Callable[[Any, Seeds], keras.layers.Layer]] = {
     layers.Conv2D: convolution,
     layers.DepthwiseConv2D: convolution,
     layers.MaxPool2D: max_pool,
@@ -220,7 +223,7 @@ ROLES = {
 }  # those that are called otherwise
 
 
-def apply(chain: tuple[layers.Layer, ...], x: Any, seeds: Iterator[int]) -> Any:
+def apply(chain: tuple[layers.Layer, ...], x: Any, seeds: Seeds) -> Any:
     """Apply the layers one after another, with Keras' functional API."""
     for layer in chain:
         if isinstance(layer, layers.Join):

@@ -1,11 +1,10 @@
-"""The update rules of the numeric contract as Keras' optimizers."""
+"""The update rules of the numeric contract as Keras' optimizers, on any backend."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import keras
-import tensorflow as tf
 from keras import ops
 
 from workloads.spec import OptimizerSpec
@@ -18,7 +17,7 @@ class DecayingSGD(keras.optimizers.SGD):
         super().__init__(*arguments, nesterov=nesterov)
         self.decay = decay
 
-    def update_step(self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor) -> None:
+    def update_step(self, gradient: Any, variable: keras.Variable, learning_rate: Any) -> None:
         """Update one variable as Keras does, from the gradient with decay."""
         super().update_step(ops.add(gradient, ops.multiply(variable, self.decay)), variable, learning_rate)
 
@@ -26,7 +25,7 @@ class DecayingSGD(keras.optimizers.SGD):
 class OuterRMSprop(keras.optimizers.RMSprop):
     """RMSprop with epsilon outside the root; Keras' version has it inside."""
 
-    def update_step(self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor) -> None:
+    def update_step(self, gradient: Any, variable: keras.Variable, learning_rate: Any) -> None:
         """Update one variable."""
         mean_square = self._velocities[self._get_variable_index(variable)]
         self.assign(
@@ -54,21 +53,10 @@ def make_optimizer(spec: OptimizerSpec) -> keras.optimizers.Optimizer:
             return keras.optimizers.SGD(rate, momentum, nesterov=nesterov)
 
 
-def set_rate(optimizer: keras.optimizers.Optimizer, rate: tf.Tensor) -> None:
+def set_rate(optimizer: keras.optimizers.Optimizer, rate: Any) -> None:
     """Set the rate of the following steps; `rate` is a scalar. Velocities, which contain the old rate, are rescaled."""
     if isinstance(optimizer, keras.optimizers.SGD) and optimizer.momentum:
         ratio = rate / optimizer.learning_rate.value
         for velocity in optimizer.momentums:
             velocity.assign(velocity * ratio)
     optimizer.learning_rate.assign(rate)
-
-
-def at_rates(step: Any, rule: keras.optimizers.Optimizer) -> Any:
-    """Return the compiled step with its learning rate as the first input: traced once for all rates."""
-
-    @tf.function(input_signature=(tf.TensorSpec((), tf.float32), *step.input_signature))
-    def step_at(rate: tf.Tensor, *inputs: tf.Tensor) -> tf.Tensor:
-        set_rate(rule, rate)
-        return step(*inputs)
-
-    return step_at

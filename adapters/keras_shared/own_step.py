@@ -1,0 +1,103 @@
+"""An adapter that trains by Keras' own step alone: all that JAX's and PyTorch's have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import keras
+import numpy as np
+from keras.optimizers import LossScaleOptimizer
+
+from adapters.base import LOSS_SCALE, NEVER, Count, Facts, Floats, Order, Unsupported
+from adapters.keras_shared.adapter import KerasAdapter, count_bytes, to_numpy
+from adapters.keras_shared.layers import LOSSES, apply
+from adapters.keras_shared.optimizers import make_optimizer
+from adapters.keras_shared.training import FIT_FACTOR, FROM_HOST, Batch, Training
+from workloads.datasets import Images, Labels
+from workloads.records.build import BFLOAT16, DEFAULT, FIT, FLOAT16, FLOAT32
+from workloads.spec import OptimizerSpec, Workload
+from workloads.weights import Weights
+
+MIXED = (BFLOAT16, FLOAT16)  # precisions that Keras has a policy for
+
+
+class OwnStepAdapter(KerasAdapter):
+    """Profile `default`: `train_on_batch`, which waits for each update's loss. Profile `fit`: one `fit` per call."""
+
+    def open(self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str) -> Facts:
+        if profile not in (DEFAULT, FIT):
+            raise Unsupported(f"profile {profile}: Keras' own step is {DEFAULT} or {FIT}")
+        if profile == FIT and feed == "device":
+            raise Unsupported(FROM_HOST)
+        self.fits, self.resident, self.scales = profile == FIT, feed == "device", precision == FLOAT16
+        self.call_factor = FIT_FACTOR if self.fits else 1
+        keras.mixed_precision.set_global_policy(f"mixed_{precision}" if precision in MIXED else FLOAT32)
+        return {"keras_version": keras.__version__, "precision": precision}
+
+    def load(self, images: Images, labels: Labels) -> None:
+        self.images, self.labels = images, labels
+        if self.resident:
+            self.images, self.labels = (keras.ops.convert_to_tensor(np.array(each)) for each in (images, labels))
+
+    def build(
+        self,
+        workload: Workload,
+        optimizer: OptimizerSpec,
+        weights: Weights,
+        seed: int,
+        model: keras.Model | None = None,
+    ) -> None:
+        self.drop("training")
+        keras.utils.set_random_seed(seed)
+        self.workload, self.shapes = workload, workload.weight_shapes()
+        if model is None:
+            generators = map(keras.random.SeedGenerator, count(1000 * seed))
+            entering = keras.Input(workload.input_shape, name="images.")
+            model = keras.Model(entering, apply(workload.layers, entering, generators))
+        self.model = model
+        for key, array in weights.items():
+            self._variable(key).assign(np.array(self._native(key, array)))  # a copy: a backend may keep the memory
+        self.inner = make_optimizer(optimizer)
+        self.optimizer = LossScaleOptimizer(self.inner, LOSS_SCALE, NEVER) if self.scales else self.inner
+        self.optimizer.build(model.trainable_variables)
+        self.cross_entropy = LOSSES[workload.loss]()
+        self.training = Training(model, workload, self.optimizer, self.inner)
+
+    def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> list[float]:
+        train = self.training.fit if self.fits else self.training.train_on_batches
+        return train(list(self._batches(order)), rates, part)
+
+    def _batches(self, order: Order) -> Iterator[Batch]:
+        for batch in order:
+            if self.resident:
+                yield tuple(keras.ops.take(each, batch, axis=0) for each in (self.images, self.labels))
+            else:
+                yield self.images[batch], self.labels[batch]
+
+    def read(self, handle: list[float]) -> Floats:
+        return np.array(handle, np.float32)
+
+    def predict(self, images: Images) -> Floats:
+        return np.asarray(to_numpy(self.training.model.predict_on_batch(images)), np.float32)
+
+    def parameter_gradients(self, images: Images, labels: Labels) -> dict[str, Floats]:
+        variables = self.model.trainable_variables
+        kept = [(variable, to_numpy(variable)) for variable in self.model.non_trainable_weights]
+
+        def compute() -> tuple[Any, Any]:
+            logits = self.model(self._rescaled(keras.ops.convert_to_tensor(images)), training=True)
+            return self.optimizer.scale_loss(self.cross_entropy(labels[:, None], logits)), ()
+
+        _, gradients = self.differentiate(compute, variables)
+        for variable, before in kept:
+            variable.assign(before)
+        scale, pairs = self.loss_scale, enumerate(zip(variables, gradients, strict=True))
+        return {f"{number}/{each.path}": to_numpy(scaled) / scale for number, (each, scaled) in pairs}
+
+    def memory(self) -> dict[str, Count]:
+        return super().memory() | {
+            "parameters": sum(map(count_bytes, self.model.trainable_variables)),
+            "optimizer": sum(map(count_bytes, self.optimizer.variables)),
+        }
