@@ -30,9 +30,9 @@ KNOWN = {
     "tensorflow": Style("TensorFlow", "#D55E00", "o", 9.0, "-"),
     "pytorch": Style("PyTorch", "#0072B2", "s", 6.5, "--"),
     "mxnet": Style("MXNet", "#009E73", "^", 4.5, "-."),
+    "jax": Style("JAX", "#CC79A7", "D", 8.0, ":"),
 }
 OTHERS = (
-    ("#CC79A7", "D", 8.0, ":"),
     ("#000000", "v", 8.0, "-"),
     ("#E69F00", "P", 7.0, "--"),
     ("#56B4E9", "X", 6.0, "-."),
@@ -78,7 +78,7 @@ def display_name(framework: str) -> str:
 
 
 def choose_styles(frameworks: Iterable[str]) -> dict[str, Style]:
-    """Map {framework: style} in table order; beyond four unknown frameworks and builds the styles repeat.
+    """Map {framework: style} in table order; beyond three unknown frameworks and builds the styles repeat.
 
     A build has a shade of its framework's colour, and a different marker.
     """

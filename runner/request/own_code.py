@@ -57,6 +57,8 @@ PACKAGES = {
     "keras": "tensorflow",
     "tensorflow": "tensorflow",
     "mxnet": "mxnet",
+    "flax": "jax",
+    "jax": "jax",
 }
 
 

@@ -1,0 +1,59 @@
+"""JAX's settings, and what its libraries report about themselves."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+from typing import Any
+
+import jax
+import jaxlib
+import optax
+
+from adapters.base import Unsupported
+from workloads.records.build import TF32
+from workloads.records.job import ON_DEMAND
+
+TRIED = re.compile(r"--xla_gpu_autotune_level=(\d)")  # XLA's default is to try convolutions
+
+
+def take_device(device: str, threads: int, precision: str, allocator: str) -> jax.Device:
+    """Return the device, with settings that JAX reads when it first uses it. Raises Unsupported if there is none."""
+    os.environ["NPROC"] = str(threads)  # of XLA's pool on a CPU
+    os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = str(allocator != ON_DEMAND).lower()
+    jax.config.update("jax_platforms", device)
+    jax.config.update("jax_default_matmul_precision", "tensorfloat32" if precision == TF32 else "highest")
+    try:
+        return jax.devices(device)[0]
+    except RuntimeError as error:
+        raise Unsupported(f"JAX {jax.__version__} finds no device {device}: {error}") from error
+
+
+def facts_of(device: jax.Device, kind: str, threads: int, precision: str, allocator: str) -> dict[str, Any]:
+    """Return the current versions and settings."""
+    on_gpu = kind == "cuda"
+    cuda = re.search(r"cuda (\d+)(\d\d)\d\b", getattr(device.client, "platform_version", ""))
+    tried = TRIED.search(os.environ.get("XLA_FLAGS", ""))
+    policy = "growth" if allocator == ON_DEMAND else "three quarters of the card"
+    return {
+        "framework_version": jax.__version__,
+        "jaxlib_version": jaxlib.__version__,
+        "optax_version": optax.__version__,
+        "cuda_version": f"{cuda[1]}.{int(cuda[2])}" if on_gpu and cuda else None,
+        "cudnn_version": cudnn_version() if on_gpu else None,
+        "cudnn_autotune": (tried is None or tried[1] != "0") if on_gpu else None,
+        "multiprocessors": getattr(device, "core_count", None) if on_gpu else None,
+        "precision": precision,
+        "tf32": on_gpu and jax.config.jax_default_matmul_precision == "tensorfloat32",
+        "intra_op_threads": threads,
+        "allocator_policy": policy if on_gpu else "host",
+    }
+
+
+def cudnn_version() -> int | None:
+    """Return the version number of the cuDNN that JAX has loaded, None if none is found."""
+    try:
+        return int(ctypes.CDLL("libcudnn.so.9").cudnnGetVersion())
+    except (OSError, AttributeError):
+        return None
