@@ -101,9 +101,9 @@ def _checks(results: Sequence[Result]) -> str:
 
 
 def _conformance(out: Path) -> str:
-    log = out / "conformance" / "cases.log"
-    lines = log.read_text(errors="replace").strip().splitlines() if log.is_file() else []
-    return f"conformance: {lines[-1] if lines else 'not asked'}"
+    logs = {log.stem: log.read_text().splitlines() for log in sorted((out / "conformance").glob("*.log"))}
+    said = [f"{name}: {lines[-1]}" for name, lines in logs.items() if lines]
+    return f"conformance: {'; '.join(said) or 'not asked'}"
 
 
 def _commands(out: Path) -> str:
