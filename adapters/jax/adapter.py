@@ -15,7 +15,7 @@ from jax import numpy as jnp
 from adapters import base
 from adapters.base import MEMORY_KINDS, Count, Facts, Floats, MemoryUse, Order, Probe, Unsupported, parts
 from adapters.jax.libraries import facts_of, take_device
-from adapters.jax.steps import Network, State, Steps, network_of
+from adapters.jax.steps import State, Steps, network_of
 from adapters.shared import without_layers
 from workloads.activations import pooled_values
 from workloads.datasets import Images, Labels
@@ -41,36 +41,33 @@ class Adapter(base.Adapter):
             self.resident = jnp.array(np.asarray(images)), jnp.array(labels)
 
     def build(self, workload: Workload, optimizer: OptimizerSpec, weights: Weights, seed: int) -> None:
+        self._drop()
         parameters, statistics = (
             {key: jnp.array(weights[key]) for key in shapes}
             for shapes in (workload.parameter_shapes(), workload.statistic_shapes())
         )
         network = network_of(workload, self.dtype)
-        self._start(workload, optimizer, network, workload.draws, parameters, statistics, seed)
+        self._begin(Steps(workload, optimizer, network, workload.draws, self.scales), parameters, statistics, seed)
 
-    def _start(
-        self,
-        workload: Workload,
-        optimizer: OptimizerSpec,
-        network: Network,
-        draws: bool,
-        parameters: Any,
-        statistics: Any,
-        seed: int,
-    ) -> None:
-        self.state = self.total = None  # an earlier model is freed before the new one's optimizer is made
+    def _drop(self) -> None:
+        self.state = self.total = None  # an earlier model is freed before the new one is made
         gc.collect()
-        self.workload, self.rate = workload, np.float32(optimizer.learning_rate)
-        self.steps = Steps(workload, optimizer, network, draws, self.scales)
-        self.state = self.steps.start(parameters, statistics, seed)
+
+    def _begin(self, steps: Steps, parameters: Any, statistics: Any, seed: int) -> None:
+        self.steps, self.workload, self.rate = steps, steps.workload, np.float32(steps.rule.learning_rate)
+        self.state = steps.start(parameters, statistics, seed)
 
     def build_model(self, make_model: Callable[[int], Any], own: OwnCode, optimizer: OptimizerSpec, seed: int) -> int:
         from adapters.jax.own import take_model  # Flax is imported for own code alone
 
         if self.dtype != jnp.float32:
-            raise Unsupported(f"JAX in {self.precision}: a model's own code chooses its precision (dtype= of its layers)")
+            raise Unsupported(
+                f"JAX in {self.precision}: a model's own code chooses its precision (dtype= of its layers)"
+            )
+        self._drop()
         network, parameters, statistics, nbytes = take_model(make_model, own, seed)
-        self._start(without_layers(own), optimizer, network, False, parameters, statistics, seed)
+        steps = Steps(without_layers(own), optimizer, network, draws=False, scales=False)
+        self._begin(steps, parameters, statistics, seed)
         return nbytes
 
     def probe(self, images: Images, labels: Labels) -> Probe:

@@ -30,7 +30,7 @@ def take_model(make_model: Callable[[int], Any], own: OwnCode, seed: int) -> tup
     definition, parameters, statistics = nnx.split(model, nnx.Param, ...)
 
     def network(parameters: Any, statistics: Any, key: jax.Array, x: jax.Array, training: bool) -> Any:
-        model = nnx.merge(definition, parameters, statistics)
+        model = nnx.merge(definition, parameters, statistics, copy=True)  # variables of this trace
         if training:
             model.train()
         else:

@@ -54,9 +54,12 @@ SETTINGS = {
     "pytorch": ("channels-last", "fused", VARIABLES),
     "tensorflow": ("steps-in-a-loop", VARIABLES),
     "mxnet": ("one-graph", "static", VARIABLES),
+    "jax": ("steps-in-a-loop",),
 }
 NOT_TUNED = {"pytorch": ("compiled",), "tensorflow": ("xla",)}  # settings that tuned does without
-TRAINERS = {"pytorch": ("lightning",), "tensorflow": ("fit",), "mxnet": ("estimator",)}  # report the mean loss
+# They report the mean loss. JAX comes with no trainer, and with no feed.
+TRAINERS = {"pytorch": ("lightning",), "tensorflow": ("fit",), "mxnet": ("estimator",), "jax": ()}
+FEEDLESS = ("jax",)
 # A trainer that does not come with its framework is installed in a separate folder, next to the framework's
 # environment.
 PACKAGES = {"lightning": Path(__file__).with_name("requirements-lightning.txt")}
@@ -85,7 +88,8 @@ def pairs_of(framework: str, options: argparse.Namespace) -> list[Pair]:
     usual: str = DEFAULT
     if options.beside:
         return [(usual, each) for each in options.beside]
-    others = (BY_HAND, GUIDE_FEED, *TRAINERS[framework])
+    feeds = () if framework in FEEDLESS else (GUIDE_FEED,)
+    others = (BY_HAND, *feeds, *TRAINERS[framework])
     return [(usual, each) for each in others] + [(TUNED, best(framework))]
 
 

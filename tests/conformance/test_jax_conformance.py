@@ -1,0 +1,59 @@
+"""JAX, which is made when it is asked for, compared with the referee in float64, and its own translations.
+
+Fewer cases than for the frameworks of `all`: each compiles some ten functions. Together they have every layer, every
+rule with a changing rate, decay, parts of a batch and masks.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import PROJECT, once, shared
+from settings import CASES, TRUTH
+from suite import Found, Seen, checks_of, run_in
+
+from runner.environments.definition import read
+from runner.environments.venv import make_side_by_side
+
+HERE = Path(__file__).parent
+DEFAULT_CASES = (
+    *("plain-adam-changing", "plain-adamw", "plain-rmsprop", "plain-nesterov-decay-changing", "batchnorm-momentum"),
+    *("padding", "mobile-blank", "branches", "pooling", "resize", "grouped", "transformer", "class-token", "smooth"),
+    *("dropout", "stochastic-depth", "statistics-partial", "norm-of-one"),
+)
+TUNED_CASES = ("plain-adam-changing-tuned", "batchnorm-momentum-tuned", "dropout-tuned")
+TWINS = {CASES[name].twin: CASES[CASES[name].twin] for name in TUNED_CASES}
+CHOSEN = {name: CASES[name] for name in (*DEFAULT_CASES, *TUNED_CASES)} | TWINS
+
+
+@pytest.fixture(scope="session")
+def jax_found(tmp_path_factory: pytest.TempPathFactory) -> Found:
+    """Answers to these cases, after the environment was made if it was not there."""
+    folder = shared(tmp_path_factory) / "jax-conformance"
+
+    def make() -> None:
+        assert not make_side_by_side([read(PROJECT, "jax", "cpu")], print)
+
+    once(folder, make)
+    return Found(folder, CHOSEN)
+
+
+@pytest.mark.parametrize("name", [*DEFAULT_CASES, *TUNED_CASES])
+def test_jax_agrees_with_the_referee_in_every_check_of(name: str, jax_found: Found) -> None:
+    case = CHOSEN[name]
+    seen = Seen(case, jax_found.of("jax", case), jax_found.of(TRUTH, case), jax_found.initial(case))
+    checks = checks_of(case)
+    assert checks and not {key: said for key, check in checks.items() if (said := check(seen))}
+
+
+def test_jax_in_parts_on_the_device_and_in_other_precisions(jax_found: Found) -> None:
+    told = json.loads(run_in("jax", HERE / "jax_variants.py"))
+    for name, apart in told["apart"].items():
+        assert apart <= {"float16": 1e-2, "bfloat16": 5e-2}.get(name, 1e-5), (name, apart)
+    assert told["scale"] == [1024.0, 64.0] and told["overflow_moves"] == 0.0
+    assert told["own_gradients"] > 0 and told["own_losses_fall"]
+    memory = told["memory"]
+    assert memory["planned"] and memory["before"] < memory["step_peak"] < memory["peak"]
+    assert told["refused"] == [True, False]
