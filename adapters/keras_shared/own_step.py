@@ -72,7 +72,7 @@ class OwnStepAdapter(KerasAdapter):
     def _batches(self, order: Order) -> Iterator[Batch]:
         for batch in order:
             if self.resident:
-                yield tuple(keras.ops.take(each, batch, axis=0) for each in (self.images, self.labels))
+                yield keras.ops.take(self.images, batch, axis=0), keras.ops.take(self.labels, batch, axis=0)
             else:
                 yield self.images[batch], self.labels[batch]
 
