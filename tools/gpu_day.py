@@ -31,8 +31,8 @@ from workloads.command_line import CommandLine
 ROOT = Path(__file__).resolve().parents[1]
 PART_BYTES = 15 * 2**20
 # What a rehearsal takes in place of a step's own.
-QUICK = ("--workload", "tiny", "--dataset", "digits", "--epochs", "1", "--window", "1", "--repeat", "1")
-QUICK_SIZES = ("--batch-size", "32", "256")
+QUICK = ("--workload", "tiny", "--dataset", "digits", "--window", "1", "--repeat", "1")
+QUICK_EPOCHS = ("--epochs", "1", "--batch-size", "32", "256")  # blocks have none
 # Holds all of a card's memory but so many GiB, and computes, until its input closes.
 HOLD = """
 import sys, torch
@@ -84,7 +84,7 @@ class Day:
         """Run the runner with its results in the step's folder."""
         results = self.out / step / name
         if self.quick:  # the last word on an option counts
-            options = (*options, *QUICK, *(() if "--blocks" in options else QUICK_SIZES))
+            options = (*options, *QUICK, *(() if "--blocks" in options else QUICK_EPOCHS))
         return self.command(
             step, name, limit_s, sys.executable, "-m", "runner", *self.framework, "--results", results, *options
         )

@@ -33,6 +33,7 @@ from workloads.records.build import DEFAULT, FLOAT32, FLOAT64, TUNED  # noqa: E4
 from workloads.records.evidence import Evidence  # noqa: E402
 
 PROFILES = (DEFAULT, TUNED)
+NO_ANSWER = "no answer"  # a case that was not computed in time
 REFEREE = "numpy"
 
 
@@ -73,7 +74,7 @@ def judge_cases(out: Path, cases: Sequence[Case]) -> dict[str, Any]:
     for case in cases:
         truth, found = out.parent / "truth" / f"{case.twin}.npz", out / f"{case.name}.npz"
         if not (found.is_file() and truth.is_file()):
-            failed[case.name] = {"computed": "no answer"}
+            failed[case.name] = {"computed": NO_ANSWER}
             continue
         initial = under(load(out.parent / "inputs" / f"{case.twin}.npz"), "initial/")
         seen = Seen(case, load(found), load(truth), initial)
@@ -91,7 +92,7 @@ def judge_evidence(out: Path, precision: str, cases: Sequence[Case]) -> dict[str
         files = (folder / "truth" / f"{case.twin}.json", folder / f"{REFEREE}-{precision}" / f"{case.twin}.json")
         mine = out / f"{case.name}.json"
         if not mine.is_file() or not all(file.is_file() for file in files):
-            judged[case.name] = {"refused": "no answer"}
+            judged[case.name] = {"refused": NO_ANSWER}
             continue
         evidence, exact, rounded = (Evidence.from_json(json.loads(file.read_text())) for file in (mine, *files))
         truth = Truth(exact, rounded, precision=precision)
@@ -138,12 +139,15 @@ def main() -> None:
     for profile in PROFILES:
         cases = [case for case in chosen if case.profile == profile]
         found[profile] = judge_cases(out / profile, cases)
-        print(f"{mine} {profile} {FLOAT32}: {len(cases) - len(found[profile])} of {len(cases)} cases pass")
+        mute = sum(said.get("computed") == NO_ANSWER for said in found[profile].values())
+        passed = len(cases) - len(found[profile])
+        print(f"{mine} {profile} {FLOAT32}: {passed} of {len(cases)} cases pass, {mute} have no answer")
     for name, folder in ((FLOAT32, DEFAULT), *((precision, precision) for precision in options.precision)):
         cases = undrawn if name == FLOAT32 else lower
         found[name] = judge_evidence(out / folder, name, cases)
-        refused = [case for case, said in found[name].items() if said["refused"]]
-        print(f"{mine} {name}: the gate refuses {len(refused)} of {len(cases)} cases")
+        mute = sum(said["refused"] == NO_ANSWER for said in found[name].values())
+        refused = sum(bool(said["refused"]) for said in found[name].values()) - mute
+        print(f"{mine} {name}: the gate refuses {refused} of {len(cases)} cases, {mute} have no answer")
     (out / "conformance.json").write_text(json.dumps(found, indent=1))
 
 

@@ -31,6 +31,9 @@ MEANT = {
     "tools/command_lines.py": ("tools.command_lines", "reference --hepl", "--help"),
     "tools/gpu_day.py": ("tools.gpu_day", "probe --secnds 3 --out DIR", "--seconds"),
     "tools/gpu_probe.py": ("tools.gpu_probe", "OUT --devcie 1", "--device"),
+    "tools/gpu_rehearsal.py": ("tools.gpu_rehearsal", "probe --secnds 3", "--seconds"),
+    "tools/gpu_seen.py": ("tools.gpu_seen", "DIR --hepl", "--help"),
+    "tools/gpu_travel.py": ("tools.gpu_travel", "OUT --pyhton python3", "--python"),
     "tools/check_adapter.py": ("tools.check_adapter", "numpy --form 2", "--from"),
 }
 
