@@ -15,7 +15,7 @@ from jax import numpy as jnp
 from adapters import base
 from adapters.base import MEMORY_KINDS, Count, Facts, Floats, MemoryUse, Order, Probe, Unsupported, parts
 from adapters.jax.libraries import facts_of, take_device
-from adapters.jax.steps import State, Steps, network_of
+from adapters.jax.steps import Steps, network_of
 from adapters.shared import without_layers
 from workloads.activations import pooled_values
 from workloads.datasets import Images, Labels
@@ -32,11 +32,13 @@ class Adapter(base.Adapter):
         self.dtype = {BFLOAT16: jnp.bfloat16, FLOAT16: jnp.float16}.get(precision, jnp.float32)
         self.scales, self.precision = precision == FLOAT16, precision
         self.tuned, self.on_device = profile == TUNED, feed == "device"
-        self.state: State | None = None
+        self.state: Any = None  # a State
+        self.total: Any = None  # gradients of parts, once there were some
         return facts_of(self.device, device, threads, precision, allocator)
 
     def load(self, images: Images, labels: Labels) -> None:
-        self.images, self.labels, self.resident = images, labels, ()
+        self.images, self.labels = images, labels
+        self.resident: tuple[jax.Array, ...] = ()
         if self.on_device:
             self.resident = jnp.array(np.asarray(images)), jnp.array(labels)
 
@@ -86,7 +88,7 @@ class Adapter(base.Adapter):
         return {jax.tree_util.keystr(path): gradient for path, gradient in gradients}
 
     def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> list[jax.Array]:
-        each = np.full(len(order), self.rate) if rates is None else np.float32(rates)
+        each = np.full(len(order), self.rate) if rates is None else rates.astype(np.float32)
         self.rate = each[-1]
         if part is not None:
             return [self._accumulated(batch, rate, part) for batch, rate in zip(order, each, strict=True)]

@@ -47,15 +47,15 @@ class ForwardPass:
 
 def convolution(layer: layers.Conv2D | layers.DepthwiseConv2D, x: jax.Array, run: ForwardPass) -> jax.Array:
     """(n, h, w, c) -> (n, rows, columns, filters)."""
-    depthwise = isinstance(layer, layers.DepthwiseConv2D)
+    dilation, groups = (layer.dilation, layer.groups) if isinstance(layer, layers.Conv2D) else (1, x.shape[-1])
     y = lax.conv_general_dilated(
         x,
         run.weight(layer, "kernel"),
         (layer.stride, layer.stride),
         layer.margins(x.shape[1:]),
-        rhs_dilation=None if depthwise else (layer.dilation, layer.dilation),
+        rhs_dilation=(dilation, dilation),
         dimension_numbers=("NHWC", "HWIO", "NHWC"),
-        feature_group_count=x.shape[-1] if depthwise else layer.groups,
+        feature_group_count=groups,
     )
     return y + run.weight(layer, "bias") if layer.bias else y
 

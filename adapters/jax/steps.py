@@ -103,7 +103,9 @@ class Steps:
             return new
         finite = jnp.stack([jnp.isfinite(gradient).all() for gradient in jax.tree.leaves(gradients)]).all()
         kept = jax.tree.map(lambda after, before: jnp.where(finite, after, before), new[:4], state[:4])
-        return State(*kept, state.key, jnp.where(finite, state.scale, state.scale / 2))
+        parameters, statistics, optimizer, steps = kept
+        scale = jnp.where(finite, state.scale, state.scale / 2)
+        return State(parameters, statistics, optimizer, steps, state.key, scale)
 
     def _step(self, state: State, rate: jax.Array, batch: Any, resident: Any) -> tuple[State, jax.Array]:
         gradients, loss, state, _ = self.differentiated(state, batch, resident)
@@ -113,7 +115,8 @@ class Steps:
         """Run a step for each rate (steps,) and batch (steps, ...); losses are (steps,)."""
 
         def step(state: State, inputs: Any) -> tuple[State, jax.Array]:
-            return self._step(state, *inputs, resident)
+            rate, batch = inputs
+            return self._step(state, rate, batch, resident)
 
         return lax.scan(step, state, (rates, batches))
 
