@@ -13,7 +13,7 @@ from workloads.records.build import DEFAULT, FLOAT16, FLOAT32, TUNED, Mode
 
 # A rule of two slots with running statistics; one loop of steps, scaled losses, a velocity that knows its rate, after a
 # case of the same network and rule with other weights at one rate.
-ASKED = {
+ASKED: dict[str, tuple[Mode, tuple[str, ...]]] = {
     "batchnorm-adam": (Mode(DEFAULT, FLOAT32), ()),
     "plain-momentum-changing-tuned": (Mode(TUNED, FLOAT16), ("plain-blank-tuned",)),
 }

@@ -18,7 +18,6 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parents[2]), str(HERE.parents[1]), str(HERE)]
 
 import planted_imports as planted  # noqa: E402
-import traced_once  # noqa: E402
 from planted_imports import Imported  # noqa: E402
 from planted_keras import KERAS_NETWORK, KERAS_PLANTED, KERAS_SOURCE  # noqa: E402
 
@@ -37,8 +36,6 @@ NETWORKS = {
 def opened(framework: str) -> Any:
     adapter = import_module(f"adapters.{framework}.adapter").Adapter()
     adapter.open("cpu", 1, "default", "float32", "host", "on-demand")
-    if framework == "tensorflow":
-        traced_once.trace_once(adapter)
     images, labels, _ = planted.draw_images()
     adapter.load(images, labels)
     return adapter
