@@ -16,6 +16,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent.parent), str(HERE)]
 
 import settings  # noqa: E402
+import traced_once  # noqa: E402
 
 from adapters.worker import first_probe  # noqa: E402
 from adapters.worker.prepare import BuildArguments  # noqa: E402
@@ -83,6 +84,8 @@ def draw(name: str, number: int) -> tuple[BuildArguments, Images, Labels]:
 def main(module: str, precision: str, threads: str, out: str, first: str, last: str, *names: str) -> None:
     adapter = import_module(module).Adapter()
     adapter.open("cpu", int(threads), "default", precision, "host", "on-demand")
+    if module == "adapters.tensorflow.adapter":  # the correct one only: mistakes must show unaided
+        traced_once.trace_once(adapter)
     with Path(out).open("w", encoding="utf-8") as file:
         for name in names:
             for number in range(int(first), int(last)):

@@ -7,6 +7,7 @@ precision with fewer digits than float32 it writes only the evidence.
 import json
 import os
 import sys
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -84,11 +85,20 @@ def run_dropout(adapter: Adapter, case: Case, given: Arrays, initial: Weights) -
     return found
 
 
+def side_by_side(cases: list[Case]) -> list[Case]:
+    """Sort cases of the same network and rule next to each other, whatever their weights, rates and batches."""
+    first: dict[object, int] = {}
+    for number, case in enumerate(cases):
+        first.setdefault((case.workload, replace(case.optimizer, schedule="constant")), number)
+    return sorted(cases, key=lambda case: first[case.workload, replace(case.optimizer, schedule="constant")])
+
+
 def main(adapter: Adapter, profile: str, precision: str, inputs: Path, out: Path, cases: list[Case]) -> None:
     device = os.environ.get(settings.DEVICE_VARIABLE, "cpu")
     adapter.open(device, int(os.environ["OMP_NUM_THREADS"]), profile, precision, "host", "on-demand")
     if type(adapter).__module__ == "adapters.tensorflow.adapter":  # the correct one only: mistakes must show unaided
         traced_once.trace_once(adapter)
+        cases = side_by_side(cases)
     for case in cases:
         with np.load(inputs / f"{case.twin}.npz") as archive:
             given = {key: archive[key] for key in archive.files}

@@ -11,8 +11,12 @@ from suite import Found, run_probe
 
 from workloads.records.build import DEFAULT, FLOAT16, FLOAT32, TUNED, Mode
 
-# A rule of two slots with running statistics; one loop of steps, scaled losses, a velocity that knows its rate.
-ASKED = {"batchnorm-adam": Mode(DEFAULT, FLOAT32), "plain-momentum-changing-tuned": Mode(TUNED, FLOAT16)}
+# A rule of two slots with running statistics; one loop of steps, scaled losses, a velocity that knows its rate, after a
+# case of the same network and rule with other weights at one rate.
+ASKED: dict[str, tuple[Mode, tuple[str, ...]]] = {
+    "batchnorm-adam": (Mode(DEFAULT, FLOAT32), ()),
+    "plain-momentum-changing-tuned": (Mode(TUNED, FLOAT16), ("plain-blank-tuned",)),
+}
 # A class of another module, so that probe.py lets it build.
 ANEW = "from adapters.tensorflow.adapter import Adapter as Right\n\n\nclass Adapter(Right):\n    pass\n"
 
@@ -23,7 +27,9 @@ def test_a_build_that_is_restored_is_a_new_one_to_the_bit(
     framework: str, name: str, found: Found, tmp_path: Path
 ) -> None:
     case, restored, anew = CASES[name], tmp_path / "restored", tmp_path / "built"
+    mode, before = ASKED[name]
+    cases = [*(CASES[each] for each in before), case]
     (tmp_path / "anew.py").write_text(ANEW)
-    run_probe(framework, f"adapters.{framework}.adapter", ASKED[name], found.inputs, restored, [case])
-    run_probe(framework, "anew", ASKED[name], found.inputs, anew, [case], PYTHONPATH=f"{ROOT}:{tmp_path}")
+    run_probe(framework, f"adapters.{framework}.adapter", mode, found.inputs, restored, cases)
+    run_probe(framework, "anew", mode, found.inputs, anew, [case], PYTHONPATH=f"{ROOT}:{tmp_path}")
     assert (restored / f"{name}.json").read_text() == (anew / f"{name}.json").read_text()
