@@ -140,6 +140,8 @@ def _framework(project: Project, framework: str) -> str:
         kinds = [kind for kind in definition.list_variants(project, framework) if kind in ("cpu", "cuda")]
         states = [f"{kind}: {definition.read(project, framework, kind).state}" for kind in kinds]
     role = "; referee, not part of all" if definition.is_referee(project, framework) else ""
+    if definition.is_on_request(project, framework):
+        role = "; not part of all, made when named"
     outside = f"; in {project.folder(framework)}" if project.is_outside(framework) else ""
     return ", ".join(states) + role + outside
 

@@ -41,6 +41,8 @@ def check_environments(project: Project, device_kind: str) -> Iterator[Finding]:
         except OSError as error:
             yield Finding(name, State.PROBLEM, f"{environment.folder}: {error.strerror}", "chown it to yourself")
             continue
+        if state == "not made" and definition.is_on_request(project, framework):
+            continue  # the run that names it makes it
         if state != "ready":
             yield Finding(name, State.WARNING, f"{state}: {environment.folder}", MAKE)
         elif missing := _missing(environment):

@@ -1,4 +1,4 @@
-"""python -m runner.environments [cpu|cuda]: make every framework's environment."""
+"""python -m runner.environments [cpu|cuda]: make the environment of every framework that is not `on_request`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from runner.environments.definition import (
     BadDefinition,
     EnvironmentUnavailable,
     InstallationFailed,
+    is_on_request,
     is_referee,
     read,
 )
@@ -18,13 +19,15 @@ from runner.project import Project
 
 
 def main(arguments: list[str]) -> int:
-    """Make every framework's environment, by default for this machine's device, and return the exit code."""
+    """Make these environments, by default for this machine's device, and return the exit code."""
     project = Project.of_this_code()
     device_kind = arguments[0] if arguments else find_kind()
     unavailable: dict[str, EnvironmentUnavailable] = {}
     environments = []
     for framework in project.frameworks:
         try:
+            if is_on_request(project, framework):
+                continue
             environments.append(read(project, framework, device_kind))
         except EnvironmentUnavailable as error:
             unavailable[framework] = error

@@ -104,6 +104,16 @@ def is_referee(project: Project, framework: str) -> bool:
     return bool(_definition(project, framework).get("referee", False))
 
 
+def is_on_request(project: Project, framework: str) -> bool:
+    """True if the framework is part of `all` only where a run names it; its environment is made only then."""
+    return bool(_definition(project, framework).get("on_request", False))
+
+
+def is_in_all(project: Project, framework: str) -> bool:
+    """True if `--framework all` asks for it."""
+    return not is_referee(project, framework) and not is_on_request(project, framework)
+
+
 def preallocates(project: Project, framework: str, device_kind: str) -> bool:
     """True if the framework by default takes memory that it does not need."""
     return bool(_definition(project, framework).get(device_kind, {}).get("preallocates", False))

@@ -24,7 +24,7 @@ from runner.environments.definition import (
     BadDefinition,
     Environment,
     EnvironmentUnavailable,
-    is_referee,
+    is_in_all,
     list_variants,
     read,
 )
@@ -154,7 +154,7 @@ def build(engine: Engine, image: Image, options: Sequence[str] = ()) -> None:
 
 def list_images(project: Project, frameworks: Sequence[str], device_kinds: Sequence[str]) -> list[Image]:
     """Return the images that are defined. Raises EnvironmentUnavailable where a requested one is not defined."""
-    rivals = [name for name in project.frameworks if not is_referee(project, name)]
+    rivals = [name for name in project.frameworks if is_in_all(project, name)]
     return [
         Image(read(project, framework, kind))
         for framework in frameworks or rivals

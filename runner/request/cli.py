@@ -268,7 +268,7 @@ def _frameworks(
     """
     present = project.frameworks
     names = [need_known("framework", name, [*present, *pythons, "all"]) for name in requested]
-    rivals = [name for name in present if not definition.is_referee(project, name)]
+    rivals = [name for name in present if definition.is_in_all(project, name)]
     if isolation == "here":
         rivals = [n for n in rivals if n in pythons or definition.is_installed(definition.read(project, n, "cpu"))]
         if names == ["all"] and not rivals and not pythons:

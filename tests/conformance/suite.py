@@ -21,7 +21,7 @@ from conftest import PROJECT, once
 from settings import CASES, Arrays, Case
 
 from adapters.worker.end_probe import neighbours
-from runner.environments.definition import build_worker_variables, read, read_profiles
+from runner.environments.definition import build_worker_variables, is_on_request, read, read_profiles
 from runner.gate.sizes import compare_names
 from workloads.layers import Masked, StochasticDepth
 from workloads.records.build import DEFAULT, FLOAT32, FLOAT64, Column, Mode
@@ -30,7 +30,7 @@ from workloads.spec import SLOTS
 from workloads.words import compare_with_allowed
 
 HERE = Path(__file__).parent
-FRAMEWORKS = PROJECT.frameworks
+FRAMEWORKS = [name for name in PROJECT.frameworks if not is_on_request(PROJECT, name)]
 REFEREE = "numpy"
 DEVIATIONS_FILE = "known_deviations.toml"  # in a framework's folder
 
