@@ -16,7 +16,7 @@ from paddle.base import core
 from paddle.base.framework import EagerParamBase
 from paddle.nn import functional
 
-from adapters import base
+from adapters import base, kernels
 from adapters.base import NOT_YET, Facts, Floats, Order, Probe, Unsupported, parts
 from adapters.paddle.layers import Network
 from workloads import weights as layouts
@@ -52,6 +52,7 @@ class Adapter(base.Adapter):
         core.set_num_threads(threads)
         paddle.ones([1]).add_(paddle.ones([1]))
         facts = {"framework_version": paddle.__version__, "precision": precision, "tf32": False}
+        facts |= kernels.of_onednn(paddle.get_flags("FLAGS_use_onednn")["FLAGS_use_onednn"], lambda: None)
         return facts | {"allocator_policy": "host", "intra_op_threads": threads}
 
     def load(self, images: Images, labels: Labels) -> None:
