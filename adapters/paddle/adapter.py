@@ -87,7 +87,8 @@ class Adapter(base.Adapter):
     def probe(self, images: Images, labels: Labels) -> Probe:
         workload, tensors = self.network.workload, self.network.weights
         statistics = {key: tensors[key].numpy() for key in workload.statistic_shapes()}
-        self.network.outputs = outputs = {}
+        outputs: dict[str, Any] = {}
+        self.network.outputs = outputs
         loss, self.network.outputs = self._loss(images, labels), None
         gradients = dict(zip(self.trained, paddle.grad(loss, list(self.trained.values())), strict=True))
         for key, array in statistics.items():
