@@ -152,7 +152,7 @@ class Ladder:
 
     def trial(self) -> None:
         """Run a trial of the framework and the referee with the runner. Other processes may disturb it: the gate asks
-        the same, and trying again would take minutes on a machine that is in use.
+        the same, so no more tries are asked for than the runner's own second one.
         """
         results, outside = self.folder / "trial", self.project.adapters_outside
         command = [sys.executable, "-m", "runner", "--framework", *dict.fromkeys((self.name, "numpy"))]
