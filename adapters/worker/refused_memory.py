@@ -39,6 +39,7 @@ ASKED = (
     re.compile(rf"OOM when allocating tensor with shape ?{SHAPE} and type (?P<type>\w+)"),  # TensorFlow's kernels
     re.compile(rf"(?:[Oo]ut of memory|OOM).{{0,40}}? allocat(?:e|ing) {SIZE}"),  # XLA
     re.compile(r"\((?P<size>\d+)(?P<unit>B)\)"),  # TensorFlow's allocators: "for 1.50GiB (1610612736B)"
+    re.compile(r"Fail to alloc memory of (?P<size>\d+)(?P<unit>) size"),  # Paddle, phi/core/memory/allocation/
     re.compile(rf"for an array with shape {SHAPE} and data type (?P<type>\w+)"),  # numpy/_core/_exceptions.py
 )
 FREE = re.compile(r"of which (?P<size>[\d.]+) ?(?P<unit>bytes|KiB|MiB|GiB|TiB) is free")  # PyTorch, of a GPU

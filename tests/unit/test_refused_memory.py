@@ -50,6 +50,7 @@ MXNET = (
         ("Failed to allocate request for 1.50GiB (1610612736B) on device ordinal 0", 1_610_612_736),
         ("Unable to allocate 1.12 TiB for an array with shape (307200, 10) and data type float32", 4 * 3_072_000),
         ("Unable to allocate 40.0 B for an array with shape (5,) and data type float64", 40),
+        ("(ResourceExhausted) Fail to alloc memory of 70368744177664 size, error code is 12.", 2**46),  # Paddle
         (MXNET, None),
         ("cudaMalloc retry failed: out of memory", None),
         ("", None),
