@@ -12,7 +12,7 @@ operators, which become layers or vanish:
     shift, scale              x + value, x * value, for one number `value`: part of a pattern, or a Normalise
     add, multiply, concatenate    joins: two or more inputs
     conv2d                    on a vector (c,), such as a squeeze gives, a 1 x 1 convolution is a dense layer
-    dense                     also with `bias`; on an image (h, w, c) it is a 1 x 1 convolution
+    dense                     on an image (h, w, c) it is a 1 x 1 convolution
     multi-head-attention      also with `dropout`, which must be 0, and the `width` of a head
 
 An image of one pixel that a GlobalAveragePool2D gives is a vector (c,) here, whatever the source calls it: (1, 1, c).

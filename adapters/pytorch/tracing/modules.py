@@ -9,7 +9,7 @@ from torch import nn
 from .network import Network
 from .pools import adaptive_average_pool, average_pool, max_pool
 from .reshaping import reshape
-from .settings import NO_RECORD, Handler, describe, image_of, margins_of, one_of, weights_of
+from .settings import NO_RECORD, Handler, image_of, margins_of, one_of, weights_of
 from .values import DEPTH_RATES, Call, Refused, Value, as_pair
 
 
@@ -74,7 +74,7 @@ def linear(network: Network, call: Call) -> Value:
     module: Any = call.module
     weights = weights_of(call, kernel="weight", bias="bias")
     if not call.value.layout.endswith("c"):
-        raise Refused(f"is along the last axis, and gets {describe(call.value)}")
+        raise Refused(f"is along the last axis, and gets {call.value.describe()}")
     settings = {"units": module.out_features, "bias": module.bias is not None}
     return network.emit(call, "Dense", [call.value], call.value.layout, settings, weights)
 
@@ -82,13 +82,13 @@ def linear(network: Network, call: Call) -> Value:
 def batch_norm(network: Network, call: Call) -> Value:
     """Return the output of a BatchNorm: our momentum is the share of the old statistics, PyTorch's of the new."""
     module: Any = call.module
-    if not module.affine or not module.track_running_stats or module.momentum is None:
-        reasons = {"affine=False": not module.affine, "track_running_stats=False": not module.track_running_stats}
-        reason = next((name for name, holds in reasons.items() if holds), "momentum=None")
-        raise Refused(f"{reason}: the layer record has scale, shift and running statistics with a momentum")
+    if not module.track_running_stats or module.momentum is None:
+        reason = "momentum=None" if module.track_running_stats else "track_running_stats=False"
+        raise Refused(f"{reason}: the layer record has running statistics with a momentum")
     if call.value.layout not in ("nchw", "nc", "ncyx"):
-        raise Refused(f"needs images (n, c, h, w) or vectors, and gets {describe(call.value)}")
+        raise Refused(f"needs images (n, c, h, w) or vectors, and gets {call.value.describe()}")
     settings = {"momentum": round(1 - module.momentum, 12), "epsilon": module.eps}
+    settings |= {"scale": module.weight is not None, "center": module.bias is not None}
     roles = {"gamma": "weight", "beta": "bias", "running_mean": "running_mean", "running_variance": "running_var"}
     return network.emit(call, "BatchNorm", [call.value], call.value.layout, settings, weights_of(call, **roles))
 
@@ -107,7 +107,7 @@ def normalise_last_axis(
     value = call.value
     if axes != (value.channels,) or not value.layout.endswith("c"):
         raise Refused(
-            f"is over axes of {axes}, and gets {describe(value)}; the layer record is over the channels alone"
+            f"is over axes of {axes}, and gets {value.describe()}; the layer record is over the channels alone"
         )
     if gamma is None or beta is None:
         raise Refused("has no scale or no shift; the layer record has both")
@@ -115,11 +115,10 @@ def normalise_last_axis(
 
 
 def gelu(network: Network, call: Call) -> Value:
-    """Return the output of the exact GELU."""
+    """Return the output of a GELU, exact or by tanh."""
     approximate = getattr(call.module, "approximate", call.kwargs.get("approximate", "none"))
-    if approximate != "none":
-        raise Refused(f"approximate={approximate!r}: the layer record is the exact GELU: use approximate='none'")
-    return network.emit(call, "Gelu", [call.value], call.value.layout)
+    settings = {"approximate": True} if approximate == "tanh" else {}
+    return network.emit(call, "Gelu", [call.value], call.value.layout, settings)
 
 
 def hard_tanh(network: Network, call: Call) -> Value:
