@@ -1,4 +1,4 @@
-"""Read an .onnx file: the network, and its weights. Nothing of the file is run, and no file outside its folder is read."""
+"""Read an .onnx file: the network, and its weights. No code of the file is run; no file outside its folder is read."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from ..layers import Shape
 from ..weights import Weights, list_flattened
 from .graph import Network, build_network
 from .imported import Imported
+from .layouts import Value
 from .onnx_graph import BATCH, BRANCHING, CONSTANT, EXPORT, Call, Reader, compute_constant, name_node, read_settings
 from .onnx_operators import translate
 from .traced import place_parameter
@@ -43,7 +44,7 @@ def read_onnx(path: Path, name: str) -> Imported:
     except Exception as error:  # a foreign file may fail in any way
         raise ImportRefused(f"is no ONNX model: {' '.join(str(error).split())[:150]}") from error
     image, shapes = _list_shapes(model)
-    reader, last = _read_nodes(model.graph, shapes, version)
+    reader = _read_nodes(model.graph, shapes, version)
     kinds = {node.operator for node in reader.nodes}
     made = build_network(
         reader.nodes,
@@ -122,8 +123,8 @@ def _list_needed(graph: Any) -> Iterator[Any]:
     return reversed(kept)
 
 
-def _read_nodes(graph: Any, shapes: dict[str, Shape], version: int) -> tuple[Reader, str]:
-    """Return the nodes of the network and the last one's name. Raises ImportRefused."""
+def _read_nodes(graph: Any, shapes: dict[str, Shape], version: int) -> Reader:
+    """Return the nodes of the network, the last one the logits'. Raises ImportRefused."""
     from onnx import numpy_helper
 
     nodes = list(_list_needed(graph))
@@ -141,52 +142,57 @@ def _read_nodes(graph: Any, shapes: dict[str, Shape], version: int) -> tuple[Rea
         raise ImportRefused(
             f"{graph.output[0].name}: it returns {shape} numbers per image; one logit per class is needed"
         )
-    return reader, last.node
+    return reader
 
 
 def _read_node(reader: Reader, proto: Any, shapes: dict[str, Shape], version: int) -> None:
     """Add what one node of the file gives to what is known. Raises ImportRefused."""
     name, place = name_node(proto)
     if proto.domain not in DOMAINS:
-        raise ImportRefused(
-            f"{place}: is an operator of {proto.domain}, which is not ONNX's own; there is no layer for it"
-        )
+        raise ImportRefused(f"{place}: is no operator of ONNX's own, but of {proto.domain}; there is no layer for it")
     if proto.op_type in BRANCHING:
         raise ImportRefused(f"{place}: is control flow, so it is no fixed network: take the branch out of the model")
-    inputs = [each for each in proto.input if each]
-    if unknown := [each for each in inputs if each not in reader.known]:
+    if unknown := [each for each in proto.input if each and each not in reader.known]:
         raise ImportRefused(f"{place}: takes {unknown[0]}, which no node before it gives")
-    values = {each: reader.known[each] for each in inputs}
-    if proto.op_type == "Shape" and not isinstance(values[inputs[0]], np.ndarray):
-        settings, shape = read_settings(proto), values[inputs[0]].shape
-        reader.known[proto.output[0]] = np.array(shape[settings.get("start", 0) : settings.get("end")], np.int64)
-        return
-    if proto.op_type == "CastLike" and isinstance(values[inputs[0]], np.ndarray):  # like a value: in float32
-        reader.known[proto.output[0]] = values[inputs[0]].astype(np.float32)
-        return
-    if proto.op_type in (*CONSTANT, "Shape") and all(isinstance(each, np.ndarray) for each in values.values()):
-        made_of = frozenset[str]().union(*(reader.origins.get(each, frozenset()) for each in inputs))
-        for output, array in zip(proto.output, compute_constant(proto, values, version), strict=True):
-            reader.known[output] = array
-            reader.origins[output] = made_of if array.dtype == np.float32 else frozenset()
+    if _read_constant(reader, proto, version):
         return
     given = tuple(reader.known[each] if each else None for each in proto.input)
     shape = shapes.get(proto.output[0], ())
     if not shape or min(shape) < 1:
         raise ImportRefused(f"{place}: the shape of its output is unknown; export the model for images of one size")
-    outputs = sum(bool(each) and bool(reader.uses[each]) for each in proto.output)
-    settings = read_settings(proto)
-    call = Call(name, proto.op_type, place, given, tuple(proto.input), settings, shape, outputs)
+    outputs = sum(bool(reader.uses[each]) for each in proto.output if each)
+    call = Call(name, proto.op_type, place, given, tuple(proto.input), read_settings(proto), shape, outputs)
     try:
         reader.known[proto.output[0]] = translate(reader, call)
+    except ImportRefused:
+        raise
     except (TypeError, LookupError, ArithmeticError, ValueError) as error:
-        if isinstance(error, ImportRefused):
-            raise
         raise call.refuse(f"its settings cannot be read: {error!r}") from error
 
 
+def _read_constant(reader: Reader, proto: Any, version: int) -> bool:
+    """Return True if what the node gives is known when the file is read. Raises ImportRefused."""
+    values = {each: reader.known[each] for each in proto.input if each}
+    images = {name for name, value in values.items() if isinstance(value, Value)}
+    first, output = next(iter(values.values()), None), proto.output[0]
+    if proto.op_type == "Shape" and isinstance(first, Value):
+        settings = read_settings(proto)
+        shape = first.shape[settings.get("start", 0) : settings.get("end")]
+        reader.known[output] = np.array(shape, np.int64)
+    elif proto.op_type == "CastLike" and not isinstance(first, Value) and images:  # a value is float32
+        reader.known[output] = np.asarray(first, np.float32)
+    elif proto.op_type in CONSTANT and not images:
+        made_of = frozenset[str]().union(*(reader.origins.get(each, frozenset()) for each in values))
+        for each, array in zip(proto.output, compute_constant(proto, values, version), strict=True):
+            reader.known[each] = array
+            reader.origins[each] = made_of if array.dtype == np.float32 else frozenset()
+    else:
+        return False
+    return True
+
+
 def _place_weights(reader: Reader, made: Network) -> Weights:
-    """Return the weights of the layers in our order. Raises ImportRefused for one that is missing, or of another size."""
+    """Return the weights of the layers in our order. Raises ImportRefused for one that is missing or does not fit."""
     shapes, layers = made.workload.weight_shapes(), list_flattened(made.workload)
     weights: Weights = {}
     for given in reader.parameters:

@@ -1,4 +1,4 @@
-"""Read an ONNX model as nodes of a graph: what each tensor is, constant parts computed, and the weights of each layer."""
+"""Hold what is known of an ONNX model while it is read: nodes of a graph, constants, and the weights of each layer."""
 
 from __future__ import annotations
 
@@ -21,32 +21,10 @@ TRAINED = "torch.onnx.export(..., training=TrainingMode.TRAINING, do_constant_fo
 EXPORT = f"export it for training: {TRAINED}"
 BATCH = 2  # images that shapes are computed for, where the file leaves the number open
 # Operators that are computed when the file is read, if all that they take is known.
-CONSTANT = frozenset(
-    [
-        "Add",
-        "Cast",
-        "CastLike",
-        "Concat",
-        "Constant",
-        "ConstantOfShape",
-        "Div",
-        "Equal",
-        "Expand",
-        "Gather",
-        "Identity",
-        "Mul",
-        "Neg",
-        "Range",
-        "Reshape",
-        "Slice",
-        "Sqrt",
-        "Squeeze",
-        "Sub",
-        "Transpose",
-        "Unsqueeze",
-        "Where",
-    ]
-)
+CONSTANT = (
+    "Add", "Cast", "CastLike", "Concat", "Constant", "ConstantOfShape", "Div", "Equal", "Expand", "Gather", "Identity",
+    "Mul", "Neg", "Range", "Reshape", "Shape", "Slice", "Sqrt", "Squeeze", "Sub", "Transpose", "Unsqueeze", "Where",
+)  # fmt: skip
 GROWING = ("ConstantOfShape", "Expand", "Range")
 MOST_VALUES = 1 << 24  # of such a constant
 BRANCHING = ("If", "Loop", "Scan", "SequenceMap")

@@ -24,7 +24,7 @@ from .onnx_weighted import (
 Handler = Callable[[Reader, Call], Value]
 ADVICE = {
     **dict.fromkeys(RANDOM, "draws random numbers; only Dropout is known: give the code of the PyTorch model instead"),
-    "Pow": "there is no layer record for it; an approximate GELU or a LayerNormalization in pieces is whole at opset 20",
+    "Pow": "there is no layer record for it; GELU by tanh and LayerNormalization are whole in opset 20",
     "Einsum": "there is no layer record for it; attention in pieces is not known: give the code of the PyTorch model",
     "Split": "there is no layer record for it; attention in pieces is not known: give the code of the PyTorch model",
 }
@@ -53,9 +53,9 @@ def _pool(operator: str) -> Handler:
             raise call.refuse("counts the padding as pixels; the layer record does not: use count_include_pad=False")
         if need_one(call, "dilations") != 1 or call.outputs > 1:
             raise call.refuse("has a dilation, or gives indices: the layer record of a pool has neither")
-        if operator == "averagepool2d" and padding == "valid":
-            if tuple(call.settings["kernel_shape"]) == image.shape[2:]:
-                return reader.emit(call, "globalaveragepool2d", "ncyx")
+        whole = padding == "valid" and tuple(call.settings["kernel_shape"]) == image.shape[2:]
+        if operator == "averagepool2d" and whole:
+            return reader.emit(call, "globalaveragepool2d", "ncyx")
         size, stride = need_one(call, "kernel_shape"), need_one(call, "strides")
         if padding != "same" and call.settings.get("ceil_mode", 0):
             margins = (0, 0, 0, 0) if padding == "valid" else padding
