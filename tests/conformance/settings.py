@@ -498,7 +498,8 @@ ONCE = {f"batchnorm-{rule}" for rule in OPTIMIZERS if rule not in ("momentum", "
 ONCE |= {*DEEPEST, *(network.name for network in MARGINS)}
 # Networks of a few layers each, which together have every layer of the vocabulary.
 SMALL = (
-    PADDING, MOBILE, BINARY, BRANCHES, POOLING, RESIZE, GROUPED, TRANSFORMER, CLASS_TOKEN, SMOOTH, BARE, FLATTENED, *MARGINS
+    PADDING, MOBILE, BINARY, BRANCHES, POOLING, RESIZE, GROUPED, TRANSFORMER, CLASS_TOKEN, SMOOTH, BARE, FLATTENED,
+    *MARGINS,
 )  # fmt: skip
 PARTIAL, PARTIAL_SIZES = "partial", (32, 32, 13, 7, 1)  # an epoch's last batch is smaller than the others
 ONES = (16, 1, 13, 1, 1, 16)  # batches of one image between others, to see what they leave

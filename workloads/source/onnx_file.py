@@ -38,6 +38,7 @@ def read_onnx(path: Path, name: str) -> Imported:
         version = _find_version(model)
         if model.functions:
             model = inliner.inline_local_functions(model)
+        _refuse_operators(model.graph)
         _load_tensors(model.graph, path.parent)
     except ImportRefused:
         raise
@@ -79,6 +80,20 @@ def _load_tensors(graph: Any, folder: Path) -> None:
             if not file.is_file():
                 raise ImportRefused(f"{tensor.name}: its values are in {location}, which is not there")
             external_data_helper.load_external_data_for_tensor(tensor, str(folder.resolve()))
+
+
+def _refuse_operators(graph: Any) -> None:
+    """Raise ImportRefused for control flow, and for operators of other makers."""
+    for proto in graph.node:
+        place = name_node(proto)[1]
+        if proto.domain not in DOMAINS:
+            raise ImportRefused(
+                f"{place}: is no operator of ONNX's own, but of {proto.domain}; there is no layer for it"
+            )
+        if proto.op_type in BRANCHING:
+            raise ImportRefused(
+                f"{place}: is control flow, so it is no fixed network: take the branch out of the model"
+            )
 
 
 def _list_shapes(model: Any) -> tuple[Shape, dict[str, Shape]]:
@@ -148,10 +163,6 @@ def _read_nodes(graph: Any, shapes: dict[str, Shape], version: int) -> Reader:
 def _read_node(reader: Reader, proto: Any, shapes: dict[str, Shape], version: int) -> None:
     """Add what one node of the file gives to what is known. Raises ImportRefused."""
     name, place = name_node(proto)
-    if proto.domain not in DOMAINS:
-        raise ImportRefused(f"{place}: is no operator of ONNX's own, but of {proto.domain}; there is no layer for it")
-    if proto.op_type in BRANCHING:
-        raise ImportRefused(f"{place}: is control flow, so it is no fixed network: take the branch out of the model")
     if unknown := [each for each in proto.input if each and each not in reader.known]:
         raise ImportRefused(f"{place}: takes {unknown[0]}, which no node before it gives")
     if _read_constant(reader, proto, version):
