@@ -10,7 +10,7 @@ from .network import Network
 from .pools import adaptive_average_pool, average_pool, max_pool
 from .reshaping import reshape
 from .settings import NO_RECORD, Handler, image_of, margins_of, one_of, weights_of
-from .values import DEPTH_RATES, Call, Refused, Value, as_pair
+from .values import DEPTH_RATES, TIMM_ATTENTION, Call, Refused, Value, as_pair
 
 
 def call_module(network: Network, call: Call) -> Any:
@@ -19,7 +19,10 @@ def call_module(network: Network, call: Call) -> Any:
     assert module is not None
     if hooks := [name for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks") if vars(module)[name]]:
         raise Refused(f"it has {hooks[0].strip('_').replace('_', ' ')}, which change what it computes: remove them")
-    handler = MODULES.get(type(module)) or BY_NAME.get(type(module).__name__)
+    kind = type(module)
+    handler = MODULES.get(kind) or BY_NAME.get(kind.__name__)
+    if (kind.__module__, kind.__name__) == TIMM_ATTENTION:
+        handler = timm_attention
     if handler is None:
         raise Refused(NO_RECORD)
     return handler(network, call)
@@ -176,13 +179,36 @@ def attention(network: Network, call: Call) -> tuple[Value, None]:
     }
     if reason := next((name for name, holds in wrong.items() if holds), ""):
         raise Refused(f"{reason}: the layer record has batch first, biases, no dropout and no mask")
+    return _attend(network, call, query, ("in_proj_weight", "in_proj_bias", "out_proj")), None
+
+
+def _attend(network: Network, call: Call, value: Value, names: tuple[str, str, str]) -> Value:
+    """Return the output of self-attention; `names` are those of its kernels, its biases and its last layer."""
+    kernel, bias, last = (f"{call.place}.{name}" for name in names)
     tensors: dict[str, Any] = {}
     for number, part in enumerate(("query", "key", "value")):
-        tensors[f"{part}_kernel"] = (f"{call.place}.in_proj_weight", number, 3)
-        tensors[f"{part}_bias"] = (f"{call.place}.in_proj_bias", number, 3)
-    tensors |= {"output_kernel": f"{call.place}.out_proj.weight", "output_bias": f"{call.place}.out_proj.bias"}
-    settings = {"heads": module.num_heads}
-    return network.emit(call, "MultiHeadAttention", [query], query.layout, settings, tensors), None
+        tensors |= {f"{part}_kernel": (kernel, number, 3), f"{part}_bias": (bias, number, 3)}
+    tensors |= {"output_kernel": f"{last}.weight", "output_bias": f"{last}.bias"}
+    settings = {"heads": call.module.num_heads}  # type: ignore[union-attr]
+    return network.emit(call, "MultiHeadAttention", [value], value.layout, settings, tensors)
+
+
+def timm_attention(network: Network, call: Call) -> Value:
+    """Return the output of timm's self-attention, if it is the plain one."""
+    module: Any = call.module
+    wrong = {
+        "a mask": any(each is not None and each is not False for each in (*call.args[1:], *call.kwargs.values())),
+        "another width of its heads": module.num_heads * module.head_dim != module.qkv.in_features,
+        "another scale": module.scale != module.head_dim**-0.5,
+        "no bias": module.qkv.bias is None or module.proj.bias is None,
+        "a gate": module.gate is not None,
+        "a norm inside": any(type(each) is not nn.Identity for each in (module.q_norm, module.k_norm, module.norm)),
+        "dropout inside": bool(module.attn_drop.p or module.proj_drop.p),
+    }
+    wrong[f"an input {call.value.describe()}"] = call.value.layout != "ntc"
+    if reason := next((name for name, holds in wrong.items() if holds), ""):
+        raise Refused(f"it has {reason}; the layer record of self-attention has biases and none of that")
+    return _attend(network, call, call.value, ("qkv.weight", "qkv.bias", "proj"))
 
 
 def zero_padding(network: Network, call: Call) -> Value:

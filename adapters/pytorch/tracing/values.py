@@ -13,6 +13,7 @@ from workloads.source.layouts import Value as Value
 
 # Modules outside torch.nn that drop whole images: {name of the class: its attribute with the rate}.
 DEPTH_RATES = {"StochasticDepth": "p", "DropPath": "drop_prob"}
+TIMM_ATTENTION = ("timm.layers.attention", "Attention")  # self-attention, which stays whole as torch.nn's does
 
 
 class Refused(ValueError):
