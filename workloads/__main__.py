@@ -91,7 +91,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = CommandLine(prog="python -m workloads")
     commands = parser.add_subparsers(required=True, metavar="describe|import", dest="command")
     command = commands.add_parser("describe", help="print a network layer by layer; trains nothing")
-    sources = "a file that defines one Workload, a .keras file, the JSON of a Keras model, or FILE.py:FUNCTION"
+    sources = "a file that defines one Workload, a .keras or .onnx file, the JSON of a Keras model, or FILE.py:FUNCTION"
     command.add_argument("network", metavar="NAME|FILE", help=f"of the catalogue, or {sources}")
     command.add_argument("--memory", action="store_true", help="what each layer holds while it trains, in bytes")
     command.add_argument("--batch-size", dest="batch_sizes", type=int, nargs="+", default=[], metavar="N",

@@ -72,7 +72,10 @@ class Study:
     name: str
     summary: str = ""
     workload: str = define_key(
-        "osu-cnn", NETWORK, "{workloads}; or my_cnn.py of layers, a .keras or .json file, net.py:FUNCTION", "NAME|FILE"
+        "osu-cnn",
+        NETWORK,
+        "{workloads}; or my_cnn.py of layers, a .keras, .onnx, .json file, net.py:FUNCTION",
+        "NAME|FILE",
     )
     dataset: str = define_key(
         "digits", NETWORK, "{datasets}; or your own: a path with a / in it to a folder with train/CLASS/, test/CLASS/; "

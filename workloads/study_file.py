@@ -76,7 +76,7 @@ def _frozen(value: Any) -> Any:
 
 def _is_file(workload: str) -> bool:
     """True if a workload is named by a file: layers, a function of a file, or another source."""
-    return workload.partition(":")[0].endswith((".py", ".keras", ".json"))
+    return workload.partition(":")[0].endswith((".py", ".keras", ".json", ".onnx"))
 
 
 def _placed(table: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -177,6 +177,11 @@ def activation(name: str) -> Callable[[Any, Seeds], keras.layers.Layer]:
     return lambda layer, seeds: keras.layers.Activation(name, name=layer.name)
 
 
+def gelu(layer: layers.Gelu, seeds: Seeds) -> keras.layers.Layer:
+    """Return the layer (n, ...) -> the same; Keras' word for the exact one is its default."""
+    return keras.layers.Activation(partial(keras.activations.gelu, approximate=layer.approximate), name=layer.name)
+
+
 LAYERS: dict[type[layers.Layer], Callable[[Any, Seeds], keras.layers.Layer]] = {
     layers.Conv2D: convolution,
     layers.DepthwiseConv2D: convolution,
@@ -185,7 +190,7 @@ LAYERS: dict[type[layers.Layer], Callable[[Any, Seeds], keras.layers.Layer]] = {
     layers.GlobalAveragePool2D: lambda layer, seeds: keras.layers.GlobalAveragePooling2D(name=layer.name),
     layers.Resize: lambda layer, seeds: keras.layers.Resizing(layer.height, layer.width, name=layer.name),
     layers.BatchNorm: lambda layer, seeds: keras.layers.BatchNormalization(
-        momentum=layer.momentum, epsilon=layer.epsilon, name=layer.name
+        momentum=layer.momentum, epsilon=layer.epsilon, center=layer.center, scale=layer.scale, name=layer.name
     ),
     layers.LayerNorm: lambda layer, seeds: keras.layers.LayerNormalization(epsilon=layer.epsilon, name=layer.name),
     layers.Dropout: lambda layer, seeds: Dropout(layer.rate, next(seeds), layer.name),
@@ -196,13 +201,13 @@ LAYERS: dict[type[layers.Layer], Callable[[Any, Seeds], keras.layers.Layer]] = {
     layers.Relu6: activation("relu6"),
     layers.HardSigmoid: activation("hard_sigmoid"),
     layers.HardSwish: activation("hard_swish"),
-    layers.Gelu: activation("gelu"),
+    layers.Gelu: gelu,
     layers.Silu: activation("silu"),
     layers.Sigmoid: activation("sigmoid"),
     layers.Tanh: activation("tanh"),
     layers.Softmax: activation("softmax"),
     layers.Flatten: lambda layer, seeds: keras.layers.Flatten(name=layer.name),
-    layers.Dense: lambda layer, seeds: keras.layers.Dense(layer.units, name=layer.name),
+    layers.Dense: lambda layer, seeds: keras.layers.Dense(layer.units, use_bias=layer.bias, name=layer.name),
     layers.PositionEmbedding: lambda layer, seeds: PositionEmbedding(name=layer.name),
     layers.ClassToken: lambda layer, seeds: ClassToken(name=layer.name),
     layers.FirstToken: lambda layer, seeds: keras.layers.Lambda(lambda x: x[:, 0], name=layer.name),

@@ -70,6 +70,16 @@ def spread_channels(shape: layers.Shape) -> tuple[int, ...]:
     return (1, -1, 1, 1) if len(shape) == 3 else (*(1 for _ in shape), -1)
 
 
+def gelu_by_tanh(F: Any, x: Any) -> Any:
+    """Return the approximation of GELU by tanh, in the shape of `x`; MXNet's own GELU is the exact one."""
+    return x * (1 + F.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))) / 2
+
+
+def gelu(layer: layers.Gelu, shape: layers.Shape) -> gluon.HybridBlock:
+    """Return the layer (n, ...) -> the same."""
+    return gluon.nn.HybridLambda(gelu_by_tanh) if layer.approximate else gluon.nn.GELU()
+
+
 class ChannelScale(gluon.HybridBlock):
     """Multiplies each channel by a learned factor."""
 

@@ -163,7 +163,7 @@ LAYERS: dict[type[layers.Layer], Callable[[Any, layers.Shape], gluon.HybridBlock
     layers.GlobalAveragePool2D: lambda layer, shape: gluon.nn.HybridLambda(lambda F, x: F.mean(x, axis=(2, 3))),
     layers.Resize: resize,
     layers.BatchNorm: lambda layer, shape: gluon.nn.BatchNorm(
-        momentum=layer.momentum, epsilon=layer.epsilon, in_channels=shape[-1]
+        momentum=layer.momentum, epsilon=layer.epsilon, center=layer.center, scale=layer.scale, in_channels=shape[-1]
     ),
     layers.LayerNorm: features.layer_norm,
     layers.ChannelScale: lambda layer, shape: features.ChannelScale(shape),
@@ -174,13 +174,15 @@ LAYERS: dict[type[layers.Layer], Callable[[Any, layers.Shape], gluon.HybridBlock
     layers.Relu6: lambda layer, shape: gluon.nn.HybridLambda(features.relu6),
     layers.HardSigmoid: lambda layer, shape: gluon.nn.HybridLambda(features.hard_sigmoid),
     layers.HardSwish: lambda layer, shape: gluon.nn.HybridLambda(lambda F, x: x * features.hard_sigmoid(F, x)),
-    layers.Gelu: lambda layer, shape: gluon.nn.GELU(),
+    layers.Gelu: features.gelu,
     layers.Silu: lambda layer, shape: gluon.nn.Swish(),
     layers.Sigmoid: lambda layer, shape: gluon.nn.Activation("sigmoid"),
     layers.Tanh: lambda layer, shape: gluon.nn.Activation("tanh"),
     layers.Softmax: lambda layer, shape: features.softmax(shape),
     layers.Flatten: lambda layer, shape: gluon.nn.Flatten(),
-    layers.Dense: lambda layer, shape: gluon.nn.Dense(layer.units, in_units=shape[-1], flatten=False),
+    layers.Dense: lambda layer, shape: gluon.nn.Dense(
+        layer.units, use_bias=layer.bias, in_units=shape[-1], flatten=False
+    ),
     layers.Tokens: lambda layer, shape: gluon.nn.HybridLambda(
         lambda F, x: F.transpose(F.reshape(x, (0, 0, -1)), (0, 2, 1))
     ),

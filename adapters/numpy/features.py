@@ -12,9 +12,8 @@ from workloads import layers
 
 def batch_norm(layer: layers.BatchNorm, x: Array, run: Pass) -> Forward:
     """(..., c) -> the same; training uses the batch's statistics, and the running ones go to `run.statistics`."""
-    gamma, beta, running_mean, running_variance = (
-        run.weights[f"{layer.name}/{role}"] for role in ("gamma", "beta", "running_mean", "running_variance")
-    )
+    gamma, beta = (run.weights.get(f"{layer.name}/{role}", usual) for role, usual in (("gamma", 1.0), ("beta", 0.0)))
+    running_mean, running_variance = (run.weights[f"{layer.name}/running_{role}"] for role in ("mean", "variance"))
     axes = tuple(range(x.ndim - 1))
     mean, variance = running_mean, running_variance
     if run.training:
@@ -26,7 +25,10 @@ def batch_norm(layer: layers.BatchNorm, x: Array, run: Pass) -> Forward:
     normal = ((x - mean) / deviation).astype(x.dtype)
 
     def backward(dy: Array) -> Array:
-        run.gradients |= {f"{layer.name}/gamma": (dy * normal).sum(axis=axes), f"{layer.name}/beta": dy.sum(axis=axes)}
+        if layer.scale:
+            run.gradients[f"{layer.name}/gamma"] = (dy * normal).sum(axis=axes)
+        if layer.center:
+            run.gradients[f"{layer.name}/beta"] = dy.sum(axis=axes)
         dnormal = dy * gamma
         if run.training:  # mean and variance depend on x too
             dnormal = dnormal - dnormal.mean(axis=axes) - normal * (dnormal * normal).mean(axis=axes)
@@ -91,14 +93,16 @@ def softmax(layer: layers.Softmax, x: Array, run: Pass) -> Forward:
 def _affine(layer: layers.Layer, x: Array, run: Pass, part: str = "") -> Forward:
     """Compute x kernel + bias along the last axis; `part` goes before their roles."""
     roles = f"{layer.name}/{part}kernel", f"{layer.name}/{part}bias"
-    kernel, bias = (run.weights[role] for role in roles)
+    kernel, bias = run.weights[roles[0]], run.weights.get(roles[1])
 
     def backward(dy: Array) -> Array:
         rows, gradients = x.reshape(-1, x.shape[-1]), dy.reshape(-1, dy.shape[-1])
-        run.gradients |= zip(roles, (rows.T @ gradients, gradients.sum(axis=0)), strict=True)
+        run.gradients[roles[0]] = rows.T @ gradients
+        if bias is not None:
+            run.gradients[roles[1]] = gradients.sum(axis=0)
         return dy @ kernel.T
 
-    return x @ kernel + bias, backward
+    return x @ kernel if bias is None else x @ kernel + bias, backward
 
 
 def dense(layer: layers.Dense, x: Array, run: Pass) -> Forward:

@@ -39,6 +39,12 @@ def _hard_sigmoid(x: Array) -> Array:
 _erf: Callable[[Array], Array] = np.frompyfunc(math.erf, 1, 1)
 
 
+def _gelu_by_tanh(x: Array) -> tuple[Array, Array]:
+    factor, cubic = math.sqrt(2 / math.pi), 0.044715
+    bent = np.tanh(factor * (x + cubic * x**3))
+    return x * (1 + bent) / 2, (1 + bent) / 2 + x * (1 - bent**2) * factor * (1 + 3 * cubic * x * x) / 2
+
+
 def _gelu(x: Array) -> tuple[Array, Array]:
     below = (1 + _erf(x / math.sqrt(2)).astype(x.dtype)) / 2  # P(X <= x), X ~ N(0, 1)
     return x * below, below + x * np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
@@ -68,7 +74,8 @@ ELEMENTWISE: dict[type[layers.Layer], Callable[[Array], tuple[Array, Array]]] = 
 
 def elementwise(layer: layers.Layer, x: Array, run: Pass) -> Forward:
     """Apply ELEMENTWISE, in the precision of `x`."""
-    y, slope = ELEMENTWISE[type(layer)](x)
+    by_tanh = isinstance(layer, layers.Gelu) and layer.approximate
+    y, slope = _gelu_by_tanh(x) if by_tanh else ELEMENTWISE[type(layer)](x)
     return y.astype(x.dtype), lambda dy: (dy * slope).astype(x.dtype)
 
 

@@ -41,7 +41,10 @@ class VectorBatchNorm(NormOfOneValue, nn.BatchNorm1d):
 def batch_norm(layer: layers.BatchNorm, shape: layers.Shape) -> nn.Module:
     """Return the layer for (n, c, h, w) or (n, c). PyTorch's momentum is the new batch's share, the layer's the old."""
     kind = ImageBatchNorm if len(shape) == 3 else VectorBatchNorm
-    return kind(shape[-1], layer.epsilon, momentum=1 - layer.momentum)
+    norm = kind(shape[-1], layer.epsilon, momentum=1 - layer.momentum)
+    norm.weight = norm.weight if layer.scale else None
+    norm.bias = norm.bias if layer.center else None
+    return norm
 
 
 class BiasedVariance:

@@ -129,6 +129,11 @@ def mean_loss(workload: Workload) -> Callable[[torch.Tensor, torch.Tensor], torc
     return lambda logits, labels: nn.functional.cross_entropy(logits, labels.long())
 
 
+def dense(width: int, layer: layers.Dense) -> nn.Module:
+    """Return the layer (n, ..., width) -> (n, ..., units), not filled: it may be large, and `build` sets it."""
+    return skip_init(nn.Linear, width, layer.units, bias=layer.bias)
+
+
 LAYERS: dict[type[layers.Layer], Callable[[Any, layers.Shape], nn.Module]] = {
     layers.Conv2D: convolution,
     layers.DepthwiseConv2D: convolution,
@@ -146,13 +151,13 @@ LAYERS: dict[type[layers.Layer], Callable[[Any, layers.Shape], nn.Module]] = {
     layers.Relu6: lambda layer, shape: nn.ReLU6(),
     layers.HardSigmoid: lambda layer, shape: nn.Hardsigmoid(),
     layers.HardSwish: lambda layer, shape: nn.Hardswish(),
-    layers.Gelu: lambda layer, shape: nn.GELU(),
+    layers.Gelu: lambda layer, shape: nn.GELU("tanh" if layer.approximate else "none"),
     layers.Silu: lambda layer, shape: nn.SiLU(),
     layers.Sigmoid: lambda layer, shape: nn.Sigmoid(),
     layers.Tanh: lambda layer, shape: nn.Tanh(),
     layers.Softmax: lambda layer, shape: nn.Softmax(1 if len(shape) == 3 else -1),
     layers.Flatten: lambda layer, shape: nn.Flatten(),
-    layers.Dense: lambda layer, shape: skip_init(nn.Linear, shape[-1], layer.units),  # large, and `build` sets it
+    layers.Dense: lambda layer, shape: dense(shape[-1], layer),
     layers.Tokens: lambda layer, shape: features.Tokens(),
     layers.PositionEmbedding: lambda layer, shape: features.PositionEmbedding(shape),
     layers.ClassToken: lambda layer, shape: features.ClassToken(shape),

@@ -24,7 +24,7 @@ from workloads.networks import NAME, WORKLOADS, NetworkError, accept, find_impor
 from workloads.records.build import column_of
 from workloads.records.job import DRAWN, OWN, Initial, Placement
 from workloads.records.network import OwnCode
-from workloads.source.files import CODE, is_source
+from workloads.source.files import CODE, ONNX, is_source
 from workloads.source.graph import ImportRefused
 from workloads.source.imported import Imported
 from workloads.source.traced import read_traced, write_request
@@ -36,6 +36,10 @@ USUAL_FUNCTION = "make_model"
 WEIGHTS_OF = {".pt": "pytorch", ".pth": "pytorch", ".h5": "tensorflow", ".params": "mxnet"}
 ABSENT, NEIGHBOURS = ("ModuleNotFoundError", "FileNotFoundError"), "; a run takes the file without those next to it"
 NOT_COMPARED = "is not compared with the model it was imported from; name that model itself for the proof"
+ONNX_NOT_COMPARED = (
+    "is not compared with the model it was exported from, neither forward nor gradients nor updates: "
+    "an .onnx file has no framework; for the proof name the .keras file or the PyTorch code itself"
+)
 ONE_THREAD = Placement("cpu", 1, {})
 
 
@@ -156,7 +160,8 @@ def find_workload(study: Study, dataset: Dataset, importer: Importer) -> Importe
         raise BadInput(f"{error}{_offer_import(framework, path) if framework else ''}") from error
     if imported.places and imported.origin is None and study.workload not in importer.told:
         importer.told.add(study.workload)
-        print(f"runner: --workload {path}: {NOT_COMPARED}", file=sys.stderr)
+        said = ONNX_NOT_COMPARED if path.suffix.lower() == ONNX else NOT_COMPARED
+        print(f"runner: --workload {path}: {said}", file=sys.stderr)
     return imported
 
 

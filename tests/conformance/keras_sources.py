@@ -35,7 +35,9 @@ def make_mixed() -> Any:
     inner_entering = keras.Input((31, 31, 8))
     inner = layers.SeparableConv2D(8, 3, padding="same", activation="swish")(inner_entering)
     inner = keras.Model(inner_entering, layers.Concatenate()([inner, inner_entering]), name="inner")
-    tail = keras.Sequential([layers.Conv2D(8, (3, 5), groups=4), layers.BatchNormalization(), layers.ReLU(6.0)])
+    tail = keras.Sequential(
+        [layers.Conv2D(8, (3, 5), groups=4), layers.BatchNormalization(center=False), layers.ReLU(6.0)]
+    )
     entering = keras.Input(SHAPE)
     x = layers.ZeroPadding2D(((1, 0), (0, 1)))(entering)
     x = layers.Conv2D(8, 4, strides=2, activation="relu")(x)
@@ -45,8 +47,8 @@ def make_mixed() -> Any:
     gate = layers.Dense(8, activation="hard_sigmoid")(layers.GlobalAveragePooling2D(keepdims=True)(x))
     x = keras.ops.multiply(x, gate)
     x = x * (layers.ReLU(6.0)(x + 3.0) / 6.0)
-    x = layers.BatchNormalization()(layers.Flatten()(layers.AveragePooling2D(4)(x)))
-    return keras.Model(entering, layers.Dense(1, activation="sigmoid")(x))
+    x = layers.BatchNormalization(scale=False)(layers.Flatten()(layers.AveragePooling2D(4)(x)))
+    return keras.Model(entering, layers.Dense(1, use_bias=False, activation="sigmoid")(x))
 
 
 OWN = {"patches": make_patches, "mixed": make_mixed}

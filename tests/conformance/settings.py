@@ -401,6 +401,24 @@ SMOOTH = Workload(
         Dense("dense2", 4),
     ),
 )
+BARE = Workload(  # layers without some of their weights, and the other GELU on values of size 2, where they differ
+    "bare",
+    "",
+    (11, 7, 3),
+    (
+        Conv2D("conv", 6, (3, 3), bias=False),
+        BatchNorm("unscaled", scale=False),
+        Gelu("gelu1", approximate=True),
+        DepthwiseConv2D("depthwise", (3, 3), bias=False),
+        BatchNorm("uncentred", center=False, epsilon=2**-6),
+        Gelu("gelu2", approximate=True),
+        GlobalAveragePool2D("pool"),
+        Dense("dense1", 9, bias=False),
+        BatchNorm("plain", momentum=0.75, scale=False, center=False),
+        Gelu("gelu3", approximate=True),
+        Dense("dense2", 4, bias=False),
+    ),
+)
 FLATTENED = Workload(  # what may come between a Flatten and its Dense; names that some framework uses itself
     "flattened",
     "",
@@ -482,7 +500,8 @@ ONCE |= {*DEEPEST, *(network.name for network in MARGINS)}
 FITTED = ("plain-momentum-changing", "statistics-32", "plain-partial", "stochastic-depth")
 # Networks of a few layers each, which together have every layer of the vocabulary.
 SMALL = (
-    PADDING, MOBILE, BINARY, BRANCHES, POOLING, RESIZE, GROUPED, TRANSFORMER, CLASS_TOKEN, SMOOTH, FLATTENED, *MARGINS
+    PADDING, MOBILE, BINARY, BRANCHES, POOLING, RESIZE, GROUPED, TRANSFORMER, CLASS_TOKEN, SMOOTH, BARE, FLATTENED,
+    *MARGINS,
 )  # fmt: skip
 PARTIAL, PARTIAL_SIZES = "partial", (32, 32, 13, 7, 1)  # an epoch's last batch is smaller than the others
 ONES = (16, 1, 13, 1, 1, 16)  # batches of one image between others, to see what they leave

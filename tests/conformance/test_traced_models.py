@@ -49,7 +49,7 @@ def compute_logits(imported: Imported, pixels: Array) -> Array:
 IMPORTED = (
     "vit", "conv-next", "squeeze-excite", "dense-block", "in-place", "activations", "branch-on-shape", "normalised",
     "flattened", "pools", "groups", "dropouts", "norm-as-function", "tokens-mean", "one-module-many-times",
-    "cloned", "numbers-first", "whole-slices",
+    "cloned", "numbers-first", "whole-slices", "bare",
 )  # fmt: skip
 
 
@@ -73,12 +73,10 @@ REFUSED = {
     "unknown-module": "act (PReLU): there is no layer record for it",
     "unknown-function": "the model (cumsum): there is no layer record for it",
     "transposed-convolution": "up (ConvTranspose2d): there is no layer record for it",
-    "tanh-gelu": "act (GELU): approximate='tanh': the layer record is the exact GELU: use approximate='none'",
     "padding-mode": "conv (Conv2d): padding_mode reflect: a layer record pads with zeros",
     "stride-of-two-numbers": "conv (Conv2d): stride 1 x 2: a layer record has one for both axes",
     "average-of-padding": "counts the padding as pixels; the layer record does not: use count_include_pad=False",
     "divisor": "divides by a number of its own (divisor_override)",
-    "batch-norm-without-scale": "bn (BatchNorm2d): affine=False",
     "batch-norm-without-statistics": "bn (BatchNorm2d): track_running_stats=False",
     "batch-norm-without-momentum": "bn (BatchNorm2d): momentum=None",
     "norm-of-rows": "norm (LayerNorm): is over axes of (8, 10, 8)",

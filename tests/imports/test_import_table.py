@@ -22,6 +22,8 @@ OF_RUNNER_AND_REPORTS = {  # modules of the neutral package that no worker impor
     "workloads/records/validation.py": "msgspec",
     "workloads/statistics.py": "scipy",
     "workloads/source/keras_weights.py": "h5py",
+    "workloads/source/onnx_file.py": "onnx",
+    "workloads/source/onnx_graph.py": "onnx",
 }
 WITHOUT_NUMPY = ("layers", "spec", "study", "job", "result", "events", "figures", "files", "record")
 TABLE = {

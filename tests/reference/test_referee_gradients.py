@@ -258,6 +258,21 @@ NETWORKS = [
     EVERYTHING,
     TRANSFORMER,
     CLASS_TOKEN,
+    Workload(
+        "bare",
+        "",
+        (2, 3, 2),
+        (
+            BatchNorm("unscaled", scale=False),
+            Gelu("g1", approximate=True),
+            BatchNorm("uncentred", center=False),
+            Flatten("f"),
+            Dense("d1", 5, bias=False),
+            BatchNorm("plain", scale=False, center=False),
+            Gelu("g2", approximate=True),
+            Dense("d2", 3, bias=False),
+        ),
+    ),
 ]
 
 

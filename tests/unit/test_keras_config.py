@@ -257,7 +257,6 @@ class Bomb:
     "name, content, said",
     [
         ("net.pkl", pickle.dumps(Bomb()), "is a pickle, which runs code when it is read"),
-        ("net.onnx", b"", "ONNX is not read; give a .keras file"),
         ("net.json", b"{", "is no JSON"),
         ("net.keras", b"no zip", "is no .keras file of Keras 3"),
         ("net.keras", pickle.dumps(Bomb()), "is no .keras file of Keras 3"),

@@ -12,7 +12,7 @@ from conftest import make_spec
 
 from workloads import __main__ as program
 from workloads import networks
-from workloads.layers import Conv2D, Dense, DepthwiseConv2D, Flatten, Layer
+from workloads.layers import BatchNorm, Conv2D, Dense, DepthwiseConv2D, Flatten, Gelu, Layer
 from workloads.networks import WORKLOADS, NetworkError
 from workloads.records import network
 from workloads.records.job import InputFile
@@ -71,6 +71,23 @@ def test_a_network_that_pads_unevenly_where_it_strides_says_how_it_differs_from_
     assert "bias" in WORKLOADS["vgg-11"].differs
     assert WORKLOADS["mobilenet-v3-large"].differs in program.describe(WORKLOADS["mobilenet-v3-large"])
     assert not WORKLOADS["resnet-18"].differs and not WORKLOADS["resnet-18-small"].differs
+
+
+def test_fields_that_records_got_later_are_left_out_at_their_default_so_that_published_digests_stay() -> None:
+    layers = (BatchNorm("norm", scale=False), Gelu("gelu", approximate=True), Flatten("f"), Dense("d", 3, bias=False))
+    bare = Workload("bare", "", (8, 8, 1), layers)
+    text = network.to_text(bare)
+    assert network.from_json(json.loads(text)) == bare
+    assert all(text.count(word) == 1 for word in ('"scale": false', '"approximate": true', '"bias": false'))
+    assert '"center"' not in text
+    usual = (BatchNorm("norm"), Gelu("gelu"), Flatten("f"), Dense("d", 3))
+    texts = network.to_json(replace(bare, layers=usual))["layers"]
+    assert [sorted(each) for each in texts] == [
+        ["epsilon", "layer", "momentum", "name"], ["layer", "name"], ["layer", "name"],
+        ["initializer", "layer", "name", "units"],
+    ]  # fmt: skip
+    assert network.digest(WORKLOADS["vit-tiny"]) == "c64d189d6966"
+    assert network.digest(WORKLOADS["resnet-18"]) == "8d28fd6810d3"
 
 
 def test_margins_come_back_from_json_and_what_is_no_padding_does_not() -> None:

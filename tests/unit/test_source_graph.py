@@ -12,11 +12,13 @@ from each import for_each
 from workloads.layers import (
     Add,
     AveragePool2D,
+    BatchNorm,
     Concatenate,
     Conv2D,
     Dense,
     DepthwiseConv2D,
     Flatten,
+    Gelu,
     HardSigmoid,
     HardSwish,
     Layer,
@@ -125,6 +127,8 @@ def test_squeeze_and_excite_of_convolutions_is_one_of_dense_layers() -> None:
     "given, expected",
     [
         ([("x", "dense", "x0", {"units": 5, "bias": False})], Conv2D("x", 5, (1, 1), bias=False)),
+        ([("x", "gelu", "x0", {"approximate": True})], Gelu("x", approximate=True)),
+        ([("x", "batchnorm", "x0", {"scale": False})], BatchNorm("x", scale=False)),
         ([("x", "conv2d", "x0", CONV | {"filters": 3, "groups": 3})], DepthwiseConv2D("x", (3, 3), padding="same")),
         (
             [("a", "shift", "x0", {"value": 3.0}), ("b", "relu6", "a"), ("x", "scale", "b", {"value": 1 / 6})],
@@ -239,10 +243,6 @@ NO_TREE = (
             r"net\.x \(Kind\): cannot be a Conv2D: Conv2D\.stride",
         ),
         ((("x", "conv2d", "x0", CONV | {"bells": 2}), *HEAD), r"net\.x \(Kind\): cannot be a Conv2D: .*bells"),
-        (
-            (("x", "relu", "x0"), HEAD[0], ("head", "dense", "pool", {"units": 4, "bias": False})),
-            r"net\.head \(Kind\): has no bias",
-        ),
         (
             (("a", "relu", "x0"), ("b", "conv2d", "x0", CONV), ("x", "add", "a b"), *HEAD),
             r"net\.x \(Kind\): there is no Add of \(8, 8, 3\) and \(8, 8, 6\)",

@@ -15,11 +15,13 @@ class BatchNorm(Layer):
     """gamma (x - mean) / sqrt(variance + epsilon) + beta per channel (the last axis), Ioffe & Szegedy 2015.
 
     Training uses the batch's mean and biased variance (over batch and space), and then running = momentum running + (1
-    - momentum) batch; evaluation uses the running ones.
+    - momentum) batch; evaluation uses the running ones. Without `scale` there is no gamma, without `center` no beta.
     """
 
     momentum: float = 0.9
     epsilon: float = 1e-3
+    scale: bool = True
+    center: bool = True
 
     def output_shape(self, shape: Shape) -> Shape:
         if len(shape) == 2:
@@ -27,7 +29,8 @@ class BatchNorm(Layer):
         return shape
 
     def parameter_shapes(self, shape: Shape) -> dict[str, Shape]:
-        return {"gamma": (shape[-1],), "beta": (shape[-1],)}
+        learned = {"gamma": self.scale, "beta": self.center}
+        return {role: (shape[-1],) for role, kept in learned.items() if kept}
 
     def statistic_shapes(self, shape: Shape) -> dict[str, Shape]:
         return {"running_mean": (shape[-1],), "running_variance": (shape[-1],)}
@@ -128,7 +131,12 @@ class HardSwish(Layer):
 
 @dataclass(frozen=True)
 class Gelu(Layer):
-    """x (1 + erf(x / sqrt(2))) / 2 (Hendrycks & Gimpel 2016), not its approximation by tanh."""
+    """x (1 + erf(x / sqrt(2))) / 2 (Hendrycks & Gimpel 2016).
+
+    If `approximate`, x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, of the same source.
+    """
+
+    approximate: bool = False
 
 
 @dataclass(frozen=True)
@@ -161,10 +169,11 @@ class Flatten(Layer):
 
 @dataclass(frozen=True)
 class Dense(Layer):
-    """Fully connected layer with bias: (in,) -> (units,), and each of the tokens (t, in) -> (t, units)."""
+    """Fully connected layer: (in,) -> (units,), and each of the tokens (t, in) -> (t, units)."""
 
     units: int
     initializer: Initializer = "glorot-uniform"
+    bias: bool = True
 
     def output_shape(self, shape: Shape) -> Shape:
         if len(shape) not in (1, 2):
@@ -172,7 +181,8 @@ class Dense(Layer):
         return (*shape[:-1], self.units)
 
     def parameter_shapes(self, shape: Shape) -> dict[str, Shape]:
-        return {"kernel": (shape[-1], self.units), "bias": (self.units,)}
+        kernel = {"kernel": (shape[-1], self.units)}
+        return kernel | ({"bias": (self.units,)} if self.bias else {})
 
     def multiply_adds(self, shape: Shape) -> int:
         return math.prod(shape) * self.units

@@ -22,11 +22,12 @@ from .keras_config import KerasGraph, read_graph
 from .keras_layers import merge_notes
 from .keras_origin import make_origin
 from .keras_weights import read_variables
+from .onnx_file import read_onnx
 from .vocabulary import INPUT, ImportRefused
 
-KERAS, JSON = ".keras", ".json"
+KERAS, JSON, ONNX = ".keras", ".json", ".onnx"
 NPZ = ".npz"
-SUFFIXES = (KERAS, JSON)
+SUFFIXES = (KERAS, JSON, ONNX)
 CODE = re.compile(r"(?P<file>.+\.py):(?P<function>[A-Za-z_]\w*)")  # a function that makes a model
 CONFIG, WEIGHTS, METADATA = "config.json", "model.weights.h5", "metadata.json"  # in a .keras file
 MOST_BYTES = 1 << 26  # of a configuration
@@ -40,7 +41,6 @@ BROKEN = (
 PICKLES = (".pkl", ".pickle", ".joblib", ".pt", ".pth", ".bin")
 ADVICE = {
     **dict.fromkeys(PICKLES, "is a pickle, which runs code when it is read; give the code that makes the model"),
-    ".onnx": "ONNX is not read; give a .keras file, or the code of a PyTorch model",
     ".h5": "is Keras' older format; load it with Keras 3 and save it as .keras",
     ".hdf5": "is Keras' older format; load it with Keras 3 and save it as .keras",
     ".safetensors": "holds weights, no network; give the code that makes the model",
@@ -61,11 +61,13 @@ def read_source(path: Path) -> Imported:
     if suffix in ADVICE:
         raise ImportRefused(ADVICE[suffix])
     try:
-        if suffix != KERAS and path.stat().st_size > MOST_BYTES:
+        if suffix == JSON and path.stat().st_size > MOST_BYTES:
             raise ImportRefused(f"is no network: it has over {MOST_BYTES >> 20} MiB")
         content = path.read_bytes()
     except OSError as error:
         raise ImportRefused(error.strerror or str(error)) from error
+    if suffix == ONNX:
+        return read_onnx(path, make_workload_name(path.stem))
     if suffix == KERAS:
         config, variables = _read_archive(content)
         return _finish(read_graph(config, variables), config, path, content)

@@ -10,9 +10,10 @@ operators, which become layers or vanish:
     reshape                   shape, without the batch; one entry may be -1; seen through where it changes nothing
     zero-padding              padding (top, bottom, left, right): becomes margins of the convolutions and pools after it
     shift, scale              x + value, x * value, for one number `value`: part of a pattern, or a Normalise
+    erf                       the error function: part of a pattern
     add, multiply, concatenate    joins: two or more inputs
     conv2d                    on a vector (c,), such as a squeeze gives, a 1 x 1 convolution is a dense layer
-    dense                     also with `bias`; on an image (h, w, c) it is a 1 x 1 convolution
+    dense                     on an image (h, w, c) it is a 1 x 1 convolution
     multi-head-attention      also with `dropout`, which must be 0, and the `width` of a head
 
 An image of one pixel that a GlobalAveragePool2D gives is a vector (c,) here, whatever the source calls it: (1, 1, c).

@@ -97,11 +97,11 @@ def _dense(layer: LayerConfig) -> list[Part]:
 
 def _batch_norm(layer: LayerConfig) -> list[Part]:
     layer.need_last_axis()
-    for name in ("center", "scale"):
-        layer.need(name, True)
     layer.need("renorm", False)
+    scale, center = layer.take("scale", True), layer.take("center", True)
     settings = {"momentum": layer.take("momentum", 0.99), "epsilon": layer.take("epsilon", 1e-3)}
-    return [Part("batchnorm", settings, _number("gamma", "beta", "running_mean", "running_variance"))]
+    roles = [*(["gamma"] if scale else []), *(["beta"] if center else []), "running_mean", "running_variance"]
+    return [Part("batchnorm", settings | {"scale": scale, "center": center}, _number(*roles))]
 
 
 def _layer_norm(layer: LayerConfig) -> list[Part]:

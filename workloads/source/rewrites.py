@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from .vocabulary import CONCATENATE, IDENTITY, JOINS, MULTIPLY, SCALE, SHIFT, Node
+from .vocabulary import CONCATENATE, ERF, IDENTITY, JOINS, MULTIPLY, SCALE, SHIFT, Node
 
 Graph = dict[str, Node]  # {name: node}, each after its inputs
 
@@ -16,7 +16,7 @@ RELU6, HARD_SIGMOID, HARD_SWISH, SIGMOID, SILU = "relu6", "hardsigmoid", "hardsw
 
 def rewrite(graph: Graph) -> Graph:
     """Return the graph with one node for each pattern."""
-    for change in (_see_through, _join_hard_sigmoids, _join_swishes, _share_concatenations):
+    for change in (_see_through, _join_hard_sigmoids, _join_swishes, _join_gelus, _share_concatenations):
         graph = change(graph)
     return graph
 
@@ -104,6 +104,32 @@ def _gated(graph: Graph, node: Node, gate: str) -> tuple[str, str] | None:
         if graph[gated].operator == gate and graph[plain].operator != gate:
             return plain, graph[gated].inputs[0]
     return None
+
+
+def _join_gelus(graph: Graph) -> Graph:
+    """x (1 + erf(x / sqrt(2))) / 2 is one Gelu; it may be halved first or last."""
+    last = list(graph)[-1]
+    found = dict(graph)
+    for name, node in graph.items():
+        product, halved = node, _is_constant(node, SCALE, 0.5)
+        if halved:
+            product = graph[node.inputs[0]]
+        if product.operator != MULTIPLY or len(product.inputs) != 2:
+            continue
+        for plain, gate in (product.inputs, reversed(product.inputs)):
+            entering = graph[plain].inputs[0] if _is_constant(graph[plain], SCALE, 0.5) and not halved else plain
+            if (halved or entering != plain) and _find_gated(graph, gate) == entering:
+                found[name] = replace(node, operator="gelu", inputs=(entering,), settings={})
+    return _prune(found, last)
+
+
+def _find_gated(graph: Graph, name: str) -> str:
+    """Return x of 1 + erf(x / sqrt(2)); "" for another node."""
+    shifted = graph[name]
+    if not _is_constant(shifted, SHIFT, 1) or graph[shifted.inputs[0]].operator != ERF:
+        return ""
+    scaled = graph[graph[shifted.inputs[0]].inputs[0]]
+    return scaled.inputs[0] if _is_constant(scaled, SCALE, math.sqrt(0.5)) else ""
 
 
 def _share_concatenations(graph: Graph) -> Graph:

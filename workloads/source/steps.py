@@ -165,13 +165,10 @@ def _dense_of_convolution(node: Node, settings: dict[str, Any]) -> Layer:
 
 def _dense(node: Node, settings: dict[str, Any], shape: Shape) -> Layer:
     """Return a dense layer, on an image the 1 x 1 convolution that it is."""
-    bias = settings.pop("bias", True)
     if len(shape) == 3:
-        convolution = settings | {"filters": settings.pop("units"), "kernel": (1, 1), "bias": bias}
-        convolution.pop("units", None)
+        convolution = settings | {"filters": settings["units"], "kernel": (1, 1)}
+        convolution.pop("units")
         return _record(node, "conv2d", convolution)
-    if not bias:
-        raise ImportRefused(f"{node.place}: has no bias, and there is no dense layer without one; give it a bias")
     return _record(node, "dense", settings)
 
 

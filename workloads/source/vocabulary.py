@@ -8,11 +8,12 @@ from typing import Any
 
 from ..records.network import KINDS
 
-INPUT, IDENTITY, RESHAPE, PADDING, SHIFT, SCALE = "input", "identity", "reshape", "zeropadding", "shift", "scale"
+INPUT, IDENTITY, RESHAPE, PADDING = "input", "identity", "reshape", "zeropadding"
+SHIFT, SCALE, ERF = "shift", "scale", "erf"
 ADD, MULTIPLY, CONCATENATE = "add", "multiply", "concatenate"
 JOINS = (ADD, MULTIPLY, CONCATENATE)
 RECORDS = {name.lower(): kind for name, kind in KINDS.items()}  # {operator: layer record}
-OPERATORS = {INPUT, IDENTITY, RESHAPE, PADDING, SHIFT, SCALE, *RECORDS}
+OPERATORS = {INPUT, IDENTITY, RESHAPE, PADDING, SHIFT, SCALE, ERF, *RECORDS}
 
 
 class ImportRefused(ValueError):

@@ -12,7 +12,7 @@ from . import modules, pools
 from .modules import elementwise, keep
 from .network import Network
 from .reshaping import expand, permute, reshape, take, transpose
-from .settings import NO_RECORD, Handler, describe, image_of
+from .settings import NO_RECORD, Handler, image_of
 from .values import Call, Refused, Tensor, Value
 
 
@@ -33,7 +33,7 @@ def add(network: Network, call: Call) -> Value:
         if second.layout == "ntc" and _padded(first, 3) == (1, *second.shape[1:]):
             return network.emit(call, "PositionEmbedding", [second], "ntc", {}, {"embedding": first.name})
         raise Refused(
-            f"adds parameter {first.name} to {describe(second)}; only learned positions of tokens are a record"
+            f"adds parameter {first.name} to {second.describe()}; only learned positions of tokens are a record"
         )
     if (number := _number(first, second)) is not None:
         value = first if isinstance(first, Value) else second
@@ -50,7 +50,7 @@ def multiply(network: Network, call: Call) -> Value:
         first, second = second, first
     if isinstance(first, Tensor) and isinstance(second, Value):
         if not first.per_channel(second):
-            raise Refused(f"multiplies {describe(second)} by parameter {first.name} of {first.shape}; only one factor "
+            raise Refused(f"multiplies {second.describe()} by parameter {first.name} of {first.shape}; only one factor "
                           "per channel is a record")  # fmt: skip
         settings = _initial(network, first)
         return network.emit(call, "ChannelScale", [second], second.layout, settings, {"scale": first.name})
@@ -94,7 +94,7 @@ def _join(network: Network, call: Call, operator: str, first: Any, second: Any) 
     per_channel = operator == "multiply" and (larger.layout, smaller.layout) in (("nchw", "ncyx"), ("nhwc", "nyxc"))
     if not same and not (per_channel and larger.channels == smaller.channels):
         raise Refused(
-            f"joins {describe(first)} and {describe(second)}; a join needs equal shapes, or a factor per channel"
+            f"joins {first.describe()} and {second.describe()}; a join needs equal shapes, or a factor per channel"
         )
     return network.emit(call, operator, [first, second], larger.layout)
 
@@ -166,11 +166,13 @@ def batch_norm(network: Network, call: Call) -> Value:
     buffers = {id(buffer): name for name, buffer in network.model.named_buffers()}
     statistics = [buffers.get(id(each)) for each in (mean, variance)]
     parameters = [each.name if isinstance(each, Tensor) else None for each in (gamma, beta)]
-    if not isinstance(value, Value) or None in (*statistics, *parameters) or value.layout not in ("nchw", "nc", "ncyx"):
-        raise Refused("has no scale, shift and running statistics of its own, or is not over channels")
+    computed = any(each is not None and not isinstance(each, Tensor) for each in (gamma, beta))
+    if computed or not isinstance(value, Value) or None in statistics or value.layout not in ("nchw", "nc", "ncyx"):
+        raise Refused("has no running statistics of its own, computes its scale or shift, or is not over channels")
     roles = zip(("gamma", "beta", "running_mean", "running_variance"), [*parameters, *statistics], strict=True)
-    tensors: dict[str, Any] = dict(roles)
+    tensors: dict[str, Any] = {role: name for role, name in roles if name is not None}
     settings = {"momentum": round(1 - momentum, 12), "epsilon": epsilon}
+    settings |= {"scale": parameters[0] is not None, "center": parameters[1] is not None}
     return network.emit(call, "BatchNorm", [value], value.layout, settings, tensors)
 
 

@@ -9,8 +9,8 @@ from torch import nn
 from .network import Network
 from .pools import adaptive_average_pool, average_pool, max_pool
 from .reshaping import reshape
-from .settings import NO_RECORD, Handler, describe, image_of, margins_of, one_of, weights_of
-from .values import DEPTH_RATES, Call, Refused, Value, as_pair
+from .settings import NO_RECORD, Handler, image_of, margins_of, one_of, weights_of
+from .values import DEPTH_RATES, TIMM_ATTENTION, Call, Refused, Value, as_pair
 
 
 def call_module(network: Network, call: Call) -> Any:
@@ -19,7 +19,10 @@ def call_module(network: Network, call: Call) -> Any:
     assert module is not None
     if hooks := [name for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks") if vars(module)[name]]:
         raise Refused(f"it has {hooks[0].strip('_').replace('_', ' ')}, which change what it computes: remove them")
-    handler = MODULES.get(type(module)) or BY_NAME.get(type(module).__name__)
+    kind = type(module)
+    handler = MODULES.get(kind) or BY_NAME.get(kind.__name__)
+    if (kind.__module__, kind.__name__) == TIMM_ATTENTION:
+        handler = timm_attention
     if handler is None:
         raise Refused(NO_RECORD)
     return handler(network, call)
@@ -74,7 +77,7 @@ def linear(network: Network, call: Call) -> Value:
     module: Any = call.module
     weights = weights_of(call, kernel="weight", bias="bias")
     if not call.value.layout.endswith("c"):
-        raise Refused(f"is along the last axis, and gets {describe(call.value)}")
+        raise Refused(f"is along the last axis, and gets {call.value.describe()}")
     settings = {"units": module.out_features, "bias": module.bias is not None}
     return network.emit(call, "Dense", [call.value], call.value.layout, settings, weights)
 
@@ -82,13 +85,13 @@ def linear(network: Network, call: Call) -> Value:
 def batch_norm(network: Network, call: Call) -> Value:
     """Return the output of a BatchNorm: our momentum is the share of the old statistics, PyTorch's of the new."""
     module: Any = call.module
-    if not module.affine or not module.track_running_stats or module.momentum is None:
-        reasons = {"affine=False": not module.affine, "track_running_stats=False": not module.track_running_stats}
-        reason = next((name for name, holds in reasons.items() if holds), "momentum=None")
-        raise Refused(f"{reason}: the layer record has scale, shift and running statistics with a momentum")
+    if not module.track_running_stats or module.momentum is None:
+        reason = "momentum=None" if module.track_running_stats else "track_running_stats=False"
+        raise Refused(f"{reason}: the layer record has running statistics with a momentum")
     if call.value.layout not in ("nchw", "nc", "ncyx"):
-        raise Refused(f"needs images (n, c, h, w) or vectors, and gets {describe(call.value)}")
+        raise Refused(f"needs images (n, c, h, w) or vectors, and gets {call.value.describe()}")
     settings = {"momentum": round(1 - module.momentum, 12), "epsilon": module.eps}
+    settings |= {"scale": module.weight is not None, "center": module.bias is not None}
     roles = {"gamma": "weight", "beta": "bias", "running_mean": "running_mean", "running_variance": "running_var"}
     return network.emit(call, "BatchNorm", [call.value], call.value.layout, settings, weights_of(call, **roles))
 
@@ -107,7 +110,7 @@ def normalise_last_axis(
     value = call.value
     if axes != (value.channels,) or not value.layout.endswith("c"):
         raise Refused(
-            f"is over axes of {axes}, and gets {describe(value)}; the layer record is over the channels alone"
+            f"is over axes of {axes}, and gets {value.describe()}; the layer record is over the channels alone"
         )
     if gamma is None or beta is None:
         raise Refused("has no scale or no shift; the layer record has both")
@@ -115,11 +118,10 @@ def normalise_last_axis(
 
 
 def gelu(network: Network, call: Call) -> Value:
-    """Return the output of the exact GELU."""
+    """Return the output of a GELU, exact or by tanh."""
     approximate = getattr(call.module, "approximate", call.kwargs.get("approximate", "none"))
-    if approximate != "none":
-        raise Refused(f"approximate={approximate!r}: the layer record is the exact GELU: use approximate='none'")
-    return network.emit(call, "Gelu", [call.value], call.value.layout)
+    settings = {"approximate": True} if approximate == "tanh" else {}
+    return network.emit(call, "Gelu", [call.value], call.value.layout, settings)
 
 
 def hard_tanh(network: Network, call: Call) -> Value:
@@ -177,13 +179,36 @@ def attention(network: Network, call: Call) -> tuple[Value, None]:
     }
     if reason := next((name for name, holds in wrong.items() if holds), ""):
         raise Refused(f"{reason}: the layer record has batch first, biases, no dropout and no mask")
+    return _attend(network, call, query, ("in_proj_weight", "in_proj_bias", "out_proj")), None
+
+
+def _attend(network: Network, call: Call, value: Value, names: tuple[str, str, str]) -> Value:
+    """Return the output of self-attention; `names` are those of its kernels, its biases and its last layer."""
+    kernel, bias, last = (f"{call.place}.{name}" for name in names)
     tensors: dict[str, Any] = {}
     for number, part in enumerate(("query", "key", "value")):
-        tensors[f"{part}_kernel"] = (f"{call.place}.in_proj_weight", number, 3)
-        tensors[f"{part}_bias"] = (f"{call.place}.in_proj_bias", number, 3)
-    tensors |= {"output_kernel": f"{call.place}.out_proj.weight", "output_bias": f"{call.place}.out_proj.bias"}
-    settings = {"heads": module.num_heads}
-    return network.emit(call, "MultiHeadAttention", [query], query.layout, settings, tensors), None
+        tensors |= {f"{part}_kernel": (kernel, number, 3), f"{part}_bias": (bias, number, 3)}
+    tensors |= {"output_kernel": f"{last}.weight", "output_bias": f"{last}.bias"}
+    settings = {"heads": call.module.num_heads}  # type: ignore[union-attr]
+    return network.emit(call, "MultiHeadAttention", [value], value.layout, settings, tensors)
+
+
+def timm_attention(network: Network, call: Call) -> Value:
+    """Return the output of timm's self-attention, if it is the plain one."""
+    module: Any = call.module
+    wrong = {
+        "a mask": any(each is not None and each is not False for each in (*call.args[1:], *call.kwargs.values())),
+        "another width of its heads": module.num_heads * module.head_dim != module.qkv.in_features,
+        "another scale": module.scale != module.head_dim**-0.5,
+        "no bias": module.qkv.bias is None or module.proj.bias is None,
+        "a gate": module.gate is not None,
+        "a norm inside": any(type(each) is not nn.Identity for each in (module.q_norm, module.k_norm, module.norm)),
+        "dropout inside": bool(module.attn_drop.p or module.proj_drop.p),
+    }
+    wrong[f"an input {call.value.describe()}"] = call.value.layout != "ntc"
+    if reason := next((name for name, holds in wrong.items() if holds), ""):
+        raise Refused(f"it has {reason}; the layer record of self-attention has biases and none of that")
+    return _attend(network, call, call.value, ("qkv.weight", "qkv.bias", "proj"))
 
 
 def zero_padding(network: Network, call: Call) -> Value:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from workloads.source.layouts import pad_last_windows
+
 from .network import Network
-from .settings import image_of, margins_of, one_of
+from .settings import image_of, one_of
 from .values import Call, Refused, Value, as_pair
 
 
@@ -42,17 +44,10 @@ def pool(network: Network, call: Call, operator: str, module: Any) -> Value:
     stride = size if module.stride in (None, (), []) else one_of(module.stride, "stride")
     if one_of(getattr(module, "dilation", 1), "dilation") != 1:
         raise Refused("dilation: the layer record of a pool has none")
-    padding, rest = as_pair(module.padding), []
-    for axis, more, windows in zip("hw", padding, call.shape[2:], strict=True):
-        rest.append(max(0, (windows - 1) * stride + size - image.size(axis) - 2 * more))
-    margins = margins_of(padding) if not any(rest) else _add_below(padding, rest)
+    rows, columns = as_pair(module.padding)
+    padding = pad_last_windows(image.shape[2:], call.shape[2:], size, stride, (rows, rows, columns, columns))
+    margins = padding if any(padding) else "valid"
     return network.emit(call, operator, [image], "nchw", {"size": size, "stride": stride, "padding": margins})
-
-
-def _add_below(padding: tuple[int, int], rest: list[int]) -> tuple[int, int, int, int]:
-    """Return margins in which the last windows of ceil_mode are whole: they are no pixels, and enter no result."""
-    (rows, columns), (below, right) = padding, rest
-    return rows, rows + below, columns, columns + right
 
 
 def adaptive_average_pool(network: Network, call: Call) -> Value:

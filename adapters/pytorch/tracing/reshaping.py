@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
+from workloads.source.layouts import permute_layout, reshape_layout
+
 from .network import Network
-from .values import LAYOUTS, Call, Refused, Tensor, Value
+from .values import Call, Refused, Tensor, Value
 
 
 def reshape(network: Network, call: Call) -> Any:
@@ -15,36 +16,11 @@ def reshape(network: Network, call: Call) -> Any:
     if isinstance(first := call.args[0], Tensor):
         return reshape_parameter(first, call.shape)
     value, shape = call.value, call.shape
-    if shape == value.shape:
-        return value
-    if shape[:1] != value.shape[:1]:
-        raise _odd(value, shape)
-    if value.is_vector:
-        return _reshape_vector(value, shape)
-    inside = value.shape[1:]
-    if shape[1:] == (math.prod(inside),):
-        if value.layout in ("nhwc", "nct"):
-            raise Refused("flattens after its axes were permuted: flatten the images (n, c, h, w) themselves")
-        return network.emit(call, "Flatten", [value], "nc")
-    if value.layout == "nchw" and shape[1:] == (inside[0], inside[1] * inside[2]):
-        return network.emit(call, "Tokens", [value], "nct")
-    if value.layout == "nhwc" and shape[1:] == (inside[0] * inside[1], inside[2]):
-        return network.emit(call, "Tokens", [value], "ntc")
-    raise _odd(value, shape)
-
-
-def _reshape_vector(value: Value, shape: tuple[int, ...]) -> Value:
-    """Return the vector with other axes of size 1."""
-    channels = value.channels
-    layouts = {(channels,): "nc", (channels, 1, 1): "ncyx", (1, 1, channels): "nyxc"}
-    if shape[1:] not in layouts:
-        raise _odd(value, shape)
-    return Value(value.node, layouts[shape[1:]], shape)
-
-
-def _odd(value: Value, shape: tuple[int, ...]) -> Refused:
-    before, after = (" x ".join(map(str, each)) for each in (value.shape, shape))
-    return Refused(f"changes {before} to {after}: images can become tokens or be flattened, and nothing else")
+    try:
+        operator, layout = reshape_layout(value, shape)
+    except ValueError as error:
+        raise Refused(str(error)) from error
+    return network.emit(call, operator, [value], layout) if operator else Value(value.node, layout, shape)
 
 
 def reshape_parameter(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -72,11 +48,10 @@ def transpose(network: Network, call: Call) -> Any:
 
 def _in_order(call: Call, order: Sequence[int]) -> Value:
     value = call.value
-    layout = "".join(value.layout[axis] for axis in order)
-    if layout not in LAYOUTS:
-        raise Refused(
-            f"changes the axes ({', '.join(value.layout)}) to ({', '.join(layout)}): no layer record has those"
-        )
+    try:
+        layout = permute_layout(value, order)
+    except ValueError as error:
+        raise Refused(str(error)) from error
     return Value(value.node, layout, call.shape)
 
 

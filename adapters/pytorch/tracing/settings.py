@@ -22,14 +22,8 @@ def weights_of(call: Call, **roles: str) -> dict[str, Any]:
 def image_of(call: Call) -> Value:
     """Return the input as an image with the channels before rows. Raises Refused for anything else."""
     if call.value.layout != "nchw":
-        raise Refused(f"needs images (n, c, h, w), and gets {describe(call.value)}")
+        raise Refused(f"needs images (n, c, h, w), and gets {call.value.describe()}")
     return call.value
-
-
-def describe(value: Value) -> str:
-    """Return the axes and sizes of a value."""
-    axes = ", ".join(value.layout)
-    return f"({axes}) of {' x '.join(map(str, value.shape))}"
 
 
 def one_of(pair: Any, what: str) -> int:

@@ -10,7 +10,7 @@ import torch
 from torch import fx, nn
 from torch.fx.node import map_aggregate
 
-from .values import DEPTH_RATES, Refused
+from .values import DEPTH_RATES, TIMM_ATTENTION, Refused
 
 # Modules outside torch.nn that stay whole, by the names of their classes: they draw random numbers.
 LEAVES = tuple(DEPTH_RATES)
@@ -46,8 +46,10 @@ class ValueTracer(fx.Tracer):
         self.places: list[tuple[str, str]] = []  # (path, type) of the modules being called
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        """True for modules of torch.nn, and for those of LEAVES."""
-        return super().is_leaf_module(m, module_qualified_name) or type(m).__name__ in LEAVES
+        """True for modules of torch.nn, for those of LEAVES, and for timm's self-attention."""
+        kind = type(m)
+        whole = kind.__name__ in LEAVES or (kind.__module__, kind.__name__) == TIMM_ATTENTION
+        return super().is_leaf_module(m, module_qualified_name) or whole
 
     def proxy(self, node: fx.Node) -> fx.Proxy:
         """Return the stand-in of a node."""

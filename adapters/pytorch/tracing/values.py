@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import nn
 
-# Axes of a value. n: images, c: channels or features, h and w: rows and columns, t: tokens, y and x: of size 1, left
-# by a global pool, so that the value is a vector. Each is a layout of one of our shapes: image, tokens or vector.
-IMAGES, TOKENS, VECTORS = ("nchw", "nhwc"), ("ntc", "nct"), ("nc", "ncyx", "nyxc")
-LAYOUTS = (*IMAGES, *TOKENS, *VECTORS)
+from workloads.source.layouts import VECTORS as VECTORS
+from workloads.source.layouts import Value as Value
+
 # Modules outside torch.nn that drop whole images: {name of the class: its attribute with the rate}.
 DEPTH_RATES = {"StochasticDepth": "p", "DropPath": "drop_prob"}
+TIMM_ATTENTION = ("timm.layers.attention", "Attention")  # self-attention, which stays whole as torch.nn's does
 
 
 class Refused(ValueError):
@@ -34,29 +34,6 @@ class Refused(ValueError):
 
 
 @dataclass(frozen=True)
-class Value:
-    """The output of a node of ours, as the source sees it."""
-
-    node: str
-    layout: str  # of LAYOUTS
-    shape: tuple[int, ...]  # of the source's tensor, batch included
-
-    @property
-    def channels(self) -> int:
-        """Number of its channels or features."""
-        return self.shape[self.layout.index("c")]
-
-    @property
-    def is_vector(self) -> bool:
-        """True if it is one vector per image."""
-        return self.layout in VECTORS
-
-    def size(self, axis: str) -> int:
-        """Return the size of an axis, by its letter."""
-        return self.shape[self.layout.index(axis)]
-
-
-@dataclass(frozen=True)
 class Tensor:
     """A parameter of the source that its code uses directly, expanded over the batch or not."""
 
@@ -65,9 +42,7 @@ class Tensor:
 
     def per_channel(self, value: Value) -> bool:
         """True if it broadcasts against the value as one number per channel."""
-        padded = (1,) * (len(value.shape) - len(self.shape)) + self.shape
-        wanted = tuple(size if axis == "c" else 1 for axis, size in zip(value.layout, value.shape, strict=True))
-        return padded == wanted
+        return value.is_per_channel(self.shape)
 
 
 @dataclass(frozen=True)

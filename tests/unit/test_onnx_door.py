@@ -1,0 +1,207 @@
+"""ONNX files exported for training are read, with weights and no code; what is folded or unknown is refused."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import ROOT
+from each import for_each
+
+from adapters.numpy.layers import sequence
+from adapters.numpy.passes import Pass
+from workloads import __main__ as program
+from workloads import networks
+from workloads.layers import BatchNorm, ChannelScale, Conv2D, Dense, DepthwiseConv2D, Dropout, Gelu
+from workloads.networks import NetworkError
+
+FILES = ROOT / "tests" / "conformance" / "imported"  # written by its onnx_net.py
+
+
+def test_a_missing_package_is_one_line_that_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(NetworkError, match=r"flattened\.onnx: needs the package onnx: .* -r requirements-onnx\.txt$"):
+        networks.find(str(FILES / "flattened.onnx"))
+
+
+try:
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+    from onnx.reference import ReferenceEvaluator
+except ImportError:
+    onnx = None
+
+needs_onnx = pytest.mark.skipif(onnx is None, reason="onnx is not installed: requirements-onnx.txt")
+
+
+def evaluate(path: Path, pixels: Any) -> Any:
+    """Logits of the file by onnx's own reference, in evaluation mode: norms with their running statistics."""
+    model = onnx.load(path)
+    for node in model.graph.node:
+        if node.op_type == "BatchNormalization":
+            del node.output[1:]
+            for attribute in node.attribute:
+                attribute.i = 0 if attribute.name == "training_mode" else attribute.i
+        if node.op_type == "Dropout":
+            node.op_type = "Identity"
+            del node.input[1:], node.output[1:], node.attribute[:]
+    images = (pixels.astype(np.float32) / np.float32(255)).transpose(0, 3, 1, 2)
+    return ReferenceEvaluator(model).run(None, {"images": images})[0]
+
+
+@needs_onnx
+@for_each("name", ["tokens", "flattened"])
+def test_a_file_has_the_logits_of_onnxs_own_reference(name: str) -> None:
+    imported = networks.find_imported(str(FILES / f"{name}.onnx"))
+    pixels = np.random.default_rng(3).integers(0, 256, (2, 12, 12, 3), dtype=np.uint8)
+    truth = evaluate(FILES / f"{name}.onnx", pixels)
+    assert imported.weights is not None
+    run = Pass(
+        {key: array.astype(np.float64) for key, array in imported.weights.items()}, training=False,
+        generator=np.random.default_rng(0),
+    )  # fmt: skip
+    found = sequence(imported.workload.layers, pixels * imported.workload.scale, run)[0]
+    assert found.shape == truth.shape == (2, 5) and float(np.ptp(truth)) > 0.1
+    assert float(np.abs(found - truth).max()) <= 1e-5 * float(np.abs(truth).max())
+
+
+@needs_onnx
+def test_settings_and_places_are_those_of_the_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    workload = networks.find(str(FILES / "tokens.onnx"))
+    kinds: dict[type, Any] = {type(layer): layer for layer, _ in workload.walk()}
+    assert (kinds[BatchNorm].momentum, kinds[BatchNorm].epsilon) == (0.75, 1e-3)
+    assert kinds[ChannelScale].initial == 0.5 and not kinds[Gelu].approximate and DepthwiseConv2D in kinds
+    flat = networks.find(str(FILES / "flattened.onnx"))
+    assert [layer.rate for layer, _ in flat.walk() if isinstance(layer, Dropout)] == [0.25]
+    (head,) = [layer for layer, _ in flat.walk() if isinstance(layer, Dense) and layer.units == 5]
+    assert not head.bias
+    out = tmp_path / "net.json"
+    assert program.main(["import", str(FILES / "flattened.onnx"), "--out", str(out)]) == 0
+    assert networks.find(str(out)).layers == flat.layers
+    assert program.main(["describe", str(FILES / "folded.onnx")]) == 2
+    assert re.search(r"block/conv/Conv \(Conv\): its weight onnx::Conv_\d+ was computed", capsys.readouterr().err)
+
+
+def write(
+    folder: Path, *nodes: Any, tensors: dict[str, Any] | None = None, shape: Sequence[int] = (1, 3, 8, 8),
+    outputs: Sequence[str] = ("logits",), version: int = 20, kind: int = 1,
+) -> Path:  # fmt: skip
+    """Write a file of these nodes, which end in "x" before the head, or are all of it if one makes "logits"."""
+    given = {"w": np.ones((4, 3, 3, 3)), "head": np.ones((5, 4)), **(tensors or {})}
+    if not any("logits" in node.output for node in nodes):
+        pool = helper.make_node("GlobalAveragePool", ["x"], ["pooled"])
+        flat = helper.make_node("Flatten", ["pooled"], ["flat"])
+        nodes = (*nodes, pool, flat, helper.make_node("Gemm", ["flat", "head"], ["logits"], "head", transB=1))
+    held = [numpy_helper.from_array(np.asarray(value, np.float32), name) for name, value in given.items()]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
+    images = [helper.make_tensor_value_info("images", kind, list(shape))]
+    model = helper.make_model(
+        helper.make_graph(list(nodes), "net", images, ends, held), opset_imports=[helper.make_opsetid("", version)]
+    )
+    path = folder / "net.onnx"
+    onnx.save(model, path)
+    return path
+
+
+def node(operator: str, inputs: str, output: str = "x", **settings: Any) -> Any:
+    return helper.make_node(operator, inputs.split(), output.split(), f"/n/{operator}", **settings)
+
+
+def conv(output: str = "x") -> Any:
+    return node("Conv", "images w", output)
+
+
+NORM = {name: np.ones(4) for name in ("g", "b", "m", "v")}
+REFUSED: dict[str, tuple[Any, str]] = {
+    "evaluated norm": (
+        lambda to: write(to, conv("c"), node("BatchNormalization", "c g b m v"), tensors=NORM),
+        r"n/BatchNormalization \(BatchNormalization\): is in evaluation mode, .* training=TrainingMode\.TRAINING",
+    ),
+    "evaluated dropout": (
+        lambda to: write(to, conv("c"), node("Dropout", "c")), r"n/Dropout \(Dropout\): is in evaluation mode"
+    ),
+    "folded by the new exporter": (
+        lambda to: write(to, node("Conv", "images w w_bias"), tensors={"w_bias": np.ones(4)}),
+        r"n/Conv \(Conv\): its bias w_bias was made at export",
+    ),
+    "shared": (
+        lambda to: write(to, node("Conv", "images q", "a"), helper.make_node("Conv", ["a", "q"], ["x"], "again"),
+                         tensors={"q": np.ones((3, 3, 1, 1))}),
+        r"again \(Conv\): its weight q is that of n/Conv \(Conv\), too",
+    ),
+    "unknown": (lambda to: write(to, conv("c"), node("Softplus", "c")), r"n/Softplus \(Softplus\): there is no layer"),
+    "random": (lambda to: write(to, conv("c"), node("Bernoulli", "c")), r"n/Bernoulli \(Bernoulli\): draws random"),
+    "branch": (
+        lambda to: write(to, conv("x"), node("If", "x", "logits", then_branch=helper.make_graph([], "a", [], []))),
+        r"n/If \(If\): is control flow, so it is no fixed network",
+    ),
+    "foreign": (
+        lambda to: write(to, conv("c"), helper.make_node("Conv", ["c"], ["x"], "own", domain="my.code")),
+        r"own \(Conv\): is no operator of ONNX's own, but of my\.code",
+    ),
+    "outputs": (lambda to: write(to, conv(), outputs=("logits", "x")), r"has 2 outputs: logits, x; a network here"),
+    "images as output": (lambda to: write(to, conv("logits")), r"logits: it returns 4 x 6 x 6 numbers per image"),
+    "no size": (lambda to: write(to, conv(), shape=(1, 3, 0, 0)), r"images: its shape is \[1, 3, 0, 0\]"),
+    "half": (lambda to: write(to, conv(), kind=10), r"images: is no float32 tensor"),
+    "old": (lambda to: write(to, conv(), version=9), r"is of operator set 9; export it for training"),
+    "strides": (
+        lambda to: write(to, node("Conv", "images w", strides=[1, 2])), r"n/Conv \(Conv\): strides \[1, 2\]"
+    ),
+    "average of padding": (
+        lambda to: write(to, node("AveragePool", "images", kernel_shape=[3, 3], pads=[1] * 4, count_include_pad=1)),
+        r"n/AveragePool \(AveragePool\): counts the padding as pixels",
+    ),
+    "huge constant": (
+        lambda to: write(to, node("Constant", "", "size", value_ints=[1 << 40]), node("ConstantOfShape", "size", "c"),
+                         node("Add", "images c")),
+        r"n/ConstantOfShape \(ConstantOfShape\): makes a constant of over",
+    ),
+}  # fmt: skip
+
+
+@needs_onnx
+@for_each("name", REFUSED)
+def test_what_cannot_be_imported_is_one_line_with_the_node_and_its_operator(name: str, tmp_path: Path) -> None:
+    make, said = REFUSED[name]
+    path = make(tmp_path)
+    with pytest.raises(NetworkError) as refused:
+        networks.find(str(path))
+    assert re.search(said, str(refused.value)), refused.value
+    assert str(refused.value).startswith(f"workload {path}: ") and "\n" not in str(refused.value)
+
+
+@needs_onnx
+def test_values_in_other_files_are_read_within_the_models_folder_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    path = write(folder, conv())
+    expected = networks.find_imported(str(path)).weights
+    onnx.save(onnx.load(path), path, save_as_external_data=True, location="net.data", size_threshold=0)
+    found = networks.find_imported(str(path)).weights
+    assert expected and found and all(np.array_equal(found[key], expected[key]) for key in expected)
+    assert isinstance(networks.find(str(path)).layers[0], Conv2D)
+    (folder / "net.data").rename(tmp_path / "net.data")
+    with pytest.raises(NetworkError, match=r"its values are in net\.data, which is not there"):
+        networks.find(str(path))
+    model = onnx.load(path, load_external_data=False)
+    for tensor in model.graph.initializer:
+        next(each for each in tensor.external_data if each.key == "location").value = "../net.data"
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(NetworkError, match=r"in \.\./net\.data, outside of the model's folder"):
+        networks.find(str(path))
+
+
+@needs_onnx
+def test_a_damaged_file_is_one_line(tmp_path: Path) -> None:
+    content = (FILES / "flattened.onnx").read_bytes()
+    path = tmp_path / "net.onnx"
+    for kept in (b"no model", content[:1000], content[: len(content) // 2], b""):
+        path.write_bytes(kept)
+        with pytest.raises(NetworkError) as refused:
+            networks.find(str(path))
+        assert "\n" not in str(refused.value), kept
