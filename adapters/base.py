@@ -109,6 +109,14 @@ class Adapter(ABC):
         same masks.
         """
 
+    def restart(self, workload: Workload, optimizer: OptimizerSpec, weights: Weights) -> bool:
+        """Return True after doing what `build` does with the model and the compiled steps of the last `build`.
+
+        False means that nothing was changed, and the caller calls `build`. Only the gate's probe asks, because it
+        builds the same model for each draw of images. A workload that draws masks is always built anew.
+        """
+        return False
+
     @abstractmethod
     def probe(self, images: Images, labels: Labels) -> Probe:
         """Run forward and backward in training mode, on a batch of the caller's.

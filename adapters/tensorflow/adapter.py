@@ -74,8 +74,7 @@ class Adapter(base.Adapter):
                 entering = keras.Input(workload.input_shape, name="images.")
                 model = Model(entering, apply(workload.layers, entering, seeds))
             self.model = model
-            for key, array in weights.items():
-                self._variable(key).assign(tf.constant(self._native(key, array)) * 1)  # else it is numpy's memory
+            self._assign(weights)
             inner = optimizers.make_optimizer(optimizer)
             rule = LossScaleOptimizer(inner, LOSS_SCALE, NEVER) if self.scales else inner
             rule.build(model.trainable_variables)
@@ -97,7 +96,7 @@ class Adapter(base.Adapter):
         def logits(images: tf.Tensor) -> tf.Tensor:
             return tf.cast(model(self._rescaled(images), training=False), tf.float32)
 
-        self.optimizer, self.inner, self.cross_entropy = rule, inner, cross_entropy
+        self.optimizer, self.inner, self.cross_entropy, self.built = rule, inner, cross_entropy, (workload, optimizer)
         self.step, self.logits, self.train_step = step, logits, resident_step if self.resident else step
         self.train_step_at = optimizers.at_rates(self.train_step, inner)
         shared = (0, 1) if self.resident else ()
@@ -105,6 +104,17 @@ class Adapter(base.Adapter):
         self.looped_at = in_a_loop(self.train_step_at, tuple(1 + place for place in shared))
         self.accumulation: Accumulation | None = None  # its state is made when it is needed
         self.gradients = tf.function(self.differentiated)  # traced when it is needed
+
+    def _assign(self, weights: Weights) -> None:
+        for key, array in weights.items():
+            self._variable(key).assign(tf.constant(self._native(key, array)) * 1)  # else it is numpy's memory
+
+    def restart(self, workload: Workload, optimizer: OptimizerSpec, weights: Weights) -> bool:
+        usual = self.devices == 1 and not (workload.draws or self.scales)
+        if known := usual and self.built == (workload, optimizer):
+            self._assign(weights)
+            optimizers.reset(self.inner, optimizer)
+        return known
 
     def differentiated(
         self, images: tf.Tensor, labels: tf.Tensor, share: tf.Tensor | None = None
@@ -120,11 +130,9 @@ class Adapter(base.Adapter):
     def build_model(self, make_model: Callable[[int], Any], own: OwnCode, optimizer: OptimizerSpec, seed: int) -> int:
         keras.utils.set_random_seed(seed)  # for the weights that the model draws
 
-        def predict(model: Model) -> Any:
-            return model(tf.zeros((PROBED, *own.input_shape)), training=False)
-
         with tf.device(self.device):
-            model = make_checked(make_model, own, (Model, tf.Tensor), predict)
+            images = tf.zeros((PROBED, *own.input_shape))
+            model = make_checked(make_model, own, (Model, tf.Tensor), lambda made: made(images, training=False))
         self.build(without_layers(own), optimizer, {}, seed, model)
         return sum(variable.numpy().nbytes for variable in model.non_trainable_variables)
 
@@ -140,9 +148,7 @@ class Adapter(base.Adapter):
         return attrgetter(ROLES.get(role, role))(self.model.get_layer(layer))
 
     def _native(self, key: str, array: np.ndarray) -> np.ndarray:
-        """Reshape the canonical layout to Keras': a depthwise kernel is HWC1 there, HW1C here; attention's weights
-        have an axis of heads, which moves nothing.
-        """
+        """Reshape to Keras' layout: a depthwise kernel is HWC1, not HW1C; attention's weights have an axis of heads."""
         return array.reshape(self._variable(key).shape)
 
     def _canonical(self, key: str, array: np.ndarray) -> np.ndarray:
@@ -250,8 +256,8 @@ class Adapter(base.Adapter):
         def forward(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
             return self.cross_entropy(labels[:, None], self.model(self._rescaled(images), training=True))
 
-        batch = parts(order[0], part)[0]
         with tf.device(self.device):
+            batch = parts(order[0], part)[0]
             forward(*self._gathered(batch))  # traced, before anything is counted
             gc.collect()
             before = self._in_use()["current"]
@@ -264,8 +270,8 @@ class Adapter(base.Adapter):
             self.synchronize()
             held = outside + self._in_use()["current"]
             gradients = tape.gradient(loss, self.model.trainable_variables)
-        sizes = sum(gradient.numpy().nbytes for gradient in gradients)
-        sizes += self.accumulation.nbytes if self.accumulation else 0
+        kept = self.accumulation.nbytes if self.accumulation else 0
+        sizes = kept + sum(gradient.numpy().nbytes for gradient in gradients)
         del images, labels, tape, loss, gradients
         peaks = []
         for steps in (*order[:ALONE, None], order):  # each draws its own order of operations, hence its own peak

@@ -14,14 +14,8 @@ import pytest
 from planted_imports import OTHER_GELU, PLANTED
 from suite import run_in
 
-from runner.gate.source_proof import (
-    Proof,
-    SourceAnswer,
-    compare_with_source,
-    find_mismatch,
-    find_other_names,
-    summarise,
-)
+from runner.gate.source_facts import SourceAnswer, find_mismatch, find_other_names
+from runner.gate.source_proof import Proof, compare_with_source, summarise
 from workloads.records import network
 from workloads.records.evidence import Evidence
 from workloads.records.source_map import SourceFacts, SourceMap
