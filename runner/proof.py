@@ -23,13 +23,15 @@ from workloads.records.source_map import SOURCE
 STOPPED = "nothing was measured: the imported network"
 
 
-def prove_imports(specs: Sequence[TrialSpec], gate: Gate, console: Console) -> None:
+def prove_imports(specs: Sequence[TrialSpec], gate: Gate, console: Console) -> dict[str, dict[str, Proof]]:
     """Compare each framework's version of each imported network with its source, and print how far they are apart.
+    Return {name of the network: {framework: its proof}}.
 
     Raises CannotGoOn with the first layer that differs, or if the source cannot be asked.
     """
+    found: dict[str, dict[str, Proof]] = {}
     for name, chosen in choose_specs(specs).items():
-        proofs: dict[str, Proof] = {}
+        proofs = found[name] = dict[str, Proof]()
         for spec in sort_by_speed(chosen, gate):
             if (proof := _prove(spec, gate, name)) is not None:
                 proofs[spec.cell.framework] = proof
@@ -38,6 +40,7 @@ def prove_imports(specs: Sequence[TrialSpec], gate: Gate, console: Console) -> N
                 console.print(f"{where}: its probe failed: {why}")
         if proofs:
             console.print(describe(name, proofs))
+    return found
 
 
 def prove_searches(
