@@ -35,7 +35,7 @@ USUAL_FUNCTION = "make_model"
 # File types in which frameworks keep trained weights.
 WEIGHTS_OF = {".pt": "pytorch", ".pth": "pytorch", ".h5": "tensorflow", ".params": "mxnet"}
 ABSENT, NEIGHBOURS = ("ModuleNotFoundError", "FileNotFoundError"), "; a run takes the file without those next to it"
-NOT_COMPARED = "is not compared with the model it was imported from; name that model itself for the proof"
+NOT_COMPARED = "it is not proven to be the model that it was imported from"
 ONE_THREAD = Placement("cpu", 1, {})
 
 
@@ -156,7 +156,7 @@ def find_workload(study: Study, dataset: Dataset, importer: Importer) -> Importe
         raise BadInput(f"{error}{_offer_import(framework, path) if framework else ''}") from error
     if imported.places and imported.origin is None and study.workload not in importer.told:
         importer.told.add(study.workload)
-        print(f"runner: --workload {path}: {NOT_COMPARED}", file=sys.stderr)
+        print(f"runner: --workload {path}: {NOT_COMPARED}: {imported.unproven}", file=sys.stderr)
     return imported
 
 

@@ -57,10 +57,11 @@ def write_images(folder: Path) -> Path:
     if not path.exists():
         generator = np.random.Generator(np.random.PCG64(37))
         patterns = np.kron(generator.integers(0, 256, (CLASSES, 8, 8, 3)), np.ones((1, 8, 8, 1)))
-        labels = np.resize(np.arange(CLASSES, dtype=np.int32), IMAGES)
-        images = patterns[labels] + generator.normal(0, PIXEL_NOISE, (IMAGES, *SHAPE))
-        pixels = np.clip(images, 0, 255).astype(np.uint8)
-        np.savez(path, x_train=pixels, y_train=labels, x_test=pixels[:CLASSES], y_test=labels[:CLASSES])
+        labels = np.resize(np.arange(CLASSES, dtype=np.int32), IMAGES + CLASSES)
+        images = patterns[labels] + generator.normal(0, PIXEL_NOISE, (len(labels), *SHAPE))
+        pixels, first = np.clip(images, 0, 255).astype(np.uint8), slice(IMAGES)
+        test = slice(IMAGES, None)
+        np.savez(path, x_train=pixels[first], y_train=labels[first], x_test=pixels[test], y_test=labels[test])
     return path
 
 
