@@ -93,7 +93,7 @@ def gather(
     adapter.build(*task)
     untrained = [fingerprint(adapter.predict(images[each[:PROBE_BATCH]])) for each in orders]
     twin = workload.without_dropout() if workload.draws else workload
-    found = []
+    found: list[Evidence] = []
     for each, evaluated in zip(orders, untrained, strict=True):
         if (found or workload.draws) and not adapter.restart(twin, optimizer, weights):
             adapter.build(twin, optimizer, weights, seed)

@@ -6,7 +6,9 @@ import importlib
 import importlib.util
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
@@ -69,8 +71,7 @@ class SourceVoter(Adapter):
 
     def build(self, workload: Workload, optimizer: OptimizerSpec, weights: Weights, seed: int) -> None:
         self.workload, self.seed = workload, seed
-        make_model = self.verbs.maker(self.path, self.source.code.function)
-        self.adapter.build_model(make_model, self.source.code, optimizer, seed)
+        self.adapter.build_model(self.make_model, self.source.code, optimizer, seed)
         if not workload.draws:
             self.verbs.stop_masks()
         tensors = self.source.put(weights, self.verbs.tensors()) if self.source.initial == DRAWN else self.own
@@ -90,11 +91,15 @@ class SourceVoter(Adapter):
         self.verbs.set_tensors(self.first)
         return True
 
+    @cached_property
+    def make_model(self) -> Callable[[int], Any]:
+        """Function that makes the module. The user's file is executed once: it may register classes."""
+        return self.verbs.maker(self.path, self.source.code.function)
+
     def facts(self, images: Images) -> SourceFacts:
         """Return what the module says of itself, as the user's code makes it; it is built anew."""
         self.built = None
-        make_model = self.verbs.maker(self.path, self.source.code.function)
-        self.adapter.build_model(make_model, self.source.code, OptimizerSpec.named("sgd"), self.seed)
+        self.adapter.build_model(self.make_model, self.source.code, OptimizerSpec.named("sgd"), self.seed)
         masks, parameters = self.verbs.list_masks(images), self.verbs.count_parameters()
         if self.source.initial == DRAWN:
             return SourceFacts(parameters, masks, {})

@@ -162,7 +162,8 @@ def main() -> int:
         if count != 1:
             command.error(f"{options.write}: there are no marks <!-- eleven --> and <!-- end --> in it")
         options.write.write_text(text)
-    return 1 if any(answers[name] is None or answers[name]["differs"] for name in options.only) else 0
+    asked = [answers[name] for name in options.only]
+    return 0 if all(each is not None and each["differs"] is None for each in asked) else 1
 
 
 if __name__ == "__main__":
