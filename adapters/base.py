@@ -1,4 +1,5 @@
-"""The base class of every adapter: ten verbs that a trial needs, and five more whose default is a reason in the tables.
+"""The base class of every adapter: ten verbs that a trial needs, five more whose default is a reason in the tables, and
+one that only saves time.
 
 Each verb states what it promises and what it must not do.
 """
