@@ -154,7 +154,12 @@ def main() -> int:
         except subprocess.TimeoutExpired:
             print(f"{name}: not proven within {options.limit:.0f} s")
     answers = read_answers(folder)
-    made = tabulate([row for name in NAMES for row in list_rows(name, answers[name])], HEAD, tablefmt="github", disable_numparse=True)
+    made = tabulate(
+        [row for name in NAMES for row in list_rows(name, answers[name])],
+        HEAD,
+        tablefmt="github",
+        disable_numparse=True,
+    )
     print(made)
     if options.write:
         marks = re.compile(r"(<!-- eleven -->\n).*?(\n<!-- end -->)", re.DOTALL)
