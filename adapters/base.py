@@ -1,4 +1,5 @@
-"""The base class of every adapter: ten verbs that a trial needs, and five more whose default is a reason in the tables.
+"""The base class of every adapter: ten verbs that a trial needs, five more whose default is a reason in the tables, and
+one that only saves time.
 
 Each verb states what it promises and what it must not do.
 """
@@ -111,6 +112,14 @@ class Adapter(ABC):
         `seed` is for the masks of Dropout and StochasticDepth, the only thing an adapter draws: the same seed gives the
         same masks.
         """
+
+    def restart(self, workload: Workload, optimizer: OptimizerSpec, weights: Weights) -> bool:
+        """Return True after doing what `build` does with the model and the compiled steps of the last `build`.
+
+        False means that nothing was changed, and the caller calls `build`. Only the gate's probe asks, because it
+        builds the same model for each draw of images. A workload that draws masks is always built anew.
+        """
+        return False
 
     @abstractmethod
     def probe(self, images: Images, labels: Labels) -> Probe:

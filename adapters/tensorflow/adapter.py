@@ -75,8 +75,7 @@ class Adapter(KerasAdapter):
                 entering = keras.Input(workload.input_shape, name="images.")
                 model = Model(entering, apply(workload.layers, entering, seeds))
             self.model = model
-            for key, array in weights.items():
-                self._variable(key).assign(tf.constant(self._native(key, array)) * 1)  # else it is numpy's memory
+            self._assign(weights)
             inner = optimizers.make_optimizer(optimizer)
             rule = LossScaleOptimizer(inner, LOSS_SCALE, NEVER) if self.scales else inner
             rule.build(model.trainable_variables)
@@ -98,7 +97,7 @@ class Adapter(KerasAdapter):
         def logits(images: tf.Tensor) -> tf.Tensor:
             return tf.cast(model(self._rescaled(images), training=False), tf.float32)
 
-        self.optimizer, self.inner, self.cross_entropy = rule, inner, cross_entropy
+        self.optimizer, self.inner, self.cross_entropy, self.built = rule, inner, cross_entropy, (workload, optimizer)
         self.step, self.logits, self.train_step = step, logits, resident_step if self.resident else step
         self.train_step_at = at_rates(self.train_step, inner)
         shared = (0, 1) if self.resident else ()
@@ -108,6 +107,17 @@ class Adapter(KerasAdapter):
         self.gradients = tf.function(self.differentiated)  # traced when it is needed
         if self.fits:
             self.training = Training(model, workload, rule, inner)
+
+    def _assign(self, weights: Weights) -> None:
+        for key, array in weights.items():
+            self._variable(key).assign(tf.constant(self._native(key, array)) * 1)  # else it is numpy's memory
+
+    def restart(self, workload: Workload, optimizer: OptimizerSpec, weights: Weights) -> bool:
+        usual = self.devices == 1 and not (workload.draws or self.scales or self.fits)
+        if known := usual and self.built == (workload, optimizer):
+            self._assign(weights)
+            optimizers.reset(self.inner, optimizer)
+        return known
 
     def differentiated(
         self, images: tf.Tensor, labels: tf.Tensor, share: tf.Tensor | None = None
@@ -218,8 +228,8 @@ class Adapter(KerasAdapter):
         def forward(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
             return self.cross_entropy(labels[:, None], self.model(self._rescaled(images), training=True))
 
-        batch = parts(order[0], part)[0]
         with tf.device(self.device):
+            batch = parts(order[0], part)[0]
             forward(*self._gathered(batch))  # traced, before anything is counted
             gc.collect()
             before = self._in_use()["current"]
@@ -232,8 +242,8 @@ class Adapter(KerasAdapter):
             self.synchronize()
             held = outside + self._in_use()["current"]
             gradients = tape.gradient(loss, self.model.trainable_variables)
-        sizes = sum(gradient.numpy().nbytes for gradient in gradients)
-        sizes += self.accumulation.nbytes if self.accumulation else 0
+        kept = self.accumulation.nbytes if self.accumulation else 0
+        sizes = kept + sum(gradient.numpy().nbytes for gradient in gradients)
         del images, labels, tape, loss, gradients
         peaks = []
         for steps in (*order[:ALONE, None], order):  # each draws its own order of operations, hence its own peak

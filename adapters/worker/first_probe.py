@@ -88,23 +88,29 @@ def gather(
 
     If the workload draws masks, everything that must agree in training comes from a twin without dropout.
     """
-    probes = LARGE_PROBES if task[0].multiply_adds > LARGE else PROBES
-    first, *others = (
-        _evidence(adapter, task, images, labels, each, asked) for each in np.resize(order, (probes, sum(asked.sizes)))
-    )
-    return replace(first, again=others)
+    workload, optimizer, weights, seed = task
+    orders = np.resize(order, (LARGE_PROBES if workload.multiply_adds > LARGE else PROBES, sum(asked.sizes)))
+    adapter.build(*task)
+    untrained = [fingerprint(adapter.predict(images[each[:PROBE_BATCH]])) for each in orders]
+    twin = workload.without_dropout() if workload.draws else workload
+    found: list[Evidence] = []
+    for each, evaluated in zip(orders, untrained, strict=True):
+        if (found or workload.draws) and not adapter.restart(twin, optimizer, weights):
+            adapter.build(twin, optimizer, weights, seed)
+        answer = _evidence(adapter, task, images, labels, each, asked)
+        found.append(replace(answer, untrained_evaluation=evaluated))
+    return replace(found[0], again=found[1:])
 
 
 def _evidence(
     adapter: Adapter, task: BuildArguments, images: Images, labels: Labels, order: Order, asked: ProbeUpdates
 ) -> Evidence:
-    """Return evidence from the images that `order` (sum of `asked.sizes`,) names; `task` is for `build`."""
-    workload, optimizer, weights, seed = task
+    """Return evidence of a model that was just built, from the images that `order` (sum of `asked.sizes`,) names.
+
+    It lacks what the trial's own model, with its masks, computes before any step.
+    """
+    workload, _, weights, _ = task
     batch = order[:PROBE_BATCH]
-    adapter.build(workload, optimizer, weights, seed)
-    untrained_evaluation = fingerprint(adapter.predict(images[batch]))
-    if workload.draws:
-        adapter.build(workload.without_dropout(), optimizer, weights, seed)
     probe = adapter.probe(images[batch], labels[batch])
     losses, updates, evaluation = _trained(adapter, task, images[batch], order, asked)
     in_order = [key for key in workload.parameter_shapes() if key in probe.gradients]
@@ -116,7 +122,7 @@ def _evidence(
         gradients=gradients,
         losses=losses,
         evaluation=evaluation,
-        untrained_evaluation=untrained_evaluation,
+        untrained_evaluation=(),
         updates=updates,
         sizes={key: fingerprint(array)[0] for key, array in weights.items()},
     )

@@ -6,13 +6,17 @@ import importlib
 import importlib.util
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adapters.base import Adapter, Facts, Floats, Order, Probe, SourceVerbs, Unsupported
+from adapters.shared import without_layers
 from adapters.worker.prepare import BuildArguments, read_input
 from workloads import weights as initial_weights
 from workloads.datasets import Images, Labels
@@ -56,6 +60,8 @@ class SourceVoter(Adapter):
     own: Arrays = field(default_factory=dict)  # the source's tensors, if the import wrote them
     workload: Workload = field(init=False)
     seed: int = field(init=False)
+    built: tuple[Workload, OptimizerSpec] | None = None
+    first: dict[str, NDArray[Any]] = field(default_factory=dict)  # the module's tensors before its first step
 
     def open(self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str) -> Facts:
         return self.adapter.open(device, threads, profile, precision, feed, allocator)
@@ -65,8 +71,7 @@ class SourceVoter(Adapter):
 
     def build(self, workload: Workload, optimizer: OptimizerSpec, weights: Weights, seed: int) -> None:
         self.workload, self.seed = workload, seed
-        make_model = self.verbs.maker(self.path, self.source.code.function)
-        self.adapter.build_model(make_model, self.source.code, optimizer, seed)
+        self.adapter.build_model(self.make_model, self.source.code, optimizer, seed)
         if not workload.draws:
             self.verbs.stop_masks()
         tensors = self.source.put(weights, self.verbs.tensors()) if self.source.initial == DRAWN else self.own
@@ -77,11 +82,24 @@ class SourceVoter(Adapter):
         variances = [key for key in workload.statistic_shapes() if key.endswith("/running_variance") and key in names]
         pixels = {names[key]: math.prod(shapes[key.split("/")[0]][:-1]) for key in variances}
         self.verbs.keep_biased_variance(pixels)
+        self.built, self.first = (workload, optimizer), dict(self.verbs.tensors())
+
+    def restart(self, workload: Workload, optimizer: OptimizerSpec, weights: Weights) -> bool:
+        known = self.built == (workload, optimizer) and not workload.draws
+        if not known or not self.adapter.restart(without_layers(self.source.code), optimizer, {}):
+            return False
+        self.verbs.set_tensors(self.first)
+        return True
+
+    @cached_property
+    def make_model(self) -> Callable[[int], Any]:
+        """Function that makes the module. The user's file is executed once: it may register classes."""
+        return self.verbs.maker(self.path, self.source.code.function)
 
     def facts(self, images: Images) -> SourceFacts:
         """Return what the module says of itself, as the user's code makes it; it is built anew."""
-        make_model = self.verbs.maker(self.path, self.source.code.function)
-        self.adapter.build_model(make_model, self.source.code, OptimizerSpec.named("sgd"), self.seed)
+        self.built = None
+        self.adapter.build_model(self.make_model, self.source.code, OptimizerSpec.named("sgd"), self.seed)
         masks, parameters = self.verbs.list_masks(images), self.verbs.count_parameters()
         if self.source.initial == DRAWN:
             return SourceFacts(parameters, masks, {})

@@ -85,9 +85,9 @@ class Probes:
         return any(_differs_in_weights(spec, probe.spec) for probe in self._referees)
 
     def moved(self, spec: TrialSpec) -> bool:
-        """True if the trial's own framework did: the same holds for the comparison with a network's source."""
-        own = (probe.spec for probe in self._every if probe.spec.cell.framework == spec.cell.framework)
-        return any(not each.task.own_code and _differs_in_weights(spec, each) for each in own)
+        """True if a framework did: the same holds for the comparison with a network's source."""
+        others = (probe.spec for probe in self._every if probe.spec.cell.framework != REFEREE)
+        return any(not each.task.own_code and _differs_in_weights(spec, each) for each in others)
 
 
 def find_differences(result: TrialResult, probes: Probes) -> Iterator[str]:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from runner.gate.probes import ask_probe
 from runner.gate.rounding import Launchers, Pair, disturb_weights
-from runner.gate.sizes import measure_gap
+from runner.gate.sizes import compare, measure_gap
+from runner.gate.source_facts import SourceAnswer, find_mismatch, find_no_number, find_other_names
 from runner.gate.tolerances import (
     EVALUATION,
     GRADIENTS,
@@ -33,16 +33,15 @@ from runner.gate.tolerances import (
 )
 from runner.launch import LaunchFailed
 from workloads import weights
-from workloads.layers import Masked, StochasticDepth
 from workloads.networks import find_trained
 from workloads.records.build import DEFAULT, FLOAT32, column_of
 from workloads.records.check_name import CheckName
 from workloads.records.evidence import SOURCE_STEPS, Evidence, Fingerprint, fingerprint
-from workloads.records.job import TrialSpec
+from workloads.records.job import Installation, TrialSpec
+from workloads.records.network import OwnCode
 from workloads.records.result import Check, TrialResult
-from workloads.records.source_map import DRAWN, SOURCE, Mask, SourceFacts, SourceMap
+from workloads.records.source_map import DRAWN, SOURCE, SourceFacts, SourceMap
 from workloads.spec import Workload
-from workloads.words import compare_with_allowed
 
 FORWARD, TRAINING = 1e-5, 1e-4  # allowed: logits and layers' outputs; loss, gradients and updates. Relative, by norms
 # {quantity: (what is allowed here, what the gate allows)}; where the gate allows more than that, it has a reason.
@@ -56,16 +55,6 @@ STRICT = {
     DeviationKind.EVALUATION: (TRAINING, EVALUATION),
 }
 UNREADABLE = (OSError, KeyError, TypeError, AttributeError, ValueError)  # raised by a foreign file
-SAME_WEIGHT = 1e-6  # a copied tensor differs by nothing, its fingerprint by the order of a sum
-
-
-@dataclass(frozen=True)
-class SourceAnswer:
-    """The source's evidence, what its module says of itself, and the map by which both have our names."""
-
-    evidence: Evidence
-    facts: SourceFacts
-    source: SourceMap
 
 
 @dataclass(frozen=True)
@@ -74,16 +63,27 @@ class Proof:
 
     forward: float  # relative differences: of the logits in evaluation mode before any step
     gradients: float  # of all together
-    updates: float  # of what SOURCE_STEPS updates changed, all together
+    updates: float  # of what SOURCE_STEPS updates changed, all together, relative to that change
     difference: str | None  # the first that is not allowed
+    loss: float = math.inf
+    weights: float = math.inf  # the same as `updates`, relative to the weights
+    widest: float = math.inf  # the largest of all quantities, as a share of what this project's bar allows
+    disturbed: bool = False  # True if what rounding does to a framework was measured, and allowed
 
     def __str__(self) -> str:
-        return f"forward {self.forward:.0e}, gradients {self.gradients:.0e}, three updates {self.updates:.0e}"
+        updates = f"three updates {self.updates:.0e} of their change"
+        return f"forward {self.forward:.0e}, gradients {self.gradients:.0e}, {updates}"
 
 
 def is_provable(spec: TrialSpec) -> bool:
     """True for a trial of an imported network in full precision; a reduced one rounds more than the proof allows."""
     return SOURCE in spec.inputs and spec.task.precision == FLOAT32 and spec.task.own_code is None
+
+
+def ask_as(spec: TrialSpec, framework: str, installation: Installation, code: OwnCode | None = None) -> TrialSpec:
+    """Return the trial as its question is put to another framework; `code` makes the source's own model."""
+    task = replace(spec.task, own_code=code, profile=DEFAULT, feed="host")
+    return replace(spec, cell=replace(spec.cell, framework=framework), task=task, installation=installation)
 
 
 class SourceProofs:
@@ -93,7 +93,7 @@ class SourceProofs:
         """Ask nothing yet; `launchers` are the frameworks that can be asked."""
         self.results, self.launchers = results, launchers
         self.answers: dict[str, SourceAnswer | str] = {}
-        self.pairs: dict[str, Pair | None] = {}
+        self.pairs: dict[str, Pair | None] = {}  # by question to the source
         self.initial: dict[str, dict[str, Fingerprint]] = {}  # of the network's own weights, by their file's sha256
 
     def ask(self, spec: TrialSpec) -> SourceAnswer | str:
@@ -107,9 +107,7 @@ class SourceProofs:
         if not places:
             return f"its own framework, {own}, cannot be started in this run: name it with --framework, too"
         name, installation = min(places, key=lambda place: (place[0] != own, place[0]))
-        cell = replace(spec.cell, framework=name)
-        task = replace(spec.task, own_code=source.code, profile=DEFAULT, feed="host")
-        asked = replace(spec, cell=cell, task=task, installation=installation)
+        asked = ask_as(spec, name, installation, source.code)
         if asked.probe_id not in self.answers:
             self.answers[asked.probe_id] = self._ask(asked, source)
         return self.answers[asked.probe_id]
@@ -144,10 +142,11 @@ class SourceProofs:
         wrong = wrong or find_other_names(evidence, answer.evidence)
         if wrong:
             return Proof(math.inf, math.inf, math.inf, wrong)
-        found = compare_with_source(evidence, answer.evidence)
+        found = strict = compare_with_source(evidence, answer.evidence)
         if any(each.ratio > 1 for each in found) and (pair := self._pair(spec, evidence)):
             found = compare_with_source(evidence, answer.evidence, (pair,))
-        return summarise(evidence, answer, found)
+        widest = max((each.ratio for each in strict), default=math.inf)
+        return replace(summarise(evidence, answer, found), widest=widest, disturbed=found is not strict)
 
     def _initial(self, spec: TrialSpec) -> dict[str, Fingerprint]:
         """Return the fingerprints of the trial's weights; each file is read once."""
@@ -158,100 +157,19 @@ class SourceProofs:
         return self.initial[file.sha256]
 
     def _pair(self, spec: TrialSpec, evidence: Evidence) -> Pair | None:
-        """Return the framework's evidence from the trial's weights and from disturbed ones; None if it gives none."""
-        if spec.probe_id not in self.pairs:
-            self.pairs[spec.probe_id] = None
+        """Return one framework's evidence from the trial's weights and from disturbed ones; None if it gives none.
+
+        The first framework that differs answers for all: how rounding grows is the network's own.
+        """
+        question = ask_as(spec, "", Installation("", "")).probe_id
+        if self.pairs.get(question) is None:
             launcher = self.launchers.get((spec.cell.framework, spec.installation))
             try:
                 event = ask_probe(disturb_weights(spec, self.results, 0), self.results, launcher)
-                self.pairs[spec.probe_id] = evidence, Evidence.from_json(event["evidence"])
+                self.pairs[question] = evidence, Evidence.from_json(event["evidence"])
             except LaunchFailed:
-                pass
-        return self.pairs[spec.probe_id]
-
-
-def find_no_number(source: Evidence) -> str | None:
-    """Return why nothing can be compared with the answer; None if it can. Two answers without numbers would agree."""
-    for each in source.probes:
-        if not (each.losses and each.untrained_evaluation and str(SOURCE_STEPS) in each.updates):
-            return "the source's answer lacks losses, logits or updates"
-        if not all(map(_is_number, (each.loss, each.losses[0], *each.untrained_evaluation))):
-            return "the source's own loss or logits are no numbers"
-    return None
-
-
-def _is_number(value: float | None) -> bool:
-    return value is not None and math.isfinite(value)
-
-
-def find_mismatch(answer: SourceAnswer, workload: Workload, initial: dict[str, Fingerprint]) -> str | None:
-    """Return how counts, masks or initial weights differ from the source's; None if they do not.
-
-    `initial` are the network's own weights; none if both got the same ones.
-    """
-    facts = answer.facts
-    if facts.parameters != workload.parameter_count:
-        return f"it trains {workload.parameter_count:,} parameters, the source {facts.parameters:,}"
-    if wrong := find_other_mask(workload, facts.masks, answer.source.places):
-        return wrong
-    for key in initial and workload.weight_shapes():
-        if key not in facts.weights:
-            return f"no tensor of the source is {key}"
-        apart = measure_gap(initial[key], facts.weights[key], SMALL)
-        if apart > SAME_WEIGHT:
-            size = compare_with_allowed(apart, SAME_WEIGHT)
-            return f"first weight that differs before any step: {name_both(key, answer.source)}, by {size}"
-    return None
-
-
-def find_other_mask(workload: Workload, masks: Sequence[Mask], places: Mapping[str, str]) -> str | None:
-    """Return the first mask whose rate, or whose extent, is another in the source; None if there is none.
-
-    `places` are the source's modules by layer.
-    """
-    ours = [layer for layer, _ in workload.walk() if isinstance(layer, Masked) and layer.rate > 0]
-    masks = sort_masks(masks, [places.get(layer.name, "") for layer in ours])
-    for number in range(max(len(ours), len(masks))):
-        layer = ours[number] if number < len(ours) else None
-        mask = masks[number] if number < len(masks) else None
-        if layer is None and mask is not None:
-            rate = f"with probability {mask.rate:g}"
-            return f"the source drops each {mask.covers} {rate} in {mask.name}, the network does not"
-        if layer is None:
-            continue
-        covers = "image" if isinstance(layer, StochasticDepth) else "value"
-        own = f"{layer.name} drops each {covers} with probability {layer.rate:g}"
-        if mask is None:
-            return f"{own}, the source does not"
-        if mask.covers != covers or not math.isclose(mask.rate, layer.rate, rel_tol=1e-6):
-            return f"{own}, the source's {mask.name} each {mask.covers} with probability {mask.rate:g}"
-    return None
-
-
-def sort_masks(masks: Sequence[Mask], modules: Sequence[str]) -> list[Mask]:
-    """Return the masks in the order of these modules if all are known: branches may be called in another order."""
-    left, found = list(masks), list[Mask]()
-    if "" in modules or any(mask.name not in modules for mask in masks):
-        return left
-    for module in modules:
-        if mask := next((mask for mask in left if mask.name == module), None):
-            found.append(mask)
-            left.remove(mask)
-    return found + left
-
-
-def find_other_names(evidence: Evidence, source: Evidence) -> str | None:
-    """Return the first name that one of the two lacks; None if there is none."""
-    for each, other in zip(evidence.probes, source.probes, strict=False):
-        if missing := [key for key in each.gradients if key not in other.gradients]:
-            return f"no tensor of the source is {missing[0]}"
-        if missing := [key for key in other.gradients if key not in each.gradients]:
-            return f"the network has no {missing[0]}, the source has"
-        if missing := [name for name in other.outputs if name not in each.outputs]:
-            return f"the network has no layer {missing[0]}, the source has"
-        if missing := [steps for steps in other.updates if steps not in each.updates]:
-            return f"the network has not answered with {missing[0]} updates, the source has"
-    return None
+                self.pairs[question] = None
+        return self.pairs[question]
 
 
 def compare_with_source(evidence: Evidence, source: Evidence, pairs: Sequence[Pair] = ()) -> list[Deviation]:
@@ -273,28 +191,26 @@ def summarise(evidence: Evidence, answer: SourceAnswer, found: Sequence[Deviatio
     forward = next((each.apart for each in found if each.kind is DeviationKind.UNTRAINED), math.inf)
     pairs = list(zip(evidence.probes, answer.evidence.probes, strict=False))
     gradients = min(measure_all(each.gradients, other.gradients) for each, other in pairs)
-    steps = str(SOURCE_STEPS)
-    updates = min(measure_all(each.updates[steps], other.updates[steps]) for each, other in pairs)
+    changes = [(each.updates[str(SOURCE_STEPS)], other.updates[str(SOURCE_STEPS)], other) for each, other in pairs]
+    updates = min(measure_all(change, expected) for change, expected, _ in changes)
+    weights = min(measure_all(change, expected, other.sizes.values()) for change, expected, other in changes)
+    loss = min(compare(each.loss, other.loss) for each, other in pairs)
     said = None
     if wrong is not None:
         place = answer.source.name_place(wrong.key.split("/")[0])
         said = f"{wrong}; in the source it is {place}" if place else str(wrong)
-    return Proof(forward, gradients, updates, said)
+    return Proof(forward, gradients, updates, said, loss, weights)
 
 
-def measure_all(given: dict[str, Fingerprint], expected: dict[str, Fingerprint]) -> float:
-    """Return the norm of all differences together, relative to the norm of all that is expected."""
+def measure_all(
+    given: dict[str, Fingerprint], expected: dict[str, Fingerprint], sizes: Iterable[float] | None = None
+) -> float:
+    """Return the norm of all differences together, relative to that of all `sizes`, or of all that is expected."""
     keys = list(_known(given, expected))
-    whole = math.hypot(*(expected[key][0] for key in keys))
+    whole = math.hypot(*(sizes if sizes is not None else (expected[key][0] for key in keys)))
     moved = (measure_gap(given[key], expected[key], SMALL) * max(expected[key][0], SMALL) for key in keys)
     return math.hypot(*moved) / max(whole, SMALL)
 
 
 def _known(given: dict[str, Fingerprint], expected: dict[str, Fingerprint]) -> Iterator[str]:
     return (key for key in expected if key in given and None not in (*given[key], *expected[key]))
-
-
-def name_both(key: str, source: SourceMap) -> str:
-    """Return our name of a weight, and the source's."""
-    names: dict[str, Any] = {each.key: each.source_name for each in source.parameters}
-    return f"{key} (in the source {names[key]})" if key in names else key

@@ -26,7 +26,7 @@ from workloads import augmentation, datasets, schedules, weights
 from workloads.datasets import DataError, DataFile, Dataset, file_digest, verify
 from workloads.layers import Shape
 from workloads.records import network
-from workloads.records.job import ANEW, AUGMENTATION, OWN, RATES, InputFile
+from workloads.records.job import ANEW, AUGMENTATION, DRAWN, OWN, RATES, InputFile
 from workloads.records.source_map import SOURCE, SOURCE_CODE, SOURCE_WEIGHTS
 from workloads.study import Study
 
@@ -91,7 +91,7 @@ def _write_origin(request: Request) -> dict[str, InputFile]:
     if origin is None:
         return {}
     name, results = request.workload.name, request.results
-    source = replace(origin.source, initial=request.study.task.initial)
+    source = replace(origin.source, initial=DRAWN if origin.gets_weights else request.study.task.initial)
     files = {
         SOURCE: write(results, f"{name}-source", ".json", memoryview(source.to_text().encode())),
         SOURCE_CODE: write(results, name, Path(origin.source.code.file).suffix, memoryview(origin.code)),

@@ -35,7 +35,7 @@ USUAL_FUNCTION = "make_model"
 # File types in which frameworks keep trained weights.
 WEIGHTS_OF = {".pt": "pytorch", ".pth": "pytorch", ".h5": "tensorflow", ".params": "mxnet"}
 ABSENT, NEIGHBOURS = ("ModuleNotFoundError", "FileNotFoundError"), "; a run takes the file without those next to it"
-NOT_COMPARED = "is not compared with the model it was imported from; name that model itself for the proof"
+NOT_COMPARED = "it is not proven to be the model that it was imported from"
 ONNX_NOT_COMPARED = (
     "is not compared with the model it was exported from, neither forward nor gradients nor updates: "
     "an .onnx file has no framework; for the proof name the .keras file or the PyTorch code itself"
@@ -160,7 +160,7 @@ def find_workload(study: Study, dataset: Dataset, importer: Importer) -> Importe
         raise BadInput(f"{error}{_offer_import(framework, path) if framework else ''}") from error
     if imported.places and imported.origin is None and study.workload not in importer.told:
         importer.told.add(study.workload)
-        said = ONNX_NOT_COMPARED if path.suffix.lower() == ONNX else NOT_COMPARED
+        said = ONNX_NOT_COMPARED if path.suffix.lower() == ONNX else f"{NOT_COMPARED}: {imported.unproven}"
         print(f"runner: --workload {path}: {said}", file=sys.stderr)
     return imported
 

@@ -14,14 +14,8 @@ import pytest
 from planted_imports import OTHER_GELU, PLANTED
 from suite import run_in
 
-from runner.gate.source_proof import (
-    Proof,
-    SourceAnswer,
-    compare_with_source,
-    find_mismatch,
-    find_other_names,
-    summarise,
-)
+from runner.gate.source_facts import SourceAnswer, find_mismatch, find_other_names
+from runner.gate.source_proof import Proof, compare_with_source, summarise
 from workloads.records import network
 from workloads.records.evidence import Evidence
 from workloads.records.source_map import SourceFacts, SourceMap
@@ -96,3 +90,12 @@ def test_a_keras_model_whose_end_is_in_a_model_inside_gives_logits(inner: dict[s
 
 def test_masks_inside_a_keras_model_are_listed_in_the_order_of_the_computation(inner: dict[str, Any]) -> None:
     assert inner["masks"] == ["first", "second", "third", "fourth"]
+
+
+def test_a_restarted_model_of_tensorflow_computes_what_a_new_one_does() -> None:
+    """Each model is built once for three draws of images. Here these are the same images, so all answers are equal."""
+    found = json.loads(run_in("tensorflow", HERE / "again.py", str(HERE / FILES["tensorflow"])).splitlines()[-1])
+    restarts = {key: found.pop(key) for key in list(found) if key.endswith("restarts")}
+    assert len(restarts) == len(found) == 6 and all(restarts.values()), restarts
+    for key, (first, *others) in found.items():
+        assert len(others) == 2 and all(other == first for other in others), key

@@ -374,7 +374,7 @@ def test_a_study_named_after_a_publication_begins_with_how_near_it_came() -> Non
 
 
 def test_an_imported_network_is_said_to_be_the_users_model_in_each_framework_and_how_nearly() -> None:
-    apart = "forward 3e-07, gradients 2e-06, three updates 5e-06"
+    apart = "forward 3e-07, gradients 2e-06, three updates 5e-06 of their change"
     proven = [checked(speedy(name, 8, 100), CheckName.SOURCE, True, apart) for name in ("pytorch", "mxnet")]
     (line,) = [each for each in told(*proven).findings if each.startswith("The imported network ")]
     workload = proven[0].spec.task.workload

@@ -18,7 +18,7 @@ from runner import import_model
 from runner.__main__ import main
 from runner.launch import Local
 from runner.request import cli, inputs, own_data, parser
-from runner.request.source_code import Importer, name_workload
+from runner.request.source_code import NOT_COMPARED, Importer, name_workload
 from workloads.conditions import SETTINGS
 from workloads.records.job import DRAWN, OWN, InputFile
 from workloads.records.network import OwnCode
@@ -181,17 +181,47 @@ def test_images_that_are_smaller_than_the_models_input_are_stored_at_its_size(
     assert own_data._choose_size(request, [(5, 6)], "stretch") == (8, 8)
 
 
-def test_a_kept_network_is_said_to_be_compared_with_nothing(
+def test_a_kept_network_is_compared_with_its_model_as_long_as_the_models_file_is_what_was_imported(
     file: Path, tmp_path: Path, traced: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = tmp_path / "kept.json"
+    out = tmp_path / "kept" / "net.json"
+    out.parent.mkdir()
     words = ["--from", "pytorch", "--input-shape", "8", "8", "1", "--out", str(out)]
+
+    def tell_unproven() -> list[str]:
+        capsys.readouterr()
+        request = ask(tmp_path, "--workload", out, "--dataset", "digits")
+        lines = [line for line in capsys.readouterr().err.splitlines() if NOT_COMPARED in line]
+        assert bool(lines) == (request.imported is None or request.imported.origin is None)
+        return lines
+
     assert import_model.main([f"{file}:make_model", *words]) == 0
-    ask(tmp_path, "--workload", out, "--dataset", "digits")
-    telling = f"runner: --workload {out}: is not compared with the model it was imported from"
-    assert [line.startswith(telling) for line in capsys.readouterr().err.splitlines()].count(True) == 1
-    ask(tmp_path, "--workload", f"{file}:make_model", "--dataset", "digits")
-    assert "is not compared" not in capsys.readouterr().err
+    assert tell_unproven() == []
+    kept = ask(tmp_path, "--workload", out, "--dataset", "digits")
+    direct = ask(tmp_path, "--workload", f"{file}:make_model", "--dataset", "digits")
+    assert kept.imported is not None and kept.imported.origin is not None and direct.imported is not None
+    assert direct.imported.origin is not None and kept.imported.origin.source == direct.imported.origin.source
+    (kept.results / "inputs").mkdir(exist_ok=True)
+    written = inputs._what_is_trained(kept)
+    assert (kept.results / written[SOURCE_CODE].path).read_text() == CODE and SOURCE_WEIGHTS not in written
+    assert SourceMap.read(kept.results / written[SOURCE].path).initial == DRAWN  # the model gets the kept weights
+    file.write_text(CODE + "\n")
+    (line,) = tell_unproven()
+    changed = f"{out.parent / '../my_net.py'} was changed after the import; import the model again"
+    assert line == f"runner: --workload {out}: {NOT_COMPARED}: {changed}"
+    file.unlink()
+    (line,) = tell_unproven()
+    assert "my_net.py: No such file or directory; put it there, or import the model again" in line
+    file.write_text("import blocks\n" + CODE)
+    (tmp_path / "blocks.py").write_text("")
+    assert import_model.main([f"{file}:make_model", *words]) == 0
+    (line,) = tell_unproven()
+    assert line.endswith("my_net.py needs blocks next to it; a run takes the file alone")
+    data = json.loads(out.read_text())
+    del data["origin"]
+    out.write_text(json.dumps(data))
+    (line,) = tell_unproven()
+    assert line.endswith("the file does not name it; import the model again")
 
 
 def test_every_repeat_starts_from_the_sources_own_weights_or_from_drawn_ones(

@@ -28,16 +28,8 @@ from reports.checking.evidence_check import Probes, find_differences
 from runner.gate import judge
 from runner.gate.judge import Gate
 from runner.gate.rounding import disturb_weights
-from runner.gate.source_proof import (
-    Proof,
-    SourceAnswer,
-    SourceProofs,
-    compare_with_source,
-    find_mismatch,
-    find_other_mask,
-    find_other_names,
-    summarise,
-)
+from runner.gate.source_facts import SourceAnswer, find_mismatch, find_other_mask, find_other_names
+from runner.gate.source_proof import Proof, SourceProofs, compare_with_source, summarise
 from runner.input_files import INPUTS, write
 from runner.launch import LaunchFailed, Local
 from runner.proof import prove_imports
@@ -176,7 +168,7 @@ def test_a_correct_import_is_its_source_to_rounding() -> None:
     assert proof.difference is None
     assert max(proof.forward, proof.gradients, proof.updates) < 1e-6
     assert str(replace(proof, forward=3.2e-7, gradients=2e-6, updates=5e-6)) == (
-        "forward 3e-07, gradients 2e-06, three updates 5e-06"
+        "forward 3e-07, gradients 2e-06, three updates 5e-06 of their change"
     )
 
 

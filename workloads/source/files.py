@@ -18,6 +18,7 @@ from ..weights import Weights, load, save
 from ..words import format_count
 from .graph import Network, build_network
 from .imported import Imported as Imported
+from .kept import describe_origin, read_origin
 from .keras_config import KerasGraph, read_graph
 from .keras_layers import merge_notes
 from .keras_origin import make_origin
@@ -77,12 +78,15 @@ def read_source(path: Path) -> Imported:
     return _finish(read_graph(data), data, path, content)
 
 
-def write(imported: Imported, path: Path, source: str, weights: Path | None) -> None:
-    """Write the network as JSON that `read_source` reads. Its weights lie in another file. Raises OSError."""
+def write(imported: Imported, path: Path, source: Path, weights: Path | None) -> None:
+    """Write the network as JSON that `read_source` reads. Its weights and its `source` lie in other files. Raises
+    OSError.
+    """
     workload = imported.workload
     data = {
         WRITTEN: 1,
-        "source": source,
+        "source": source.name,
+        "origin": describe_origin(imported, source, path),
         "summary": workload.summary,
         "differs": workload.differs,
         "weights": weights and os.path.relpath(weights, path.parent),
@@ -105,7 +109,8 @@ def keep_imported(imported: Imported, source: str, out: Path, weights: Path | No
     try:
         if weights is not None and imported.weights is not None:
             save(weights, imported.weights)
-        write(imported, out, Path(source).name, weights)
+        code = CODE.fullmatch(source)
+        write(imported, out, Path(code["file"] if code else source), weights)
     except OSError as error:
         raise ImportRefused(f"{error.filename}: {error.strerror}") from error
     workload = imported.workload
@@ -133,11 +138,14 @@ def _read_written(data: Mapping[str, Any], path: Path) -> Imported:
         workload = replace(workload, summary=str(data["summary"]), differs=str(data["differs"]))
         weights = load(path.parent / data["weights"]) if data["weights"] is not None else None
         shapes = workload.weight_shapes()
+        origin = read_origin(data.get("origin", {}), path)
     except BROKEN as error:
         raise ImportRefused(f"cannot be read: {_describe(error)}") from error
     if weights is not None and {key: array.shape for key, array in weights.items()} != shapes:
         raise ImportRefused(f"its weights in {data['weights']} are not those of its layers; import the source again")
-    return Imported(workload, weights, places)
+    if isinstance(origin, str):
+        return Imported(workload, weights, places, unproven=origin)
+    return Imported(workload, weights, places, origin)
 
 
 def _read_archive(content: bytes) -> tuple[Any, dict[str, Weights] | None]:

@@ -19,6 +19,7 @@ class Origin:
     code: bytes  # of the file that makes the model
     tensors: Path | None = None  # .npz of the model's tensors, by its own names; None: `code` has them, or none
     owner: object = None  # a temporary folder: the file is deleted with it
+    gets_weights: bool = False  # True if the model is given the network's weights, because its own are not known
 
 
 @dataclass(frozen=True)
@@ -29,3 +30,4 @@ class Imported:
     weights: Weights | None = None
     places: Mapping[str, str] = field(default_factory=dict)  # {layer: its place in the source}
     origin: Origin | None = None  # None where no worker can make the source's own model
+    unproven: str = ""  # why an imported network has no origin
