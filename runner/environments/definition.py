@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from runner.project import Project
-from workloads.records.build import DEFAULT
+from workloads.records.build import DEFAULT, OF_CUDNN
 
 SITE_PACKAGES = Path(sysconfig.get_path("purelib"))  # of this Python
+ALL, EVERYTHING = "all", "everything"  # of --framework: `list_thesis`, `list_defined`
 KINDS = ("cpu", "cuda", "cuda-nvidia")  # the last: an image of NVIDIA's, for GPUs that `cuda` has no code for
 NEEDED = {"label": str, "python": str, "imports": list, "smoke": str, "base": str, "variables": dict}
 LABEL = re.compile(r"[\w .()+-]+")  # it appears in tables, charts and LaTeX unescaped
@@ -56,6 +57,8 @@ class Environment:
     in_base: bool  # the framework comes with that image, so it has no virtual environment
     newest_capability: str | None  # compute capability of the newest GPUs that it has code for; None = any
     configuration: str = ""  # an expression run after the smoke import: how the framework says that it was built
+    requires: tuple[str, ...] = ()  # the packages that `pins` was made from
+    disk_mib: int | None = None  # declared size of its folder; None = nobody has measured it
 
     @property
     def folder(self) -> Path:
@@ -76,8 +79,10 @@ class Environment:
     def digest(self) -> str:
         """Digest of everything that decides what gets installed and how the worker is started."""
         text = repr((self.python, self.smoke, sorted(self.variables.items()), self.pins.split(), self.index))
-        if self.profile_variables:
-            text += repr(self.profile_variables)
+        # A profile without variables starts workers as the default does; those of cuDNN have always been counted.
+        counted = {name: each for name, each in self.profile_variables.items() if each or name in OF_CUDNN}
+        if counted:
+            text += repr(counted)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def lacks(self, capability: str | None) -> bool:
@@ -102,6 +107,31 @@ class Environment:
 def is_referee(project: Project, framework: str) -> bool:
     """True if the framework is a referee instead of a competitor."""
     return bool(_definition(project, framework).get("referee", False))
+
+
+def is_core(project: Project, framework: str) -> bool:
+    """True if it is set up and tested without being named: one of the thesis', or the referee."""
+    return bool(_definition(project, framework).get("thesis", False)) or is_referee(project, framework)
+
+
+def list_thesis(project: Project) -> list[str]:
+    """Return the frameworks that `--framework all` means: those of the thesis, whatever else lies beside them."""
+    return [name for name in project.frameworks if _definition(project, name).get("thesis", False)]
+
+
+def list_core(project: Project) -> list[str]:
+    """Return the frameworks of `is_core`."""
+    return [name for name in project.frameworks if is_core(project, name)]
+
+
+def list_defined(project: Project, device_kind: str) -> list[str]:
+    """Return the frameworks that `--framework everything` means: all with an environment for this kind of device."""
+    return [name for name in project.frameworks if device_kind in list_variants(project, name)]
+
+
+def list_installed(project: Project, device_kind: str) -> list[str]:
+    """Return those of `list_defined` whose environment is ready."""
+    return [name for name in list_defined(project, device_kind) if read(project, name, device_kind).state == "ready"]
 
 
 def preallocates(project: Project, framework: str, device_kind: str) -> bool:
@@ -170,6 +200,8 @@ def read(project: Project, framework: str, device_kind: str) -> Environment:
         in_base="base" in variant,
         newest_capability=variant.get("newest_capability"),
         configuration=table.get("configuration", ""),
+        requires=tuple(variant.get("requires", ())),
+        disk_mib=variant.get("disk_mib"),
     )
 
 

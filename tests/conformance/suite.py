@@ -21,7 +21,13 @@ from conftest import PROJECT, once
 from settings import CASES, Arrays, Case
 
 from adapters.worker.end_probe import neighbours
-from runner.environments.definition import build_worker_variables, read, read_profiles
+from runner.environments.definition import (
+    build_worker_variables,
+    is_core,
+    list_installed,
+    read,
+    read_profiles,
+)
 from runner.gate.sizes import compare_names
 from workloads.layers import Masked, StochasticDepth
 from workloads.records.build import DEFAULT, FLOAT32, FLOAT64, Column, Mode
@@ -30,7 +36,11 @@ from workloads.spec import SLOTS
 from workloads.words import compare_with_allowed
 
 HERE = Path(__file__).parent
-FRAMEWORKS = PROJECT.frameworks
+INSTALLED = list_installed(PROJECT, "cpu")
+# The thesis' and the referee always, others where they are installed or were asked for.
+FRAMEWORKS = [
+    name for name in PROJECT.frameworks if is_core(PROJECT, name) or PROJECT.is_outside(name) or name in INSTALLED
+]
 REFEREE = "numpy"
 DEVIATIONS_FILE = "known_deviations.toml"  # in a framework's folder
 
