@@ -141,8 +141,10 @@ class Study:
     )
     profiles: Annotated[tuple[Profile, ...], Meta(min_length=1)] = define_key(
         ("default",), MEASURING, "default, the loop of the framework's guide; tuned, the fastest known with the same "
-        "numbers; on a GPU autotune or no-autotune, cuDNN's choice of convolutions; or several", "NAME", "profile",
+        "numbers; compiled, by torch.compile or XLA; on a GPU autotune or no-autotune, cuDNN's choice of convolutions; "
+        "or several", "NAME", "profile",
     )  # fmt: skip
+    deterministic: bool = define_key(False, MEASURING, "with each framework's own switch for it")
     precisions: Annotated[tuple[Precision, ...], Meta(min_length=1)] = define_key(
         ("float32",), MEASURING, "of the layers: {choices}, or several; weights and updates stay in float32", "NAME",
         "precision",

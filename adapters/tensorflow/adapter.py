@@ -1,5 +1,5 @@
 """TensorFlow with Keras 3. Default profile: the compiled step of the guide "Writing a training loop from scratch".
-Tuned: all steps of a call in one compiled loop.
+Tuned: all steps of a call in one compiled loop. Compiled: the default's step and evaluation, each compiled by XLA.
 """
 
 from __future__ import annotations
@@ -24,9 +24,16 @@ from adapters.shared import PROBED, make_checked, without_layers
 from adapters.tensorflow import optimizers
 from adapters.tensorflow.compiled import Accumulation, gradients_by_name, in_a_loop
 from adapters.tensorflow.layers import LOSSES, ROLES, apply
-from adapters.tensorflow.libraries import compute_in, convolve, facts_of, onednn_is_on, take_gpus
+from adapters.tensorflow.libraries import (
+    compute_deterministically,
+    compute_in,
+    convolve,
+    facts_of,
+    onednn_is_on,
+    take_gpus,
+)
 from workloads.datasets import Images, Labels
-from workloads.records.build import FLOAT16, TUNED
+from workloads.records.build import COMPILED, FLOAT16, TUNED
 from workloads.records.network import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
@@ -38,7 +45,8 @@ class Adapter(base.Adapter):
     devices = 1
 
     def open(self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str) -> Facts:
-        self.tuned = profile == TUNED
+        self.tuned, self.compiles = profile == TUNED, profile == COMPILED
+        self.execution = base.XLA if self.compiles else base.TRACED
         chosen = kernels.of_onednn(onednn_is_on(), convolve) if device == "cpu" else {}
         tf.config.threading.set_intra_op_parallelism_threads(threads)
         tf.config.threading.set_inter_op_parallelism_threads(threads)
@@ -53,6 +61,9 @@ class Adapter(base.Adapter):
             tf.zeros(1).numpy()
         self.resident = feed == "device"
         return facts_of(device, precision, allocator) | chosen
+
+    def make_deterministic(self) -> Facts:
+        return compute_deterministically()
 
     def load(self, images: Images, labels: Labels) -> None:
         self.images, self.labels = images, labels
@@ -83,7 +94,7 @@ class Adapter(base.Adapter):
         images_spec = tf.TensorSpec((None, *workload.input_shape), tf.uint8)
         labels_spec = tf.TensorSpec((None,), tf.int32)
 
-        @tf.function(input_signature=(images_spec, labels_spec))
+        @tf.function(input_signature=(images_spec, labels_spec), jit_compile=self.compiles or None)
         def step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
             loss, gradients = self.differentiated(images, labels)
             rule.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
@@ -93,7 +104,7 @@ class Adapter(base.Adapter):
         def resident_step(images: tf.Tensor, labels: tf.Tensor, batch: tf.Tensor) -> tf.Tensor:
             return step(tf.gather(images, batch), tf.gather(labels, batch))
 
-        @tf.function(input_signature=(images_spec,))
+        @tf.function(input_signature=(images_spec,), jit_compile=self.compiles or None)
         def logits(images: tf.Tensor) -> tf.Tensor:
             return tf.cast(model(self._rescaled(images), training=False), tf.float32)
 
@@ -273,7 +284,7 @@ class Adapter(base.Adapter):
             self.read(self.train(steps, part=part))
             peaks.append(self._in_use()["peak"])
         why = "TensorFlow counts too coarsely to tell what its pools keep"
-        return MemoryUse(before, inputs, held, sizes, max(peaks[:-1]), peaks[-1], why, in_chunks=True)
+        return MemoryUse(before, inputs, held, sizes, max(peaks[:-1]), peaks[-1], why, True, planned=self.compiles)
 
     def _gathered(self, batch: np.ndarray) -> tuple[tf.Tensor, tf.Tensor]:
         if self.resident:

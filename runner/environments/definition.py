@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from runner.project import Project
+from runner.project import DEFINITION_FILE, Project
 from workloads.records.build import DEFAULT, OF_CUDNN
 
 SITE_PACKAGES = Path(sysconfig.get_path("purelib"))  # of this Python
@@ -169,6 +169,17 @@ def read_label(project: Project, framework: str) -> str:
 def read_profiles(project: Project, framework: str) -> tuple[str, ...]:
     """Return the profiles in which its adapter can train."""
     return (DEFAULT, *_definition(project, framework).get("profile", {}))
+
+
+def explain_no_profile(project: Project, framework: str, profile: str) -> str:
+    """Return why its adapter cannot train in this profile."""
+    own = _definition(project, framework).get("no_profile", {}).get(profile)
+    return str(own) if own else f"its {DEFINITION_FILE} has no [profile.{profile}]"
+
+
+def read_program(project: Project, framework: str, profile: str) -> str | None:
+    """Return the program that the profile starts and that no environment brings; None if it needs none."""
+    return _definition(project, framework).get("programs", {}).get(profile)
 
 
 def list_variants(project: Project, framework: str) -> list[str]:

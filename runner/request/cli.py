@@ -29,6 +29,7 @@ from runner.request.block import Shard
 from runner.request.own_code import OwnModel
 from runner.request.parser import RETRIED, USUAL_STUDY, BadInput, build_study, need_known
 from runner.request.placement import list_notes, place_study
+from runner.request.programs import need_programs
 from runner.request.source_code import Importer
 from runner.spare import Spare
 from workloads.datasets import Dataset
@@ -160,6 +161,7 @@ def build_request(options: argparse.Namespace, project: Project) -> Request:
         results=_results(results, writable=not options.plan),
     )
     asked = _of_series(asked, study, trained) if study.series else asked
+    need_programs(project, () if asked.elsewhere else asked.frameworks, isolation)
     said = (note for part in asked.parts.values() for note in list_notes(part.study, gpus, asked.elsewhere))
     for note in dict.fromkeys(said):
         print(f"runner: {note}", file=sys.stderr)
