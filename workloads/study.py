@@ -64,9 +64,8 @@ class Series:
 
 @dataclass(frozen=True)
 class Study:
-    """A study; defaults are those of the study `quick`. Times are in seconds, where the name says so. `learning_rate`
-    and `weight_decay` None mean the optimizer's default. `warm_up` is in steps or, below 1, a part of all steps. With
-    `scale_learning_rate`, the learning rate applies at `base_batch_size`.
+    """A study; defaults are those of `quick`. Names ending in _s are in seconds. `learning_rate` and `weight_decay` None
+    mean the optimizer's. `warm_up` is in steps or, below 1, a part of all. `scale_learning_rate`: from `base_batch_size`.
     """
 
     name: str
@@ -141,8 +140,7 @@ class Study:
     )
     profiles: Annotated[tuple[Profile, ...], Meta(min_length=1)] = define_key(
         ("default",), MEASURING, "default, the loop of the framework's guide; tuned, the fastest known with the same "
-        "numbers; compiled, by torch.compile or XLA; on a GPU autotune or no-autotune, cuDNN's choice of convolutions; "
-        "or several", "NAME", "profile",
+        "numbers; compiled, by its compiler; on a GPU autotune or no-autotune, of cuDNN; or several", "NAME", "profile",
     )  # fmt: skip
     deterministic: bool = define_key(False, MEASURING, "with each framework's own switch for it")
     precisions: Annotated[tuple[Precision, ...], Meta(min_length=1)] = define_key(

@@ -21,17 +21,10 @@ from keras.optimizers import LossScaleOptimizer
 from adapters import base, kernels
 from adapters.base import ALONE, LOSS_SCALE, NEVER, Count, Facts, Floats, MemoryUse, Order, Probe, Unsupported, parts
 from adapters.shared import PROBED, make_checked, without_layers
-from adapters.tensorflow import optimizers
+from adapters.tensorflow import libraries, optimizers
 from adapters.tensorflow.compiled import Accumulation, gradients_by_name, in_a_loop
 from adapters.tensorflow.layers import LOSSES, ROLES, apply
-from adapters.tensorflow.libraries import (
-    compute_deterministically,
-    compute_in,
-    convolve,
-    facts_of,
-    onednn_is_on,
-    take_gpus,
-)
+from adapters.tensorflow.libraries import compute_in, convolve, facts_of, onednn_is_on, take_gpus
 from workloads.datasets import Images, Labels
 from workloads.records.build import COMPILED, FLOAT16, TUNED
 from workloads.records.network import OwnCode
@@ -63,7 +56,7 @@ class Adapter(base.Adapter):
         return facts_of(device, precision, allocator) | chosen
 
     def make_deterministic(self) -> Facts:
-        return compute_deterministically()
+        return libraries.compute_deterministically()
 
     def load(self, images: Images, labels: Labels) -> None:
         self.images, self.labels = images, labels

@@ -53,7 +53,7 @@ from workloads.layers import (
     squeeze_excite,
 )
 from workloads.networks import WORKLOADS
-from workloads.records.build import DEFAULT, FLOAT64, TUNED
+from workloads.records.build import COMPILED, DEFAULT, FLOAT64, TUNED
 from workloads.spec import OptimizerSpec, Workload
 
 Arrays = dict[str, np.ndarray]
@@ -476,6 +476,8 @@ DEEPEST = ("mobilenet-v3-large", "resnet-18", "efficientnet-b0", "convnext-tiny"
 # Not run here: their layers are those of resnet-18 and of the small networks, and TensorFlow traces them for minutes.
 # As torchvision's they are compared by tests/conformance/test_torchvision_imports.py.
 LEFT_OUT = ("resnet-50", "densenet-121")
+# Compiling takes a minute: an optimizer's state, running statistics, batches of several sizes, pools and branches.
+WITH_A_COMPILER = ("plain-adam", "batchnorm-momentum", "statistics-partial", "branches", "pooling")
 ONCE = {f"batchnorm-{rule}" for rule in OPTIMIZERS if rule not in ("momentum", "adam")}
 ONCE |= {*DEEPEST, *(network.name for network in MARGINS)}
 # Networks of a few layers each, which together have every layer of the vocabulary.
@@ -566,7 +568,9 @@ def _cases() -> list[Case]:
             cases.append(
                 Case(f"{network.name}-blank{tag}", network, OPTIMIZERS["momentum"], profile=profile, blank=True)
             )
-    return [case for case in cases if case.profile == DEFAULT or case.twin not in ONCE]
+    cases = [case for case in cases if case.profile == DEFAULT or case.twin not in ONCE]
+    compiled = (case for case in cases if case.name in WITH_A_COMPILER)
+    return [*cases, *(replace(case, name=f"{case.name}-{COMPILED}", profile=COMPILED) for case in compiled)]
 
 
 CASES = {case.name: case for case in _cases()}
