@@ -64,8 +64,8 @@ class Series:
 
 @dataclass(frozen=True)
 class Study:
-    """A study; defaults are those of `quick`. Names ending in _s are in seconds. `learning_rate` and `weight_decay` None
-    mean the optimizer's. `warm_up` is in steps or, below 1, a part of all. `scale_learning_rate`: from `base_batch_size`.
+    """A study; defaults are those of `quick`. Names in _s are in seconds. `learning_rate` and `weight_decay` None mean
+    the optimizer's. `warm_up` is in steps or, below 1, a part of all. The rate is for `base_batch_size` if scaled.
     """
 
     name: str

@@ -35,8 +35,8 @@ def build_parser() -> Parser:
     parser.add_argument("--results", type=Path, default=RESULTS, metavar="DIR",
                         help="where runs write (default: results)")  # fmt: skip
     parser.add_argument("--data-dir", type=Path, metavar="DIR", help="folder of the data sets (default: as for a run)")
-    parser.add_argument("--same-twice", action="store_true", help="in place of the checks, train each framework twice "
-                        "with --deterministic, in fresh processes, and compare the losses to the last digit")  # fmt: skip
+    parser.add_argument("--same-twice", action="store_true", help="train each framework twice "
+                        "with --deterministic and compare the losses to the last digit; nothing else")  # fmt: skip
     parser.add_argument("--framework", dest="frameworks", nargs="+", default=[], metavar="NAME",
                         help="with --same-twice: all, everything, or names (default: all)")  # fmt: skip
     return parser
