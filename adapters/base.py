@@ -1,4 +1,4 @@
-"""The base class of every adapter: ten verbs that a trial needs, and five more whose default is a reason in the tables.
+"""The base class of every adapter: ten verbs that a trial needs, and seven more, most with a reason as default.
 
 Each verb states what it promises and what it must not do.
 """
