@@ -28,6 +28,10 @@ def check_repetition(project: Project, frameworks: Sequence[str]) -> Iterator[Fi
     """Yield a finding per framework: are the losses of two trials with `--deterministic` the same to the last digit."""
     with tempfile.TemporaryDirectory(prefix="same-twice-") as folder:
         first, again = (train_once(project, frameworks, Path(folder, name)) for name in ("first", "again"))
+        if not first and not again:
+            yield Finding(
+                "same twice", State.PROBLEM, "neither run trained: see above", "mend what it says, and ask again"
+            )
         for name in {**first, **again}:
             yield compare_losses(name, first.get(name), again.get(name))
 

@@ -179,7 +179,8 @@ def explain_no_profile(project: Project, framework: str, profile: str) -> str:
 
 def read_program(project: Project, framework: str, profile: str) -> str | None:
     """Return the program that the profile starts and that no environment brings; None if it needs none."""
-    return _definition(project, framework).get("programs", {}).get(profile)
+    program = _definition(project, framework).get("programs", {}).get(profile)
+    return None if program is None else str(program)
 
 
 def list_variants(project: Project, framework: str) -> list[str]:
