@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,11 +27,11 @@ from workloads.records.status import Status
 
 
 def test_a_compiler_that_is_missing_is_named_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs.shutil, "which", lambda name: None)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
     programs.need_programs(PROJECT, ["pytorch", "tensorflow@compiled", "mxnet@compiled"], "venv")
     with pytest.raises(BadInput, match=r"--profile compiled: pytorch needs the program g\+\+, which is not on this"):
         programs.need_programs(PROJECT, ["pytorch@compiled"], "venv")
-    monkeypatch.setattr(programs.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
     programs.need_programs(PROJECT, ["pytorch@compiled"], "venv")
     with pytest.raises(BadInput, match="which its image does not have"):
         programs.need_programs(PROJECT, ["pytorch@compiled"], "docker")
@@ -57,7 +58,7 @@ def test_an_adapter_without_a_switch_and_a_choice_by_timing_are_refused() -> Non
     class Plain(Adapter):
         """Without any switch."""
 
-    Plain.__abstractmethods__ = frozenset()  # type: ignore[attr-defined]
+    Plain.__abstractmethods__ = frozenset()
     with pytest.raises(Unsupported, match="--deterministic: not in this adapter yet"):
         switch_deterministic(Plain(), DEFAULT)  # type: ignore[abstract]
     with pytest.raises(Unsupported, match="chooses by timing"):

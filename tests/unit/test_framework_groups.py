@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from runner import show
 from runner.doctor import project as doctor
 from runner.environments import __main__ as environments
 from runner.environments import definition, images
+from runner.environments.definition import EnvironmentUnavailable
 from runner.project import DEFINITION_FILE, Project
 from runner.request.cli import _frameworks
 
@@ -56,10 +58,13 @@ def test_no_command_makes_or_builds_another_framework_without_its_name(
     project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made: list[str] = []
-    monkeypatch.setattr(environments.Project, "of_this_code", lambda: project)
-    monkeypatch.setattr(
-        environments, "make_side_by_side", lambda wanted, _: made.extend(e.framework for e in wanted) or {}
-    )
+
+    def note(wanted: Iterable[definition.Environment], _: object) -> dict[str, EnvironmentUnavailable]:
+        made.extend(each.framework for each in wanted)
+        return {}
+
+    monkeypatch.setattr(Project, "of_this_code", lambda: project)
+    monkeypatch.setattr(environments, "make_side_by_side", note)
     assert environments.main(["cpu"]) == 0 and made == sorted([*THREE, REFEREE])
     made.clear()
     assert environments.main(["cpu", "newer"]) == 0 and made == ["newer"]
