@@ -46,7 +46,10 @@ def compiled(model: nn.Module, whole: bool) -> Any:
     """Return the model as torch.compile makes it, each batch size compiled for itself; what was compiled before is
     forgotten. With `whole` nothing may be left to Python. Nothing falls back to eager without an error.
     """
+    from torch._inductor import config
+
     torch.compiler.reset()
+    config.cpp_cache_precompile_headers = False  # they would outlive the trial, in another folder
     torch._dynamo.config.recompile_limit = torch._dynamo.config.accumulated_recompile_limit = MOST_COMPILED
     torch._dynamo.config.fail_on_recompile_limit_hit = True
     return torch.compile(model, dynamic=False, fullgraph=whole)
