@@ -1,5 +1,4 @@
-"""The base class of every adapter: ten verbs that a trial needs, five more whose default is a reason in the tables, and
-one that only saves time.
+"""The base class of every adapter: ten verbs that a trial needs, and eight more, most with a reason as default.
 
 Each verb states what it promises and what it must not do.
 """
@@ -71,6 +70,10 @@ def parts(batch: Order, part: int | None) -> list[Order]:
     return [batch] if part is None else [batch[first : first + part] for first in range(0, len(batch), part)]
 
 
+# Ways in which a step executes.
+EAGER, TRACED, HYBRIDIZED = "eager", "traced (tf.function)", "hybridized"
+TORCH_COMPILE, XLA = "torch.compile (inductor)", "XLA (jit_compile)"
+
 NOT_YET = "not in this adapter yet"  # ends the reason of a default
 
 
@@ -80,10 +83,12 @@ class Adapter(ABC):
     repeated. `synchronize` may be called from `load` on, also before `build`; `out_of_memory` at any time.
 
     What an adapter does not have, a profile or a layer for example, raises Unsupported(reason): tables show the reason.
+    `execution` says how a step executes, once there is a model; None if the adapter does not report it.
     """
 
     # How much longer than usual a call of `train` is: for a framework to which a call costs as much as many steps.
     call_factor = 1
+    execution: str | None = None
 
     @abstractmethod
     def open(self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str) -> Facts:
@@ -161,6 +166,16 @@ class Adapter(ABC):
     @abstractmethod
     def out_of_memory(self, error: BaseException) -> bool:
         """True if this exception means exactly that memory ran out."""
+
+    def compile_into(self, folder: Path) -> None:  # noqa: B027  # most compile nothing to files
+        """Keep all files that the framework compiles in `folder`, which is empty; called before open."""
+
+    def make_deterministic(self) -> Facts:
+        """Set the framework's own switch for deterministic computation; called after open and before anything else.
+
+        Returns what the framework then reports about it. Raises Unsupported(reason) if it has no such switch.
+        """
+        raise Unsupported(f"--deterministic: {NOT_YET}")
 
     def build_model(self, make_model: Callable[[int], Any], own: OwnCode, optimizer: OptimizerSpec, seed: int) -> int:
         """Make model and optimizer around the model that `make_model(own.classes)` returns, in place of `build`.

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from adapters.base import Order, Unsupported
-from workloads.records.build import FIT, FLOAT32, TF32, TUNED
+from workloads.records.build import COMPILED, FIT, FLOAT32, TF32, TUNED
 from workloads.records.network import OwnCode
 from workloads.spec import Loss, Workload
 
@@ -48,7 +48,7 @@ def shares(batch: Order, devices: int) -> list[Share]:
 def refuse(profile: str, precision: str, feed: str, name: str) -> None:
     """Raise Unsupported for settings in which this framework's data parallel was not compared with one device."""
     unheld = [
-        *([f"profile {profile}"] if profile in (TUNED, FIT) else []),
+        *([f"profile {profile}"] if profile in (TUNED, COMPILED, FIT) else []),
         *([precision] if precision not in (FLOAT32, TF32) else []),
         *([f"feed {feed}"] if feed != "host" else []),
     ]

@@ -82,6 +82,7 @@ def describe_software(section: Section, frameworks: Iterable[str] | None = None)
         words |= {f"{name} environment": software.environment, f"{name} packages": software.packages}
         if section.condition.placement.device_kind == "cpu":
             words[f"{name} kernels"] = software.kernels
+        words |= {f"{name} {key}": said for key, said in software.stated if said is not None}
     return {key: value or NOT_REPORTED for key, value in words.items()}
 
 

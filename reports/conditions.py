@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any, TypeVar
 
-from workloads.conditions import REPORTED, read_mode, read_values
+from workloads.conditions import BY_FRAMEWORK, REPORTED, read_mode, read_values
 from workloads.records import processor
 from workloads.records.build import DEFAULT, FLOAT32
 from workloads.records.job import AS_BY_ITSELF, OF_THE_CALLER, Cell, Passes, Placement, Task, TrialSpec
@@ -53,6 +53,7 @@ class Software:
     cudnn: str | None
     packages: str | None  # a digest of their versions
     kernels: str | None  # the code that its libraries chose for this processor; on a CPU
+    stated: tuple[tuple[str, str | None], ...] = ()  # of conditions.BY_FRAMEWORK
 
 
 RULE, DEVICE_KIND = "optimizer", "device_kind"  # settings that stand for others
@@ -124,7 +125,8 @@ def read_software(result: TrialResult) -> Software:
     version, cuda, cudnn = (None if each is None else str(each) for each in stated)
     installation = result.spec.installation
     whose = "own interpreter, " if installation.isolation == OF_THE_CALLER else ""
-    return Software(whose + installation.environment, version, cuda, cudnn, digest, processor.describe_kernels(facts))
+    kernels, said = processor.describe_kernels(facts), tuple((each.name, each.read(result)) for each in BY_FRAMEWORK)
+    return Software(whose + installation.environment, version, cuda, cudnn, digest, kernels, said)
 
 
 def group_into_sections(
@@ -171,7 +173,7 @@ def _layers(by_time: list[TrialResult]) -> list[tuple[dict[str, Software], list[
 
 def _parts(shared: Condition | Software) -> dict[str, Any]:
     """Parts that are known."""
-    parts = vars(shared) | (dict(shared.stated) if isinstance(shared, Condition) else {})
+    parts = vars(shared) | dict(shared.stated)
     return {name: value for name, value in parts.items() if value is not None and name != "stated"}
 
 

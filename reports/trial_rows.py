@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from workloads.conditions import SETTINGS
+from workloads.conditions import BY_FRAMEWORK, SETTINGS
 from workloads.records.check_name import CheckName
 from workloads.records.disturbance import is_withheld
 from workloads.records.figures import FIGURES, TARGET_TIME, FigureSpec
@@ -91,6 +91,7 @@ _LISTED = (
     _of_spec("framework", "key of the framework, or of the build of it", lambda spec: spec.cell.framework),
     _of_spec("framework_label", "as tables name it", lambda spec: display_name(spec.cell.framework)),
     _of_result("framework_version", "in its own words", lambda result: result.facts.get("framework_version")),
+    *(_of_result(each.name, each.column, each.read) for each in BY_FRAMEWORK),
     _of_spec("batch_size", "images that go through the network at once", lambda spec: spec.cell.batch_size),
     _of_spec("global_batch_size", "images of an update", lambda spec: spec.global_batch),
     _of_spec("allocator", "policy of the device's allocator", lambda spec: spec.cell.allocator),

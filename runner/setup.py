@@ -19,7 +19,7 @@ from runner.environments.images import Image
 from runner.launch import Launcher, Local, Unavailable
 from runner.machine import description
 from runner.machine.description import Gpu
-from runner.project import DEFINITION_FILE, Project
+from runner.project import Project
 from runner.request.cli import Request
 from runner.request.parser import BadInput
 from runner.spare import Spare
@@ -84,7 +84,7 @@ def find_refusal(project: Project, framework: str, device_kind: str, gpu: Gpu | 
 def _refusal(project: Project, framework: str, device_kind: str, gpu: Gpu | None) -> str | None:
     mode = column_of(framework).mode
     if mode.profile not in definition.read_profiles(project, framework):
-        return f"its {DEFINITION_FILE} has no [profile.{mode.profile}]"
+        return definition.explain_no_profile(project, framework, mode.profile)
     if device_kind == "cpu":
         if mode.profile in OF_CUDNN:
             return f"profile {mode.profile}: it is cuDNN that tries its convolutions, and a CPU has none of it"

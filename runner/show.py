@@ -13,6 +13,7 @@ from rich.console import Console
 
 from runner import progress, rebuild
 from runner.environments import definition
+from runner.environments.definition import Environment
 from runner.gate.judge import lacks_evidence
 from runner.machine.description import IMAGE_VARIABLE, count_cores, list_deciding_variables
 from runner.progress import NAME_WIDTH, format_duration
@@ -133,17 +134,30 @@ def _workload(workload: Workload) -> str:
 
 
 def _framework(project: Project, framework: str) -> str:
+    kinds = [kind for kind in definition.list_variants(project, framework) if kind in ("cpu", "cuda")]
+    environments = [definition.read(project, framework, kind) for kind in kinds]
     if IMAGE_VARIABLE in os.environ:
-        installed = definition.is_installed(definition.read(project, framework, "cpu"))
-        states = ["in this image" if installed else "not in it"]
+        states = ["in this image" if definition.is_installed(environments[0]) else "not in it"]
     else:
-        kinds = [kind for kind in definition.list_variants(project, framework) if kind in ("cpu", "cuda")]
-        states = [f"{kind}: {definition.read(project, framework, kind).state}" for kind in kinds]
-    role = "; referee, not part of all" if definition.is_referee(project, framework) else ""
-    if definition.is_on_request(project, framework):
-        role = "; not part of all, made when named"
+        states = [f"{each.device_kind}: {each.state}, {describe_disk(each)}" for each in environments]
+    label, pins = definition.read_label(project, framework), environments[0].requires
+    role = "" if framework in definition.list_thesis(project) else ", not part of all"
+    role = ", the referee" + role if definition.is_referee(project, framework) else role
     outside = f"; in {project.folder(framework)}" if project.is_outside(framework) else ""
-    return ", ".join(states) + role + outside
+    return "; ".join([f"{label}{role}", *([" ".join(pins)] if pins else []), *states]) + outside
+
+
+def describe_disk(environment: Environment) -> str:
+    """Return the size of its folder: measured where it is, else as declared, else why it is unknown."""
+    if environment.state != "not made":
+        return f"{measure_folder(environment.folder) / 2**20:,.0f} MiB"
+    return f"about {environment.disk_mib:,} MiB" if environment.disk_mib else "disk unknown: not measured yet"
+
+
+def measure_folder(folder: Path) -> int:
+    """Return the bytes that its files take on the disk; links are not followed, a file of two names counts once."""
+    found = (path.lstat() for path in folder.rglob("*"))
+    return sum({(each.st_dev, each.st_ino): 512 * each.st_blocks for each in found}.values())
 
 
 def print_plan(request: Request, console: Console) -> None:

@@ -22,7 +22,7 @@ from cpu_time import limit_cpu_time
 from filelock import FileLock
 
 from reports import frameworks
-from runner.environments.definition import is_in_all
+from runner.environments.definition import list_thesis
 from runner.environments.engine import Engine
 from runner.machine.description import list_deciding_variables
 from runner.machine.locks import SPACE_VARIABLE
@@ -40,9 +40,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Includes the frameworks of a folder outside of the checkout, if this variable names one.
 OUTSIDE = os.environ.get("BATCHWISE_ADAPTERS")
 PROJECT = replace(Project.at(ROOT), adapters_outside=Path(OUTSIDE).resolve() if OUTSIDE else None)
-REAL_FRAMEWORKS = tuple(
-    name for name in PROJECT.frameworks if not PROJECT.is_outside(name) and is_in_all(PROJECT, name)
-)
+REAL_FRAMEWORKS = tuple(list_thesis(PROJECT))
 # The smallest of the catalogue, where what is computed does not matter.
 TINY = ("--workload", "tiny", "--dataset", "digits-64")
 # Speed is not tested here: another process on the machine, which is common where tests run, decides nothing.

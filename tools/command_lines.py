@@ -79,7 +79,7 @@ def add_commands(parser: CommandLine, command: str) -> argparse._SubParsersActio
 def complete_words(parser: CommandLine) -> None:
     """Set what follows each option: the known names, or a file or folder."""
     names: dict[str, Iterable[str]] = {
-        "frameworks": ("all", *Project.of_this_code().frameworks),
+        "frameworks": ("all", "everything", *Project.of_this_code().frameworks),
         "study": list_studies(),
         "workload": WORKLOADS,
         "dataset": DATASETS,

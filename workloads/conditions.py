@@ -87,6 +87,17 @@ class Reported:
     unknown: str = NOT_REPORTED
 
 
+@dataclass(frozen=True)
+class ReportedByFramework:
+    """A condition that each framework reports for itself, so that those of one table may differ in it. `read` returns
+    None if it was not reported.
+    """
+
+    name: str
+    column: str  # meaning of its column in trials.csv, which has this name
+    read: Callable[[TrialResult], str | None]
+
+
 def read_values(settings: Settings) -> dict[str, Any]:
     """Return {field: value} of task, passes and placement."""
     # Fields are read one by one: a part read from a file may have its defaults on the class only.
@@ -211,7 +222,9 @@ CONDITIONS: tuple[Setting | Reported, ...] = (
         rule, s.task.accumulate * s.placement.devices)),
     Setting("epochs", "epochs", column="passes over the training split"),
     Setting("last batch", "last_batch", lambda kept, _: LAST_BATCHES.get(kept, kept)),
-    Setting("profile", "profile", column="the loop: default, tuned, fit, autotune or no-autotune"),
+    Setting("profile", "profile", column="the loop: default, tuned, autotune, no-autotune, fit or compiled"),
+    Setting("determinism", "deterministic", lambda *_: "by the framework's own switch", usual="not asked for",
+            column="whether the framework's own switch for it was on", phrase="{name} {words}"),
     Setting("feed", "feed", column="where the images lie: host or device"),
     Reported("device", _device, by_device=True),
     Setting("device id", "device", lambda first, s: ", ".join([first, *s.placement.others]), device="cuda",
@@ -238,4 +251,8 @@ CONDITIONS: tuple[Setting | Reported, ...] = (
     Reported("limits", _limits),
 )  # fmt: skip
 SETTINGS = tuple(each for each in CONDITIONS if isinstance(each, Setting))
+BY_FRAMEWORK: tuple[ReportedByFramework, ...] = (
+    ReportedByFramework("execution", "how a step executes, as the worker reported it",
+                        lambda result: _text(result.facts.get("execution"))),
+)  # fmt: skip
 REPORTED = tuple(each for each in CONDITIONS if isinstance(each, Reported))

@@ -64,9 +64,8 @@ class Series:
 
 @dataclass(frozen=True)
 class Study:
-    """A study; defaults are those of the study `quick`. Times are in seconds, where the name says so. `learning_rate`
-    and `weight_decay` None mean the optimizer's default. `warm_up` is in steps or, below 1, a part of all steps. With
-    `scale_learning_rate`, the learning rate applies at `base_batch_size`.
+    """A study; defaults are those of `quick`. Names in _s are in seconds. `learning_rate` and `weight_decay` None mean
+    the optimizer's. `warm_up` is in steps or, below 1, a part of all. The rate is for `base_batch_size` if scaled.
     """
 
     name: str
@@ -82,7 +81,7 @@ class Study:
         "or a .npz file with x_train, y_train, x_test, y_test", "NAME|DIR|FILE.npz",
     )  # fmt: skip
     frameworks: Annotated[tuple[str, ...], Meta(min_length=1)] = define_key(
-        ("all",), WHERE, "all, or names (default: the study's)", "NAME", "framework"
+        ("all",), WHERE, "all (the thesis' three), everything, or names (default: the study's)", "NAME", "framework"
     )
     batch_sizes: Annotated[tuple[Count, ...], Meta(min_length=1)] = define_key(
         (4, 8, 16, 32, 64, 128, 256, 512, 1024), WHERE, "one or more, as 100 127 or 100,127 (default: the study's)",
@@ -144,9 +143,10 @@ class Study:
     )
     profiles: Annotated[tuple[Profile, ...], Meta(min_length=1)] = define_key(
         ("default",), MEASURING, "default, the loop of the framework's guide; tuned, the fastest known with the same "
-        "numbers; fit, that of Keras; on a GPU autotune or no-autotune, cuDNN's choice of convolutions; or several",
+        "numbers; fit, that of Keras; compiled, by its compiler; on a GPU autotune or no-autotune, of cuDNN; or several",
         "NAME", "profile",
     )  # fmt: skip
+    deterministic: bool = define_key(False, MEASURING, "with each framework's own switch for it")
     precisions: Annotated[tuple[Precision, ...], Meta(min_length=1)] = define_key(
         ("float32",), MEASURING, "of the layers: {choices}, or several; weights and updates stay in float32", "NAME",
         "precision",

@@ -19,8 +19,8 @@ from mxnet.gluon import Block
 from adapters import base
 from adapters.base import ALONE, MEMORY_KINDS, Count, Facts, Floats, MemoryUse, Order, Probe, Unsupported, parts
 from adapters.mxnet import optimizers
-from adapters.mxnet.layers import LAYERS, ROLES, Losses, float32, losses_of
-from adapters.mxnet.libraries import chosen_kernels, compute_in, copy_by_one_thread, facts_of
+from adapters.mxnet.layers import LAYERS, ROLES, Losses, float32, losses_of, turned
+from adapters.mxnet.libraries import chosen_kernels, compute_deterministically, compute_in, copy_by_one_thread, facts_of
 from adapters.mxnet.optimizers import bytes_of
 from adapters.shared import PROBED, make_checked, without_layers
 from workloads.activations import pooled_values
@@ -30,11 +30,6 @@ from workloads.records.build import TUNED
 from workloads.records.network import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights, channels_first, channels_last, outputs_channels_last
-
-
-def turned(images: np.ndarray) -> np.ndarray:
-    """Return (n, h, w, c) as (n, c, h, w), contiguous: numpy takes a tenth of the time that the network would."""
-    return np.ascontiguousarray(images.transpose(0, 3, 1, 2))
 
 
 class Adapter(base.Adapter):
@@ -55,6 +50,9 @@ class Adapter(base.Adapter):
                 raise Unsupported(f"MXNet {mx.__version__} cannot compute on this GPU: {cause}") from error
         self.resident, self.contexts = feed == "device", [self.context]
         return facts_of(device, precision) | chosen
+
+    def make_deterministic(self) -> Facts:
+        return compute_deterministically()
 
     def load(self, images: Images, labels: Labels) -> None:
         if self.resident:
@@ -93,6 +91,7 @@ class Adapter(base.Adapter):
             net.add(gluon.nn.HybridLambda(float32))
         for key, array in channels_first(workload, weights).items():
             self._parameter(key).set_data(self._array(array))
+        self.execution = base.HYBRIDIZED if hybrid else base.EAGER
         self.net, self.loss, self.request = net, losses_of(workload), "write"
         self.losses: Any = lambda images, labels: self.loss(self.net(images), labels)
         if self.tuned and hybrid:

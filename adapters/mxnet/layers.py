@@ -201,3 +201,8 @@ ROLES = {
     **{f"{part}_kernel": f"{part}.weight" for part in layers.ATTENTION_PARTS},
     **{f"{part}_bias": f"{part}.bias" for part in layers.ATTENTION_PARTS},
 }  # those that are called otherwise
+
+
+def turned(images: np.ndarray) -> np.ndarray:
+    """Return (n, h, w, c) as (n, c, h, w), contiguous: numpy takes a tenth of the time that the network would."""
+    return np.ascontiguousarray(images.transpose(0, 3, 1, 2))

@@ -15,6 +15,7 @@ from adapters import kernels
 from adapters.base import Unsupported
 from workloads.records.build import BFLOAT16, FLOAT32
 
+DETERMINISM = "MXNET_ENFORCE_DETERMINISM"
 NAIVE = "NaiveEngine"  # MXNet's engine that computes each operation when it is called
 
 
@@ -42,6 +43,12 @@ def facts_of(device: str, precision: str) -> dict[str, Any]:
         "intra_op_threads": int(os.environ["OMP_NUM_THREADS"]),  # MXNet has no call for it
         "allocator_policy": "pool" if on_gpu else "host",
     }
+
+
+def compute_deterministically() -> dict[str, Any]:
+    """Set MXNet's switch, a variable; return it, since MXNet has no call that reports it."""
+    os.environ[DETERMINISM] = "1"  # read by each operation that has a choice
+    return {DETERMINISM: os.environ[DETERMINISM]}
 
 
 def copy_by_one_thread() -> None:

@@ -72,6 +72,8 @@ class Optimizer:
 
 
 class Adapter(base.Adapter):
+    execution = base.EAGER
+
     """The referee's adapter. Precision "float64" gives the truth that others are rounded from. In precisions below
     float32 it rounds the input and output of each layer.
     """

@@ -1,5 +1,5 @@
 """PyTorch. Default profile: the eager loop of PyTorch's tutorial, channels first. Tuned: the same with channels last
-in memory and a fused optimizer.
+in memory and a fused optimizer. Compiled: the default's loop around the model as torch.compile makes it.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,12 +34,13 @@ from adapters.base import (
 from adapters.pytorch import optimizers
 from adapters.pytorch.features import BiasedVariance
 from adapters.pytorch.layers import LAYERS, ROLES, mean_loss
-from adapters.pytorch.libraries import chosen_kernels, facts_of
+from adapters.pytorch.libraries import chosen_kernels, compile_into, compiled, compute_deterministically, facts_of
+from adapters.pytorch.watched import watch
 from adapters.shared import PROBED, make_checked, without_layers
 from workloads.activations import pooled_values
 from workloads.datasets import Images, Labels
 from workloads.layers import BatchNorm, Join, Layer, Shape
-from workloads.records.build import AUTOTUNE, BFLOAT16, FLOAT16, TF32, TUNED
+from workloads.records.build import AUTOTUNE, BFLOAT16, COMPILED, FLOAT16, TF32, TUNED
 from workloads.records.network import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights, channels_first, channels_last, outputs_channels_last
@@ -62,9 +64,16 @@ class Adapter(base.Adapter):
         lower = {BFLOAT16: torch.bfloat16, FLOAT16: torch.float16}.get(precision)
         self.autocast: AbstractContextManager[Any] = torch.autocast(device, lower) if lower else nullcontext()
         self.scales = precision == FLOAT16
-        self.resident, self.tuned = feed == "device", profile == TUNED
+        self.resident, self.tuned, self.compiles = feed == "device", profile == TUNED, profile == COMPILED
+        self.execution = base.TORCH_COMPILE if self.compiles else base.EAGER
         self.memory_format = torch.channels_last if self.tuned else torch.contiguous_format
         return facts_of(device, precision) | chosen
+
+    def compile_into(self, folder: Path) -> None:
+        compile_into(folder)
+
+    def make_deterministic(self) -> Facts:
+        return compute_deterministically()
 
     def load(self, images: Images, labels: Labels) -> None:
         if self.resident:
@@ -78,13 +87,14 @@ class Adapter(base.Adapter):
     def build(
         self, workload: Workload, optimizer: OptimizerSpec, weights: Weights, seed: int, model: nn.Module | None = None
     ) -> None:
-        for earlier in ("model", "blocks", "norms", "optimizer"):  # freed before the new one is made
+        for earlier in ("model", "called", "blocks", "norms", "optimizer"):  # freed before the new one is made
             self.__dict__.pop(earlier, None)
         torch.manual_seed(seed)
         self.workload, self.rule = workload, optimizer
         self.blocks: dict[str, nn.Module] = {}
         built = self._sequence(nn.Sequential(), workload.layers, workload.input_shape) if model is None else model
         self.model = built.to(self.device, memory_format=self.memory_format)
+        self.called = compiled(self.model, whole=model is None) if self.compiles else self.model
         with torch.no_grad():
             for key, array in channels_first(workload, weights).items():
                 self._weight(key).copy_(torch.from_numpy(array))
@@ -126,10 +136,11 @@ class Adapter(base.Adapter):
         layer, role = key.split("/")
         return attrgetter(ROLES.get(role, role))(self.blocks[layer])
 
-    def _logits(self, images: torch.Tensor) -> torch.Tensor:
+    def _logits(self, images: torch.Tensor, model: nn.Module | None = None) -> torch.Tensor:
+        """Return (n, classes) of `model`, by default as steps call it. The eager one has each layer's output."""
         channels_first_images = images.permute(0, 3, 1, 2).contiguous(memory_format=self.memory_format)
         with self.autocast:
-            logits = self.model(channels_first_images.to(torch.float32) * np.float32(self.workload.scale))
+            logits = (model or self.called)(channels_first_images.to(torch.float32) * np.float32(self.workload.scale))
         return logits.float()
 
     def probe(self, images: Images, labels: Labels) -> Probe:
@@ -154,7 +165,7 @@ class Adapter(base.Adapter):
     ) -> tuple[float, dict[str, Floats]]:
         """Return (loss, gradient by name; 0 for a parameter that the loss does not depend on); no buffer changes."""
         statistics = [buffer.clone() for buffer in self.model.buffers()]
-        loss = self.loss(self._logits(self._tensor(images)), self._tensor(labels))
+        loss = self.loss(self._logits(self._tensor(images), self.model), self._tensor(labels))
         wanted, scale = list(parameters.values()), self.scaler.get_scale()
         scaled = torch.autograd.grad(self.scaler.scale(loss), wanted, allow_unused=True, materialize_grads=True)
         for buffer, before in zip(self.model.buffers(), statistics, strict=True):
@@ -247,7 +258,7 @@ class Adapter(base.Adapter):
     def memory_use(self, order: Order, part: int | None = None) -> MemoryUse:
         self.optimizer.zero_grad()
         batch = parts(order[0], part)[0]
-        (images, labels), allocated, _ = self._watched(lambda: self._gathered(batch))
+        (images, labels), allocated, _ = watch(self.device, lambda: self._gathered(batch))
         inputs = images.nbytes + labels.nbytes
         outside = max(0, inputs - allocated)  # from_numpy takes over numpy's memory, which is not counted here
         del images, labels
@@ -261,33 +272,18 @@ class Adapter(base.Adapter):
             images, labels = self._gathered(batch)
             return images, labels, self.loss(self._logits(images), labels)
 
-        (images, labels, loss), held, _ = self._watched(forward)
+        (images, labels, loss), held, _ = watch(self.device, forward)
         loss.backward()
         gradients = self._gradient_bytes()
         del images, labels, loss
         peaks = []
         for steps in (*order[:ALONE, None], order):
             self.optimizer.zero_grad()
-            peaks.append(self._watched(partial(self.train, steps, part=part))[2])
+            peaks.append(watch(self.device, partial(self.train, steps, part=part))[2])
         step_peak, peak = (before + outside + most for most in (max(peaks[:-1]), peaks[-1]))
         indices = 8 * pooled_values(self.workload) * len(batch)  # int64
-        return MemoryUse(before, inputs, before + outside + held, gradients, step_peak, peak, indices)
-
-    def _watched(self, work: Callable[[], Any]) -> tuple[Any, int, int]:
-        """Return (the work's result, bytes it leaves in use, the most it used), both above the bytes in use before."""
-        if self.device.type == "cuda":
-            self.synchronize()
-            before = torch.cuda.memory_allocated()
-            torch.cuda.reset_peak_memory_stats()
-            result = work()
-            self.synchronize()
-            return result, torch.cuda.memory_allocated() - before, torch.cuda.max_memory_allocated() - before
-        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
-            result = work()
-        events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
-        changes = [event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())]
-        in_use = np.cumsum([0, *changes])
-        return result, int(in_use[-1]), int(in_use.max())
+        held += before + outside
+        return MemoryUse(before, inputs, held, gradients, step_peak, peak, indices, planned=self.compiles)
 
     def synchronize(self) -> None:
         if self.device.type == "cuda":

@@ -22,7 +22,7 @@ from adapters.pytorch import adapter
 from adapters.pytorch.ranks import Others, obey
 from adapters.shared import refuse, refuse_parts, shares
 from workloads.datasets import Images, Labels
-from workloads.records.build import DEFAULT
+from workloads.records.build import COMPILED, DEFAULT
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
 
@@ -48,7 +48,7 @@ class DataParallel(adapter.Adapter):
             self.others.tell(verb, *arguments)
 
     def open(self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str) -> Facts:
-        refuse(DEFAULT, precision, "host", NAME)  # the others are as for one device
+        refuse(profile if profile == COMPILED else DEFAULT, precision, "host", NAME)  # the others are as for one device
         self._tell("open", device, threads, profile, precision, feed, allocator)
         if device == "cuda":
             if torch.cuda.device_count() < self.devices:
@@ -61,6 +61,10 @@ class DataParallel(adapter.Adapter):
             backend, init_method=f"file://{self.meeting}", rank=self.rank, world_size=self.devices
         )
         return facts | {"devices": self.devices, "data_parallel": f"DistributedDataParallel, {backend}"}
+
+    def make_deterministic(self) -> Facts:
+        self._tell("make_deterministic")
+        return super().make_deterministic()
 
     def load(self, images: Images, labels: Labels) -> None:
         """Load the whole split on every rank."""

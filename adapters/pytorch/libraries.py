@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import torch
+import torch._dynamo
 from torch import nn
 
 from adapters import kernels
+
+CUBLAS = "CUBLAS_WORKSPACE_CONFIG"
+MOST_COMPILED = 4096  # forms of a model: batch sizes, modes of training
 
 
 def facts_of(device: str, precision: str) -> dict[str, Any]:
@@ -24,6 +30,41 @@ def facts_of(device: str, precision: str) -> dict[str, Any]:
         "intra_op_threads": torch.get_num_threads(),
         "inter_op_threads": torch.get_num_interop_threads(),
         "allocator_policy": "caching" if on_gpu else "host",
+    }
+
+
+def compile_into(folder: Path) -> None:
+    """Keep what torch.compile makes in `folder`, and compile in this process alone: helpers would be measured."""
+    os.environ |= {
+        "TORCHINDUCTOR_CACHE_DIR": str(folder),
+        "TRITON_CACHE_DIR": str(folder / "triton"),
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
+    }
+
+
+def compiled(model: nn.Module, whole: bool) -> Any:
+    """Return the model as torch.compile makes it, each batch size compiled for itself; what was compiled before is
+    forgotten. With `whole` nothing may be left to Python. Nothing falls back to eager without an error.
+    """
+    from torch._inductor import config
+
+    torch.compiler.reset()
+    config.cpp_cache_precompile_headers = False  # they would outlive the trial, in another folder
+    torch._dynamo.config.recompile_limit = torch._dynamo.config.accumulated_recompile_limit = MOST_COMPILED
+    torch._dynamo.config.fail_on_recompile_limit_hit = True
+    return torch.compile(model, dynamic=False, fullgraph=whole)
+
+
+def compute_deterministically() -> dict[str, Any]:
+    """Set PyTorch's switch, and cuDNN's and cuBLAS' of which it does not decide; return what they then report."""
+    os.environ[CUBLAS] = ":4096:8"  # read when cuBLAS is first used
+    torch.use_deterministic_algorithms(True)
+    torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = True, False
+    return {
+        "algorithms": torch.are_deterministic_algorithms_enabled(),
+        "cudnn_deterministic": torch.backends.cudnn.deterministic,
+        "cudnn_benchmark": torch.backends.cudnn.benchmark,
+        CUBLAS: os.environ[CUBLAS],
     }
 
 

@@ -1,5 +1,6 @@
 """TensorFlow with Keras 3. Default profile: the compiled step of the guide "Writing a training loop from scratch".
-Tuned: all steps of a call in one compiled loop. Fit: Keras' `fit`.
+Tuned: all steps of a call in one compiled loop. Compiled: the default's step and evaluation, each compiled by XLA.
+Fit: Keras' `fit`.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ from adapters.keras_shared import optimizers
 from adapters.keras_shared.adapter import Computed, KerasAdapter
 from adapters.keras_shared.layers import LOSSES, apply
 from adapters.keras_shared.training import FIT_FACTOR, FROM_HOST, Training
+from adapters.tensorflow import libraries
 from adapters.tensorflow.compiled import Accumulation, at_rates, gradients_by_name, in_a_loop
 from adapters.tensorflow.libraries import Masks, compute_in, convolve, facts_of, onednn_is_on, take_gpus
 from workloads.datasets import Images, Labels
-from workloads.records.build import FIT, FLOAT16, TUNED
+from workloads.records.build import COMPILED, FIT, FLOAT16, TUNED
 from workloads.records.network import OwnCode
 from workloads.spec import OptimizerSpec, Workload
 from workloads.weights import Weights
@@ -38,7 +40,8 @@ class Adapter(KerasAdapter):
     devices = 1
 
     def open(self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str) -> Facts:
-        self.tuned, self.fits = profile == TUNED, profile == FIT
+        self.tuned, self.fits, self.compiles = profile == TUNED, profile == FIT, profile == COMPILED
+        self.execution = base.XLA if self.compiles else base.TRACED
         if self.fits and feed == "device":
             raise Unsupported(FROM_HOST)
         self.call_factor = FIT_FACTOR if self.fits else 1
@@ -56,6 +59,9 @@ class Adapter(KerasAdapter):
             tf.zeros(1).numpy()
         self.resident = feed == "device"
         return facts_of(device, precision, allocator) | chosen
+
+    def make_deterministic(self) -> Facts:
+        return libraries.compute_deterministically()
 
     def load(self, images: Images, labels: Labels) -> None:
         self.images, self.labels = images, labels
@@ -83,7 +89,7 @@ class Adapter(KerasAdapter):
         images_spec = tf.TensorSpec((None, *workload.input_shape), tf.uint8)
         labels_spec = tf.TensorSpec((None,), tf.int32)
 
-        @tf.function(input_signature=(images_spec, labels_spec))
+        @tf.function(input_signature=(images_spec, labels_spec), jit_compile=self.compiles or None)
         def step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
             loss, gradients = self.differentiated(images, labels)
             rule.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
@@ -93,7 +99,7 @@ class Adapter(KerasAdapter):
         def resident_step(images: tf.Tensor, labels: tf.Tensor, batch: tf.Tensor) -> tf.Tensor:
             return step(tf.gather(images, batch), tf.gather(labels, batch))
 
-        @tf.function(input_signature=(images_spec,))
+        @tf.function(input_signature=(images_spec,), jit_compile=self.compiles or None)
         def logits(images: tf.Tensor) -> tf.Tensor:
             return tf.cast(model(self._rescaled(images), training=False), tf.float32)
 
@@ -251,7 +257,7 @@ class Adapter(KerasAdapter):
             self.read(self.train(steps, part=part))
             peaks.append(self._in_use()["peak"])
         why = "TensorFlow counts too coarsely to tell what its pools keep"
-        return MemoryUse(before, inputs, held, sizes, max(peaks[:-1]), peaks[-1], why, in_chunks=True)
+        return MemoryUse(before, inputs, held, sizes, max(peaks[:-1]), peaks[-1], why, True, planned=self.compiles)
 
     def _gathered(self, batch: np.ndarray) -> tuple[tf.Tensor, tf.Tensor]:
         if self.resident:

@@ -54,7 +54,7 @@ class Accumulation:
         share_spec = tf.TensorSpec((), tf.float32)
         images_spec, labels_spec = adapter.step.input_signature
 
-        @tf.function(input_signature=(share_spec, images_spec, labels_spec))
+        @tf.function(input_signature=(share_spec, images_spec, labels_spec), jit_compile=adapter.compiles or None)
         def add(share: tf.Tensor, images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
             loss, gradients = adapter.differentiated(images, labels, share)
             for total, gradient in zip(sums, gradients, strict=True):

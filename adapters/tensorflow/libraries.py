@@ -44,6 +44,14 @@ def facts_of(device: str, precision: str, allocator: str) -> dict[str, Any]:
     }
 
 
+def compute_deterministically() -> dict[str, Any]:
+    """Set TensorFlow's switch, and return what it then reports."""
+    from tensorflow.python.framework import config  # the call that reads it is not public
+
+    tf.config.experimental.enable_op_determinism()
+    return {"op_determinism": config.is_op_determinism_enabled()}
+
+
 def onednn_is_on() -> bool | None:
     """True if oneDNN is on, the default on processors with AVX-512 VNNI, AVX-VNNI or AMX; TF_ENABLE_ONEDNN_OPTS decides
     elsewhere.

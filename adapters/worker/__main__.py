@@ -12,6 +12,7 @@ import importlib
 import importlib.util
 import json
 import os
+import shutil
 import sys
 import traceback
 from collections.abc import Callable
@@ -30,7 +31,7 @@ from adapters.worker import (
 from adapters.worker.event_log import EventLog, in_a_line
 from workloads.lifeline import ATTENDED, begin
 from workloads.records.events import Event
-from workloads.records.files import EVENTS_FILE, JOB_FILE
+from workloads.records.files import COMPILED_FOLDER, EVENTS_FILE, JOB_FILE
 from workloads.records.job import Job, Kind
 from workloads.records.status import Status
 
@@ -72,6 +73,8 @@ def main(folder: Path) -> bool:
             events.write(Event.ENDED, status=Status.UNSUPPORTED, reason=reason)
         else:
             events.write(Event.ENDED, status=Status.FAILED, reason=in_a_line(error))
+    finally:
+        shutil.rmtree(folder / COMPILED_FOLDER, ignore_errors=True)
     return job.trial.task.own_code is None
 
 

@@ -9,6 +9,7 @@ import importlib.metadata
 import math
 import mmap
 import re
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.base import Adapter, Floats, Order
+from adapters.base import Adapter, Facts, Floats, Order, Unsupported
 from adapters.shared import function_of, without_layers
 from adapters.worker import host
 from adapters.worker.event_log import EventLog
@@ -27,7 +28,9 @@ from workloads.augmentation import Augmented, Cost, Draws
 from workloads.datasets import Images, Split, file_digest
 from workloads.heap import settle_heap
 from workloads.records import network
+from workloads.records.build import AUTOTUNE
 from workloads.records.events import Event
+from workloads.records.files import COMPILED_FOLDER
 from workloads.records.job import AUGMENTATION, RATES, TEST_LABELS, InputFile, Job
 from workloads.records.network import OwnCode
 from workloads.spec import OptimizerSpec, Workload
@@ -85,9 +88,12 @@ def prepare(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> Prepa
     """Open the adapter and load the data; raises what the adapter raises, ValueError for an input that was changed."""
     spec, task, placement = job.trial, job.trial.task, job.trial.placement
     settle_heap()
+    adapter.compile_into(empty_folder(folder / COMPILED_FOLDER))
     facts = adapter.open(
         placement.device_kind, placement.device_threads, task.profile, task.precision, task.feed, spec.cell.allocator
     )
+    if task.deterministic:
+        facts["deterministic"] = switch_deterministic(adapter, task.profile)
     # Remains of an aborted installation have no name.
     packages = {name: each.version for each in importlib.metadata.distributions() if (name := each.metadata["Name"])}
     events.write(Event.OPENED, facts=facts | {"packages": packages}, resident_bytes=host.resident_bytes())
@@ -113,6 +119,21 @@ def prepare(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> Prepa
     adapter.synchronize()
     events.write(Event.LOADED)
     return prepared
+
+
+def empty_folder(folder: Path) -> Path:
+    """Return the folder without what an earlier attempt at this trial left in it: its compiling is timed anew."""
+    shutil.rmtree(folder, ignore_errors=True)
+    return folder
+
+
+def switch_deterministic(adapter: Adapter, profile: str) -> Facts:
+    """Return what the framework reports once its own switch is on. Raises Unsupported."""
+    if profile == AUTOTUNE:
+        raise Unsupported(
+            f"profile {profile} chooses by timing, so two runs may choose differently: no --deterministic"
+        )
+    return adapter.make_deterministic()
 
 
 def images_of(path: Path, feed: str) -> tuple[Images, Ahead | None]:

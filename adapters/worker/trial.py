@@ -73,7 +73,7 @@ def measure(
     if prepared.own is None:
         del prepared.task  # the given weights, or they would count as the framework's memory
     adapter.synchronize()
-    events.write(Event.BUILT)
+    events.write(Event.BUILT, execution=adapter.execution)
 
     trainer = Trainer(adapter, events, prepared.rates, prepared.ahead, spec.part)
     window = WindowTrainer(trainer, events, spec.window_s)

@@ -13,11 +13,13 @@ from rich.table import Table
 
 from runner.doctor import machine, noise, project
 from runner.doctor.machine import Finding, State
+from runner.doctor.repetition import check_repetition
+from runner.environments.definition import ALL, EVERYTHING
 from runner.launch import list_cores
 from runner.machine import description
 from runner.project import RESULTS, Project
 from runner.request.cli import Request
-from runner.request.parser import BadInput, Parser
+from runner.request.parser import BadInput, Parser, need_known
 
 ROOT = Path("/")
 WIDTH = 100  # columns at most
@@ -33,6 +35,10 @@ def build_parser() -> Parser:
     parser.add_argument("--results", type=Path, default=RESULTS, metavar="DIR",
                         help="where runs write (default: results)")  # fmt: skip
     parser.add_argument("--data-dir", type=Path, metavar="DIR", help="folder of the data sets (default: as for a run)")
+    parser.add_argument("--same-twice", action="store_true", help="train each framework twice "
+                        "with --deterministic and compare the losses to the last digit; nothing else")  # fmt: skip
+    parser.add_argument("--framework", dest="frameworks", nargs="+", default=[], metavar="NAME",
+                        help="with --same-twice: all, everything, or names (default: all)")  # fmt: skip
     return parser
 
 
@@ -42,6 +48,14 @@ def run(arguments: Sequence[str], code: Project, console: Console) -> int:
     for name, folder in (("--results", options.results), ("--data-dir", options.data_dir)):
         if folder is not None and folder.exists() and not folder.is_dir():
             raise BadInput(f"{name} {folder}: is no folder")
+    if options.frameworks and not options.same_twice:
+        raise BadInput("--framework: only --same-twice trains; give both, or neither")
+    if options.same_twice:
+        for name in options.frameworks:
+            need_known("framework", name, [*code.frameworks, ALL, EVERYTHING])
+        found = list(check_repetition(code, options.frameworks or [ALL]))
+        show(found, console)
+        return int(not found or any(each.state is State.PROBLEM for each in found))
     named = os.environ.get("BATCHWISE_DATA")
     data_folder = options.data_dir or (Path(named) if named else code.data)
     found = list(collect_findings(code, options.results.absolute(), data_folder))

@@ -25,7 +25,9 @@ MAKE = "python -m runner.environments makes it again; the next run would, too"
 
 
 def check_environments(project: Project, device_kind: str) -> Iterator[Finding]:
-    """Check every framework's environment for this kind of device: made, up to date, and complete."""
+    """Check the environments for this kind of device: made, up to date, complete. One that no run makes without being
+    asked for it by name is left out until it is made.
+    """
     for framework in project.frameworks:
         name = f"environment {framework}"
         try:
@@ -41,7 +43,7 @@ def check_environments(project: Project, device_kind: str) -> Iterator[Finding]:
         except OSError as error:
             yield Finding(name, State.PROBLEM, f"{environment.folder}: {error.strerror}", "chown it to yourself")
             continue
-        if state == "not made" and definition.is_on_request(project, framework):
+        if state == "not made" and not definition.is_core(project, framework):
             continue  # the run that names it makes it
         if state != "ready":
             yield Finding(name, State.WARNING, f"{state}: {environment.folder}", MAKE)

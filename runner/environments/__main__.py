@@ -1,4 +1,7 @@
-"""python -m runner.environments [cpu|cuda]: make the environment of every framework that is not `on_request`."""
+"""python -m runner.environments [cpu|cuda] [FRAMEWORK ...]: make environments.
+
+Without names: those of the thesis' frameworks and of the referee.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ from runner.environments.definition import (
     BadDefinition,
     EnvironmentUnavailable,
     InstallationFailed,
-    is_on_request,
     is_referee,
+    list_core,
     read,
 )
 from runner.environments.venv import make_side_by_side, shorten_path
@@ -19,15 +22,23 @@ from runner.project import Project
 
 
 def main(arguments: list[str]) -> int:
-    """Make these environments, by default for this machine's device, and return the exit code."""
+    """Make the environments, by default for this machine's device, and return the exit code."""
     project = Project.of_this_code()
-    device_kind = arguments[0] if arguments else find_kind()
+    device_kind, *names = arguments if arguments[:1] and arguments[0] in ("cpu", "cuda") else [find_kind(), *arguments]
+    if unknown := [name for name in names if name not in project.frameworks]:
+        print(
+            f"environments: unknown framework {unknown[0]!r}; known: {', '.join(project.frameworks)}", file=sys.stderr
+        )
+        return 2
     unavailable: dict[str, EnvironmentUnavailable] = {}
     environments = []
-    for framework in project.frameworks:
+    try:
+        wanted = names or list_core(project)
+    except BadDefinition as error:
+        print(f"environments: {error}", file=sys.stderr)
+        return 2
+    for framework in wanted:
         try:
-            if is_on_request(project, framework):
-                continue
             environments.append(read(project, framework, device_kind))
         except EnvironmentUnavailable as error:
             unavailable[framework] = error

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from runner.project import Project
+from runner.project import DEFINITION_FILE, Project
 from workloads.records.build import DEFAULT, OF_CUDNN
 
 SITE_PACKAGES = Path(sysconfig.get_path("purelib"))  # of this Python
+ALL, EVERYTHING = "all", "everything"  # of --framework: `list_thesis`, `list_defined`
 KINDS = ("cpu", "cuda", "cuda-nvidia")  # the last: an image of NVIDIA's, for GPUs that `cuda` has no code for
 NEEDED = {"label": str, "python": str, "imports": list, "smoke": str, "base": str, "variables": dict}
 LABEL = re.compile(r"[\w .()+-]+")  # it appears in tables, charts and LaTeX unescaped
@@ -56,6 +57,8 @@ class Environment:
     in_base: bool  # the framework comes with that image, so it has no virtual environment
     newest_capability: str | None  # compute capability of the newest GPUs that it has code for; None = any
     configuration: str = ""  # an expression run after the smoke import: how the framework says that it was built
+    requires: tuple[str, ...] = ()  # the packages that `pins` was made from
+    disk_mib: int | None = None  # declared size of its folder; None = nobody has measured it
 
     @property
     def folder(self) -> Path:
@@ -106,14 +109,29 @@ def is_referee(project: Project, framework: str) -> bool:
     return bool(_definition(project, framework).get("referee", False))
 
 
-def is_on_request(project: Project, framework: str) -> bool:
-    """True if the framework is part of `all` only where a run names it; its environment is made only then."""
-    return bool(_definition(project, framework).get("on_request", False))
+def is_core(project: Project, framework: str) -> bool:
+    """True if it is set up and tested without being named: one of the thesis', or the referee."""
+    return bool(_definition(project, framework).get("thesis", False)) or is_referee(project, framework)
 
 
-def is_in_all(project: Project, framework: str) -> bool:
-    """True if `--framework all` asks for it."""
-    return not is_referee(project, framework) and not is_on_request(project, framework)
+def list_thesis(project: Project) -> list[str]:
+    """Return the frameworks that `--framework all` means: those of the thesis, whatever else lies beside them."""
+    return [name for name in project.frameworks if _definition(project, name).get("thesis", False)]
+
+
+def list_core(project: Project) -> list[str]:
+    """Return the frameworks of `is_core`."""
+    return [name for name in project.frameworks if is_core(project, name)]
+
+
+def list_defined(project: Project, device_kind: str) -> list[str]:
+    """Return the frameworks that `--framework everything` means: all with an environment for this kind of device."""
+    return [name for name in project.frameworks if device_kind in list_variants(project, name)]
+
+
+def list_installed(project: Project, device_kind: str) -> list[str]:
+    """Return those of `list_defined` whose environment is ready."""
+    return [name for name in list_defined(project, device_kind) if read(project, name, device_kind).state == "ready"]
 
 
 def preallocates(project: Project, framework: str, device_kind: str) -> bool:
@@ -153,6 +171,18 @@ def read_profiles(project: Project, framework: str) -> tuple[str, ...]:
     return (DEFAULT, *_definition(project, framework).get("profile", {}))
 
 
+def explain_no_profile(project: Project, framework: str, profile: str) -> str:
+    """Return why its adapter cannot train in this profile."""
+    own = _definition(project, framework).get("no_profile", {}).get(profile)
+    return str(own) if own else f"its {DEFINITION_FILE} has no [profile.{profile}]"
+
+
+def read_program(project: Project, framework: str, profile: str) -> str | None:
+    """Return the program that the profile starts and that no environment brings; None if it needs none."""
+    program = _definition(project, framework).get("programs", {}).get(profile)
+    return None if program is None else str(program)
+
+
 def list_variants(project: Project, framework: str) -> list[str]:
     """Return the kinds of devices that it is defined for."""
     return [name for name in _definition(project, framework) if name in KINDS]
@@ -182,6 +212,8 @@ def read(project: Project, framework: str, device_kind: str) -> Environment:
         in_base="base" in variant,
         newest_capability=variant.get("newest_capability"),
         configuration=table.get("configuration", ""),
+        requires=tuple(variant.get("requires", ())),
+        disk_mib=variant.get("disk_mib"),
     )
 
 

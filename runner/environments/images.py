@@ -24,7 +24,7 @@ from runner.environments.definition import (
     BadDefinition,
     Environment,
     EnvironmentUnavailable,
-    is_in_all,
+    list_thesis,
     list_variants,
     read,
 )
@@ -154,10 +154,9 @@ def build(engine: Engine, image: Image, options: Sequence[str] = ()) -> None:
 
 def list_images(project: Project, frameworks: Sequence[str], device_kinds: Sequence[str]) -> list[Image]:
     """Return the images that are defined. Raises EnvironmentUnavailable where a requested one is not defined."""
-    rivals = [name for name in project.frameworks if is_in_all(project, name)]
     return [
         Image(read(project, framework, kind))
-        for framework in frameworks or rivals
+        for framework in frameworks or list_thesis(project)
         for kind in device_kinds or [kind for kind in ("cpu", "cuda") if kind in list_variants(project, framework)]
     ]
 
@@ -170,7 +169,7 @@ def main(arguments: list[str]) -> int:
         description="Build batchwise/FRAMEWORK:DEVICE with Docker or Podman, whichever is there.",
         epilog="What follows -- goes to the engine's build, e.g. -- --secret id=pip.conf,src=/etc/pip.conf",
     )
-    parser.add_argument("frameworks", nargs="*", metavar="FRAMEWORK", help="default: all")
+    parser.add_argument("frameworks", nargs="*", metavar="FRAMEWORK", help="default: the thesis' three")
     parser.add_argument("--device", nargs="+", metavar="KIND", default=[], help="cpu, cuda (default: both); "
                         "cuda-nvidia for MXNet on GPUs newer than Ada")  # fmt: skip
     chosen = parser.parse_args(arguments[:split])

@@ -265,7 +265,7 @@ class Gate:
         referee = replace(
             spec,
             cell=replace(spec.cell, framework=REFEREE),
-            task=replace(spec.task, profile=DEFAULT, precision=precision, feed="host"),
+            task=replace(spec.task, profile=DEFAULT, precision=precision, feed="host", deterministic=False),
             placement=replace(spec.placement, device="cpu"),
             installation=Installation("here", environment),
             timeout_s=REFEREE_TIMEOUT_S,

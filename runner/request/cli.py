@@ -19,6 +19,7 @@ from runner import stable
 from runner.data.cache import CachedFile
 from runner.data.own import OwnImages
 from runner.environments import definition
+from runner.environments.definition import ALL, EVERYTHING
 from runner.environments.interpreter import Interpreter
 from runner.estimate import Paces, find_results_folders, read_paces
 from runner.machine import description
@@ -28,6 +29,7 @@ from runner.request.block import Shard
 from runner.request.own_code import OwnModel
 from runner.request.parser import RETRIED, USUAL_STUDY, BadInput, build_study, need_known
 from runner.request.placement import list_notes, place_study
+from runner.request.programs import need_programs
 from runner.request.source_code import Importer
 from runner.spare import Spare
 from workloads.datasets import Dataset
@@ -136,7 +138,8 @@ def build_request(options: argparse.Namespace, project: Project) -> Request:
     for part in trained.values():
         part["study"] = each = part["study"].changed(name=study.name)
         part["placement"] = place_study(each, gpus, options.memory_limit, isolation, results, elsewhere=ray is not None)
-    installed = _frameworks(project, study.frameworks, isolation, pythons)
+    kind = first["placement"].device_kind
+    installed = _frameworks(project, study.frameworks, isolation, pythons, kind)
     asked = Request(
         project=project,
         **first,
@@ -158,6 +161,7 @@ def build_request(options: argparse.Namespace, project: Project) -> Request:
         results=_results(results, writable=not options.plan),
     )
     asked = _of_series(asked, study, trained) if study.series else asked
+    need_programs(project, () if asked.elsewhere else asked.frameworks, isolation)
     _print_notes(asked)
     return asked
 
@@ -264,20 +268,20 @@ def need_scipy(what: str) -> None:
 
 
 def _frameworks(
-    project: Project, requested: tuple[str, ...], isolation: str, pythons: Collection[str]
+    project: Project, requested: tuple[str, ...], isolation: str, pythons: Collection[str], device_kind: str
 ) -> tuple[str, ...]:
-    """Return the requested frameworks in the project's order; with isolation "here", `all` are those of this Python.
-
-    `pythons` are builds that have an interpreter of the user's.
+    """Return the requested frameworks in the project's order; with isolation "here", what ALL and EVERYTHING mean is
+    cut to those of this Python. `pythons` are builds that have an interpreter of the user's.
     """
     present = project.frameworks
-    names = [need_known("framework", name, [*present, *pythons, "all"]) for name in requested]
-    rivals = [name for name in present if definition.is_in_all(project, name)]
+    names = [need_known("framework", name, [*present, *pythons, ALL, EVERYTHING]) for name in requested]
+    meant = definition.list_defined(project, device_kind) if EVERYTHING in names else []
+    meant += definition.list_thesis(project) if ALL in names else []
     if isolation == "here":
-        rivals = [n for n in rivals if n in pythons or definition.is_installed(definition.read(project, n, "cpu"))]
-        if names == ["all"] and not rivals and not pythons:
+        meant = [n for n in meant if n in pythons or definition.is_installed(definition.read(project, n, "cpu"))]
+        if set(names) <= {ALL, EVERYTHING} and not meant and not pythons:
             raise BadInput("--isolation here: no framework is installed in this Python; use --isolation venv")
-    chosen = own_code.order_builds(project, [*names, *(rivals if "all" in names else [])], pythons)
+    chosen = own_code.order_builds(project, [*names, *meant], pythons)
     if isolation == "docker" and (outside := [name for name in chosen if project.is_outside(name)]):
         raise BadInput(
             f"--isolation docker: there is no image of {', '.join(outside)} from --adapters; use --isolation venv"

@@ -87,6 +87,8 @@ def assemble(
     wrote make it `failed`, with file and reason. `parts` is what its memory holds, None before that was measured.
     """
     facts = ended.last.get(Event.OPENED, {}).get("facts", {})
+    if said := ended.last.get(Event.BUILT, {}).get("execution"):  # known once there is a model
+        facts |= {"execution": said}
     wall_s = ended.outcome.wall_s if ended.outcome else read_seen_s(ended.events)
     ended_so = TrialResult(spec, ended.status, ended.reason, started_at, wall_s, facts=facts, machine=machine)
     try:

@@ -53,7 +53,7 @@ from workloads.layers import (
     squeeze_excite,
 )
 from workloads.networks import WORKLOADS
-from workloads.records.build import DEFAULT, FIT, FLOAT64, TUNED
+from workloads.records.build import COMPILED, DEFAULT, FIT, FLOAT64, TUNED
 from workloads.spec import OptimizerSpec, Workload
 
 Arrays = dict[str, np.ndarray]
@@ -494,6 +494,8 @@ DEEPEST = ("mobilenet-v3-large", "resnet-18", "efficientnet-b0", "convnext-tiny"
 # Not run here: their layers are those of resnet-18 and of the small networks, and TensorFlow traces them for minutes.
 # As torchvision's they are compared by tests/conformance/test_torchvision_imports.py.
 LEFT_OUT = ("resnet-50", "densenet-121")
+# Compiling takes a minute: an optimizer's state, running statistics, batches of several sizes, pools and branches.
+WITH_A_COMPILER = ("plain-adam", "batchnorm-momentum", "statistics-partial", "branches", "pooling")
 ONCE = {f"batchnorm-{rule}" for rule in OPTIMIZERS if rule not in ("momentum", "adam")}
 ONCE |= {*DEEPEST, *(network.name for network in MARGINS)}
 # What Keras' fit repeats: its own batches, rates, running statistics, and masks. Its step is the default's.
@@ -588,7 +590,10 @@ def _cases() -> list[Case]:
                 Case(f"{network.name}-blank{tag}", network, OPTIMIZERS["momentum"], profile=profile, blank=True)
             )
     fitted = [replace(case, name=f"{case.name}-{FIT}", profile=FIT) for case in cases if case.name in FITTED]
-    return [case for case in cases if case.profile == DEFAULT or case.twin not in ONCE] + fitted
+    cases = [case for case in cases if case.profile == DEFAULT or case.twin not in ONCE]
+    compiled = (case for case in cases if case.name in WITH_A_COMPILER)
+    compiled = (replace(case, name=f"{case.name}-{COMPILED}", profile=COMPILED) for case in compiled)
+    return [*cases, *fitted, *compiled]
 
 
 CASES = {case.name: case for case in _cases()}

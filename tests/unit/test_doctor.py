@@ -173,7 +173,7 @@ def test_a_run_on_the_cores_or_the_card_is_named_with_its_process() -> None:
 
 def test_environments_that_are_not_made_outdated_or_not_whole_are_named(tmp_path: Path) -> None:
     code = replace(PROJECT, environments=tmp_path)
-    frameworks = [name for name in code.frameworks if not definition.is_on_request(code, name)]
+    frameworks = definition.list_core(code)
     names = [f"environment {name}" for name in frameworks]
     nothing = list(project.check_environments(code, "cpu"))
     assert [each.name for each in nothing] == names

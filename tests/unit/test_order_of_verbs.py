@@ -18,9 +18,15 @@ from workloads.records.job import Kind
 from workloads.records.stored_events import read_events
 
 VERBS = {name for name in vars(Verbs) if not name.startswith("_")}
-FIRST = {"open": set(), "load": {"open"}, "build": {"open", "load"}, "synchronize": {"open", "load"}}
+FIRST = {
+    "open": set(),
+    "load": {"open"},
+    "build": {"open", "load"},
+    "synchronize": {"open", "load"},
+    "make_deterministic": {"open"},
+}
 NEEDED: dict[str, set[str]] = {verb: {"open", "load", "build"} for verb in VERBS} | FIRST
-ANY_TIME = {"out_of_memory", "count_memory"}
+ANY_TIME = {"out_of_memory", "count_memory", "compile_into"}
 CALLS: list[str] = []
 
 

@@ -62,6 +62,7 @@ VALUES: dict[str, tuple[str, Any]] = {  # of each key: as TOML says it, as it is
     "scale_learning_rate": ('"sqrt"', "sqrt"),
     "base_batch_size": ("32", 32),
     "augment": ('"flip-crop"', "flip-crop"),
+    "deterministic": ("true", True),
     "accumulate": ("7", 7),
     "devices": ("2", 2),
     "last_batch": ('"drop"', "drop"),

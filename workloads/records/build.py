@@ -15,11 +15,11 @@ MARK, DOT = "@", "."
 LABEL = re.compile(r"[a-z0-9.-]{1,20}")  # the caller's; it is part of folder names
 
 # The training styles of an adapter: as its framework's guide teaches, or as fast as possible with the same numbers; or
-# as the guide teaches, with cuDNN's convolutions chosen by trying them, or by rule; or by the `fit` of Keras, as its
-# users do.
-Profile = Literal["default", "tuned", "autotune", "no-autotune", "fit"]
+# as the guide teaches, with cuDNN's convolutions chosen by trying them, or by rule; by the `fit` of Keras, as its users
+# do; or with the framework's compiler.
+Profile = Literal["default", "tuned", "autotune", "no-autotune", "fit", "compiled"]
 PROFILES: tuple[Profile, ...] = get_args(Profile)
-DEFAULT, TUNED, AUTOTUNE, NO_AUTOTUNE, FIT = PROFILES
+DEFAULT, TUNED, AUTOTUNE, NO_AUTOTUNE, FIT, COMPILED = PROFILES
 OF_CUDNN: tuple[str, ...] = (AUTOTUNE, NO_AUTOTUNE)
 # The precisions of its layers; weights, losses and updates are always in float32.
 Precision = Literal["float32", "tf32", "bfloat16", "float16"]

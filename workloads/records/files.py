@@ -25,6 +25,7 @@ DRIVER_SAMPLES_FILE = "driver_samples.csv"
 OTHER_SAMPLES_FILE, OTHER_DRIVER_SAMPLES_FILE = "samples-gpu{}.csv", "driver_samples-gpu{}.csv"
 METER_FILE = "meter.json"
 LOG_FILE = "log.txt"
+COMPILED_FOLDER = "compiled"  # what a framework compiles, in the trial's folder, while its worker runs
 SAMPLER_LOG_FILE = "sampler.txt"  # the sampler's error output; none if it is empty
 RESULT_FILE = "result.json"
 ATTEMPT_FILE = "attempt.json"  # the runner's own knowledge of a trial, for a result that is rebuilt from its files

@@ -101,6 +101,7 @@ class Task:
     accumulate: int = 1  # parts, each of `Cell.batch_size` images, whose gradients make one update
     precision: str = FLOAT32  # of build.PRECISIONS; the referee also has FLOAT64
     initial: str = DRAWN  # an `Initial`
+    deterministic: bool = False  # with the framework's own switch for it
 
 
 @dataclass(frozen=True)

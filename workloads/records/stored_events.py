@@ -46,6 +46,7 @@ SEGMENTS = Annotated[list[tuple[Time, Time]], Meta(min_length=1)]
 LINE = _line()  # of events of later versions
 KINDS: dict[str, Any] = {
     Event.OPENED: _line(facts=dict[str, Any], resident_bytes=Unknown),
+    Event.BUILT: _line(execution=str | None),
     Event.EPOCH_TRAINED: _line(
         {"steps": Positive, "images": Positive, "train_loss": Loss}, first_losses=list[Loss], copied_s=Seconds
     ),
