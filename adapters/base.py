@@ -72,7 +72,7 @@ def parts(batch: Order, part: int | None) -> list[Order]:
 
 # Ways in which a step executes.
 EAGER, TRACED, HYBRIDIZED = "eager", "traced (tf.function)", "hybridized"
-TORCH_COMPILE, XLA = "torch.compile (inductor)", "XLA (jit_compile)"
+TORCH_COMPILE, XLA, JIT = "torch.compile (inductor)", "XLA (jit_compile)", "XLA (jax.jit)"
 
 NOT_YET = "not in this adapter yet"  # ends the reason of a default
 

@@ -143,7 +143,7 @@ class Study:
     )
     profiles: Annotated[tuple[Profile, ...], Meta(min_length=1)] = define_key(
         ("default",), MEASURING, "default, the loop of the framework's guide; tuned, the fastest known with the same "
-        "numbers; fit, that of Keras; compiled, by its compiler; on a GPU autotune or no-autotune, of cuDNN; or several",
+        "numbers; fit, that of Keras; compiled, by a compiler; on a GPU autotune or no-autotune, of cuDNN; or several",
         "NAME", "profile",
     )  # fmt: skip
     deterministic: bool = define_key(False, MEASURING, "with each framework's own switch for it")

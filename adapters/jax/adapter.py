@@ -26,6 +26,8 @@ from workloads.weights import Weights
 
 
 class Adapter(base.Adapter):
+    execution = base.JIT
+
     def open(self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str) -> Facts:
         self.device = take_device(device, threads, precision, allocator)
         jnp.zeros(1).block_until_ready()

@@ -100,8 +100,10 @@ def layer_norm(layer: layers.LayerNorm, x: jax.Array, run: ForwardPass) -> jax.A
 def _normalised(
     layer: layers.BatchNorm | layers.LayerNorm, x: jax.Array, mean: jax.Array, variance: jax.Array, run: ForwardPass
 ) -> jax.Array:
-    gamma, beta = (run.weights[f"{layer.name}/{role}"] for role in ("gamma", "beta"))
-    return ((x - mean) * (lax.rsqrt(variance + layer.epsilon) * gamma) + beta).astype(run.dtype)
+    gamma, beta = (run.weights.get(f"{layer.name}/{role}") for role in ("gamma", "beta"))
+    factor = lax.rsqrt(variance + layer.epsilon)
+    scaled = (x - mean) * (factor if gamma is None else factor * gamma)
+    return (scaled if beta is None else scaled + beta).astype(run.dtype)
 
 
 def masked(layer: layers.Masked, x: jax.Array, run: ForwardPass) -> jax.Array:
@@ -124,7 +126,8 @@ def _hard_sigmoid(x: jax.Array) -> jax.Array:
 
 
 def _affine(layer: layers.Layer, x: jax.Array, run: ForwardPass, part: str = "") -> jax.Array:
-    return x @ run.weight(layer, f"{part}kernel") + run.weight(layer, f"{part}bias")
+    product = x @ run.weight(layer, f"{part}kernel")
+    return product + run.weight(layer, f"{part}bias") if f"{layer.name}/{part}bias" in run.weights else product
 
 
 def multi_head_attention(layer: layers.MultiHeadAttention, x: jax.Array, run: ForwardPass) -> jax.Array:
@@ -177,7 +180,7 @@ LAYERS: dict[type[layers.Layer], Callable[[Any, jax.Array, ForwardPass], jax.Arr
     layers.Relu6: elementwise(_relu6),
     layers.HardSigmoid: elementwise(_hard_sigmoid),
     layers.HardSwish: elementwise(lambda x: x * _hard_sigmoid(x)),
-    layers.Gelu: elementwise(lambda x: jax.nn.gelu(x, approximate=False)),
+    layers.Gelu: lambda layer, x, run: jax.nn.gelu(x, approximate=layer.approximate),
     layers.Silu: elementwise(jax.nn.silu),
     layers.Sigmoid: elementwise(jax.nn.sigmoid),
     layers.Tanh: elementwise(jnp.tanh),

@@ -13,7 +13,7 @@ import jax
 import jaxlib
 import keras
 
-from adapters.base import Count, Facts, Unsupported
+from adapters.base import JIT, Count, Facts, Unsupported
 from adapters.keras_shared.adapter import Computed
 from adapters.keras_shared.own_step import OwnStepAdapter
 from workloads.records.build import TF32
@@ -23,6 +23,8 @@ NO_MEMORY = "RESOURCE_EXHAUSTED"
 
 
 class Adapter(OwnStepAdapter):
+    execution = JIT
+
     def open(self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str) -> Facts:
         # Read when the CPU, or the GPU, is first used; the first is XLA's pool of threads.
         os.environ["NPROC"] = str(threads)
@@ -46,7 +48,6 @@ class Adapter(OwnStepAdapter):
             "cudnn_autotune": True if on_gpu else None,  # XLA's default
             "tf32": on_gpu and precision == TF32,
             "intra_op_threads": threads,
-            "execution": "XLA: one jit per step",
             "allocator_policy": policy if on_gpu else "host",
         }
 

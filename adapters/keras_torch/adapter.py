@@ -9,13 +9,15 @@ import keras
 import torch
 import torch._dynamo  # the first optimizer would import it (1.5 s): count it as import
 
-from adapters.base import Count, Facts, Unsupported
+from adapters.base import EAGER, Count, Facts, Unsupported
 from adapters.keras_shared.adapter import Computed
 from adapters.keras_shared.own_step import OwnStepAdapter
 from workloads.records.build import TF32
 
 
 class Adapter(OwnStepAdapter):
+    execution = EAGER
+
     def open(self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str) -> Facts:
         self.on_gpu = device == "cuda"
         torch.set_num_threads(threads)
@@ -39,7 +41,6 @@ class Adapter(OwnStepAdapter):
             "tf32": torch.backends.cudnn.allow_tf32 if self.on_gpu else False,
             "intra_op_threads": torch.get_num_threads(),
             "inter_op_threads": torch.get_num_interop_threads(),
-            "execution": "eager",
             "allocator_policy": "caching" if self.on_gpu else "host",
         }
 

@@ -44,6 +44,8 @@ def make_optimizer(rule: OptimizerSpec, parameters: list[Any]) -> Any:
 
 
 class Adapter(base.Adapter):
+    execution = base.EAGER
+
     """The verbs of `adapters.base.Adapter`, by the dynamic graph."""
 
     def open(self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str) -> Facts:

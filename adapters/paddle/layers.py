@@ -65,7 +65,8 @@ def batch_norm(layer: Any, x: Any, net: Network) -> Any:
     with paddle.no_grad():
         mean.set_value(layer.momentum * mean + (1 - layer.momentum) * x.flatten())
         variance.set_value(layer.momentum * variance)
-    return (x.flatten(1) * 0 * gamma + beta).reshape(x.shape)
+    zero = x.flatten(1) * 0 if gamma is None else x.flatten(1) * 0 * gamma
+    return (zero if beta is None else zero + beta).reshape(x.shape)
 
 
 def layer_norm(layer: Any, x: Any, net: Network) -> Any:
@@ -109,7 +110,7 @@ def joined(join: Callable[[list[Any]], Any]) -> Forward:
     return lambda layer, x, net: join([net.run(branch, x) for branch in layer.branches])
 
 
-SAME_NAME = ("Relu", "Relu6", "HardSwish", "Gelu", "Silu", "Sigmoid", "Tanh")  # as Paddle's function
+SAME_NAME = ("Relu", "Relu6", "HardSwish", "Silu", "Sigmoid", "Tanh")  # as Paddle's function
 FORWARD: dict[type[layers.Layer], Forward] = {
     **{getattr(layers, name): plain(getattr(functional, name.lower())) for name in SAME_NAME},
     **dict.fromkeys((layers.Conv2D, layers.DepthwiseConv2D), convolution),
@@ -125,6 +126,7 @@ FORWARD: dict[type[layers.Layer], Forward] = {
     layers.Normalise: normalise,
     layers.Dropout: lambda layer, x, net: functional.dropout(x, layer.rate, None, net.training),
     layers.StochasticDepth: lambda layer, x, net: functional.dropout(x, layer.rate, 0, net.training),
+    layers.Gelu: lambda layer, x, net: functional.gelu(x, layer.approximate),
     layers.HardSigmoid: plain(lambda x: functional.hardsigmoid(x, 1 / 6)),
     layers.Softmax: plain(lambda x: functional.softmax(x, 1 if x.ndim == 4 else -1)),
     layers.Flatten: plain(lambda x: x.flatten(1)),

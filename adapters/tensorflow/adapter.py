@@ -18,7 +18,7 @@ import tensorflow as tf
 from keras import Model
 from keras.optimizers import LossScaleOptimizer
 
-from adapters import kernels
+from adapters import base, kernels
 from adapters.base import ALONE, LOSS_SCALE, NEVER, Count, Facts, Floats, MemoryUse, Order, Probe, Unsupported, parts
 from adapters.keras_shared import optimizers
 from adapters.keras_shared.adapter import Computed, KerasAdapter

@@ -107,13 +107,7 @@ class SourceProofs:
         if not places:
             return f"its own framework, {own}, cannot be started in this run: name it with --framework, too"
         name, installation = min(places, key=lambda place: (place[0] != own, place[0]))
-<<<<<<< HEAD
         asked = ask_as(spec, name, installation, source.code)
-=======
-        cell = replace(spec.cell, framework=name)
-        task = replace(spec.task, own_code=source.code, profile=DEFAULT, feed="host", deterministic=False)
-        asked = replace(spec, cell=cell, task=task, installation=installation)
->>>>>>> h-exec
         if asked.probe_id not in self.answers:
             self.answers[asked.probe_id] = self._ask(asked, source)
         return self.answers[asked.probe_id]

@@ -7,6 +7,7 @@ Printed as rows of docs/evidence/timm.md: model, parameters, and layers or the l
 
 from __future__ import annotations
 
+import json
 import random
 import sys
 import tempfile
@@ -23,7 +24,7 @@ from adapters.pytorch.tracing import __main__ as program  # noqa: E402
 from adapters.pytorch.tracing.values import Refused  # noqa: E402
 from workloads.records.network import OwnCode  # noqa: E402
 from workloads.source.graph import ImportRefused  # noqa: E402
-from workloads.source.traced import read_traced  # noqa: E402
+from workloads.source.traced import TRACED_FILE, read_traced  # noqa: E402
 
 SIDE, CLASSES = 64, 10
 
@@ -46,7 +47,7 @@ def attempt(name: str) -> tuple[str, str]:
     with tempfile.TemporaryDirectory() as folder:
         try:
             traced = program.import_module(model, shape, Path(folder))
-            (Path(folder) / program.TRACED_FILE).write_text(program.json.dumps(traced))
+            (Path(folder) / TRACED_FILE).write_text(json.dumps(traced))
             code = OwnCode("pytorch", "net.py", name, "0" * 12, CLASSES, shape)
             layers = sum(1 for _ in read_traced(Path(folder), code, b"", "net").workload.walk())
         except Refused as refusal:

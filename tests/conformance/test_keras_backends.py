@@ -30,7 +30,8 @@ def test_kerass_own_step_and_fit_agree_with_the_referee_on(
     environment = read(PROJECT, framework, "cpu")
     once(shared(tmp_path_factory) / f"made-{framework}", lambda: venv.make(environment, print))
     cases = {name: CASES[name] for name in ASKED[framework]}
-    answers, wrong = Found(tmp_path / "cases", cases), {}
+    answers = Found(tmp_path / "cases", cases)
+    wrong: dict[tuple[str, str], str] = {}
     for name, case in cases.items():
         seen = Seen(case, answers.of(framework, case), answers.of(TRUTH, case), answers.initial(case))
         wrong |= {(name, check): said for check, ask in checks_of(case).items() if (said := ask(seen))}

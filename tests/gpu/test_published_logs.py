@@ -65,7 +65,7 @@ def test_usage_and_energy_of_a_published_log_come_out_as_in_its_cells(
     monkeypatch.setenv("NVML_TRACE", convert(log, 0, tmp_path))
     replay.set(0)
     replay.run(window[1] + PAD_S + 2)
-    figures = replay.result(gpu_spec, *(PAD_S + edge for edge in window), **BATCH).figures
+    figures = replay.result(gpu_spec, PAD_S + window[0], PAD_S + window[1], **BATCH).figures
     assert figures["gpu_percent"].value == pytest.approx(truth[0], abs=0.5)
     assert figures["energy_j"].value == pytest.approx(truth[1], rel=0.002)
 

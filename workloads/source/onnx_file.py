@@ -130,12 +130,13 @@ def _list_shapes(model: Any) -> tuple[Shape, dict[str, Shape]]:
 
 def _list_needed(graph: Any) -> Iterator[Any]:
     """Yield the nodes that the output needs, in the file's order."""
-    needed, kept = {graph.output[0].name}, []
+    needed: set[str] = {graph.output[0].name}
+    kept: list[Any] = []
     for node in reversed(graph.node):
         if needed & set(node.output):
             needed |= set(node.input)
             kept.append(node)
-    return reversed(kept)
+    yield from reversed(kept)
 
 
 def _read_nodes(graph: Any, shapes: dict[str, Shape], version: int) -> Reader:

@@ -173,7 +173,7 @@ def compute_constant(proto: Any, inputs: Mapping[str, Array], version: int) -> l
 
     place = name_node(proto)[1]
     if proto.op_type in GROWING and inputs:
-        shape = next(reversed(inputs.values()))
+        shape = [*inputs.values()][-1]
         if shape.ndim > 1 or math.prod(int(abs(size)) or 1 for size in shape.ravel()) > MOST_VALUES:
             raise ImportRefused(f"{place}: makes a constant of over {MOST_VALUES:,} values")
     given = [numpy_helper.from_array(np.asarray(array), name) for name, array in inputs.items()]

@@ -127,9 +127,9 @@ def _gelu(reader: Reader, call: Call) -> Value:
 
 def _pad(reader: Reader, call: Call) -> Value:
     pads, fill = call.numbers("pads", 1) or [], call.constant(2)
-    fill = call.settings.get("value", 0) if fill is None else float(fill)
+    filled = call.settings.get("value", 0) if fill is None else float(fill)
     image = call.image()
-    if call.settings.get("mode", "constant") != "constant" or fill or call.constant(3) is not None or len(pads) != 8:
+    if call.settings.get("mode", "constant") != "constant" or filled or call.constant(3) is not None or len(pads) != 8:
         raise call.refuse("only zeros around rows and columns are a layer record")
     if any(pads[:2] + pads[4:6]) or min(pads) < 0:
         raise call.refuse(f"pads {pads}: only zeros around rows and columns are a layer record")

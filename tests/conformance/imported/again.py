@@ -7,6 +7,7 @@ Asks TensorFlow's version of a network, and its source, the probe about the same
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +29,7 @@ same = np.resize(order, sum(BATCHES))  # of one draw, hence of each
 adapter, file = opened("tensorflow"), Path(sys.argv[1])
 adapter.build_model(make_source(adapter).maker(file, "make_model"), KERAS_SOURCE.code, planted.OPTIMIZER, SEED)
 own = planted.trained(make_source(adapter).tensors())
-found = {}
+found: dict[str, Any] = {}
 for rule in ("momentum", "adam", "rmsprop"):
     task = KERAS_NETWORK, OptimizerSpec.named(rule), KERAS_SOURCE.take(own, KERAS_NETWORK.weight_shapes()), SEED
     voter = SourceVoter(adapter, make_source(adapter), KERAS_SOURCE, file, own)

@@ -6,6 +6,7 @@ import mxnet as mx
 from broken.disturbing import second_team
 
 from adapters.mxnet import adapter
+from adapters.mxnet.layers import turned
 from workloads.datasets import Images, Labels
 
 FRAMEWORK, CAUGHT_BY = "mxnet", ("training", "threads")
@@ -15,5 +16,5 @@ class Adapter(second_team.Adapter):
     predict: Any = adapter.Adapter.predict
 
     def load(self, images: Images, labels: Labels) -> None:
-        mx.nd.array(adapter.turned(images), self.context, dtype=images.dtype).wait_to_read()
+        mx.nd.array(turned(images), self.context, dtype=images.dtype).wait_to_read()
         super().load(images, labels)

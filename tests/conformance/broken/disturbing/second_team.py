@@ -9,6 +9,7 @@ from mxnet.base import _LIB
 
 from adapters.base import Floats
 from adapters.mxnet import adapter
+from adapters.mxnet.layers import turned
 from workloads.datasets import Images
 
 FRAMEWORK, CAUGHT_BY = "mxnet", ("evaluation", "threads")
@@ -21,4 +22,4 @@ class Adapter(adapter.Adapter):
         return facts
 
     def predict(self, images: Images) -> Floats:
-        return self.net(mx.nd.array(adapter.turned(images), self.context, dtype=images.dtype)).asnumpy()
+        return self.net(mx.nd.array(turned(images), self.context, dtype=images.dtype)).asnumpy()
