@@ -72,7 +72,7 @@ def test_bad_folders_are_one_line(folder: Path) -> None:
 
     assert refused(folder / "nowhere").endswith("nowhere: no such folder")
     assert refused(folder / "mine").endswith("no folder in it has an environment.toml")
-    assert "mxnet is a name of the project's own adapters" in refused(ROOT / "adapters")
+    assert "jax is a name of the project's own adapters" in refused(ROOT / "adapters")
     definition = folder / "mine" / "environment.toml"
     whole = definition.read_text()
     definition.write_text(whole.replace('label = "Mine"', ""))

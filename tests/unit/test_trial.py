@@ -87,6 +87,7 @@ CHANGED: dict[str, Any] = {
     "initial": "source",
     "accumulate": 2,
     "precision": "bfloat16",
+    "deterministic": True,
     "cool_down_s": 60.0,
     "allocator": "default",
     "device": "GPU-1",
