@@ -134,15 +134,17 @@ def _workload(workload: Workload) -> str:
 
 
 def _framework(project: Project, framework: str) -> str:
-    kinds = [kind for kind in definition.list_variants(project, framework) if kind in ("cpu", "cuda")]
-    environments = [definition.read(project, framework, kind) for kind in kinds]
-    if IMAGE_VARIABLE in os.environ:
+    kinds = definition.list_variants(project, framework)
+    environments = [definition.read(project, framework, kind) for kind in kinds if kind in ("cpu", "cuda")]
+    if not environments:
+        states = [f"only as an image: {', '.join(kinds)}"]
+    elif IMAGE_VARIABLE in os.environ:
         states = ["in this image" if definition.is_installed(environments[0]) else "not in it"]
     else:
         states = [f"{each.device_kind}: {each.state}, {describe_disk(each)}" for each in environments]
-    label, pins = definition.read_label(project, framework), environments[0].requires
+    label, pins = definition.read_label(project, framework), environments[0].requires if environments else ()
     role = "" if framework in definition.list_thesis(project) else ", not part of all"
-    role = ", the referee" + role if definition.is_referee(project, framework) else role
+    role = ", which judges" + role if definition.is_referee(project, framework) else role
     outside = f"; in {project.folder(framework)}" if project.is_outside(framework) else ""
     return "; ".join([f"{label}{role}", *([" ".join(pins)] if pins else []), *states]) + outside
 

@@ -125,13 +125,12 @@ def list_core(project: Project) -> list[str]:
 
 
 def list_defined(project: Project, device_kind: str) -> list[str]:
-    """Return the frameworks that `--framework everything` means: all with an environment for this kind of device."""
-    return [name for name in project.frameworks if device_kind in list_variants(project, name)]
+    """Return the frameworks that `--framework everything` means: with an environment for this kind of device.
 
-
-def list_installed(project: Project, device_kind: str) -> list[str]:
-    """Return those of `list_defined` whose environment is ready."""
-    return [name for name in list_defined(project, device_kind) if read(project, name, device_kind).state == "ready"]
+    The referee is asked for by its name alone: it judges, and is slow.
+    """
+    rivals = (name for name in project.frameworks if not is_referee(project, name))
+    return [name for name in rivals if device_kind in list_variants(project, name)]
 
 
 def preallocates(project: Project, framework: str, device_kind: str) -> bool:

@@ -49,7 +49,8 @@ def test_all_stays_the_thesis_three_and_everything_is_what_the_device_has(projec
         return list(_frameworks(project, names, "venv", {}, kind))
 
     assert asked("all") == THREE == sorted(REAL_FRAMEWORKS)
-    assert asked("everything") == sorted([*THREE, REFEREE, "newer"])
+    assert asked("everything") == sorted([*THREE, "newer"])
+    assert asked(REFEREE) == [REFEREE]
     assert asked("everything", kind="cuda") == THREE
     assert asked("all", "newer") == sorted([*THREE, "newer"])
 
@@ -73,6 +74,12 @@ def test_no_command_makes_or_builds_another_framework_without_its_name(
     assert {each.environment.framework for each in images.list_images(project, [], [])} == set(THREE)
     found = {each.name for each in doctor.check_environments(project, "cpu")}
     assert found == {f"environment {name}" for name in (*THREE, REFEREE)}
+
+
+def test_a_framework_of_images_alone_is_listed(project: Project) -> None:
+    text = project.definition("newer").read_text()
+    project.definition("newer").write_text(text.replace("[cpu]", "[cuda-nvidia]"))
+    assert show._framework(project, "newer") == "Newer, not part of all; only as an image: cuda-nvidia"
 
 
 def test_the_list_says_what_each_is_and_how_much_disk_it_takes(project: Project) -> None:
