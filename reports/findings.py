@@ -23,7 +23,7 @@ from .load import Stored
 from .order import find_extreme
 from .quantities import ACCURACY, MEMORY, SPEED, Quantity
 from .report import Summary
-from .reproduction import agreement, claims
+from .reproduction import agreement, claim_answers
 from .sentences import say
 
 MOST_SECTIONS = 3  # described one by one in what was run
@@ -43,10 +43,10 @@ def summarise(stored: Stored, sections: Sequence[Section]) -> Summary:
     main = sections[place]
     memory = _order(main, MEMORY, {"lowest": False, "highest": True})
     sentences = [_speed(main), _silent(main), memory, _accuracy(main), agreement.finding(sections)]
-    every = (claims.say_finding(sections), *sentences, *_imported(stored), _checks(stored))
+    every = (claim_answers.say_finding(sections), *sentences, *_imported(stored), _checks(stored))
     findings = tuple(sentence for sentence in every if sentence)
     unverified = caveats.list_unverified(stored, sections, place)
-    of_claims = claims.say_headline(sections)
+    of_claims = claim_answers.say_headline(sections)
     first, about = agreement.headline(main) or of_claims or (headline.write_headline(main), SPEED.name)
     return Summary(first, about, _ran(stored, sections), findings, unverified, place)
 

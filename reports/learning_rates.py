@@ -36,8 +36,8 @@ def _maps(sections: Sequence[Section]) -> dict[str, dict[int, Section]]:
         if not section.results:
             continue
         for group in groups:
-            first = next(iter(group.values()))
-            if alike(first.condition, section.condition, {KEY}) and _same_software(first, section):
+            of_group = group.values()
+            if all(alike(e.condition, section.condition, {KEY}) and _same_software(e, section) for e in of_group):
                 group[number] = section
                 break
         else:

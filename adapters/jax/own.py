@@ -28,6 +28,8 @@ def take_model(make_model: Callable[[int], Any], own: OwnCode, seed: int) -> tup
 
     model = make_checked(make_model, own, (nnx.Module, jax.Array), predict)
     definition, parameters, statistics = nnx.split(model, nnx.Param, ...)
+    # Copies, for steps are given their arrays away: the caller's code may keep the model's.
+    parameters, statistics = (jax.tree.map(jnp.copy, of_model) for of_model in (parameters, statistics))
 
     def network(parameters: Any, statistics: Any, key: jax.Array, x: jax.Array, training: bool) -> Any:
         model = nnx.merge(definition, parameters, statistics, copy=True)  # variables of this trace

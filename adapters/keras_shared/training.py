@@ -37,7 +37,7 @@ class Training:
         entering = keras.Input(workload.input_shape, dtype="uint8", name="bytes.")
         self.model = keras.Model(entering, network(Scaled(workload.scale, name="scaled.")(entering)))
         self.model.compile(optimizer=rule, loss=LOSSES[workload.loss]())
-        self.inner = inner
+        self.inner, self.last_rate = inner, float("nan")  # equal to none
         for metric in self.model.metrics:
             if metric.name == "loss":
                 keep_last(metric)
@@ -51,9 +51,17 @@ class Training:
         losses = []
         for number, (images, labels) in enumerate(batches):
             if rates is not None:
-                optimizers.set_rate(self.inner, rates[number])
+                self.set_rate(rates[number])
             losses.append(self.model.train_on_batch(images, labels[:, None]))
         return losses
+
+    def set_rate(self, rate: float) -> None:
+        """Set the rate of the following steps; where it is the last one, nothing is done, for that takes time."""
+        if rate != self.last_rate:
+            if hasattr(self.model, "jax_state_sync"):
+                self.model.jax_state_sync()  # on JAX the state of `fit` is outside of the variables until then
+            optimizers.set_rate(self.inner, rate)
+            self.last_rate = rate
 
     def fit(self, batches: Sequence[Batch], rates: Floats | None, part: int | None) -> list[float]:
         """Make one update per batch, all of one size, by one `fit` over their images; return their losses.
@@ -63,7 +71,7 @@ class Training:
         refuse_any_parts(part)
         images, labels = (np.concatenate(arrays) for arrays in zip(*batches, strict=True))
         losses = BatchLosses(len(batches))
-        changing = [] if rates is None else [Rates(rates, self.inner)]
+        changing = [] if rates is None else [Rates(rates, self)]
         self.model.fit(
             images,
             labels[:, None],
@@ -100,15 +108,13 @@ class Rates(keras.callbacks.Callback):
 
     async_safe = True
 
-    def __init__(self, rates: Floats, inner: keras.optimizers.Optimizer) -> None:
+    def __init__(self, rates: Floats, training: Training) -> None:
         super().__init__()
-        self.rates, self.inner = rates, inner
+        self.rates, self.training = rates, training
 
     def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        """Set the rate of batch number `batch`. On JAX the state of `fit` is outside of the variables until then."""
-        if hasattr(self.model, "jax_state_sync"):
-            self.model.jax_state_sync()
-        optimizers.set_rate(self.inner, self.rates[batch])
+        """Set the rate of batch number `batch`."""
+        self.training.set_rate(float(self.rates[batch]))
 
 
 def keep_last(metric: keras.metrics.Mean) -> None:

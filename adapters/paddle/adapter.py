@@ -44,9 +44,9 @@ def make_optimizer(rule: OptimizerSpec, parameters: list[Any]) -> Any:
 
 
 class Adapter(base.Adapter):
-    execution = base.EAGER
-
     """The verbs of `adapters.base.Adapter`, by the dynamic graph."""
+
+    execution = base.EAGER
 
     def open(self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str) -> Facts:
         if (device, precision, feed) != ("cpu", FLOAT32, "host"):

@@ -34,11 +34,10 @@ def facts_of(device: str, precision: str) -> dict[str, Any]:
 
 
 def compile_into(folder: Path) -> None:
-    """Keep what torch.compile makes in `folder`, and compile in this process alone: helpers would be measured."""
+    """Keep what torch.compile makes in `folder`."""
     os.environ |= {
         "TORCHINDUCTOR_CACHE_DIR": str(folder),
         "TRITON_CACHE_DIR": str(folder / "triton"),
-        "TORCHINDUCTOR_COMPILE_THREADS": "1",
     }
 
 
@@ -49,6 +48,7 @@ def compiled(model: nn.Module, whole: bool) -> Any:
     from torch._inductor import config
 
     torch.compiler.reset()
+    config.compile_threads = 1  # in this process: helpers would be measured; the variable was read at PyTorch's import
     config.cpp_cache_precompile_headers = False  # they would outlive the trial, in another folder
     torch._dynamo.config.recompile_limit = torch._dynamo.config.accumulated_recompile_limit = MOST_COMPILED
     torch._dynamo.config.fail_on_recompile_limit_hit = True
@@ -56,7 +56,7 @@ def compiled(model: nn.Module, whole: bool) -> Any:
 
 
 def compute_deterministically() -> dict[str, Any]:
-    """Set PyTorch's switch, and cuDNN's and cuBLAS' of which it does not decide; return what they then report."""
+    """Set PyTorch's switch, and cuDNN's and cuBLAS', which it leaves as they are; return what they then report."""
     os.environ[CUBLAS] = ":4096:8"  # read when cuBLAS is first used
     torch.use_deterministic_algorithms(True)
     torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = True, False

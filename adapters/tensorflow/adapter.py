@@ -113,6 +113,7 @@ class Adapter(KerasAdapter):
         self.gradients = tf.function(self.differentiated)  # traced when it is needed
         if self.fits:
             self.training = Training(model, workload, rule, inner)
+            self.execution = base.XLA if self.training.model.jit_compile else base.TRACED  # Keras' choice
 
     def _assign(self, weights: Weights) -> None:
         for key, array in weights.items():

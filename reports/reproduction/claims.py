@@ -9,7 +9,6 @@ names them.
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +19,6 @@ from ..condition_text import ABSENT
 from ..conditions import DEVICE_KIND, Section, alike
 from ..frameworks import display_name, order_frameworks
 from ..order import TIE_PERCENT, Point, Points
-from ..quantities import MEMORY, MEMORY_PARTS, STEPS_PEAK
 from ..sentences import listed, say
 from ..table import Columns, Record, Table, TableCell, Theme, build_rows
 from ..tables import Place
@@ -240,48 +238,3 @@ def _notes(publication: Article, sections: Iterable[Section]) -> list[str]:
     names = {(task.workload, task.dataset) for task in tasks if publication.is_stand_in(task)}
     stand_in = [say("published.stand_in", workload=workload, dataset=dataset) for workload, dataset in sorted(names)]
     return [*stand_in, *([publication.claims_note] if publication.claims_note else [])]
-
-
-def say_headline(sections: Sequence[Section]) -> tuple[str, str] | None:
-    """Return (outcomes of the claims across sections in words, the quantity they are about); None without any."""
-    told = _run(sections)
-    if not told:
-        return None
-    first = told[0].claim.metric.quantity
-    about = MEMORY if first in (*MEMORY_PARTS, STEPS_PEAK) else first
-    asked = {publication: held for publication, held in hold_sections(sections).items() if publication.question}
-    if len(asked) != 1:
-        return say("published.claims", outcomes={"": _outcomes(told)}), about.name
-    ((publication, held),) = asked.items()
-    topics: dict[str, list[TestedClaim]] = {}
-    for each in (*_run_alone(publication, held.values()), *_run_across(publication, held)):
-        topics.setdefault(each.claim.topic, []).append(each)
-    outcomes = {topic: _outcomes(claims) for topic, claims in topics.items() if topic}
-    return say("published.answer", question=publication.question, outcomes=outcomes), about.name
-
-
-def say_finding(sections: Sequence[Section]) -> str:
-    """Summarise the outcomes of the claims across sections per framework; "" if a report has no such claims."""
-    told = _run(sections)
-    by_framework = {name: [each for each in told if each.framework == name] for name in {e.framework for e in told}}
-    outcomes = {name: _outcomes(by_framework[name]) for name in order_frameworks(by_framework)}
-    return f"{say('published.claims', outcomes=outcomes)}." if outcomes else ""
-
-
-def _run(sections: Sequence[Section]) -> list[TestedClaim]:
-    """Claims across sections for which both sides were run, of every publication."""
-    return [each for held in hold_sections(sections).items() for each in _run_across(*held)]
-
-
-def _run_across(publication: Article, held: dict[int, Section]) -> list[TestedClaim]:
-    return [each for each in judge_across(publication, held) if each.numbers]
-
-
-def _run_alone(publication: Article, sections: Iterable[Section]) -> list[TestedClaim]:
-    return [each for section in sections for each in evaluate_section(section, publication)[0]]
-
-
-def _outcomes(told: Sequence[TestedClaim]) -> dict[str, int]:
-    """Count {outcome: how many}, in the order of Outcome."""
-    counts = Counter(each.measured.outcome for each in told)
-    return {str(outcome): counts[outcome] for outcome in Outcome if counts[outcome]}

@@ -51,6 +51,8 @@ def run(arguments: Sequence[str], code: Project, console: Console) -> int:
     if options.frameworks and not options.same_twice:
         raise BadInput("--framework: only --same-twice trains; give both, or neither")
     if options.same_twice:
+        if options.data_dir is not None or options.results != RESULTS:
+            raise BadInput("--same-twice: trains built-in images in a folder of its own: no --data-dir, no --results")
         for name in options.frameworks:
             need_known("framework", name, [*code.frameworks, ALL, EVERYTHING])
         found = list(check_repetition(code, options.frameworks or [ALL]))

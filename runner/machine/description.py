@@ -66,6 +66,11 @@ DECIDING = (
 IMAGE_VARIABLE = "BATCHWISE_IMAGE"  # set in our images: "FRAMEWORK-DEVICE VERSION COMMIT"
 
 
+def read_image_framework() -> str:
+    """Return the framework of the image that this process runs in; "" outside of one."""
+    return os.environ.get(IMAGE_VARIABLE, "").partition("-")[0]
+
+
 @dataclass(frozen=True)
 class Gpu:
     """One device as NVML reports it."""

@@ -6,7 +6,7 @@ import argparse
 import importlib.util
 import os
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,13 +19,13 @@ from runner import stable
 from runner.data.cache import CachedFile
 from runner.data.own import OwnImages
 from runner.environments import definition
-from runner.environments.definition import ALL, EVERYTHING
 from runner.environments.interpreter import Interpreter
 from runner.estimate import Paces, find_results_folders, read_paces
 from runner.machine import description
 from runner.project import DEFINITION_FILE, RESULTS, Project
 from runner.request import data_sets, inputs, own_code, source_code
 from runner.request.block import Shard
+from runner.request.chosen import choose_frameworks
 from runner.request.own_code import OwnModel
 from runner.request.parser import RETRIED, USUAL_STUDY, BadInput, build_study, need_known
 from runner.request.placement import list_notes, place_study
@@ -139,7 +139,7 @@ def build_request(options: argparse.Namespace, project: Project) -> Request:
         part["study"] = each = part["study"].changed(name=study.name)
         part["placement"] = place_study(each, gpus, options.memory_limit, isolation, results, elsewhere=ray is not None)
     kind = first["placement"].device_kind
-    installed = _frameworks(project, study.frameworks, isolation, pythons, kind)
+    installed = choose_frameworks(project, study.frameworks, isolation, pythons, kind)
     asked = Request(
         project=project,
         **first,
@@ -265,28 +265,6 @@ def need_scipy(what: str) -> None:
     """Raises BadInput where scipy is not installed, as in an image."""
     if importlib.util.find_spec("scipy") is None:
         raise BadInput(f"{what}: its intervals need scipy, which this Python (an image's) has not: run it outside")
-
-
-def _frameworks(
-    project: Project, requested: tuple[str, ...], isolation: str, pythons: Collection[str], device_kind: str
-) -> tuple[str, ...]:
-    """Return the requested frameworks in the project's order; with isolation "here", what ALL and EVERYTHING mean is
-    cut to those of this Python. `pythons` are builds that have an interpreter of the user's.
-    """
-    present = project.frameworks
-    names = [need_known("framework", name, [*present, *pythons, ALL, EVERYTHING]) for name in requested]
-    meant = definition.list_defined(project, device_kind) if EVERYTHING in names else []
-    meant += definition.list_thesis(project) if ALL in names else []
-    if isolation == "here":
-        meant = [n for n in meant if n in pythons or definition.is_installed(definition.read(project, n, "cpu"))]
-        if set(names) <= {ALL, EVERYTHING} and not meant and not pythons:
-            raise BadInput("--isolation here: no framework is installed in this Python; use --isolation venv")
-    chosen = own_code.order_builds(project, [*names, *meant], pythons)
-    if isolation == "docker" and (outside := [name for name in chosen if project.is_outside(name)]):
-        raise BadInput(
-            f"--isolation docker: there is no image of {', '.join(outside)} from --adapters; use --isolation venv"
-        )
-    return chosen
 
 
 def _results(folder: Path, writable: bool) -> Path:

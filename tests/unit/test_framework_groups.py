@@ -14,8 +14,9 @@ from runner.doctor import project as doctor
 from runner.environments import __main__ as environments
 from runner.environments import definition, images
 from runner.environments.definition import EnvironmentUnavailable
+from runner.machine.description import IMAGE_VARIABLE
 from runner.project import DEFINITION_FILE, Project
-from runner.request.cli import _frameworks
+from runner.request.chosen import choose_frameworks
 
 THREE, REFEREE = ["mxnet", "pytorch", "tensorflow"], "numpy"
 NEWER = """label = "Newer"
@@ -46,7 +47,7 @@ def project(tmp_path: Path) -> Project:
 
 def test_all_stays_the_thesis_three_and_everything_is_what_the_device_has(project: Project) -> None:
     def asked(*names: str, kind: str = "cpu") -> list[str]:
-        return list(_frameworks(project, names, "venv", {}, kind))
+        return list(choose_frameworks(project, names, "venv", {}, kind))
 
     assert asked("all") == THREE == sorted(REAL_FRAMEWORKS)
     assert asked("everything") == sorted([*THREE, "newer"])
@@ -74,6 +75,12 @@ def test_no_command_makes_or_builds_another_framework_without_its_name(
     assert {each.environment.framework for each in images.list_images(project, [], [])} == set(THREE)
     found = {each.name for each in doctor.check_environments(project, "cpu")}
     assert found == {f"environment {name}" for name in (*THREE, REFEREE)}
+
+
+def test_in_an_image_all_is_the_image_s_own_framework(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(IMAGE_VARIABLE, "newer-cpu 1.0 0123abc")
+    for word in ("all", "everything"):
+        assert list(choose_frameworks(project, (word,), "here", {}, "cpu")) == ["newer"]
 
 
 def test_a_framework_of_images_alone_is_listed(project: Project) -> None:

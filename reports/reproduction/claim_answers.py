@@ -1,0 +1,97 @@
+"""Answer the question of a publication in the title of a report, from what came of its claims."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from ..conditions import Section
+from ..frameworks import order_frameworks
+from ..quantities import MEMORY, MEMORY_PARTS, STEPS_PEAK
+from ..sentences import say
+from .claim_tests import Outcome
+from .claims import TestedClaim, evaluate_section, hold_sections, judge_across
+from .publication import Article
+from .reproduced import list_frameworks
+
+WORSE = (Outcome.HOLDS, Outcome.SEEN, Outcome.UNTOLD, Outcome.UNSEEN, Outcome.FAILS)  # each worse than those before
+
+
+def say_headline(sections: Sequence[Section]) -> tuple[str, str] | None:
+    """Return (outcomes of the claims across sections in words, the quantity they are about); None without any."""
+    every = {publication: _run_across(publication, held) for publication, held in hold_sections(sections).items()}
+    told = [each for tested in every.values() for each in tested]
+    answer = _answer(sections, [publication for publication, tested in every.items() if tested])
+    if not told and answer is None:
+        return None
+    question, topics = answer or ("", {})
+    first = next(iter(topics.values()), told)[0].claim.metric.quantity
+    about = MEMORY if first in (*MEMORY_PARTS, STEPS_PEAK) else first
+    if not topics:
+        return say("published.claims", outcomes={"": _outcomes(told)}), about.name
+    answers = {topic: _group_by_worst(tested) for topic, tested in topics.items()}
+    return say("published.answer", question=question, answers=answers), about.name
+
+
+def _answer(sections: Sequence[Section], told: Sequence[Article]) -> tuple[str, dict[str, list[TestedClaim]]] | None:
+    """Return (question, {topic: its claims of frameworks that were measured}); None unless one publication asks.
+
+    `told` are the publications with claims across sections: another one among them must not be hidden.
+    """
+    held = hold_sections(sections)
+    asking = [publication for publication in held if publication.question]
+    if len(asking) != 1 or {*told} - {*asking}:
+        return None
+    topics: dict[str, list[TestedClaim]] = {}
+    for each in (*_run_alone(asking[0], held[asking[0]].values()), *_run_across(asking[0], held[asking[0]])):
+        if each.claim.topic:
+            topics.setdefault(each.claim.topic, []).append(each)
+    return (asking[0].question, topics) if topics else None
+
+
+def _group_by_worst(tested: Sequence[TestedClaim]) -> dict[str, list[str]]:
+    """Map {outcome: frameworks}: a framework's outcome is the worst of its claims. One outcome of all has no names."""
+    worst: dict[str, Outcome] = {}
+    for each in tested:
+        known = worst.get(each.framework, each.measured.outcome)
+        worst[each.framework] = max(known, each.measured.outcome, key=WORSE.index)
+    groups = {
+        str(outcome): order_frameworks(name for name, of_name in worst.items() if of_name is outcome)
+        for outcome in WORSE
+        if outcome in worst.values()
+    }
+    return groups if len(groups) > 1 else {key: [] for key in groups}
+
+
+def say_finding(sections: Sequence[Section]) -> str:
+    """Summarise the outcomes of the claims across sections per framework; "" if a report has no such claims."""
+    told = _run(sections)
+    by_framework = {name: [each for each in told if each.framework == name] for name in {e.framework for e in told}}
+    outcomes = {name: _outcomes(by_framework[name]) for name in order_frameworks(by_framework)}
+    return f"{say('published.claims', outcomes=outcomes)}." if outcomes else ""
+
+
+def _run(sections: Sequence[Section]) -> list[TestedClaim]:
+    """Claims across sections for which both sides were run, of every publication."""
+    return [each for held in hold_sections(sections).items() for each in _run_across(*held)]
+
+
+def _run_across(publication: Article, held: dict[int, Section]) -> list[TestedClaim]:
+    return [each for each in judge_across(publication, held) if each.numbers]
+
+
+def _run_alone(publication: Article, sections: Iterable[Section]) -> list[TestedClaim]:
+    """Claims of single sections about frameworks that were measured there."""
+    found = (evaluate_section(section, publication) for section in sections)
+    return [
+        each
+        for tested, ours in found
+        for each in tested
+        if each.framework in list_frameworks(ours[each.claim.metric].points)
+    ]
+
+
+def _outcomes(told: Sequence[TestedClaim]) -> dict[str, int]:
+    """Count {outcome: how many}, in the order of Outcome."""
+    counts = Counter(each.measured.outcome for each in told)
+    return {str(outcome): counts[outcome] for outcome in Outcome if counts[outcome]}
