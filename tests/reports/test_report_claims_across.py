@@ -15,7 +15,7 @@ from stored import on_gpu, store, trial
 from reports import build, export
 from reports.conditions import group_into_sections
 from reports.order import Point
-from reports.reproduction import claims, publication, published_figures
+from reports.reproduction import claim_answers, claims, publication, published_figures
 from reports.reproduction.claim_tests import Outcome, compute_mean_difference, is_times
 from reports.reproduction.publication import PUBLICATIONS, read
 from reports.table import Table
@@ -254,7 +254,11 @@ def test_a_report_of_series_begins_with_what_its_claims_come_to(tmp_path: Path) 
         *series("copied", better),
     )
     report = build.build_report([results])
-    assert report.summary.headline == "Claims over the series: 4 hold"
+    assert report.summary.headline == (
+        "Does accuracy fall as the batch size grows, and what do Adam and augmented images gain? It falls with Adam: "
+        "yes; it falls with SGD: yes; Adam is above SGD: yes; augmented images gain with twice the updates: yes; augmented "
+        "images gain nothing at equal updates: yes"
+    )
     assert report.summary.about == "accuracy"
     told = [line for line in report.summary.not_verified if line.startswith("Not compared")]
     reasons = "other model, cats-dogs-cnn-32; other data set, cifar10-cats-dogs"
@@ -265,6 +269,23 @@ def test_a_report_of_series_begins_with_what_its_claims_come_to(tmp_path: Path) 
     text = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
     assert text.index("## Claims over the series of the study, tested") < text.index("## 1. ")
     assert (tmp_path / "report" / f"{claims.ACROSS}.csv").exists()
+
+
+def test_a_title_says_the_worst_of_a_framework_s_claims_on_a_topic_and_names_no_framework_that_did_not_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def title(*results: TrialResult) -> str:
+        told = claim_answers.say_headline(group_into_sections(results)[0])
+        return told[0] if told else ""
+
+    rows = [*memories("adam", 2.0), *memories("momentum", 1.0), *memories("sgd", 0.0)]
+    assert "State of the optimizer: yes; activations" in title(*rows)
+    wrong = [*memories("adam", 3.0), *memories("momentum", 1.0), *memories("sgd", 0.0)]
+    assert "State of the optimizer: no; activations" in title(*wrong)
+    other = [replace(each, spec=varied(each.spec, framework="mxnet")) for each in rows]
+    assert "State of the optimizer: yes with MXNet, no with PyTorch; activations" in title(*wrong, *other)
+    monkeypatch.setattr(claim_answers, "_answer", lambda *_: None)
+    assert title(*rows).startswith("Claims over the series: ")
 
 
 def devices(speed: float, percent: float, gpu: bool, study: str = "devices") -> list[TrialResult]:

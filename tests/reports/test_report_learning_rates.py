@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from stored import store, trial
+import pytest
+from stored import store, trial, varied
 
 from reports import build, export, learning_rates
 from reports.conditions import group_into_sections
@@ -58,6 +60,29 @@ def test_shades_go_from_the_lowest_to_the_highest_of_the_cells_and_no_key_is_amo
     shades = re.findall(r'style="--heat:(\d)"[^>]*><a [^>]*>(68\.4|43\.6)', page)
     assert sorted(shades) == [("0", "43.6")] * 2 + [(str(SHADES), "68.4")] * 2
     assert (tmp_path / "page" / "learning-rates-momentum.csv").exists()
+
+
+def test_a_chart_of_each_map_has_a_panel_for_each_batch_size_and_a_point_for_each_rate(tmp_path: Path) -> None:
+    chart, *more = learning_rates.build_charts(group_into_sections(trials())[0])
+    assert not more and chart.name == "learning-rates-momentum" and chart.x_name == "Learning rate"
+    assert [panel.title for panel in chart.panels] == ["Batch 16", "Batch 64"]
+    first = chart.panels[0].series[0]
+    assert (first.key, first.x) == ("pytorch", RATES) and first.y == pytest.approx((48.4, 58.4, 68.4))
+    assert all(len(series.trials) == len(RATES) for series in chart.series)
+    export.write(build.build_report([store(tmp_path, *trials())]), tmp_path / "page", ("html", "md", "png"))
+    assert (tmp_path / "page" / "learning-rates-momentum.png").exists()
+    page = (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
+    assert page.index('id="s0-learning-rates-momentum-chart"') < page.index('id="section-1"')
+    assert "](learning-rates-momentum.png)" in (tmp_path / "page" / "report.md").read_text(encoding="utf-8")
+
+
+def test_a_framework_of_two_versions_is_in_no_map_with_both() -> None:
+    first, *others = (trials(rates=(rate,)) for rate in RATES)
+    without = [each for each in first if each.spec.cell.framework == "pytorch"]
+    newer = [replace(each, spec=varied(each.spec, environment="new")) for each in others[0]]
+    found = group_into_sections([*without, *others[0], *newer, *others[1]])[0]
+    for chart in learning_rates.build_charts(found):
+        assert all(len(set(series.x)) == len(series.x) for series in chart.series)
 
 
 def test_two_rates_are_no_map_and_other_threads_or_epochs_are_in_none() -> None:
