@@ -256,8 +256,8 @@ def test_a_report_of_series_begins_with_what_its_claims_come_to(tmp_path: Path) 
     report = build.build_report([results])
     assert report.summary.headline == (
         "Does accuracy fall as the batch size grows, and what do Adam and augmented images gain? It falls with Adam: "
-        "yes; it falls with SGD: yes; Adam is above SGD: yes; augmented images gain with twice the updates: yes; augmented "
-        "images gain nothing at equal updates: yes"
+        "yes; it falls with SGD: yes; Adam is above SGD: yes; augmented images gain with twice the updates: yes; "
+        "augmented images gain nothing at equal updates: yes"
     )
     assert report.summary.about == "accuracy"
     told = [line for line in report.summary.not_verified if line.startswith("Not compared")]
