@@ -134,6 +134,16 @@ REFUSED: dict[str, tuple[Any, str]] = {
                          tensors={"q": np.ones((3, 3, 1, 1))}),
         r"again \(Conv\): its weight q is that of n/Conv \(Conv\), too",
     ),
+    "pruned": (
+        lambda to: write(to, node("Mul", "v mask", "m"), node("Identity", "m", "k"), node("Conv", "images k"),
+                         tensors={name: np.ones((4, 3, 3, 3)) for name in ("v", "mask")}),
+        r"n/Conv \(Conv\): its weight k is computed from mask and v, which a step would not train; make it one",
+    ),
+    "rounded": (
+        lambda to: write(to, node("Cast", "w", "half", to=10), helper.make_node("Cast", ["half"], ["k"], "back", to=1),
+                         node("Conv", "images k")),
+        r"n/Conv \(Conv\): its weight k is computed from w, ",
+    ),
     "unknown": (lambda to: write(to, conv("c"), node("Softplus", "c")), r"n/Softplus \(Softplus\): there is no layer"),
     "random": (lambda to: write(to, conv("c"), node("Bernoulli", "c")), r"n/Bernoulli \(Bernoulli\): draws random"),
     "branch": (
@@ -205,3 +215,22 @@ def test_a_damaged_file_is_one_line(tmp_path: Path) -> None:
         with pytest.raises(NetworkError) as refused:
             networks.find(str(path))
         assert "\n" not in str(refused.value), kept
+
+
+@needs_onnx
+def test_a_weight_in_another_shape_or_order_is_still_that_weight(tmp_path: Path) -> None:
+    kernel = np.arange(12.0).reshape(4, 3)
+    nodes = (
+        node("Transpose", "k", "turned", perm=[1, 0]), node("Reshape", "turned size", "shaped"),
+        node("Cast", "shaped", "cast", to=1), node("Unsqueeze", "cast axes", "u"),
+        node("Squeeze", "u axes", "s"), node("Identity", "s", "same"),
+        node("GlobalAveragePool", "images", "p"), node("Flatten", "p", "f"),
+        node("MatMul", "f same", "logits"),
+    )  # fmt: skip
+    path = write(tmp_path, *nodes, tensors={"k": kernel})
+    model = onnx.load(path)
+    for name, numbers in (("size", [3, 4]), ("axes", [2])):
+        model.graph.initializer.append(numpy_helper.from_array(np.array(numbers), name))
+    onnx.save(model, path)
+    weights = networks.find_imported(str(path)).weights
+    assert weights and np.array_equal(*(np.asarray(each) for each in (*weights.values(), kernel.T)))

@@ -194,10 +194,8 @@ def _read_constant(reader: Reader, proto: Any, version: int) -> bool:
     elif proto.op_type == "CastLike" and not isinstance(first, Value) and images:  # a value is float32
         reader.known[output] = np.asarray(first, np.float32)
     elif proto.op_type in CONSTANT and not images:
-        made_of = frozenset[str]().union(*(reader.origins.get(each, frozenset()) for each in values))
         for each, array in zip(proto.output, compute_constant(proto, values, version), strict=True):
-            reader.known[each] = array
-            reader.origins[each] = made_of if array.dtype == np.float32 else frozenset()
+            reader.derive(proto.op_type, list(values), each, array)
     else:
         return False
     return True
