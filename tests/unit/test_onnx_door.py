@@ -116,10 +116,22 @@ def conv(output: str = "x") -> Any:
     return node("Conv", "images w", output)
 
 
-NORM = {name: np.ones(4) for name in ("g", "b", "m", "v")}
+def constant(name: str, values: Any) -> Any:
+    return node("Constant", "", name, value=numpy_helper.from_array(np.asarray(values, np.float32)))
+
+
+def norm() -> tuple[Any, Any]:
+    """Return a convolution and a norm of it in training."""
+    return conv("c"), node("BatchNormalization", "c g b m v", "x rm rv", training_mode=1)
+
+
+def of_norm(names: str) -> dict[str, Any]:
+    return {name: np.ones(4) for name in names.split()}
+
+
 REFUSED: dict[str, tuple[Any, str]] = {
     "evaluated norm": (
-        lambda to: write(to, conv("c"), node("BatchNormalization", "c g b m v"), tensors=NORM),
+        lambda to: write(to, conv("c"), node("BatchNormalization", "c g b m v"), tensors=of_norm("g b m v")),
         r"n/BatchNormalization \(BatchNormalization\): is in evaluation mode, .* training=TrainingMode\.TRAINING",
     ),
     "evaluated dropout": (
@@ -143,6 +155,24 @@ REFUSED: dict[str, tuple[Any, str]] = {
         lambda to: write(to, node("Cast", "w", "half", to=10), helper.make_node("Cast", ["half"], ["k"], "back", to=1),
                          node("Conv", "images k")),
         r"n/Conv \(Conv\): its weight k is computed from w, ",
+    ),
+    "layer norm without parameters": (
+        lambda to: write(to, constant("g", np.ones(3)), constant("b", np.zeros(3)),
+                         node("GlobalAveragePool", "images", "p"), node("Flatten", "p", "f"),
+                         node("LayerNormalization", "f g b", "logits")),
+        r"n/LayerNormalization \(LayerNormalization\): its gamma g is a constant in the file; that of the layer",
+    ),
+    "norm of other constants": (
+        lambda to: write(to, constant("g", np.full(4, 2.0)), *norm(), tensors=of_norm("b m v")),
+        r"n/BatchNormalization \(BatchNormalization\): its gamma g is a constant in the file",
+    ),
+    "norm without statistics": (
+        lambda to: write(to, constant("m", np.zeros(4)), *norm(), tensors=of_norm("g b v")),
+        r"n/BatchNormalization \(BatchNormalization\): its running_mean m is a constant in the file",
+    ),
+    "fixed filter": (
+        lambda to: write(to, constant("k", np.ones((4, 3, 3, 3))), node("Conv", "images k")),
+        r"n/Conv \(Conv\): its kernel k is a constant in the file",
     ),
     "unknown": (lambda to: write(to, conv("c"), node("Softplus", "c")), r"n/Softplus \(Softplus\): there is no layer"),
     "random": (lambda to: write(to, conv("c"), node("Bernoulli", "c")), r"n/Bernoulli \(Bernoulli\): draws random"),
@@ -234,3 +264,14 @@ def test_a_weight_in_another_shape_or_order_is_still_that_weight(tmp_path: Path)
     onnx.save(model, path)
     weights = networks.find_imported(str(path)).weights
     assert weights and np.array_equal(*(np.asarray(each) for each in (*weights.values(), kernel.T)))
+
+
+@needs_onnx
+def test_a_norm_without_parameters_gains_none(tmp_path: Path) -> None:
+    path = write(tmp_path, constant("g", np.ones(4)), *norm(), tensors=of_norm("b m v"))
+    (layer,) = [each for each, _ in networks.find(str(path)).walk() if isinstance(each, BatchNorm)]
+    assert not layer.scale and layer.center
+    path = write(tmp_path, constant("g", np.ones(4)), constant("b", np.zeros(4)), *norm(), tensors=of_norm("m v"))
+    workload = networks.find(str(path))
+    (layer,) = [each for each, _ in workload.walk() if isinstance(each, BatchNorm)]
+    assert not layer.scale and not layer.center and workload.parameter_count == 4 * 27 + 4 * 5

@@ -127,11 +127,13 @@ class Reader:
         return Value(call.name, layout, call.shape)
 
     def own(self, call: Call, node: str, role: str, name: str, values: Array, axes: Sequence[int] = ()) -> None:
-        """Give a weight to a node. Raises ImportRefused for one that is folded, or another node's."""
+        """Give a weight to a node. Raises ImportRefused for one that is constant, folded, or another node's."""
         if values.dtype != np.float32:
             raise call.refuse(f"its weight {name} is {values.dtype}; export the model in float32")
         origins = sorted(self.origins.get(name, ()))
-        if name in self.computed and origins:
+        if not origins:
+            raise call.refuse(f"its {role} {name} is a constant in the file; that of the layer record trains")
+        if name in self.computed:
             raise call.refuse(
                 f"its weight {name} is computed from {' and '.join(origins)}, which a step would not train; "
                 "make it one parameter, and export the model again"
