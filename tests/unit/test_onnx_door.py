@@ -17,7 +17,7 @@ from adapters.numpy.layers import sequence
 from adapters.numpy.passes import Pass
 from workloads import __main__ as program
 from workloads import networks
-from workloads.layers import BatchNorm, ChannelScale, Conv2D, Dense, DepthwiseConv2D, Dropout, Gelu
+from workloads.layers import BatchNorm, ChannelScale, Conv2D, Dense, DepthwiseConv2D, Dropout, Gelu, Normalise
 from workloads.networks import NetworkError
 
 FILES = ROOT / "tests" / "conformance" / "imported"  # written by its onnx_net.py
@@ -174,6 +174,22 @@ REFUSED: dict[str, tuple[Any, str]] = {
         lambda to: write(to, constant("k", np.ones((4, 3, 3, 3))), node("Conv", "images k")),
         r"n/Conv \(Conv\): its kernel k is a constant in the file",
     ),
+    "trained factor": (
+        lambda to: write(to, conv("c"), node("Mul", "alpha c"), tensors={"alpha": 0.5}),
+        r"n/Mul \(Mul\): multiplies \(n, c, h, w\) of 1 x 4 x 6 x 6 by alpha of \(\): .*; if it does not train",
+    ),
+    "computed factor": (
+        lambda to: write(to, conv("c"), node("Sqrt", "alpha", "r"), node("Mul", "r c"), tensors={"alpha": 0.5}),
+        r"n/Mul \(Mul\): multiplies \(n, c, h, w\) of 1 x 4 x 6 x 6 by r of \(\): no layer record does",
+    ),
+    "trained shift": (
+        lambda to: write(to, conv("c"), node("Relu", "c", "r"), node("Add", "r alpha"), tensors={"alpha": [0.5]}),
+        r"n/Add \(Add\): adds alpha of \(1,\) to \(n, c, h, w\) of 1 x 4 x 6 x 6: no layer .*; if it does not train",
+    ),
+    "trained divisor": (
+        lambda to: write(to, conv("c"), node("Div", "c t"), tensors={"t": 2}),
+        r"n/Div \(Div\): computes t with \(n, c, h, w\) of 1 x 4 x 6 x 6: it may train, and no layer record does that",
+    ),
     "unknown": (lambda to: write(to, conv("c"), node("Softplus", "c")), r"n/Softplus \(Softplus\): there is no layer"),
     "random": (lambda to: write(to, conv("c"), node("Bernoulli", "c")), r"n/Bernoulli \(Bernoulli\): draws random"),
     "branch": (
@@ -275,3 +291,21 @@ def test_a_norm_without_parameters_gains_none(tmp_path: Path) -> None:
     workload = networks.find(str(path))
     (layer,) = [each for each, _ in workload.walk() if isinstance(each, BatchNorm)]
     assert not layer.scale and not layer.center and workload.parameter_count == 4 * 27 + 4 * 5
+
+
+@needs_onnx
+def test_one_number_is_a_weight_where_the_layer_has_one_and_constant_where_the_file_has_no_tensor(
+    tmp_path: Path,
+) -> None:
+    head = (node("GlobalAveragePool", "images", "p"), node("Flatten", "p", "f"), node("MatMul", "f k", "m"))
+    path = write(tmp_path, *head, node("Add", "m b", "logits"), tensors={"k": np.ones((3, 1)), "b": [0.25]})
+    imported = networks.find_imported(str(path))
+    (layer,) = [each for each, _ in imported.workload.walk() if isinstance(each, Dense)]
+    assert layer.bias and imported.weights is not None and imported.weights[f"{layer.name}/bias"].tolist() == [0.25]
+    numbers = constant("half", 0.5), node("Mul", "images half", "i"), node("Conv", "i w", "c"), node("Add", "c half")
+    kinds = [type(each) for each, _ in networks.find(str(write(tmp_path, *numbers))).walk()]
+    assert kinds[:3] == [Normalise, Conv2D, Normalise]
+    normed = node("Sub", "images mean", "s"), node("Div", "s std", "i"), node("Conv", "i w")
+    statistics = {name: np.full((1, 3, 1, 1), 0.5) for name in ("mean", "std")}
+    kinds = [type(each) for each, _ in networks.find(str(write(tmp_path, *normed, tensors=statistics))).walk()]
+    assert kinds[:3] == [Normalise, Normalise, Conv2D]
