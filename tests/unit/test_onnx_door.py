@@ -17,7 +17,7 @@ from adapters.numpy.layers import sequence
 from adapters.numpy.passes import Pass
 from workloads import __main__ as program
 from workloads import networks
-from workloads.layers import BatchNorm, ChannelScale, Conv2D, Dense, DepthwiseConv2D, Dropout, Gelu, Normalise
+from workloads.layers import BatchNorm, ChannelScale, Conv2D, Dense, DepthwiseConv2D, Dropout, Gelu, Normalise, Silu
 from workloads.networks import NetworkError
 
 FILES = ROOT / "tests" / "conformance" / "imported"  # written by its onnx_net.py
@@ -204,7 +204,22 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "images as output": (lambda to: write(to, conv("logits")), r"logits: it returns 4 x 6 x 6 numbers per image"),
     "no size": (lambda to: write(to, conv(), shape=(1, 3, 0, 0)), r"images: its shape is \[1, 3, 0, 0\]"),
     "half": (lambda to: write(to, conv(), kind=10), r"images: is no float32 tensor"),
-    "old": (lambda to: write(to, conv(), version=9), r"is of operator set 9; export it for training"),
+    "old": (
+        lambda to: write(to, conv(), version=13),
+        r"is of operator set 13, which does not say whether a BatchNormalization trains; export it for training",
+    ),
+    "factor of swish": (
+        lambda to: write(to, conv("c"), node("Swish", "c", alpha=1.702), version=24), r"n/Swish \(Swish\): alpha=1\.702"
+    ),
+    "cast": (
+        lambda to: write(to, conv("c"), node("Cast", "c", "h", to=10), helper.make_node("Cast", ["h"], ["x"], to=1)),
+        r"n/Cast \(Cast\): casts to another type than float32",
+    ),
+    "cast like": (
+        lambda to: write(to, conv("c"), node("Cast", "w", "half", to=10), node("CastLike", "c half", "h"),
+                         helper.make_node("Cast", ["h"], ["x"], to=1)),
+        r"n/CastLike \(CastLike\): casts to another type than float32",
+    ),
     "strides": (
         lambda to: write(to, node("Conv", "images w", strides=[1, 2])), r"n/Conv \(Conv\): strides \[1, 2\]"
     ),
@@ -309,3 +324,9 @@ def test_one_number_is_a_weight_where_the_layer_has_one_and_constant_where_the_f
     statistics = {name: np.full((1, 3, 1, 1), 0.5) for name in ("mean", "std")}
     kinds = [type(each) for each, _ in networks.find(str(write(tmp_path, *normed, tensors=statistics))).walk()]
     assert kinds[:3] == [Normalise, Normalise, Conv2D]
+
+
+@needs_onnx
+def test_settings_that_change_nothing_are_read(tmp_path: Path) -> None:
+    path = write(tmp_path, conv("c"), node("Cast", "c", "d", to=1), node("Swish", "d", alpha=1.0), version=24)
+    assert [type(each) for each, _ in networks.find(str(path)).walk()][:2] == [Conv2D, Silu]

@@ -21,7 +21,9 @@ from .vocabulary import ImportRefused
 
 MISSING = "needs the package onnx: .venv/bin/python -m pip install --no-deps --require-hashes -r requirements-onnx.txt"
 DOMAINS = ("", "ai.onnx")
-NEWEST_WITHOUT_TRAINING = 11  # operator sets up to this one do not say whether a Dropout trains
+# Operator sets up to this one do not say whether a BatchNormalization trains. Those up to 12 have another Softmax, and
+# those up to 11 do not say whether a Dropout trains.
+NEWEST_WITHOUT_TRAINING = 13
 IMAGES_FIRST = [0, 3, 1, 2]  # axes of a Transpose from (n, h, w, c) to (n, c, h, w)
 UNSEEN = "the file has no BatchNorm or Dropout, so it does not say whether it was exported for training"
 
@@ -63,7 +65,10 @@ def _find_version(model: Any) -> int:
     if len(versions) != 1:
         raise ImportRefused("names no operator set of ONNX: export it again")
     if versions[0] <= NEWEST_WITHOUT_TRAINING:
-        raise ImportRefused(f"is of operator set {versions[0]}; {EXPORT}, opset_version=20")
+        raise ImportRefused(
+            f"is of operator set {versions[0]}, which does not say whether a BatchNormalization trains; "
+            f"{EXPORT}, opset_version=20"
+        )
     return int(versions[0])
 
 

@@ -23,6 +23,7 @@ from .onnx_weighted import (
 from .vocabulary import INPUT, SCALE, SHIFT
 
 Handler = Callable[[Reader, Call], Value]
+FLOAT = 1  # float32 among the types of onnx.TensorProto
 ADVICE = {
     **dict.fromkeys(RANDOM, "draws random numbers; only Dropout is known: give the code of the PyTorch model instead"),
     "Pow": "there is no layer record for it; GELU by tanh and LayerNormalization are whole in opset 20",
@@ -45,6 +46,20 @@ def _plain(operator: str) -> Handler:
 
 def _keep(reader: Reader, call: Call) -> Value:
     return call.value()
+
+
+def _cast(reader: Reader, call: Call) -> Value:
+    """Return its input, which is float32, as it must stay."""
+    likes = [each for each in call.inputs[1:] if not isinstance(each, Value)]
+    if call.settings.get("to", FLOAT) != FLOAT or any(np.asarray(each).dtype != np.float32 for each in likes):
+        raise call.refuse("casts to another type than float32; export the model in float32")
+    return call.value()
+
+
+def _swish(reader: Reader, call: Call) -> Value:
+    if call.settings.get("alpha", 1.0) != 1:
+        raise call.refuse(f"alpha={call.settings['alpha']:g}: the layer record has 1")
+    return reader.emit(call, "silu", call.value().layout)
 
 
 def _pool(operator: str) -> Handler:
@@ -246,13 +261,14 @@ OPERATORS: dict[str, Handler] = {
     "ReduceMean": _mean,
     **dict.fromkeys(("Flatten", "Reshape", "Squeeze", "Unsqueeze"), _reshape),
     "Transpose": _transpose,
-    **dict.fromkeys(("Identity", "Cast", "CastLike"), _keep),
+    "Identity": _keep,
+    **dict.fromkeys(("Cast", "CastLike"), _cast),
     "Relu": _plain("relu"),
     "Sigmoid": _plain("sigmoid"),
     "Tanh": _plain("tanh"),
     "Erf": _plain("erf"),
     "HardSwish": _plain("hardswish"),
-    "Swish": _plain("silu"),
+    "Swish": _swish,
     "HardSigmoid": _hard_sigmoid,
     "Clip": _clip,
     "Gelu": _gelu,
