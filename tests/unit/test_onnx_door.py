@@ -330,3 +330,21 @@ def test_one_number_is_a_weight_where_the_layer_has_one_and_constant_where_the_f
 def test_settings_that_change_nothing_are_read(tmp_path: Path) -> None:
     path = write(tmp_path, conv("c"), node("Cast", "c", "d", to=1), node("Swish", "d", alpha=1.0), version=24)
     assert [type(each) for each, _ in networks.find(str(path)).walk()][:2] == [Conv2D, Silu]
+
+
+@needs_onnx
+def test_a_bias_after_a_change_of_shape_is_none_of_a_layer_that_another_branch_takes(tmp_path: Path) -> None:
+    inside = (
+        node("GlobalAveragePool", "images", "o"), node("Conv", "o k", "p"), node("Flatten", "p", "q"),
+        helper.make_node("Add", ["q", "b"], ["r"], "add"),
+    )  # fmt: skip
+    tensors = {"k": np.ones((4, 3, 1, 1)), "b": np.ones(4)}
+    path = write(tmp_path, *inside, node("Gemm", "r head", "logits", transB=1), tensors=tensors)
+    (layer,) = [each for each, _ in networks.find(str(path)).walk() if isinstance(each, Dense) and each.units == 4]
+    assert layer.bias
+    branch = (
+        node("Sigmoid", "p", "s"), helper.make_node("Flatten", ["s"], ["t"], "flat"), node("Mul", "r t", "u"),
+        node("Gemm", "u head", "logits", transB=1),
+    )  # fmt: skip
+    with pytest.raises(NetworkError, match=r"add \(Add\): adds b of \(4,\) to \(n, c\) of 1 x 4: no layer record does"):
+        networks.find(str(write(tmp_path, *inside, *branch, tensors=tensors)))

@@ -155,8 +155,9 @@ class Reader:
         """Add a bias to the dense layer or convolution that computes this value alone; None where that is not so."""
         last = next(node for node in self.nodes if node.name == value.node)
         index = self.nodes.index(last)
-        before = next(each for each in call.names if each != name)
-        if last.operator not in ("dense", "conv2d") or last.settings.get("bias") or self.uses[before] != 1:
+        outputs = [each for each, known in self.known.items() if isinstance(known, Value) and known.node == last.name]
+        alone = all(self.uses[each] == 1 for each in outputs)  # in each shape that its output was given
+        if last.operator not in ("dense", "conv2d") or last.settings.get("bias") or not alone:
             return None
         if not value.is_per_channel(bias.shape) or bias.size != value.channels:
             return None
