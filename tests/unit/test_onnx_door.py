@@ -200,6 +200,11 @@ REFUSED: dict[str, tuple[Any, str]] = {
         lambda to: write(to, conv("c"), helper.make_node("Conv", ["c"], ["x"], "own", domain="my.code")),
         r"own \(Conv\): is no operator of ONNX's own, but of my\.code",
     ),
+    "graph in a constant": (
+        lambda to: write(to, conv("c"), node("Identity", "w", "k", body=helper.make_graph([], "a", [], [])),
+                         node("Conv", "images k")),
+        r"n/Identity \(Identity\): holds a graph of its own",
+    ),
     "outputs": (lambda to: write(to, conv(), outputs=("logits", "x")), r"has 2 outputs: logits, x; a network here"),
     "images as output": (lambda to: write(to, conv("logits")), r"logits: it returns 4 x 6 x 6 numbers per image"),
     "no size": (lambda to: write(to, conv(), shape=(1, 3, 0, 0)), r"images: its shape is \[1, 3, 0, 0\]"),
@@ -265,6 +270,20 @@ def test_values_in_other_files_are_read_within_the_models_folder_alone(tmp_path:
     path.write_bytes(model.SerializeToString())
     with pytest.raises(NetworkError, match=r"in \.\./net\.data, outside of the model's folder"):
         networks.find(str(path))
+
+
+@needs_onnx
+def test_a_setting_in_another_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # onnx would read the file from here
+    (tmp_path / "k.data").write_bytes(np.full(4, 0.5, np.float32).tobytes())
+    given = numpy_helper.from_array(np.ones(4, np.float32), "k")
+    onnx.external_data_helper.set_external_data(given, "k.data")
+    given.ClearField("raw_data")
+    sparse = helper.make_sparse_tensor(given, numpy_helper.from_array(np.arange(4)), [4])
+    for setting in ({"value": given}, {"sparse_value": sparse}):
+        nodes = node("Constant", "", "k", **setting), conv("c"), node("Mul", "c k")
+        with pytest.raises(NetworkError, match=r"n/Constant \(Constant\): the values of its (sparse_)?value are in an"):
+            networks.find(str(write(tmp_path, *nodes)))
 
 
 @needs_onnx

@@ -88,7 +88,9 @@ def _load_tensors(graph: Any, folder: Path) -> None:
 
 
 def _refuse_operators(graph: Any) -> None:
-    """Raise ImportRefused for control flow, and for operators of other makers."""
+    """Raise ImportRefused for control flow, operators of other makers, and settings in other files."""
+    from onnx import AttributeProto, external_data_helper
+
     for proto in graph.node:
         place = name_node(proto)[1]
         if proto.domain not in DOMAINS:
@@ -99,6 +101,15 @@ def _refuse_operators(graph: Any) -> None:
             raise ImportRefused(
                 f"{place}: is control flow, so it is no fixed network: take the branch out of the model"
             )
+        for each in proto.attribute:
+            if each.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS):
+                raise ImportRefused(f"{place}: holds a graph of its own; a network here has one")
+            sparse = (each.sparse_tensor, *each.sparse_tensors)
+            tensors = (each.t, *each.tensors, *(part for held in sparse for part in (held.values, held.indices)))
+            if any(map(external_data_helper.uses_external_data, tensors)):
+                raise ImportRefused(
+                    f"{place}: the values of its {each.name} are in another file; only those of initializers may be"
+                )
 
 
 def _list_shapes(model: Any) -> tuple[Shape, dict[str, Shape]]:

@@ -178,13 +178,11 @@ def name_node(proto: Any) -> tuple[str, str]:
 
 
 def read_settings(proto: Any) -> dict[str, Any]:
-    """Return {name: value} of a node's attributes; tensors are arrays. Raises ImportRefused for a graph inside it."""
+    """Return {name: value} of a node's attributes; tensors are arrays."""
     from onnx import AttributeProto, helper, numpy_helper
 
     settings: dict[str, Any] = {}
     for each in proto.attribute:
-        if each.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS):
-            raise ImportRefused(f"{name_node(proto)[1]}: holds a graph of its own; a network here has one")
         value = helper.get_attribute_value(each)
         if each.type == AttributeProto.TENSOR:
             value = numpy_helper.to_array(value)
