@@ -83,6 +83,7 @@ def test_settings_and_places_are_those_of_the_file(capsys: pytest.CaptureFixture
     out = tmp_path / "net.json"
     assert program.main(["import", str(FILES / "flattened.onnx"), "--out", str(out)]) == 0
     assert networks.find(str(out)).layers == flat.layers
+    assert networks.find_imported(str(out)).unproven == "an .onnx file has no framework"
     assert program.main(["describe", str(FILES / "folded.onnx")]) == 2
     assert re.search(r"block/conv/Conv \(Conv\): its weight onnx::Conv_\d+ was computed", capsys.readouterr().err)
 

@@ -25,6 +25,7 @@ DOMAINS = ("", "ai.onnx")
 # those up to 11 do not say whether a Dropout trains.
 NEWEST_WITHOUT_TRAINING = 13
 IMAGES_FIRST = [0, 3, 1, 2]  # axes of a Transpose from (n, h, w, c) to (n, c, h, w)
+UNPROVEN = "an .onnx file has no framework"
 UNSEEN = "the file has no BatchNorm or Dropout, so it does not say whether it was exported for training"
 
 
@@ -56,7 +57,7 @@ def read_onnx(path: Path, name: str) -> Imported:
         summary=f"{model.graph.name} of {path.name}, an ONNX model of {model.producer_name or 'an unknown program'}",
         differs="" if kinds & {"batchnorm", "dropout"} else UNSEEN,
     )
-    return Imported(made.workload, _place_weights(reader, made), made.places)
+    return Imported(made.workload, _place_weights(reader, made), made.places, unproven=UNPROVEN)
 
 
 def _find_version(model: Any) -> int:
