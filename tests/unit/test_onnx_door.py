@@ -117,6 +117,12 @@ def conv(output: str = "x") -> Any:
     return node("Conv", "images w", output)
 
 
+def told(proto: Any, notes: dict[str, str]) -> Any:
+    """Return the node with these notes of its exporter."""
+    helper.set_model_props(proto, notes)
+    return proto
+
+
 def constant(name: str, values: Any) -> Any:
     return node("Constant", "", name, value=numpy_helper.from_array(np.asarray(values, np.float32)))
 
@@ -141,6 +147,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "folded by the new exporter": (
         lambda to: write(to, node("Conv", "images w w_bias"), tensors={"w_bias": np.ones(4)}),
         r"n/Conv \(Conv\): its bias w_bias was made at export",
+    ),
+    "folded into a bias by the new exporter": (
+        lambda to: write(to, told(conv(), {"pkg.onnxscript.rewriter.rule_name": "FuseBatchNormIntoConv"})),
+        r"n/Conv \(Conv\): a norm was folded into it: export it for training",
     ),
     "shared": (
         lambda to: write(to, node("Conv", "images q", "a"), helper.make_node("Conv", ["a", "q"], ["x"], "again"),

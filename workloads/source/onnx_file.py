@@ -25,6 +25,7 @@ DOMAINS = ("", "ai.onnx")
 # those up to 11 do not say whether a Dropout trains.
 NEWEST_WITHOUT_TRAINING = 13
 IMAGES_FIRST = [0, 3, 1, 2]  # axes of a Transpose from (n, h, w, c) to (n, c, h, w)
+REWRITTEN = "pkg.onnxscript.rewriter.rule_name"  # by which PyTorch's newer exporter says what it folded
 UNPROVEN = "an .onnx file has no framework"
 UNSEEN = "the file has no BatchNorm or Dropout, so it does not say whether it was exported for training"
 
@@ -89,7 +90,7 @@ def _load_tensors(graph: Any, folder: Path) -> None:
 
 
 def _refuse_operators(graph: Any) -> None:
-    """Raise ImportRefused for control flow, operators of other makers, and settings in other files."""
+    """Raise ImportRefused for control flow, folded norms, operators of other makers, and settings in other files."""
     from onnx import AttributeProto, external_data_helper
 
     for proto in graph.node:
@@ -102,6 +103,8 @@ def _refuse_operators(graph: Any) -> None:
             raise ImportRefused(
                 f"{place}: is control flow, so it is no fixed network: take the branch out of the model"
             )
+        if any(each.key == REWRITTEN and "BatchNorm" in each.value for each in proto.metadata_props):
+            raise ImportRefused(f"{place}: a norm was folded into it: {EXPORT}")
         for each in proto.attribute:
             if each.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS):
                 raise ImportRefused(f"{place}: holds a graph of its own; a network here has one")
