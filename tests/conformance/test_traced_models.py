@@ -49,7 +49,7 @@ def compute_logits(imported: Imported, pixels: Array) -> Array:
 IMPORTED = (
     "vit", "conv-next", "squeeze-excite", "dense-block", "in-place", "activations", "branch-on-shape", "normalised",
     "flattened", "pools", "groups", "dropouts", "norm-as-function", "tokens-mean", "one-module-many-times",
-    "cloned", "numbers-first", "whole-slices", "bare",
+    "cloned", "numbers-first", "whole-slices", "bare", "attention-of-timm",
 )  # fmt: skip
 
 

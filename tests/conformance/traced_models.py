@@ -110,6 +110,24 @@ class Vit(nn.Module):
         return self.head((x + self.dense(x))[:, 0])
 
 
+class Attention(nn.Module):
+    """Self-attention as timm writes it; versions of it differ in whether they have a gate."""
+
+    __module__ = "timm.layers.attention"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.num_heads, self.head_dim, self.scale = 2, 4, 4**-0.5
+        self.qkv, self.proj = nn.Linear(8, 24), nn.Linear(8, 8)
+        self.q_norm, self.k_norm, self.norm = nn.Identity(), nn.Identity(), nn.Identity()
+        self.attn_drop, self.proj_drop = nn.Dropout(0.0), nn.Dropout(0.0)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return tokens of (n, t, 8)."""
+        query, key, value = self.qkv(x).unflatten(2, (3, 2, 4)).permute(2, 0, 3, 1, 4)
+        return self.proj(functional.scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2))
+
+
 class LastNorm(nn.LayerNorm):
     """LayerNorm of channels first, as in torchvision's ConvNeXt."""
 
@@ -205,6 +223,11 @@ def summed(net: Any, x: torch.Tensor) -> torch.Tensor:
     return pooled(net, sum([x, net.second(x)]))
 
 
+def simple(forward: Callable[[Any, torch.Tensor], Any], **parts: Any) -> Callable[[], nn.Module]:
+    """Return what makes a model with a convolution and a head."""
+    return lambda: Computes(forward, conv=conv(), head=head(), **{name: part() for name, part in parts.items()})
+
+
 IMPORTED: dict[str, Callable[[], nn.Module]] = {
     "vit": Vit,
     "conv-next": ConvNext,
@@ -250,6 +273,9 @@ IMPORTED: dict[str, Callable[[], nn.Module]] = {
         lambda net, x: net.head(net.norm(net.conv(x).flatten(2).transpose(1, 2)).mean(dim=1)), conv=conv(),
         norm=nn.LayerNorm(8), head=head(),
     ),
+    "attention-of-timm": simple(
+        lambda net, x: net.head(net.attention(net.conv(x).flatten(2).transpose(1, 2)).mean(1)), attention=Attention
+    ),
     "one-module-many-times": lambda: Computes(
         lambda net, x: pooled(net, net.act(net.second(net.act(net.conv(x))))), conv=conv(), second=conv(8, 8),
         act=nn.ReLU(), head=head(),
@@ -258,11 +284,6 @@ IMPORTED: dict[str, Callable[[], nn.Module]] = {
     "numbers-first": lambda: Computes(summed, conv=conv(), second=conv(8, 8, padding=1), head=head()),
     "whole-slices": lambda: Computes(lambda net, x: pooled(net, net.conv(x[:, :3][..., :])), conv=conv(), head=head()),
 }  # fmt: skip
-
-
-def simple(forward: Callable[[Any, torch.Tensor], Any], **parts: Any) -> Callable[[], nn.Module]:
-    """Return what makes a model with a convolution and a head."""
-    return lambda: Computes(forward, conv=conv(), head=head(), **{name: part() for name, part in parts.items()})
 
 
 def frozen() -> nn.Module:

@@ -17,7 +17,7 @@ from adapters.numpy.layers import sequence
 from adapters.numpy.passes import Pass
 from workloads import __main__ as program
 from workloads import networks
-from workloads.layers import BatchNorm, ChannelScale, Conv2D, Dense, DepthwiseConv2D, Dropout, Gelu
+from workloads.layers import BatchNorm, ChannelScale, Conv2D, Dense, DepthwiseConv2D, Dropout, Gelu, Normalise, Silu
 from workloads.networks import NetworkError
 
 FILES = ROOT / "tests" / "conformance" / "imported"  # written by its onnx_net.py
@@ -83,6 +83,7 @@ def test_settings_and_places_are_those_of_the_file(capsys: pytest.CaptureFixture
     out = tmp_path / "net.json"
     assert program.main(["import", str(FILES / "flattened.onnx"), "--out", str(out)]) == 0
     assert networks.find(str(out)).layers == flat.layers
+    assert networks.find_imported(str(out)).unproven == "an .onnx file has no framework"
     assert program.main(["describe", str(FILES / "folded.onnx")]) == 2
     assert re.search(r"block/conv/Conv \(Conv\): its weight onnx::Conv_\d+ was computed", capsys.readouterr().err)
 
@@ -116,10 +117,28 @@ def conv(output: str = "x") -> Any:
     return node("Conv", "images w", output)
 
 
-NORM = {name: np.ones(4) for name in ("g", "b", "m", "v")}
+def told(proto: Any, notes: dict[str, str]) -> Any:
+    """Return the node with these notes of its exporter."""
+    helper.set_model_props(proto, notes)
+    return proto
+
+
+def constant(name: str, values: Any) -> Any:
+    return node("Constant", "", name, value=numpy_helper.from_array(np.asarray(values, np.float32)))
+
+
+def norm() -> tuple[Any, Any]:
+    """Return a convolution and a norm of it in training."""
+    return conv("c"), node("BatchNormalization", "c g b m v", "x rm rv", training_mode=1)
+
+
+def of_norm(names: str) -> dict[str, Any]:
+    return {name: np.ones(4) for name in names.split()}
+
+
 REFUSED: dict[str, tuple[Any, str]] = {
     "evaluated norm": (
-        lambda to: write(to, conv("c"), node("BatchNormalization", "c g b m v"), tensors=NORM),
+        lambda to: write(to, conv("c"), node("BatchNormalization", "c g b m v"), tensors=of_norm("g b m v")),
         r"n/BatchNormalization \(BatchNormalization\): is in evaluation mode, .* training=TrainingMode\.TRAINING",
     ),
     "evaluated dropout": (
@@ -129,10 +148,58 @@ REFUSED: dict[str, tuple[Any, str]] = {
         lambda to: write(to, node("Conv", "images w w_bias"), tensors={"w_bias": np.ones(4)}),
         r"n/Conv \(Conv\): its bias w_bias was made at export",
     ),
+    "folded into a bias by the new exporter": (
+        lambda to: write(to, told(conv(), {"pkg.onnxscript.rewriter.rule_name": "FuseBatchNormIntoConv"})),
+        r"n/Conv \(Conv\): a norm was folded into it: export it for training",
+    ),
     "shared": (
         lambda to: write(to, node("Conv", "images q", "a"), helper.make_node("Conv", ["a", "q"], ["x"], "again"),
                          tensors={"q": np.ones((3, 3, 1, 1))}),
         r"again \(Conv\): its weight q is that of n/Conv \(Conv\), too",
+    ),
+    "pruned": (
+        lambda to: write(to, node("Mul", "v mask", "m"), node("Identity", "m", "k"), node("Conv", "images k"),
+                         tensors={name: np.ones((4, 3, 3, 3)) for name in ("v", "mask")}),
+        r"n/Conv \(Conv\): its weight k is computed from mask and v, which a step would not train; make it one",
+    ),
+    "rounded": (
+        lambda to: write(to, node("Cast", "w", "half", to=10), helper.make_node("Cast", ["half"], ["k"], "back", to=1),
+                         node("Conv", "images k")),
+        r"n/Conv \(Conv\): its weight k is computed from w, ",
+    ),
+    "layer norm without parameters": (
+        lambda to: write(to, constant("g", np.ones(3)), constant("b", np.zeros(3)),
+                         node("GlobalAveragePool", "images", "p"), node("Flatten", "p", "f"),
+                         node("LayerNormalization", "f g b", "logits")),
+        r"n/LayerNormalization \(LayerNormalization\): its gamma g is a constant in the file; that of the layer",
+    ),
+    "norm of other constants": (
+        lambda to: write(to, constant("g", np.full(4, 2.0)), *norm(), tensors=of_norm("b m v")),
+        r"n/BatchNormalization \(BatchNormalization\): its gamma g is a constant in the file",
+    ),
+    "norm without statistics": (
+        lambda to: write(to, constant("m", np.zeros(4)), *norm(), tensors=of_norm("g b v")),
+        r"n/BatchNormalization \(BatchNormalization\): its running_mean m is a constant in the file",
+    ),
+    "fixed filter": (
+        lambda to: write(to, constant("k", np.ones((4, 3, 3, 3))), node("Conv", "images k")),
+        r"n/Conv \(Conv\): its kernel k is a constant in the file",
+    ),
+    "trained factor": (
+        lambda to: write(to, conv("c"), node("Mul", "alpha c"), tensors={"alpha": 0.5}),
+        r"n/Mul \(Mul\): multiplies \(n, c, h, w\) of 1 x 4 x 6 x 6 by alpha of \(\): .*; if it does not train",
+    ),
+    "computed factor": (
+        lambda to: write(to, conv("c"), node("Sqrt", "alpha", "r"), node("Mul", "r c"), tensors={"alpha": 0.5}),
+        r"n/Mul \(Mul\): multiplies \(n, c, h, w\) of 1 x 4 x 6 x 6 by r of \(\): no layer record does",
+    ),
+    "trained shift": (
+        lambda to: write(to, conv("c"), node("Relu", "c", "r"), node("Add", "r alpha"), tensors={"alpha": [0.5]}),
+        r"n/Add \(Add\): adds alpha of \(1,\) to \(n, c, h, w\) of 1 x 4 x 6 x 6: no layer .*; if it does not train",
+    ),
+    "trained divisor": (
+        lambda to: write(to, conv("c"), node("Div", "c t"), tensors={"t": 2}),
+        r"n/Div \(Div\): computes t with \(n, c, h, w\) of 1 x 4 x 6 x 6: it may train, and no layer record does that",
     ),
     "unknown": (lambda to: write(to, conv("c"), node("Softplus", "c")), r"n/Softplus \(Softplus\): there is no layer"),
     "random": (lambda to: write(to, conv("c"), node("Bernoulli", "c")), r"n/Bernoulli \(Bernoulli\): draws random"),
@@ -144,11 +211,31 @@ REFUSED: dict[str, tuple[Any, str]] = {
         lambda to: write(to, conv("c"), helper.make_node("Conv", ["c"], ["x"], "own", domain="my.code")),
         r"own \(Conv\): is no operator of ONNX's own, but of my\.code",
     ),
+    "graph in a constant": (
+        lambda to: write(to, conv("c"), node("Identity", "w", "k", body=helper.make_graph([], "a", [], [])),
+                         node("Conv", "images k")),
+        r"n/Identity \(Identity\): holds a graph of its own",
+    ),
     "outputs": (lambda to: write(to, conv(), outputs=("logits", "x")), r"has 2 outputs: logits, x; a network here"),
     "images as output": (lambda to: write(to, conv("logits")), r"logits: it returns 4 x 6 x 6 numbers per image"),
     "no size": (lambda to: write(to, conv(), shape=(1, 3, 0, 0)), r"images: its shape is \[1, 3, 0, 0\]"),
     "half": (lambda to: write(to, conv(), kind=10), r"images: is no float32 tensor"),
-    "old": (lambda to: write(to, conv(), version=9), r"is of operator set 9; export it for training"),
+    "old": (
+        lambda to: write(to, conv(), version=13),
+        r"is of operator set 13, which does not say whether a BatchNormalization trains; export it for training",
+    ),
+    "factor of swish": (
+        lambda to: write(to, conv("c"), node("Swish", "c", alpha=1.702), version=24), r"n/Swish \(Swish\): alpha=1\.702"
+    ),
+    "cast": (
+        lambda to: write(to, conv("c"), node("Cast", "c", "h", to=10), helper.make_node("Cast", ["h"], ["x"], to=1)),
+        r"n/Cast \(Cast\): casts to another type than float32",
+    ),
+    "cast like": (
+        lambda to: write(to, conv("c"), node("Cast", "w", "half", to=10), node("CastLike", "c half", "h"),
+                         helper.make_node("Cast", ["h"], ["x"], to=1)),
+        r"n/CastLike \(CastLike\): casts to another type than float32",
+    ),
     "strides": (
         lambda to: write(to, node("Conv", "images w", strides=[1, 2])), r"n/Conv \(Conv\): strides \[1, 2\]"
     ),
@@ -197,6 +284,20 @@ def test_values_in_other_files_are_read_within_the_models_folder_alone(tmp_path:
 
 
 @needs_onnx
+def test_a_setting_in_another_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # onnx would read the file from here
+    (tmp_path / "k.data").write_bytes(np.full(4, 0.5, np.float32).tobytes())
+    given = numpy_helper.from_array(np.ones(4, np.float32), "k")
+    onnx.external_data_helper.set_external_data(given, "k.data")
+    given.ClearField("raw_data")
+    sparse = helper.make_sparse_tensor(given, numpy_helper.from_array(np.arange(4)), [4])
+    for setting in ({"value": given}, {"sparse_value": sparse}):
+        nodes = node("Constant", "", "k", **setting), conv("c"), node("Mul", "c k")
+        with pytest.raises(NetworkError, match=r"n/Constant \(Constant\): the values of its (sparse_)?value are in an"):
+            networks.find(str(write(tmp_path, *nodes)))
+
+
+@needs_onnx
 def test_a_damaged_file_is_one_line(tmp_path: Path) -> None:
     content = (FILES / "flattened.onnx").read_bytes()
     path = tmp_path / "net.onnx"
@@ -205,3 +306,75 @@ def test_a_damaged_file_is_one_line(tmp_path: Path) -> None:
         with pytest.raises(NetworkError) as refused:
             networks.find(str(path))
         assert "\n" not in str(refused.value), kept
+
+
+@needs_onnx
+def test_a_weight_in_another_shape_or_order_is_still_that_weight(tmp_path: Path) -> None:
+    kernel = np.arange(12.0).reshape(4, 3)
+    nodes = (
+        node("Transpose", "k", "turned", perm=[1, 0]), node("Reshape", "turned size", "shaped"),
+        node("Cast", "shaped", "cast", to=1), node("Unsqueeze", "cast axes", "u"),
+        node("Squeeze", "u axes", "s"), node("Identity", "s", "same"),
+        node("GlobalAveragePool", "images", "p"), node("Flatten", "p", "f"),
+        node("MatMul", "f same", "logits"),
+    )  # fmt: skip
+    path = write(tmp_path, *nodes, tensors={"k": kernel})
+    model = onnx.load(path)
+    for name, numbers in (("size", [3, 4]), ("axes", [2])):
+        model.graph.initializer.append(numpy_helper.from_array(np.array(numbers), name))
+    onnx.save(model, path)
+    weights = networks.find_imported(str(path)).weights
+    assert weights and [array.tolist() for array in weights.values()] == [kernel.T.tolist()]
+
+
+@needs_onnx
+def test_a_norm_without_parameters_gains_none(tmp_path: Path) -> None:
+    path = write(tmp_path, constant("g", np.ones(4)), *norm(), tensors=of_norm("b m v"))
+    (layer,) = [each for each, _ in networks.find(str(path)).walk() if isinstance(each, BatchNorm)]
+    assert not layer.scale and layer.center
+    path = write(tmp_path, constant("g", np.ones(4)), constant("b", np.zeros(4)), *norm(), tensors=of_norm("m v"))
+    workload = networks.find(str(path))
+    (layer,) = [each for each, _ in workload.walk() if isinstance(each, BatchNorm)]
+    assert not layer.scale and not layer.center and workload.parameter_count == 4 * 27 + 4 * 5
+
+
+@needs_onnx
+def test_one_number_is_a_weight_where_the_layer_has_one_and_constant_where_the_file_has_no_tensor(
+    tmp_path: Path,
+) -> None:
+    head = (node("GlobalAveragePool", "images", "p"), node("Flatten", "p", "f"), node("MatMul", "f k", "m"))
+    path = write(tmp_path, *head, node("Add", "m b", "logits"), tensors={"k": np.ones((3, 1)), "b": [0.25]})
+    imported = networks.find_imported(str(path))
+    (layer,) = [each for each, _ in imported.workload.walk() if isinstance(each, Dense)]
+    assert layer.bias and imported.weights is not None and imported.weights[f"{layer.name}/bias"].tolist() == [0.25]
+    numbers = constant("half", 0.5), node("Mul", "images half", "i"), node("Conv", "i w", "c"), node("Add", "c half")
+    kinds = [type(each) for each, _ in networks.find(str(write(tmp_path, *numbers))).walk()]
+    assert kinds[:3] == [Normalise, Conv2D, Normalise]
+    normed = node("Sub", "images mean", "s"), node("Div", "s std", "i"), node("Conv", "i w")
+    statistics = {name: np.full((1, 3, 1, 1), 0.5) for name in ("mean", "std")}
+    kinds = [type(each) for each, _ in networks.find(str(write(tmp_path, *normed, tensors=statistics))).walk()]
+    assert kinds[:3] == [Normalise, Normalise, Conv2D]
+
+
+@needs_onnx
+def test_settings_that_change_nothing_are_read(tmp_path: Path) -> None:
+    path = write(tmp_path, conv("c"), node("Cast", "c", "d", to=1), node("Swish", "d", alpha=1.0), version=24)
+    assert [type(each) for each, _ in networks.find(str(path)).walk()][:2] == [Conv2D, Silu]
+
+
+@needs_onnx
+def test_a_bias_after_a_change_of_shape_is_none_of_a_layer_that_another_branch_takes(tmp_path: Path) -> None:
+    inside = (
+        node("GlobalAveragePool", "images", "o"), node("Conv", "o k", "p"), node("Flatten", "p", "q"),
+        helper.make_node("Add", ["q", "b"], ["r"], "add"),
+    )  # fmt: skip
+    tensors = {"k": np.ones((4, 3, 1, 1)), "b": np.ones(4)}
+    path = write(tmp_path, *inside, node("Gemm", "r head", "logits", transB=1), tensors=tensors)
+    (layer,) = [each for each, _ in networks.find(str(path)).walk() if isinstance(each, Dense) and each.units == 4]
+    assert layer.bias
+    branch = (
+        node("Sigmoid", "p", "s"), helper.make_node("Flatten", ["s"], ["t"], "flat"), node("Mul", "r t", "u"),
+        node("Gemm", "u head", "logits", transB=1),
+    )  # fmt: skip
+    with pytest.raises(NetworkError, match=r"add \(Add\): adds b of \(4,\) to \(n, c\) of 1 x 4: no layer record does"):
+        networks.find(str(write(tmp_path, *inside, *branch, tensors=tensors)))

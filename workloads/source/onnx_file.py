@@ -21,8 +21,12 @@ from .vocabulary import ImportRefused
 
 MISSING = "needs the package onnx: .venv/bin/python -m pip install --no-deps --require-hashes -r requirements-onnx.txt"
 DOMAINS = ("", "ai.onnx")
-NEWEST_WITHOUT_TRAINING = 11  # operator sets up to this one do not say whether a Dropout trains
+# Operator sets up to this one do not say whether a BatchNormalization trains. Those up to 12 have another Softmax, and
+# those up to 11 do not say whether a Dropout trains.
+NEWEST_WITHOUT_TRAINING = 13
 IMAGES_FIRST = [0, 3, 1, 2]  # axes of a Transpose from (n, h, w, c) to (n, c, h, w)
+REWRITTEN = "pkg.onnxscript.rewriter.rule_name"  # by which PyTorch's newer exporter says what it folded
+UNPROVEN = "an .onnx file has no framework"
 UNSEEN = "the file has no BatchNorm or Dropout, so it does not say whether it was exported for training"
 
 
@@ -54,7 +58,7 @@ def read_onnx(path: Path, name: str) -> Imported:
         summary=f"{model.graph.name} of {path.name}, an ONNX model of {model.producer_name or 'an unknown program'}",
         differs="" if kinds & {"batchnorm", "dropout"} else UNSEEN,
     )
-    return Imported(made.workload, _place_weights(reader, made), made.places)
+    return Imported(made.workload, _place_weights(reader, made), made.places, unproven=UNPROVEN)
 
 
 def _find_version(model: Any) -> int:
@@ -63,7 +67,10 @@ def _find_version(model: Any) -> int:
     if len(versions) != 1:
         raise ImportRefused("names no operator set of ONNX: export it again")
     if versions[0] <= NEWEST_WITHOUT_TRAINING:
-        raise ImportRefused(f"is of operator set {versions[0]}; {EXPORT}, opset_version=20")
+        raise ImportRefused(
+            f"is of operator set {versions[0]}, which does not say whether a BatchNormalization trains; "
+            f"{EXPORT}, opset_version=20"
+        )
     return int(versions[0])
 
 
@@ -83,7 +90,9 @@ def _load_tensors(graph: Any, folder: Path) -> None:
 
 
 def _refuse_operators(graph: Any) -> None:
-    """Raise ImportRefused for control flow, and for operators of other makers."""
+    """Raise ImportRefused for control flow, folded norms, operators of other makers, and settings in other files."""
+    from onnx import AttributeProto, external_data_helper
+
     for proto in graph.node:
         place = name_node(proto)[1]
         if proto.domain not in DOMAINS:
@@ -94,6 +103,17 @@ def _refuse_operators(graph: Any) -> None:
             raise ImportRefused(
                 f"{place}: is control flow, so it is no fixed network: take the branch out of the model"
             )
+        if any(each.key == REWRITTEN and "BatchNorm" in each.value for each in proto.metadata_props):
+            raise ImportRefused(f"{place}: a norm was folded into it: {EXPORT}")
+        for each in proto.attribute:
+            if each.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS):
+                raise ImportRefused(f"{place}: holds a graph of its own; a network here has one")
+            sparse = (each.sparse_tensor, *each.sparse_tensors)
+            tensors = (each.t, *each.tensors, *(part for held in sparse for part in (held.values, held.indices)))
+            if any(map(external_data_helper.uses_external_data, tensors)):
+                raise ImportRefused(
+                    f"{place}: the values of its {each.name} are in another file; only those of initializers may be"
+                )
 
 
 def _list_shapes(model: Any) -> tuple[Shape, dict[str, Shape]]:
@@ -194,10 +214,8 @@ def _read_constant(reader: Reader, proto: Any, version: int) -> bool:
     elif proto.op_type == "CastLike" and not isinstance(first, Value) and images:  # a value is float32
         reader.known[output] = np.asarray(first, np.float32)
     elif proto.op_type in CONSTANT and not images:
-        made_of = frozenset[str]().union(*(reader.origins.get(each, frozenset()) for each in values))
         for each, array in zip(proto.output, compute_constant(proto, values, version), strict=True):
-            reader.known[each] = array
-            reader.origins[each] = made_of if array.dtype == np.float32 else frozenset()
+            reader.derive(proto.op_type, list(values), each, array)
     else:
         return False
     return True

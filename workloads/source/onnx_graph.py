@@ -25,6 +25,8 @@ CONSTANT = (
     "Add", "Cast", "CastLike", "Concat", "Constant", "ConstantOfShape", "Div", "Equal", "Expand", "Gather", "Identity",
     "Mul", "Neg", "Range", "Reshape", "Shape", "Slice", "Sqrt", "Squeeze", "Sub", "Transpose", "Unsqueeze", "Where",
 )  # fmt: skip
+# Those of them that give a weight as it is, in another shape or order. What the others give of a weight is computed.
+UNCHANGED = ("Cast", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 GROWING = ("ConstantOfShape", "Expand", "Range")
 MOST_VALUES = 1 << 24  # of such a constant
 BRANCHING = ("If", "Loop", "Scan", "SequenceMap")
@@ -83,6 +85,7 @@ class Reader:
     uses: Counter[str]  # how many nodes take a tensor
     known: dict[str, Any] = field(default_factory=dict)  # {tensor: Value or array}
     origins: dict[str, frozenset[str]] = field(default_factory=dict)  # tensors of the file that a constant is made of
+    computed: set[str] = field(default_factory=set)  # constants that are not such a tensor as it is
     nodes: list[Node] = field(default_factory=list)
     parameters: list[SourceParameter] = field(default_factory=list)
     weights: dict[str, Array] = field(default_factory=dict)  # by the parameters' source names
@@ -90,7 +93,16 @@ class Reader:
 
     def __post_init__(self) -> None:
         self.known |= self.tensors
-        self.origins |= {name: frozenset((name,)) for name in self.tensors}
+        self.origins |= {name: frozenset((name,)) for name in self.tensors if not is_counted(self.tensors[name])}
+
+    def derive(self, operator: str, inputs: Sequence[str], output: str, array: Array) -> None:
+        """Add a constant that an operator computes of others."""
+        unchanged = operator in UNCHANGED
+        made_of = frozenset[str]().union(*(self.origins.get(each, ()) for each in inputs[: 1 if unchanged else None]))
+        self.known[output] = array
+        self.origins[output] = frozenset() if is_counted(array) else made_of
+        if not unchanged or array.dtype != np.float32 or inputs[0] in self.computed:
+            self.computed.add(output)
 
     def enter(self, name: str, shape: Shape, layout: str) -> None:
         """Add the images."""
@@ -115,10 +127,18 @@ class Reader:
         return Value(call.name, layout, call.shape)
 
     def own(self, call: Call, node: str, role: str, name: str, values: Array, axes: Sequence[int] = ()) -> None:
-        """Give a weight to a node. Raises ImportRefused for one that is folded, or another node's."""
+        """Give a weight to a node. Raises ImportRefused for one that is constant, folded, or another node's."""
         if values.dtype != np.float32:
             raise call.refuse(f"its weight {name} is {values.dtype}; export the model in float32")
-        for each in sorted(self.origins.get(name, ())):
+        origins = sorted(self.origins.get(name, ()))
+        if not origins:
+            raise call.refuse(f"its {role} {name} is a constant in the file; that of the layer record trains")
+        if name in self.computed:
+            raise call.refuse(
+                f"its weight {name} is computed from {' and '.join(origins)}, which a step would not train; "
+                "make it one parameter, and export the model again"
+            )
+        for each in origins:
             if each.startswith("onnx::"):
                 raise call.refuse(f"its weight {each} was computed at export, where norms are folded: {EXPORT}")
             if each in self.owners:
@@ -135,14 +155,20 @@ class Reader:
         """Add a bias to the dense layer or convolution that computes this value alone; None where that is not so."""
         last = next(node for node in self.nodes if node.name == value.node)
         index = self.nodes.index(last)
-        before = next(each for each in call.names if each != name)
-        if last.operator not in ("dense", "conv2d") or last.settings.get("bias") or self.uses[before] != 1:
+        outputs = [each for each, known in self.known.items() if isinstance(known, Value) and known.node == last.name]
+        alone = all(self.uses[each] == 1 for each in outputs)  # in each shape that its output was given
+        if last.operator not in ("dense", "conv2d") or last.settings.get("bias") or not alone:
             return None
         if not value.is_per_channel(bias.shape) or bias.size != value.channels:
             return None
         self.nodes[index] = Node(last.name, last.operator, last.inputs, {**last.settings, "bias": True}, last.place)
         self.own(call, last.name, "bias", name, bias.reshape(-1))
         return value
+
+
+def is_counted(array: Array) -> bool:
+    """True if the numbers are integers or booleans, which no step trains."""
+    return array.dtype.kind in "iub"
 
 
 def name_node(proto: Any) -> tuple[str, str]:
@@ -152,13 +178,11 @@ def name_node(proto: Any) -> tuple[str, str]:
 
 
 def read_settings(proto: Any) -> dict[str, Any]:
-    """Return {name: value} of a node's attributes; tensors are arrays. Raises ImportRefused for a graph inside it."""
+    """Return {name: value} of a node's attributes; tensors are arrays."""
     from onnx import AttributeProto, helper, numpy_helper
 
     settings: dict[str, Any] = {}
     for each in proto.attribute:
-        if each.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS):
-            raise ImportRefused(f"{name_node(proto)[1]}: holds a graph of its own; a network here has one")
         value = helper.get_attribute_value(each)
         if each.type == AttributeProto.TENSOR:
             value = numpy_helper.to_array(value)

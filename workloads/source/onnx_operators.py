@@ -20,8 +20,10 @@ from .onnx_weighted import (
     read_padding,
     round_setting,
 )
+from .vocabulary import INPUT, SCALE, SHIFT
 
 Handler = Callable[[Reader, Call], Value]
+FLOAT = 1  # float32 among the types of onnx.TensorProto
 ADVICE = {
     **dict.fromkeys(RANDOM, "draws random numbers; only Dropout is known: give the code of the PyTorch model instead"),
     "Pow": "there is no layer record for it; GELU by tanh and LayerNormalization are whole in opset 20",
@@ -44,6 +46,20 @@ def _plain(operator: str) -> Handler:
 
 def _keep(reader: Reader, call: Call) -> Value:
     return call.value()
+
+
+def _cast(reader: Reader, call: Call) -> Value:
+    """Return its input, which is float32, as it must stay."""
+    likes = [each for each in call.inputs[1:] if not isinstance(each, Value)]
+    if call.settings.get("to", FLOAT) != FLOAT or any(np.asarray(each).dtype != np.float32 for each in likes):
+        raise call.refuse("casts to another type than float32; export the model in float32")
+    return call.value()
+
+
+def _swish(reader: Reader, call: Call) -> Value:
+    if call.settings.get("alpha", 1.0) != 1:
+        raise call.refuse(f"alpha={call.settings['alpha']:g}: the layer record has 1")
+    return reader.emit(call, "silu", call.value().layout)
 
 
 def _pool(operator: str) -> Handler:
@@ -165,28 +181,43 @@ def _with_constant(call: Call) -> tuple[Value, str, Array, bool]:
     return value, call.names[number], np.asarray(call.constant(number)), first
 
 
+def _advise(constant: Array) -> str:
+    """Return what to do where a tensor of the file is refused, because it may be a parameter."""
+    return "; if it does not train, write the number into the model's code" if constant.size == 1 else ""
+
+
+def _enters(reader: Reader, value: Value) -> bool:
+    """True if it is the images, or they after constant shifts and scales, which norm them."""
+    nodes = {node.name: node for node in reader.nodes}
+    node = nodes[value.node]
+    while node.operator in (SHIFT, SCALE, "normalise"):
+        node = nodes[node.inputs[0]]
+    return node.operator == INPUT
+
+
 def _add(reader: Reader, call: Call) -> Value:
     if all(isinstance(each, Value) for each in call.inputs):
         return _join(reader, call, "add")
     value, name, constant, _ = _with_constant(call)
-    if constant.size == 1:
+    if constant.size == 1 and not reader.origins.get(name):
         return reader.emit(call, "shift", value.layout, {"value": float(constant.reshape(()))}, inputs=(value,))
     if absorbed := reader.absorb_bias(call, value, name, constant):
         return Value(absorbed.node, value.layout, call.shape)
     if value.layout == "ntc" and constant.shape in (value.shape[1:], (1, *value.shape[1:])):
         weights = {"embedding": (name, constant.reshape(value.shape[1:]), ())}
         return reader.emit(call, "positionembedding", "ntc", {}, weights, (value,))
-    raise call.refuse(f"adds {name} of {constant.shape} to {value.describe()}: no layer record does")
+    raise call.refuse(f"adds {name} of {constant.shape} to {value.describe()}: no layer record does{_advise(constant)}")
 
 
 def _multiply(reader: Reader, call: Call) -> Value:
     if all(isinstance(each, Value) for each in call.inputs):
         return _join(reader, call, "multiply")
     value, name, constant, _ = _with_constant(call)
-    if constant.size == 1:
+    if constant.size == 1 and not reader.origins.get(name):
         return reader.emit(call, "scale", value.layout, {"value": float(constant.reshape(()))}, inputs=(value,))
     if name not in reader.tensors or not value.is_per_channel(constant.shape):
-        raise call.refuse(f"multiplies {value.describe()} by {name} of {constant.shape}: no layer record does")
+        said = f"multiplies {value.describe()} by {name} of {constant.shape}: no layer record does{_advise(constant)}"
+        raise call.refuse(said)
     first = round_setting(float(constant.reshape(-1)[0]))
     settings = {"initial": first} if np.all(constant == constant.reshape(-1)[0]) else {}
     weights = {"scale": (name, constant.reshape(-1), ())}
@@ -201,6 +232,9 @@ def _less_or_divided(operator: str) -> Handler:
         less = operator == "shift"
         if not first or not np.all(np.isfinite(constant)) or (not less and np.any(constant == 0)):
             raise call.refuse(f"computes {name} with {value.describe()} in a way that no layer record does")
+        if reader.origins.get(name) and not _enters(reader, value):
+            said = f"computes {name} with {value.describe()}: it may train, and no layer record does that"
+            raise call.refuse(said + _advise(constant))
         numbers = tuple(float(each) for each in constant.reshape(-1))
         if len(numbers) == 1:
             change = -numbers[0] if less else 1 / numbers[0]
@@ -227,13 +261,14 @@ OPERATORS: dict[str, Handler] = {
     "ReduceMean": _mean,
     **dict.fromkeys(("Flatten", "Reshape", "Squeeze", "Unsqueeze"), _reshape),
     "Transpose": _transpose,
-    **dict.fromkeys(("Identity", "Cast", "CastLike"), _keep),
+    "Identity": _keep,
+    **dict.fromkeys(("Cast", "CastLike"), _cast),
     "Relu": _plain("relu"),
     "Sigmoid": _plain("sigmoid"),
     "Tanh": _plain("tanh"),
     "Erf": _plain("erf"),
     "HardSwish": _plain("hardswish"),
-    "Swish": _plain("silu"),
+    "Swish": _swish,
     "HardSigmoid": _hard_sigmoid,
     "Clip": _clip,
     "Gelu": _gelu,

@@ -96,12 +96,17 @@ def batch_norm(reader: Reader, call: Call) -> Value:
         raise call.refuse(f"is in evaluation mode, so its momentum is no setting of a step: {EXPORT}")
     if call.value().layout not in ("nchw", "nc", "ncyx"):
         raise call.refuse(f"needs images (n, c, h, w) or vectors, and gets {call.value().describe()}")
-    settings = {
+    settings: dict[str, Any] = {
         "momentum": round_setting(call.settings.get("momentum", 0.9)),
         "epsilon": round_setting(call.settings.get("epsilon", 1e-5)),
     }
     roles = ("gamma", "beta", "running_mean", "running_variance")
     weights = {role: (call.names[number], need_weight(call, number), ()) for number, role in enumerate(roles, 1)}
+    for role, setting, usual in (("gamma", "scale", 1), ("beta", "center", 0)):
+        name, array, _ = weights[role]
+        if not reader.origins.get(name) and np.all(array == usual):  # an export of affine=False
+            settings[setting] = False
+            del weights[role]
     return reader.emit(call, "batchnorm", call.value().layout, settings, weights)
 
 

@@ -201,7 +201,7 @@ def timm_attention(network: Network, call: Call) -> Value:
         "another width of its heads": module.num_heads * module.head_dim != module.qkv.in_features,
         "another scale": module.scale != module.head_dim**-0.5,
         "no bias": module.qkv.bias is None or module.proj.bias is None,
-        "a gate": module.gate is not None,
+        "a gate": getattr(module, "gate", None) is not None,
         "a norm inside": any(type(each) is not nn.Identity for each in (module.q_norm, module.k_norm, module.norm)),
         "dropout inside": bool(module.attn_drop.p or module.proj_drop.p),
     }
