@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from adapters.base import Adapter, Order
+from adapters.base import Adapter, Order, take_snapshot
 from adapters.worker import source_voter
 from adapters.worker.event_log import EventLog
 from adapters.worker.prepare import BuildArguments, prepare
@@ -91,11 +91,17 @@ def gather(
     workload, optimizer, weights, seed = task
     orders = np.resize(order, (LARGE_PROBES if workload.multiply_adds > LARGE else PROBES, sum(asked.sizes)))
     adapter.build(*task)
+    restore = take_snapshot(adapter)  # before anything is computed
     untrained = [fingerprint(adapter.predict(images[each[:PROBE_BATCH]])) for each in orders]
     twin = workload.without_dropout() if workload.draws else workload
+    if workload.draws:
+        adapter.build(twin, optimizer, weights, seed)
+        restore = take_snapshot(adapter)
     found: list[Evidence] = []
     for each, evaluated in zip(orders, untrained, strict=True):
-        if (found or workload.draws) and not adapter.restart(twin, optimizer, weights):
+        if found and restore is not None:
+            restore()
+        elif found:
             adapter.build(twin, optimizer, weights, seed)
         answer = _evidence(adapter, task, images, labels, each, asked)
         found.append(replace(answer, untrained_evaluation=evaluated))
