@@ -61,16 +61,16 @@ class ProbeUpdates:
 def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
     """Run the kind `probe`: nothing is measured. With own code, that is asked in place of the framework's version."""
     prepared = prepare(adapter, job, folder, events)
-    voter = None
-    if prepared.own is not None:
-        voter, prepared.task = source_voter.open_voter(adapter, job, folder)
     part = PROBE_BATCH if job.trial.task.accumulate > 1 else None
     asked = ProbeUpdates(part, SOURCE in job.trial.inputs)
     images, labels, order = prepared.images(0), prepared.train.labels, prepared.order[0]
-    evidence = gather(voter or adapter, prepared.task, images, labels, order, asked)
-    fields: dict[str, Any] = {"evidence": evidence.to_json()}
-    if voter is not None:
-        fields["source"] = voter.facts(images[order[:PROBE_BATCH]]).to_json()
+    task, fields = prepared.task, dict[str, Any]()
+    answering = adapter
+    if prepared.own is not None:
+        voter, task = source_voter.open_voter(adapter, job, folder)
+        answering = voter
+        fields["source"] = voter.facts(task, images[order[:PROBE_BATCH]]).to_json()  # before `build` stops its masks
+    fields["evidence"] = gather(answering, task, images, labels, order, asked).to_json()
     events.write(Event.PROBED, **fields)
     events.write(Event.FINISHED)
 

@@ -57,7 +57,6 @@ class SourceVoter(Adapter):
     path: Path
     own: Arrays = field(default_factory=dict)  # the source's tensors, if the import wrote them
     workload: Workload = field(init=False)
-    seed: int = field(init=False)
 
     def open(self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str) -> Facts:
         return self.adapter.open(device, threads, profile, precision, feed, allocator)
@@ -66,7 +65,7 @@ class SourceVoter(Adapter):
         self.adapter.load(images, labels)
 
     def build(self, workload: Workload, optimizer: OptimizerSpec, weights: Weights, seed: int) -> None:
-        self.workload, self.seed = workload, seed
+        self.workload = workload
         self.adapter.build_model(self.make_model, self.source.code, optimizer, seed)
         if not workload.draws:
             self.verbs.stop_masks()
@@ -95,13 +94,17 @@ class SourceVoter(Adapter):
         """Function that makes the module. The user's file is executed once: it may register classes."""
         return self.verbs.maker(self.path, self.source.code.function)
 
-    def facts(self, images: Images) -> SourceFacts:
-        """Return what the module says of itself, as the user's code makes it; it is built anew."""
-        self.adapter.build_model(self.make_model, self.source.code, OptimizerSpec.named("sgd"), self.seed)
+    def facts(self, task: BuildArguments, images: Images) -> SourceFacts:
+        """Return what the module says of itself, as the user's code makes it.
+
+        It is asked before `build`: the user's function may return the same module at each call.
+        """
+        workload, _, _, seed = task
+        self.adapter.build_model(self.make_model, self.source.code, OptimizerSpec.named("sgd"), seed)
         masks, parameters = self.verbs.list_masks(images), self.verbs.count_parameters()
         if self.source.initial == DRAWN:
             return SourceFacts(parameters, masks, {})
-        weights = self.source.take(self.own or self.verbs.tensors(), self.workload.weight_shapes())
+        weights = self.source.take(self.own or self.verbs.tensors(), workload.weight_shapes())
         return SourceFacts(parameters, masks, {key: fingerprint(array) for key, array in weights.items()})
 
     def probe(self, images: Images, labels: Labels) -> Probe:
