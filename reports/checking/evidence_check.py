@@ -84,10 +84,10 @@ class Probes:
         """
         return any(_differs_in_weights(spec, probe.spec) for probe in self._referees)
 
-    def moved(self, spec: TrialSpec) -> bool:
-        """True if a framework did: the same holds for the comparison with a network's source."""
-        others = (probe.spec for probe in self._every if probe.spec.cell.framework != REFEREE)
-        return any(not each.task.own_code and _differs_in_weights(spec, each) for each in others)
+    def has_disturbed_answer(self, spec: TrialSpec) -> bool:
+        """True if the trial's own framework did: the same holds for the comparison with a network's source."""
+        own = (probe.spec for probe in self._every if probe.spec.cell.framework == spec.cell.framework)
+        return any(not each.task.own_code and _differs_in_weights(spec, each) for each in own)
 
 
 def find_differences(result: TrialResult, probes: Probes) -> Iterator[str]:
@@ -128,7 +128,7 @@ def _first_step(result: TrialResult, probes: Probes) -> Iterator[str]:
 
 def _source(result: TrialResult, probes: Probes) -> Iterator[str]:
     """Compare an imported network with its source once more, by the probes of both."""
-    if probes.moved(result.spec):
+    if probes.has_disturbed_answer(result.spec):
         return  # only the gate knows how far rounding goes
     expected = probes.source(result.spec)
     if expected is None:
