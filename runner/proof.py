@@ -85,5 +85,6 @@ def describe(name: str, proofs: dict[str, Proof]) -> str:
         max(each.gradients for each in proofs.values()),
         max(each.updates for each in proofs.values()),
         None,
+        disturbed=", ".join(framework for framework, each in proofs.items() if each.disturbed),
     )
     return f"{name}: the imported network is your model: {most} (largest of {', '.join(proofs)})"

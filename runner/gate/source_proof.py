@@ -68,11 +68,12 @@ class Proof:
     loss: float = math.inf
     weights: float = math.inf  # the same as `updates`, relative to the weights
     widest: float = math.inf  # the largest of all quantities, as a share of what this project's bar allows
-    disturbed: bool = False  # True if what rounding does to a framework was measured, and allowed
+    disturbed: str = ""  # the framework whose rounding was measured and allowed, because the bar did not hold
 
     def __str__(self) -> str:
         updates = f"three updates {self.updates:.0e} of their change"
-        return f"forward {self.forward:.0e}, gradients {self.gradients:.0e}, {updates}"
+        beyond = f" (beyond the usual bound; rounding measured in {self.disturbed} allows it)" if self.disturbed else ""
+        return f"forward {self.forward:.0e}, gradients {self.gradients:.0e}, {updates}{beyond}"
 
 
 def is_provable(spec: TrialSpec) -> bool:
@@ -146,7 +147,8 @@ class SourceProofs:
         if any(each.ratio > 1 for each in found) and (pair := self._ask_disturbed(spec, evidence)):
             found = compare_with_source(evidence, answer.evidence, (pair,))
         widest = max((each.ratio for each in strict), default=math.inf)
-        return replace(summarise(evidence, answer, found), widest=widest, disturbed=found is not strict)
+        disturbed = "" if found is strict else spec.cell.framework
+        return replace(summarise(evidence, answer, found), widest=widest, disturbed=disturbed)
 
     def _initial(self, spec: TrialSpec) -> dict[str, Fingerprint]:
         """Return the fingerprints of the trial's weights; each file is read once."""

@@ -21,6 +21,7 @@ from runner.gate import source_proof
 from runner.gate.rounding import disturb_weights
 from runner.gate.source_proof import Proof, SourceProofs
 from runner.launch import LaunchFailed, Local
+from runner.proof import describe
 from workloads.records.check_name import CheckName
 from workloads.records.evidence import Evidence
 from workloads.records.files import without_nan
@@ -70,7 +71,7 @@ def test_a_framework_is_not_allowed_what_rounding_does_to_another(
 
     monkeypatch.setattr(source_proof, "ask_probe", ask(answer, asked))
     rounding, *refused = prove(spec, tmp_path, "mxnet", "pytorch", "tensorflow", "tensorflow")
-    assert rounding.difference is None and rounding.disturbed and rounding.widest > 1
+    assert rounding.difference is None and rounding.disturbed == "mxnet" and rounding.widest > 1
     for proof in refused:
         assert proof.difference is not None and "first layer that differs: head" in proof.difference
     assert asked == ["mxnet", "pytorch", "tensorflow"]  # a failure, too, is remembered
@@ -87,6 +88,16 @@ def test_an_answer_from_disturbed_weights_that_says_nothing_allows_nothing(
     monkeypatch.setattr(source_proof, "ask_probe", ask(lambda framework: disturbed, []))
     (proof,) = prove(spec, tmp_path, "pytorch")
     assert proof.difference is not None and "first layer that differs: head" in proof.difference
+
+
+def test_a_proof_beyond_the_usual_bound_says_so() -> None:
+    usual = Proof(3.2e-7, 2e-6, 5e-6, None)
+    allowed = replace(usual, disturbed="mxnet")
+    said = "forward 3e-07, gradients 2e-06, three updates 5e-06 of their change"
+    beyond = f"{said} (beyond the usual bound; rounding measured in mxnet allows it)"
+    assert (str(usual), str(allowed)) == (said, beyond)
+    proofs = {"pytorch": usual, "mxnet": allowed}
+    assert describe("net", proofs) == f"net: the imported network is your model: {beyond} (largest of pytorch, mxnet)"
 
 
 def test_another_frameworks_answer_from_disturbed_weights_excuses_no_stored_verdict(
