@@ -2,7 +2,7 @@
 
 Asks TensorFlow's version of a network, and its source, the probe about the same images three times. Prints as JSON
 {rule, whose model: the three answers}: a restored model must compute what a new one does. With a mistake planted in
-`build` all three answers must have it.
+`build` all three answers must have it. "lost" are the largest values of gradients of which the first is None.
 """
 
 import json
@@ -62,4 +62,15 @@ for error, plant in PLANTED.items():
     optimizers.make_optimizer = plant
     found[error] = gather(adapter, task, images, labels, same, ProbeUpdates(imported=True)).to_json()
     found[f"{error}, restored"] = take_snapshot(adapter) is not None
+differentiate = adapter.differentiate
+
+
+def lose_first(compute: Any, variables: Any) -> tuple[Any, list[Any]]:
+    """Differentiate as usual; the first gradient is that of a variable that the loss does not depend on."""
+    computed, gradients = differentiate(compute, variables)
+    return computed, [None, *gradients[1:]]
+
+
+adapter.differentiate = lose_first
+found["lost"] = [float(np.abs(each).max()) for each in adapter.probe(images[:4], labels[:4]).gradients.values()]
 print(json.dumps(found))
