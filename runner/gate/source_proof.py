@@ -217,8 +217,8 @@ def measure_all(
     """Return the norm of all differences together, relative to that of all `sizes`, or of all that is expected."""
     keys = list(_known(given, expected))
     whole = math.hypot(*(sizes if sizes is not None else (expected[key][0] for key in keys)))
-    moved = (measure_gap(given[key], expected[key], SMALL) * max(expected[key][0], SMALL) for key in keys)
-    return math.hypot(*moved) / max(whole, SMALL)
+    gaps = (measure_gap(given[key], expected[key], SMALL) * max(expected[key][0], SMALL) for key in keys)
+    return math.hypot(*gaps) / max(whole, SMALL)
 
 
 def _known(given: dict[str, Fingerprint], expected: dict[str, Fingerprint]) -> Iterator[str]:
