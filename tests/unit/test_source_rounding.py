@@ -1,4 +1,4 @@
-"""What rounding allows an import that differs from its source: each framework what its own answer shows."""
+"""Rounding that is allowed to an import that differs from its source: each framework gets what its own answer shows."""
 
 from __future__ import annotations
 
