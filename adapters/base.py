@@ -118,13 +118,14 @@ class Adapter(ABC):
         same masks.
         """
 
-    def restart(self, workload: Workload, optimizer: OptimizerSpec, weights: Weights) -> bool:
-        """Return True after doing what `build` does with the model and the compiled steps of the last `build`.
+    def snapshot(self) -> Callable[[], None] | None:
+        """Return a function that puts back what `build` has left: every variable of model and optimizer, as it is now.
 
-        False means that nothing was changed, and the caller calls `build`. Only the gate's probe asks, because it
-        builds the same model for each draw of images. A workload that draws masks is always built anew.
+        None means that the caller builds the model anew. Only the gate's probe asks (`take_snapshot`), right after
+        `build`, because it needs the same model for each draw of images. No value may be written that was not read:
+        a wrong one must come back, too. A workload that draws masks is always built anew.
         """
-        return False
+        return None
 
     @abstractmethod
     def probe(self, images: Images, labels: Labels) -> Probe:
@@ -214,6 +215,14 @@ class Adapter(ABC):
         Raises Unsupported(reason) if the framework does not report it. Nothing is timed here or afterwards.
         """
         raise Unsupported(f"memory in use: {NOT_YET}")
+
+
+def take_snapshot(adapter: Adapter) -> Callable[[], None] | None:
+    """Return the adapter's `snapshot`; None if its class has inherited that.
+
+    A subclass may keep state that the inherited verb does not know.
+    """
+    return adapter.snapshot() if "snapshot" in vars(type(adapter)) else None
 
 
 class SourceVerbs(ABC):

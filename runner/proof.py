@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -32,7 +31,7 @@ def prove_imports(specs: Sequence[TrialSpec], gate: Gate, console: Console) -> d
     found: dict[str, dict[str, Proof]] = {}
     for name, chosen in choose_specs(specs).items():
         proofs = found[name] = dict[str, Proof]()
-        for spec in sort_by_speed(chosen, gate):
+        for spec in chosen:
             if (proof := _prove(spec, gate, name)) is not None:
                 proofs[spec.cell.framework] = proof
             elif why := gate.silent.get(spec.probe_id):
@@ -64,20 +63,6 @@ def choose_specs(specs: Sequence[TrialSpec]) -> dict[str, list[TrialSpec]]:
     return names
 
 
-def sort_by_speed(specs: Sequence[TrialSpec], gate: Gate) -> list[TrialSpec]:
-    """Ask each framework's version the probe, and return the trials, the quickest answer first.
-
-    The first one that differs is asked what rounding does, so that is the quickest, too.
-    """
-    seconds: dict[str, float] = {}
-    for spec in specs:
-        started_s = time.monotonic()
-        if launcher := gate.launcher(spec):
-            gate.gather(spec, launcher)
-        seconds[spec.id] = time.monotonic() - started_s
-    return sorted(specs, key=lambda spec: seconds[spec.id])
-
-
 def _prove(spec: TrialSpec, gate: Gate, name: str) -> Proof | None:
     """Return the proof; None if the framework's probe gave no evidence, which its trials report."""
     launcher = gate.launcher(spec)
@@ -100,5 +85,6 @@ def describe(name: str, proofs: dict[str, Proof]) -> str:
         max(each.gradients for each in proofs.values()),
         max(each.updates for each in proofs.values()),
         None,
+        disturbed=", ".join(framework for framework, each in proofs.items() if each.disturbed),
     )
     return f"{name}: the imported network is your model: {most} (largest of {', '.join(proofs)})"

@@ -104,7 +104,8 @@ class KerasAdapter(base.Adapter):
             loss = self.cross_entropy(labels[:, None], outputs[-1])
             return self.optimizer.scale_loss(loss), (loss, outputs)
 
-        (loss, outputs), gradients = self.differentiate(compute, [self._variable(key) for key in keys])
+        variables = [self._variable(key) for key in keys]
+        (loss, outputs), gradients = self.differentiate(compute, variables)
         for key, before in statistics.items():
             self._variable(key).assign(before)
         scale = self.loss_scale
@@ -112,8 +113,8 @@ class KerasAdapter(base.Adapter):
             float(loss),
             {name: to_numpy(ops.cast(output, "float32")) for name, output in zip(layers, outputs, strict=True)},
             {
-                key: self._canonical(key, to_numpy(gradient) / scale)
-                for key, gradient in zip(keys, gradients, strict=True)
+                key: self._canonical(key, fill_gradient(gradient, variable) / scale)
+                for key, gradient, variable in zip(keys, gradients, variables, strict=True)
             },
         )
 
@@ -124,6 +125,11 @@ class KerasAdapter(base.Adapter):
 def to_numpy(tensor: Any) -> Floats:
     """Return a copy of the tensor's or the variable's values."""
     return np.array(ops.convert_to_numpy(tensor))
+
+
+def fill_gradient(gradient: Any, variable: keras.Variable) -> Floats:
+    """Return a copy of the gradient; zeros for None, where the loss does not depend on the variable."""
+    return np.zeros(variable.shape, np.float32) if gradient is None else to_numpy(gradient)
 
 
 def count_bytes(variable: keras.Variable) -> int:

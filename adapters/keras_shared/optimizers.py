@@ -53,13 +53,6 @@ def make_optimizer(spec: OptimizerSpec) -> keras.optimizers.Optimizer:
             return keras.optimizers.SGD(rate, momentum, nesterov=nesterov)
 
 
-def reset(optimizer: keras.optimizers.Optimizer, spec: OptimizerSpec) -> None:
-    """Put the optimizer back to before its first step: all slots of these rules start at zero."""
-    for variable in optimizer.variables:
-        variable.assign(ops.zeros_like(variable))
-    optimizer.learning_rate.assign(spec.learning_rate)
-
-
 def set_rate(optimizer: keras.optimizers.Optimizer, rate: Any) -> None:
     """Set the rate of the following steps; `rate` is a scalar. Velocities, which contain the old rate, are rescaled."""
     if isinstance(optimizer, keras.optimizers.SGD) and optimizer.momentum:

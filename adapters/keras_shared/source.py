@@ -13,7 +13,7 @@ from keras import ops
 from numpy.typing import NDArray
 
 from adapters.base import Floats, SourceVerbs
-from adapters.keras_shared.adapter import Computed, KerasAdapter, to_numpy
+from adapters.keras_shared.adapter import Computed, KerasAdapter, fill_gradient, to_numpy
 from adapters.shared import function_of
 from workloads.datasets import Images, Labels
 from workloads.records.source_map import Mask
@@ -110,7 +110,7 @@ class KerasSource(SourceVerbs):
         for name, array in before.items():
             variables[name].assign(array)
         arrays = {
-            name: np.zeros(variable.shape, np.float32) if gradient is None else to_numpy(gradient)
+            name: fill_gradient(gradient, variable)
             for (name, variable), gradient in zip(trained.items(), gradients, strict=True)
         }
         kept = {place: [to_numpy(output)] for place, output in zip(known, outputs, strict=True)}

@@ -21,7 +21,7 @@ from keras.optimizers import LossScaleOptimizer
 from adapters import base, kernels
 from adapters.base import ALONE, LOSS_SCALE, NEVER, Count, Facts, Floats, MemoryUse, Order, Probe, Unsupported, parts
 from adapters.keras_shared import optimizers
-from adapters.keras_shared.adapter import Computed, KerasAdapter
+from adapters.keras_shared.adapter import Computed, KerasAdapter, to_numpy
 from adapters.keras_shared.layers import LOSSES, apply
 from adapters.keras_shared.training import FIT_FACTOR, FROM_HOST, Training
 from adapters.tensorflow import libraries
@@ -81,7 +81,8 @@ class Adapter(KerasAdapter):
                 entering = keras.Input(workload.input_shape, name="images.")
                 model = Model(entering, apply(workload.layers, entering, seeds))
             self.model = model
-            self._assign(weights)
+            for key, array in weights.items():
+                self._variable(key).assign(tf.constant(self._native(key, array)) * 1)  # else it is numpy's memory
             inner = optimizers.make_optimizer(optimizer)
             rule = LossScaleOptimizer(inner, LOSS_SCALE, NEVER) if self.scales else inner
             rule.build(model.trainable_variables)
@@ -103,7 +104,7 @@ class Adapter(KerasAdapter):
         def logits(images: tf.Tensor) -> tf.Tensor:
             return tf.cast(model(self._rescaled(images), training=False), tf.float32)
 
-        self.optimizer, self.inner, self.cross_entropy, self.built = rule, inner, cross_entropy, (workload, optimizer)
+        self.optimizer, self.inner, self.cross_entropy = rule, inner, cross_entropy
         self.step, self.logits, self.train_step = step, logits, resident_step if self.resident else step
         self.train_step_at = at_rates(self.train_step, inner)
         shared = (0, 1) if self.resident else ()
@@ -115,16 +116,18 @@ class Adapter(KerasAdapter):
             self.training = Training(model, workload, rule, inner)
             self.execution = base.XLA if self.training.model.jit_compile else base.TRACED  # Keras' choice
 
-    def _assign(self, weights: Weights) -> None:
-        for key, array in weights.items():
-            self._variable(key).assign(tf.constant(self._native(key, array)) * 1)  # else it is numpy's memory
+    def snapshot(self) -> Callable[[], None] | None:
+        if self.devices > 1 or self.workload.draws or self.scales or self.fits:
+            return None
+        kept = [(each, to_numpy(each)) for each in (*self.model.variables, *self.optimizer.variables)]
 
-    def restart(self, workload: Workload, optimizer: OptimizerSpec, weights: Weights) -> bool:
-        usual = self.devices == 1 and not (workload.draws or self.scales or self.fits)
-        if known := usual and self.built == (workload, optimizer):
-            self._assign(weights)
-            optimizers.reset(self.inner, optimizer)
-        return known
+        def restore() -> None:
+            with tf.device(self.device):
+                for variable, value in kept:
+                    variable.assign(np.array(value))  # a copy: TensorFlow may keep the memory
+            self.accumulation = None
+
+        return restore
 
     def differentiated(
         self, images: tf.Tensor, labels: tf.Tensor, share: tf.Tensor | None = None

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from adapters.base import Adapter, Order
+from adapters.base import Adapter, Order, take_snapshot
 from adapters.worker import source_voter
 from adapters.worker.event_log import EventLog
 from adapters.worker.prepare import BuildArguments, prepare
@@ -61,16 +61,16 @@ class ProbeUpdates:
 def run(adapter: Adapter, job: Job, folder: Path, events: EventLog) -> None:
     """Run the kind `probe`: nothing is measured. With own code, that is asked in place of the framework's version."""
     prepared = prepare(adapter, job, folder, events)
-    voter = None
-    if prepared.own is not None:
-        voter, prepared.task = source_voter.open_voter(adapter, job, folder)
     part = PROBE_BATCH if job.trial.task.accumulate > 1 else None
     asked = ProbeUpdates(part, SOURCE in job.trial.inputs)
     images, labels, order = prepared.images(0), prepared.train.labels, prepared.order[0]
-    evidence = gather(voter or adapter, prepared.task, images, labels, order, asked)
-    fields: dict[str, Any] = {"evidence": evidence.to_json()}
-    if voter is not None:
-        fields["source"] = voter.facts(images[order[:PROBE_BATCH]]).to_json()
+    task, fields = prepared.task, dict[str, Any]()
+    answering = adapter
+    if prepared.own is not None:
+        voter, task = source_voter.open_voter(adapter, job, folder)
+        answering = voter
+        fields["source"] = voter.facts(task, images[order[:PROBE_BATCH]]).to_json()  # before `build` stops its masks
+    fields["evidence"] = gather(answering, task, images, labels, order, asked).to_json()
     events.write(Event.PROBED, **fields)
     events.write(Event.FINISHED)
 
@@ -91,11 +91,17 @@ def gather(
     workload, optimizer, weights, seed = task
     orders = np.resize(order, (LARGE_PROBES if workload.multiply_adds > LARGE else PROBES, sum(asked.sizes)))
     adapter.build(*task)
+    restore = take_snapshot(adapter)  # before anything is computed
     untrained = [fingerprint(adapter.predict(images[each[:PROBE_BATCH]])) for each in orders]
     twin = workload.without_dropout() if workload.draws else workload
+    if workload.draws:
+        adapter.build(twin, optimizer, weights, seed)
+        restore = take_snapshot(adapter)
     found: list[Evidence] = []
     for each, evaluated in zip(orders, untrained, strict=True):
-        if (found or workload.draws) and not adapter.restart(twin, optimizer, weights):
+        if found and restore is not None:
+            restore()
+        elif found:
             adapter.build(twin, optimizer, weights, seed)
         answer = _evidence(adapter, task, images, labels, each, asked)
         found.append(replace(answer, untrained_evaluation=evaluated))

@@ -13,10 +13,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from adapters.base import Adapter, Facts, Floats, Order, Probe, SourceVerbs, Unsupported
-from adapters.shared import without_layers
+from adapters.base import Adapter, Facts, Floats, Order, Probe, SourceVerbs, Unsupported, take_snapshot
 from adapters.worker.prepare import BuildArguments, read_input
 from workloads import weights as initial_weights
 from workloads.datasets import Images, Labels
@@ -59,9 +57,6 @@ class SourceVoter(Adapter):
     path: Path
     own: Arrays = field(default_factory=dict)  # the source's tensors, if the import wrote them
     workload: Workload = field(init=False)
-    seed: int = field(init=False)
-    built: tuple[Workload, OptimizerSpec] | None = None
-    first: dict[str, NDArray[Any]] = field(default_factory=dict)  # the module's tensors before its first step
 
     def open(self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str) -> Facts:
         return self.adapter.open(device, threads, profile, precision, feed, allocator)
@@ -70,7 +65,7 @@ class SourceVoter(Adapter):
         self.adapter.load(images, labels)
 
     def build(self, workload: Workload, optimizer: OptimizerSpec, weights: Weights, seed: int) -> None:
-        self.workload, self.seed = workload, seed
+        self.workload = workload
         self.adapter.build_model(self.make_model, self.source.code, optimizer, seed)
         if not workload.draws:
             self.verbs.stop_masks()
@@ -82,28 +77,34 @@ class SourceVoter(Adapter):
         variances = [key for key in workload.statistic_shapes() if key.endswith("/running_variance") and key in names]
         pixels = {names[key]: math.prod(shapes[key.split("/")[0]][:-1]) for key in variances}
         self.verbs.keep_biased_variance(pixels)
-        self.built, self.first = (workload, optimizer), dict(self.verbs.tensors())
 
-    def restart(self, workload: Workload, optimizer: OptimizerSpec, weights: Weights) -> bool:
-        known = self.built == (workload, optimizer) and not workload.draws
-        if not known or not self.adapter.restart(without_layers(self.source.code), optimizer, {}):
-            return False
-        self.verbs.set_tensors(self.first)
-        return True
+    def snapshot(self) -> Callable[[], None] | None:
+        if self.workload.draws or (restore := take_snapshot(self.adapter)) is None:
+            return None
+        tensors = self.verbs.tensors()
+
+        def restore_all() -> None:
+            restore()
+            self.verbs.set_tensors(tensors)
+
+        return restore_all
 
     @cached_property
     def make_model(self) -> Callable[[int], Any]:
         """Function that makes the module. The user's file is executed once: it may register classes."""
         return self.verbs.maker(self.path, self.source.code.function)
 
-    def facts(self, images: Images) -> SourceFacts:
-        """Return what the module says of itself, as the user's code makes it; it is built anew."""
-        self.built = None
-        self.adapter.build_model(self.make_model, self.source.code, OptimizerSpec.named("sgd"), self.seed)
+    def facts(self, task: BuildArguments, images: Images) -> SourceFacts:
+        """Return what the module says of itself, as the user's code makes it.
+
+        It is asked before `build`: the user's function may return the same module at each call.
+        """
+        workload, _, _, seed = task
+        self.adapter.build_model(self.make_model, self.source.code, OptimizerSpec.named("sgd"), seed)
         masks, parameters = self.verbs.list_masks(images), self.verbs.count_parameters()
         if self.source.initial == DRAWN:
             return SourceFacts(parameters, masks, {})
-        weights = self.source.take(self.own or self.verbs.tensors(), self.workload.weight_shapes())
+        weights = self.source.take(self.own or self.verbs.tensors(), workload.weight_shapes())
         return SourceFacts(parameters, masks, {key: fingerprint(array) for key, array in weights.items()})
 
     def probe(self, images: Images, labels: Labels) -> Probe:

@@ -84,10 +84,10 @@ class Probes:
         """
         return any(_differs_in_weights(spec, probe.spec) for probe in self._referees)
 
-    def moved(self, spec: TrialSpec) -> bool:
-        """True if a framework did: the same holds for the comparison with a network's source."""
-        others = (probe.spec for probe in self._every if probe.spec.cell.framework != REFEREE)
-        return any(not each.task.own_code and _differs_in_weights(spec, each) for each in others)
+    def has_disturbed_answer(self, spec: TrialSpec) -> bool:
+        """True if the trial's own framework answered from disturbed weights: then the proof may have allowed more."""
+        own = (probe.spec for probe in self._every if probe.spec.cell.framework == spec.cell.framework)
+        return any(not each.task.own_code and _differs_in_weights(spec, each) for each in own)
 
 
 def find_differences(result: TrialResult, probes: Probes) -> Iterator[str]:
@@ -128,7 +128,7 @@ def _first_step(result: TrialResult, probes: Probes) -> Iterator[str]:
 
 def _source(result: TrialResult, probes: Probes) -> Iterator[str]:
     """Compare an imported network with its source once more, by the probes of both."""
-    if probes.moved(result.spec):
+    if probes.has_disturbed_answer(result.spec):
         return  # only the gate knows how far rounding goes
     expected = probes.source(result.spec)
     if expected is None:
@@ -224,9 +224,9 @@ def _apart(values: Fingerprint | None, expected: Fingerprint, floor: float) -> f
     """Difference relative to the expected norm, or to `floor` if that is larger; infinite without values."""
     if values is None:
         return math.inf
-    moved = [value - other for value, other in zip(values, expected, strict=False)]
-    projected = math.sqrt(sum(move * move for move in moved[1:]) / max(1, len(moved) - 1))
-    return max(abs(moved[0]), projected) / max(expected[0], floor, 1e-6)
+    gaps = [value - other for value, other in zip(values, expected, strict=False)]
+    projected = math.sqrt(sum(gap * gap for gap in gaps[1:]) / max(1, len(gaps) - 1))
+    return max(abs(gaps[0]), projected) / max(expected[0], floor, 1e-6)
 
 
 def _end(end: TrialEnd, passed: set[str]) -> Iterator[str]:

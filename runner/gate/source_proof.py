@@ -68,11 +68,12 @@ class Proof:
     loss: float = math.inf
     weights: float = math.inf  # the same as `updates`, relative to the weights
     widest: float = math.inf  # the largest of all quantities, as a share of what this project's bar allows
-    disturbed: bool = False  # True if what rounding does to a framework was measured, and allowed
+    disturbed: str = ""  # the framework whose rounding was measured and allowed, because the bar did not hold
 
     def __str__(self) -> str:
         updates = f"three updates {self.updates:.0e} of their change"
-        return f"forward {self.forward:.0e}, gradients {self.gradients:.0e}, {updates}"
+        beyond = f" (beyond the usual bound; rounding measured in {self.disturbed} allows it)" if self.disturbed else ""
+        return f"forward {self.forward:.0e}, gradients {self.gradients:.0e}, {updates}{beyond}"
 
 
 def is_provable(spec: TrialSpec) -> bool:
@@ -93,7 +94,7 @@ class SourceProofs:
         """Ask nothing yet; `launchers` are the frameworks that can be asked."""
         self.results, self.launchers = results, launchers
         self.answers: dict[str, SourceAnswer | str] = {}
-        self.pairs: dict[str, Pair | None] = {}  # by question to the source
+        self.pairs: dict[str, Pair | None] = {}  # by probe; None if its framework has not answered
         self.initial: dict[str, dict[str, Fingerprint]] = {}  # of the network's own weights, by their file's sha256
 
     def ask(self, spec: TrialSpec) -> SourceAnswer | str:
@@ -143,10 +144,11 @@ class SourceProofs:
         if wrong:
             return Proof(math.inf, math.inf, math.inf, wrong)
         found = strict = compare_with_source(evidence, answer.evidence)
-        if any(each.ratio > 1 for each in found) and (pair := self._pair(spec, evidence)):
+        if any(each.ratio > 1 for each in found) and (pair := self._ask_disturbed(spec, evidence)):
             found = compare_with_source(evidence, answer.evidence, (pair,))
         widest = max((each.ratio for each in strict), default=math.inf)
-        return replace(summarise(evidence, answer, found), widest=widest, disturbed=found is not strict)
+        disturbed = "" if found is strict else spec.cell.framework
+        return replace(summarise(evidence, answer, found), widest=widest, disturbed=disturbed)
 
     def _initial(self, spec: TrialSpec) -> dict[str, Fingerprint]:
         """Return the fingerprints of the trial's weights; each file is read once."""
@@ -156,30 +158,37 @@ class SourceProofs:
             self.initial[file.sha256] = {key: fingerprint(array) for key, array in loaded.items()}
         return self.initial[file.sha256]
 
-    def _pair(self, spec: TrialSpec, evidence: Evidence) -> Pair | None:
-        """Return one framework's evidence from the trial's weights and from disturbed ones; None if it gives none.
+    def _ask_disturbed(self, spec: TrialSpec, evidence: Evidence) -> Pair | None:
+        """Return the evidence of the trial's framework, and its evidence from disturbed weights; None without that.
 
-        The first framework that differs answers for all: how rounding grows is the network's own.
+        Another framework's evidence is no measure of this one's rounding.
         """
-        question = ask_as(spec, "", Installation("", "")).probe_id
-        if self.pairs.get(question) is None:
+        if spec.probe_id not in self.pairs:
             launcher = self.launchers.get((spec.cell.framework, spec.installation))
             try:
                 event = ask_probe(disturb_weights(spec, self.results, 0), self.results, launcher)
-                self.pairs[question] = evidence, Evidence.from_json(event["evidence"])
+                self.pairs[spec.probe_id] = evidence, Evidence.from_json(event["evidence"])
             except LaunchFailed:
-                self.pairs[question] = None
-        return self.pairs[question]
+                self.pairs[spec.probe_id] = None
+        return self.pairs[spec.probe_id]
 
 
 def compare_with_source(evidence: Evidence, source: Evidence, pairs: Sequence[Pair] = ()) -> list[Deviation]:
-    """Return the smallest difference over the probes of every quantity, in the order in which they are computed."""
+    """Return the smallest difference over the probes of every quantity, in the order in which they are computed.
+
+    `pairs` allow what rounding does. A pair of fewer probes allows nothing, nor does an effect that is not finite.
+    """
+    compared = list(zip(evidence.probes, source.probes, strict=False))
+    by_pair = [list(zip(given.probes, disturbed.probes, strict=False)) for given, disturbed in pairs]
+    usable = [probes for probes in by_pair if len(probes) >= len(compared)]
     gaps: dict[Quantity, list[ScaledGap]] = defaultdict(list)
-    for number, (each, expected) in enumerate(zip(evidence.probes, source.probes, strict=False)):
-        moved = [(given.probes[number], other.probes[number]) for given, other in pairs]
-        for quantity, gap in compare_quantities(each, expected, expected, moved, FLOAT32):
+    for number, (each, expected) in enumerate(compared):
+        disturbed = [probes[number] for probes in usable]
+        for quantity, gap in compare_quantities(each, expected, expected, disturbed, FLOAT32):
             strict, usual = STRICT[quantity[0]]
-            gaps[quantity].append(replace(gap, allowed=strict if gap.allowed <= usual else gap.allowed))
+            allowed = strict if gap.allowed <= usual else gap.allowed
+            effects = tuple(effect if math.isfinite(effect) else 0.0 for effect in gap.disturbed)
+            gaps[quantity].append(replace(gap, allowed=allowed, disturbed=effects))
     return [choose_closest(quantity, by_probe, FLOAT32) for quantity, by_probe in gaps.items()]
 
 
@@ -208,8 +217,8 @@ def measure_all(
     """Return the norm of all differences together, relative to that of all `sizes`, or of all that is expected."""
     keys = list(_known(given, expected))
     whole = math.hypot(*(sizes if sizes is not None else (expected[key][0] for key in keys)))
-    moved = (measure_gap(given[key], expected[key], SMALL) * max(expected[key][0], SMALL) for key in keys)
-    return math.hypot(*moved) / max(whole, SMALL)
+    gaps = (measure_gap(given[key], expected[key], SMALL) * max(expected[key][0], SMALL) for key in keys)
+    return math.hypot(*gaps) / max(whole, SMALL)
 
 
 def _known(given: dict[str, Fingerprint], expected: dict[str, Fingerprint]) -> Iterator[str]:

@@ -58,7 +58,7 @@ class Importer:
     with_gpu: bool
     alone: bool = True  # the file gets no neighbours, as in the worker that compares it with its import
     known: dict[tuple[object, ...], Imported] = field(default_factory=dict)
-    told: set[str] = field(default_factory=set)  # workloads that are not compared with their source
+    told: set[str] = field(default_factory=set)  # workloads of which it was said how they are compared
 
     def import_model(self, study: Study, dataset: Dataset) -> Imported:
         """Return the network of the study's model code, for the classes of the data set. Raises BadInput."""
@@ -158,11 +158,22 @@ def find_workload(study: Study, dataset: Dataset, importer: Importer) -> Importe
     except NetworkError as error:
         framework = own_code.find_framework(path)
         raise BadInput(f"{error}{_offer_import(framework, path) if framework else ''}") from error
-    if imported.places and imported.origin is None and study.workload not in importer.told:
+    if study.workload not in importer.told and (said := _describe_comparison(imported, path, importer.project)):
         importer.told.add(study.workload)
-        said = ONNX_NOT_COMPARED if path.suffix.lower() == ONNX else f"{NOT_COMPARED}: {imported.unproven}"
-        print(f"runner: --workload {path}: {said}", file=sys.stderr)
+        print(f"runner: {said}", file=sys.stderr)
     return imported
+
+
+def _describe_comparison(imported: Imported, path: Path, project: Project) -> str:
+    """Return what must be said first: a network is not compared with its source, or code that its file names is run."""
+    origin = imported.origin
+    if origin is not None and origin.gets_weights:
+        label = definition.read_label(project, origin.source.code.framework)
+        return f"{origin.path} is run in {label}'s worker, to compare the network with it"
+    if origin is None and imported.places:
+        said = ONNX_NOT_COMPARED if path.suffix.lower() == ONNX else f"{NOT_COMPARED}: {imported.unproven}"
+        return f"--workload {path}: {said}"
+    return ""
 
 
 def _offer_import(framework: str, path: Path = Path("FILE.py")) -> str:

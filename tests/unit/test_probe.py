@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -127,6 +129,36 @@ def test_every_probe_starts_from_the_given_weights_and_has_images_of_its_own() -
     for number, probe in enumerate(evidence.probes):
         order = np.resize(ORDER, (PROBES, sum(BATCHES)))[number]
         assert replace(probe, again=[]) == replace(gathered(opened(), order=order), again=[])
+
+
+class Halved(Adapter):
+    """The referee with half of the learning rate after `build`; it is built once."""
+
+    builds = 0
+
+    def build(self, workload: Workload, optimizer: OptimizerSpec, initial: weights.Weights, seed: int) -> None:
+        self.builds += 1
+        super().build(workload, replace(optimizer, learning_rate=optimizer.learning_rate / 2), initial, seed)
+
+    def snapshot(self) -> Callable[[], None] | None:
+        kept = copy.deepcopy(vars(self))
+        return lambda: vars(self).update(copy.deepcopy(kept))
+
+
+class Inherited(Halved):
+    """The same with state of its own, perhaps, so that it is built anew."""
+
+
+@pytest.mark.parametrize(("workload", "builds"), [(PLAIN, 1), (DROPPING, 2)])
+def test_a_mistake_of_build_is_in_every_draw_of_a_model_that_is_built_once(workload: Workload, builds: int) -> None:
+    once, anew = opened(Halved()), opened(Inherited())
+    found = gathered(once, workload)
+    assert found == gathered(anew, workload)
+    assert (once.builds, anew.builds) == (builds, builds + PROBES - 1)
+    for wrong, right in zip(found.probes, gathered(opened(), workload).probes, strict=True):
+        assert wrong.updates["1"]["dense2/kernel"][0] == pytest.approx(
+            right.updates["1"]["dense2/kernel"][0] / 2, rel=1e-4
+        )
 
 
 def test_updates_are_what_the_first_the_evaluated_and_the_last_step_changed_since_the_given_weights() -> None:

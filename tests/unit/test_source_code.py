@@ -184,8 +184,7 @@ def test_images_that_are_smaller_than_the_models_input_are_stored_at_its_size(
 def test_a_kept_network_is_compared_with_its_model_as_long_as_the_models_file_is_what_was_imported(
     file: Path, tmp_path: Path, traced: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = tmp_path / "kept" / "net.json"
-    out.parent.mkdir()
+    out = tmp_path / "net.json"
     words = ["--from", "pytorch", "--input-shape", "8", "8", "1", "--out", str(out)]
 
     def tell_unproven() -> list[str]:
@@ -207,7 +206,7 @@ def test_a_kept_network_is_compared_with_its_model_as_long_as_the_models_file_is
     assert SourceMap.read(kept.results / written[SOURCE].path).initial == DRAWN  # the model gets the kept weights
     file.write_text(CODE + "\n")
     (line,) = tell_unproven()
-    changed = f"{out.parent / '../my_net.py'} was changed after the import; import the model again"
+    changed = f"{file} was changed after the import; import the model again"
     assert line == f"runner: --workload {out}: {NOT_COMPARED}: {changed}"
     file.unlink()
     (line,) = tell_unproven()
@@ -221,7 +220,7 @@ def test_a_kept_network_is_compared_with_its_model_as_long_as_the_models_file_is
     del data["origin"]
     out.write_text(json.dumps(data))
     (line,) = tell_unproven()
-    assert line.endswith("the file does not name it; import the model again")
+    assert line.endswith("net.json does not name the model's file; import the model again")
 
 
 def test_every_repeat_starts_from_the_sources_own_weights_or_from_drawn_ones(

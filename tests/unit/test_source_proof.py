@@ -129,8 +129,9 @@ def ask_source(imported: Imported, source: SourceMap | None = None) -> SourceAns
     adapter, source = opened(Module()), source or imported.source
     voter = SourceVoter(adapter, Verbs(adapter), source, Path("net.py"))
     task = imported.workload, OPTIMIZER, imported.weights, SEED
+    facts = voter.facts(task, IMAGES[:4])
     evidence = gather(voter, task, IMAGES, LABELS, ORDER, ProbeUpdates(imported=True))
-    return SourceAnswer(through_json(evidence), voter.facts(IMAGES[:4]), source)
+    return SourceAnswer(through_json(evidence), facts, source)
 
 
 @cache

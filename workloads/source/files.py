@@ -18,6 +18,7 @@ from ..weights import Weights, load, save
 from ..words import format_count
 from .graph import Network, build_network
 from .imported import Imported as Imported
+from .imported import Origin
 from .kept import describe_origin, read_origin
 from .keras_config import KerasGraph, read_graph
 from .keras_layers import merge_notes
@@ -69,13 +70,9 @@ def read_source(path: Path) -> Imported:
         raise ImportRefused(error.strerror or str(error)) from error
     if suffix == ONNX:
         return read_onnx(path, make_workload_name(path.stem))
-    if suffix == KERAS:
-        config, variables = _read_archive(content)
-        return _finish(read_graph(config, variables), config, path, content)
-    data = _parse(content)
-    if isinstance(data, dict) and WRITTEN in data:
+    if suffix == JSON and isinstance(data := _parse(content), dict) and WRITTEN in data:
         return _read_written(data, path)
-    return _finish(read_graph(data), data, path, content)
+    return _read_keras(path, content)
 
 
 def write(imported: Imported, path: Path, source: Path, weights: Path | None) -> None:
@@ -130,6 +127,23 @@ def _parse(content: bytes) -> Any:
         raise ImportRefused(f"is no JSON: {str(error)[:100]}") from error
 
 
+def _read_keras(path: Path, content: bytes) -> Imported:
+    """Return the network of a .keras file, or of a Keras model's JSON, that has this content. Raises ImportRefused."""
+    config, variables = _read_archive(content) if path.suffix.lower() == KERAS else (_parse(content), None)
+    return _finish(read_graph(config, variables), config, path, content)
+
+
+def _refuse_code(origin: Origin) -> Origin | str:
+    """Return the origin of a kept network, or why its Keras model is refused: a layer may be code."""
+    if origin.path is None or origin.gets_weights:
+        return origin
+    try:
+        _read_keras(origin.path, origin.code)
+    except ImportRefused as error:
+        return f"{origin.path}: {error}"
+    return origin
+
+
 def _read_written(data: Mapping[str, Any], path: Path) -> Imported:
     """Return what `write` wrote."""
     try:
@@ -143,6 +157,8 @@ def _read_written(data: Mapping[str, Any], path: Path) -> Imported:
         raise ImportRefused(f"cannot be read: {_describe(error)}") from error
     if weights is not None and {key: array.shape for key, array in weights.items()} != shapes:
         raise ImportRefused(f"its weights in {data['weights']} are not those of its layers; import the source again")
+    if isinstance(origin, Origin):
+        origin = _refuse_code(origin)
     if isinstance(origin, str):
         return Imported(workload, weights, places, unproven=origin)
     return Imported(workload, weights, places, origin)

@@ -19,6 +19,7 @@ class Origin:
     code: bytes  # of the file that makes the model
     tensors: Path | None = None  # .npz of the model's tensors, by its own names; None: `code` has them, or none
     owner: object = None  # a temporary folder: the file is deleted with it
+    path: Path | None = None  # of `code`, if a kept network names it
     gets_weights: bool = False  # True if the model is given the network's weights, because its own are not known
 
 

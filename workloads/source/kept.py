@@ -12,7 +12,8 @@ from typing import Any
 from ..records.source_map import SourceMap
 from .imported import Imported, Origin
 
-OLD = "the file does not name it; import the model again"
+KINDS = {"pytorch": (".py",), "tensorflow": (".keras", ".json")}  # files of a model, by its framework
+AGAIN = "import the model again"
 
 
 def describe_origin(imported: Imported, source: Path, out: Path) -> dict[str, Any]:
@@ -23,14 +24,27 @@ def describe_origin(imported: Imported, source: Path, out: Path) -> dict[str, An
     if origin is None:
         return {"missing": imported.unproven or "its source is a network of this project"}
     if source.read_bytes() != origin.code:
-        return {"missing": f"it was imported from {source.name}, which is no model itself; import the model again"}
+        return {"missing": f"it was imported from {source.name}, which is no model itself; {AGAIN}"}
     if source.suffix == ".py" and (names := list_neighbours(origin.code, source.parent)):
         return {"missing": f"{source.name} needs {names[0]} next to it; a run takes the file alone"}
+    if not is_within(source, out.parent):
+        return {"missing": describe_outside(source, out)}
     return {
         "file": os.path.relpath(source.resolve(), out.resolve().parent),
         "sha256": hashlib.sha256(origin.code).hexdigest(),
         "map": origin.source.to_json(),
     }
+
+
+def is_within(file: Path, folder: Path) -> bool:
+    """True if the file lies in the folder or below it, wherever links lead."""
+    return file.resolve().is_relative_to(folder.resolve())
+
+
+def describe_outside(file: Path, kept: Path) -> str:
+    """Return why a model's file is not run for the network that was kept in another folder."""
+    where = f"is outside of the folder of {kept.name}, so it is not run"
+    return f"{file} {where}: put it there and {AGAIN}, or name the model itself"
 
 
 def list_neighbours(code: bytes, folder: Path) -> list[str]:
@@ -48,18 +62,25 @@ def list_neighbours(code: bytes, folder: Path) -> list[str]:
 def read_origin(data: Mapping[str, Any], path: Path) -> Origin | str:
     """Return the origin that the file at `path` names, or why there is none. Raises what a foreign file may raise.
 
-    Code draws or loads its weights anew, so a model in code gets those that were kept.
+    A run may execute the origin, and the file may be another's: it names only what lies in its own folder. Code draws
+    or loads its weights anew, so a model in code gets those that were kept.
     """
     if not data:
-        return OLD
+        return f"{path.name} does not name the model's file; {AGAIN}"
     if "missing" in data:
         return str(data["missing"])
     file = path.parent / str(data["file"])
+    if not is_within(file, path.parent):
+        return describe_outside(file, path)
     source = SourceMap.from_json(data["map"])
+    code, kind = source.code, file.resolve().suffix
+    if kind != Path(code.file).suffix or kind not in KINDS.get(code.framework, ()):
+        return f"{file} is no file of the {code.framework} model that {path.name} describes; {AGAIN}"
     try:
         content = file.read_bytes()
     except OSError as error:
-        return f"{file}: {error.strerror or error}; put it there, or import the model again"
-    if hashlib.sha256(content).hexdigest() != data["sha256"]:
-        return f"{file} was changed after the import; import the model again"
-    return Origin(source, content, gets_weights=file.suffix == ".py")
+        return f"{file}: {error.strerror or error}; put it there, or {AGAIN}"
+    sha256 = hashlib.sha256(content).hexdigest()
+    if sha256 != data["sha256"] or sha256[:12] != code.digest:
+        return f"{file} was changed after the import; {AGAIN}"
+    return Origin(source, content, path=file, gets_weights=kind == ".py")

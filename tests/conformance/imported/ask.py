@@ -58,8 +58,8 @@ def main(framework: str, file: Path, function: str, out: Path) -> None:
         imported = made[name]
         voter = SourceVoter(adapter, verbs, imported.source, file, own)
         task = imported.workload, planted.OPTIMIZER, imported.weights, SEED
-        answer = gather(voter, task, images, labels, order, asked).to_json()
-        return answer, voter.facts(images[:4]).to_json()
+        facts = voter.facts(task, images[:4]).to_json()
+        return gather(voter, task, images, labels, order, asked).to_json(), facts
 
     def ask(name: str) -> Any:
         imported = made[name]

@@ -1,0 +1,99 @@
+"""A kept network may be another person's: a run executes nothing that it names elsewhere, or as something else."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from each import for_each
+from test_keras_config import CONV, SMALL, VARIABLES, functional, layer, save
+from test_source_code import CODE, ask, traced  # noqa: F401  # a fixture
+
+from runner import import_model
+from workloads import __main__ as program
+from workloads import networks
+from workloads.source.imported import Imported
+
+WORDS = ("--from", "pytorch", "--input-shape", "8", "8", "1")
+OUTSIDE = "is outside of the folder of net.json, so it is not run: put it there and import the model again, or name "
+
+
+def keep(file: Path, out: Path) -> dict[str, Any]:
+    """Keep the network of this code, and return what was written."""
+    file.write_text(CODE)
+    out.parent.mkdir(exist_ok=True)
+    assert import_model.main([f"{file}:make_model", *WORDS, "--out", str(out)]) == 0
+    return dict(json.loads(out.read_text()))
+
+
+def read(out: Path, origin: dict[str, Any]) -> Imported:
+    """Read the kept network with another origin."""
+    out.write_text(json.dumps(json.loads(out.read_text()) | {"origin": origin}))
+    return networks.find_imported(str(out))
+
+
+def test_code_that_a_kept_network_names_is_announced_once_before_it_is_run(
+    tmp_path: Path,
+    traced: list[Any],  # noqa: F811
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file, out = tmp_path / "my_net.py", tmp_path / "net.json"
+    keep(file, out)
+    capsys.readouterr()
+    ask(tmp_path, "--workload", out, "--dataset", "digits")
+    said = f"runner: {file} is run in PyTorch's worker, to compare the network with it"
+    assert [line for line in capsys.readouterr().err.splitlines() if "is run" in line] == [said]
+
+
+def test_a_model_outside_of_the_folder_is_neither_kept_as_the_origin_nor_read_as_one(
+    tmp_path: Path,
+    traced: list[Any],  # noqa: F811
+) -> None:
+    file, out = tmp_path / "my_net.py", tmp_path / "kept" / "net.json"
+    assert keep(file, out)["origin"] == {"missing": f"{file} {OUTSIDE}the model itself"}
+    inside, linked = keep(out.parent / "my_net.py", out)["origin"], out.parent / "linked.py"
+    assert read(out, inside).origin is not None
+    linked.symlink_to(file)
+    for named in ("../my_net.py", str(file), "linked.py"):
+        imported = read(out, inside | {"file": named})
+        assert imported.origin is None and OUTSIDE in imported.unproven
+
+
+@for_each(
+    "changes",
+    [
+        {"file": "my_net.keras"},
+        {"framework": "tensorflow"},
+        {"framework": "tensorflow", "file": "my_net.keras"},
+        {"digest": "0" * 12},
+        {"digest": ""},
+    ],
+)
+def test_code_that_is_described_as_something_else_is_no_origin(
+    changes: dict[str, str],
+    tmp_path: Path,
+    traced: list[Any],  # noqa: F811
+) -> None:
+    out = tmp_path / "net.json"
+    origin = keep(tmp_path / "my_net.py", out)["origin"]
+    assert read(out, origin).origin is not None
+    origin["map"]["code"] |= changes
+    imported = read(out, origin)
+    assert imported.origin is None and imported.unproven.endswith("; import the model again")
+
+
+@pytest.mark.parametrize("change", [{"class_name": "Lambda"}, {"module": "evil", "registered_name": "evil>Net"}])
+def test_a_keras_file_with_code_in_a_layer_is_no_origin(change: dict[str, str], tmp_path: Path) -> None:
+    source, out = save(tmp_path, functional(*SMALL), VARIABLES), tmp_path / "net.json"
+    assert program.main(["import", str(source), "--out", str(out)]) == 0
+    origin = json.loads(out.read_text())["origin"]
+    assert read(out, origin).origin is not None
+    changed = layer("Conv2D", "conv", "images", **CONV) | change
+    content = save(tmp_path, functional(changed, *SMALL[1:]), VARIABLES).read_bytes()
+    digest = hashlib.sha256(content).hexdigest()
+    origin["sha256"], origin["map"]["code"]["digest"] = digest, digest[:12]
+    imported = read(out, origin)
+    assert imported.origin is None and imported.unproven.startswith(f"{source}: conv (")
