@@ -151,7 +151,7 @@ def _framework(project: Project, framework: str) -> str:
 
 def describe_disk(environment: Environment) -> str:
     """Return the size of its folder: measured where it is, else as declared, else why it is unknown."""
-    if environment.state != "not made":
+    if environment.is_made:
         return f"{measure_folder(environment.folder) / 2**20:,.0f} MiB"
     return f"about {environment.disk_mib:,} MiB" if environment.disk_mib else "disk unknown: not measured yet"
 

@@ -17,7 +17,7 @@ AXES = [1, -1, 1, 1]  # of one number per channel, for images
 
 
 class Network:
-    """What the layers share: {"layer/role": tensor}, each window's stride and margins, and the mode."""
+    """State that the layers share: {"layer/role": tensor}, each window's stride and margins, and the mode."""
 
     def __init__(self, workload: Workload, weights: dict[str, Any]) -> None:
         self.workload, self.weights, self.training = workload, weights, False

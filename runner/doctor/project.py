@@ -43,7 +43,7 @@ def check_environments(project: Project, device_kind: str) -> Iterator[Finding]:
         except OSError as error:
             yield Finding(name, State.PROBLEM, f"{environment.folder}: {error.strerror}", "chown it to yourself")
             continue
-        if state == "not made" and not definition.is_core(project, framework):
+        if not environment.is_made and not definition.is_core(project, framework):
             continue  # the run that names it makes it
         if state != "ready":
             yield Finding(name, State.WARNING, f"{state}: {environment.folder}", MAKE)

@@ -97,9 +97,14 @@ class Environment:
         return self.folder / ".complete"
 
     @property
+    def is_made(self) -> bool:
+        """True if it was made whole once, of this definition or an earlier one."""
+        return self.marker.is_file() and self.interpreter.exists()
+
+    @property
     def state(self) -> str:
         """State of the environment: "ready", "outdated" (the definition has changed since) or "not made"."""
-        if not self.marker.is_file() or not self.interpreter.exists():
+        if not self.is_made:
             return "not made"
         return "ready" if self.marker.read_text().strip() == self.digest else "outdated"
 

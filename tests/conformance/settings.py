@@ -494,8 +494,8 @@ DEEPEST = ("mobilenet-v3-large", "resnet-18", "efficientnet-b0", "convnext-tiny"
 # Not run here: their layers are those of resnet-18 and of the small networks, and TensorFlow traces them for minutes.
 # As torchvision's they are compared by tests/conformance/test_torchvision_imports.py.
 LEFT_OUT = ("resnet-50", "densenet-121")
-# Compiling takes a minute: an optimizer's state, running statistics, batches of several sizes, pools and branches.
-WITH_A_COMPILER = ("plain-adam", "batchnorm-momentum", "statistics-partial", "branches", "pooling")
+# Compiling takes minutes on two cores: one network with an optimizer's state, running statistics, batches of two sizes.
+WITH_A_COMPILER = ("batchnorm-momentum",)
 ONCE = {f"batchnorm-{rule}" for rule in OPTIMIZERS if rule not in ("momentum", "adam")}
 ONCE |= {*DEEPEST, *(network.name for network in MARGINS)}
 # What Keras' fit repeats: its own batches, rates, running statistics, and masks. Its step is the default's.

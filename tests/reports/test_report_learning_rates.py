@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stored import store, trial, varied
+from conftest import varied
+from stored import store, trial
 
 from reports import build, export, learning_rates
 from reports.conditions import group_into_sections

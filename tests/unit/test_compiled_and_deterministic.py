@@ -56,7 +56,7 @@ def test_nothing_that_an_earlier_attempt_compiled_is_used(tmp_path: Path) -> Non
 
 def test_an_adapter_without_a_switch_and_a_choice_by_timing_are_refused() -> None:
     class Plain(Adapter):
-        """Without any switch."""
+        """Adapter without any switch."""
 
     Plain.__abstractmethods__ = frozenset()
     with pytest.raises(Unsupported, match="--deterministic: not in this adapter yet"):

@@ -1,4 +1,4 @@
-"""Which frameworks `all` and `everything` mean, and what goes on with the thesis' three when others lie beside them."""
+"""Groups of frameworks: what `all` and `everything` mean; the thesis' three go on when others lie beside them."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from ..weights import Weights, list_flattened
 from .graph import Network, build_network
 from .imported import Imported
 from .layouts import Value
-from .onnx_graph import BATCH, BRANCHING, CONSTANT, EXPORT, Call, Reader, compute_constant, name_node, read_settings
+from .onnx_graph import BATCH, BRANCHING, CONSTANT, EXPORT, Call, OnnxReader, compute_constant, name_node, read_settings
 from .onnx_operators import translate
 from .traced import place_parameter
 from .vocabulary import ImportRefused
@@ -159,13 +159,13 @@ def _list_needed(graph: Any) -> Iterator[Any]:
     yield from reversed(kept)
 
 
-def _read_nodes(graph: Any, shapes: dict[str, Shape], version: int) -> Reader:
+def _read_nodes(graph: Any, shapes: dict[str, Shape], version: int) -> OnnxReader:
     """Return the nodes of the network, the last one the logits'. Raises ImportRefused."""
     from onnx import numpy_helper
 
     nodes = list(_list_needed(graph))
     tensors = {each.name: numpy_helper.to_array(each) for each in graph.initializer}
-    reader = Reader(tensors, Counter(name for node in nodes for name in node.input))
+    reader = OnnxReader(tensors, Counter(name for node in nodes for name in node.input))
     (entering,) = (each.name for each in graph.input if each.name not in tensors)
     first = next((node for node in nodes if entering in node.input), None)
     turned = first is not None and first.op_type == "Transpose"
@@ -181,7 +181,7 @@ def _read_nodes(graph: Any, shapes: dict[str, Shape], version: int) -> Reader:
     return reader
 
 
-def _read_node(reader: Reader, proto: Any, shapes: dict[str, Shape], version: int) -> None:
+def _read_node(reader: OnnxReader, proto: Any, shapes: dict[str, Shape], version: int) -> None:
     """Add what one node of the file gives to what is known. Raises ImportRefused."""
     name, place = name_node(proto)
     if unknown := [each for each in proto.input if each and each not in reader.known]:
@@ -202,7 +202,7 @@ def _read_node(reader: Reader, proto: Any, shapes: dict[str, Shape], version: in
         raise call.refuse(f"its settings cannot be read: {error!r}") from error
 
 
-def _read_constant(reader: Reader, proto: Any, version: int) -> bool:
+def _read_constant(reader: OnnxReader, proto: Any, version: int) -> bool:
     """Return True if what the node gives is known when the file is read. Raises ImportRefused."""
     values = {each: reader.known[each] for each in proto.input if each}
     images = {name for name, value in values.items() if isinstance(value, Value)}
@@ -221,7 +221,7 @@ def _read_constant(reader: Reader, proto: Any, version: int) -> bool:
     return True
 
 
-def _place_weights(reader: Reader, made: Network) -> Weights:
+def _place_weights(reader: OnnxReader, made: Network) -> Weights:
     """Return the weights of the layers in our order. Raises ImportRefused for one that is missing or does not fit."""
     shapes, layers = made.workload.weight_shapes(), list_flattened(made.workload)
     weights: Weights = {}

@@ -78,7 +78,7 @@ class Call:
 
 
 @dataclass
-class Reader:
+class OnnxReader:
     """The nodes so far, what is known of each tensor, and where each weight comes from."""
 
     tensors: dict[str, Array]  # those of the file, by name

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .layouts import IMAGES, VECTORS, Value, pad_last_windows, permute_layout, reshape_layout
-from .onnx_graph import RANDOM, Array, Call, Reader
+from .onnx_graph import RANDOM, Array, Call, OnnxReader
 from .onnx_weighted import (
     batch_norm,
     convolution,
@@ -22,7 +22,7 @@ from .onnx_weighted import (
 )
 from .vocabulary import INPUT, SCALE, SHIFT
 
-Handler = Callable[[Reader, Call], Value]
+Handler = Callable[[OnnxReader, Call], Value]
 FLOAT = 1  # float32 among the types of onnx.TensorProto
 ADVICE = {
     **dict.fromkeys(RANDOM, "draws random numbers; only Dropout is known: give the code of the PyTorch model instead"),
@@ -32,7 +32,7 @@ ADVICE = {
 }
 
 
-def translate(reader: Reader, call: Call) -> Value:
+def translate(reader: OnnxReader, call: Call) -> Value:
     """Return the output of a node. Raises ImportRefused."""
     handler = OPERATORS.get(call.operator)
     if handler is None:
@@ -44,11 +44,11 @@ def _plain(operator: str) -> Handler:
     return lambda reader, call: reader.emit(call, operator, call.value().layout)
 
 
-def _keep(reader: Reader, call: Call) -> Value:
+def _keep(reader: OnnxReader, call: Call) -> Value:
     return call.value()
 
 
-def _cast(reader: Reader, call: Call) -> Value:
+def _cast(reader: OnnxReader, call: Call) -> Value:
     """Return its input, which is float32, as it must stay."""
     likes = [each for each in call.inputs[1:] if not isinstance(each, Value)]
     if call.settings.get("to", FLOAT) != FLOAT or any(np.asarray(each).dtype != np.float32 for each in likes):
@@ -56,14 +56,14 @@ def _cast(reader: Reader, call: Call) -> Value:
     return call.value()
 
 
-def _swish(reader: Reader, call: Call) -> Value:
+def _swish(reader: OnnxReader, call: Call) -> Value:
     if call.settings.get("alpha", 1.0) != 1:
         raise call.refuse(f"alpha={call.settings['alpha']:g}: the layer record has 1")
     return reader.emit(call, "silu", call.value().layout)
 
 
 def _pool(operator: str) -> Handler:
-    def read(reader: Reader, call: Call) -> Value:
+    def read(reader: OnnxReader, call: Call) -> Value:
         image, padding = call.image(), read_padding(call)
         if operator == "averagepool2d" and padding != "valid" and call.settings.get("count_include_pad", 0):
             raise call.refuse("counts the padding as pixels; the layer record does not: use count_include_pad=False")
@@ -81,12 +81,12 @@ def _pool(operator: str) -> Handler:
     return read
 
 
-def _global_pool(reader: Reader, call: Call) -> Value:
+def _global_pool(reader: OnnxReader, call: Call) -> Value:
     call.image()
     return reader.emit(call, "globalaveragepool2d", "ncyx")
 
 
-def _mean(reader: Reader, call: Call) -> Value:
+def _mean(reader: OnnxReader, call: Call) -> Value:
     value, keeps = call.value(), bool(call.settings.get("keepdims", 1))
     axes = {value.layout[axis] for axis in call.numbers("axes", 1, ()) or ()}
     if axes == {"h", "w"}:
@@ -97,7 +97,7 @@ def _mean(reader: Reader, call: Call) -> Value:
     raise call.refuse(f"is a mean over other axes than rows and columns, or tokens, of {value.describe()}")
 
 
-def _reshape(reader: Reader, call: Call) -> Value:
+def _reshape(reader: OnnxReader, call: Call) -> Value:
     try:
         operator, layout = reshape_layout(call.value(), call.shape)
     except ValueError as error:
@@ -105,7 +105,7 @@ def _reshape(reader: Reader, call: Call) -> Value:
     return reader.emit(call, operator, layout) if operator else Value(call.value().node, layout, call.shape)
 
 
-def _transpose(reader: Reader, call: Call) -> Value:
+def _transpose(reader: OnnxReader, call: Call) -> Value:
     value = call.value()
     order = call.settings.get("perm", [*reversed(range(len(value.shape)))])
     try:
@@ -114,21 +114,21 @@ def _transpose(reader: Reader, call: Call) -> Value:
         raise call.refuse(str(error)) from error
 
 
-def _softmax(reader: Reader, call: Call) -> Value:
+def _softmax(reader: OnnxReader, call: Call) -> Value:
     value = call.value()
     if value.layout[call.settings.get("axis", -1)] != "c":
         raise call.refuse("is not over the channels")
     return reader.emit(call, "softmax", value.layout)
 
 
-def _hard_sigmoid(reader: Reader, call: Call) -> Value:
+def _hard_sigmoid(reader: OnnxReader, call: Call) -> Value:
     alpha, beta = call.settings.get("alpha", 0.2), call.settings.get("beta", 0.5)
     if not (math.isclose(alpha, 1 / 6, rel_tol=1e-6) and beta == 0.5):
         raise call.refuse(f"alpha={alpha:g}, beta={beta:g}: the layer record has 1/6 and 1/2")
     return reader.emit(call, "hardsigmoid", call.value().layout)
 
 
-def _clip(reader: Reader, call: Call) -> Value:
+def _clip(reader: OnnxReader, call: Call) -> Value:
     bounds = [call.settings.get(name, call.constant(number)) for name, number in (("min", 1), ("max", 2))]
     low, high = (None if bound is None else float(bound) for bound in bounds)
     if low != 0 or high not in (None, 6.0):
@@ -136,12 +136,12 @@ def _clip(reader: Reader, call: Call) -> Value:
     return reader.emit(call, "relu" if high is None else "relu6", call.value().layout)
 
 
-def _gelu(reader: Reader, call: Call) -> Value:
+def _gelu(reader: OnnxReader, call: Call) -> Value:
     approximate = call.settings.get("approximate", "none") == "tanh"
     return reader.emit(call, "gelu", call.value().layout, {"approximate": approximate})
 
 
-def _pad(reader: Reader, call: Call) -> Value:
+def _pad(reader: OnnxReader, call: Call) -> Value:
     pads, fill = call.numbers("pads", 1) or [], call.constant(2)
     filled = call.settings.get("value", 0) if fill is None else float(fill)
     image = call.image()
@@ -153,7 +153,7 @@ def _pad(reader: Reader, call: Call) -> Value:
     return reader.emit(call, "zeropadding", image.layout, settings)
 
 
-def _concatenate(reader: Reader, call: Call) -> Value:
+def _concatenate(reader: OnnxReader, call: Call) -> Value:
     values = [call.value(number) for number in range(len(call.inputs))]
     layout = values[0].layout
     if {each.layout for each in values} != {layout} or layout[call.settings["axis"]] != "c":
@@ -161,7 +161,7 @@ def _concatenate(reader: Reader, call: Call) -> Value:
     return reader.emit(call, "concatenate", layout, inputs=values)
 
 
-def _join(reader: Reader, call: Call, operator: str) -> Value:
+def _join(reader: OnnxReader, call: Call, operator: str) -> Value:
     """Return the sum or product of what two layers give."""
     first, second = call.value(0), call.value(1)
     larger, smaller = (first, second) if not first.is_vector else (second, first)
@@ -186,7 +186,7 @@ def _advise(constant: Array) -> str:
     return "; if it does not train, write the number into the model's code" if constant.size == 1 else ""
 
 
-def _enters(reader: Reader, value: Value) -> bool:
+def _enters(reader: OnnxReader, value: Value) -> bool:
     """True if it is the images, or they after constant shifts and scales, which norm them."""
     nodes = {node.name: node for node in reader.nodes}
     node = nodes[value.node]
@@ -195,7 +195,7 @@ def _enters(reader: Reader, value: Value) -> bool:
     return node.operator == INPUT
 
 
-def _add(reader: Reader, call: Call) -> Value:
+def _add(reader: OnnxReader, call: Call) -> Value:
     if all(isinstance(each, Value) for each in call.inputs):
         return _join(reader, call, "add")
     value, name, constant, _ = _with_constant(call)
@@ -209,7 +209,7 @@ def _add(reader: Reader, call: Call) -> Value:
     raise call.refuse(f"adds {name} of {constant.shape} to {value.describe()}: no layer record does{_advise(constant)}")
 
 
-def _multiply(reader: Reader, call: Call) -> Value:
+def _multiply(reader: OnnxReader, call: Call) -> Value:
     if all(isinstance(each, Value) for each in call.inputs):
         return _join(reader, call, "multiply")
     value, name, constant, _ = _with_constant(call)
@@ -227,7 +227,7 @@ def _multiply(reader: Reader, call: Call) -> Value:
 def _less_or_divided(operator: str) -> Handler:
     """Return the handler of x - constant or x / constant, for one constant or one per channel."""
 
-    def read(reader: Reader, call: Call) -> Value:
+    def read(reader: OnnxReader, call: Call) -> Value:
         value, name, constant, first = _with_constant(call)
         less = operator == "shift"
         if not first or not np.all(np.isfinite(constant)) or (not less and np.any(constant == 0)):

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..weights import CHANNELS_FIRST
 from .layouts import Value
-from .onnx_graph import EXPORT, Array, Call, Reader
+from .onnx_graph import EXPORT, Array, Call, OnnxReader
 
 Weight = tuple[str, Array, Sequence[int]]  # its tensor's name, its values, and their axes in our order
 OURS = {axes: [int(axis) for axis in np.argsort(order)] for axes, order in CHANNELS_FIRST.items()}
@@ -47,7 +47,7 @@ def read_padding(call: Call) -> Any:
     return (top, bottom, left, right) if any((top, left, bottom, right)) else "valid"
 
 
-def convolution(reader: Reader, call: Call) -> Value:
+def convolution(reader: OnnxReader, call: Call) -> Value:
     """Return the output of a convolution; of one vector per image, it is a dense layer."""
     kernel = need_weight(call, 1)
     bias = call.constant(2)
@@ -71,7 +71,7 @@ def convolution(reader: Reader, call: Call) -> Value:
     return reader.emit(call, "conv2d", layout, settings, weights)
 
 
-def gemm(reader: Reader, call: Call) -> Value:
+def gemm(reader: OnnxReader, call: Call) -> Value:
     """Return the output of a dense layer of vectors."""
     wanted = {"transA": 0, "alpha": 1.0, "beta": 1.0}
     if other := next((name for name, usual in wanted.items() if call.settings.get(name, usual) != usual), ""):
@@ -79,7 +79,7 @@ def gemm(reader: Reader, call: Call) -> Value:
     return dense(reader, call, bool(call.settings.get("transB", 0)))
 
 
-def dense(reader: Reader, call: Call, turned: bool) -> Value:
+def dense(reader: OnnxReader, call: Call, turned: bool) -> Value:
     """Return the output of a dense layer; its kernel is (out, in) if `turned`, else (in, out)."""
     value, kernel, bias = call.value(), need_weight(call, 1), call.constant(2)
     if kernel.ndim != 2 or not value.layout.endswith("c"):
@@ -90,7 +90,7 @@ def dense(reader: Reader, call: Call, turned: bool) -> Value:
     return reader.emit(call, "dense", value.layout, {"units": kernel.shape[0], "bias": bias is not None}, weights)
 
 
-def batch_norm(reader: Reader, call: Call) -> Value:
+def batch_norm(reader: OnnxReader, call: Call) -> Value:
     """Return the output of a BatchNorm in training mode; its momentum is ours."""
     if call.settings.get("training_mode", 0) != 1:
         raise call.refuse(f"is in evaluation mode, so its momentum is no setting of a step: {EXPORT}")
@@ -110,7 +110,7 @@ def batch_norm(reader: Reader, call: Call) -> Value:
     return reader.emit(call, "batchnorm", call.value().layout, settings, weights)
 
 
-def layer_norm(reader: Reader, call: Call) -> Value:
+def layer_norm(reader: OnnxReader, call: Call) -> Value:
     """Return the output of a LayerNorm over the last axis."""
     value, gamma = call.value(), need_weight(call, 1)
     if call.settings.get("axis", -1) not in (-1, len(value.shape) - 1) or not value.layout.endswith("c"):
@@ -121,7 +121,7 @@ def layer_norm(reader: Reader, call: Call) -> Value:
     return reader.emit(call, "layernorm", value.layout, settings, weights)
 
 
-def dropout(reader: Reader, call: Call) -> Value:
+def dropout(reader: OnnxReader, call: Call) -> Value:
     """Return the output of a dropout that trains."""
     training = call.constant(2)
     if training is None or not bool(training):
