@@ -58,15 +58,26 @@ def convolution(layer: Any, x: Any, net: Network) -> Any:
 
 
 def batch_norm(layer: Any, x: Any, net: Network) -> Any:
-    """Paddle's; it would return a single value per channel unchanged, where the contract returns beta."""
+    """Paddle's; it would return a single value per channel unchanged, where the contract returns beta. Where gamma or
+    beta is missing, Paddle gives the other no gradient: what is there is applied here.
+    """
     mean, variance, gamma, beta = net.tensors(layer, "running_mean", "running_variance", "gamma", "beta")
+    one, zero = paddle.ones_like(mean), paddle.zeros_like(mean)
     if not net.training or x.size > x.shape[1]:
-        return functional.batch_norm(x, mean, variance, gamma, beta, net.training, layer.momentum, layer.epsilon)
+        whole = gamma is not None and beta is not None
+        given = (gamma, beta) if whole else (one, zero)
+        y = functional.batch_norm(x, mean, variance, *given, net.training, layer.momentum, layer.epsilon)
+        return y if whole else _scale_and_shift(y, gamma, beta)
     with paddle.no_grad():
         mean.set_value(layer.momentum * mean + (1 - layer.momentum) * x.flatten())
         variance.set_value(layer.momentum * variance)
-    zero = x.flatten(1) * 0 if gamma is None else x.flatten(1) * 0 * gamma
-    return (zero if beta is None else zero + beta).reshape(x.shape)
+    return _scale_and_shift(x * 0, gamma, beta)
+
+
+def _scale_and_shift(x: Any, gamma: Any, beta: Any) -> Any:
+    shape = AXES if x.ndim == 4 else [1, -1]
+    x = x if gamma is None else x * gamma.reshape(shape)
+    return x if beta is None else x + beta.reshape(shape)
 
 
 def layer_norm(layer: Any, x: Any, net: Network) -> Any:

@@ -1,7 +1,6 @@
 """JAX, which is made when it is asked for, compared with the referee in float64, and its own translations.
 
-Fewer cases than for the frameworks of `all`: each compiles some ten functions. Together they have every layer, every
-rule with a changing rate, decay, parts of a batch and masks.
+Few cases: each compiles some ten functions, 20 s on one core. On 2026-11-27 all 21 that are no whole network passed.
 """
 
 from __future__ import annotations
@@ -18,12 +17,8 @@ from runner.environments.definition import read
 from runner.environments.venv import make_side_by_side
 
 HERE = Path(__file__).parent
-DEFAULT_CASES = (
-    *("plain-adam-changing", "plain-adamw", "plain-rmsprop", "plain-nesterov-decay-changing", "batchnorm-momentum"),
-    *("padding", "mobile-blank", "branches", "pooling", "resize", "grouped", "transformer", "class-token", "smooth"),
-    *("dropout", "stochastic-depth", "statistics-partial", "norm-of-one"),
-)
-TUNED_CASES = ("plain-adam-changing-tuned", "batchnorm-momentum-tuned", "dropout-tuned")
+DEFAULT_CASES = ("plain-adam-changing", "batchnorm-momentum", "branches", "transformer", "dropout", "bare")
+TUNED_CASES = ("plain-adam-changing-tuned",)
 TWINS = {CASES[name].twin: CASES[CASES[name].twin] for name in TUNED_CASES}
 CHOSEN = {name: CASES[name] for name in (*DEFAULT_CASES, *TUNED_CASES)} | TWINS
 
