@@ -22,6 +22,8 @@ def serve(worker: Connection) -> None:
 
 
 class Adapter:
+    execution, call_factor = adapter.Adapter.execution, adapter.Adapter.call_factor
+
     def __init__(self) -> None:
         self.daemon, there = Pipe()
         if (child := os.fork()) == 0:
