@@ -31,8 +31,7 @@ def write_report(out: Path, marks: tuple[str, ...], formats: Sequence[str] | Non
     report = build.build_report([RESULTS])
     said = _read_report(report)
     # With several chapters, one picture: the page has them all, and twenty would burden a repository.
-    across = (chart.name for chart in report.charts_across)
-    stems = (Path(said.picture).stem, *across, *(CHARTS if len(report.chapters) == 1 else ()))
+    stems = (Path(said.picture).stem, *(CHARTS if len(report.chapters) == 1 else ()))
     export.write(report, out, FORMATS if formats is None else formats, marks, Layout(stems=stems), ARCHIVE)
     (out / export.LIST_FILE).unlink()  # only later reports into the same folder would use it
     return said
