@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ..conditions import Section
 from ..frameworks import order_frameworks
@@ -19,9 +19,10 @@ WORSE = (Outcome.HOLDS, Outcome.SEEN, Outcome.UNTOLD, Outcome.UNSEEN, Outcome.FA
 
 def say_headline(sections: Sequence[Section]) -> tuple[str, str] | None:
     """Return (outcomes of the claims across sections in words, the quantity they are about); None without any."""
-    every = {publication: _run_across(publication, held) for publication, held in hold_sections(sections).items()}
-    told = [each for tested in every.values() for each in tested]
-    answer = _answer(sections, [publication for publication, tested in every.items() if tested])
+    held = hold_sections(sections)
+    across = {publication: _run_across(publication, held[publication]) for publication in held}
+    told = [each for tested in across.values() for each in tested]
+    answer = _answer(held, across)
     if not told and answer is None:
         return None
     question, topics = answer or ("", {})
@@ -33,17 +34,18 @@ def say_headline(sections: Sequence[Section]) -> tuple[str, str] | None:
     return say("published.answer", question=question, answers=answers), about.name
 
 
-def _answer(sections: Sequence[Section], told: Sequence[Article]) -> tuple[str, dict[str, list[TestedClaim]]] | None:
+def _answer(
+    held: Mapping[Article, dict[int, Section]], across: Mapping[Article, Sequence[TestedClaim]]
+) -> tuple[str, dict[str, list[TestedClaim]]] | None:
     """Return (question, {topic: its claims of frameworks that were measured}); None unless one publication asks.
 
-    `told` are the publications with claims across sections: another one among them must not be hidden.
+    `across` are the claims across sections: those of another publication must not be hidden.
     """
-    held = hold_sections(sections)
     asking = [publication for publication in held if publication.question]
-    if len(asking) != 1 or {*told} - {*asking}:
+    if len(asking) != 1 or any(tested for publication, tested in across.items() if publication != asking[0]):
         return None
     topics: dict[str, list[TestedClaim]] = {}
-    for each in (*_run_alone(asking[0], held[asking[0]].values()), *_run_across(asking[0], held[asking[0]])):
+    for each in (*_run_alone(asking[0], held[asking[0]].values()), *across[asking[0]]):
         if each.claim.topic:
             topics.setdefault(each.claim.topic, []).append(each)
     return (asking[0].question, topics) if topics else None
