@@ -25,7 +25,7 @@ def choose_frameworks(
     meant += definition.list_thesis(project) if ALL in names else []
     if isolation == "here" and description.IMAGE_VARIABLE in os.environ and meant:
         meant = [description.read_image_framework()]
-    elif isolation == "here":
+    if isolation == "here":
         meant = [n for n in meant if n in pythons or definition.is_installed(definition.read(project, n, "cpu"))]
         if set(names) <= {ALL, EVERYTHING} and not meant and not pythons:
             raise BadInput("--isolation here: no framework is installed in this Python; use --isolation venv")

@@ -238,11 +238,11 @@ def test_a_run_without_an_engine_is_one_line_and_starts_nothing(tmp_path: Path) 
     assert not (tmp_path / "results" / "trials").exists()
 
 
-def test_in_an_image_a_study_looks_for_the_frameworks_of_its_python_alone(tmp_path: Path) -> None:
-    """This Python has no framework, like an image without any."""
+def test_in_an_image_a_study_looks_for_the_framework_of_its_python_alone(tmp_path: Path) -> None:
+    """This Python has no PyTorch, like an image whose framework was lost."""
     words = [sys.executable, "-m", "runner", "--results", str(tmp_path), "--device", "cpu"]
     told = subprocess.run(
-        words, cwd=ROOT, env=os.environ | {"BATCHWISE_IMAGE": "numpy-cpu 0.1.0 abc"}, capture_output=True, text=True
+        words, cwd=ROOT, env=os.environ | {"BATCHWISE_IMAGE": "pytorch-cpu 0.1.0 abc"}, capture_output=True, text=True
     )
     assert told.returncode == 2 and "no framework is installed in this Python" in told.stderr
 

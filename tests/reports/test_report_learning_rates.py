@@ -63,6 +63,7 @@ def test_shades_go_from_the_lowest_to_the_highest_of_the_cells_and_no_key_is_amo
     assert (tmp_path / "page" / "learning-rates-momentum.csv").exists()
 
 
+@pytest.mark.slow
 def test_a_chart_of_each_map_has_a_panel_for_each_batch_size_and_a_point_for_each_rate(tmp_path: Path) -> None:
     chart, *more = learning_rates.build_charts(group_into_sections(trials())[0])
     assert not more and chart.name == "learning-rates-momentum" and chart.x_name == "Learning rate"

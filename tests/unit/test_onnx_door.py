@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from conftest import ROOT
 from each import for_each
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 from adapters.numpy.layers import sequence
 from adapters.numpy.passes import Pass
@@ -29,16 +32,6 @@ def test_a_missing_package_is_one_line_that_says_how_to_install_it(monkeypatch: 
         networks.find(str(FILES / "flattened.onnx"))
 
 
-try:
-    import onnx
-    from onnx import TensorProto, helper, numpy_helper
-    from onnx.reference import ReferenceEvaluator
-except ImportError:
-    onnx = None
-
-needs_onnx = pytest.mark.skipif(onnx is None, reason="onnx is not installed: requirements-onnx.txt")
-
-
 def evaluate(path: Path, pixels: Any) -> Any:
     """Logits of the file by onnx's own reference, in evaluation mode: norms with their running statistics."""
     model = onnx.load(path)
@@ -51,10 +44,10 @@ def evaluate(path: Path, pixels: Any) -> Any:
             node.op_type = "Identity"
             del node.input[1:], node.output[1:], node.attribute[:]
     images = (pixels.astype(np.float32) / np.float32(255)).transpose(0, 3, 1, 2)
-    return ReferenceEvaluator(model).run(None, {"images": images})[0]
+    (logits,) = ReferenceEvaluator(model).run(None, {"images": images})
+    return logits
 
 
-@needs_onnx
 @for_each("name", ["tokens", "flattened"])
 def test_a_file_has_the_logits_of_onnxs_own_reference(name: str) -> None:
     imported = networks.find_imported(str(FILES / f"{name}.onnx"))
@@ -70,7 +63,6 @@ def test_a_file_has_the_logits_of_onnxs_own_reference(name: str) -> None:
     assert float(np.abs(found - truth).max()) <= 1e-5 * float(np.abs(truth).max())
 
 
-@needs_onnx
 def test_settings_and_places_are_those_of_the_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     workload = networks.find(str(FILES / "tokens.onnx"))
     kinds: dict[type, Any] = {type(layer): layer for layer, _ in workload.walk()}
@@ -251,7 +243,6 @@ REFUSED: dict[str, tuple[Any, str]] = {
 }  # fmt: skip
 
 
-@needs_onnx
 @for_each("name", REFUSED)
 def test_what_cannot_be_imported_is_one_line_with_the_node_and_its_operator(name: str, tmp_path: Path) -> None:
     make, said = REFUSED[name]
@@ -262,7 +253,6 @@ def test_what_cannot_be_imported_is_one_line_with_the_node_and_its_operator(name
     assert str(refused.value).startswith(f"workload {path}: ") and "\n" not in str(refused.value)
 
 
-@needs_onnx
 def test_values_in_other_files_are_read_within_the_models_folder_alone(tmp_path: Path) -> None:
     folder = tmp_path / "model"
     folder.mkdir()
@@ -283,7 +273,6 @@ def test_values_in_other_files_are_read_within_the_models_folder_alone(tmp_path:
         networks.find(str(path))
 
 
-@needs_onnx
 def test_a_setting_in_another_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # onnx would read the file from here
     (tmp_path / "k.data").write_bytes(np.full(4, 0.5, np.float32).tobytes())
@@ -297,7 +286,6 @@ def test_a_setting_in_another_file_is_refused(tmp_path: Path, monkeypatch: pytes
             networks.find(str(write(tmp_path, *nodes)))
 
 
-@needs_onnx
 def test_a_damaged_file_is_one_line(tmp_path: Path) -> None:
     content = (FILES / "flattened.onnx").read_bytes()
     path = tmp_path / "net.onnx"
@@ -308,7 +296,6 @@ def test_a_damaged_file_is_one_line(tmp_path: Path) -> None:
         assert "\n" not in str(refused.value), kept
 
 
-@needs_onnx
 def test_a_weight_in_another_shape_or_order_is_still_that_weight(tmp_path: Path) -> None:
     kernel = np.arange(12.0).reshape(4, 3)
     nodes = (
@@ -327,7 +314,6 @@ def test_a_weight_in_another_shape_or_order_is_still_that_weight(tmp_path: Path)
     assert weights and [array.tolist() for array in weights.values()] == [kernel.T.tolist()]
 
 
-@needs_onnx
 def test_a_norm_without_parameters_gains_none(tmp_path: Path) -> None:
     path = write(tmp_path, constant("g", np.ones(4)), *norm(), tensors=of_norm("b m v"))
     (layer,) = [each for each, _ in networks.find(str(path)).walk() if isinstance(each, BatchNorm)]
@@ -338,7 +324,6 @@ def test_a_norm_without_parameters_gains_none(tmp_path: Path) -> None:
     assert not layer.scale and not layer.center and workload.parameter_count == 4 * 27 + 4 * 5
 
 
-@needs_onnx
 def test_one_number_is_a_weight_where_the_layer_has_one_and_constant_where_the_file_has_no_tensor(
     tmp_path: Path,
 ) -> None:
@@ -356,13 +341,11 @@ def test_one_number_is_a_weight_where_the_layer_has_one_and_constant_where_the_f
     assert kinds[:3] == [Normalise, Normalise, Conv2D]
 
 
-@needs_onnx
 def test_settings_that_change_nothing_are_read(tmp_path: Path) -> None:
     path = write(tmp_path, conv("c"), node("Cast", "c", "d", to=1), node("Swish", "d", alpha=1.0), version=24)
     assert [type(each) for each, _ in networks.find(str(path)).walk()][:2] == [Conv2D, Silu]
 
 
-@needs_onnx
 def test_a_bias_after_a_change_of_shape_is_none_of_a_layer_that_another_branch_takes(tmp_path: Path) -> None:
     inside = (
         node("GlobalAveragePool", "images", "o"), node("Conv", "o k", "p"), node("Flatten", "p", "q"),
