@@ -70,7 +70,7 @@ test-images: .venv/.complete-test
 	.venv/bin/python -m pytest tests/images -s
 
 measure-faults: .venv/.complete-test
-	PYTHONPATH=.:tests .venv/bin/python tests/faults/measure_faults.py $(or $(POINTS),1000) $(or $(SEED),1)
+	PYTHONPATH=.:tests:tests/faults .venv/bin/python tests/benchmarks/measure_faults.py $(or $(POINTS),1000) $(or $(SEED),1)
 
 check-adapter: .venv/.complete-test
 	.venv/bin/python -m tools.check_adapter $(NAME) $(if $(ADAPTERS),--adapters $(ADAPTERS)) $(if $(FROM),--from $(FROM))

@@ -30,7 +30,7 @@ FEWEST = 5
 LIMIT = 10
 TOLERATED = 0.02  # half-width of the 95 % interval of the mean of images/s, as a share of the mean
 # How often the interval of a stable cell contains the true mean: {spread of its repeats, %: (lowest, highest)} over
-# limits of 6, 10 and 20; tests/reports/simulate_verdicts.py. At a spread of 7 %, at most one cell in 80 ends as stable.
+# limits of 6, 10 and 20; tests/benchmarks/simulate_verdicts.py. At 7 %, at most one cell in 80 ends as stable.
 COVERAGE_PERCENT = {1: (94, 96), 3: (73, 94), 7: (38, 63)}
 # The same for spreads of 1 and 3 % with correlated neighbouring repeats: {autocorrelation: (lowest, highest)}.
 CORRELATED_PERCENT = {0.3: (61, 89), 0.7: (46, 58)}

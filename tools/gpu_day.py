@@ -133,7 +133,7 @@ def gate(day: Day) -> None:
 
 def conformance(day: Day) -> None:
     """Compute the conformance suite's cases on the card, and judge them by the referee on this machine's CPU."""
-    script = ROOT / "tests" / "conformance" / "measure_on_gpu.py"
+    script = ROOT / "tests" / "benchmarks" / "measure_on_gpu.py"
     few = ("plain-sgd",) if day.quick else ()
     device = day.framework[day.framework.index("--device") + 1]
     names = itertools.takewhile(lambda word: not word.startswith("--"), day.framework[1:])

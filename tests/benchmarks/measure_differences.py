@@ -22,8 +22,9 @@ from pathlib import Path
 import numpy as np
 from scipy import stats  # type: ignore[import-untyped]  # it has no stubs
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent.parent), str(HERE)]
+ROOT = Path(__file__).resolve().parents[2]
+CONFORMANCE = ROOT / "tests" / "conformance"
+sys.path[:0] = [str(ROOT), str(CONFORMANCE)]
 
 from planted import PLANTED, errors_of  # noqa: E402
 from settings import CASES  # noqa: E402
@@ -90,7 +91,7 @@ class Run:
         part = folder / f"{self.name}.part"
         arguments = [self.module, self.precision, threads, part, self.first, self.first + self.draws, *self.networks]
         subprocess.run(
-            [environment.interpreter, HERE / "drawn.py", *map(str, arguments)],
+            [environment.interpreter, CONFORMANCE / "drawn.py", *map(str, arguments)],
             env={
                 "PATH": os.environ["PATH"],
                 "OMP_NUM_THREADS": threads,

@@ -2,7 +2,7 @@
 
 Repeats are made up. The draws go through the functions that the command uses: `shift_runs`, `shift_ratio` and
 `shift_points`, `cell_tests.evaluate_pairs`, `gate.rule`. A value is that of one run, unless `Replicate` says
-otherwise. By hand: `python tests/reports/simulate_verdicts.py`.
+otherwise. By hand: `python tests/benchmarks/simulate_verdicts.py`.
 """
 
 from __future__ import annotations

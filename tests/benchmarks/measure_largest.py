@@ -1,6 +1,6 @@
 """Make the table of docs/evidence/largest.md: the real search of the real frameworks, under real limits of memory.
 
-    python tests/conformance/measure_largest.py RESULTS LIMIT_MIB ...
+    python tests/benchmarks/measure_largest.py RESULTS LIMIT_MIB ...
 
 Each answer is then checked by one more trial of its size and one of the next size, which the search did not see. A
 second run with the same RESULTS uses what is stored.

@@ -1,6 +1,6 @@
 """Make the tables of docs/evidence/batch-size.md: how often the answers to "which batch size?" err.
 
-    python tests/reports/simulate_batch_size.py [--runs 200] [--seed 1] [--write docs/evidence/batch-size.md]
+    python tests/benchmarks/simulate_batch_size.py [--runs 200] [--seed 1] [--write docs/evidence/batch-size.md]
 
 Made-up trials with a known truth go through the functions of the command. It takes some five minutes of one core.
 """

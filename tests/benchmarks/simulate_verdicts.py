@@ -1,6 +1,6 @@
 """Make the tables of docs/evidence/verdicts.md: how often each verdict errs, and what it finds.
 
-    python tests/reports/simulate_verdicts.py [--runs 200] [--seed 1] [--write docs/evidence/verdicts.md]
+    python tests/benchmarks/simulate_verdicts.py [--runs 200] [--seed 1] [--write docs/evidence/verdicts.md]
 
 Prints the tables as Markdown, or puts each between its two marks in that page. Takes some ten minutes of one core.
 """

@@ -1,6 +1,6 @@
 """Run the conformance suite's cases on a GPU by the framework of this Python, and judge them here.
 
-python tests/conformance/measure_on_gpu.py OUT [CASE...] [--framework pytorch] [--device cuda] [--precision NAME...]
+python tests/benchmarks/measure_on_gpu.py OUT [CASE...] [--framework pytorch] [--device cuda] [--precision NAME...]
 writes OUT/conformance.json: for each profile and case the checks that fail, with their words; for each precision the
 largest part of the gate's tolerance that a case used, by kind of quantity. The truth is the referee in float64 on the
 CPU. docs/evidence/conformance.md has a run of it.
@@ -20,8 +20,9 @@ from typing import Any
 
 import numpy as np
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent.parent), str(HERE.parent), str(HERE)]
+ROOT = Path(__file__).resolve().parents[2]
+CONFORMANCE = ROOT / "tests" / "conformance"
+sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(CONFORMANCE)]
 
 import settings  # noqa: E402
 from settings import CASES, Case  # noqa: E402
@@ -42,7 +43,7 @@ def start_probe(
 ) -> subprocess.Popen[bytes]:
     """Start `probe.py` by this Python; its messages go to OUT.log."""
     out.mkdir(exist_ok=True)
-    words = (HERE / "probe.py", f"adapters.{framework}.adapter", profile, precision, out.parent / "inputs", out)
+    words = (CONFORMANCE / "probe.py", f"adapters.{framework}.adapter", profile, precision, out.parent / "inputs", out)
     variables = {
         settings.DEVICE_VARIABLE: device,
         "OMP_NUM_THREADS": "2",

@@ -1,6 +1,6 @@
 """Measure how long the report of many trials takes to make, its page to open, and how large the page is.
 
-python tests/browser/measure_page.py [TRIALS | RESULTS]
+python tests/benchmarks/measure_page.py [TRIALS | RESULTS]
 """
 
 from __future__ import annotations

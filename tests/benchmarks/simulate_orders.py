@@ -1,6 +1,6 @@
 """Simulate how often parity, an order and a stable cell are stated in error: made-up repeats, real verdicts.
 
-By hand: `python tests/reports/simulate_verdicts.py`.
+By hand: `python tests/benchmarks/simulate_verdicts.py`.
 """
 
 from __future__ import annotations

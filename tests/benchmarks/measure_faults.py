@@ -1,6 +1,6 @@
 """make measure-faults: a fault at each of so many points, drawn by a seed; every promise that does not hold is printed.
 
-python tests/faults/measure_faults.py POINTS SEED [FOLDER]
+python tests/benchmarks/measure_faults.py POINTS SEED [FOLDER]
 """
 
 from __future__ import annotations

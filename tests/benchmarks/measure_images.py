@@ -1,6 +1,6 @@
 """Measure one trial in a virtual environment, in a container of the runner and in the image alone, in turn.
 
-python tests/images/measure_images.py [ROUNDS]
+python tests/benchmarks/measure_images.py [ROUNDS]
 
 Prints losses and speeds.
 """
