@@ -108,7 +108,7 @@ def _save_png(figure: Figure, path: Path, about: dict[str, str]) -> None:
     for name, text in about.items():
         info.add_text(name, text)
     few = picture.quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
-    few.save(path, pnginfo=info, dpi=(DPI, DPI), optimize=True)
+    few.save(path, pnginfo=info, dpi=(DPI, DPI), compress_level=6)  # 9 takes five times as long for 6 % fewer bytes
 
 
 def _leave_out_of_layout(axes: Axes) -> None:

@@ -9,9 +9,11 @@ import statistics
 from dataclasses import astuple
 from pathlib import Path
 
+import numpy as np
 import pytest
 from conftest import ROOT
 from each import for_each
+from scipy import stats  # type: ignore[import-untyped]  # it has no stubs
 
 from workloads.shifts import Shift, estimate_cells, estimate_together, shift_points, shift_ratio, shift_runs
 from workloads.statistics import (
@@ -188,6 +190,9 @@ def test_p_values_are_adjusted_after_holm_and_after_benjamini_and_hochberg() -> 
     # p(i) m / i from the largest down, each at most the one above: 0.04, 0.04 (3/4 of 0.04 x 4/3), 0.04 (of 0.02 x 2).
     assert benjamini_hochberg([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.02, 0.04, 0.04, 0.02])
     assert holm([]) == benjamini_hochberg([]) == []
+    drawn = np.random.default_rng(1).random((20, 30)) ** 3
+    for p_values in (*drawn, [0.02, 0.02, 0.5]):
+        assert benjamini_hochberg(list(p_values)) == list(stats.false_discovery_control(p_values))
 
 
 def test_the_p_value_of_a_difference_beyond_a_tolerance_counts_both_sides() -> None:
