@@ -10,12 +10,13 @@ from typing import Any
 
 import jax
 import numpy as np
+import optax
 from jax import numpy as jnp
 
 from adapters import base
 from adapters.base import MEMORY_KINDS, Count, Facts, Floats, MemoryUse, Order, Probe, Unsupported, parts
-from adapters.jax.libraries import facts_of, take_device
 from adapters.jax.steps import Steps, network_of
+from adapters.jax_shared import is_out_of_memory, read_facts, take_device
 from adapters.shared import without_layers
 from workloads.activations import pooled_values
 from workloads.datasets import Images, Labels
@@ -36,7 +37,7 @@ class Adapter(base.Adapter):
         self.tuned, self.on_device = profile == TUNED, feed == "device"
         self.state: Any = None  # a State
         self.total: Any = None  # gradients of parts, once there were some
-        return facts_of(self.device, device, threads, precision, allocator)
+        return read_facts(self.device, device, threads, precision, allocator) | {"optax_version": optax.__version__}
 
     def load(self, images: Images, labels: Labels) -> None:
         self.images, self.labels = images, labels
@@ -169,8 +170,7 @@ class Adapter(base.Adapter):
         jax.block_until_ready((self.state, self.resident))
 
     def out_of_memory(self, error: BaseException) -> bool:
-        exhausted = isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(error)
-        return exhausted or isinstance(error, MemoryError)
+        return is_out_of_memory(error)
 
 
 def nbytes(tree: Any) -> int:

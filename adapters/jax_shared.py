@@ -1,4 +1,4 @@
-"""JAX's settings, and what its libraries report about themselves."""
+"""Set up JAX, and read what its libraries report about themselves: for JAX itself and for Keras on it."""
 
 from __future__ import annotations
 
@@ -9,20 +9,23 @@ from typing import Any
 
 import jax
 import jaxlib
-import optax
 
 from adapters.base import Unsupported
 from workloads.records.build import TF32
 from workloads.records.job import ON_DEMAND
 
+NO_MEMORY = "RESOURCE_EXHAUSTED"
 TRIED = re.compile(r"--xla_gpu_autotune_level=(\d)")  # XLA's default is to try convolutions
 
 
-def take_device(device: str, threads: int, precision: str, allocator: str) -> jax.Device:
-    """Return the device, with settings that JAX reads when it first uses it. Raises Unsupported if there is none."""
+def take_device(device: str, threads: int, precision: str, allocator: str, besides: str = "") -> jax.Device:
+    """Return the device, with settings that JAX reads when it first uses it. Raises Unsupported if there is none.
+
+    `besides` is another platform that the process needs, if any.
+    """
     os.environ["NPROC"] = str(threads)  # of XLA's pool on a CPU
     os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = str(allocator != ON_DEMAND).lower()
-    jax.config.update("jax_platforms", device)
+    jax.config.update("jax_platforms", ",".join(dict.fromkeys(filter(None, (device, besides)))))
     jax.config.update("jax_default_matmul_precision", "tensorfloat32" if precision == TF32 else "highest")
     try:
         return jax.devices(device)[0]
@@ -30,8 +33,8 @@ def take_device(device: str, threads: int, precision: str, allocator: str) -> ja
         raise Unsupported(f"JAX {jax.__version__} finds no device {device}: {error}") from error
 
 
-def facts_of(device: jax.Device, kind: str, threads: int, precision: str, allocator: str) -> dict[str, Any]:
-    """Return the current versions and settings."""
+def read_facts(device: jax.Device, kind: str, threads: int, precision: str, allocator: str) -> dict[str, Any]:
+    """Return the current versions and settings; `kind` is "cpu" or "cuda"."""
     on_gpu = kind == "cuda"
     cuda = re.search(r"cuda (\d+)(\d\d)\d\b", getattr(device.client, "platform_version", ""))
     tried = TRIED.search(os.environ.get("XLA_FLAGS", ""))
@@ -39,9 +42,8 @@ def facts_of(device: jax.Device, kind: str, threads: int, precision: str, alloca
     return {
         "framework_version": jax.__version__,
         "jaxlib_version": jaxlib.__version__,
-        "optax_version": optax.__version__,
         "cuda_version": f"{cuda[1]}.{int(cuda[2])}" if on_gpu and cuda else None,
-        "cudnn_version": cudnn_version() if on_gpu else None,
+        "cudnn_version": read_cudnn_version() if on_gpu else None,
         "cudnn_autotune": (tried is None or tried[1] != "0") if on_gpu else None,
         "multiprocessors": getattr(device, "core_count", None) if on_gpu else None,
         "precision": precision,
@@ -51,9 +53,15 @@ def facts_of(device: jax.Device, kind: str, threads: int, precision: str, alloca
     }
 
 
-def cudnn_version() -> int | None:
+def read_cudnn_version() -> int | None:
     """Return the version number of the cuDNN that JAX has loaded, None if none is found."""
     try:
         return int(ctypes.CDLL("libcudnn.so.9").cudnnGetVersion())
     except (OSError, AttributeError):
         return None
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return True if XLA, or this process, was refused memory."""
+    refused = isinstance(error, jax.errors.JaxRuntimeError) and NO_MEMORY in str(error)
+    return refused or isinstance(error, MemoryError)
