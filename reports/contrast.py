@@ -264,8 +264,7 @@ def build_batch_size_tables(section: Section, baseline: int | None) -> list[Tabl
 
 def correct(family: Sequence[CellContrast]) -> list[CellContrast]:
     """Correct the p values of a family after Holm."""
-    corrected = iter(holm([each.p for each in family if not math.isnan(each.p)]))
-    return [each if math.isnan(each.p) else replace(each, p=next(corrected)) for each in family]
+    return [replace(each, p=p) for each, p in zip(family, holm([each.p for each in family]), strict=True)]
 
 
 def _batch_table(found: Sequence[CellContrast], baselines: Mapping[int, int]) -> Table:

@@ -198,14 +198,15 @@ def bootstrap_interval(pairs: Sequence[Any], statistic: Callable[..., Any], seed
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjust p values by Holm (1979), in the same order.
+    """Adjust p values by Holm (1979), in the same order; NaN is no test, and stays.
 
     The probability that chance alone puts any of them at or below ERROR is at most ERROR. That holds whichever of the
     other effects are real.
     """
-    adjusted, highest = [0.0] * len(p_values), 0.0
-    for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[place]))
+    adjusted, highest = [math.nan] * len(p_values), 0.0
+    tested = [place for place, p in enumerate(p_values) if not math.isnan(p)]
+    for rank, place in enumerate(sorted(tested, key=p_values.__getitem__)):
+        highest = max(highest, min(1.0, (len(tested) - rank) * p_values[place]))
         adjusted[place] = highest
     return adjusted
 

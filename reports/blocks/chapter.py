@@ -10,17 +10,19 @@ from collections.abc import Mapping, Sequence
 from workloads.records.blocks import Phase
 from workloads.statistics import Described, ratio_interval
 
-from .. import condition_text
+from .. import condition_text, neighbours
 from ..charts import Chart, ChartSeries, Panel, Scale
 from ..conditions import Replaced
 from ..drawing import chart_words
 from ..drawing.chart_series import BATCH_AXIS, build_framework_series
 from ..load import Stored
+from ..neighbours import Measurement, Process, average_process, measurements
 from ..report import Chapter
+from ..reproduction import size_claims
+from ..reproduction.publication import read_size_article
 from ..sentences import say
 from ..table import Theme
-from . import claims, contrasts, tables
-from .contrasts import Measurement, Process, average_process, measurements
+from . import tables
 
 TITLE = "Time an image at neighbouring batch sizes"
 CAPTION = (
@@ -40,46 +42,46 @@ def build_chapters(stored: Stored) -> tuple[list[Chapter], list[Replaced]]:
 
 def build_chapter(measurement: Measurement, heading: str) -> Chapter:
     """Build the chapter of one set of conditions."""
-    kinds = claims.sizes_by_kind(measurement)
+    section = measurement.section
+    kinds = size_claims.sizes_by_kind(measurement)
     claimed = set().union(*(sizes for sizes, _ in kinds.values()))
-    found = contrasts.compute_contrasts(measurement, claimed)
-    tested = claims.evaluate_claims(found, kinds, measurement.frameworks)
+    found = neighbours.compute_contrasts(measurement, claimed)
+    tested = size_claims.evaluate_claims(found, kinds, measurement.frameworks)
     made = [
         tables.build_contrast_table(found),
-        tables.build_claim_table(tested),
+        *([size_claims.build_table(tested)] if tested else []),
         tables.build_time_table(measurement),
-        tables.build_published_table(found),
+        *size_claims.build_published_tables(found, section),
     ]
-    section = measurement.section
     return Chapter(
         heading,
         section,
         condition_text.describe_setting(section),
         tuple(condition_text.describe_conditions(section)),
-        tuple(table for table in made if table is not None and table.rows),
+        tuple(table for table in made if table.rows),
         (build_chart(measurement),) if measurement.processes else (),
         measurement.left_out,
         kind=tables.NAME,
         answer=write_headline(found),
         findings=tuple(map(describe_contrast, found)),
-        tested=tuple((claims.publication(), each) for each in tested),
+        tested=tuple((read_size_article(), each) for each in tested),
     )
 
 
-def write_headline(found: Sequence[contrasts.Contrast]) -> str:
+def write_headline(found: Sequence[neighbours.Contrast]) -> str:
     """Count the verdicts of the comparisons, in a sentence without a full stop."""
-    verdicts = Counter(contrasts.WORDS[each.verdict] for each in found if each.estimate is not None)
+    verdicts = Counter(neighbours.WORDS[each.verdict] for each in found if each.estimate is not None)
     return say("blocks.headline", verdicts=verdicts.most_common(), once=bool(found))
 
 
-def describe_contrast(contrast: contrasts.Contrast) -> str:
+def describe_contrast(contrast: neighbours.Contrast) -> str:
     """Describe a contrast in a sentence."""
     value, low, high = contrast.percents
     facts = {"size": contrast.size, "name": contrast.framework, "phase": contrast.phase, "percent": value}
     if contrast.estimate is None:
         return say("blocks.once", **facts)
-    detectable = contrasts.convert_to_percent(contrast.detectable)
-    judged = {"verdict": contrast.verdict, "words": contrasts.WORDS[contrast.verdict]}
+    detectable = neighbours.convert_to_percent(contrast.detectable)
+    judged = {"verdict": contrast.verdict, "words": neighbours.WORDS[contrast.verdict]}
     return say("blocks.found", **facts, low=low, high=high, **judged, detectable=detectable)
 
 

@@ -1,7 +1,6 @@
 """Build the tables on blocks of steps.
 
-They show if a size is faster than its neighbours, claims about round sizes, the times, and the article's figures next
-to ours.
+They show if a size is faster than its neighbours, and the times.
 """
 
 from __future__ import annotations
@@ -11,17 +10,22 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-import pandas as pd
-
 from workloads.datasets import DATASETS
 from workloads.records.blocks import Phase
 from workloads.schedules import count_steps
 from workloads.statistics import CONFIDENCE_PERCENT, ERROR, mean_interval
 
-from ..frameworks import display_name
-from ..reproduction.claim_tests import Outcome
+from ..neighbours import (
+    MARGIN_PERCENT,
+    TRIMMED,
+    WORDS,
+    Contrast,
+    Measurement,
+    Process,
+    average_process,
+    convert_to_percent,
+)
 from ..table import (
-    EMPTY,
     Columns,
     Record,
     Table,
@@ -33,20 +37,8 @@ from ..table import (
     make_text_column,
     number_cell,
 )
-from .claims import PublishedContrast, TestedSizes, cannot_say, publication
-from .claims import published as read_published
-from .contrasts import (
-    MARGIN_PERCENT,
-    TRIMMED,
-    WORDS,
-    Contrast,
-    Measurement,
-    Process,
-    average_process,
-    convert_to_percent,
-)
 
-NAME, CLAIMS, TIMES, ARTICLE = "powers-of-two", "powers-of-two-claims", "block-times", "powers-of-two-published"
+NAME, TIMES = "powers-of-two", "block-times"
 HOW = (
     f"Per round: the logarithm of the seconds per image, compared with the line through both neighbours. Per process: "
     f"the mean over its rounds without {100 * TRIMMED:g} % at either end. The interval is {CONFIDENCE_PERCENT} % of "
@@ -93,43 +85,6 @@ def build_contrast_table(found: Sequence[Contrast]) -> Table:
     }
     title = "Batch sizes against the line through their neighbours"
     return Table(NAME, title, *build_rows(records, shown), below=(HOW,), theme=Theme.SPEED, keys=3)
-
-
-def build_claim_table(tested: Sequence[TestedSizes]) -> Table:
-    """Build a table with a row for each claim, framework and phase; a dash has its reason as a footnote."""
-    records = [
-        {
-            "kind": each.claim.kind.name,
-            "framework": each.framework,
-            "phase": each.phase.value,
-            "batch_sizes": " ".join(map(str, each.sizes)),
-            **_percents(each.percents),
-            "p_corrected": each.p,
-            "verdict": _verdict(each),
-            "reason": each.measured.why if math.isnan(each.p) else None,
-        }
-        for each in tested
-    ]
-    shown: Columns = {
-        "Said to be fast": make_text_column("kind"),
-        "Framework": framework_of,
-        "Phase": make_text_column("phase"),
-        "Sizes": lambda row: TableCell(
-            row["batch_sizes"].replace(" ", ", ") or EMPTY.text, notes=(row["reason"],) if row["reason"] else ()
-        ),
-        "Faster an image by, %": _faster,
-        "Corrected p": lambda row: number_cell(row["p_corrected"], "{:.2g}"),
-        "Verdict": make_text_column("verdict"),
-    }
-    how = publication().claims_note.format(margin=MARGIN_PERCENT)
-    title = "Claims about round batch sizes"
-    return Table(CLAIMS, title, *build_rows(records, shown), below=(how,), theme=Theme.SPEED, keys=3)
-
-
-def _verdict(tested: TestedSizes) -> str:
-    """Return "upheld"; "violated" if slower, or faster by less than the margin; else "cannot be told"."""
-    words = {Outcome.HOLDS: "upheld", Outcome.UNTOLD: "cannot be told"}
-    return words.get(tested.measured.outcome, f"violated: {tested.measured.why}")
 
 
 def build_time_table(measurement: Measurement) -> Table:
@@ -192,60 +147,6 @@ def _train_images(measurement: Measurement) -> int | None:
         return task.source.train
     known = DATASETS.get(task.dataset)
     return known.train_count if known else None
-
-
-def _published_record(published: PublishedContrast, framework: str, ours: Contrast) -> dict[str, Any]:
-    return {
-        "machine": published.machine,
-        "phase": published.phase.value,
-        "batch_size": published.size,
-        "framework": framework,
-        "published_percent": published.percent,
-        "published_rounding_points": published.rounding,
-        "measured_percent": ours.percents[0],
-        "difference_points": ours.percents[0] - published.percent,
-    }
-
-
-def build_published_table(found: Sequence[Contrast]) -> Table | None:
-    """Build the table of the article's sizes that were also measured here; None if there are none."""
-    shown = [each for each in read_published() if any((each.phase, each.size) == (c.phase, c.size) for c in found)]
-    if not shown:
-        return None
-    names = list(dict.fromkeys(each.framework for each in found))
-    ours = {(each.framework, each.phase, each.size): each for each in found}
-    records = [
-        _published_record(each, name, mine)
-        for each in shown
-        for name in names
-        if (mine := ours.get((name, each.phase, each.size)))
-    ]
-    head = ("Published on", "Phase", "Batch size", "Published, %", *map(display_name, names))
-    rows = tuple(
-        (
-            TableCell(each.machine),
-            TableCell(each.phase),
-            TableCell(str(each.size), each.size),
-            TableCell(f"{each.percent:+.2f}", each.percent),
-            *(_ours(ours.get((name, each.phase, each.size))) for name in names),
-        )
-        for each in shown
-    )
-    return Table(
-        ARTICLE,
-        "Published beside measured",
-        head,
-        rows,
-        pd.DataFrame(records),
-        below=(f"{publication().source}. Faster an image than the line through the neighbours, by so many %.",
-               cannot_say(shown)),
-        theme=Theme.PUBLISHED,
-        keys=3,
-    )  # fmt: skip
-
-
-def _ours(contrast: Contrast | None) -> TableCell:
-    return _faster(_percents(contrast.percents)) if contrast else EMPTY
 
 
 def _percents(percents: tuple[float, float, float]) -> dict[str, float]:

@@ -21,9 +21,9 @@ from workloads.shifts import Shift, estimate_together, shift_values
 from workloads.spec import Workload
 from workloads.statistics import Estimate, Verdict, decide, holm, trimmed_mean
 
-from ..conditions import Replaced, Section, group_into_sections
-from ..frameworks import order_frameworks
-from ..load import BLOCKS, Stored
+from .conditions import Replaced, Section, group_into_sections
+from .frameworks import order_frameworks
+from .load import BLOCKS, Stored
 
 # Share of the rounds trimmed at either end. A disturbed block is always slow, and a size has two neighbours. With 10 %,
 # disturbance alone (one block in thirty 1.5 times as slow) produced an effect of 0.2 %.
@@ -226,5 +226,4 @@ def correct_contrasts(contrasts: Sequence[Contrast]) -> list[Contrast]:
 
 def correct(estimates: Sequence[Estimate | None]) -> list[float]:
     """Return p values by Holm over all estimates; NaN where there is none."""
-    p_values = iter(holm([each.p_apart for each in estimates if each]))
-    return [next(p_values) if each else math.nan for each in estimates]
+    return holm([each.p_apart if each else math.nan for each in estimates])
