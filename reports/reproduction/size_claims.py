@@ -7,17 +7,14 @@ article's own figures can be compared with ours in one way only: by size, with t
 from __future__ import annotations
 
 import math
-import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from workloads.records import figures
 from workloads.records.blocks import Phase
 from workloads.records.figures import FigureSpec
-from workloads.shifts import estimate_together
 from workloads.spec import Workload
-from workloads.statistics import Estimate, Verdict
+from workloads.statistics import Estimate, Verdict, judge
 
 from ..conditions import Section
 from ..frameworks import display_name
@@ -26,11 +23,11 @@ from ..neighbours import (
     WORDS,
     Contrast,
     Measurement,
-    average_processes,
+    compute_contrasts,
     compute_distance,
     convert_to_percent,
     correct,
-    judge,
+    estimate_sizes,
     map_neighbours,
     percents_of,
 )
@@ -48,9 +45,9 @@ CLAIMS, ARTICLE = "powers-of-two-claims", "powers-of-two"
 MULTIPROCESSORS = "multiprocessors"  # a fact of PyTorch's worker on a GPU
 NO_GPU = "the rule counts a GPU's multiprocessors, and this was measured on a CPU"
 NOT_TOLD = "the rule counts a GPU's multiprocessors, and no worker told them (PyTorch's does)"
+NOT_MEASURED = "no such size was measured between two others by {name}"
 ONE_PROCESS = "one process has no interval"
 RAN_ONCE = "each size was run once"
-Kinds = Mapping[SizeKind, tuple[set[int], str]]
 OUTCOMES = {Verdict.BETTER: Outcome.HOLDS, Verdict.UNDECIDED: Outcome.UNTOLD}  # any other: it fails
 PHASES = {figures.SPEED: Phase.TRAINING, figures.EVALUATION_SPEED: Phase.EVALUATION}
 LABEL = "Faster per image than the line through its neighbours"
@@ -131,62 +128,49 @@ def select_sizes(kind: SizeKind, measurement: Measurement, sizes: Sequence[int])
     return compute_coulom_sizes(multiprocessors, shape, max(sizes, default=1)).intersection(sizes), ""
 
 
-def sizes_by_kind(measurement: Measurement) -> Kinds:
-    """Return, for each kind that the article's claims name, what `select_sizes` says of the measured sizes."""
-    sizes = sorted({size for process in measurement.processes for size in process.group})
-    return {claim.kind: select_sizes(claim.kind, measurement, sizes) for claim in read_size_article().claims}
+def evaluate_claims(measurement: Measurement) -> tuple[list[Contrast], list[TestedClaim]]:
+    """Compare the sizes that claims are about with their neighbours, and test each claim for each framework.
 
-
-def evaluate_claims(contrasts: Sequence[Contrast], kinds: Kinds, frameworks: Sequence[str]) -> list[TestedClaim]:
-    """Test each claim of the article for each framework; p is corrected within a framework."""
-    tested = []
-    for framework in frameworks:
-        of_framework = [each for each in contrasts if each.framework == framework]
-        rows = []
-        for claim in read_size_article().claims:
-            sizes, reason = kinds[claim.kind]
-            phase = find_phase(claim.metric)
-            mine = [each for each in of_framework if each.phase is phase and each.size in sizes]
-            rows.append((claim, mine, reason or _find_obstacle(mine, framework)))
-        estimates = [None if reason else _estimate(mine) for _, mine, reason in rows]
-        tested += [
-            _judge(claim, framework, mine, (estimate, p), reason)
-            for (claim, mine, reason), estimate, p in zip(rows, estimates, correct(estimates), strict=True)
-        ]
-    return tested
-
-
-def _find_obstacle(mine: Sequence[Contrast], framework: str) -> str:
-    if not mine:
-        return f"no such size was measured between two others by {display_name(framework)}"
-    return "" if all(each.shift.sides for each in mine) else ONE_PROCESS
-
-
-def _estimate(mine: Sequence[Contrast]) -> Estimate:
-    """Estimate the mean over the sizes.
-
-    Sizes of one group were measured by the same processes, and only processes are independent.
+    p is corrected within a framework.
     """
-    groups = [[each.values for each in mine if each.group == group] for group in dict.fromkeys(e.group for e in mine)]
-    return estimate_together(
-        [average_processes([statistics.fmean(values) for values in zip(*same, strict=True)]) for same in groups]
-    )
+    claims, tested = read_size_article().claims, []
+    sizes = sorted({size for process in measurement.processes for size in process.group})
+    kinds = {claim.kind: select_sizes(claim.kind, measurement, sizes) for claim in claims}
+    found = compute_contrasts(measurement, set().union(*(of_kind for of_kind, _ in kinds.values())))
+    for framework in measurement.frameworks:
+        mine = [each for each in found if each.framework == framework]
+        about = [[each for each in mine if _is_about(claim, each, kinds[claim.kind][0])] for claim in claims]
+        estimates = [estimate_sizes(group_values(those)) if those else None for those in about]
+        for claim, those, estimate, p in zip(claims, about, estimates, correct(estimates), strict=True):
+            obstacle = ONE_PROCESS if those else NOT_MEASURED.format(name=display_name(framework))
+            tested.append(_judge(claim, framework, those, (estimate, p), kinds[claim.kind][1] or obstacle))
+    return found, tested
+
+
+def _is_about(claim: Claim, contrast: Contrast, sizes: set[int]) -> bool:
+    return contrast.phase is find_phase(claim.metric) and contrast.size in sizes
+
+
+def group_values(contrasts: Sequence[Contrast]) -> list[list[tuple[float, ...]]]:
+    """List the values per process of each size, by group of sizes."""
+    groups = dict.fromkeys(each.group for each in contrasts)
+    return [[each.values for each in contrasts if each.group == group] for group in groups]
 
 
 def _judge(
-    claim: Claim, framework: str, mine: Sequence[Contrast], estimated: tuple[Estimate | None, float], reason: str
+    claim: Claim, framework: str, mine: Sequence[Contrast], estimated: tuple[Estimate | None, float], obstacle: str
 ) -> TestedClaim:
     estimate, p = estimated
-    sizes, measured = tuple(each.size for each in mine), ClaimVerdict(Outcome.UNTOLD, reason)
-    percents = percents_of(estimate) if estimate else (math.nan, math.nan, math.nan)
+    sizes, measured = tuple(each.size for each in mine), ClaimVerdict(Outcome.UNTOLD, obstacle)
+    percents = value, low, high = percents_of(estimate) if estimate else (math.nan, math.nan, math.nan)
     if estimate:
-        found, (value, low, high) = judge(p, percents), percents
+        found = judge(percents, p, MARGIN_PERCENT)
         kind = "" if found in OUTCOMES else f"{WORDS[found]}: "
         why = f"{kind}{value:+.2f} % [{low:+.2f}, {high:+.2f}] at {listed(sizes)}, corrected p {p:.2g}"
         measured = ClaimVerdict(OUTCOMES.get(found, Outcome.FAILS), why)
-    rows: dict[str, Any] = {"batch_sizes": " ".join(map(str, sizes)), "p_corrected": p}
-    rows |= zip(("faster_percent", "low", "high"), percents, strict=True)
-    return TestedClaim(claim, framework, {TABLE: _find_published(claim, sizes)}, measured, figures=rows)
+    row = {"batch_sizes": " ".join(map(str, sizes)), "p_corrected": p}
+    row |= {"faster_percent": value, "low": low, "high": high}
+    return TestedClaim(claim, framework, {TABLE: _find_published(claim, sizes)}, measured, figures=row)
 
 
 def _find_published(claim: Claim, sizes: Sequence[int]) -> ClaimVerdict | None:

@@ -13,8 +13,7 @@ import pytest
 from stored import simulated_blocks, spec_of_blocks, store_blocks, study_of_blocks
 
 from reports import __main__ as command
-from reports import build, load, neighbours
-from reports.blocks import chapter
+from reports import blocks, build, load, neighbours
 from reports.neighbours import Contrast, convert_to_percent
 from reports.report import Chapter
 from reports.reproduction import size_claims
@@ -22,7 +21,6 @@ from reports.reproduction.claim_tests import Outcome
 from reports.reproduction.publication import read_size_article
 from workloads.records.blocks import BLOCKS_FILE, Block, Phase, read_blocks, whole_rounds
 from workloads.records.status import Status
-from workloads.shifts import estimate_together
 from workloads.statistics import Verdict, trimmed_mean
 
 
@@ -30,13 +28,12 @@ def contrast_of(processes: int, effect: float, generator: np.random.Generator, *
     """Contrast of 128 with 127 and 129, training, as the only test."""
     every = [simulated_blocks(generator, effects={128: effect}, **settings) for _ in range(processes)]  # type: ignore[arg-type]
     values = []
-    for blocks in every:
-        rounds = map(neighbours.times_of, whole_rounds(blocks, Phase.TRAINING))
+    for process in every:
+        rounds = map(neighbours.times_of, whole_rounds(process, Phase.TRAINING))
         above = [neighbours.compute_distance(times, 128, (127, 129)) for times in rounds]
         values.append(trimmed_mean(above, neighbours.TRIMMED))
-    shift = neighbours.average_processes(values)
-    estimate = estimate_together([shift])
-    made = Contrast("pytorch", Phase.TRAINING, 128, (127, 129), 20, (127, 128, 129), tuple(values), shift, estimate)
+    estimate = neighbours.estimate_sizes([[values]])
+    made = Contrast("pytorch", Phase.TRAINING, 128, (127, 129), 20, (127, 128, 129), tuple(values), estimate)
     return neighbours.correct_contrasts([made])[0]
 
 
@@ -51,7 +48,7 @@ def test_the_interval_holds_the_true_effect_as_often_as_it_says_also_under_drift
     found = many(0.01, drift=drift)
     held = [low <= convert_to_percent(0.01) <= high for _, low, high in (each.percents for each in found)]
     assert 0.92 < np.mean(held) < 0.98
-    assert abs(np.mean([each.shift.value for each in found]) - 0.01) < 0.0007
+    assert abs(np.mean([each.value for each in found]) - 0.01) < 0.0007
 
 
 @pytest.mark.slow
@@ -85,7 +82,7 @@ def test_what_a_step_costs_in_any_case_is_no_advantage_of_the_larger_size() -> N
 
 
 def read(results: Path) -> Chapter:
-    ([found], _) = chapter.build_chapters(load.read_all(results))
+    ([found], _) = blocks.build_chapters(load.read_all(results))
     return found
 
 

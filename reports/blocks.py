@@ -1,21 +1,27 @@
-"""Build the tables on blocks of steps.
+"""Build the chapters of a report on blocks of steps: is a power of two, or another round size, faster per image?
 
-They show if a size is faster than its neighbours, and the times.
+Tables compare each size with its neighbours and show the times; claims and published figures: `size_claims`.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from workloads.datasets import DATASETS
 from workloads.records.blocks import Phase
 from workloads.schedules import count_steps
-from workloads.statistics import CONFIDENCE_PERCENT, ERROR, mean_interval
+from workloads.statistics import CONFIDENCE_PERCENT, ERROR, Described, count_images, ratio_interval
 
-from ..neighbours import (
+from . import condition_text
+from .charts import Chart, ChartSeries, Panel, Scale
+from .conditions import Replaced
+from .drawing import chart_words
+from .drawing.chart_series import BATCH_AXIS, build_framework_series
+from .load import Stored
+from .neighbours import (
     MARGIN_PERCENT,
     TRIMMED,
     WORDS,
@@ -24,8 +30,13 @@ from ..neighbours import (
     Process,
     average_process,
     convert_to_percent,
+    measurements,
 )
-from ..table import (
+from .report import Chapter
+from .reproduction import size_claims
+from .reproduction.publication import read_size_article
+from .sentences import say
+from .table import (
     Columns,
     Record,
     Table,
@@ -52,6 +63,105 @@ HOW_TIMES = (
     'Evaluation: images go in, logits come out. "Foreign CPU": what other processes took of the cores, our '
     "sampler among them."
 )
+TITLE = "Time an image at neighbouring batch sizes"
+CAPTION = (
+    "Seconds an image over the geometric mean of the sizes that took turns with it (less is faster); groups have "
+    "nothing to do with one another."
+)
+
+
+def build_chapters(stored: Stored) -> tuple[list[Chapter], list[Replaced]]:
+    """Build a chapter for each set of conditions of the processes; returns (chapters, replaced processes)."""
+    measured, replaced = measurements(stored)
+    headings = condition_text.build_headings([each.section for each in measured])
+    return [
+        build_chapter(each, f"{heading}: blocks of steps") for each, heading in zip(measured, headings, strict=True)
+    ], replaced
+
+
+def build_chapter(measurement: Measurement, heading: str) -> Chapter:
+    """Build the chapter of one set of conditions."""
+    section = measurement.section
+    found, tested = size_claims.evaluate_claims(measurement)
+    made = [
+        build_contrast_table(found),
+        *([size_claims.build_table(tested)] if tested else []),
+        build_time_table(measurement),
+        *size_claims.build_published_tables(found, section),
+    ]
+    return Chapter(
+        heading,
+        section,
+        condition_text.describe_setting(section),
+        tuple(condition_text.describe_conditions(section)),
+        tuple(table for table in made if table.rows),
+        (build_chart(measurement),) if measurement.processes else (),
+        measurement.left_out,
+        kind=NAME,
+        answer=write_headline(found),
+        findings=tuple(map(describe_contrast, found)),
+        tested=tuple((read_size_article(), each) for each in tested),
+    )
+
+
+def write_headline(found: Sequence[Contrast]) -> str:
+    """Count the verdicts of the comparisons, in a sentence without a full stop."""
+    verdicts = Counter(WORDS[each.verdict] for each in found if each.estimate is not None)
+    return say("blocks.headline", verdicts=verdicts.most_common(), once=bool(found))
+
+
+def describe_contrast(contrast: Contrast) -> str:
+    """Describe a contrast in a sentence."""
+    value, low, high = contrast.percents
+    facts = {"size": contrast.size, "name": contrast.framework, "phase": contrast.phase, "percent": value}
+    if contrast.estimate is None:
+        return say("blocks.once", **facts)
+    detectable = convert_to_percent(contrast.detectable)
+    judged = {"verdict": contrast.verdict, "words": WORDS[contrast.verdict]}
+    return say("blocks.found", **facts, low=low, high=high, **judged, detectable=detectable)
+
+
+def build_chart(measurement: Measurement) -> Chart:
+    """Build the chart, with a panel for training and one for evaluation."""
+    panels = tuple(
+        Panel(phase.value.capitalize(), tuple(_series(measurement, name, phase) for name in measurement.frameworks))
+        for phase in Phase
+    )
+    most = max(Counter((each.framework, each.group) for each in measurement.processes).values())
+    return Chart(
+        name=NAME,
+        title=TITLE,
+        x_name=BATCH_AXIS,
+        y_label="Time an image (group: 1)",
+        panels=panels,
+        alt=chart_words.describe_panels(f"{TITLE}, beside the mean of their group", panels, "batch size"),
+        caption=f"{chart_words.explain_points(most)} {CAPTION}",
+        provenance=condition_text.describe_provenance(measurement.section),
+        x_scale=Scale.ORDINAL,
+        from_zero=False,
+        theme=Theme.SPEED,
+    )
+
+
+def _series(measurement: Measurement, framework: str, phase: Phase) -> ChartSeries:
+    mine = [process for process in measurement.processes if process.framework == framework]
+    points = {
+        size: _point([process for process in mine if process.group == group], phase, size)
+        for group in sorted({process.group for process in mine})
+        for size in group
+    }
+    return build_framework_series(framework, points, ())
+
+
+def _point(processes: Sequence[Process], phase: Phase, size: int) -> Described:
+    """Describe the ratio of a size to its group."""
+
+    def beside_group(times: Mapping[int, float]) -> float:
+        logs = {each: math.log(time_s) for each, time_s in times.items()}
+        return logs[size] - statistics.fmean(logs.values())
+
+    values = [average_process(process, phase, beside_group) for process in processes]
+    return Described(len(values), *ratio_interval(values), math.nan)
 
 
 def build_contrast_table(found: Sequence[Contrast]) -> Table:
@@ -118,19 +228,20 @@ def _by_size(measurement: Measurement, framework: str) -> dict[int, list[Process
 
 def _time(measurement: Measurement, framework: str, phase: Phase, size: int, mine: Sequence[Process]) -> dict[str, Any]:
     logs = [average_process(each, phase, lambda times: -math.log(times[size])) for each in mine]
-    mean, low, high = mean_interval(logs)
+    speed, low, high = ratio_interval(logs)
     blocks = [of_round[size] for process in mine for of_round in process.rounds[phase]]
-    step_s, steps = size / math.exp(mean), math.nan
-    images = _train_images(measurement)
+    step_s, steps = size / speed, math.nan
+    task = measurement.section.condition.task
+    images = count_images(task.dataset, task.source, "train")
     if images is not None and phase is Phase.TRAINING:
         steps = count_steps(images, size, mine[0].result.spec.passes.last_batch)
     return {
         "framework": framework,
         "phase": phase.value,
         "batch_size": size,
-        "images_per_s": math.exp(mean),
-        "low": math.exp(low),
-        "high": math.exp(high),
+        "images_per_s": speed,
+        "low": low,
+        "high": high,
         "step_ms": 1000 * step_s,
         "steps_an_epoch": steps,
         "epoch_s": steps * step_s,
@@ -138,15 +249,6 @@ def _time(measurement: Measurement, framework: str, phase: Phase, size: int, min
         "processes": len(mine),
         "rounds": sum(len(process.rounds[phase]) for process in mine),
     }
-
-
-def _train_images(measurement: Measurement) -> int | None:
-    """Number of training images; None if the data set is no longer in the catalogue."""
-    task = measurement.section.condition.task
-    if task.source is not None:
-        return task.source.train
-    known = DATASETS.get(task.dataset)
-    return known.train_count if known else None
 
 
 def _percents(percents: tuple[float, float, float]) -> dict[str, float]:
