@@ -71,7 +71,7 @@ def express_in_percent(metric: Metric) -> tuple[Metric, dict[int, float]]:
         if high - low <= size / 10 and size % 8 == 0:
             distance = compute_distance(minutes, size, (low, high))
             percents[metric.framework, size] = convert_to_percent(distance)
-            rounding[size] = convert_to_percent(2 * digit / 2 / min(minutes[each] for each in (low, size, high)))
+            rounding[size] = convert_to_percent(digit / min(minutes[each] for each in (low, size, high)))
     return replace(metric, quantity=FASTER, table_decimals=None, values={TABLE: percents}), rounding
 
 
