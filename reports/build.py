@@ -8,6 +8,7 @@ from pathlib import Path
 
 from . import (
     attempts,
+    blocks,
     caveats,
     chapters,
     condition_text,
@@ -20,7 +21,6 @@ from . import (
     target_time,
 )
 from .batch_size import answers as batch_size
-from .blocks import chapter as blocks
 from .conditions import Section, group_into_sections
 from .load import ReportError, Stored
 from .quantities import QUANTITIES, Quantity

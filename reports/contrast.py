@@ -23,9 +23,9 @@ from workloads.statistics import (
     LEAST_SPREAD,
     Verdict,
     accuracy_step,
-    decide,
     estimate_mean,
     holm,
+    judge,
     mean_interval,
     ratio_interval,
 )
@@ -36,6 +36,7 @@ from .condition_text import ABSENT
 from .conditions import Condition, Section
 from .frameworks import display_name, order_frameworks
 from .load import ReportError
+from .neighbours import FASTER
 from .order import IN_THIS_RUN
 from .quantities import ACCURACY, MEMORY, SPEED, Quantity
 from .sentences import listed
@@ -44,7 +45,6 @@ from .table import Table, TableCell, Theme
 NEIGHBOURS_PERCENT = 10
 ONCE = f"One repeat: the ratios are what was seen {IN_THIS_RUN}, and tell no difference between batch sizes."
 NO_PAIR = "no repeat has a speed at both batch sizes"
-WORDS = {Verdict.BETTER: "faster", Verdict.WORSE: "slower"}
 
 Trials = Sequence[TrialResult]
 
@@ -93,7 +93,7 @@ class CellContrast:
     def verdict(self) -> Verdict:
         """Verdict by p; BETTER is above the baseline."""
         above = self.value if self.quantity is ACCURACY else self.value - 1
-        return decide(above, above, p=self.p)
+        return judge((above, math.nan, math.nan), self.p)
 
     @property
     def ratio(self) -> tuple[float, float, float]:
@@ -112,7 +112,7 @@ class CellContrast:
             "low": self.low,
             "high": self.high,
             "p_corrected": self.p,
-            "verdict": WORDS.get(self.verdict),
+            "verdict": FASTER.get(self.verdict),
             "trials": tables.JOINED.join(self.trials),
         }
 
@@ -264,8 +264,7 @@ def build_batch_size_tables(section: Section, baseline: int | None) -> list[Tabl
 
 def correct(family: Sequence[CellContrast]) -> list[CellContrast]:
     """Correct the p values of a family after Holm."""
-    corrected = iter(holm([each.p for each in family if not math.isnan(each.p)]))
-    return [each if math.isnan(each.p) else replace(each, p=next(corrected)) for each in family]
+    return [replace(each, p=p) for each, p in zip(family, holm([each.p for each in family]), strict=True)]
 
 
 def _batch_table(found: Sequence[CellContrast], baselines: Mapping[int, int]) -> Table:
@@ -273,7 +272,7 @@ def _batch_table(found: Sequence[CellContrast], baselines: Mapping[int, int]) ->
     for each in found:
         base, shown = baselines[each.batch_size], TableCell(ABSENT, None, (NO_PAIR,))
         if each.n:
-            text = " ".join(filter(None, (effect_words.format_ratio(*each.ratio), WORDS.get(each.verdict))))
+            text = " ".join(filter(None, (effect_words.format_ratio(*each.ratio), FASTER.get(each.verdict))))
             shown = TableCell(text, each.value, trials=each.trials)
         sizes = (TableCell(str(each.batch_size), each.batch_size), TableCell(str(base), base))
         p = TableCell(ABSENT if math.isnan(each.p) else f"{each.p:.2g}", each.p)

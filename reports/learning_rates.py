@@ -81,18 +81,13 @@ def _chart(group: dict[int, Section], rule: str) -> Chart:
             series.append(build_framework_series(name, values, tuple(cell.known for cell in values.values())))
         panels.append(Panel(f"Batch {wanted}", tuple(series)))
     title = f"{ACCURACY.title(by_rate[0].condition)}, by learning rate: {rule}"
-    lines = [
-        f"{panel.title}: {chart_words.describe_line(line, 'learning rate')}"
-        for panel in panels
-        for line in panel.series
-    ]
     return Chart(
         name=f"{NAME}-{rule}",
         title=title,
         x_name="Learning rate",
         y_label="Test accuracy, %",
         panels=tuple(panels),
-        alt=chart_words.join_sentences([title, *lines]),
+        alt=chart_words.describe_panels(title, panels, "learning rate"),
         caption=chart_words.explain_points(most),
         full_scale=100,
         from_zero=False,

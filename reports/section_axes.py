@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -20,7 +19,7 @@ from .contrast import Axis, CellContrast, compute_contrast, pair_by_repeat
 from .frameworks import display_name, order_frameworks
 from .load import Stored
 from .quantities import ALLOCATOR_PEAK, MEMORY, SPEED, STEP_TIME, Quantity
-from .reproduction.publication import FIGURES, PUBLICATIONS
+from .reproduction.publication import read_size_article
 from .table import Table, TableCell, Theme
 from .tables import CellSummary
 
@@ -33,7 +32,7 @@ SHARED = (
     "machine than one, and at an efficiency of {ideal} dividing cost nothing."
 )
 NO_PAIR = "no repeat has a speed on one device, too"
-PUBLICATION, ONE, SEVERAL, ONE_SIZE = "powers-of-two-2022", "1xV100", "4xV100", 512
+ONE, SEVERAL, ONE_SIZE = "training_1xV100", "training_4xV100", 512
 PUBLISHED = (
     "Published (S. Raschka, 2022: MobileNetV3-Large, CIFAR-10 at 224 x 224, fp16; whole trainings, each run once): "
     "four V100 by DistributedDataParallel took {several} minutes at {sizes} images a card. No run of one card at these "
@@ -188,12 +187,13 @@ def _efficiency(of: CellContrast) -> TableCell:
 
 def state_published() -> str:
     """State what is published about four cards, and what it does not show."""
-    with (PUBLICATIONS / PUBLICATION / FIGURES).open(encoding="utf-8", newline="") as file:
-        minutes = {(row["gpus"], int(row["batch_size"])): row["train_minutes"] for row in csv.DictReader(file)}
-    several = {size: taken for (gpus, size), taken in minutes.items() if gpus == SEVERAL}
-    one, sizes = minutes[ONE, ONE_SIZE], ", ".join(map(str, several))
-    ratio = float(one) / float(several[256])
-    return PUBLISHED.format(several=", ".join(several.values()), sizes=sizes, one_size=ONE_SIZE, one=one, ratio=ratio)
+    minutes = {metric.name: metric.published for metric in read_size_article().metrics}
+    several = {size: f"{value:.2f}" for (_, size), value in minutes[SEVERAL].items()}
+    sizes, one = ", ".join(map(str, several)), minutes[ONE]["pytorch", ONE_SIZE]
+    ratio = one / float(several[256])
+    return PUBLISHED.format(
+        several=", ".join(several.values()), sizes=sizes, one_size=ONE_SIZE, one=f"{one:.2f}", ratio=ratio
+    )
 
 
 SPLITTING = SectionAxis(

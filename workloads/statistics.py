@@ -15,7 +15,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any
+from typing import Any, Literal
 
 from workloads.datasets import DATASETS
 from workloads.records.job import ImageSource
@@ -50,6 +50,16 @@ def decide(low: float, high: float, *, margin: tuple[float, float] | None = None
     if p <= ERROR and high < bottom:
         return Verdict.WORSE
     return Verdict.WITHIN if margin and bottom <= low and high <= top else Verdict.UNDECIDED
+
+
+def judge(found: tuple[float, float, float], p: float, margin: float = 0.0) -> Verdict:
+    """Judge a (value, low, high): by the value's sign if p allows it, otherwise by the interval and +- `margin`.
+
+    `p` is corrected for the number of tests. Without a margin nothing is WITHIN.
+    """
+    value, low, high = found
+    sign = decide(value, value, p=p)
+    return decide(low, high, margin=(-margin, margin), p=p) if margin and sign is Verdict.UNDECIDED else sign
 
 
 @dataclass(frozen=True)
@@ -198,14 +208,15 @@ def bootstrap_interval(pairs: Sequence[Any], statistic: Callable[..., Any], seed
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjust p values by Holm (1979), in the same order.
+    """Adjust p values by Holm (1979), in the same order; NaN is no test, and stays.
 
     The probability that chance alone puts any of them at or below ERROR is at most ERROR. That holds whichever of the
     other effects are real.
     """
-    adjusted, highest = [0.0] * len(p_values), 0.0
-    for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[place]))
+    adjusted, highest = [math.nan] * len(p_values), 0.0
+    tested = [place for place, p in enumerate(p_values) if not math.isnan(p)]
+    for rank, place in enumerate(sorted(tested, key=p_values.__getitem__)):
+        highest = max(highest, min(1.0, (len(tested) - rank) * p_values[place]))
         adjusted[place] = highest
     return adjusted
 
@@ -284,13 +295,14 @@ def p_of_ranks(x: Sequence[float], y: Sequence[float]) -> float:
 
 def accuracy_step(dataset: str, source: ImageSource | None = None) -> float:
     """Return the percentage points that one test image counts: the least spread of accuracies."""
-    images = tested_images(dataset, source)
+    images = count_images(dataset, source, "test")
     return UNKNOWN_STEP if images is None else 100 / images
 
 
-def tested_images(dataset: str, source: ImageSource | None) -> int | None:
-    """Return the number of test images; None for a data set that is no longer in the catalogue."""
+def count_images(dataset: str, source: ImageSource | None, split: Literal["train", "test"]) -> int | None:
+    """Return the number of images in a split; None for a data set that is no longer in the catalogue."""
     if source is not None:
-        return source.test
-    known = DATASETS.get(dataset)
-    return known.test_count if known else None
+        return source.train if split == "train" else source.test
+    if known := DATASETS.get(dataset):
+        return known.train_count if split == "train" else known.test_count
+    return None

@@ -119,16 +119,14 @@ def build_charts(answers: Sequence[Answers], provenance: str) -> tuple[Chart, ..
 def _chart(
     name: str, y_label: str, curves: Mapping[str, Sequence[SizePoint]], factor: float, caption: str, provenance: str
 ) -> Chart:
-    series = {each: _series(each, points, factor) for each, points in curves.items()}
+    panels = tuple(Panel(display_name(each), (_series(each, points, factor),)) for each, points in curves.items())
     return Chart(
         name=name,
         title=f"{y_label.partition(',')[0]} against batch size",
         x_name=BATCH_AXIS,
         y_label=y_label,
-        panels=tuple(Panel(display_name(each), (one,)) for each, one in series.items()),
-        alt=chart_words.join_sentences(
-            [y_label, *(chart_words.describe_line(one, "batch size") for one in series.values())]
-        ),
+        panels=panels,
+        alt=chart_words.describe_panels(y_label, panels, "batch size"),
         caption=caption,
         provenance=provenance,
     )

@@ -21,8 +21,8 @@ from workloads.records.stored import read_meter
 from workloads.records.stored_events import read_events
 
 from ..attempts import trial_id
-from ..blocks.contrasts import rounds_of
 from ..load import BLOCKS, Stored
+from ..neighbours import rounds_of
 from . import evidence_check, recompute, recompute_attempt, recompute_training
 from .evidence_check import Probes
 from .recompute_attempt import check_order

@@ -18,7 +18,7 @@ from workloads.records.events import Event, Events
 from workloads.records.files import EVENTS_FILE
 from workloads.records.result import Epoch, TrialResult
 from workloads.spec import Workload
-from workloads.statistics import tested_images
+from workloads.statistics import count_images
 
 from .recompute import RELATIVE, Segment, Values
 
@@ -65,7 +65,7 @@ def recompute_figures(
     later = list_epochs(events)[1:]
     if later:
         values[registry.EPOCH_TIME.name] = sum(epoch.train_s for epoch in later) / len(later)
-        images = tested_images(result.spec.task.dataset, result.spec.task.source)
+        images = count_images(result.spec.task.dataset, result.spec.task.source, "test")
         if images and (seconds := sum(epoch.evaluate_s for epoch in later)) > 0:
             values[registry.EVALUATION_SPEED.name] = images * len(later) / seconds
     if window:
@@ -121,7 +121,7 @@ def _possible(result: TrialResult, workload: Workload | None) -> Iterator[str]:
     """Yield a line for each accuracy that is impossible given its test loss or the number of test images."""
     if result.spec.task.own_code:
         return  # its loss and its test images are unknown
-    images = tested_images(result.spec.task.dataset, result.spec.task.source)
+    images = count_images(result.spec.task.dataset, result.spec.task.source, "test")
     for number, epoch in enumerate(result.epochs):
         loss, accuracy = epoch.test_loss, epoch.test_accuracy
         if images and abs(accuracy * images - round(accuracy * images)) > WHOLE:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from workloads.statistics import CONFIDENCE_PERCENT
 
-from ..charts import ChartSeries
+from ..charts import ChartSeries, Panel
 from ..sentences import listed
 from ..tables import count_decimals
 
@@ -50,6 +50,12 @@ def describe_line(series: ChartSeries, at: str) -> str:
     text += _extreme("highest", max(known, key=lambda point: point[1]), (first, last))
     text += _extreme("lowest", min(known, key=lambda point: point[1]), (first, last))
     return text + (f"; no value at {_places(silent, len(series.x))}" if silent else "")
+
+
+def describe_panels(start: str, panels: Iterable[Panel], at: str) -> str:
+    """Describe a chart for those who cannot see it: `start`, then each line, after the name of its panel."""
+    lines = [(panel.title, line.label, describe_line(line, at)) for panel in panels for line in panel.series]
+    return join_sentences([start, *(text if name in ("", label) else f"{name}: {text}" for name, label, text in lines)])
 
 
 def join_sentences(parts: Iterable[str]) -> str:

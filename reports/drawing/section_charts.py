@@ -43,14 +43,14 @@ def _chart(section: Section, quantity: Quantity, published: Sequence[Article]) -
     behind, about = published_behind(quantity, section.condition, [series.key for series in measured.series], published)
     series = (*measured.series, *behind)
     title = quantity.title(section.condition)
-    courses = [chart_words.describe_line(line, "batch size") for line in series]
+    panels = (Panel("", series),)
     return Chart(
         name=quantity.name,
         title=title,
         x_name=BATCH_AXIS,
         y_label=AXIS_NAMES.get(quantity, f"{{}}, {spec.unit}").format(spec.label),
-        panels=(Panel("", series),),
-        alt=chart_words.join_sentences([f"{title}, against batch size", *courses]),
+        panels=panels,
+        alt=chart_words.describe_panels(f"{title}, against batch size", panels, "batch size"),
         caption=" ".join([chart_words.explain_points(measured.most), *about]),
         x_scale=choose_scale(series),
         full_scale=spec.full_scale,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import NamedTuple
 
-from ..blocks.tables import TIMES
+from ..blocks import TIMES
 from ..memory import KINDS, PARTS
 from ..quantities import QUANTITIES
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from workloads.statistics import ERROR
@@ -46,7 +46,7 @@ class TestedClaim:
     """A claim about a framework, tested.
 
     `published` is {series: verdict on its figures, None if it has none}. `numbers` are those of the two sections that
-    a claim across sections compares, none if nothing was measured.
+    a claim across sections compares, none if nothing was measured. `figures` are further columns of its row in files.
     """
 
     claim: Claim
@@ -54,6 +54,7 @@ class TestedClaim:
     published: Mapping[str, ClaimVerdict | None]
     measured: ClaimVerdict
     numbers: tuple[int, ...] = ()
+    figures: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def record(self) -> dict[str, Any]:
@@ -66,6 +67,7 @@ class TestedClaim:
             "quantity": self.claim.metric.name,
             **({"against": against.name} if against else {}),
             "framework": self.framework,
+            **self.figures,
             **({"sections": listed(self.numbers) or ABSENT} if against else {}),
             **{name: str(told.outcome) if told else None for name, told in verdicts.items()},
             **{f"why_{name.split('_')[-1]}": told.why if told else None for name, told in verdicts.items()},
@@ -190,7 +192,9 @@ def _rows(
 def build_table(every: Sequence[TestedClaim], publication: Article, section: Section) -> Table:
     """Build the table of the claims that this section tests."""
     how = say("published.how_claims_are_tested", **BOUNDS)
-    return _table(NAME, "Claims of the publication, tested", every, (), (how, *_notes(publication, [section])))
+    return build_claim_table(
+        NAME, "Claims of the publication, tested", every, (), (how, *_notes(publication, [section]))
+    )
 
 
 def tables_across(sections: Sequence[Section]) -> list[Table]:
@@ -208,15 +212,16 @@ def tables_across(sections: Sequence[Section]) -> list[Table]:
         )
         name = ACROSS if len(told) == 1 else f"{ACROSS}-{publication.name}"
         title = "Claims over the series of the study, tested"
-        tables.append(_table(name, title, tested, (publication.source,), below))
+        tables.append(build_claim_table(name, title, tested, (publication.source,), below))
     return tables
 
 
-def _table(
+def build_claim_table(
     name: str, title: str, every: Sequence[TestedClaim], above: tuple[str, ...], below: tuple[str, ...]
 ) -> Table:
+    """Build a table with a row per tested claim, one or more: what came of it, and why."""
     records = [each.record for each in every]
-    left_out = ("quantity", "against", "framework")
+    left_out = ("quantity", "against", "framework", *every[0].figures)
     names = [key for key in records[0] if key not in left_out and not key.startswith("why_")]
     shown: Columns = {key.replace("_", " ").capitalize(): _text_of(key) for key in names} | {"Why": _why}
     rows = build_rows(records, shown)

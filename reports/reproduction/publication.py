@@ -150,8 +150,8 @@ class Article:
 
     `stand_in`: {"workload": ..., "dataset": ...}, another task on which its claims are tested as well, although its
     figures differ. `studies`: names of studies that test its claims, whatever they train. Such a publication has no
-    `workload`, no `dataset`, and none of the keys that only figures need. `of_blocks`: its claims are about blocks of
-    steps; it names neither studies nor a task, and its figures are not read here.
+    `workload`, no `dataset`, and none of the keys that only figures need. `of_blocks`: its claims and figures are about
+    blocks of steps (`size_claims`); it names neither studies nor a task.
     """
 
     name: str
@@ -193,6 +193,12 @@ def read_articles() -> tuple[Article, ...]:
     return tuple(each for each in every if not each.of_blocks)
 
 
+@cache
+def read_size_article() -> Article:
+    """Read the publication on round batch sizes, whose claims blocks of steps test."""
+    return read(PUBLICATIONS / "powers-of-two-2022")
+
+
 def find_articles(section: Section) -> tuple[Article, ...]:
     """Publications that the section fits, and those asked for by name."""
     return tuple(each for each in read_articles() if each.name in section.beside or each.fits(section))
@@ -214,7 +220,7 @@ def read(folder: Path) -> Article:
 
 def _publication(folder: Path, data: dict[str, Any]) -> Article:
     of_blocks = data.get("of_blocks", False)
-    values = {} if of_blocks else _values(folder)
+    values = _values(folder)
     known = {
         quantity.name: quantity
         for quantity in (*quantities.QUANTITIES, *quantities.MEMORY_PARTS, quantities.STEPS_PEAK)
@@ -227,12 +233,12 @@ def _publication(folder: Path, data: dict[str, Any]) -> Article:
         raise ValueError(f"{FIGURES}: no such metric: {', '.join(values)}")
     claims = [_claim(each, metrics, of_blocks) for each in data.get("claims", ())]
     published = {framework for metric in metrics.values() for framework, _ in metric.published}
-    if silent := published - set(data.get("versions", ())):
+    if not of_blocks and (silent := published - set(data.get("versions", ()))):
         raise ValueError(f"versions: there is none of {', '.join(sorted(silent))}")
     parts = {"metrics": tuple(metrics.values()), "claims": tuple(claims)}
     read = Article(folder.name, **_tuples(data) | parts)
     of_figures = ("hardware", "device", "workload", "dataset", "epochs", "unknown", "caveat", "caption")
-    if published and (missing := [key for key in of_figures if key not in data]):
+    if published and not of_blocks and (missing := [key for key in of_figures if key not in data]):
         raise ValueError(f"there are figures, so these must be told, too: {', '.join(missing)}")
     if ("workload" in data) != ("dataset" in data) or ("workload" in data) + ("studies" in data) + of_blocks != 1:
         raise ValueError("a publication has a workload and a dataset, or else studies, or of_blocks = true")

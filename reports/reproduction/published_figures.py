@@ -93,7 +93,8 @@ def _rows(
     apart = source in list_frameworks(metric.contradicted)
     series = metric.series[: 2 if apart else 1] if source in list_frameworks(metric.published) else []
     for kind in series if framework == source else ():
-        head = f"{name} {ours.publication.versions[framework]}, published ({kind})"
+        version = ours.publication.versions.get(framework)
+        head = f"{name}{f' {version}' if version else ''}, published ({kind})"
         yield head, [_published(metric, kind, framework, size) for size in sizes]
     if framework not in list_frameworks(ours.cells):
         return
@@ -179,7 +180,7 @@ def _above(ours: Reproduced) -> list[str]:
         facts = {"names": names, "sizes": sizes, "tolerance": metric.tolerance, "unit": metric.unit}
         sentences.append(say("published.two_series", **facts))
     sentences += [metric.note] if metric.note and ours.same else []
-    if dataset != publication.dataset and ours.same:
+    if publication.dataset not in ("", dataset) and ours.same:
         sentences.append(say("published.other_data", dataset=dataset))
     if ours.most:
         sentences.append(say("published.measured", repeats=ours.most, confidence_percent=CONFIDENCE_PERCENT))

@@ -11,7 +11,7 @@ from workloads.records.figures import EPOCH_TIME, EVALUATION_SPEED, PRODUCT, PRO
 from workloads.records.job import TrialSpec
 from workloads.records.result import Epoch
 from workloads.spec import Workload
-from workloads.statistics import tested_images
+from workloads.statistics import count_images
 
 NO_EPOCH = "there is no epoch after the first, which compiles and warms up"
 
@@ -29,7 +29,7 @@ def compute_pace(
     work, product = _work(spec, workload, figures[SPEED.name]), _product(NOT_ASKED if account is None else account)
     return {
         EPOCH_TIME.name: _epoch_time(epochs[1:]),
-        EVALUATION_SPEED.name: _evaluation_speed(epochs[1:], tested_images(spec.task.dataset, spec.task.source)),
+        EVALUATION_SPEED.name: _evaluation_speed(epochs[1:], count_images(spec.task.dataset, spec.task.source, "test")),
         WORK.name: work,
         PRODUCT.name: product,
         PRODUCT_SHARE.name: _share(work, product),

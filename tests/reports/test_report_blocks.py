@@ -13,13 +13,14 @@ import pytest
 from stored import simulated_blocks, spec_of_blocks, store_blocks, study_of_blocks
 
 from reports import __main__ as command
-from reports import build, load
-from reports.blocks import chapter, claims, contrasts
-from reports.blocks.contrasts import Contrast, convert_to_percent
+from reports import blocks, build, load, neighbours
+from reports.neighbours import Contrast, convert_to_percent
 from reports.report import Chapter
+from reports.reproduction import size_claims
+from reports.reproduction.claim_tests import Outcome
+from reports.reproduction.publication import read_size_article
 from workloads.records.blocks import BLOCKS_FILE, Block, Phase, read_blocks, whole_rounds
 from workloads.records.status import Status
-from workloads.shifts import estimate_together
 from workloads.statistics import Verdict, trimmed_mean
 
 
@@ -27,14 +28,13 @@ def contrast_of(processes: int, effect: float, generator: np.random.Generator, *
     """Contrast of 128 with 127 and 129, training, as the only test."""
     every = [simulated_blocks(generator, effects={128: effect}, **settings) for _ in range(processes)]  # type: ignore[arg-type]
     values = []
-    for blocks in every:
-        rounds = map(contrasts.times_of, whole_rounds(blocks, Phase.TRAINING))
-        above = [contrasts.compute_distance(times, 128, (127, 129)) for times in rounds]
-        values.append(trimmed_mean(above, contrasts.TRIMMED))
-    shift = contrasts.average_processes(values)
-    estimate = estimate_together([shift])
-    made = Contrast("pytorch", Phase.TRAINING, 128, (127, 129), 20, (127, 128, 129), tuple(values), shift, estimate)
-    return contrasts.correct_contrasts([made])[0]
+    for process in every:
+        rounds = map(neighbours.times_of, whole_rounds(process, Phase.TRAINING))
+        above = [neighbours.compute_distance(times, 128, (127, 129)) for times in rounds]
+        values.append(trimmed_mean(above, neighbours.TRIMMED))
+    estimate = neighbours.estimate_sizes([[values]])
+    made = Contrast("pytorch", Phase.TRAINING, 128, (127, 129), 20, (127, 128, 129), tuple(values), estimate)
+    return neighbours.correct_contrasts([made])[0]
 
 
 def many(effect: float, **settings: float) -> list[Contrast]:
@@ -48,7 +48,7 @@ def test_the_interval_holds_the_true_effect_as_often_as_it_says_also_under_drift
     found = many(0.01, drift=drift)
     held = [low <= convert_to_percent(0.01) <= high for _, low, high in (each.percents for each in found)]
     assert 0.92 < np.mean(held) < 0.98
-    assert abs(np.mean([each.shift.value for each in found]) - 0.01) < 0.0007
+    assert abs(np.mean([each.value for each in found]) - 0.01) < 0.0007
 
 
 @pytest.mark.slow
@@ -77,12 +77,12 @@ def test_what_a_step_costs_in_any_case_is_no_advantage_of_the_larger_size() -> N
     """The line is drawn at the size, not halfway where neighbours are at different distances."""
     times = {100: 120 / 100, 128: 148 / 128, 129: 149 / 129}
     of_round = {size: Block(Phase.TRAINING, 0, size, 1, size * each, 0.0) for size, each in times.items()}
-    assert contrasts.compute_distance(contrasts.times_of(of_round), 128, (100, 129)) == pytest.approx(0, abs=1.5e-3)
-    assert contrasts.map_neighbours((129, 100, 128, 140)) == {128: (100, 129), 129: (128, 140)}
+    assert neighbours.compute_distance(neighbours.times_of(of_round), 128, (100, 129)) == pytest.approx(0, abs=1.5e-3)
+    assert neighbours.map_neighbours((129, 100, 128, 140)) == {128: (100, 129), 129: (128, 140)}
 
 
 def read(results: Path) -> Chapter:
-    ([found], _) = chapter.build_chapters(load.read_all(results))
+    ([found], _) = blocks.build_chapters(load.read_all(results))
     return found
 
 
@@ -93,13 +93,15 @@ def rows(found: Chapter, name: str) -> list[dict[str, object]]:
 
 @pytest.mark.parametrize(
     ("effect", "told", "claimed"),
-    [(0.05, "faster", "upheld"), (-0.05, "slower", "violated: slower"), (0.0, "within 1 %", "violated: within 1 %")],
+    [(0.05, "faster", "+"), (-0.05, "slower", "slower: -"), (0.0, "within 1 %", "within 1 %: ")],
 )
 def test_a_planted_claim_is_upheld_or_violated(tmp_path: Path, effect: float, told: str, claimed: str) -> None:
     found = read(study_of_blocks(tmp_path, {128: effect}, process_spread=0.001))
     assert [row["verdict"] for row in rows(found, "powers-of-two")] == [told, told]
-    powers = [row for row in rows(found, "powers-of-two-claims") if row["kind"] == "powers of two"]
-    assert [(row["batch_sizes"], row["verdict"]) for row in powers] == [("128", claimed)] * 2
+    outcome = Outcome.HOLDS if effect > 0 else Outcome.FAILS
+    powers = [row for row in rows(found, "powers-of-two-claims") if ": powers of two" in str(row["claim"])]
+    assert [(row["batch_sizes"], row["measured"]) for row in powers] == [("128", outcome)] * 2
+    assert all(str(row["why_measured"]).startswith(claimed) for row in powers)
     word = "slower" if effect < 0 else "faster"
     assert effect == 0 or all(f"% {word} [" in line for line in found.findings)
 
@@ -112,33 +114,36 @@ def test_one_process_or_too_wide_a_spread_has_no_verdict_and_says_what_it_could_
     found = read(study_of_blocks(tmp_path / "2", {128: 0.2}, processes=1))
     assert {row["verdict"] for row in rows(found, "powers-of-two")} == {"cannot be told"}
     assert all("in the one process that measured it" in line for line in found.findings)
-    of_powers = [row for row in rows(found, "powers-of-two-claims") if row["kind"] == "powers of two"]
-    assert {row["reason"] for row in of_powers} == {claims.ONE_PROCESS}
+    of_powers = [row for row in rows(found, "powers-of-two-claims") if ": powers of two" in str(row["claim"])]
+    assert {row["why_measured"] for row in of_powers} == {size_claims.ONE_PROCESS}
 
 
 def test_multiples_are_claims_of_their_own_that_a_power_of_two_tells_nothing_of(tmp_path: Path) -> None:
     groups = ((127, 128, 129), (119, 120, 121), (191, 192, 193))
     found = read(study_of_blocks(tmp_path, {120: 0.05}, groups, process_spread=0.001))
-    told = {(row["kind"], row["batch_sizes"]): row["verdict"] for row in rows(found, "powers-of-two-claims")}
-    assert told["multiples of 8, not of 64, no powers of two", "120"] == "upheld"
-    assert told["multiples of 64, no powers of two", "192"] == "violated: within 1 %"
-    assert told["powers of two", "128"] == "violated: within 1 %"
+    told = {row["batch_sizes"]: (row["claim"], row["measured"]) for row in rows(found, "powers-of-two-claims")}
+    beside = "are faster an image than their neighbours"
+    assert told["120"] == (f"PyTorch, evaluation: multiples of 8, not of 64, no powers of two {beside}", Outcome.HOLDS)
+    assert told["192"] == (f"PyTorch, evaluation: multiples of 64, no powers of two {beside}", Outcome.FAILS)
+    assert told["128"] == (f"PyTorch, evaluation: powers of two {beside}", Outcome.FAILS)
 
 
 def test_a_claim_without_a_size_or_a_gpu_has_no_verdict_and_a_reason(tmp_path: Path) -> None:
     found = rows(read(study_of_blocks(tmp_path, {})), "powers-of-two-claims")
-    of_64 = next(row for row in found if str(row["kind"]).startswith("multiples of 64"))
-    assert (of_64["verdict"], of_64["reason"]) == (
+    of_64 = next(row for row in found if ": multiples of 64" in str(row["claim"]))
+    assert (of_64["measured"], of_64["why_measured"]) == (
         "cannot be told", "no such size was measured between two others by PyTorch",
     )  # fmt: skip
-    rule = [row for row in found if str(row["kind"]).startswith("Coulom's rule")]
-    assert len(rule) == 4 and all(row["reason"] == claims.NO_GPU and math.isnan(float(str(row["low"]))) for row in rule)
+    rule = [row for row in found if ": Coulom's rule" in str(row["claim"])]
+    assert len(rule) == 4 and all(
+        row["why_measured"] == size_claims.NO_GPU and math.isnan(float(str(row["low"]))) for row in rule
+    )
 
 
 def test_coulom_s_rule_names_the_sizes_that_fill_a_gpu() -> None:
     # 2^14 * 80 / (32 * 32 * 64) = 20 per step: V100, a map of 32 x 32 x 64
-    assert claims.compute_coulom_sizes(80, (32, 32, 64), 100) == {20, 40, 60, 80, 100}
-    assert claims.compute_coulom_sizes(80, (224, 224, 3), 30) == {8, 17, 26}
+    assert size_claims.compute_coulom_sizes(80, (32, 32, 64), 100) == {20, 40, 60, 80, 100}
+    assert size_claims.compute_coulom_sizes(80, (224, 224, 3), 30) == {8, 17, 26}
 
 
 def test_coulom_s_rule_is_a_claim_on_a_gpu_that_told_its_multiprocessors(tmp_path: Path) -> None:
@@ -147,11 +152,11 @@ def test_coulom_s_rule_is_a_claim_on_a_gpu_that_told_its_multiprocessors(tmp_pat
         spec = spec_of_blocks("pytorch", group, process, device="GPU-1")
         blocks = simulated_blocks(generator, group, {20: 0.1}, process_spread=0.001)
         store_blocks(tmp_path, spec, blocks, multiprocessors=80)
-    ((measurement,), _) = contrasts.measurements(load.read_all(tmp_path))
-    shape = claims.find_widest_shape(measurement.workload) if measurement.workload else ()
-    kinds = {each.kind for each in claims.publication().claims if each.kind.coulom == "widest map"}
-    (found,) = [claims.select_sizes(kind, measurement, group) for kind in kinds]
-    assert found == (claims.compute_coulom_sizes(80, shape, 21).intersection(group), "")
+    ((measurement,), _) = neighbours.measurements(load.read_all(tmp_path))
+    shape = size_claims.find_widest_shape(measurement.workload) if measurement.workload else ()
+    kinds = {each.kind for each in read_size_article().claims if each.kind.coulom == "widest map"}
+    (found,) = [size_claims.select_sizes(kind, measurement, group) for kind in kinds]
+    assert found == (size_claims.compute_coulom_sizes(80, shape, 21).intersection(group), "")
 
 
 def test_steps_an_epoch_and_the_article_stand_beside_ours(tmp_path: Path) -> None:
@@ -160,13 +165,25 @@ def test_steps_an_epoch_and_the_article_stand_beside_ours(tmp_path: Path) -> Non
     assert steps == {255: 197, 256: 196, 257: 195}
     assert all(math.isnan(float(str(row["steps_an_epoch"]))) for row in times if row["phase"] == "evaluation")
     found = read(study_of_blocks(tmp_path / "2", {}, ((127, 128, 129), (255, 256, 257))))
-    (table,) = [table for table in found.tables if table.name == "powers-of-two-published"]
-    shown = {(row[0].text, row[1].text, row[2].text): row[3].text for row in table.rows}
-    assert shown["1xV100, none", "training", "128"] == "+0.82"  # 9.78 minutes between 9.80 and 9.92
-    assert shown["1xV100, none", "evaluation", "128"] == "+0.00"
-    assert ("4xV100, ddp", "training", "256") in shown
-    assert "one step more than of 256" in table.below[1] and "its inference column by 7" in table.below[1]
-    assert {each.size for each in claims.published()} == {128, 256, 512}
+    made = {table.name: table for table in found.tables if table.name.startswith("published-")}
+    assert {name: table.head[1:] for name, table in made.items()} == {
+        "published-powers-of-two-training-1xv100": ("128", "512"),
+        "published-powers-of-two-evaluation-1xv100": ("128", "512"),
+        "published-powers-of-two-training-4xv100": ("256",),
+    }
+    of_one = made["published-powers-of-two-training-1xv100"]
+    assert [cell.text for cell in of_one.rows[0]] == [
+        "PyTorch, published (table)",
+        "0.82",
+        "0.23",
+    ]  # 9.78 of 9.80, 9.92
+    ours = rows(found, "powers-of-two")[0]
+    row = of_one.tidy.iloc[0]
+    assert (row["batch_size"], row["measured"], row["n"]) == (128, ours["faster_percent"], 6)
+    assert row["difference"] == row["measured"] - row["published_table"]
+    assert row["published_rounding_points"] == pytest.approx(0.1023, abs=1e-4)
+    assert all(cell.text != "0.23" for cell in of_one.rows[1]) and of_one.rows[1][2].text == "not run"
+    assert "one step more than of 256" in of_one.below[1] and "its inference column by 7" in of_one.below[1]
 
 
 def test_processes_that_did_not_end_well_are_left_out_and_named(tmp_path: Path) -> None:
@@ -218,7 +235,7 @@ def test_the_report_command_writes_every_format_without_any_trial(
     assert "osu-cnn on cifar10, CPU" in printed and ": blocks of steps" in printed and "128 is 5." in printed
     out = tmp_path / "report"
     names = {path.name for path in out.iterdir()}
-    for stem in ("powers-of-two", "powers-of-two-claims", "block-times", "powers-of-two-published"):
+    for stem in ("powers-of-two", "powers-of-two-claims", "block-times", "published-powers-of-two-training-1xv100"):
         assert {f"{stem}.csv", f"{stem}.json", f"{stem}.tex"} <= names
     assert {"report.html", "report.md", "powers-of-two.png", "powers-of-two.svg"} <= names
     html = (out / "report.html").read_text()

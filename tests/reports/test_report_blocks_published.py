@@ -12,8 +12,8 @@ from stored import spec_of_blocks, store_blocks, study_of_blocks
 from test_report_publish import CREDIT
 
 from reports import check, export, load
-from reports.blocks.contrasts import measurements
 from reports.load import ReportError
+from reports.neighbours import measurements
 from reports.publishing import archive, contents, publication, publish
 from reports.reproduction.claim_tests import Outcome
 from workloads.records.blocks import BLOCKS_FILE

@@ -23,6 +23,7 @@ from workloads.statistics import (
     decide,
     describe,
     holm,
+    judge,
     mean_interval,
     neighbour_score,
     p_of_ranks,
@@ -184,11 +185,29 @@ def test_a_frameworks_mean_has_the_spreads_of_its_own_cells() -> None:
     assert found.freedom == pytest.approx(sum(variances) ** 2 / sum(v**2 for v in variances))
 
 
+@pytest.mark.parametrize(
+    ("found", "p", "margin", "verdict"),
+    [
+        ((0.5, 0.1, 0.9), 0.05, 1.0, Verdict.BETTER),  # p comes first, although the interval is within the margin
+        ((-0.5, -0.9, -0.1), 0.05, 1.0, Verdict.WORSE),
+        ((0.5, 0.1, 0.9), 0.06, 1.0, Verdict.WITHIN),
+        ((0.5, 0.1, 0.9), 0.06, 0.0, Verdict.UNDECIDED),
+        ((0.5, -0.1, 1.1), 0.06, 1.0, Verdict.UNDECIDED),
+        ((0.5, math.nan, math.nan), math.nan, 1.0, Verdict.UNDECIDED),
+    ],
+)
+def test_p_is_judged_before_the_interval(
+    found: tuple[float, float, float], p: float, margin: float, verdict: Verdict
+) -> None:
+    assert judge(found, p, margin) is verdict
+
+
 def test_p_values_are_adjusted_after_holm_and_after_benjamini_and_hochberg() -> None:
     # Holm: 4 x 0.005, 3 x 0.01, 2 x 0.03, 1 x 0.04 and none below the one before.
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     # p(i) m / i from the largest down, each at most the one above: 0.04, 0.04 (3/4 of 0.04 x 4/3), 0.04 (of 0.02 x 2).
     assert benjamini_hochberg([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.02, 0.04, 0.04, 0.02])
+    assert holm([0.01, math.nan, 0.04]) == pytest.approx([0.02, math.nan, 0.04], nan_ok=True)  # NaN is no test
     assert holm([]) == benjamini_hochberg([]) == []
     drawn = np.random.default_rng(1).random((20, 30)) ** 3
     for p_values in (*drawn, [0.02, 0.02, 0.5]):

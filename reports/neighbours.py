@@ -9,7 +9,8 @@ not independent, but processes are: the interval is Student's t over them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+import statistics
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,25 +18,21 @@ from workloads.networks import find_trained
 from workloads.records.blocks import BLOCKS_FILE, Block, Phase, read_blocks, whole_rounds
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
-from workloads.shifts import Shift, estimate_together, shift_values
+from workloads.shifts import estimate_together, shift_values
 from workloads.spec import Workload
-from workloads.statistics import Estimate, Verdict, decide, holm, trimmed_mean
+from workloads.statistics import Estimate, Verdict, holm, judge, trimmed_mean
 
-from ..conditions import Replaced, Section, group_into_sections
-from ..frameworks import order_frameworks
-from ..load import BLOCKS, Stored
+from .conditions import Replaced, Section, group_into_sections
+from .frameworks import order_frameworks
+from .load import BLOCKS, Stored
 
 # Share of the rounds trimmed at either end. A disturbed block is always slow, and a size has two neighbours. With 10 %,
 # disturbance alone (one block in thirty 1.5 times as slow) produced an effect of 0.2 %.
 TRIMMED = 0.25
 SMALLEST_ERROR = 1e-9  # of processes that agree in every digit
 MARGIN_PERCENT = 1.0  # smaller differences are no reason to choose a batch size
-WORDS = {
-    Verdict.BETTER: "faster",
-    Verdict.WORSE: "slower",
-    Verdict.WITHIN: f"within {MARGIN_PERCENT:g} %",
-    Verdict.UNDECIDED: "cannot be told",
-}
+FASTER = {Verdict.BETTER: "faster", Verdict.WORSE: "slower"}
+WORDS = FASTER | {Verdict.WITHIN: f"within {MARGIN_PERCENT:g} %", Verdict.UNDECIDED: "cannot be told"}
 
 Round = dict[int, Block]
 Rounds = list[Round]
@@ -117,7 +114,6 @@ class Contrast:
     rounds: int  # of all processes
     group: tuple[int, ...]
     values: tuple[float, ...]  # per process: logarithm of the speed relative to the line
-    shift: Shift  # their mean
     estimate: Estimate | None
     detectable: float = math.nan  # logarithm: the smallest effect that 80 % of such runs would find
     p: float = math.nan
@@ -130,21 +126,17 @@ class Contrast:
     @property
     def percents(self) -> tuple[float, float, float]:
         """Percentages (value, low, high) by which it is faster per image than the line; NaN without an interval."""
-        return (
-            percents_of(self.estimate) if self.estimate else (convert_to_percent(self.shift.value), math.nan, math.nan)
-        )
+        return percents_of(self.estimate) if self.estimate else (convert_to_percent(self.value), math.nan, math.nan)
+
+    @property
+    def value(self) -> float:
+        """Mean of `values`."""
+        return statistics.fmean(self.values)
 
     @property
     def verdict(self) -> Verdict:
         """Verdict; BETTER is faster."""
-        return judge(self.p, self.percents)
-
-
-def judge(p: float, percents: tuple[float, float, float]) -> Verdict:
-    """Decide by the corrected p first, then by the interval."""
-    value, low, high = percents
-    found = decide(value, value, p=p)
-    return decide(low, high, margin=(-MARGIN_PERCENT, MARGIN_PERCENT), p=p) if found is Verdict.UNDECIDED else found
+        return judge(self.percents, self.p, MARGIN_PERCENT)
 
 
 def convert_to_percent(logarithm: float) -> float:
@@ -181,9 +173,15 @@ def average_process(process: Process, phase: Phase, value: Callable[[Mapping[int
     return trimmed_mean([value(times_of(of_round)) for of_round in process.rounds[phase]], TRIMMED)
 
 
-def average_processes(values: Sequence[float]) -> Shift:
-    """Return the mean and spread of the processes' values."""
-    return shift_values(values, SMALLEST_ERROR)
+def estimate_sizes(groups: Iterable[Sequence[Sequence[float]]]) -> Estimate | None:
+    """Estimate the mean over batch sizes from the values per process of each size, by group.
+
+    Sizes of one group were measured by the same processes, and only processes are independent. Returns None if a group
+    was measured by one process.
+    """
+    means = ([statistics.fmean(values) for values in zip(*sizes, strict=True)] for sizes in groups)
+    shifts = [shift_values(values, SMALLEST_ERROR) for values in means]
+    return estimate_together(shifts) if all(shift.sides for shift in shifts) else None
 
 
 def compute_contrasts(measurement: Measurement, tested: Collection[int]) -> list[Contrast]:
@@ -209,9 +207,8 @@ def _contrast(
 ) -> Contrast:
     values = [average_process(each, phase, lambda times: compute_distance(times, size, beside)) for each in processes]
     rounds = sum(len(process.rounds[phase]) for process in processes)
-    shift, group = average_processes(values), processes[0].group
-    estimate = estimate_together([shift]) if shift.sides else None
-    return Contrast(framework, phase, size, beside, rounds, group, tuple(values), shift, estimate)
+    group = processes[0].group
+    return Contrast(framework, phase, size, beside, rounds, group, tuple(values), estimate_sizes([[values]]))
 
 
 def correct_contrasts(contrasts: Sequence[Contrast]) -> list[Contrast]:
@@ -226,5 +223,4 @@ def correct_contrasts(contrasts: Sequence[Contrast]) -> list[Contrast]:
 
 def correct(estimates: Sequence[Estimate | None]) -> list[float]:
     """Return p values by Holm over all estimates; NaN where there is none."""
-    p_values = iter(holm([each.p_apart for each in estimates if each]))
-    return [next(p_values) if each else math.nan for each in estimates]
+    return holm([each.p_apart if each else math.nan for each in estimates])
