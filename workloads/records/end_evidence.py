@@ -63,7 +63,8 @@ class Difference:
     """Relative difference between the framework and the referee, None if one of them is not a number.
 
     `rounding` is the difference between the referee in float32 and in float64, 0 if it was not needed. `resolution` is
-    the most that keeping weights in float32 may add, or, going back over an update, a value on a kink.
+    the most that keeping weights in float32 may add; or, going back over an update, a value on a kink, again 0 if it
+    was not needed.
     """
 
     apart: float | None
