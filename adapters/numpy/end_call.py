@@ -162,7 +162,7 @@ def _last_loss(last: SavedCall, precision: str, times: float = 1) -> float:
     of the step after it.
     """
     now, after, rule = last.weights(0), last.weights(1), last.rule
-    before = {}
+    before: Parameters = {}
     for key, gradient in _gradients(last, precision).items():
         step = now[key].astype(np.float64) - after[key] - rule.learning_rate * times * gradient
         before[key] = now[key] + step / rule.momentum
