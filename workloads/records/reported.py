@@ -92,7 +92,7 @@ def _activations(figures: Mapping[str, Figure]) -> Iterator[Check]:
 
 
 def _used_cores(spec: TrialSpec, figures: Mapping[str, Figure]) -> float | None:
-    """Return the cores that the worker's processes used in the window, on average; on a CPU."""
+    """Return the cores that the worker's processes used in the window, on average."""
     percent, quota = read_value(figures, registry.CPU_USAGE), read_value(figures, registry.CPU_QUOTA)
     if percent is None:
         return None
