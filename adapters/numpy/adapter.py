@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -119,7 +120,7 @@ class Adapter(base.Adapter):
 
     def differentiate_behind(self, chain: tuple[Layer, ...], x: Array, labels: Labels) -> tuple[float, Pass]:
         """Return loss and pass for these layers, the network's last, applied to `x`."""
-        run = self.new_pass(training=True)
+        run = replace(self.new_pass(training=True), images=x)
         logits, backward = sequence(chain, x, run)
         loss, dy = LOSSES[self.workload.loss](logits, labels)
         backward(dy)

@@ -22,8 +22,8 @@ import numpy as np
 from adapters.base import Order, parts
 from adapters.numpy.adapter import Adapter
 from adapters.numpy.end_asked import Asked, read
-from adapters.numpy.end_call import SavedCall, call_difference, follow, images_at_once, last_difference, last_losses
-from adapters.numpy.end_updates import Step, loss_apart, surplus, update_differences
+from adapters.numpy.end_call import SavedCall, call_difference, follow, images_at_once, images_of_part, last_difference
+from adapters.numpy.end_updates import DOUBTFUL, Step, loss_apart, surplus, update_differences
 from adapters.numpy.layers import sequence
 from adapters.numpy.passes import Array
 from adapters.shared import shares
@@ -46,7 +46,6 @@ from workloads.records.end_evidence import (
 from workloads.records.files import JOB_FILE, without_nan
 from workloads.records.job import Job
 
-DOUBTFUL = 1e-4  # below this, float64 is not computed
 SMALL_LOGITS = 1e-6
 LEAST_RATE = 0.01  # of the optimizer's rate: with less, as at the start of a warm-up, a step may change nothing
 
@@ -82,7 +81,8 @@ def _step(asked: Asked, number: int, precision: str) -> Step:
         if devices > 1:
             loss, gradients = adapter.divide(images, labels, devices)
         else:
-            loss, gradients = adapter.accumulate(images, labels, asked.spec.part)
+            part = images_of_part(asked.workload, precision, asked.spec.part)
+            loss, gradients = adapter.accumulate(images, labels, part)
         return Step(loss, gradients, {key: adapter.state[key] for key in asked.workload.statistic_shapes()})
     *front, last = asked.workload.layers
     features = []
@@ -150,10 +150,7 @@ def _last(asked: Asked) -> Difference | None:
         return None
     last = _saved(asked, LAST)
     after = {f"{LAST}/weights/1/{key}": array for key, array in asked.weights(0).items()}
-    last = replace(last, saved={**last.saved, **after})
-    quick = last_losses(last, FLOAT32)
-    found = last_difference(last, quick, quick)
-    return found if surplus(found) <= DOUBTFUL else last_difference(last, last_losses(last, FLOAT64), quick)
+    return last_difference(replace(last, saved={**last.saved, **after}))
 
 
 def _called(asked: Asked) -> EndCall | None:

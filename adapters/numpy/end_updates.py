@@ -23,7 +23,7 @@ from workloads.records.end_evidence import Difference
 from workloads.spec import OptimizerSpec
 
 SMALL_CHANGE = 1e-3  # smaller changes are compared with this part of all changes' norm
-FLOAT32 = 2.0**-22  # what a few operations in float32 round off, relatively
+ROUNDED_OFF = 2.0**-22  # what a few operations in float32 round off, relatively
 CLEAR = 4  # times the rounding: above that the direction of a weight's change is known
 FAINT = 0.1  # of the rate: the least that such rules change a weight by at the end of training
 SEEN_SHARE = 0.5  # of all gradients: if float32 could hold a FAINT change for fewer, the update is not judged
@@ -31,6 +31,7 @@ CLEAR_SHARE = 0.01  # of all gradients: if fewer weights change clearly, none do
 # Below this loss, the remainder is the difference of a probability and 1, which float32 rounds, and Adam divides almost
 # nothing by its memory of larger gradients. Such an update is not judged.
 SMALL_LOSS = 0.01
+DOUBTFUL = 1e-4  # below this, float64 is not computed
 LEAST_LOSS = 0.05  # differences of smaller losses are relative to this
 ALL = "all parameters"
 
@@ -78,7 +79,7 @@ def update_differences(
         now, after = (each[key].astype(np.float64) for each in weights[number : number + 2])
         kept = memory * (now - weights[number - 1][key]) if memory and key in exact[number].gradients else 0.0
         size = max(norm(change), floor, 1e-30)
-        noise = norm(spacing(now)) + FLOAT32 * (norm(after - now) + norm(np.asarray(kept)))
+        noise = norm(spacing(now)) + ROUNDED_OFF * (norm(after - now) + norm(np.asarray(kept)))
         apart = norm(after - now - kept - change) / size
         resolution = max(noise / size, float(exact[number].loss < SMALL_LOSS))
         by_key[key] = Difference(apart, norm(rounded[key] - change) / size, resolution)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import reduce
+
 import numpy as np
 
 from adapters.numpy.passes import Array, Backward, Forward, Pass
@@ -28,6 +31,11 @@ def _shifted(padded: Array, i: int, j: int, rows: int, columns: int, stride: int
     return padded[:, i : i + stride * (rows - 1) + 1 : stride, j : j + stride * (columns - 1) + 1 : stride]
 
 
+def _joined(parts: list[Array]) -> Array:
+    """Return the groups' arrays next to each other along the last axis; a single one is not copied."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
+
+
 def conv2d(layer: layers.Conv2D, x: Array, run: Pass) -> Forward:
     """(n, h, w, c) -> (n, rows, columns, filters)."""
     kernel, margins, stride = run.weights[f"{layer.name}/kernel"], layer.margins(x.shape[1:]), layer.stride
@@ -36,18 +44,20 @@ def conv2d(layer: layers.Conv2D, x: Array, run: Pass) -> Forward:
     padded = _padded(x, margins)
     windows = _windows(padded, layer.window, stride, layer.dilation)
     patches = [part.transpose(0, 1, 2, 4, 5, 3).reshape(-1, cells) for part in np.split(windows, layer.groups, axis=3)]
-    filtered = [seen @ each.reshape(cells, -1) for seen, each in zip(patches, kernels, strict=True)]
-    y = np.concatenate(filtered, axis=-1).reshape(*windows.shape[:3], layer.filters)
+    y = _joined([seen @ each.reshape(cells, -1) for seen, each in zip(patches, kernels, strict=True)])
+    y = y.reshape(*windows.shape[:3], layer.filters)
 
     def backward(dy: Array) -> Array:
         dys = np.split(dy, layer.groups, axis=-1)
         gradients = [seen.T @ part.reshape(-1, group_filters) for seen, part in zip(patches, dys, strict=True)]
-        run.gradients[f"{layer.name}/kernel"] = np.concatenate(gradients, axis=-1).reshape(kernel.shape)
+        run.gradients[f"{layer.name}/kernel"] = _joined(gradients).reshape(kernel.shape)
+        if x is run.images:
+            return np.zeros_like(x)
         dx, (_, rows, columns, _) = np.zeros_like(padded), dy.shape
         for i, j in np.ndindex(*layer.kernel):
-            parts = [part @ each[i, j].T for part, each in zip(dys, kernels, strict=True)]
+            parts = [part.reshape(-1, group_filters) @ each[i, j].T for part, each in zip(dys, kernels, strict=True)]
             shifted = _shifted(dx, i * layer.dilation, j * layer.dilation, rows, columns, stride)
-            shifted += np.concatenate(parts, axis=-1)
+            shifted += _joined(parts).reshape(shifted.shape)
         return _cropped(dx, margins)
 
     return _biased(layer, y, backward, run)
@@ -86,44 +96,42 @@ def _biased(layer: layers.Conv2D | layers.DepthwiseConv2D, y: Array, backward: B
     return y + run.weights[f"{layer.name}/bias"], with_bias
 
 
-def _pool_windows(layer: layers.Pool2D, x: Array, margin: float) -> Array:
-    """Return (n, rows, columns, c, size * size), a copy; margins have that value."""
-    windows = _windows(_padded(x, layer.margins(x.shape[1:]), margin), layer.window, layer.step)
-    return windows.reshape(*windows.shape[:4], layer.size**2)
-
-
-def _unpooled(layer: layers.Pool2D, windows: Array, x: Array) -> Array:
-    """Sum the gradients of `_pool_windows` per pixel; zeros outside of all windows."""
-    margins = layer.margins(x.shape[1:])
-    dx, (_, rows, columns, *_) = np.zeros_like(_padded(x, margins)), windows.shape
-    for number, (i, j) in enumerate(np.ndindex(layer.window)):
-        shifted = _shifted(dx, i, j, rows, columns, layer.step)
-        shifted += windows[..., number]
-    return _cropped(dx, margins)
+def _pooled(layer: layers.Pool2D, padded: Array, x: Array) -> Iterator[Array]:
+    """Yield views (n, rows, columns, c) of the padded `x`: the first pixel of each window, then the second, ..."""
+    rows, columns, _ = layer.output_shape(x.shape[1:])
+    return (_shifted(padded, i, j, rows, columns, layer.step) for i, j in np.ndindex(layer.window))
 
 
 def max_pool2d(layer: layers.MaxPool2D, x: Array, run: Pass) -> Forward:
     """(n, h, w, c) -> (n, rows, columns, c); of equal pixels the first gets the gradient."""
-    windows = _pool_windows(layer, x, -np.inf)
-    winner = windows.argmax(axis=-1)[..., None]
+    margins = layer.margins(x.shape[1:])
+    padded = _padded(x, margins, -np.inf)
+    y = reduce(np.maximum, _pooled(layer, padded, x))
 
     def backward(dy: Array) -> Array:
-        spread = np.zeros_like(windows)
-        np.put_along_axis(spread, winner, dy[..., None], axis=-1)
-        return _unpooled(layer, spread, x)
+        dx, left = np.zeros_like(padded), np.ones(y.shape, bool)
+        for pixel, gradient in zip(_pooled(layer, padded, x), _pooled(layer, dx, x), strict=True):
+            won = (pixel == y) & left
+            left ^= won
+            gradient += dy * won
+        return _cropped(dx, margins)
 
-    return np.take_along_axis(windows, winner, axis=-1)[..., 0], backward
+    return y, backward
 
 
 def average_pool2d(layer: layers.AveragePool2D, x: Array, run: Pass) -> Forward:
     """(n, h, w, c) -> (n, rows, columns, c)."""
-    windows = _pool_windows(layer, x, 0)
-    pixels = _pool_windows(layer, np.ones((1, *x.shape[1:3], 1), x.dtype), 0).sum(axis=-1)
+    margins, one = layer.margins(x.shape[1:]), np.ones((1, *x.shape[1:3], 1), x.dtype)
+    padded = _padded(x, margins)
+    pixels = reduce(np.add, _pooled(layer, _padded(one, margins), one))
 
     def backward(dy: Array) -> Array:
-        return _unpooled(layer, np.broadcast_to((dy / pixels)[..., None], windows.shape), x)
+        dx, share = np.zeros_like(padded), dy / pixels
+        for gradient in _pooled(layer, dx, x):
+            gradient += share
+        return _cropped(dx, margins)
 
-    return windows.sum(axis=-1) / pixels, backward
+    return reduce(np.add, _pooled(layer, padded, x)) / pixels, backward
 
 
 def global_average_pool2d(layer: layers.GlobalAveragePool2D, x: Array, run: Pass) -> Forward:

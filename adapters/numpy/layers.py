@@ -76,7 +76,7 @@ def elementwise(layer: layers.Layer, x: Array, run: Pass) -> Forward:
     """Apply ELEMENTWISE, in the precision of `x`."""
     by_tanh = isinstance(layer, layers.Gelu) and layer.approximate
     y, slope = _gelu_by_tanh(x) if by_tanh else ELEMENTWISE[type(layer)](x)
-    return y.astype(x.dtype), lambda dy: (dy * slope).astype(x.dtype)
+    return y.astype(x.dtype, copy=False), lambda dy: (dy * slope).astype(x.dtype, copy=False)
 
 
 def flatten(layer: layers.Flatten, x: Array, run: Pass) -> Forward:

@@ -51,6 +51,7 @@ class Pass:
     training: bool
     generator: np.random.Generator  # for dropout's masks
     rounded: Callable[[Array], Array] = as_computed  # rounds a layer's output, forward and backward, and its kernels
+    images: Array | None = None  # the first layer's input: it trains nothing, so a convolution of it gives it zeros
     outputs: Parameters = field(default_factory=dict)  # {layer: its output}
     statistics: Parameters = field(default_factory=dict)  # {"layer/role": running statistic after this batch}
     gradients: Parameters = field(default_factory=dict)  # {"layer/role"}, once backward has been called

@@ -25,6 +25,7 @@ from workloads.datasets import Images, Labels
 from workloads.layers import Join, Layer, Masked, StochasticDepth
 from workloads.records.end_evidence import (
     CALL,
+    CALL_BATCH,
     CALL_PARTS,
     CALL_ROWS,
     END_FILE,
@@ -108,7 +109,7 @@ def gather(spec: TrialSpec, workload: Workload, prepared: Prepared, trainer: Tra
         arrays |= evaluated(0)
     idle = _idle(adapter, lambda order: trainer.train(order, rates), [batch(few) for _ in range(IDLE_STEPS)], small)
     if makes_call(workload, spec.task.optimizer.name, spec.cell.batch_size, spec.placement.devices):
-        order = np.concatenate([batch(few) for _ in range(1 + CALL_ROWS)])
+        order = np.concatenate([batch(min(few, CALL_BATCH)) for _ in range(1 + CALL_ROWS)])
         arrays |= _call(trainer, order, rates, np.array(prepared.test_images[: spec.cell.batch_size]))
     np.savez(folder / END_FILE, **arrays)  # type: ignore[arg-type]
     if not workload.draws:

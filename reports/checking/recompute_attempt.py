@@ -79,6 +79,7 @@ def collect_memory(result: TrialResult, events: Events, attempt: RunnerFacts, wo
         registry.ALLOCATOR_RESERVED.name: counts.get("allocator_reserved"),
         registry.HOST_CONTEXT.name: by_name.get(Event.OPENED, {}).get("resident_bytes") or None,
         registry.PRODUCT.name: account.get("product", {}).get("flop_per_s"),
+        registry.PRODUCT_BY_CPU_TIME.name: account.get("product", {}).get("cpu_time_flop_per_s"),
     }
     if spec.placement.devices == 1:
         told[registry.HOST_MEMORY_PSS.name] = by_name.get(Event.HOST_COUNTED, {}).get("proportional_bytes") or None

@@ -7,7 +7,16 @@ from collections.abc import Mapping, Sequence
 
 from runner.results.memory import NOT_ASKED, MemoryAccount
 from runner.results.window import explain_uncounted, make_unknown
-from workloads.records.figures import EPOCH_TIME, EVALUATION_SPEED, PRODUCT, PRODUCT_SHARE, SPEED, WORK, Figure
+from workloads.records.figures import (
+    EPOCH_TIME,
+    EVALUATION_SPEED,
+    PRODUCT,
+    PRODUCT_BY_CPU_TIME,
+    PRODUCT_SHARE,
+    SPEED,
+    WORK,
+    Figure,
+)
 from workloads.records.job import TrialSpec
 from workloads.records.result import Epoch
 from workloads.spec import Workload
@@ -23,15 +32,17 @@ def compute_pace(
     figures: Mapping[str, Figure],
     account: MemoryAccount | None,
 ) -> dict[str, Figure]:
-    """Return EPOCH_TIME, EVALUATION_SPEED, WORK, PRODUCT, PRODUCT_SHARE; `figures` has the SPEED of the window,
-    `account` the product's speed.
+    """Return EPOCH_TIME, EVALUATION_SPEED, WORK, PRODUCT, PRODUCT_BY_CPU_TIME, PRODUCT_SHARE; `figures` has the SPEED
+    of the window, `account` the product's speed.
     """
-    work, product = _work(spec, workload, figures[SPEED.name]), _product(NOT_ASKED if account is None else account)
+    account = NOT_ASKED if account is None else account
+    work, product = _work(spec, workload, figures[SPEED.name]), _product(account)
     return {
         EPOCH_TIME.name: _epoch_time(epochs[1:]),
         EVALUATION_SPEED.name: _evaluation_speed(epochs[1:], count_images(spec.task.dataset, spec.task.source, "test")),
         WORK.name: work,
         PRODUCT.name: product,
+        PRODUCT_BY_CPU_TIME.name: _product_by_cpu_time(account, product),
         PRODUCT_SHARE.name: _share(work, product),
     }
 
@@ -72,6 +83,16 @@ def _product(account: MemoryAccount) -> Figure:
     if "flop_per_s" not in told:
         return make_unknown(source, told["reason"])
     return Figure(told["flop_per_s"], source, told.get("calls"))
+
+
+def _product_by_cpu_time(account: MemoryAccount, product: Figure) -> Figure:
+    source = "memory worker: the same in the least processor time of a call, divided among the cores of its threads"
+    if product.value is None:
+        return make_unknown(source, product.reason or "")
+    told = account["product"].get("cpu_time_flop_per_s")
+    if told is None:
+        return make_unknown(source, "not measured: on a GPU the processor waits, and older memory workers lack it")
+    return Figure(told, source, product.samples)
 
 
 def _share(work: Figure, product: Figure) -> Figure:

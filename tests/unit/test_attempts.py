@@ -46,7 +46,7 @@ from workloads.records import files
 from workloads.records.check_name import CheckName
 from workloads.records.end_evidence import END_FILE, EVALUATION_FILE, Missing
 from workloads.records.events import PEAK_PARTS, Event
-from workloads.records.figures import FIGURES, PRODUCT, PRODUCT_SHARE
+from workloads.records.figures import FIGURES, PRODUCT, PRODUCT_BY_CPU_TIME, PRODUCT_SHARE
 from workloads.records.files import ATTEMPT_FILE, EVENTS_FILE, JOB_FILE, METER_FILE, RESULT_FILE, write_json
 from workloads.records.job import InputFile, Job, Kind, TrialSpec
 from workloads.records.result import TrialResult
@@ -606,7 +606,7 @@ def test_a_run_that_ended_before_it_asked_what_memory_holds_is_made_whole_by_the
     assert (result.figures["steps_peak_bytes"].value, result.figures["workspace_bytes"].value) == (70, 8)
     assert result == TrialResult.from_json(json.loads((measured / RESULT_FILE).read_text()))
     changed_figures = {name for name, figure in result.figures.items() if figure != before.figures[name]}
-    of_products = {PRODUCT.name, PRODUCT_SHARE.name}
+    of_products = {PRODUCT.name, PRODUCT_BY_CPU_TIME.name, PRODUCT_SHARE.name}
     assert changed_figures - of_products < {name for name in result.figures if FIGURES[name].unit == "MiB"}
     others = [[check for check in each.checks if check.name not in OF_MEMORY_COUNTS] for each in (result, before)]
     assert others[0] == others[1]

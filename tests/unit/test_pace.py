@@ -96,8 +96,8 @@ def test_widths_that_cannot_take_long_enough_are_left_out(monkeypatch: pytest.Mo
     adapter = Adapter()
     monkeypatch.setattr(adapter, "build", lambda workload, *_: built.append(workload.layers[1].units))
     monkeypatch.setattr(adapter, "predict", lambda images: None)
-    monkeypatch.setattr(memory_steps, "_time_prediction", lambda *_: {16: 2e-3, 64: 0.05, 128: 0.4}[built[-1]])
-    assert memory_steps.measure_products(adapter)["width"] == 128
+    monkeypatch.setattr(memory_steps, "_time_prediction", lambda *_: ({16: 2e-3, 64: 0.05, 128: 0.4}[built[-1]], 0.1))
+    assert memory_steps.measure_products(adapter, 1)["width"] == 128
     assert built == [16, 64, 128]
 
 
@@ -108,5 +108,5 @@ def test_the_fastest_of_several_calls_is_told_of_matrices_that_take_long_enough(
     """Measured for the referee, on matrices that are small enough for a test."""
     for name, value in {"WIDTHS": (32, 64), "LENGTH_S": 0.01, "LONG_ENOUGH_S": long_enough_s}.items():
         monkeypatch.setattr(memory_steps, name, value)
-    told = memory_steps.measure_products(Adapter())
+    told = memory_steps.measure_products(Adapter(), 1)
     assert told["width"] == width and told["calls"] >= memory_steps.FEWEST_CALLS and 1e6 < told["flop_per_s"] < 1e15

@@ -31,10 +31,10 @@ BACKWARD_MULTIPLY_ADDS, FORWARD_MULTIPLY_ADDS = 6 * 10**8, 6 * 10**9
 LARGE_PARAMETERS = 10**7  # above this, weights are saved once, and no update is compared with the referee
 # After those steps, each of at most IDLE_BATCH images, fewer for a large workload: does every one change the weights?
 IDLE_STEPS, IDLE_BATCH = 12, 32
-# Finally one call of CALL_ROWS steps, each of as many images as an idle step, with a single step before it, from which
-# the referee learns what momentum keeps. Adam's and RMSprop's state cannot be learned from one step: no call is made
-# with them.
-CALL, CALL_ROWS = "call", 4  # its name in END_FILE; a power of two, as a trial's calls have
+# Finally one call of CALL_ROWS steps, each of at most CALL_BATCH images, with a single step before it, from which the
+# referee learns what momentum keeps. It shows which batches are trained, in which order: few images show that, too.
+# Adam's and RMSprop's state cannot be learned from one step: no call is made with them.
+CALL, CALL_ROWS, CALL_BATCH = "call", 4, 16  # its name in END_FILE; a power of two, as a trial's calls have
 CALL_RULES = ("sgd", "momentum", "nesterov")
 CALL_PARTS = (1.0, 0.5, 0.25, 0.5)  # of the last rate, for each row, if the trial's rates differ
 CALL_PARAMETERS = 10**6  # above this, no further copies of the weights are made
@@ -63,7 +63,8 @@ class Difference:
     """Relative difference between the framework and the referee, None if one of them is not a number.
 
     `rounding` is the difference between the referee in float32 and in float64, 0 if it was not needed. `resolution` is
-    the most that keeping weights in float32 may add, or, going back over an update, a value on a kink.
+    the most that keeping weights in float32 may add; or, going back over an update, a value on a kink, again 0 if it
+    was not needed.
     """
 
     apart: float | None

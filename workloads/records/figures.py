@@ -119,6 +119,10 @@ PRODUCT = FigureSpec(
     "product_flop_per_s", "Product of matrices", "GFLOP/s", 1e-9, timed=True, disturbable=True, rare=True,
     title="Fastest product of matrices by the framework, GFLOP/s",
 )  # fmt: skip
+PRODUCT_BY_CPU_TIME = FigureSpec(  # two checks rest on it: other processes that want the cores change it little
+    "product_cpu_time_flop_per_s", "Product of matrices by processor time", "GFLOP/s", 1e-9, timed=True,
+    disturbable=True, rare=True,
+)  # fmt: skip
 PRODUCT_SHARE = _window(
     "product_share_percent", "Share of the product", "%", 1,
     "Work of the layers, % of the fastest product of matrices by the framework, mean over", rare=True,

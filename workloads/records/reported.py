@@ -92,7 +92,7 @@ def _activations(figures: Mapping[str, Figure]) -> Iterator[Check]:
 
 
 def _used_cores(spec: TrialSpec, figures: Mapping[str, Figure]) -> float | None:
-    """Return the cores that the worker's processes used in the window, on average; on a CPU."""
+    """Return the cores that the worker's processes used in the window, on average."""
     percent, quota = read_value(figures, registry.CPU_USAGE), read_value(figures, registry.CPU_QUOTA)
     if percent is None:
         return None
@@ -111,14 +111,11 @@ def _cores(spec: TrialSpec, figures: Mapping[str, Figure]) -> Iterator[Check]:
 
 
 def _needed(spec: TrialSpec, workload: Workload, figures: Mapping[str, Figure]) -> Iterator[Check]:
-    """Compare the processor time seen with what the reported speed needs, given the framework's own matrix product.
-    Nothing is known in reduced precision, and on a GPU.
+    """Compare the processor time seen with what the reported speed needs, given the framework's own matrix product, by
+    processor time if that is known. Nothing is known in reduced precision, and on a GPU.
     """
-    used, speed, product = (
-        _used_cores(spec, figures),
-        read_value(figures, registry.SPEED),
-        read_value(figures, registry.PRODUCT),
-    )
+    used, speed = _used_cores(spec, figures), read_value(figures, registry.SPEED)
+    product = read_value(figures, registry.PRODUCT_BY_CPU_TIME) or read_value(figures, registry.PRODUCT)
     if spec.placement.device != "cpu" or spec.task.precision in REDUCED:
         return
     if used is None or not product or speed is None:

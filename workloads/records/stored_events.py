@@ -41,7 +41,7 @@ def _line(required: dict[str, Any] | None = None, **optional: Any) -> Any:
 
 MASKS = _fields({"layer": str, "values": Number, "zeros": Share, "scale": Loss}, {})
 REFUSED = _fields({}, {"asked_bytes": Unknown, "available_bytes": Unknown, "bound": str | None})
-PRODUCT = _line(flop_per_s=Rate, width=Positive, calls=Positive, reason=str)
+PRODUCT = _line(flop_per_s=Rate, cpu_time_flop_per_s=Rate, width=Positive, calls=Positive, reason=str)
 SEGMENTS = Annotated[list[tuple[Time, Time]], Meta(min_length=1)]
 LINE = _line()  # of events of later versions
 KINDS: dict[str, Any] = {
