@@ -277,9 +277,8 @@ def main(arguments: list[str]) -> int:
     words = ["--framework", *options.framework, *where, "--device", "cpu" if options.device == "cpu" else "cuda"]
     os.environ.setdefault("PYTHONUNBUFFERED", "1")
     for name in options.steps:
-        STEPS[name](
-            Day(out, words, options.quick, (lambda: 60.0) if name in LATE else lambda: until_s - time.monotonic())
-        )
+        left_s = (lambda: 60.0) if name in LATE else (lambda: until_s - time.monotonic())
+        STEPS[name](Day(out, words, options.quick, left_s))
     seen = "\n".join(describe(out))
     (out / "seen.txt").write_text(seen + "\n")
     print(seen)

@@ -65,9 +65,9 @@ def find_python() -> str:
         asked = [named, "-c", "import sys; print('{}.{}'.format(*sys.version_info))"]
         version = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError) as error:
-        raise CannotRehearse(f"PYTHON312={named}: {error}") from error
+        raise CannotRehearse(f"{named} does not start: name a python3.12 by PYTHON312 ({error})") from error
     if version != "3.12":
-        raise CannotRehearse(f"PYTHON312={named} is Python {version}: the machine has 3.12")
+        raise CannotRehearse(f"{named} is Python {version}, and the machine has 3.12: name one by PYTHON312")
     return str(Path(named).absolute())
 
 

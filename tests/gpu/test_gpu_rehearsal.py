@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-from tools import gpu_rehearsal, gpu_travel
+from tools import gpu_day, gpu_rehearsal, gpu_travel
+from tools.gpu_day import STEPS
 from tools.gpu_seen import describe
 
 
@@ -29,6 +30,28 @@ def test_without_a_python_3_12_it_is_refused_in_one_line(tmp_path: Path) -> None
         done = start(bare | more)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
         assert word in done.stderr
+
+
+def test_make_hands_the_named_python_on() -> None:
+    shown = subprocess.run(
+        ["make", "-s", "--eval", "show: ; @echo $$PYTHON312 $$PYTHONPATH", "show"],
+        cwd=ROOT, env=os.environ | {"PYTHON312": "/mine", "PYTHONPATH": "/other"}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert shown.stdout == "/mine\n", shown.stderr
+
+
+def test_each_assumption_about_a_card_names_a_step_of_the_day_or_none() -> None:
+    page = (ROOT / "docs" / "evidence" / "gpu-h200.md").read_text(encoding="utf-8")
+    _, _, table = page.partition("| assumed | step | seen on |\n")
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[1:]]
+    assert len(rows) > 20 and all(len(row) == 3 and all(row) for row in rows), rows
+    steps = {step for _, step, _ in rows}
+    assert steps <= {*STEPS, "none"}, steps - set(STEPS)
+    guide = (ROOT / "docs" / "guide" / "gpus.md").read_text(encoding="utf-8")
+    named = next(line for line in guide.splitlines() if "tools.gpu_day" in line).split("tools.gpu_day ")[1]
+    assert set(named.split(" --out")[0].split()) <= set(STEPS) and "#what-is-assumed-and-what-was-seen" in guide
+    said = (gpu_day.__doc__ or "").split("of their worth:")[1].strip().rstrip(".").replace("\n", " ").split(", ")
+    assert said == list(STEPS)
 
 
 def test_without_a_network_namespace_it_is_refused_in_one_line(tmp_path: Path) -> None:
