@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from conftest import ROOT
@@ -64,6 +65,31 @@ def test_without_a_network_namespace_it_is_refused_in_one_line(tmp_path: Path) -
     done = start({"PATH": str(tmp_path)})
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
     assert "no network namespace" in done.stderr
+
+
+def test_one_step_is_rehearsed_in_every_framework_within_the_time_of_all(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Nothing is packed or started: the commands are looked at."""
+    started: list[list[str]] = []
+
+    def run(command: list[str], **_: object) -> SimpleNamespace:
+        started.append(command[command.index(str(tmp_path / "travel" / "day.sh")) + 1 :])
+        return SimpleNamespace(returncode=len(started) % 3)
+
+    (tmp_path / "travel" / "project" / "adapters").mkdir(parents=True)
+    monkeypatch.setattr(gpu_rehearsal, "subprocess", SimpleNamespace(run=run, DEVNULL=subprocess.DEVNULL))
+    fakes = {"find_python": "python", "find_namespace": [], "prepare_machine": tmp_path, "pack": 0, "build_driver": {}}
+    for name, value in fakes.items():
+        monkeypatch.setattr(gpu_rehearsal, name, lambda *_, value=value: value)
+    assert gpu_rehearsal.rehearse(tmp_path, list(STEPS), 90) == 2
+    steps = list(STEPS)
+    place = steps.index("several")
+    groups = [steps[:place], ["several"], steps[place + 1 :]]
+    assert [command[: command.index("--quick")] for command in started] == groups
+    assert started[1][-5:] == ["--framework", *gpu_rehearsal.FRAMEWORKS] and "--framework" not in started[0]
+    assert all((ROOT / "adapters" / name / "adapter.py").exists() for name in gpu_rehearsal.FRAMEWORKS)
+    assert all(float(command[command.index("--seconds") + 1]) <= 90 for command in started)
 
 
 @pytest.fixture
