@@ -54,9 +54,10 @@ class CannotRehearse(Exception):
 def put_on_the_host(folder: Path, pid_file: Path) -> None:
     """Append ON_THE_HOST to the modules of an adapter, in a copy of the project."""
     for module, name in (("adapter.py", "Adapter"), ("data_parallel.py", "DataParallel")):
-        if (folder / module).exists():
-            with (folder / module).open("a") as file:
-                file.write(ON_THE_HOST.format(name=name, pid_file=str(pid_file)))
+        file = folder / module
+        source = file.read_text(encoding="utf-8") if file.exists() else ""
+        if f"\nclass {name}(" in source:  # what adapters share is not one
+            file.write_text(source + ON_THE_HOST.format(name=name, pid_file=str(pid_file)), encoding="utf-8")
 
 
 def find_python() -> str:

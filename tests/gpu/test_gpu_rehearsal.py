@@ -92,6 +92,16 @@ def test_one_step_is_rehearsed_in_every_framework_within_the_time_of_all(
     assert all(float(command[command.index("--seconds") + 1]) <= 90 for command in started)
 
 
+def test_adapters_are_put_on_the_host_and_what_they_share_is_left_alone(tmp_path: Path) -> None:
+    for name in (*gpu_rehearsal.FRAMEWORKS, "keras_shared", "numpy"):
+        (tmp_path / name).mkdir()
+        source = (ROOT / "adapters" / name / "adapter.py").read_text(encoding="utf-8")
+        (tmp_path / name / "adapter.py").write_text(source, encoding="utf-8")
+        gpu_rehearsal.put_on_the_host(tmp_path / name, tmp_path / "pid")
+        added = (tmp_path / name / "adapter.py").read_text(encoding="utf-8").removeprefix(source)
+        assert ("class OnTheHost(Adapter):" in added) == (name != "keras_shared"), name
+
+
 @pytest.fixture
 def without_wheels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is downloaded."""
