@@ -12,7 +12,7 @@
 
 PYTHON ?= python3.11
 # What the caller's environment says to Python holds for nothing that is made or run here.
-unexport $(filter-out PYTHON,$(filter PYTHON%,$(.VARIABLES)))
+unexport $(filter-out PYTHON PYTHON312,$(filter PYTHON%,$(.VARIABLES)))
 export PYTHONUNBUFFERED = 1
 
 # Every package is pinned, so nothing is left to be chosen: pip 23 would take a newer one where an extra is asked for.

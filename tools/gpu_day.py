@@ -4,6 +4,7 @@ Each step runs commands of the project one after another, each with a time limit
 DIR/STEP/*.log, their results in DIR/STEP/*, and a line for each command in DIR/day.jsonl. A command that failed is a
 finding: the next one runs. A step that is run again goes on from the results that it has. `pack` makes one archive of
 each step, in parts that the machine's limit of a file lets through. At the end ten lines say what was seen.
+Of several cards one is used for the whole day: tools/gpu_card.py.
 
 Steps, in the order of their worth: probe, one, gate, conformance, study, several, faults, tuned, batch-size,
 neighbours, check, pack.
@@ -25,6 +26,9 @@ from typing import Any
 
 import numpy as np
 
+from runner.machine.allotment import UnclearGpus
+from runner.request.parser import BadInput
+from tools.gpu_card import set_card
 from tools.gpu_seen import describe
 from workloads.command_line import CommandLine
 
@@ -246,6 +250,8 @@ STEPS: dict[str, Callable[[Day], None]] = {
     "pack": pack,
 }
 
+LATE = ("check", "pack")  # they have time of their own, and need no card
+
 
 def main(arguments: list[str]) -> int:
     """Run the steps that are asked for, within the time; return the exit code."""
@@ -254,7 +260,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=480.0, help="for all steps but check and pack")
     parser.add_argument("--framework", nargs="+", default=["pytorch"])
-    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--device", default="cuda", help="cpu | cuda | cuda:N | UUID")
     parser.add_argument("--python", help="FRAMEWORK=PATH of an interpreter (default: this Python, --isolation here)")
     parser.add_argument("--quick", action="store_true", help="a rehearsal")
     options = parser.parse_args(arguments)
@@ -262,11 +268,17 @@ def main(arguments: list[str]) -> int:
     out.mkdir(parents=True, exist_ok=True)
     until_s = time.monotonic() + options.seconds
     where = ["--python", options.python] if options.python else ["--isolation", "here"]
-    words = ["--framework", *options.framework, *where, "--device", options.device]
+    if options.device != "cpu" and set(options.steps) - set(LATE):
+        try:
+            os.environ.update(set_card(options.device, out))
+        except (BadInput, UnclearGpus) as error:
+            print(f"gpu_day: {error}", file=sys.stderr)
+            return 2
+    words = ["--framework", *options.framework, *where, "--device", "cpu" if options.device == "cpu" else "cuda"]
     os.environ.setdefault("PYTHONUNBUFFERED", "1")
     for name in options.steps:
-        late = name in ("check", "pack")
-        STEPS[name](Day(out, words, options.quick, (lambda: 60.0) if late else lambda: until_s - time.monotonic()))
+        left_s = (lambda: 60.0) if name in LATE else (lambda: until_s - time.monotonic())
+        STEPS[name](Day(out, words, options.quick, left_s))
     seen = "\n".join(describe(out))
     (out / "seen.txt").write_text(seen + "\n")
     print(seen)

@@ -1,6 +1,6 @@
 """Ask a GPU's driver all that the runner asks, and record a trace of the card under a known load.
 
-python -m tools.gpu_probe OUT [--device N] writes into the folder OUT:
+python -m tools.gpu_probe OUT writes into the folder OUT, of the first card that CUDA_VISIBLE_DEVICES leaves:
 - calls.json: each NVML call with its answer or error, and its time over CALLS calls;
 - driver_samples.json: one answer of nvmlDeviceGetSamples as it came;
 - trace.csv: rows as the stand-in for the driver reads them (tests/gpu/nvml_stand_in.c), PERIOD_S apart;
@@ -14,6 +14,7 @@ from __future__ import annotations
 import csv
 import itertools
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from typing import Any
 
 import pynvml
 
+from runner.machine.allotment import UnclearGpus, find_given_gpu
 from runner.sampler.gpu_meter import GpuProcesses, build_quick_queries, build_slow_queries
 from runner.sampler.nvml import GPM_METRICS, UNANSWERED, DriverBuffer, Gpm, describe_refusal
 from workloads.command_line import CommandLine
@@ -245,16 +247,27 @@ def describe_changes(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return found
 
 
+def _refuse(why: str) -> int:
+    print(f"gpu_probe: {why}", file=sys.stderr)
+    return 2
+
+
 def main(arguments: list[str]) -> int:
     """Write everything, print what was refused, and return the exit code."""
     parser = CommandLine(prog="python -m tools.gpu_probe", description=__doc__)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--device", type=int, default=0)
     parser.add_argument("--scale", type=float, default=1.0, help="of the seconds of each phase")
     options = parser.parse_args(arguments)
+    try:
+        card = find_given_gpu()
+    except UnclearGpus as error:
+        return _refuse(str(error))
+    if card is None:
+        return _refuse("no GPU with a working driver is visible (nvidia-smi -L, CUDA_VISIBLE_DEVICES)")
+    os.environ.update(CUDA_VISIBLE_DEVICES=card.uuid)  # or the load could be on another card
     options.out.mkdir(parents=True, exist_ok=True)
     pynvml.nvmlInit()
-    handle = pynvml.nvmlDeviceGetHandleByIndex(options.device)
+    handle = pynvml.nvmlDeviceGetHandleByUUID(card.uuid)
     answers = ask_everything(handle, options.out)
     (options.out / "calls.json").write_text(json.dumps(answers, indent=1, default=str))
     rows = list(record(handle, options.scale))

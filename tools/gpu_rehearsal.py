@@ -3,12 +3,14 @@
 The folder that would travel (tools/gpu_travel.py) is packed and its day.sh is run as there: with Python 3.12 and the
 machine's packages (requirements-gpu-machine.txt, builds for the CPU where pip knows them), in a network namespace of
 its own. The stand-in for the driver replays a recorded H200, again and again. Frameworks compute on the CPU where a
-trial says the card. PYTHON312 names the Python, else `python3.12` is taken. A rehearsal that was cut off goes on.
+trial says the card: all that the machine has in the step `several`, PyTorch in the others. PYTHON312 names the Python,
+else `python3.12` is taken. A rehearsal that was cut off goes on.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import shutil
@@ -23,6 +25,7 @@ from workloads.command_line import CommandLine
 
 TRACE = ROOT / "tests" / "gpu" / "traces" / "h200-matrix-products.csv"
 STAND_IN = ROOT / "tests" / "gpu" / "nvml_stand_in.c"
+EVERY, FRAMEWORKS = ("several",), ("pytorch", "jax", "keras_jax", "keras_torch")  # these steps are of all of them
 MINUTES = 60.0  # of the repeated trace
 CARD = {"NVML_MEMORY_MIB": "143771", "NVML_LIMIT_MW": "700000", "NVML_CAPABILITY": "9.0", "NVML_COUNTER_MS": "100"}
 # Appended to an adapter: it takes the CPU where the trial says the card, and gives the stand-in its process id.
@@ -51,9 +54,10 @@ class CannotRehearse(Exception):
 def put_on_the_host(folder: Path, pid_file: Path) -> None:
     """Append ON_THE_HOST to the modules of an adapter, in a copy of the project."""
     for module, name in (("adapter.py", "Adapter"), ("data_parallel.py", "DataParallel")):
-        if (folder / module).exists():
-            with (folder / module).open("a") as file:
-                file.write(ON_THE_HOST.format(name=name, pid_file=str(pid_file)))
+        file = folder / module
+        source = file.read_text(encoding="utf-8") if file.exists() else ""
+        if f"\nclass {name}(" in source:  # what adapters share is not one
+            file.write_text(source + ON_THE_HOST.format(name=name, pid_file=str(pid_file)), encoding="utf-8")
 
 
 def find_python() -> str:
@@ -65,9 +69,9 @@ def find_python() -> str:
         asked = [named, "-c", "import sys; print('{}.{}'.format(*sys.version_info))"]
         version = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError) as error:
-        raise CannotRehearse(f"PYTHON312={named}: {error}") from error
+        raise CannotRehearse(f"{named} does not start: name a python3.12 by PYTHON312 ({error})") from error
     if version != "3.12":
-        raise CannotRehearse(f"PYTHON312={named} is Python {version}: the machine has 3.12")
+        raise CannotRehearse(f"{named} is Python {version}, and the machine has 3.12: name one by PYTHON312")
     return str(Path(named).absolute())
 
 
@@ -129,7 +133,7 @@ def repeat_trace(lines: list[str], minutes: float) -> list[str]:
 
 
 def rehearse(out: Path, steps: list[str], seconds: float) -> int:
-    """Run the steps in the packed folder; return their exit code. Raises CannotRehearse, CannotPack."""
+    """Run the steps in the packed folder; return the highest exit code. Raises CannotRehearse, CannotPack."""
     python, namespace = find_python(), find_namespace()
     machine = prepare_machine(out / "machine", python)
     size = pack(out / "travel", python)
@@ -140,9 +144,13 @@ def rehearse(out: Path, steps: list[str], seconds: float) -> int:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
     environment |= variables | {"PATH": f"{machine}{os.pathsep}{os.environ['PATH']}", "CUDA_VISIBLE_DEVICES": "0"}
     script = 'ip link set lo up 2>/dev/null || true; exec sh "$0" "$@"'
-    command = [*namespace, "sh", "-c", script, str(out / "travel" / "day.sh"), *steps, "--quick",
-               "--seconds", f"{seconds:g}"]  # fmt: skip
-    return subprocess.run(command, env=environment, stdin=subprocess.DEVNULL).returncode
+    until_s, codes = time.monotonic() + seconds, []
+    for every, group in itertools.groupby(steps, EVERY.__contains__):
+        command = [*namespace, "sh", "-c", script, str(out / "travel" / "day.sh"), *group, "--quick",
+                   "--seconds", f"{max(1.0, until_s - time.monotonic()):.0f}"]  # fmt: skip
+        words = ["--framework", *FRAMEWORKS] if every else []
+        codes.append(subprocess.run([*command, *words], env=environment, stdin=subprocess.DEVNULL).returncode)
+    return max(codes)
 
 
 def main(arguments: list[str]) -> int:
@@ -150,7 +158,7 @@ def main(arguments: list[str]) -> int:
     parser = CommandLine(prog="python -m tools.gpu_rehearsal", description=__doc__)
     parser.add_argument("steps", nargs="*", choices=[*STEPS, []], metavar="STEP")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "gpu-day")
-    parser.add_argument("--seconds", type=float, default=600.0, help="for all steps but check and pack")
+    parser.add_argument("--seconds", type=float, default=2700.0, help="for all steps but check and pack (2700)")
     options = parser.parse_args(arguments)
     try:
         return rehearse(options.out.resolve(), options.steps or list(STEPS), options.seconds)

@@ -39,10 +39,6 @@ from workloads.records.result import TrialResult
 VENV = "venv"  # the isolation of every trial here
 
 
-class GpuMissing(Exception):
-    """GPU is missing that the block needs; the message is one line."""
-
-
 def main(work: Path) -> None:
     """Run the block. Raises what the runner's own parts raise: the engine's worker reports the last line of the log."""
     program.interrupt_in_order()
@@ -50,9 +46,7 @@ def main(work: Path) -> None:
     os.dup2(2, 1)  # anything else that is printed goes to the log
     block = TrialBlock.from_json(json.loads((work / BLOCK_FILE).read_text(encoding="utf-8")))
     project = build_project(Path(__file__).resolve().parents[2])
-    gpu = allotment.find_given_gpu() if block.on_gpu else None
-    if block.on_gpu and gpu is None:
-        raise GpuMissing("no GPU with a working driver was given to this block")
+    gpu = find_gpu() if block.on_gpu else None
     spare = Spare()
     launchers = build_launchers(project, block.trials, gpu, spare)
     # Before the process is limited to its cores.
@@ -63,6 +57,16 @@ def main(work: Path) -> None:
         machine |= doctor.measure_noise(cores, block.trials[0].window_s)
         for told in run_trials(block, launchers, project, work, machine):
             print(json.dumps(told), file=answer, flush=True)
+
+
+def find_gpu() -> Gpu:
+    """Return the GPU that was given to this block. Raises UnclearGpus, where none was, too."""
+    gpu = allotment.find_given_gpu()
+    if gpu is None:
+        said = os.environ.get(allotment.VISIBLE)
+        why = "" if said is None else f": {allotment.VISIBLE}={said!r}"
+        raise allotment.UnclearGpus(f"no GPU with a working driver was given to this block{why}")
+    return gpu
 
 
 def build_launchers(

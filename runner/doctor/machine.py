@@ -86,16 +86,21 @@ def check_gpu(gpus: Sequence[Gpu], root: Path) -> Finding:
 
 
 def check_listed_gpus(gpus: Sequence[Gpu]) -> tuple[Finding | None, list[Gpu]]:
-    """Return (a finding on the user's list of GPUs, the GPUs that it leaves); the finding is None without a list."""
-    name = "visible GPUs"
+    """Return (a finding on the GPUs that the user's list leaves, those of them that can be measured).
+
+    The finding is None without a list, unless one is in MIG mode.
+    """
+    name, left = "visible GPUs", list[Gpu]()
     try:
         visible = allotment.list_visible_gpus(gpus)
+        left = [gpu for gpu in visible.gpus if not gpu.mig]
+        allotment.refuse_divided(visible.gpus)
     except allotment.UnclearGpus as error:
-        return Finding(name, State.PROBLEM, str(error), "runs on a GPU are refused until the variable is mended"), []
+        return Finding(name, State.PROBLEM, str(error), "runs on such a GPU are refused until that is mended"), left
     if visible.said is None:
-        return None, list(gpus)
+        return None, left
     shown = ", ".join(gpu.uuid for gpu in visible.gpus) or "none"
-    return Finding(name, State.OK, f"{visible.setting}: {shown}"), list(visible.gpus)
+    return Finding(name, State.OK, f"{visible.setting}: {shown}"), left
 
 
 def check_memory(available_bytes: int, machine: dict[str, Any]) -> Finding:

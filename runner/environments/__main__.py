@@ -16,7 +16,7 @@ from runner.environments.definition import (
     read,
 )
 from runner.environments.venv import make_side_by_side, shorten_path
-from runner.machine.allotment import UnclearGpus, list_visible_gpus
+from runner.machine.allotment import UnclearGpus, list_visible_gpus, refuse_divided
 from runner.machine.description import list_gpus
 from runner.project import Project
 
@@ -57,7 +57,9 @@ def main(arguments: list[str]) -> int:
 def find_kind() -> str:
     """Return "cuda" if the user lets this process see a GPU that can be measured, else "cpu"."""
     try:
-        return "cuda" if list_visible_gpus(list_gpus()).gpus else "cpu"
+        first = list_visible_gpus(list_gpus()).gpus[:1]
+        refuse_divided(first)
+        return "cuda" if first else "cpu"
     except UnclearGpus as error:
         print(f"environments: {error}; those for the CPU are made", file=sys.stderr)
         return "cpu"

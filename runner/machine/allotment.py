@@ -7,7 +7,7 @@ program's allotment; the kernel decides which cores may be used at all (`descrip
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from runner.machine import description
@@ -19,7 +19,7 @@ WISHED_THREADS, ALLOTTED_THREADS = "OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK"
 
 
 class UnclearGpus(ValueError):
-    """The variable cannot be followed; the message is one line: its content, and what to do."""
+    """The variable cannot be followed, or its GPU not be measured; the message is one line: which, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -78,16 +78,25 @@ def _named(entry: str, every: Sequence[Gpu]) -> Gpu | None:
     return found[0] if len(found) == 1 else None
 
 
+def refuse_divided(gpus: Iterable[Gpu]) -> None:
+    """Raise UnclearGpus if one of these GPUs is in MIG mode: the driver measures the card, a worker gets a slice."""
+    if divided := [gpu.uuid for gpu in gpus if gpu.mig]:
+        raise UnclearGpus(f"MIG mode is on for {divided[0]}: a slice cannot be measured; switch it off "
+                          "(nvidia-smi -mig 0), name another GPU, or use --device cpu")  # fmt: skip
+
+
 def find_given_gpu() -> Gpu | None:
-    """Return the first GPU that Slurm or Ray assigned to this process, or of the machine; None if there is none."""
-    try:
-        return next(iter(list_visible_gpus(description.list_gpus(), numbers_of_the_driver=True).gpus), None)
-    except UnclearGpus:
-        return None
+    """Return the first GPU that Slurm or Ray assigned to this process, or of the machine; None if there is none.
+
+    Raises UnclearGpus.
+    """
+    given = list_visible_gpus(description.list_gpus(), numbers_of_the_driver=True).gpus[:1]
+    refuse_divided(given)
+    return given[0] if given else None
 
 
 def find_device(device: str) -> str:
-    """Return a trial's device, with the GPU assigned to this process for ANY_GPU."""
+    """Return a trial's device, with the GPU assigned to this process for ANY_GPU. Raises UnclearGpus."""
     if device != ANY_GPU:
         return device
     gpu = find_given_gpu()

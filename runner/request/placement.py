@@ -87,10 +87,11 @@ def find_device(name: str, gpus: list[description.Gpu]) -> str:
 
 
 def _refuse_divided(option: str, uuids: tuple[str, ...], gpus: list[description.Gpu]) -> None:
-    """Raise BadInput if one of these GPUs is in MIG mode: the driver measures the card, a worker gets a slice."""
-    if divided := [gpu.uuid for gpu in gpus if gpu.mig and gpu.uuid in uuids]:
-        raise BadInput(f"{option}: MIG mode is on for {divided[0]}: a slice cannot be measured; switch it off "
-                       "(nvidia-smi -mig 0), name another GPU, or use --device cpu")  # fmt: skip
+    """Raise BadInput if one of these GPUs is in MIG mode."""
+    try:
+        allotment.refuse_divided(gpu for gpu in gpus if gpu.uuid in uuids)
+    except UnclearGpus as error:
+        raise BadInput(f"{option}: {error}") from error
 
 
 def _chosen(name: str, gpus: list[description.Gpu]) -> str:
@@ -106,7 +107,7 @@ def _chosen(name: str, gpus: list[description.Gpu]) -> str:
     if name == "auto" and not uuids:
         return "cpu"
     kind, _, index = "cuda:0".partition(":") if name in ("auto", "cuda") else name.partition(":")
-    if kind != "cuda" or not index.isdigit():
+    if kind != "cuda" or not index.isdecimal():
         need_known("device", name, ["auto", "cpu", "cuda", *(f"cuda:{number}" for number in range(len(uuids)))])
     if not gpus:
         raise BadInput(f"--device {name}: no NVIDIA GPU with a working driver on this machine; use --device cpu")

@@ -67,7 +67,8 @@ def compute_gpu_figures(
 def summarise(readings: Readings, column: str, how: str, scale: float = 1.0) -> Figure:
     """Reduce the readings in the window; `how` is mean, max or min."""
     word = {"mean": "mean over", "max": "highest in", "min": "lowest in"}[how]
-    source = f"{readings.source(column)}, {word} the steady window"
+    delay = "" if how == "min" else readings.delay  # a lowest reading is a limit's, which no load changes
+    source = f"{readings.source(column)}, {word} the steady window{delay}"
     return readings.inside(column).figure(source, getattr(np, how), scale)
 
 

@@ -24,7 +24,7 @@
  * NVML_SAMPLES     doubled: an answer holds the driver's samples above 50 % twice;
  *                  repeated: an answer starts with all that the ones before it held;
  *                  disputed: samples from 10 % on come twice in an answer, 10 below and 10 above their value
- * NVML_MIG=1       MIG mode is on: no utilisation
+ * NVML_MIG         numbers of the cards in MIG mode, as 0 or 013: they have no utilisation
  * NVML_STALE=1     power and clocks are as late as those of other people's cards: a reading holds for HOLD_MS, is
  *                  DELAY_MS old then, and power stays as high as it was in the LINGER_MS before that
  * NVML_CAPABILITY  compute capability of each card, "9.0"; without it the call is not supported
@@ -90,6 +90,10 @@ static int set(const char *name) { return getenv(name) && strcmp(getenv(name), "
 
 static unsigned long long number_of(const char *name, unsigned long long usual) {
     return getenv(name) ? strtoull(getenv(name), NULL, 10) : usual;
+}
+
+static int divided(const void *handle) {
+    return getenv("NVML_MIG") && strchr(getenv("NVML_MIG"), (int)('0' + ((const trace *)handle - cards))) != NULL;
 }
 
 static unsigned int devices(void) {
@@ -246,7 +250,7 @@ int nvmlDeviceGetMemoryInfo(void *handle, memory_v1 *info) {
 
 int nvmlDeviceGetUtilizationRates(void *handle, utilization *rates) {
     MAY_FAIL;
-    if (set("NVML_MIG")) return NOT_SUPPORTED;
+    if (divided(handle)) return NOT_SUPPORTED;
     rates->gpu = value(handle, GPU, now_ms());
     rates->memory = value(handle, MEMORY, now_ms());
     return SUCCESS;
@@ -355,7 +359,7 @@ int nvmlDeviceGetMemoryInfo_v2(void *handle, memory_v2 *info) {
 
 int nvmlDeviceGetMigMode(void *handle, unsigned int *current, unsigned int *pending) {
     MAY_FAIL;
-    *current = *pending = set("NVML_MIG");
+    *current = *pending = divided(handle);
     return SUCCESS;
 }
 
@@ -389,7 +393,7 @@ int nvmlDeviceGetSamples(void *handle, int kind, unsigned long long seen, int *t
     int disputed = strcmp(how, "disputed") == 0;
     long newest = (long)(now_ms() / SAMPLE_MS), oldest = newest > KEPT ? newest - KEPT + 1 : 1;
     MAY_FAIL;
-    if (set("NVML_MIG") || kind != 1) return NOT_SUPPORTED;
+    if (divided(handle) || kind != 1) return NOT_SUPPORTED;
     for (long k = oldest; k <= newest; k++) {
         unsigned long long at = epoch_us((double)k * SAMPLE_MS);
         if (at <= seen + 500 && strcmp(how, "repeated") != 0) continue; /* two clocks' reads differ by microseconds */

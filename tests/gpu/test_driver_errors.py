@@ -201,7 +201,7 @@ def test_a_call_that_fails_once_empties_nothing_that_follows(
 
 
 def test_mig_mode_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec) -> None:
-    _, meter, result = refused(monkeypatch, tmp_path, gpu_spec, "", NVML_MIG="1")
+    _, meter, result = refused(monkeypatch, tmp_path, gpu_spec, "", NVML_MIG="0")
     figure = result.figures["gpu_percent"]
     assert figure.value is None and "Not Supported (NVML error 3); MIG mode is on" in (figure.reason or "")
     assert meter["gpu"]["remark"] == "MIG mode is on"

@@ -7,11 +7,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from conftest import ROOT
 
-from tools import gpu_rehearsal, gpu_travel
+from tools import gpu_day, gpu_rehearsal, gpu_travel
+from tools.gpu_day import STEPS
 from tools.gpu_seen import describe
 
 
@@ -31,6 +33,28 @@ def test_without_a_python_3_12_it_is_refused_in_one_line(tmp_path: Path) -> None
         assert word in done.stderr
 
 
+def test_make_hands_the_named_python_on() -> None:
+    shown = subprocess.run(
+        ["make", "-s", "--eval", "show: ; @echo $$PYTHON312 $$PYTHONPATH", "show"],
+        cwd=ROOT, env=os.environ | {"PYTHON312": "/mine", "PYTHONPATH": "/other"}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert shown.stdout == "/mine\n", shown.stderr
+
+
+def test_each_assumption_about_a_card_names_a_step_of_the_day_or_none() -> None:
+    page = (ROOT / "docs" / "evidence" / "gpu-h200.md").read_text(encoding="utf-8")
+    _, _, table = page.partition("| assumed | step | seen on |\n")
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[1:]]
+    assert len(rows) > 20 and all(len(row) == 3 and all(row) for row in rows), rows
+    steps = {step for _, step, _ in rows}
+    assert steps <= {*STEPS, "none"}, steps - set(STEPS)
+    guide = (ROOT / "docs" / "guide" / "gpus.md").read_text(encoding="utf-8")
+    named = next(line for line in guide.splitlines() if "tools.gpu_day" in line).split("tools.gpu_day ")[1]
+    assert set(named.split(" --out")[0].split()) <= set(STEPS) and "#what-is-assumed-and-what-was-seen" in guide
+    said = (gpu_day.__doc__ or "").split("of their worth:")[1].strip().rstrip(".").replace("\n", " ").split(", ")
+    assert said == list(STEPS)
+
+
 def test_without_a_network_namespace_it_is_refused_in_one_line(tmp_path: Path) -> None:
     named = tmp_path / "python3.12"
     named.write_text("#!/bin/sh\necho 3.12\n")
@@ -41,6 +65,41 @@ def test_without_a_network_namespace_it_is_refused_in_one_line(tmp_path: Path) -
     done = start({"PATH": str(tmp_path)})
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
     assert "no network namespace" in done.stderr
+
+
+def test_one_step_is_rehearsed_in_every_framework_within_the_time_of_all(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Nothing is packed or started: the commands are looked at."""
+    started: list[list[str]] = []
+
+    def run(command: list[str], **_: object) -> SimpleNamespace:
+        started.append(command[command.index(str(tmp_path / "travel" / "day.sh")) + 1 :])
+        return SimpleNamespace(returncode=len(started) % 3)
+
+    (tmp_path / "travel" / "project" / "adapters").mkdir(parents=True)
+    monkeypatch.setattr(gpu_rehearsal, "subprocess", SimpleNamespace(run=run, DEVNULL=subprocess.DEVNULL))
+    fakes = {"find_python": "python", "find_namespace": [], "prepare_machine": tmp_path, "pack": 0, "build_driver": {}}
+    for name, value in fakes.items():
+        monkeypatch.setattr(gpu_rehearsal, name, lambda *_, value=value: value)
+    assert gpu_rehearsal.rehearse(tmp_path, list(STEPS), 90) == 2
+    steps = list(STEPS)
+    place = steps.index("several")
+    groups = [steps[:place], ["several"], steps[place + 1 :]]
+    assert [command[: command.index("--quick")] for command in started] == groups
+    assert started[1][-5:] == ["--framework", *gpu_rehearsal.FRAMEWORKS] and "--framework" not in started[0]
+    assert all((ROOT / "adapters" / name / "adapter.py").exists() for name in gpu_rehearsal.FRAMEWORKS)
+    assert all(float(command[command.index("--seconds") + 1]) <= 90 for command in started)
+
+
+def test_adapters_are_put_on_the_host_and_what_they_share_is_left_alone(tmp_path: Path) -> None:
+    for name in (*gpu_rehearsal.FRAMEWORKS, "keras_shared", "numpy"):
+        (tmp_path / name).mkdir()
+        source = (ROOT / "adapters" / name / "adapter.py").read_text(encoding="utf-8")
+        (tmp_path / name / "adapter.py").write_text(source, encoding="utf-8")
+        gpu_rehearsal.put_on_the_host(tmp_path / name, tmp_path / "pid")
+        added = (tmp_path / name / "adapter.py").read_text(encoding="utf-8").removeprefix(source)
+        assert ("class OnTheHost(Adapter):" in added) == (name != "keras_shared"), name
 
 
 @pytest.fixture

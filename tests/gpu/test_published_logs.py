@@ -54,11 +54,14 @@ def convert(log: str, card: int, folder: Path) -> str:
     [
         ("laptop6gb_conv2d.csv", (5, 20), (100.0, 1047.3)),
         ("laptop6gb_conv2d.csv", (0.5, 23), (89.81, 1414.4)),
+        ("laptop6gb_conv2d_1005mhz.csv", (0.2, 45), (91.55, 1196.4)),
         ("card48gb_dcconv.csv", (1, 33), (18.86, 2405.9)),
+        ("card700w_8gpu_gpt2.csv", (60, 240), (99.66, 124_118)),
+        ("v100s_miris.csv", (1, 105), (3.78, None)),  # it holds no power
     ],
 )
 def test_usage_and_energy_of_a_published_log_come_out_as_in_its_cells(
-    log: str, window: tuple[float, float], truth: tuple[float, float],
+    log: str, window: tuple[float, float], truth: tuple[float, float | None],
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec,
 ) -> None:  # fmt: skip
     replay = Replay(monkeypatch, tmp_path, PULSE, **LARGE)
@@ -67,7 +70,8 @@ def test_usage_and_energy_of_a_published_log_come_out_as_in_its_cells(
     replay.run(window[1] + PAD_S + 2)
     figures = replay.result(gpu_spec, PAD_S + window[0], PAD_S + window[1], **BATCH).figures
     assert figures["gpu_percent"].value == pytest.approx(truth[0], abs=0.5)
-    assert figures["energy_j"].value == pytest.approx(truth[1], rel=0.002)
+    if truth[1] is not None:
+        assert figures["energy_j"].value == pytest.approx(truth[1], rel=0.002)
 
 
 @needs_logs
@@ -111,14 +115,16 @@ def test_power_and_clocks_are_as_late_as_real_ones_and_memory_is_not(
 def test_a_polled_figure_of_a_short_window_says_that_readings_lag_and_the_counter_does_not(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
-    replay = Replay(monkeypatch, tmp_path, PULSE, NVML_STALE="1", **LARGE)
+    replay = Replay(monkeypatch, tmp_path, PULSE, NVML_STALE="1", NVML_FAIL="nvmlDeviceGetSamples=3", **LARGE)
     replay.run(25)
     short = replay.result(gpu_spec, 5.0, 10.0, **BATCH).figures
     assert short["energy_j"].value == pytest.approx(3300) and "lag" not in short["energy_j"].source
     integrated = short["energy_integrated_j"]
     assert integrated.value is not None and integrated.value < 0.95 * 3300
-    assert "may lag a change of load by seconds, which counts in a window below 10 s" in integrated.source
-    assert "lag" not in replay.result(gpu_spec, 2.0, 22.0, **BATCH).figures["energy_integrated_j"].source
+    long = replay.result(gpu_spec, 2.0, 22.0, **BATCH).figures
+    for name in ("energy_integrated_j", "gpu_percent", "sm_clock_mhz"):
+        assert "may lag a change of load by seconds, which counts in a window below 10 s" in short[name].source, name
+        assert "lag" not in long[name].source, name
 
 
 def test_a_trace_that_is_longer_than_the_stand_in_holds_ends_the_program(library: Path, tmp_path: Path) -> None:

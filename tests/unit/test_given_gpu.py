@@ -1,12 +1,11 @@
-"""The GPU that a block of a sweep was given, by the variable with which Ray and Slurm say so."""
+"""The variable with which callers, Ray and Slurm say which GPUs there are, on a machine with two alike."""
 
 from __future__ import annotations
 
 import pytest
 
-from runner.machine import allotment, description
+from runner.machine import allotment
 from runner.machine.description import Gpu
-from workloads.records.job import ANY_GPU
 
 
 def card(uuid: str) -> Gpu:
@@ -56,31 +55,3 @@ def test_every_form_of_the_list_is_followed_or_refused_in_one_line(
         assert "CUDA_VISIBLE_DEVICES" in str(refused.value) and "\n" not in str(refused.value)
     else:
         assert [gpu.uuid for gpu in allotment.list_visible_gpus(CARDS).gpus] == shown
-
-
-@pytest.mark.parametrize(
-    ("said", "given"),
-    [
-        (None, "GPU-1111"),
-        ("0", "GPU-1111"),
-        ("1", "GPU-2222"),
-        ("1,0", "GPU-2222"),
-        ("GPU-2222", "GPU-2222"),
-        ("GPU-22", "GPU-2222"),  # CUDA takes the beginning of one, too
-        ("2", None),
-        ("", None),
-        ("-1", None),
-        ("MIG-1111", None),
-    ],
-)
-def test_the_first_that_is_said_is_the_one_that_was_given(
-    said: str | None, given: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(description, "list_gpus", lambda: CARDS)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    if said is not None:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", said)
-    found = allotment.find_given_gpu()
-    assert (found and found.uuid) == given
-    assert allotment.find_device(ANY_GPU) == (given or ANY_GPU)
-    assert allotment.find_device("cpu") == "cpu" and allotment.find_device("GPU-9") == "GPU-9"
