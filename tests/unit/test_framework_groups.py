@@ -17,6 +17,7 @@ from runner.environments.definition import EnvironmentUnavailable
 from runner.machine.description import IMAGE_VARIABLE
 from runner.project import DEFINITION_FILE, Project
 from runner.request.chosen import choose_frameworks
+from runner.request.parser import BadInput
 
 THREE, REFEREE = ["mxnet", "pytorch", "tensorflow"], "numpy"
 NEWER = """label = "Newer"
@@ -77,8 +78,15 @@ def test_no_command_makes_or_builds_another_framework_without_its_name(
     assert found == {f"environment {name}" for name in (*THREE, REFEREE)}
 
 
-def test_in_an_image_all_is_the_image_s_own_framework(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_an_image_all_is_the_image_s_own_framework_if_its_python_has_it(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(IMAGE_VARIABLE, "newer-cpu 1.0 0123abc")
+    for word in ("all", "everything"):
+        with pytest.raises(BadInput, match="no framework is installed in this Python"):
+            choose_frameworks(project, (word,), "here", {}, "cpu")
+    (project.root / "newer.py").touch()
+    monkeypatch.syspath_prepend(project.root)
     for word in ("all", "everything"):
         assert list(choose_frameworks(project, (word,), "here", {}, "cpu")) == ["newer"]
 

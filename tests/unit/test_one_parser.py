@@ -30,7 +30,7 @@ MEANT = {
     "adapters/__main__.py": ("adapters.__main__", "new jax --itno DIR", "--into"),
     "tools/command_lines.py": ("tools.command_lines", "reference --hepl", "--help"),
     "tools/gpu_day.py": ("tools.gpu_day", "probe --secnds 3 --out DIR", "--seconds"),
-    "tools/gpu_probe.py": ("tools.gpu_probe", "OUT --devcie 1", "--device"),
+    "tools/gpu_probe.py": ("tools.gpu_probe", "OUT --sclae 1", "--scale"),
     "tools/gpu_rehearsal.py": ("tools.gpu_rehearsal", "probe --secnds 3", "--seconds"),
     "tools/gpu_seen.py": ("tools.gpu_seen", "DIR --hepl", "--help"),
     "tools/gpu_travel.py": ("tools.gpu_travel", "OUT --pyhton python3", "--python"),
