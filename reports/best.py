@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pandas as pd
 
@@ -37,16 +38,17 @@ def build_table(section: Section) -> Table | None:
         )
         there = [_cell(section, quantity, name, fastest) for quantity in SHOWN]
         highest = _cell(section, ACCURACY, name, accurate)
+        shown = [*there[:-1], *(_with_size(cell, best) for cell, best in ((there[-1], fastest), (highest, accurate)))]
         tied += [best.tied for best in (fastest, accurate) if best and best.tied]
-        rows.append((TableCell(display_name(name)), _place(fastest, every), *there, _place(accurate, every), highest))
+        row = (TableCell(display_name(name)), _place(fastest, every), *shown[:-1], _place(accurate, every), shown[-1])
+        rows.append(row if len(every) > 1 else (row[0], *there))
         ends = [end for best in (fastest, accurate) for end in _tidy(best)]
         numbers = [math.nan if cell.number is None else cell.number for cell in (*there, highest)]
         tidy.append((name, *ends[:2], *numbers[:3], *ends[2:], numbers[3]))
     head = ["Framework", "Fastest at", *(_label(section, quantity) for quantity in SHOWN)]
     head += ["Most accurate at", f"Highest {_label(section, ACCURACY).lower()}"]
     if len(every) == 1:
-        kept = (0, *range(2, 2 + len(SHOWN)))
-        head, rows = [head[place] for place in kept], [tuple(row[place] for place in kept) for row in rows]
+        head = [head[0], *head[2 : 2 + len(SHOWN)]]
     speed_cells = tables.compute_cells(section, SPEED).values()
     return Table(
         NAME,
@@ -82,6 +84,11 @@ def _cell(section: Section, quantity: Quantity, framework: str, best: BestWithTi
         words = dict.fromkeys(tables.describe_status(cell.status) for cell in tried)
         return TableCell(" / ".join(words), None, tuple(dict.fromkeys(note for cell in tried for note in cell.notes)))
     return tables.format_cell(own[best.place], quantity.decimals, most=max(cell.n for cell in cells.values()))
+
+
+def _with_size(cell: TableCell, best: BestWithTies | None) -> TableCell:
+    """Add the batch size to an accuracy, since the table has those of two."""
+    return cell if best is None or cell.number is None else replace(cell, text=f"{cell.text} at {best.place}")
 
 
 def _tidy(best: BestWithTies | None) -> tuple[int | None, str]:

@@ -23,6 +23,7 @@ from workloads.statistics import (
     LEAST_SPREAD,
     Verdict,
     accuracy_step,
+    cut_interval,
     estimate_mean,
     holm,
     judge,
@@ -136,7 +137,7 @@ def compute_contrast(
     if quantity is ACCURACY:
         task = condition.task
         values, least = [a - b for (_, a), (_, b) in pairs], accuracy_step(task.dataset, task.source)
-        effect = mean_interval(values, least)
+        effect = cut_interval(mean_interval(values, least), quantity.figures[0].difference_bounds)
     else:
         values, least = [math.log(a / (ideal * b)) for (_, a), (_, b) in pairs], LEAST_SPREAD
         effect = ratio_interval(values, least)

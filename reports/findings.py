@@ -89,7 +89,8 @@ def _order(section: Section, quantity: Quantity, ends: Mapping[str, bool]) -> st
     values = sorted(point.value for point in points.values())
     texts = [f"{value:z.{tables.count_decimals(value)}f}" for value in (*values[:1], *values[-1:])]
     every = [size for size, of_size in by_size.items() if len(of_size) > 1]
-    facts = {"label": spec.label, "values": list(dict.fromkeys(texts)), "unit": spec.unit}
+    alone = len({name for name, _ in points}) == 1
+    facts = {"alone": alone, "label": spec.label, "values": list(dict.fromkeys(texts)), "unit": spec.unit}
     return say("findings.order", **facts, groups=groups, every=every)
 
 

@@ -114,8 +114,9 @@ def _too_few(of_section: Race) -> dict[str, Any]:
 
 
 def _widest(of_section: Race, sizes: Iterable[int]) -> tuple[float, str] | None:
-    """Return (largest ratio to the second framework, the second's name)."""
-    leads = {size: lead for size in sizes if (lead := of_section.lead(size)) is not None}
+    """Return (largest ratio to the second framework, the second's name), of sizes where intervals show the lead."""
+    stated = (size for size in sizes if of_section.told[size].stated)
+    leads = {size: lead for size in stated if (lead := of_section.lead(size)) is not None}
     if not leads:
         return None
     widest = max(leads, key=lambda size: leads[size])

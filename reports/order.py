@@ -105,7 +105,7 @@ def read_point(cell: Described, least_spread: float) -> Point:
     n, mean = cell.n, cell.mean
     if n < 2:
         return Point(mean, math.nan, math.nan, n)
-    half = max(cell.high - mean, Estimate(mean, least_spread, n - 1, n).half_width)
+    half = max(cell.high - mean, mean - cell.low, Estimate(mean, least_spread, n - 1, n).half_width)
     return Point(mean, mean - half, mean + half, n)
 
 

@@ -26,6 +26,7 @@ from workloads.statistics import (
     Verdict,
     accuracy_step,
     benjamini_hochberg,
+    cut_interval,
     decide,
     estimate_mean,
 )
@@ -111,7 +112,8 @@ def compute_difference(differences: Sequence[float], step: float) -> dict[str, A
         return {"n": n, **dict.fromkeys((*NUMBERS, "p_beyond"), math.nan)}
     estimate = estimate_mean(differences, step)
     # Rounded, because in floating point 71 % - 70 % is slightly more than 1 point.
-    mean, low, high = (round(number, 9) for number in (estimate.value, *estimate.interval))
+    interval = cut_interval((estimate.value, *estimate.interval), ACCURACY.difference_bounds)
+    mean, low, high = (round(number, 9) for number in interval)
     p = replace(estimate, value=mean).p_beyond(TOLERATED)
     return {"n": n, **dict(zip(NUMBERS, (mean, low, high), strict=True)), "p_beyond": p}
 

@@ -142,7 +142,7 @@ def summarise_cell(
     notes = [OWN_CODE] if any(result.spec.task.own_code for result in results) else []
     notes += sorted({f"unknown: {figure.reason}" for _, figure in ok if figure.value is None})
     values = [figure.value * spec.factor for _, figure in known if figure.value is not None]
-    numbers, ends = describe(values), values or [math.nan]
+    numbers, ends = describe(values, spec.bounds), values or [math.nan]
     doubted: dict[Doubt, str] = {}
     if known:
         status = "ok"

@@ -160,13 +160,27 @@ class Described:
     cv_percent: float
 
 
-def describe(values: Sequence[float]) -> Described:
-    """Describe some values; with fewer than two only their number and mean are known."""
+def describe(values: Sequence[float], bounds: tuple[float, float] | None = None) -> Described:
+    """Describe values, none of them beyond `bounds`; with fewer than two only their number and mean are known."""
     if len(values) < 2:
         return Described(len(values), *mean_interval(values), math.nan)
     mean = estimate_mean(values)
     cv_percent = 100 * mean.deviation / abs(mean.value) if mean.value else math.nan
-    return Described(mean.n, mean.value, *mean.interval, cv_percent)
+    return Described(mean.n, *cut_interval((mean.value, *mean.interval), bounds), cv_percent)
+
+
+def cut_interval(
+    interval: tuple[float, float, float], bounds: tuple[float, float] | None
+) -> tuple[float, float, float]:
+    """Return (value, low, high) without what lies beyond the bounds of the quantity; None = it has none.
+
+    The true mean lies within the bounds. So the part beyond them never holds it, and without it the interval holds the
+    true mean exactly as often.
+    """
+    value, low, high = interval
+    if bounds is None or math.isnan(low):  # one value has no interval
+        return interval
+    return value, min(value, max(low, bounds[0])), max(value, min(high, bounds[1]))
 
 
 def ratio_interval(logarithms: Sequence[float], least_spread: float = 0.0) -> tuple[float, float, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import zip_longest
 
-from workloads.records.figures import ACCURACY
+from workloads.records.figures import ACCURACY, SHARE
 from workloads.records.result import Epoch, TrialResult
 from workloads.statistics import describe
 
@@ -39,7 +39,7 @@ def build_charts(section: Section) -> list[Chart]:
     sizes = choose_sizes(every)
     chosen = f"{len(sizes)} of the {len(every)} batch sizes, spread over their range. " if sizes != every else ""
     how = chosen + chart_words.explain_points(max(map(len, trained.values())))
-    accuracy = _panels(trained, sizes, "Batch", lambda epoch: 100 * epoch.test_accuracy)
+    accuracy = _panels(trained, sizes, "Batch", lambda epoch: 100 * epoch.test_accuracy, SHARE)
     loss = _panels(trained, sizes, "Training, batch", lambda epoch: epoch.train_loss)
     loss += _panels(trained, sizes, "Test, batch", lambda epoch: epoch.test_loss)
     return [
@@ -78,21 +78,25 @@ def _chart(
     )
 
 
-def _panels(trained: Trained, sizes: list[int], title: str, value: Value) -> tuple[Panel, ...]:
+def _panels(
+    trained: Trained, sizes: list[int], title: str, value: Value, bounds: tuple[float, float] | None = None
+) -> tuple[Panel, ...]:
     panels = []
     for size in sizes:
         frameworks = order_frameworks(framework for framework, other in trained if other == size)
-        series = tuple(_series(framework, trained[framework, size], value) for framework in frameworks)
+        series = tuple(_series(framework, trained[framework, size], value, bounds) for framework in frameworks)
         panels.append(Panel(f"{title} {size}", series))
     return tuple(panels)
 
 
-def _series(framework: str, results: list[TrialResult], value: Value) -> ChartSeries:
+def _series(
+    framework: str, results: list[TrialResult], value: Value, bounds: tuple[float, float] | None
+) -> ChartSeries:
     trials = tuple(result.spec.id for result in results)
     described = {}
     for number, repeats in enumerate(zip_longest(*(result.epochs for result in results)), 1):
         values = [y for epoch in repeats if epoch and (y := value(epoch)) is not None]
-        described[number] = describe(values)
+        described[number] = describe(values, bounds)
     return build_framework_series(framework, described, (trials,) * len(described))
 
 

@@ -13,7 +13,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from workloads.statistics import FEWEST_RANKED, Verdict, decide, mean_interval, p_of_ranks, rank_correlation
+from workloads.statistics import (
+    FEWEST_RANKED,
+    Verdict,
+    cut_interval,
+    decide,
+    mean_interval,
+    p_of_ranks,
+    rank_correlation,
+)
 
 from ..frameworks import display_name
 from ..order import TIE_PERCENT, Order, Point, Points, order
@@ -215,19 +223,22 @@ def is_times(pairs: Sequence[tuple[Point, Point]], factor: float, within: float)
 
 
 def compute_mean_difference(
-    pairs: Sequence[tuple[Mapping[int, float], Mapping[int, float]]], least_spread: float
+    pairs: Sequence[tuple[Mapping[int, float], Mapping[int, float]]],
+    least_spread: float,
+    bounds: tuple[float, float] | None = None,
 ) -> Point | None:
     """Mean difference, first side minus second, over the pairs and the repeats that all of them have.
 
     Each side is {repeat: value}. Returns None if no repeat is common. Repeats of one run share their seeds, so a seed's
     effect on both sides cancels. The interval is that of the repeats' means. It is at least as wide as a spread of
-    `least_spread` per difference would give.
+    `least_spread` per difference would give, and ends at the `bounds` of a difference.
     """
     common = sorted(set.intersection(*({*side} for pair in pairs for side in pair)))
     means = [math.fsum(a[repeat] - b[repeat] for a, b in pairs) / len(pairs) for repeat in common]
     if len(means) < 2:
         return Point(means[0], math.nan, math.nan, 1) if means else None
-    return Point(*mean_interval(means, least_spread / math.sqrt(len(pairs))), len(means))
+    interval = mean_interval(means, least_spread / math.sqrt(len(pairs)))
+    return Point(*cut_interval(interval, bounds), len(means))
 
 
 def _signed(point: Point, unit: str) -> str:

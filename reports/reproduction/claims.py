@@ -128,7 +128,9 @@ def _measured(claim: Claim, framework: str, sides: Sequence[Reproduced]) -> Clai
 
     def subtract(pairs: Pairs) -> Point | None:
         return compute_mean_difference(
-            [(a.repeats[framework, x], b.repeats[framework, y]) for x, y in pairs], a.least_spread
+            [(a.repeats[framework, x], b.repeats[framework, y]) for x, y in pairs],
+            a.least_spread,
+            a.metric.quantity.figures[0].difference_bounds,
         )
 
     return judge_sides(claim, framework, a.points, b.points, subtract)

@@ -60,8 +60,8 @@ def test_one_repeat_names_nobody_unless_its_lead_is_beyond_the_spread_that_other
     assert said(*once(speeds)) == TOO_FEW
     # 2 cells of 3 repeats, s = 2 %: one repeat lies within 2.776445 x 2 % = 5.55 %, two within 11.1 % of each other
     known = repeated({"pytorch": {16: 100.0, 32: 100.0}}, spread=2.0)
-    assert said(*once(speeds), *known) == (
-        "PyTorch was fastest at all 2 batch sizes in this run on this CPU, up to 2 times as fast as MXNet"
+    assert said(*once(speeds), *known) == ("PyTorch was fastest at all 2 batch sizes in this run on this CPU"), (
+        "how many times as fast needs an interval"
     )
     near = {"pytorch": {4: 109.0}, "mxnet": {4: 100.0}}
     assert said(*once(near), *known) == "One run in a cell is too little to rank training speeds within 11 %"
@@ -151,6 +151,7 @@ def test_the_best_batch_size_has_what_it_takes_and_what_it_reaches_there_with_ti
     assert (fastest, speed.split()[0], accuracy.split()[0]) == ("16 or 8", "301", "50.00")
     assert memory.startswith("505 "), "500 MiB, a quarter of 16, and 1 in the mean of the repeats"
     assert (accurate, highest.split()[0]) == ("4", "95.00"), "fast is not accurate: both stand there"
+    assert (accuracy.rpartition(" at ")[2], highest.rpartition(" at ")[2]) == ("16", "4"), "each says where"
 
 
 def test_a_framework_without_a_number_keeps_its_row_with_what_became_of_it() -> None:

@@ -15,11 +15,13 @@ from conftest import ROOT
 from each import for_each
 from scipy import stats  # type: ignore[import-untyped]  # it has no stubs
 
+from workloads.records.figures import ACCURACY
 from workloads.shifts import Shift, estimate_cells, estimate_together, shift_points, shift_ratio, shift_runs
 from workloads.statistics import (
     Estimate,
     Verdict,
     benjamini_hochberg,
+    cut_interval,
     decide,
     describe,
     holm,
@@ -269,3 +271,13 @@ def test_a_mean_over_cells_that_drift_together_is_as_uncertain_as_the_runs() -> 
     (one,) = estimate_cells(shifts[:1])
     for estimate in (estimate_together(shifts), *estimate_cells(shifts)):
         assert (estimate.error, estimate.freedom) == pytest.approx((one.error, one.freedom))
+
+
+def test_an_interval_ends_where_its_quantity_does_and_holds_its_mean_all_the_same() -> None:
+    free, cut = (describe([97.0, 100.0, 99.0], bounds) for bounds in (None, (0.0, 100.0)))
+    assert free.high > 100 and (cut.low, cut.high) == (free.low, 100.0)
+    assert (cut.mean, cut.cv_percent) == (free.mean, free.cv_percent)
+    assert cut_interval((101.0, 99.0, 103.0), (0.0, 100.0)) == (101.0, 99.0, 101.0), "a value beyond stays inside"
+    assert cut_interval((1.0, -2.0, 4.0), None) == (1.0, -2.0, 4.0)
+    assert str(cut_interval((1.0, math.nan, math.nan), (0.0, 100.0))) == "(1.0, nan, nan)", "unknown stays unknown"
+    assert ACCURACY.difference_bounds == (-100.0, 100.0)

@@ -41,6 +41,9 @@ class Figure:
             raise ValueError("a figure has either a value or the reason why it has none")
 
 
+SHARE = (0.0, 100.0)  # percent of a whole
+
+
 @dataclass(frozen=True)
 class FigureSpec:
     """Properties of a figure, known before it is measured.
@@ -62,8 +65,14 @@ class FigureSpec:
     learnt: bool = False  # depends on what the network learned: a trial that diverged has none
     better: Literal[-1, 0, 1] = 0  # 1: more is better, -1: less is, 0: neither, or the same finding as another figure
     full_scale: float | None = None  # the value at the top of a chart's axis; None = the data decide
+    bounds: tuple[float, float] | None = None  # in `unit`: no true value lies beyond them; None = it has none
     rare: bool = False  # most machines, or older results, lack it: no report mentions it unless a trial has it
     error: str = ""  # the name of the figure that gives the error of this one
+
+    @property
+    def difference_bounds(self) -> tuple[float, float] | None:
+        """Bounds of the difference of two of its values."""
+        return self.bounds and (self.bounds[0] - self.bounds[1], self.bounds[1] - self.bounds[0])
 
 
 def read_value(figures: Mapping[str, Figure], spec: FigureSpec) -> float | None:
@@ -146,13 +155,13 @@ AUGMENT = _seconds("augment", "Augmentation", "Augmentation of the images, s an 
 # Learning results.
 ACCURACY = FigureSpec(
     "test_accuracy", "Test accuracy", "%", 100.0, 2, "Test accuracy, %, after epoch {epochs}",
-    learnt=True, better=1, full_scale=100,
+    learnt=True, better=1, full_scale=100, bounds=SHARE,
 )  # fmt: skip
 DIVERGED_STEP = FigureSpec("diverged_step", "Diverged step")  # null where every loss is a number
 
 # Usage.
 CPU_USAGE = _window("cpu_percent", "CPU usage", "%", 1, "CPU usage, % of the {cores} allotted, mean over",
-                    full_scale=100)  # fmt: skip
+                    full_scale=100, bounds=SHARE)  # fmt: skip
 CPU_BUSY = FigureSpec(
     "cpu_busy_percent", "CPU usage when busy", "%", 1.0, 1,
     "CPU usage, % of the {cores} allotted, mean over the busy samples of the steady window alone",
@@ -165,7 +174,9 @@ FOREIGN_PROCESSES = FigureSpec("foreign_processes", "Other processes on the GPU"
 # The worker's control groups. Usage is a share of a quota that is below the cores allotted.
 CPU_QUOTA = FigureSpec("cpu_quota_cores", "CPU quota", "cores", rare=True)
 CPU_THROTTLED = _window("cpu_throttled_percent", "Withheld by the CPU quota", "%", 1, rare=True, disturbable=False)
-GPU_USAGE = _gpu("gpu_percent", "GPU usage", "%", 1, "% of the time with work on the GPU, mean over", full_scale=100)
+GPU_USAGE = _gpu(
+    "gpu_percent", "GPU usage", "%", 1, "% of the time with work on the GPU, mean over", full_scale=100, bounds=SHARE
+)
 GPU_BUSY = FigureSpec(
     "gpu_busy_percent", "GPU usage when busy", "%", 1.0, 1,
     "GPU usage, % of the time with work on the GPU, mean over the busy samples of the steady window alone",
