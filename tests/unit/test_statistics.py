@@ -15,6 +15,7 @@ from conftest import ROOT
 from each import for_each
 from scipy import stats  # type: ignore[import-untyped]  # it has no stubs
 
+from workloads.records import figures
 from workloads.records.figures import ACCURACY
 from workloads.shifts import Shift, estimate_cells, estimate_together, shift_points, shift_ratio, shift_runs
 from workloads.statistics import (
@@ -281,3 +282,10 @@ def test_an_interval_ends_where_its_quantity_does_and_holds_its_mean_all_the_sam
     assert cut_interval((1.0, -2.0, 4.0), None) == (1.0, -2.0, 4.0)
     assert str(cut_interval((1.0, math.nan, math.nan), (0.0, 100.0))) == "(1.0, nan, nan)", "unknown stays unknown"
     assert ACCURACY.difference_bounds == (-100.0, 100.0)
+
+
+def test_every_figure_in_percent_is_a_share_of_a_whole_but_two() -> None:
+    """A product of matrices may be slower than the layers, and a counter's step longer than the window."""
+    every = {spec for spec in vars(figures).values() if isinstance(spec, figures.FigureSpec) and spec.unit == "%"}
+    free = {spec.name for spec in every if spec.bounds != figures.SHARE}
+    assert free == {"product_share_percent", "energy_resolution_percent"}

@@ -165,27 +165,37 @@ CPU_USAGE = _window("cpu_percent", "CPU usage", "%", 1, "CPU usage, % of the {co
 CPU_BUSY = FigureSpec(
     "cpu_busy_percent", "CPU usage when busy", "%", 1.0, 1,
     "CPU usage, % of the {cores} allotted, mean over the busy samples of the steady window alone",
-    windowed=True, timed=True, disturbable=True,
+    windowed=True, timed=True, disturbable=True, bounds=SHARE,
 )  # fmt: skip
 # What other processes took: of the cores allotted, and how many were on the GPU.
-FOREIGN_CPU = _window("foreign_cpu_percent", "Foreign CPU", "%", 1, disturbable=False)
-FOREIGN_CPU_EPOCHS = FigureSpec("foreign_cpu_epochs_percent", "Foreign CPU in the epochs", "%", decimals=1, rare=True)
+FOREIGN_CPU = _window("foreign_cpu_percent", "Foreign CPU", "%", 1, disturbable=False, bounds=SHARE)
+FOREIGN_CPU_EPOCHS = FigureSpec(
+    "foreign_cpu_epochs_percent", "Foreign CPU in the epochs", "%", decimals=1, rare=True, bounds=SHARE
+)
 FOREIGN_PROCESSES = FigureSpec("foreign_processes", "Other processes on the GPU", device="cuda", rare=True)
 # The worker's control groups. Usage is a share of a quota that is below the cores allotted.
 CPU_QUOTA = FigureSpec("cpu_quota_cores", "CPU quota", "cores", rare=True)
-CPU_THROTTLED = _window("cpu_throttled_percent", "Withheld by the CPU quota", "%", 1, rare=True, disturbable=False)
+CPU_THROTTLED = _window(
+    "cpu_throttled_percent", "Withheld by the CPU quota", "%", 1, rare=True, disturbable=False, bounds=SHARE
+)
 GPU_USAGE = _gpu(
     "gpu_percent", "GPU usage", "%", 1, "% of the time with work on the GPU, mean over", full_scale=100, bounds=SHARE
 )
 GPU_BUSY = FigureSpec(
     "gpu_busy_percent", "GPU usage when busy", "%", 1.0, 1,
     "GPU usage, % of the time with work on the GPU, mean over the busy samples of the steady window alone",
-    "cuda", windowed=True, timed=True, disturbable=True,
+    "cuda", windowed=True, timed=True, disturbable=True, bounds=SHARE,
 )  # fmt: skip
-SM_ACTIVE = _gpu("sm_active_percent", "SMs active", "%", 1, "% of their cycles with a warp resident, mean over")
-SM_OCCUPANCY = _gpu("sm_occupancy_percent", "SM occupancy", "%", 1, "% of the warps that fit, mean over")
-TENSOR_ACTIVE = _gpu("tensor_active_percent", "Tensor cores active", "%", 1, "% of their cycles, mean over")
-DRAM_ACTIVE = _gpu("dram_active_percent", "DRAM active", "%", 1, "% of the cycles with a transfer, mean over")
+SM_ACTIVE = _gpu(
+    "sm_active_percent", "SMs active", "%", 1, "% of their cycles with a warp resident, mean over", bounds=SHARE
+)
+SM_OCCUPANCY = _gpu("sm_occupancy_percent", "SM occupancy", "%", 1, "% of the warps that fit, mean over", bounds=SHARE)
+TENSOR_ACTIVE = _gpu(
+    "tensor_active_percent", "Tensor cores active", "%", 1, "% of their cycles, mean over", bounds=SHARE
+)
+DRAM_ACTIVE = _gpu(
+    "dram_active_percent", "DRAM active", "%", 1, "% of the cycles with a transfer, mean over", bounds=SHARE
+)
 GPM = (SM_ACTIVE, SM_OCCUPANCY, TENSOR_ACTIVE, DRAM_ACTIVE)  # the driver's own counters, Hopper and newer
 
 # Interruptions of a step, as the kernel counts them for the worker's process.
@@ -219,7 +229,7 @@ CPU_ENERGY_PER_IMAGE = _window(
 SM_CLOCK = _gpu("sm_clock_mhz", "SM clock", "MHz")
 MEMORY_CLOCK = _gpu("memory_clock_mhz", "Memory clock", "MHz")
 TEMPERATURE = _gpu("temperature_c", "GPU temperature, highest", "°C")
-THROTTLED = _gpu("throttled_percent", "Clocks slowed down", "%")
+THROTTLED = _gpu("throttled_percent", "Clocks slowed down", "%", bounds=SHARE)
 
 # Memory, as the kernel and the driver count it.
 HOST_MEMORY = _bytes(
