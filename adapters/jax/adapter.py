@@ -16,7 +16,7 @@ from jax import numpy as jnp
 from adapters import base
 from adapters.base import MEMORY_KINDS, Count, Facts, Floats, MemoryUse, Order, Probe, Unsupported, parts
 from adapters.jax.steps import Steps, network_of
-from adapters.jax_shared import is_out_of_memory, read_facts, take_device
+from adapters.jax_shared.libraries import is_out_of_memory, read_facts, take_device
 from adapters.shared import without_layers
 from workloads.activations import pooled_values
 from workloads.datasets import Images, Labels

@@ -11,7 +11,7 @@ import jax
 import keras
 
 from adapters.base import JIT, Count, Facts
-from adapters.jax_shared import is_out_of_memory, read_facts, take_device
+from adapters.jax_shared.libraries import is_out_of_memory, read_facts, take_device
 from adapters.keras_shared.adapter import Computed
 from adapters.keras_shared.own_step import OwnStepAdapter
 

@@ -13,7 +13,7 @@ from imported import targets
 from tools.gpu_travel import ROOT, read_carried_packages, read_machine_packages
 
 FOLDERS = ("runner", "reports", "workloads", "adapters/worker", "adapters/pytorch", "adapters/jax", "adapters/numpy",
-           "adapters/keras_jax", "adapters/keras_shared", "adapters/keras_torch")  # fmt: skip
+           "adapters/jax_shared", "adapters/keras_jax", "adapters/keras_shared", "adapters/keras_torch")  # fmt: skip
 TOOLS = ("gpu_card", "gpu_day", "gpu_probe", "gpu_seen")
 # Modules that are called otherwise than their package.
 MODULES = {"nvidia-ml-py": "pynvml", "pillow": "PIL", "Jinja2": "jinja2"}

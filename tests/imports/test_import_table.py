@@ -32,7 +32,10 @@ TABLE = {
     "mxnet": frozenset({"mxnet"}),
     "numpy": frozenset(),
 }
-SHARED = {"keras_shared": frozenset({"keras"})}  # packages of several adapters, which these may import
+SHARED = {
+    "jax_shared": frozenset({"jax", "jaxlib"}),
+    "keras_shared": frozenset({"keras"}),
+}  # packages of several adapters, which these may import
 
 
 def own_modules(root: Path) -> dict[str, frozenset[str]]:
