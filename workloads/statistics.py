@@ -242,11 +242,10 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     probability that any is at or below ERROR.
     """
     # scipy.stats has it, but its import takes a second of every report.
-    adjusted, lowest = [0.0] * len(p_values), 1.0
-    for place, rank in zip(
-        sorted(range(len(p_values)), key=p_values.__getitem__, reverse=True), range(len(p_values), 0, -1), strict=True
-    ):
-        lowest = min(lowest, p_values[place] * (len(p_values) / rank))
+    n, lowest = len(p_values), 1.0
+    adjusted = [0.0] * n
+    for rank, place in enumerate(sorted(range(n), key=p_values.__getitem__, reverse=True)):
+        lowest = min(lowest, p_values[place] * (n / (n - rank)))
         adjusted[place] = lowest
     return adjusted
 
