@@ -24,6 +24,9 @@ ALLOWED = {"threads": 0, "page_faults": 100, "context_switches": 60, "given_back
 MOST = {"threads": settings.THREADS, "page_faults": 100, "context_switches": 250, "given_back_mib": 8}
 OPENED, BEFORE = "open", "training"
 SIZES = (4, 32, 128)
+# glibc unmaps an emptied heap of a thread whatever its thresholds are: where a step ends at such a heap's edge is
+# another in every process. What an adapter does wrongly is in each.
+PROCESSES = 3
 DISTURBING = {path.stem: path for path in sorted((HERE / "broken" / "disturbing").glob("*.py"))}
 FRESH_HEAP = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072"}  # as they are at first
 REAL = [name for name in FRAMEWORKS if name != REFEREE]
@@ -85,8 +88,14 @@ def test_a_process_that_is_disturbed_before_its_first_step_is_found(name: str) -
 
 @pytest.mark.parametrize("framework", REAL)
 def test_a_step_finds_its_memory_in_the_heap(framework: str, tmp_path: Path) -> None:
-    told = found(framework, f"adapters.{framework}.adapter", tmp_path, *SIZES)
-    assert [size for size in told if told[size]["page_faults"] > ALLOWED["page_faults"]] == [], told
+    told: list[Found] = []
+    exceeding = set(SIZES)
+    for _ in range(PROCESSES):
+        told.append(found(framework, f"adapters.{framework}.adapter", tmp_path, *sorted(exceeding)))
+        exceeding = {int(size) for size, counts in told[-1].items() if counts["page_faults"] > ALLOWED["page_faults"]}
+        if not exceeding:
+            return
+    pytest.fail(f"{sorted(exceeding)}: {told}")
 
 
 def test_the_benchmark_of_loops_trains_in_the_heap_of_a_trial() -> None:
