@@ -261,7 +261,8 @@ class Adapter(KerasAdapter):
             self.read(self.train(steps, part=part))
             peaks.append(self._in_use()["peak"])
         why = "TensorFlow counts too coarsely to tell what its pools keep"
-        return MemoryUse(before, inputs, held, sizes, max(peaks[:-1]), peaks[-1], why, True, planned=self.compiles)
+        planned = self.execution == base.XLA  # fit's, too, which Keras compiles so on a GPU
+        return MemoryUse(before, inputs, held, sizes, max(peaks[:-1]), peaks[-1], why, True, planned=planned)
 
     def _gathered(self, batch: np.ndarray) -> tuple[tf.Tensor, tf.Tensor]:
         if self.resident:
