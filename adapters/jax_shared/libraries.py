@@ -30,8 +30,9 @@ def take_device(platforms: str, threads: int, precision: str, allocator: str) ->
     jax.config.update("jax_default_matmul_precision", "tensorfloat32" if precision == TF32 else "highest")
     try:
         return jax.devices(kind)[0]  # without it, JAX would take the CPU where there is no card
-    except RuntimeError as error:
-        raise Unsupported(f"JAX {jax.__version__} finds no device {kind}: {error}") from error
+    except (RuntimeError, AssertionError) as error:  # JAX only asserts that it knows one of the platforms
+        why = str(error) or "this build is for others"
+        raise Unsupported(f"JAX {jax.__version__} finds no device {kind}: {why}") from error
 
 
 def read_facts(device: jax.Device, kind: str, threads: int, precision: str, allocator: str) -> dict[str, Any]:
