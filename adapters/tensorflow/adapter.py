@@ -162,7 +162,7 @@ class Adapter(KerasAdapter):
     def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> list[Any]:
         with tf.device(self.device):
             if self.fits:
-                return self.training.fit([(self.images[batch], self.labels[batch]) for batch in order], rates, part)
+                return self.training.fit(self.images, self.labels, order, rates, part)
             if part is not None:
                 return self._accumulated(order, rates, part)
             if self.tuned:
