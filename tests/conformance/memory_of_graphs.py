@@ -5,6 +5,7 @@ allocator, whose pages the adapter reads.
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,11 +20,13 @@ MIB = 2**20
 SHARED = {"segment_pool_id": (0, 0), "total_size": 20 * MIB}
 PRIVATE = {"segment_pool_id": (0, 1), "total_size": 6 * MIB}
 
-adapter, order = Adapter(), np.arange(4, dtype=np.int32)[None]
+adapter: Any = Adapter()
+order = np.arange(4, dtype=np.int32)[None]
 adapter.open("cpu", 1, "default", "float32", "host", "on-demand")
 adapter.load(np.zeros((4, *OSU_CNN.input_shape), np.uint8), np.zeros(4, np.int32))
 adapter.build(OSU_CNN, OptimizerSpec.named("sgd"), weights.draw(OSU_CNN, 0), 0)
-counted, told = adapter.memory_use(order).held, {}
+counted = adapter.memory_use(order).held
+told: dict[str, bool | str] = {}
 adapter.device = torch.device("cuda")
 torch.cuda.synchronize = lambda: None
 torch.cuda.reset_peak_memory_stats = lambda: None

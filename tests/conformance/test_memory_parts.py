@@ -91,7 +91,7 @@ def test_pytorchs_own_tracker_of_memory_tells_the_same_peak(told: tuple[str, dic
 
 
 def ask(framework: str, script: str, *arguments: str) -> Any:
-    """What a script of this folder prints in the framework's environment, as JSON in its last line."""
+    """Return what a script of this folder prints in the framework's environment, as JSON in its last line."""
     interpreter = read(PROJECT, framework, "cpu").interpreter
     command = [str(interpreter), str(Path(__file__).parent / script), *arguments]
     variables = {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1"}

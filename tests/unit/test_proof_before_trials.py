@@ -28,6 +28,7 @@ from runner.gate.rounding import disturb_weights
 from runner.gate.source_proof import ask_as
 from runner.launch import Unavailable
 from runner.progress import Display
+from runner.request import inputs, own_data
 from runner.request.block import Shard
 from runner.session import Session
 from runner.storage import CannotGoOn
@@ -110,12 +111,12 @@ def test_a_wrong_import_stops_a_search_before_its_first_size(
     request.frameworks, steps = ("pytorch",), StepTrials(request, {"pytorch": limited}, {}, {}, {}, None)  # type: ignore[arg-type]
     monkeypatch.setattr(command, "replace", lambda request, **_: request)
     monkeypatch.setattr(command, "make_environments", lambda *_: {"pytorch": LAUNCHER})
-    monkeypatch.setattr(command.own_data, "prepare_images", lambda request, _: request)
+    monkeypatch.setattr(own_data, "prepare_images", lambda request, _: request)
     monkeypatch.setattr(StepTrials, "of", lambda *_: steps)
     for name in ("find_bound", "forecast_answers", "print_forecast", "collect_installations", "AnswersFile"):
         monkeypatch.setattr(command, name, lambda *_: SimpleNamespace(limit=None, limit_bytes=None))
     for name in ("write_data", "write_repeats"):
-        monkeypatch.setattr(command.inputs, name, lambda *_: None)
+        monkeypatch.setattr(inputs, name, lambda *_: None)
     monkeypatch.setattr(command, "bound_request", lambda *_: request)
     question: Any = SimpleNamespace(window_s=1.0)
     with pytest.raises(CannotGoOn, match=NOT_YOURS):
