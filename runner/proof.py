@@ -50,6 +50,18 @@ def prove_searches(
     prove_imports(free, Gate(request.results, request.project, find_askable(free, launchers)), console)
 
 
+def prove_handed_out(specs: Sequence[TrialSpec], gate: Gate, console: Console) -> None:
+    """Do the same before trials are handed to other machines. This one judges them, so it must start a framework.
+
+    Raises CannotGoOn, also where it cannot: each trial would end as not compared with its source.
+    """
+    for name, chosen in choose_specs(specs).items():
+        if not any(gate.launcher(spec) for spec in chosen):
+            why = "could not be compared with its source: this machine starts none of the frameworks"
+            raise CannotGoOn(f"{STOPPED} {name} {why}; give --device cpu, or run on the machines themselves by --shard")
+    prove_imports(specs, gate, console)
+
+
 def choose_specs(specs: Sequence[TrialSpec]) -> dict[str, list[TrialSpec]]:
     """Return {name of an imported network: the first trial of each framework that has full precision}."""
     chosen: dict[tuple[Any, ...], TrialSpec] = {}

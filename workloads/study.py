@@ -81,7 +81,7 @@ class Study:
         "or a .npz file with x_train, y_train, x_test, y_test", "NAME|DIR|FILE.npz",
     )  # fmt: skip
     frameworks: Annotated[tuple[str, ...], Meta(min_length=1)] = define_key(
-        ("all",), WHERE, "all (the thesis' three), everything, or names (default: the study's)", "NAME", "framework"
+        ("all",), WHERE, "all (the thesis' three), everything, or names a,b (default: the study's)", "NAME", "framework"
     )
     batch_sizes: Annotated[tuple[Count, ...], Meta(min_length=1)] = define_key(
         (4, 8, 16, 32, 64, 128, 256, 512, 1024), WHERE, "one or more, as 100 127 or 100,127 (default: the study's)",

@@ -18,19 +18,21 @@ NO_MEMORY = "RESOURCE_EXHAUSTED"
 TRIED = re.compile(r"--xla_gpu_autotune_level=(\d)")  # XLA's default is to try convolutions
 
 
-def take_device(device: str, threads: int, precision: str, allocator: str, besides: str = "") -> jax.Device:
+def take_device(platforms: str, threads: int, precision: str, allocator: str) -> jax.Device:
     """Return the device, with settings that JAX reads when it first uses it. Raises Unsupported if there is none.
 
-    `besides` is another platform that the process needs, if any.
+    `platforms` are all that the process may use, as `jax_platforms` takes them: "cuda,cpu". The device is of the first.
     """
+    kind = platforms.partition(",")[0]
     os.environ["NPROC"] = str(threads)  # of XLA's pool on a CPU
     os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = str(allocator != ON_DEMAND).lower()
-    jax.config.update("jax_platforms", ",".join(dict.fromkeys(filter(None, (device, besides)))))
+    jax.config.update("jax_platforms", platforms)
     jax.config.update("jax_default_matmul_precision", "tensorfloat32" if precision == TF32 else "highest")
     try:
-        return jax.devices(device)[0]
-    except RuntimeError as error:
-        raise Unsupported(f"JAX {jax.__version__} finds no device {device}: {error}") from error
+        return jax.devices(kind)[0]  # without it, JAX would take the CPU where there is no card
+    except (RuntimeError, AssertionError) as error:  # JAX only asserts that it knows one of the platforms
+        why = str(error) or "this build is for others"
+        raise Unsupported(f"JAX {jax.__version__} finds no device {kind}: {why}") from error
 
 
 def read_facts(device: jax.Device, kind: str, threads: int, precision: str, allocator: str) -> dict[str, Any]:

@@ -20,7 +20,8 @@ class Adapter(OwnStepAdapter):
     execution = JIT
 
     def open(self, device: str, threads: int, profile: str, precision: str, feed: str, allocator: str) -> Facts:
-        self.chip = take_device(device, threads, precision, allocator, besides="cpu")  # Keras uses the CPU, too
+        platforms = device if device == "cpu" else f"{device},cpu"  # Keras uses the CPU, too
+        self.chip = take_device(platforms, threads, precision, allocator)
         facts = super().open(device, threads, profile, precision, feed, allocator)
         jax.numpy.zeros(1).block_until_ready()
         return facts | read_facts(self.chip, device, threads, precision, allocator)

@@ -66,8 +66,9 @@ class OwnStepAdapter(KerasAdapter):
         self.training = Training(model, workload, self.optimizer, self.inner)
 
     def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> list[float]:
-        train = self.training.fit if self.fits else self.training.train_on_batches
-        return train(list(self._batches(order)), rates, part)
+        if self.fits:
+            return self.training.fit(self.images, self.labels, order, rates, part)
+        return self.training.train_on_batches(self._batches(order), rates, part)
 
     def _batches(self, order: Order) -> Iterator[Batch]:
         for batch in order:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import keras
 import numpy as np
 
-from adapters.base import Floats, Unsupported
+from adapters.base import Floats, Order, Unsupported
 from adapters.keras_shared import optimizers
 from adapters.keras_shared.layers import LOSSES, Scaled
+from workloads.datasets import Images, Labels
 from workloads.spec import Workload
 
 FROM_HOST = "Keras' fit takes its images from the host: leave --feed device or --profile fit out"
@@ -42,7 +43,7 @@ class Training:
             if metric.name == "loss":
                 keep_last(metric)
 
-    def train_on_batches(self, batches: Sequence[Batch], rates: Floats | None, part: int | None) -> list[float]:
+    def train_on_batches(self, batches: Iterable[Batch], rates: Floats | None, part: int | None) -> list[float]:
         """Make one update per batch, and return their losses. `rates` (updates,) are their learning rates.
 
         Raises Unsupported if updates have parts.
@@ -63,19 +64,21 @@ class Training:
             optimizers.set_rate(self.inner, rate)
             self.last_rate = rate
 
-    def fit(self, batches: Sequence[Batch], rates: Floats | None, part: int | None) -> list[float]:
-        """Make one update per batch, all of one size, by one `fit` over their images; return their losses.
+    def fit(self, images: Images, labels: Labels, order: Order, rates: Floats | None, part: int | None) -> list[float]:
+        """Make one update per row of `order` (updates, batch), indices into the split, by one `fit` over the images.
 
-        `rates` (updates,) are their learning rates. Raises Unsupported if updates have parts.
+        `rates` (updates,) are their learning rates. Returns their losses. Raises Unsupported if updates have parts.
         """
         refuse_any_parts(part)
-        images, labels = (np.concatenate(arrays) for arrays in zip(*batches, strict=True))
-        losses = BatchLosses(len(batches))
+        ordered = np.empty((order.size, *images.shape[1:]), images.dtype)  # filled in place: Keras copies it twice more
+        for first, rows in zip(range(0, order.size, order.shape[1]), order, strict=True):
+            ordered[first : first + len(rows)] = images[rows]
+        losses = BatchLosses(len(order))
         changing = [] if rates is None else [Rates(rates, self)]
         self.model.fit(
-            images,
-            labels[:, None],
-            batch_size=len(labels) // len(batches),
+            ordered,
+            labels[order.ravel(), None],
+            batch_size=order.shape[1],
             shuffle=False,  # the order is the caller's
             verbose=0,
             callbacks=[losses, *changing],

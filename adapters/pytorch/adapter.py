@@ -35,7 +35,7 @@ from adapters.pytorch import optimizers
 from adapters.pytorch.features import BiasedVariance
 from adapters.pytorch.layers import LAYERS, ROLES, mean_loss
 from adapters.pytorch.libraries import chosen_kernels, compile_into, compiled, compute_deterministically, facts_of
-from adapters.pytorch.watched import watch
+from adapters.pytorch.watched import refuse_graphs, watch
 from adapters.shared import PROBED, make_checked, without_layers
 from workloads.activations import pooled_values
 from workloads.datasets import Images, Labels
@@ -256,6 +256,7 @@ class Adapter(base.Adapter):
         return sum(value.nbytes for value in values if isinstance(value, torch.Tensor))
 
     def memory_use(self, order: Order, part: int | None = None) -> MemoryUse:
+        refuse_graphs(self.device)
         self.optimizer.zero_grad()
         batch = parts(order[0], part)[0]
         (images, labels), allocated, _ = watch(self.device, lambda: self._gathered(batch))

@@ -8,6 +8,26 @@ from typing import Any
 import numpy as np
 import torch
 
+from adapters.base import Unsupported
+
+SHARED_POOL = (0, 0)  # the allocator's own; each CUDA graph is captured into a pool with another id
+
+
+def refuse_graphs(device: torch.device) -> None:
+    """Raise Unsupported if steps may be replays of a CUDA graph, as own code may make them.
+
+    A replay uses its graph's private pool without asking the allocator, which counts what the capture left: activations
+    would be nearly 0, and the peak too small.
+    """
+    if device.type != "cuda":
+        return
+    segments = torch.cuda.memory_snapshot()
+    private = sum(each["total_size"] for each in segments if tuple(each["segment_pool_id"]) != SHARED_POOL)
+    if private:
+        raise Unsupported(
+            f"a CUDA graph keeps {private / 2**20:.1f} MiB of its own: PyTorch does not count what its replays use"
+        )
+
 
 def watch(device: torch.device, work: Callable[[], Any]) -> tuple[Any, int, int]:
     """Return (the work's result, bytes it leaves in use, the most it used), both above the bytes in use before."""

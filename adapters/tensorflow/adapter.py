@@ -162,7 +162,7 @@ class Adapter(KerasAdapter):
     def train(self, order: Order, rates: Floats | None = None, part: int | None = None) -> list[Any]:
         with tf.device(self.device):
             if self.fits:
-                return self.training.fit([(self.images[batch], self.labels[batch]) for batch in order], rates, part)
+                return self.training.fit(self.images, self.labels, order, rates, part)
             if part is not None:
                 return self._accumulated(order, rates, part)
             if self.tuned:
@@ -261,7 +261,8 @@ class Adapter(KerasAdapter):
             self.read(self.train(steps, part=part))
             peaks.append(self._in_use()["peak"])
         why = "TensorFlow counts too coarsely to tell what its pools keep"
-        return MemoryUse(before, inputs, held, sizes, max(peaks[:-1]), peaks[-1], why, True, planned=self.compiles)
+        planned = self.execution == base.XLA  # fit's, too, which Keras compiles so on a GPU
+        return MemoryUse(before, inputs, held, sizes, max(peaks[:-1]), peaks[-1], why, True, planned=planned)
 
     def _gathered(self, batch: np.ndarray) -> tuple[tf.Tensor, tf.Tensor]:
         if self.resident:

@@ -13,6 +13,7 @@ from runner.cluster.node import ARRIVING, Damaged, Parcel
 from runner.environments import definition
 from runner.machine import description
 from runner.progress import Display
+from runner.proof import prove_handed_out
 from runner.request.block import TrialBlock, build_blocks
 from runner.request.parser import RETRIES
 from runner.request.plan import Plan
@@ -58,6 +59,7 @@ class Sweep:
         self.commit = description.read_commit(self.session.request.project)
         self.waiting.extend(build_blocks(self.plan.to_run, self.commit))
         if self.waiting:
+            prove_handed_out(self.plan.to_run, self.session.gate, self.console)
             with Display(self.console, self.plan.estimates_s, self.plan.series) as self.display:
                 self.until_done()
                 progress.announce_again(self.disturbed, self.console)

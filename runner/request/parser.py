@@ -175,7 +175,7 @@ def _add_key(group: argparse._ArgumentGroup, name: str) -> None:
     key, known_words = KEYS[name], list_choices(TYPES[name])
     kind = next((each for each in get_args(TYPES[name]) if NoneType in get_args(TYPES[name])), TYPES[name])
     text = key.help.format(workloads=", ".join(WORKLOADS), datasets=", ".join(DATASETS), choices=", ".join(known_words))
-    parsed = PARSED.get(kind, {"nargs": "+"} if get_origin(kind) is tuple else {})
+    parsed = PARSED.get(kind, NAMES if get_origin(kind) is tuple else {})
     shown: dict[str, Any] = {} if kind is bool else {"metavar": key.metavar or "|".join(known_words)}
     group.add_argument(f"--{_option(name)}", dest=name, default=None, help=text or None, **parsed, **shown)
 
@@ -186,11 +186,18 @@ def _option(name: str) -> str:
 
 
 class Several(argparse.Action):
-    """Collect the parts of all words: `100,127 256` is three."""
+    """Collect the parts of all words: `100,127 256` is three. A name that is given twice counts once."""
 
     def __call__(self, parser: Any, options: argparse.Namespace, words: Any, option: str | None = None) -> None:
         """Store the parts of one option; a later one replaces it."""
-        setattr(options, self.dest, [part for word in words for part in word])
+        parts = [part for word in words for part in word]
+        named = all(isinstance(part, str) for part in parts)
+        setattr(options, self.dest, list(dict.fromkeys(parts)) if named else parts)
+
+
+def names(text: str) -> list[str]:
+    """Parse an argument of names between commas."""
+    return [part for part in text.split(",") if part]
 
 
 def wholes(text: str) -> list[int]:
@@ -215,7 +222,8 @@ def number(text: str) -> float:
 
 
 TYPES = get_type_hints(Study)
-# The arguments of argparse by a key's type; other lists are words, and all else is one word.
+# The arguments of argparse by a key's type; other lists are NAMES, and all else is one word.
+NAMES: dict[str, Any] = {"nargs": "+", "type": names, "action": Several}
 PARSED: dict[Any, dict[str, Any]] = {
     bool: {"action": "store_true"},
     int: {"type": whole},
@@ -232,7 +240,7 @@ def need_known(kind: str, name: str, names: Iterable[str]) -> str:
     names = sorted(names)
     if name in names:
         return name
-    close = difflib.get_close_matches(name, names, n=2, cutoff=0.5)
+    close = difflib.get_close_matches(name.lower(), names, n=2, cutoff=0.5)
     offer = f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(names)}"
     raise BadInput(f"unknown {kind} {name!r}: {offer}")
 

@@ -17,7 +17,9 @@ sys.path[:0] = [str(HERE.parent.parent)]
 import jax  # noqa: E402
 from flax import nnx  # noqa: E402
 
+from adapters.base import Unsupported  # noqa: E402
 from adapters.jax.adapter import Adapter  # noqa: E402
+from adapters.jax_shared.libraries import take_device  # noqa: E402
 from workloads import weights  # noqa: E402
 from workloads.networks import WORKLOADS  # noqa: E402
 from workloads.records.network import OwnCode  # noqa: E402
@@ -58,6 +60,12 @@ class Net(nnx.Module):
         return self.dense(self.drop(self.norm(x.reshape(len(x), -1))))
 
 
+missing = []
+for platforms in ("cuda", "cuda,cpu"):  # as JAX's adapter and Keras' ask for a card, which this build cannot use
+    try:
+        take_device(platforms, 1, "float32", "on-demand")
+    except Unsupported as error:
+        missing.append(str(error))
 plain = opened()
 expected = trained(plain)
 ways = {
@@ -95,6 +103,7 @@ print(
             "own_gradients": float(min(np.abs(each).max() for each in gradients.values())),
             "own_losses_fall": bool(losses[-4:].mean() < losses[:4].mean()),
             "memory": {"planned": use.planned, "before": use.before, "step_peak": use.step_peak, "peak": use.peak},
+            "missing": missing,
             "refused": [refused, plain.out_of_memory(ValueError("RESOURCE_EXHAUSTED"))],
         }
     )

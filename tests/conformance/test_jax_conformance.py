@@ -52,3 +52,4 @@ def test_jax_in_parts_on_the_device_and_in_other_precisions(jax_found: Found) ->
     memory = told["memory"]
     assert memory["planned"] and memory["before"] < memory["step_peak"] < memory["peak"]
     assert told["refused"] == [True, False]
+    assert len(told["missing"]) == 2 and all("finds no device cuda: " in said for said in told["missing"])

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import PROJECT, ROOT, QuickRun, varied
@@ -86,12 +87,17 @@ def test_what_is_in_use_between_steps_is_what_was_counted_piece_by_piece(
 def test_pytorchs_own_tracker_of_memory_tells_the_same_peak(told: tuple[str, dict[int, MemoryAccount]]) -> None:
     """torch.distributed._tools.mem_tracker follows every tensor independently; the adapter does not ask it."""
     _, found = told
-    environment = read(PROJECT, "pytorch", "cpu")
-    script = [str(environment.interpreter), str(Path(__file__).parent / "tracked_by_pytorch.py"), "128"]
-    variables = {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]}
-    done = subprocess.run(script, env=variables, capture_output=True, text=True, timeout=120)
+    assert ask("pytorch", "tracked_by_pytorch.py", "128") == pytest.approx(found[128]["step_peak"], rel=0.05)
+
+
+def ask(framework: str, script: str, *arguments: str) -> Any:
+    """Return what a script of this folder prints in the framework's environment, as JSON in its last line."""
+    interpreter = read(PROJECT, framework, "cpu").interpreter
+    command = [str(interpreter), str(Path(__file__).parent / script), *arguments]
+    variables = {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout.splitlines()[-1]) == pytest.approx(found[128]["step_peak"], rel=0.05)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def test_activations_are_the_exact_count_and_what_the_framework_is_known_to_keep(
@@ -141,3 +147,18 @@ def test_memory_that_a_tuned_graph_keeps_from_step_to_step_is_activations_all_th
         way = build_local_launcher(read(PROJECT, framework, "cpu"), "venv")
         activations = MemoryWorker(tmp_path, [spec]).gather(spec, way)["parts"]["activations"]
         assert activations is not None and activations >= activation_bytes(OSU_CNN, 32), framework
+
+
+def test_memory_of_a_cuda_graph_that_the_allocator_does_not_count_is_not_split() -> None:
+    """Own code may capture its steps; no adapter does. The card is a stand-in for PyTorch's allocator."""
+    found = ask("pytorch", "memory_of_graphs.py")
+    assert found["shared"] is True
+    said = "a CUDA graph keeps 12.0 MiB of its own: PyTorch does not count what its replays use"
+    assert found["private"] == said
+
+
+def test_keras_fit_copies_a_calls_images_once_by_itself_and_says_if_xla_plans_the_memory_of_a_step() -> None:
+    """Keras chooses XLA on a card alone; counted as without it, activations were those of another step."""
+    found = ask("tensorflow", "memory_of_fit.py")
+    assert found["planned"] == {"traced (tf.function)": False, "XLA (jit_compile)": True}
+    assert 1 <= found["copies"] < 2.5  # one is the adapter's, and one for a moment Keras' own

@@ -212,6 +212,14 @@ def test_initializers_without_a_counterpart_are_said(tmp_path: Path) -> None:
             r"d \(Dense\): is no Sequential or",
         ),
         (functional(*SMALL, trainable=False), r"net \(Functional\): is frozen"),
+        (
+            functional(SMALL[0], layer("LayerNormalization", "norm", "conv", center=False), *SMALL[1:]),
+            r"norm \(LayerNormalization\): center=False: the record of a LayerNorm trains a scale and a shift: give",
+        ),
+        (
+            functional(SMALL[0], layer("LayerNormalization", "norm", "conv", center=False, scale=False), *SMALL[1:]),
+            r"norm \(LayerNormalization\): center=False and scale=False: the record of a LayerNorm trains ",
+        ),
         (changed(3, lora_rank=4), r"dense \(Dense\): the setting lora_rank='4' is unknown"),
         (changed(0, groups=0), r"conv \(Conv2D\): its settings cannot be read: ZeroDivisionError"),
         (changed(0, groups="2"), r"conv \(Conv2D\): its settings cannot be read: TypeError"),

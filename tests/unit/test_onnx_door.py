@@ -163,7 +163,19 @@ REFUSED: dict[str, tuple[Any, str]] = {
         lambda to: write(to, constant("g", np.ones(3)), constant("b", np.zeros(3)),
                          node("GlobalAveragePool", "images", "p"), node("Flatten", "p", "f"),
                          node("LayerNormalization", "f g b", "logits")),
-        r"n/LayerNormalization \(LayerNormalization\): its gamma g is a constant in the file; that of the layer",
+        r"n/LayerNormalization \(LayerNormalization\): has no scale or no shift that trains: the record of a LayerNorm "
+        "trains a scale and a shift: give it both, and export",
+    ),
+    "layer norm whose shift is a constant": (
+        lambda to: write(to, constant("b", np.zeros(3)), node("GlobalAveragePool", "images", "p"),
+                         node("Flatten", "p", "f"), node("LayerNormalization", "f g b", "logits"),
+                         tensors={"g": np.ones(3)}),
+        r"n/LayerNormalization \(LayerNormalization\): has no scale or no shift that trains: ",
+    ),
+    "layer norm without a shift": (
+        lambda to: write(to, node("GlobalAveragePool", "images", "p"), node("Flatten", "p", "f"),
+                         node("LayerNormalization", "f g", "logits"), tensors={"g": np.ones(3)}),
+        r"n/LayerNormalization \(LayerNormalization\): has no scale or no shift that trains: ",
     ),
     "norm of other constants": (
         lambda to: write(to, constant("g", np.full(4, 2.0)), *norm(), tensors=of_norm("b m v")),

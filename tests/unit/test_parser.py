@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.request.parser import COMMANDS, USUAL, BadInput, build_study, run_parser
+from runner.request.parser import COMMANDS, USUAL, BadInput, build_study, need_known, run_parser
 from workloads.datasets import DATASETS
 from workloads.networks import WORKLOADS
 from workloads.study import KEYS, OF_SERIES, Study, list_studies
@@ -18,6 +18,22 @@ from workloads.study import KEYS, OF_SERIES, Study, list_studies
 def test_batch_sizes_are_words_or_have_commas_between_them(words: list[str]) -> None:
     assert run_parser().parse_args(["--batch-size", *words]).batch_sizes == [100, 127, 256]
     assert run_parser().parse_args([]).batch_sizes is None, "then the study says them"
+
+
+@pytest.mark.parametrize("words", [["jax", "numpy", "jax"], ["jax,jax,numpy"], ["jax,", "numpy,jax"]])
+def test_names_are_words_or_have_commas_between_them_and_count_once(words: list[str]) -> None:
+    options = run_parser().parse_args(["--framework", *words, "--profile", "default,tuned", "tuned"])
+    assert options.frameworks == ["jax", "numpy"] and options.profiles == ["default", "tuned"]
+    assert build_study(options).frameworks == ("jax", "numpy")
+
+
+def test_a_name_in_other_letters_is_offered_and_a_number_twice_is_refused() -> None:
+    with pytest.raises(BadInput, match="unknown framework 'JAX': did you mean jax"):
+        need_known("framework", "JAX", ["all", "jax", "keras_jax", "pytorch"])
+    with pytest.raises(BadInput, match="names 4 twice"):
+        build_study(run_parser().parse_args(["--batch-size", "4,4"]))
+    with pytest.raises(BadInput, match="frameworks: Expected `array` of length >= 1"):
+        build_study(run_parser().parse_args(["--framework", ","]))
 
 
 @pytest.mark.parametrize("word", ["100,", ",", "100,many", "1.5", "100;127"])

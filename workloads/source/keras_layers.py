@@ -8,6 +8,7 @@ from typing import Any
 
 from ..layers import ATTENTION_PARTS
 from .keras_settings import LayerConfig, Part, Variable
+from .vocabulary import BOTH_TRAIN
 
 ACTIVATIONS = {
     "relu": "relu", "relu6": "relu6", "silu": "silu", "swish": "silu", "gelu": "gelu", "tanh": "tanh",
@@ -106,8 +107,8 @@ def _batch_norm(layer: LayerConfig) -> list[Part]:
 
 def _layer_norm(layer: LayerConfig) -> list[Part]:
     layer.need_last_axis()
-    for name in ("center", "scale"):
-        layer.need(name, True)
+    if lost := [name for name in ("center", "scale") if not layer.take(name, True)]:
+        raise layer.refuse(f"{' and '.join(f'{name}=False' for name in lost)}: {BOTH_TRAIN}")
     layer.need("rms_scaling", False)
     return [Part("layernorm", {"epsilon": layer.take("epsilon", 1e-3)}, _number("gamma", "beta"))]
 

@@ -10,6 +10,7 @@ import numpy as np
 from ..weights import CHANNELS_FIRST
 from .layouts import Value
 from .onnx_graph import EXPORT, Array, Call, OnnxReader
+from .vocabulary import BOTH_TRAIN
 
 Weight = tuple[str, Array, Sequence[int]]  # its tensor's name, its values, and their axes in our order
 OURS = {axes: [int(axis) for axis in np.argsort(order)] for axes, order in CHANNELS_FIRST.items()}
@@ -116,7 +117,9 @@ def layer_norm(reader: OnnxReader, call: Call) -> Value:
     if call.settings.get("axis", -1) not in (-1, len(value.shape) - 1) or not value.layout.endswith("c"):
         raise call.refuse(f"is over other axes than the channels alone of {value.describe()}")
     settings = {"epsilon": round_setting(call.settings.get("epsilon", 1e-5))}
-    beta = need_weight(call, 2)
+    beta = call.constant(2)
+    if beta is None or not all(reader.origins.get(name) for name in call.names[1:3]):
+        raise call.refuse(f"has no scale or no shift that trains: {BOTH_TRAIN}, and export the model again")
     weights: dict[str, Weight] = {"gamma": (call.names[1], gamma, ()), "beta": (call.names[2], beta, ())}
     return reader.emit(call, "layernorm", value.layout, settings, weights)
 

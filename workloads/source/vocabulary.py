@@ -13,6 +13,7 @@ SHIFT, SCALE, ERF = "shift", "scale", "erf"
 ADD, MULTIPLY, CONCATENATE = "add", "multiply", "concatenate"
 JOINS = (ADD, MULTIPLY, CONCATENATE)
 RECORDS = {name.lower(): kind for name, kind in KINDS.items()}  # {operator: layer record}
+BOTH_TRAIN = "the record of a LayerNorm trains a scale and a shift: give it both"
 OPERATORS = {INPUT, IDENTITY, RESHAPE, PADDING, SHIFT, SCALE, ERF, *RECORDS}
 
 

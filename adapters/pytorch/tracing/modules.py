@@ -6,6 +6,8 @@ from typing import Any
 
 from torch import nn
 
+from workloads.source.vocabulary import BOTH_TRAIN
+
 from .network import Network
 from .pools import adaptive_average_pool, average_pool, max_pool
 from .reshaping import reshape
@@ -113,7 +115,7 @@ def normalise_last_axis(
             f"is over axes of {axes}, and gets {value.describe()}; the layer record is over the channels alone"
         )
     if gamma is None or beta is None:
-        raise Refused("has no scale or no shift; the layer record has both")
+        raise Refused(f"has no scale or no shift of its own: {BOTH_TRAIN}")
     return network.emit(call, "LayerNorm", [value], value.layout, {"epsilon": epsilon}, {"gamma": gamma, "beta": beta})
 
 
