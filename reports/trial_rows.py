@@ -42,11 +42,6 @@ class TrialRow:
     result: TrialResult | None
     named: FrameworkNames
 
-    @property
-    def label(self) -> str | None:
-        """Name of the framework in tables; None without a result."""
-        return self.named(self.result.spec.cell.framework) if self.result else None
-
 
 @dataclass(frozen=True)
 class TrialColumn:
@@ -95,7 +90,9 @@ _LISTED = (
     _of_result("wall_s", "how long it took, all in", lambda result: result.wall_s),
     _of_result("verified", "whether the gate held it equal to the others; empty: not told", _gate),
     _of_spec("framework", "key of the framework, or of the build of it", lambda spec: spec.cell.framework),
-    TrialColumn("framework_label", "as tables name it", lambda row: row.label),
+    TrialColumn(
+        "framework_label", "as tables name it", lambda row: row.result and row.named(row.result.spec.cell.framework)
+    ),
     _of_result("framework_version", "in its own words", lambda result: result.facts.get("framework_version")),
     *(_of_result(each.name, each.column, each.read) for each in BY_FRAMEWORK),
     _of_spec("batch_size", "images that go through the network at once", lambda spec: spec.cell.batch_size),

@@ -18,6 +18,7 @@ from reports.frameworks import FrameworkNames, name_frameworks, read_names
 from reports.load import Stored
 from reports.publishing import index, publication
 from reports.publishing.publication import ClaimOutcome
+from reports.sentences import say
 from reports.web.page import build_page, list_drawings
 from workloads.records.batch_answers import ANSWERS_FILE
 from workloads.records.files import write_json
@@ -53,6 +54,13 @@ def store_all(results: Path, label: str) -> Path:
     told = json.loads((store_answers(results, answers("flux", 32, 3000)) / ANSWERS_FILE).read_text())
     write_json(results / ANSWERS_FILE, told | {"conditions": told["conditions"] | {"labels": {"flux": label}}})
     return results
+
+
+def test_a_sentence_about_a_framework_is_not_said_without_names() -> None:
+    facts = {"name": "flux", "sizes": [4], "every": [4, 8], "reason": "it fell"}
+    assert say("headline.silence", name_frameworks([("flux", "Flux")]), **facts) == "Flux at 4: it fell"
+    with pytest.raises(KeyError, match="named"):
+        say("headline.silence", **facts)
 
 
 @pytest.mark.parametrize("order", [LABELS, LABELS[::-1]])
