@@ -38,7 +38,8 @@ def say(sentence: str, named: FrameworkNames | None = None, /, **facts: object) 
 @functools.cache
 def load_templates(folder: Path) -> Environment:
     """Load the templates of a folder. Those of WORDING give plain text: the output format escapes what is foreign."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context  # here: not every command writes
+    # here: not every command writes a report
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
 
     @pass_context
     def name_framework(context: Context, framework: str) -> str:
