@@ -10,7 +10,7 @@ import pandas as pd
 from . import order, tables
 from .condition_text import ABSENT
 from .conditions import Section
-from .frameworks import display_name, order_frameworks
+from .frameworks import order_frameworks
 from .order import BestWithTies, Point
 from .quantities import ACCURACY, MEMORY, SPEED, Quantity
 from .sentences import span_list
@@ -40,7 +40,7 @@ def build_table(section: Section) -> Table | None:
         highest = _cell(section, ACCURACY, name, accurate)
         shown = [*there[:-1], *(_with_size(cell, best) for cell, best in ((there[-1], fastest), (highest, accurate)))]
         tied += [best.tied for best in (fastest, accurate) if best and best.tied]
-        row = (TableCell(display_name(name)), _place(fastest, every), *shown[:-1], _place(accurate, every), shown[-1])
+        row = (TableCell(section.named(name)), _place(fastest, every), *shown[:-1], _place(accurate, every), shown[-1])
         rows.append(row if len(every) > 1 else (row[0], *there))
         ends = [end for best in (fastest, accurate) for end in _tidy(best)]
         numbers = [math.nan if cell.number is None else cell.number for cell in (*there, highest)]

@@ -20,6 +20,7 @@ from .charts import Chart, ChartSeries, Panel, Scale
 from .conditions import Replaced
 from .drawing import chart_words
 from .drawing.chart_series import BATCH_AXIS, build_framework_series
+from .frameworks import FrameworkNames
 from .load import Stored
 from .neighbours import (
     MARGIN_PERCENT,
@@ -44,7 +45,7 @@ from .table import (
     Theme,
     build_rows,
     count_of,
-    framework_of,
+    make_framework_column,
     make_text_column,
     number_cell,
 )
@@ -84,7 +85,7 @@ def build_chapter(measurement: Measurement, heading: str) -> Chapter:
     section = measurement.section
     found, tested = size_claims.evaluate_claims(measurement)
     made = [
-        build_contrast_table(found),
+        build_contrast_table(found, section.named),
         *([size_claims.build_table(tested)] if tested else []),
         build_time_table(measurement),
         *size_claims.build_published_tables(found, section),
@@ -99,7 +100,7 @@ def build_chapter(measurement: Measurement, heading: str) -> Chapter:
         measurement.left_out,
         kind=NAME,
         answer=write_headline(found),
-        findings=tuple(map(describe_contrast, found)),
+        findings=tuple(describe_contrast(each, section.named) for each in found),
         tested=tuple((read_size_article(), each) for each in tested),
     )
 
@@ -110,15 +111,15 @@ def write_headline(found: Sequence[Contrast]) -> str:
     return say("blocks.headline", verdicts=verdicts.most_common(), once=bool(found))
 
 
-def describe_contrast(contrast: Contrast) -> str:
+def describe_contrast(contrast: Contrast, named: FrameworkNames) -> str:
     """Describe a contrast in a sentence."""
     value, low, high = contrast.percents
     facts = {"size": contrast.size, "name": contrast.framework, "phase": contrast.phase, "percent": value}
     if contrast.estimate is None:
-        return say("blocks.once", **facts)
+        return say("blocks.once", named, **facts)
     detectable = convert_to_percent(contrast.detectable)
     judged = {"verdict": contrast.verdict, "words": WORDS[contrast.verdict]}
-    return say("blocks.found", **facts, low=low, high=high, **judged, detectable=detectable)
+    return say("blocks.found", named, **facts, low=low, high=high, **judged, detectable=detectable)
 
 
 def build_chart(measurement: Measurement) -> Chart:
@@ -150,7 +151,7 @@ def _series(measurement: Measurement, framework: str, phase: Phase) -> ChartSeri
         for group in sorted({process.group for process in mine})
         for size in group
     }
-    return build_framework_series(framework, points, ())
+    return build_framework_series(framework, measurement.section.named(framework), points, ())
 
 
 def _point(processes: Sequence[Process], phase: Phase, size: int) -> Described:
@@ -164,7 +165,7 @@ def _point(processes: Sequence[Process], phase: Phase, size: int) -> Described:
     return Described(len(values), *ratio_interval(values), math.nan)
 
 
-def build_contrast_table(found: Sequence[Contrast]) -> Table:
+def build_contrast_table(found: Sequence[Contrast], named: FrameworkNames) -> Table:
     """Build a table with a row for each framework, phase and size."""
     records = [
         {
@@ -183,7 +184,7 @@ def build_contrast_table(found: Sequence[Contrast]) -> Table:
         for each in found
     ]
     shown: Columns = {
-        "Framework": framework_of,
+        "Framework": make_framework_column(named),
         "Phase": make_text_column("phase"),
         "Batch size": count_of("batch_size"),
         "Neighbours": lambda row: TableCell(f"{row['lower_neighbour']} and {row['upper_neighbour']}"),
@@ -206,7 +207,7 @@ def build_time_table(measurement: Measurement) -> Table:
         for size, mine in _by_size(measurement, framework).items()
     ]
     shown: Columns = {
-        "Framework": framework_of,
+        "Framework": make_framework_column(measurement.section.named),
         "Phase": make_text_column("phase"),
         "Batch size": count_of("batch_size"),
         "Images/s": lambda row: number_cell(row["images_per_s"], "{:,.1f}", (row["low"], row["high"])),

@@ -55,7 +55,7 @@ def build_report(
     )
     of_blocks, replaced_processes = blocks.build_chapters(stored)
     answers, replaced = answers + of_blocks, replaced + replaced_processes
-    parts = [replace(section, attempts=tried, beside=tuple(beside)) for section in parts]
+    parts = [replace(each, attempts=tried, beside=tuple(beside), named=stored.named) for each in parts]
     contrast.check_baseline(parts, baseline_batch)
     headings = condition_text.build_headings(parts)
     aside = columns and len(parts) > 1
@@ -90,7 +90,7 @@ def _appendix(folders: Sequence[Path], stored: Stored, parts: Sequence[Section])
         *([retried] if retried else []),
         *section_axes.build_accumulation_tables(parts),
         *section_axes.build_device_tables(parts),
-        *(item for folder in folders for item in _of_folder(folder, named=len(folders) > 1)),
+        *(item for folder in folders for item in _of_folder(folder, stored, titled=len(folders) > 1)),
     ]
 
 
@@ -121,8 +121,8 @@ def _summary(stored: Stored, parts: Sequence[Section], answers: Sequence[Chapter
     )
 
 
-def _of_folder(folder: Path, named: bool) -> list[Table | str]:
-    """Build the tables of a whole results folder, or a line for each missing one; `named` after the folder."""
-    ending = f", {folder}" if named else ""
-    item = stable.build_table(folder)
+def _of_folder(folder: Path, stored: Stored, titled: bool) -> list[Table | str]:
+    """Build the tables of a whole results folder, or a line for each missing one; `titled` after the folder."""
+    ending = f", {folder}" if titled else ""
+    item = stable.build_table(folder, stored.named)
     return [] if not item else [replace(item, title=item.title + ending) if isinstance(item, Table) else item]

@@ -12,7 +12,7 @@ from . import best, condition_text, contrast, memory, parity, tables
 from .condition_text import ABSENT, join_distinct, read_package_versions
 from .conditions import Section
 from .drawing.section_charts import build_charts
-from .frameworks import display_name, order_frameworks
+from .frameworks import order_frameworks
 from .quantities import ACCURACY, USAGE, USAGE_BUSY, Quantity
 from .report import Chapter
 from .reproduction import published_figures
@@ -43,7 +43,8 @@ def build_chapter(
             parts.append(parity.OF_OWN_CODE)
         elif quantity is ACCURACY:
             compared = parity.compare(section)
-            parts.append(parity.build_table(compared) if parity.has_verdict(compared) else parity.NOT_STATED)
+            told = parity.has_verdict(compared)
+            parts.append(parity.build_table(compared, section.named) if told else parity.NOT_STATED)
     changes = contrast.build_mode_table(section)
     parts += [changes] if changes else []
     parts += contrast.build_batch_size_tables(section, baseline_batch)
@@ -80,7 +81,7 @@ def _build_workers_table(section: Section) -> Table | None:
     rows = [(fact, *(join_distinct(said.get(name, ())) or ABSENT for name in names)) for fact, said in named.items()]
     if not rows:
         return None
-    head = ("Fact", *map(display_name, names))
+    head = ("Fact", *map(section.named, names))
     cells = tuple(tuple(TableCell(word) for word in row) for row in rows)
     tidy = pd.DataFrame(rows, columns=["fact", *names])
     return Table("workers", "What the workers reported", head, cells, tidy, words=True, theme=Theme.SOFTWARE)

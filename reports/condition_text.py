@@ -14,7 +14,7 @@ from workloads.records.stored import read_start
 from workloads.words import format_count
 
 from .conditions import Condition, Section, name_series
-from .frameworks import display_name, order_frameworks
+from .frameworks import order_frameworks
 
 ABSENT = "\N{EN DASH}"
 
@@ -75,7 +75,7 @@ def describe_software(section: Section, frameworks: Iterable[str] | None = None)
     """
     words: dict[str, str | None] = {}
     for framework in order_frameworks(section.software) if frameworks is None else frameworks:
-        software, name = section.software[framework], display_name(framework)
+        software, name = section.software[framework], section.named(framework)
         words[f"{name} version"] = software.version
         if section.condition.placement.device_kind == "cuda":
             words |= {f"{name} CUDA": software.cuda, f"{name} cuDNN": software.cudnn}
@@ -93,7 +93,7 @@ def describe_setting(section: Section) -> str:
     on_cpu = condition.placement.device_kind == "cpu"
     device = f"CPU {model}, {format_count(condition.placement.threads, 'thread')}" if on_cpu else f"GPU {model}"
     software = ", ".join(
-        f"{display_name(name)} {section.software[name].version or '(version not reported)'}"
+        f"{section.named(name)} {section.software[name].version or '(version not reported)'}"
         for name in order_frameworks(section.software)
     )
     sizes = sorted({result.spec.cell.batch_size for result in results})
@@ -132,7 +132,7 @@ def describe_conditions(section: Section) -> list[str]:
     ]
     lines = [f"Conditions: {'; '.join(f'{key} {value}' for key, value in words.items())}."]
     digests = {key: software.pop(key) for key in [*software] if key.endswith((" environment", " packages"))}
-    lines.append(f"Software: {'; '.join(f'{key} {value}' for key, value in software.items())}; {_packages(results)}.")
+    lines.append(f"Software: {'; '.join(f'{key} {value}' for key, value in software.items())}; {_packages(section)}.")
     text = "; ".join(f"{key} {value}" for key, value in machine if value)
     lines += [f"Machine: {text}."] if text else []
     lines.append(f"Study {join_distinct(r.spec.study for r in results)}; started {format_dates(results)} (UTC).")
@@ -145,10 +145,10 @@ def describe_conditions(section: Section) -> list[str]:
     ]
 
 
-def _packages(results: Iterable[TrialResult]) -> str:
+def _packages(section: Section) -> str:
     """Say where the package versions are listed, or which frameworks did not report them."""
-    silent = order_frameworks(result.spec.cell.framework for result in results if not read_package_versions(result))
-    whose = f" by {', '.join(map(display_name, silent))}" if silent else ""
+    silent = order_frameworks(each.spec.cell.framework for each in section.every if not read_package_versions(each))
+    whose = f" by {', '.join(map(section.named, silent))}" if silent else ""
     return f"package versions not reported{whose}" if silent else 'package versions under "What the workers reported"'
 
 
@@ -234,7 +234,7 @@ def join_distinct(values: Iterable[Any]) -> str:
 
 
 def _version(framework: str, section: Section) -> str:
-    software, name = section.software[framework], display_name(framework)
+    software, name = section.software[framework], section.named(framework)
     results = [result for result in section.every if result.spec.cell.framework == framework]
     if not software.version and not any(result.status is Status.OK for result in results):
         return f"{name} (did not run)"

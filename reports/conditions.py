@@ -21,6 +21,8 @@ from workloads.setting_words import describe_own_network, drop_unused
 from workloads.study import OF_SERIES, Study, list_studies
 from workloads.study_file import read
 
+from .frameworks import FrameworkNames, read_names
+
 
 @dataclass(frozen=True)
 class Condition:
@@ -69,12 +71,13 @@ class Section:
     `by_default` are trials with the framework's default allocator policy; only their memory is shown. `attempts`: by
     the key of a result with other attempts, what became of those. `beside`: publications that a reader asked for by
     name, whether they fit or not. `runs`: by the key of a result the number of its run, where several runs of one study
-    are read together.
+    are read together. `named`: the report's names of frameworks.
     """
 
     condition: Condition
     software: dict[str, Software]
     results: tuple[TrialResult, ...]
+    named: FrameworkNames
     by_default: tuple[TrialResult, ...] = ()
     attempts: Mapping[Key, str] = field(default_factory=dict)
     beside: tuple[str, ...] = ()
@@ -134,13 +137,14 @@ def group_into_sections(
 ) -> tuple[list[Section], list[Replaced]]:
     """Group results into sections; each result is in exactly one section or among the replaced.
 
-    `runs` as in `Section`. If a framework has several softwares in one condition, the newest of each framework form one
-    section. The second newest form the next section, and so on.
+    `runs` as in `Section`; `named` are the names in these results. If a framework has several softwares in one
+    condition, the newest of each framework form one section. The second newest form the next section, and so on.
     """
     groups: dict[Condition, list[TrialResult]] = {}
-    for result, condition in _completed(sorted(results, key=read_start), read_condition):
+    by_time = sorted(results, key=read_start)
+    for result, condition in _completed(by_time, read_condition):
         groups.setdefault(condition, []).append(result)
-    made: list[Section] = []
+    named, made = read_names(by_time), list[Section]()
     replaced: list[Replaced] = []
     for condition in sorted(groups, key=lambda each: each.sorted_by):
         for software, trials in _layers(groups[condition]):
@@ -152,7 +156,7 @@ def group_into_sections(
                 kept[place] = result
             by_default = tuple(result for (cell, *_), result in kept.items() if cell.allocator == AS_BY_ITSELF)
             others = tuple(result for (cell, *_), result in kept.items() if cell.allocator != AS_BY_ITSELF)
-            made.append(Section(condition, software, others, by_default, runs=runs))
+            made.append(Section(condition, software, others, named, by_default, runs=runs))
     return made, replaced
 
 

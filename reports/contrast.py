@@ -35,7 +35,7 @@ from . import tables
 from .comparing import effect_words
 from .condition_text import ABSENT
 from .conditions import Condition, Section
-from .frameworks import display_name, order_frameworks
+from .frameworks import FrameworkNames, order_frameworks
 from .load import ReportError
 from .neighbours import FASTER
 from .order import IN_THIS_RUN
@@ -190,7 +190,7 @@ def build_mode_table(section: Section) -> Table | None:
                 label = TableCell(f"{spec.label}, {_unit(quantity)}")
                 rows.append(
                     (
-                        TableCell(display_name(name)),
+                        TableCell(section.named(name)),
                         label,
                         *(_mode(each) if each else TableCell(ABSENT) for each in row),
                     )
@@ -260,7 +260,7 @@ def build_batch_size_tables(section: Section, baseline: int | None) -> list[Tabl
             tried = [(places[name, size], places.get((name, base), [])) for size, base in baselines.items()
                      if (name, size) in places]  # fmt: skip
             found += correct([compute_contrast(*sides, BATCH_SIZES, SPEED, section.condition) for sides in tried])
-    return [_batch_table(found, baselines)] if found else []
+    return [_batch_table(found, baselines, section.named)] if found else []
 
 
 def correct(family: Sequence[CellContrast]) -> list[CellContrast]:
@@ -268,7 +268,7 @@ def correct(family: Sequence[CellContrast]) -> list[CellContrast]:
     return [replace(each, p=p) for each, p in zip(family, holm([each.p for each in family]), strict=True)]
 
 
-def _batch_table(found: Sequence[CellContrast], baselines: Mapping[int, int]) -> Table:
+def _batch_table(found: Sequence[CellContrast], baselines: Mapping[int, int], named: FrameworkNames) -> Table:
     rows = []
     for each in found:
         base, shown = baselines[each.batch_size], TableCell(ABSENT, None, (NO_PAIR,))
@@ -277,7 +277,7 @@ def _batch_table(found: Sequence[CellContrast], baselines: Mapping[int, int]) ->
             shown = TableCell(text, each.value, trials=each.trials)
         sizes = (TableCell(str(each.batch_size), each.batch_size), TableCell(str(base), base))
         p = TableCell(ABSENT if math.isnan(each.p) else f"{each.p:.2g}", each.p)
-        rows.append((TableCell(display_name(each.framework)), *sizes, shown, TableCell(str(each.n), each.n), p))
+        rows.append((TableCell(named(each.framework)), *sizes, shown, TableCell(str(each.n), each.n), p))
     head = ("Framework", "Batch size", "Baseline", "Times as fast", "Repeats", "Corrected p")
     below = BATCH_SIZES.how if any(each.n > 1 for each in found) else ONCE
     tidy = BATCH_SIZES.tidy(found, [{"baseline_batch_size": baselines[each.batch_size]} for each in found])

@@ -91,7 +91,7 @@ def _order(section: Section, quantity: Quantity, ends: Mapping[str, bool]) -> st
     every = [size for size, of_size in by_size.items() if len(of_size) > 1]
     alone = len({name for name, _ in points}) == 1
     facts = {"alone": alone, "label": spec.label, "values": list(dict.fromkeys(texts)), "unit": spec.unit}
-    return say("findings.order", **facts, groups=groups, every=every)
+    return say("findings.order", section.named, **facts, groups=groups, every=every)
 
 
 def _speed(section: Section) -> str:
@@ -133,7 +133,10 @@ def _imported(stored: Stored) -> list[str]:
         for check in (each for each in result.checks if each.name == CheckName.SOURCE and each.passed):
             framework, workload = result.spec.cell.column.framework, result.spec.task.workload
             proven.setdefault(workload, {}).setdefault(framework, check.detail)
-    lines = [say("findings.imported", workload=name, proofs=list(proofs.items())) for name, proofs in proven.items()]
+    lines = [
+        say("findings.imported", stored.named, workload=name, proofs=list(proofs.items()))
+        for name, proofs in proven.items()
+    ]
     begun = dict.fromkeys(each.spec.task.workload for each in ok if each.spec.task.initial == OWN)
     return lines + [say("findings.unproven", workload=name) for name in begun if name not in proven]
 

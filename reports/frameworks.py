@@ -5,21 +5,21 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 from workloads.records.build import MARK, column_of
+from workloads.records.result import TrialResult
+from workloads.records.stored import read_start
 
 
 @dataclass(frozen=True)
 class Style:
-    """Display name of a framework, and a style suited to black-and-white print and colour blindness.
+    """Style of a framework, suited to black-and-white print and colour blindness.
 
     Markers are hollow and of different sizes: if frameworks agree, their markers lie inside one another and stay
     visible.
     """
 
-    name: str
     colour: str  # from the palette by Okabe and Ito
     marker: str
     size: float  # of the marker, points
@@ -27,15 +27,16 @@ class Style:
 
 
 KNOWN = {
-    "tensorflow": Style("TensorFlow", "#D55E00", "o", 9.0, "-"),
-    "pytorch": Style("PyTorch", "#0072B2", "s", 6.5, "--"),
-    "mxnet": Style("MXNet", "#009E73", "^", 4.5, "-."),
-    "jax": Style("JAX", "#CC79A7", "D", 8.0, ":"),
+    "tensorflow": Style("#D55E00", "o", 9.0, "-"),
+    "pytorch": Style("#0072B2", "s", 6.5, "--"),
+    "mxnet": Style("#009E73", "^", 4.5, "-."),
+    "jax": Style("#CC79A7", "D", 8.0, ":"),
 }
+NAMES = {"tensorflow": "TensorFlow", "pytorch": "PyTorch", "mxnet": "MXNet", "jax": "JAX"}  # of KNOWN
 OTHERS = (
-    ("#000000", "v", 8.0, "-"),
-    ("#E69F00", "P", 7.0, "--"),
-    ("#56B4E9", "X", 6.0, "-."),
+    Style("#000000", "v", 8.0, "-"),
+    Style("#E69F00", "P", 7.0, "--"),
+    Style("#56B4E9", "X", 6.0, "-."),
 )
 
 
@@ -48,33 +49,46 @@ def order_frameworks(frameworks: Iterable[str]) -> list[str]:
     return sorted(set(frameworks), key=lambda name: (places.get(column_of(name).framework, len(places)), name))
 
 
-# {framework: label} of frameworks not in KNOWN, from the results that this process has read for its report.
-LABELS: dict[str, str] = {}
 LABEL = re.compile(r"[\w .()+-]+")  # it is used unchanged in tables, charts and LaTeX
 
 
-def learn_label(framework: str, machine: Mapping[str, Any]) -> None:
-    """Learn the framework's label from a stored result's machine conditions; older results have none."""
-    label, framework = machine.get("framework_label"), column_of(framework).framework
-    if framework not in KNOWN and isinstance(label, str) and LABEL.fullmatch(label):
-        LABELS[framework] = label
+@dataclass(frozen=True)
+class FrameworkNames:
+    """Names of frameworks in one report: call it with a framework. `labels` are those in its results, not of KNOWN."""
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def __call__(self, framework: str) -> str:
+        """Return the framework's label, or the name of its folder if no result has a label.
+
+        The folder's name is added if another framework has the same label. A build has the name of its framework, and
+        the label that distinguishes it from other builds.
+        """
+        column = column_of(framework)
+        if column.suffix:
+            # Without the space, a label with a dot looks like an address, which Markdown links.
+            return f"{self(column.framework)} {MARK}{column.suffix}"
+        every = {**self.labels, **NAMES}
+        label = every.pop(framework, framework)
+        return f"{label} ({framework})" if framework not in NAMES and label in every.values() else label
 
 
-def display_name(framework: str) -> str:
-    """Return the framework's label, or the name of its folder if no result has a label.
+def name_frameworks(told: Iterable[tuple[str, object]]) -> FrameworkNames:
+    """Name frameworks by [(framework or build of it, label)]; the last label counts, unless it is none."""
+    of_framework = ((column_of(name).framework, label) for name, label in told)
+    return FrameworkNames(
+        {
+            framework: label
+            for framework, label in of_framework
+            if framework not in KNOWN and isinstance(label, str) and LABEL.fullmatch(label)
+        }
+    )
 
-    The folder's name is added if another framework has the same label. A build has the name of its framework, and the
-    label that distinguishes it from other builds.
-    """
-    column = column_of(framework)
-    if column.suffix:
-        # Without the space, a label with a dot looks like an address, which Markdown links.
-        return f"{display_name(column.framework)} {MARK}{column.suffix}"
-    if framework in KNOWN:
-        return KNOWN[framework].name
-    label = LABELS.get(framework, framework)
-    others = [style.name for style in KNOWN.values()] + [LABELS[name] for name in LABELS if name != framework]
-    return f"{label} ({framework})" if label in others else label
+
+def read_names(results: Iterable[TrialResult]) -> FrameworkNames:
+    """Read the names from stored results, of which the newest counts; older ones have no label."""
+    by_time = sorted(results, key=read_start)
+    return name_frameworks((each.spec.cell.framework, each.machine.get("framework_label")) for each in by_time)
 
 
 def choose_styles(frameworks: Iterable[str]) -> dict[str, Style]:
@@ -88,7 +102,7 @@ def choose_styles(frameworks: Iterable[str]) -> dict[str, Style]:
         if name in KNOWN:
             chosen[name] = KNOWN[name]
             continue
-        style, framework = Style(display_name(name), *next(unused)), column_of(name).framework
+        style, framework = next(unused), column_of(name).framework
         if family := KNOWN.get(framework):
             builds = sum(other != framework and column_of(other).framework == framework for other in chosen)
             style = replace(style, colour=mix_colours(family.colour, *SHADES[builds % len(SHADES)]))

@@ -14,7 +14,7 @@ from workloads.records.status import Status
 
 from . import order, tables
 from .conditions import Section
-from .frameworks import order_frameworks
+from .frameworks import FrameworkNames, order_frameworks
 from .order import Extreme, Order, Point, find_extreme
 from .quantities import SPEED
 from .sentences import say, span_list, status_words
@@ -30,13 +30,14 @@ class Race:
 
     `met`: the batch sizes at which two or more frameworks were tried, however that ended. `silent`: the trials of each
     framework without a value, by the sizes of `met`. A framework without any value is listed with every batch size at
-    which it was tried.
+    which it was tried. `named` are the section's names of frameworks.
     """
 
     points: Mapping[int, Mapping[str, Point]]
     fastest: Mapping[int, Extreme]
     met: tuple[int, ...]
     silent: Mapping[str, Mapping[int, list[TrialResult]]]
+    named: FrameworkNames
 
     @property
     def told(self) -> dict[int, Extreme]:
@@ -65,7 +66,7 @@ def collect_race(section: Section) -> Race:
         anywhere = any(name in of_size for of_size in points.values())
         if name not in points.get(size, {}) and (size in met or not anywhere):
             silent.setdefault(name, {})[size] = trials
-    return Race(points, fastest, met, silent)
+    return Race(points, fastest, met, silent, section.named)
 
 
 def write_headline(section: Section) -> str:
@@ -79,7 +80,8 @@ def write_headline(section: Section) -> str:
         return text
     elsewhere = {name for of_size in of_section.points.values() for name in of_size}
     silent = {name: list(of_name) if name in elsewhere else [] for name, of_name in of_section.silent.items()}
-    without = say("headline.without", silent=silent, every=sorted({*of_section.points, *of_section.met}))
+    every = sorted({*of_section.points, *of_section.met})
+    without = say("headline.without", section.named, silent=silent, every=every)
     return f"{text}; {without}"
 
 
@@ -97,7 +99,8 @@ def _of_several(of_section: Race, section: Section) -> str:
     alone = next(iter(sizes.values())) if len(sizes) == 1 else []
     spans = sum(len(span_list(of_name, every)) for of_name in sizes.values())
     counts = spans > MOST_SPANS or bool(alone and len(every) > 1)
-    return say("headline.leaders", sizes=sizes, counts=counts, lead=_widest(of_section, alone), **facts)
+    lead = _widest(of_section, alone)
+    return say("headline.leaders", section.named, sizes=sizes, counts=counts, lead=lead, **facts)
 
 
 def _too_few(of_section: Race) -> dict[str, Any]:
@@ -125,18 +128,19 @@ def _widest(of_section: Race, sizes: Iterable[int]) -> tuple[float, str] | None:
 
 def _of_one(of_section: Race) -> str:
     """Write the headline if no batch size has two frameworks."""
+    named = of_section.named
     names = order_frameworks(name for of_size in of_section.points.values() for name in of_size)
     if len(names) > 1:
-        return say("headline.not_at_the_same", names=names)
+        return say("headline.not_at_the_same", named, names=names)
     points = {size: of_size[names[0]] for size, of_size in of_section.points.items()}
     if len(points) == 1:
         ((size, point),) = points.items()
-        return say("headline.one_cell", name=names[0], speed=point.value, size=size)
+        return say("headline.one_cell", named, name=names[0], speed=point.value, size=size)
     best = order.find_best(points)
     if len(best.tied) == len(points) - 1 and not any(point.sure for point in points.values()):
-        return say("headline.too_few_of_one", name=names[0], every=list(points))
+        return say("headline.too_few_of_one", named, name=names[0], every=list(points))
     once = not any(point.sure for point in points.values())
-    return say("headline.alone", name=names[0], best=[best.place, *best.tied], every=list(points), once=once)
+    return say("headline.alone", named, name=names[0], best=[best.place, *best.tied], every=list(points), once=once)
 
 
 def explain_missing(of_section: Race) -> list[str]:
@@ -150,7 +154,7 @@ def explain_missing(of_section: Race) -> list[str]:
             reasons.setdefault(_reason(trials[0]), []).append(size)
         every = sorted({*of_section.points, *of_name})
         lines += [
-            say("headline.silence", name=name, sizes=sizes, every=every, reason=reason)
+            say("headline.silence", of_section.named, name=name, sizes=sizes, every=every, reason=reason)
             for reason, sizes in reasons.items()
         ]
     return lines

@@ -10,7 +10,7 @@ from .condition_text import ABSENT
 from .conditions import Section, alike
 from .drawing import chart_words
 from .drawing.chart_series import build_framework_series
-from .frameworks import display_name, order_frameworks
+from .frameworks import order_frameworks
 from .quantities import ACCURACY
 from .table import Table, TableCell, Theme
 
@@ -78,7 +78,8 @@ def _chart(group: dict[int, Section], rule: str) -> Chart:
             values = {
                 rate: cell for (framework, size, rate), cell in cells.items() if (framework, size) == (name, wanted)
             }
-            series.append(build_framework_series(name, values, tuple(cell.known for cell in values.values())))
+            trials = tuple(cell.known for cell in values.values())
+            series.append(build_framework_series(name, by_rate[0].named(name), values, trials))
         panels.append(Panel(f"Batch {wanted}", tuple(series)))
     title = f"{ACCURACY.title(by_rate[0].condition)}, by learning rate: {rule}"
     return Chart(
@@ -109,7 +110,7 @@ def _table(group: dict[int, Section], rule: str) -> Table:
                 tables.format_cell(cell, ACCURACY.decimals, max(counts)) if cell else TableCell(ABSENT) for cell in row
             )
             rate = _rate(section)
-            rows.append((TableCell(display_name(framework)), TableCell(f"{rate:g}", rate), *shown))
+            rows.append((TableCell(section.named(framework)), TableCell(f"{rate:g}", rate), *shown))
     tidy = tables.tidy(
         ({"framework": framework, "batch_size": size, KEY: _rate(section)}, cell)
         for section, places in cells.items()

@@ -6,6 +6,7 @@ import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from workloads.records import files as numbered
@@ -14,8 +15,9 @@ from workloads.records.result import TrialResult
 from workloads.records.stored import Unreadable
 from workloads.words import format_count
 
-from . import attempts, frameworks
+from . import attempts
 from .attempts import AttemptResult, Attempts
+from .frameworks import FrameworkNames, read_names
 
 TRIALS, BLOCKS = "trials", attempts.BLOCKS
 ROOMS = (TRIALS, ATTEMPTS)
@@ -46,6 +48,11 @@ class Stored:
     def pairs(self) -> list[tuple[TrialResult, Path]]:
         """List each result with its folder."""
         return list(zip(self.results, self.folders, strict=True))
+
+    @cached_property
+    def named(self) -> FrameworkNames:
+        """Names of the frameworks, by the labels in these results."""
+        return read_names(self.results)
 
 
 def read(*folders: Path) -> Stored:
@@ -88,7 +95,6 @@ def _stored(jobs: Iterable[list[AttemptResult]], folders: Sequence[Path]) -> Sto
         if (name, attempt.digest) in seen:
             continue
         results.append(attempt.result)
-        frameworks.learn_label(attempt.result.spec.cell.framework, attempt.result.machine)
         read_of.append(attempt.folder)
         seen.add((name, attempt.digest))
     in_use = tuple(folder for folder in folders if _in_use(folder))

@@ -17,7 +17,7 @@ from workloads.records.result import TrialResult
 
 from . import condition_text, tables
 from .conditions import Section
-from .frameworks import display_name, order_frameworks
+from .frameworks import order_frameworks
 from .quantities import (
     ALLOCATOR_PEAK,
     CONTEXT,
@@ -40,7 +40,7 @@ from .table import (
     Theme,
     build_rows,
     count_of,
-    framework_of,
+    make_framework_column,
     make_text_column,
     number_cell,
 )
@@ -104,7 +104,7 @@ def build_tables(section: Section) -> list[Table | str]:
             made.append(_table(PARTS, "What the memory holds", parts, columns, section, how))
         else:
             made.append(_no_parts(parts))
-        made.append(_line_table(lines) if lines else NO_LINE)
+        made.append(_line_table(lines, section) if lines else NO_LINE)
     return made
 
 
@@ -212,7 +212,7 @@ def _table(
         ("Framework", "Batch size", *(["Allocator's policy"] if policies else []), *labels),
         tuple(
             (
-                TableCell(display_name(row.framework)),
+                TableCell(section.named(row.framework)),
                 TableCell(str(row.batch_size), row.batch_size),
                 *([TableCell(row.policy)] if policies else []),
                 *(tables.format_cell(row.cells[quantity.name], quantity.decimals, most, True) for quantity in columns),
@@ -266,10 +266,10 @@ def fit_lines(section: Section) -> dict[tuple[str, str], Line]:
     return lines
 
 
-def _line_table(lines: dict[tuple[str, str], Line]) -> Table:
+def _line_table(lines: dict[tuple[str, str], Line], section: Section) -> Table:
     records = [{"framework": name, "memory": label, **vars(line)} for (name, label), line in lines.items()]
     shown: Columns = {
-        "Framework": framework_of,
+        "Framework": make_framework_column(section.named),
         "Memory": make_text_column("memory"),
         "Fixed, MiB": lambda row: _three_digits(row["fixed_bytes"] / 2**20),
         "Per sample, KiB": lambda row: _three_digits(row["per_sample_bytes"] / 2**10),

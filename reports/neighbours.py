@@ -78,7 +78,7 @@ def measurements(stored: Stored) -> tuple[list[Measurement], list[Replaced]]:
     """Group the stored processes into sections, as trials are; returns (measurements, replaced processes)."""
     folders = {result.spec.id: folder for result, folder in stored.pairs if folder.parent.name == BLOCKS}
     grouped, replaced = group_into_sections(result for result, folder in stored.pairs if folder.parent.name == BLOCKS)
-    return [_measurement(section, folders) for section in grouped], replaced
+    return [_measurement(replace(section, named=stored.named), folders) for section in grouped], replaced
 
 
 def _measurement(section: Section, folders: dict[str, Path]) -> Measurement:

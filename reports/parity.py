@@ -32,7 +32,7 @@ from workloads.statistics import (
 )
 
 from .conditions import Section
-from .frameworks import display_name, order_frameworks
+from .frameworks import FrameworkNames, order_frameworks
 from .sentences import status_words
 from .table import Table, TableCell, Theme
 from .tables import JOINED, is_shown
@@ -69,7 +69,7 @@ def compare(section: Section) -> pd.DataFrame:
     rows = []
     for (a, b), size in itertools.product(itertools.combinations(names, 2), sizes):
         pairs = {repeat: (trials.get((a, size, repeat)), trials.get((b, size, repeat))) for repeat in repeats}
-        obstacles = {repeat: _obstacles((a, b), pair) for repeat, pair in pairs.items() if any(pair)}
+        obstacles = {repeat: _obstacles((a, b), pair, section.named) for repeat, pair in pairs.items() if any(pair)}
         paired = [pairs[repeat] for repeat, reasons in obstacles.items() if not reasons]
         notes = tuple(f"repeat {repeat}: {' and '.join(reasons)}" for repeat, reasons in obstacles.items() if reasons)
         ids = tuple(trial.spec.id for pair in pairs.values() for trial in pair if trial)
@@ -86,10 +86,10 @@ def _accuracy(trial: TrialResult | None) -> float:
     return math.nan if figure is None or figure.value is None else figure.value
 
 
-def _obstacles(frameworks: tuple[str, str], pair: Sequence[TrialResult | None]) -> list[str]:
+def _obstacles(frameworks: tuple[str, str], pair: Sequence[TrialResult | None], named: FrameworkNames) -> list[str]:
     """List why these two trials of one repeat are not a pair; empty if they are."""
     obstacles = []
-    for name, trial in zip(map(display_name, frameworks), pair, strict=True):
+    for name, trial in zip(map(named, frameworks), pair, strict=True):
         if trial is None:
             obstacles.append(f"{name} not run")
         elif not is_shown(trial, ACCURACY):
@@ -98,7 +98,7 @@ def _obstacles(frameworks: tuple[str, str], pair: Sequence[TrialResult | None]) 
             obstacles.append(f"{name} accuracy unknown")
     inputs = [{name: file.sha256 for name, file in trial.spec.inputs.items()} for trial in pair if trial]
     if not obstacles and inputs[0] != inputs[1]:
-        obstacles.append(f"{' and '.join(map(display_name, frameworks))} had different inputs")
+        obstacles.append(f"{' and '.join(map(named, frameworks))} had different inputs")
     return obstacles
 
 
@@ -138,7 +138,7 @@ def has_verdict(compared: pd.DataFrame) -> bool:
     return bool((compared["verdict"] != NO_VERDICT).any())
 
 
-def summarise(compared: pd.DataFrame) -> list[str]:
+def summarise(compared: pd.DataFrame, named: FrameworkNames) -> list[str]:
     """Write a sentence for each batch size; the pairs that do not agree come first."""
     lines = []
     for batch_size, rows in compared.groupby("batch_size"):
@@ -146,19 +146,20 @@ def summarise(compared: pd.DataFrame) -> list[str]:
         if len(rows) == 1 or set(rows["verdict"]) != {AGREE}:
             cells = sorted(rows.to_dict("records"), key=lambda cell: FIRST_TOLD.index(cell["verdict"]))
             verdicts = (
-                f"{_pair(cell, 'and')} ({cell['verdict'] or 'no verdict, n=' + str(cell['n'])})" for cell in cells
+                f"{_pair(cell, 'and', named)} ({cell['verdict'] or 'no verdict, n=' + str(cell['n'])})"
+                for cell in cells
             )
             text = ", ".join(verdicts)
         lines.append(f"Batch size {batch_size}: {text}.")
     return lines
 
 
-def build_table(compared: pd.DataFrame) -> Table:
+def build_table(compared: pd.DataFrame, named: FrameworkNames) -> Table:
     """Build the table of `compare`: a row per pair, a column per batch size, and above it a sentence per batch size."""
     most = int(compared["n"].max())
     rows: dict[str, dict[int, TableCell]] = {}
     for cell in compared.to_dict("records"):
-        rows.setdefault(_pair(cell, "minus"), {})[cell["batch_size"]] = _shown(cell, most)
+        rows.setdefault(_pair(cell, "minus", named), {})[cell["batch_size"]] = _shown(cell, most)
     sizes = list(dict.fromkeys(size for row in rows.values() for size in row))
     fewer = (
         f" A cell of fewer repeats says its n; below {FEWEST} it has no verdict." if compared["n"].min() < most else ""
@@ -170,15 +171,15 @@ def build_table(compared: pd.DataFrame) -> Table:
         ("Difference / batch size", *map(str, sizes)),
         tuple((TableCell(pair), *(row[size] for size in sizes)) for pair, row in rows.items()),
         compared.assign(**joined),
-        above=tuple(summarise(compared)),
+        above=tuple(summarise(compared, named)),
         below=(f"{HOW_TO_READ} n = {most} paired repeats.{fewer}",),
         theme=Theme.ACCURACY,
         by_size=True,
     )
 
 
-def _pair(cell: dict[Any, Any], between: str) -> str:
-    a, b = (display_name(cell[key]) for key in ("framework_a", "framework_b"))
+def _pair(cell: dict[Any, Any], between: str, named: FrameworkNames) -> str:
+    a, b = (named(cell[key]) for key in ("framework_a", "framework_b"))
     return f"{a} {between} {b}"
 
 

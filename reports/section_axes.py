@@ -16,7 +16,7 @@ from .comparing import effect_words
 from .condition_text import ABSENT
 from .conditions import Condition, Section, Software
 from .contrast import Axis, CellContrast, compute_contrast, pair_by_repeat
-from .frameworks import display_name, order_frameworks
+from .frameworks import order_frameworks
 from .load import Stored
 from .quantities import ALLOCATOR_PEAK, MEMORY, SPEED, STEP_TIME, Quantity
 from .reproduction.publication import read_size_article
@@ -61,6 +61,7 @@ class Level:
     """Trials of one framework at one batch size, in one section, at one level of an axis."""
 
     framework: str
+    name: str  # of the framework, as tables name it
     level: int
     batch_size: int
     section: int  # its number
@@ -94,7 +95,7 @@ def vary(sections: Iterable[Section], axis: SectionAxis) -> list[Varied]:
         for (framework, size), results in tables.group_by_place(section).items():
             by_software = groups.setdefault((shared, axis.alike(size, level)), {})
             levels = by_software.setdefault((framework, section.software[framework]), [])
-            levels.append(Level(framework, level, size, number, tuple(results)))
+            levels.append(Level(framework, section.named(framework), level, size, number, tuple(results)))
     varied = []
     for (condition, alike), by_software in groups.items():
         kept = [each for levels in by_software.values() if len({x.level for x in levels}) > 1 for each in levels]
@@ -122,7 +123,7 @@ def _table(
     columns |= beside
     rows = [
         (
-            TableCell(display_name(x.framework)),
+            TableCell(x.name),
             TableCell(axis.row.format(level=x.level, size=x.batch_size), x.level),
             *cells,
         )

@@ -14,28 +14,36 @@ from typing import TYPE_CHECKING
 
 from workloads.words import format_count
 
-from .frameworks import display_name
+from .frameworks import FrameworkNames
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from jinja2.runtime import Context
 
 WORDING = Path(__file__).with_name("wording")
 
 
-def say(sentence: str, **facts: object) -> str:
+def say(sentence: str, named: FrameworkNames | None = None, /, **facts: object) -> str:
     """Format one line of plain text, "" if the macro has nothing to say; `sentence` is "template.macro".
 
-    Raises TypeError or jinja2.UndefinedError if a fact is unknown to the macro or missing, which is our error.
+    `named` is needed by macros that name frameworks. Raises TypeError, KeyError or jinja2.UndefinedError if it is
+    missing, or if a fact is unknown to the macro or missing, which is our error.
     """
-    template, _, name = sentence.partition(".")
-    macro = getattr(load_templates(WORDING).get_template(f"{template}.j2").module, name)
+    stem, _, name = sentence.partition(".")
+    template = load_templates(WORDING).get_template(f"{stem}.j2")
+    macro = getattr(template.make_module({"named": named}) if named else template.module, name)
     return " ".join(str(macro(**facts)).split())
 
 
 @functools.cache
 def load_templates(folder: Path) -> Environment:
     """Load the templates of a folder. Those of WORDING give plain text: the output format escapes what is foreign."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # here: not every command writes a report
+    # here: not every command writes a report
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
+
+    @pass_context
+    def name_framework(context: Context, framework: str) -> str:
+        return str(context["named"](framework))
 
     environment = Environment(
         loader=FileSystemLoader(folder),
@@ -44,7 +52,7 @@ def load_templates(folder: Path) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"named": display_name, "listed": listed, "spans": spans, "counted": format_count}
+    environment.filters |= {"named": name_framework, "listed": listed, "spans": spans, "counted": format_count}
     return environment
 
 

@@ -10,8 +10,8 @@ from workloads.records.validation import Count, Number, Real
 from workloads.statistics import CONFIDENCE_PERCENT
 
 from . import condition_text
-from .frameworks import order_frameworks
-from .table import Columns, Table, TableCell, build_rows, count_of, framework_of, make_text_column
+from .frameworks import FrameworkNames, order_frameworks
+from .table import Columns, Table, TableCell, build_rows, count_of, make_framework_column, make_text_column
 
 FILE = "stable.json"
 NAME, TITLE = "until-stable", "Until stable"
@@ -40,7 +40,7 @@ class StableFile(TypedDict):
     run_drifts: NotRequired[bool]
 
 
-def build_table(results: Path) -> Table | str | None:
+def build_table(results: Path, named: FrameworkNames) -> Table | str | None:
     """Build the table; returns a line with the reason if the file cannot be read, None if it does not exist."""
     path = results / FILE
     try:
@@ -58,7 +58,7 @@ def build_table(results: Path) -> Table | str | None:
     )
     notes = tuple(filter(None, [_if_correlated(stored), _drift(stored)]))
     shown: Columns = {
-        "Framework": framework_of,
+        "Framework": make_framework_column(named),
         "Batch size": count_of("batch_size"),
         "Repeats": count_of("repeats"),
         "Half-width, % of the mean": lambda row: (

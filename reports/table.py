@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from .frameworks import display_name
+from .frameworks import FrameworkNames
 
 SHADES = 9
 # Characters that begin a formula in spreadsheets, full width too, and the quote that prevents it: OWASP, "CSV
@@ -108,9 +108,9 @@ def count_of(key: str) -> Callable[[Record], TableCell]:
     return lambda record: TableCell(str(record[key]), record[key])
 
 
-def framework_of(record: Record) -> TableCell:
-    """Return the cell that names a record's framework."""
-    return TableCell(display_name(record["framework"]))
+def make_framework_column(named: FrameworkNames) -> Callable[[Record], TableCell]:
+    """Return a column of the names of the records' frameworks."""
+    return lambda record: TableCell(named(record["framework"]))
 
 
 def number_cell(value: float | None, form: str, ends: tuple[float, float] = (math.nan, math.nan)) -> TableCell:

@@ -23,7 +23,7 @@ from workloads.statistics import CONFIDENCE_PERCENT, Described, describe
 
 from .conditions import Section
 from .doubts import Doubt, find_doubts
-from .frameworks import display_name, order_frameworks
+from .frameworks import order_frameworks
 from .quantities import Quantity
 from .table import Table, TableCell
 
@@ -193,14 +193,14 @@ def build_table(sections: Mapping[str, Section], quantity: Quantity, title: str)
     if quantity.optional and not most:
         return _say_why_empty(cells.values(), title)
     columns = sorted({(size, letter) for _, size, letter in cells})
-    rows = []
+    named, rows = next(iter(sections.values())).named, []
     for name in order_frameworks(framework for framework, _, _ in cells):
         row = (cells.get((name, size, letter)) for size, letter in columns)
         there = (
             TableCell(describe_status(NOT_RUN)) if cell is None else format_cell(cell, quantity.decimals, most)
             for cell in row
         )
-        rows.append((TableCell(display_name(name)), *there))
+        rows.append((TableCell(named(name)), *there))
     return Table(
         quantity.name,
         title,

@@ -21,7 +21,7 @@ from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
 from .attempts import NO_RESULT, UNREADABLE, strip_results_folder, trial_id
-from .frameworks import display_name
+from .frameworks import FrameworkNames
 from .load import Stored
 
 NAME = "trials"
@@ -30,7 +30,7 @@ SHOWN = {setting.field: setting for setting in SETTINGS if setting.column}
 
 @dataclass(frozen=True)
 class TrialRow:
-    """One attempt. `shown`: the tables have its figures."""
+    """One attempt. `shown`: the tables have its figures. `named` are the names of frameworks in the results."""
 
     trial: str
     attempt: int
@@ -40,6 +40,7 @@ class TrialRow:
     status: str
     reason: str
     result: TrialResult | None
+    named: FrameworkNames
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,9 @@ _LISTED = (
     _of_result("wall_s", "how long it took, all in", lambda result: result.wall_s),
     _of_result("verified", "whether the gate held it equal to the others; empty: not told", _gate),
     _of_spec("framework", "key of the framework, or of the build of it", lambda spec: spec.cell.framework),
-    _of_spec("framework_label", "as tables name it", lambda spec: display_name(spec.cell.framework)),
+    TrialColumn(
+        "framework_label", "as tables name it", lambda row: row.result and row.named(row.result.spec.cell.framework)
+    ),
     _of_result("framework_version", "in its own words", lambda result: result.facts.get("framework_version")),
     *(_of_result(each.name, each.column, each.read) for each in BY_FRAMEWORK),
     _of_spec("batch_size", "images that go through the network at once", lambda spec: spec.cell.batch_size),
@@ -131,19 +134,19 @@ def list_rows(stored: Stored) -> Iterator[TrialRow]:
             status = str(attempt.result.status) if attempt.result else attempt.ended
             shown = number - 1 == each.shown
             told.add(attempt.folder)
-            yield TrialRow(
-                each.trial, number, len(each.every), shown, attempt.folder, status, attempt.reason, attempt.result
-            )
+            known = attempt.folder, status, attempt.reason, attempt.result
+            yield TrialRow(each.trial, number, len(each.every), shown, *known, stored.named)
     for result, folder in zip(stored.results, stored.folders, strict=True):
         if folder not in told:
             reason = result.reason or ""
-            yield TrialRow(trial_id(folder), 1, 1, True, folder, str(result.status), reason, result)
+            yield TrialRow(trial_id(folder), 1, 1, True, folder, str(result.status), reason, result, stored.named)
     for item in stored.unreadable:
         if (folder := item.path.parent) not in told:
-            yield TrialRow(trial_id(folder), 1, 1, False, folder, UNREADABLE, item.reason, None)
+            yield TrialRow(trial_id(folder), 1, 1, False, folder, UNREADABLE, item.reason, None, stored.named)
     for folder in stored.unfinished:
         if folder not in told:
-            yield TrialRow(trial_id(folder), 1, 1, False, folder, NO_RESULT, "interrupted, or still running", None)
+            why = "interrupted, or still running"
+            yield TrialRow(trial_id(folder), 1, 1, False, folder, NO_RESULT, why, None, stored.named)
 
 
 def build_frame(stored: Stored) -> pd.DataFrame:

@@ -21,7 +21,6 @@ import pytest
 from cpu_time import limit_cpu_time
 from filelock import FileLock
 
-from reports import frameworks
 from runner.environments.definition import list_thesis
 from runner.environments.engine import Engine
 from runner.machine.description import list_deciding_variables
@@ -59,12 +58,6 @@ FOLDERS = {
 }  # folder of tests: its marker
 REAL = ("conformance", "images", "matrix")  # folders whose tests start real frameworks
 RUNS = {"quick_run", "judged", "real_data"}  # fixtures that start real frameworks
-
-
-@pytest.fixture(autouse=True)
-def no_label_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give each test its own labels: a process usually makes one report, and here it makes many."""
-    monkeypatch.setattr(frameworks, "LABELS", {})
 
 
 def bare_environment() -> dict[str, str]:

@@ -21,7 +21,7 @@ from workloads.statistics import Described
 from ..charts import Chart, ChartSeries, Panel
 from ..drawing import chart_words
 from ..drawing.chart_series import BATCH_AXIS, build_framework_series
-from ..frameworks import display_name, learn_label, order_frameworks
+from ..frameworks import FrameworkNames, order_frameworks
 from ..load import ReportError
 from ..report import Chapter
 from ..sentences import say
@@ -43,9 +43,6 @@ def read(results: Path) -> BatchAnswers | None:
     except ValueError as error:
         raise ReportError(f"{path}: {error}; move it away, and ask again with python -m runner batch-size") from error
     assert stored is not None
-    labels = stored.conditions.get("labels")
-    for name, label in labels.items() if isinstance(labels, dict) else ():
-        learn_label(name, {"framework_label": label})
     by_name = {answers.framework: answers for answers in stored.frameworks}
     return replace(stored, frameworks=tuple(by_name[name] for name in order_frameworks(by_name)))
 
@@ -62,7 +59,7 @@ def build_chapter(answers: BatchAnswers) -> Chapter:
     """Build the chapter; the recommendation is its answer."""
     subject = f"{answers.conditions.get('workload')} on {answers.conditions.get('dataset')}"
     first, *others = recommend(answers) or [f"Batch sizes of {subject}."]
-    setting = describe_conditions(answers)
+    setting, named = describe_conditions(answers), tables.name_answered(answers)
     drawable = [each for each in answers.frameworks if each.fastest and each.fastest.points and not _unverified(each)]
     return Chapter(
         f"Which batch size: {subject}",
@@ -70,11 +67,11 @@ def build_chapter(answers: BatchAnswers) -> Chapter:
         setting,
         (setting,),
         (tables.build_table(answers), *tables.build_detail_tables(answers)),
-        build_charts(drawable, setting) if drawable else (),
+        build_charts(drawable, named, setting) if drawable else (),
         (),
         kind=tables.NAME,
         answer=first.removesuffix("."),
-        findings=(*others, *list_cliffs(answers.frameworks)),
+        findings=(*others, *list_cliffs(answers.frameworks, named)),
     )
 
 
@@ -93,7 +90,8 @@ def describe_conditions(answers: BatchAnswers) -> str:
         "commit": known.get("commit"),
         "started": known.get("started_at"),
     }
-    words |= {f"{display_name(each.framework)} version": each.version for each in answers.frameworks}
+    named = tables.name_answered(answers)
+    words |= {f"{named(each.framework)} version": each.version for each in answers.frameworks}
     return "; ".join(f"{name} {value}" for name, value in words.items() if value is not None)
 
 
@@ -103,23 +101,28 @@ def _unverified(each: Answers) -> bool:
     return trial is not None and trial.status is Status.UNVERIFIED
 
 
-def build_charts(answers: Sequence[Answers], provenance: str) -> tuple[Chart, ...]:
+def build_charts(answers: Sequence[Answers], named: FrameworkNames, provenance: str) -> tuple[Chart, ...]:
     """Build the charts of speed and of memory against batch size, with a panel per framework."""
-    named = f"Answers: {'; '.join(map(_answers, answers))}."
+    found = f"Answers: {'; '.join(f'{named(each.framework)} {_list_sizes(each)}' for each in answers)}."
     speeds = {each.framework: each.fastest.points if each.fastest else () for each in answers}
     most = max(point.trials for points in speeds.values() for point in points)
-    drawn = [(SPEED, "Training speed, images/s", speeds, 1.0, f"{named} {chart_words.explain_points(most)}")]
+    drawn = [(SPEED, "Training speed, images/s", speeds, 1.0, f"{found} {chart_words.explain_points(most)}")]
     memory = {each.framework: each.memory for each in answers}
     if any(memory.values()):
-        caption = f"{named} Points: the highest of all trials at a size."
+        caption = f"{found} Points: the highest of all trials at a size."
         drawn.append((MEMORY, "Peak memory, MiB", memory, 2.0**-20, caption))
-    return tuple(_chart(*each, provenance) for each in drawn)
+    return tuple(
+        _chart(name, y_label, _panels(curves, factor, named), caption, provenance)
+        for name, y_label, curves, factor, caption in drawn
+    )
 
 
-def _chart(
-    name: str, y_label: str, curves: Mapping[str, Sequence[SizePoint]], factor: float, caption: str, provenance: str
-) -> Chart:
-    panels = tuple(Panel(display_name(each), (_series(each, points, factor),)) for each, points in curves.items())
+def _panels(curves: Mapping[str, Sequence[SizePoint]], factor: float, named: FrameworkNames) -> tuple[Panel, ...]:
+    names = {each: named(each) for each in curves}
+    return tuple(Panel(names[each], (_series(each, names[each], of, factor),)) for each, of in curves.items())
+
+
+def _chart(name: str, y_label: str, panels: tuple[Panel, ...], caption: str, provenance: str) -> Chart:
     return Chart(
         name=name,
         title=f"{y_label.partition(',')[0]} against batch size",
@@ -132,19 +135,18 @@ def _chart(
     )
 
 
-def _series(framework: str, points: Sequence[SizePoint], factor: float) -> ChartSeries:
+def _series(framework: str, name: str, points: Sequence[SizePoint], factor: float) -> ChartSeries:
     values = {}
     for each in sorted(points, key=lambda each: each.batch_size):
         low, high = (math.nan if end is None else factor * end for end in (each.low, each.high))
         repeats = 1 if each.low is None else each.trials
         values[each.batch_size] = Described(repeats, factor * each.mean, low, high, math.nan)
-    return build_framework_series(framework, values, ())
+    return build_framework_series(framework, name, values, ())
 
 
-def _answers(each: Answers) -> str:
-    """Name the framework and its known answers."""
-    sizes = [f"{name} {size:,.0f}" for name, size in map_sizes(each).items()]
-    return f"{display_name(each.framework)} {', '.join(sizes) or 'none'}"
+def _list_sizes(each: Answers) -> str:
+    """List the known answers of a framework."""
+    return ", ".join(f"{name} {size:,.0f}" for name, size in map_sizes(each).items()) or "none"
 
 
 def map_sizes(each: Answers) -> dict[str, float]:
@@ -169,22 +171,23 @@ def recommend(answers: BatchAnswers) -> list[str]:
     }
     if not known:
         return [say("batch_size.nothing")]
-    by_name = {each.framework: each for each in answers.frameworks}
+    by_name, named = {each.framework: each for each in answers.frameworks}, tables.name_answered(answers)
     speeds = {name: speed for name, speed in known.items() if passes(by_name[name], speed.batch_size)}
-    refused = [_refused(by_name[name], speed) for name, speed in known.items() if name not in speeds]
+    refused = [_refused(by_name[name], speed, named) for name, speed in known.items() if name not in speeds]
     if not speeds:
         return [say("batch_size.none_passed"), *refused]
     leader = max(speeds, key=lambda name: speeds[name].mean)
     unknown = [name for name in by_name if name not in known]
-    advice = _advice(leader, speeds, unknown, by_name[leader].devices)
+    advice = _advice(leader, speeds, unknown, by_name[leader].devices, named)
     return [advice, _grounds(by_name[leader], speeds[leader]), *refused]
 
 
-def list_cliffs(frameworks: Sequence[Answers]) -> list[str]:
+def list_cliffs(frameworks: Sequence[Answers], named: FrameworkNames) -> list[str]:
     """Say of each framework whose largest size is clearly slower than its best one."""
     return [
         say(
             "batch_size.cliff",
+            named,
             name=each.framework,
             largest=largest.batch_size,
             speed=speed.images_per_s,
@@ -196,11 +199,12 @@ def list_cliffs(frameworks: Sequence[Answers]) -> list[str]:
     ]
 
 
-def _advice(leader: str, speeds: dict[str, SizePoint], unknown: list[str], devices: int) -> str:
+def _advice(leader: str, speeds: dict[str, SizePoint], unknown: list[str], devices: int, named: FrameworkNames) -> str:
     speed = speeds[leader]
     others = [name for name in speeds if name != leader]
     return say(
         "batch_size.advice",
+        named,
         name=leader,
         batch_size=speed.batch_size,
         devices=devices,
@@ -211,11 +215,12 @@ def _advice(leader: str, speeds: dict[str, SizePoint], unknown: list[str], devic
     )
 
 
-def _refused(each: Answers, speed: SizePoint) -> str:
+def _refused(each: Answers, speed: SizePoint, named: FrameworkNames) -> str:
     """Say how the ordinary trial of this framework's size ended, or that there was none."""
     trial = find_judged(each, speed.batch_size)
     return say(
         "batch_size.refused",
+        named,
         name=each.framework,
         batch_size=speed.batch_size,
         status=trial.status.replace("_", " ") if trial else None,

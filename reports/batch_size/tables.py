@@ -24,7 +24,7 @@ from workloads.records.status import Status
 from workloads.records.stored import LARGEST
 
 from ..condition_text import ABSENT
-from ..frameworks import display_name
+from ..frameworks import FrameworkNames, name_frameworks
 from ..sentences import listed
 from ..table import Columns, Record, Table, TableCell, build_rows, number_cell
 
@@ -53,11 +53,18 @@ VERDICTS = {
 Found = Largest | Best | SizePoint
 
 
+def name_answered(answers: BatchAnswers) -> FrameworkNames:
+    """Name the frameworks by the labels in the conditions of the answers."""
+    labels = answers.conditions.get("labels")
+    return name_frameworks(labels.items() if isinstance(labels, dict) else ())
+
+
 def build_table(answers: BatchAnswers) -> Table:
     """Build the table of frameworks x answers; a dash has its reason as a footnote."""
+    named = name_answered(answers)
     targets = sorted({each.target.accuracy for each in answers.frameworks if each.target})
     shown: Columns = {
-        "Framework": lambda each: TableCell(display_name(each.framework)),
+        "Framework": lambda each: TableCell(named(each.framework)),
         "Largest": _largest,
         "Fastest": lambda each: _found(each, each.fastest),
         "Images/s": lambda each: _at_fastest(each, "{:,.0f}", lambda speed: speed),
@@ -185,10 +192,10 @@ def build_detail_tables(answers: BatchAnswers) -> list[Table]:
         ("then-train", "Trained at the found size and at the one in use", lambda each: each.trained),
         ("split", "A global batch in parts", lambda each: [each.split] if each.split else []),
     )
-    tables = []
+    tables, named = [], name_answered(answers)
     for name, title, of_framework in made:
         records = [
-            {"Framework": display_name(each.framework), **_worded(record)}
+            {"Framework": named(each.framework), **_worded(record)}
             for each in answers.frameworks
             for record in of_framework(each)
         ]

@@ -17,7 +17,7 @@ from workloads.records.stored import Unreadable
 from .. import caveats, stable
 from ..attempts import Attempts
 from ..conditions import Section, group_into_sections
-from ..frameworks import display_name, order_frameworks
+from ..frameworks import order_frameworks
 from ..load import Stored
 from . import recheck
 
@@ -105,7 +105,7 @@ def _missing(section: Section, with_stable: bool) -> Iterator[str]:
         run = {repeat for name, batch_size, repeat in cells if (name, batch_size) == (framework, size)}
         planned = set(range(max(run, default=0) + 1)) if with_stable else repeats
         for repeat in sorted(planned - run):
-            yield f"{display_name(framework)}, batch size {size}, repeat {repeat}"
+            yield f"{section.named(framework)}, batch size {size}, repeat {repeat}"
 
 
 def find_obstacles(stored: Stored, folder: Path) -> list[Obstacle]:

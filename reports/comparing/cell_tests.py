@@ -18,8 +18,8 @@ from itertools import chain
 from workloads.shifts import Shift, estimate_cells, estimate_together
 from workloads.statistics import ERROR, POWER, Estimate, Verdict, decide, holm
 
-from ..frameworks import display_name
 from ..quantities import ACCURACY, ENERGY, MEMORY, SPEED, USAGE, Quantity
+from ..tables import Place
 
 QUANTITIES = (SPEED, MEMORY, ACCURACY, ENERGY, USAGE)  # not start-up, which depends on the disk's cache
 MOVED_BY_THE_HOUR = frozenset((SPEED, ENERGY, USAGE))  # by neighbours, clock and heat; not memory and accuracy
@@ -54,7 +54,7 @@ class Replicate(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class QuantityTest:
-    """Comparison of B with A, in one quantity of one framework.
+    """Comparison of B with A, in one quantity of one framework, which tables name `label`.
 
     Accuracy is compared by the difference in points, all else by the ratio. `shift`: B minus A, on the scale of the
     test; NaN if a side has no value. `estimate` is None then, or if there are too few repeats. `p_worse`, `p_better`:
@@ -64,6 +64,7 @@ class QuantityTest:
     """
 
     framework: str
+    label: str
     quantity: Quantity
     shift: float
     repeats: int
@@ -168,7 +169,7 @@ class CellTest(QuantityTest):
     @property
     def name(self) -> str:
         """Name of framework and batch size in a sentence."""
-        return f"{display_name(self.framework)}, batch size {self.batch_size}"
+        return f"{self.label}, batch size {self.batch_size}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,20 +183,21 @@ class MeanTest(QuantityTest):
     def name(self) -> str:
         """Name of the framework and the number of batch sizes in a sentence."""
         sizes = len(self.batch_sizes)
-        return f"{display_name(self.framework)}, mean over {sizes} batch size{'' if sizes == 1 else 's'}"
+        return f"{self.label}, mean over {sizes} batch size{'' if sizes == 1 else 's'}"
 
 
 AnyTest = CellTest | MeanTest
 
 
 def build_cell_test(
-    framework: str, batch_size: int, quantity: Quantity, a: Sequence[float], b: Sequence[float], spread: Shift
+    place: Place, label: str, quantity: Quantity, a: Sequence[float], b: Sequence[float], spread: Shift
 ) -> CellTest:
     """Return the cell of both sides' values in the quantity's unit, before the test."""
+    framework, batch_size = place
     median_a, median_b = (statistics.median(values) if values else math.nan for values in (a, b))
     return CellTest(
-        framework=framework, quantity=quantity, shift=spread.value, repeats=min(len(a), len(b)), batch_size=batch_size,
-        n_a=len(a), n_b=len(b), median_a=median_a, median_b=median_b, spread=spread,
+        framework=framework, label=label, quantity=quantity, shift=spread.value, repeats=min(len(a), len(b)),
+        batch_size=batch_size, n_a=len(a), n_b=len(b), median_a=median_a, median_b=median_b, spread=spread,
     )  # fmt: skip
 
 
@@ -227,6 +229,7 @@ def _mean(cells: Sequence[CellTest], untested: tuple[int, ...]) -> MeanTest:
     estimate = estimate_together([cell.spread for cell in cells])
     return MeanTest(
         framework=cells[0].framework,
+        label=cells[0].label,
         quantity=cells[0].quantity,
         shift=estimate.value,
         repeats=min(cell.repeats for cell in cells),

@@ -60,7 +60,7 @@ def compare_cell(pair: Pair, names: Names, quantity: Quantity, place: Place) -> 
     trials = tuple(result.spec.id for _, section, own in sides for result in tables.group_by_place(section)[own])
     # Values that the estimate counts: runs with the same inputs count once, repeats without a counterpart do not count.
     repeats = min((side.n for side in spread.sides.values()), default=min(len(values_a), len(values_b)))
-    cell = cell_tests.build_cell_test(*place, quantity, values_a, values_b, spread)
+    cell = cell_tests.build_cell_test(place, pair.named(framework), quantity, values_a, values_b, spread)
     return replace(cell, notes=tuple(notes), trials=trials, replicate=replicate, repeats=repeats)
 
 

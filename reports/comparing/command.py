@@ -13,7 +13,6 @@ from workloads.command_line import CommandLine
 from workloads.statistics import ERROR, Verdict
 
 from .. import export
-from ..frameworks import display_name
 from ..load import ReportError
 from .comparison import Comparison, compare, compare_columns
 from .data_formats import cells_csv, means_csv, write_json, write_junit
@@ -186,10 +185,14 @@ def apply_gate(comparison: Comparison, tolerated_percent: float, every_cell: boo
 def _lost(comparison: Comparison) -> list[str]:
     """List each cell, value and section of A that B lacks, and each section that only B has."""
     b = comparison.names[1]
-    lines = [f"{display_name(name)} {size} is not in {b}" for pair in comparison.pairs for name, size in pair.only_a]
+    lines = [
+        f"{compared.pair.named(name)} {size} is not in {b}"
+        for compared in comparison.pairs
+        for name, size in compared.only_a
+    ]
     for cell in comparison.cells:
         if cell.quantity.better and cell.n_a and not cell.n_b:
-            lines.append(f"{display_name(cell.framework)} {cell.batch_size}: {cell.quantity.name}: no value in {b}")
+            lines.append(f"{cell.label} {cell.batch_size}: {cell.quantity.name}: no value in {b}")
     return [*lines, *comparison.alone]
 
 

@@ -16,7 +16,7 @@ from workloads.statistics import Verdict
 
 from .. import tables
 from ..conditions import Replaced, Section, group_into_sections
-from ..frameworks import display_name, order_frameworks
+from ..frameworks import FrameworkNames, order_frameworks
 from ..load import ROOMS, ReportError, Stored
 from ..publishing import archive
 from ..tables import Place
@@ -28,9 +28,13 @@ from .pairing import Names, Pair, pair, pair_columns
 
 @dataclass(frozen=True)
 class Ending:
-    """A cell whose trials ended differently on both sides; `reason` is that of the worse side."""
+    """A cell whose trials ended differently on both sides; `reason` is that of the worse side.
+
+    Tables name its framework `label`.
+    """
 
     framework: str
+    label: str
     batch_size: int
     ended_a: str
     ended_b: str
@@ -41,7 +45,7 @@ class Ending:
     @property
     def line(self) -> str:
         """Line that names the cell, how it ended, and why."""
-        cell = f"{display_name(self.framework)}, batch size {self.batch_size}"
+        cell = f"{self.label}, batch size {self.batch_size}"
         return f"{cell}: {self.ended_a} in {self.names[0]}, {self.ended_b} in {self.names[1]}: {self.reason}"
 
 
@@ -75,18 +79,22 @@ class PairComparison:
 
 @dataclass(frozen=True)
 class Side:
-    """One side: a results folder, or several `runs` in one, or one `column` of it; `path` as it was given."""
+    """One side: a results folder, or several `runs` in one, or one `column` of it; `path` as it was given.
+
+    `label` is the column's name in sentences.
+    """
 
     path: Path
     stored: Stored
     replaced: tuple[Replaced, ...]
     column: str = ""
+    label: str = ""
     runs: int = 1
 
     @property
     def name(self) -> str:
         """Name of the side in a sentence."""
-        return f"{display_name(self.column)} in {self.path}" if self.column else str(self.path)
+        return f"{self.label} in {self.path}" if self.column else str(self.path)
 
 
 @dataclass(frozen=True)
@@ -120,13 +128,15 @@ class Comparison:
 
 
 def compare(a: Path, b: Path) -> Comparison:
-    """Compare two results folders.
+    """Compare two results folders. Where both have a label of a framework, B's is used.
 
     Raises ReportError if a folder is missing or has no readable result, or the two have nothing in common.
     """
     (side_a, sections_a), (side_b, sections_b) = map(_read, (a, b))
     names = _names(side_a, side_b)
-    return _tested(side_a, side_b, names, *pair(sections_a, sections_b, names))
+    named = FrameworkNames({**side_a.stored.named.labels, **side_b.stored.named.labels})
+    both = [[replace(section, named=named) for section in side] for side in (sections_a, sections_b)]
+    return _tested(side_a, side_b, names, *pair(both[0], both[1], names))
 
 
 def compare_columns(results: Path, names: tuple[str, str]) -> Comparison:
@@ -207,7 +217,7 @@ def _names(a: Side, b: Side) -> Names:
     Returns A and B if both are the same folder.
     """
     if a.column:
-        return display_name(a.column), display_name(b.column)
+        return a.label, b.label
     paths = [(side.path.parent if side.path.name == archive.ARCHIVE else side.path).resolve() for side in (a, b)]
     for count in range(1, max(len(path.parts) for path in paths)):
         name_a, name_b = ("/".join(path.parts[-count:]) for path in paths)
@@ -222,7 +232,8 @@ def _column(side: Side, name: str) -> Side:
     own = [place for place, result in enumerate(stored.results) if result.spec.cell.framework == name]
     results, folders = tuple(stored.results[place] for place in own), tuple(stored.folders[place] for place in own)
     replaced = tuple(each for each in side.replaced if each.old.spec.cell.framework == name)
-    return Side(side.path, replace(stored, results=results, folders=folders), replaced, name, side.runs)
+    of_column = replace(stored, results=results, folders=folders)
+    return Side(side.path, of_column, replaced, name, stored.named(name), side.runs)
 
 
 def _tested(a: Side, b: Side, names: Names, pairs: Sequence[Pair], alone: Sequence[str]) -> Comparison:
@@ -252,7 +263,7 @@ def _compared(pair: Pair, names: Names) -> PairComparison:
         elif spec_a or spec_b:
             label_a, label_b = (spec.label if spec else "no such quantity" for spec in (spec_a, spec_b))
             uncompared.append(f"{quantity.name} is not compared: {names[0]} has {label_a}, {names[1]} {label_b}")
-    endings = [_ending(place, places_a[place], places_b[place], names) for place in both]
+    endings = [_ending(place, places_a[place], places_b[place], pair, names) for place in both]
     return PairComparison(
         pair,
         tuple(cells),
@@ -264,7 +275,7 @@ def _compared(pair: Pair, names: Names) -> PairComparison:
     )
 
 
-def _ending(place: Place, a: list[TrialResult], b: list[TrialResult], names: Names) -> Ending | None:
+def _ending(place: Place, a: list[TrialResult], b: list[TrialResult], pair: Pair, names: Names) -> Ending | None:
     """Compare how the trials ended; None if equally well.
 
     Shares are compared because A and B may have different numbers of repeats.
@@ -277,7 +288,8 @@ def _ending(place: Place, a: list[TrialResult], b: list[TrialResult], names: Nam
         result.reason or "no reason was stored" for result in worse if result.status not in WELL_ENDED
     )
     kind = Verdict.WORSE if worse is b else Verdict.BETTER
-    return Ending(*place, _ended(a), _ended(b), kind, "; ".join(reasons), names)
+    framework, size = place
+    return Ending(framework, pair.named(framework), size, _ended(a), _ended(b), kind, "; ".join(reasons), names)
 
 
 def _ended(results: list[TrialResult]) -> str:

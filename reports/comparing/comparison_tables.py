@@ -10,7 +10,7 @@ from workloads.statistics import CONFIDENCE_PERCENT, ERROR, LEAST_SPREAD, POWER,
 from ..charts import Chart, ChartSeries, Panel, SeriesKind
 from ..condition_text import ABSENT
 from ..drawing.chart_series import BATCH_AXIS, choose_scale
-from ..frameworks import display_name, order_frameworks
+from ..frameworks import order_frameworks
 from ..quantities import ACCURACY, Quantity
 from ..sentences import say
 from ..table import EMPTY, Table, TableCell, Theme
@@ -109,7 +109,7 @@ def _series(framework: str, cells: Sequence[CellTest]) -> ChartSeries:
     sizes = tuple(float(cell.batch_size) for cell in by_size)
     barred = any(end is not None for end in low)
     return ChartSeries(
-        display_name(framework),
+        cells[0].label,
         framework,
         SeriesKind.MEASURED,
         sizes,
@@ -128,7 +128,7 @@ def _differences(compared: PairComparison, suffix: str) -> Table:
         below.append(say("compare.nothing_differs", names=compared.names))
     below += compared.uncompared
     for side, places in zip(compared.names, (compared.only_a, compared.only_b), strict=True):
-        below += [say("compare.only_in", side=side, places=_by_framework(places))] if places else []
+        below += [say("compare.only_in", pair.named, side=side, places=_by_framework(places))] if places else []
     return Table(
         f"compare-conditions{suffix}",
         "What differs",
@@ -165,7 +165,7 @@ def _changes(comparison: Comparison, verdict: Verdict) -> list[tuple[TableCell, 
 
 
 def _place(of: CellTest | Ending) -> tuple[TableCell, TableCell]:
-    return TableCell(display_name(of.framework)), TableCell(str(of.batch_size), of.batch_size)
+    return TableCell(of.label), TableCell(str(of.batch_size), of.batch_size)
 
 
 def _median(cell: CellTest, median: float) -> TableCell:
@@ -179,7 +179,7 @@ def _means(compared: PairComparison, suffix: str) -> list[Table]:
     means = headline.compute_means(compared)
     alone = len({mean.framework for mean in (*means, *compared.means)} - {""}) == 1  # all are the same as this one
     rows = [
-        _mean(mean, mean.name, mean.cells, describe_test(mean), mean.doubt, EMPTY, EMPTY)
+        _mean(mean, mean.cells, describe_test(mean), mean.doubt, EMPTY, EMPTY)
         for mean in means
         if (mean.framework, mean.quantity.name) not in tested and not (alone and not mean.framework)
     ]
@@ -187,7 +187,7 @@ def _means(compared: PairComparison, suffix: str) -> list[Table]:
         left = f"not tested at batch size {', '.join(map(str, each.untested))}" if each.untested else ""
         bounds = (_percent(each, percent) for percent in (each.at_most_percent, each.smallest_percent))
         words = describe_test(each) + _changed(each, ", ")
-        rows.append(_mean(each, display_name(each.framework), len(each.batch_sizes), words, left, *bounds))
+        rows.append(_mean(each, len(each.batch_sizes), words, left, *bounds))
     at_most = f"Loss at most ({100 - 100 * ERROR:g} %)"
     table = Table(
         f"compare-frameworks{suffix}",
@@ -200,11 +200,9 @@ def _means(compared: PairComparison, suffix: str) -> list[Table]:
     return [table] if rows else []
 
 
-def _mean(
-    mean: QuantityTest, name: str, cells: int, words: str, note: str, *bounds: TableCell
-) -> tuple[TableCell, ...]:
+def _mean(mean: QuantityTest, cells: int, words: str, note: str, *bounds: TableCell) -> tuple[TableCell, ...]:
     effect = TableCell(words, mean.effect[0], (note,) if note else ())
-    return TableCell(name), TableCell(mean.quantity.name), TableCell(str(cells), cells), effect, *bounds
+    return TableCell(mean.label), TableCell(mean.quantity.name), TableCell(str(cells), cells), effect, *bounds
 
 
 def _percent(mean: MeanTest, percent: float) -> TableCell:
@@ -217,7 +215,7 @@ def _quantity(compared: PairComparison, name: str, suffix: str) -> Table:
     cells = {(cell.framework, cell.batch_size): cell for cell in compared.cells if cell.quantity.name == name}
     first, sizes = next(iter(cells.values())), sorted({batch_size for _, batch_size in cells})
     rows = [
-        (TableCell(display_name(framework)), *(_cell(cells.get((framework, size))) for size in sizes))
+        (TableCell(compared.pair.named(framework)), *(_cell(cells.get((framework, size))) for size in sizes))
         for framework in order_frameworks(framework for framework, _ in cells)
     ]
     return Table(

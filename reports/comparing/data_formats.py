@@ -20,7 +20,6 @@ from workloads.statistics import POWER, Verdict
 
 from ..condition_text import format_dates
 from ..drawing.frame import replace_unprintable
-from ..frameworks import display_name
 from ..table import format_csv
 from ..tables import JOINED
 from . import comparison_tables, gate, headline
@@ -269,7 +268,7 @@ def _cases(compared: PairComparison, tolerated_percent: float | None, every_cell
         if test.quantity.better:
             yield _case(test, compared.against, tolerated_percent, every_cell)
     for framework, batch_size in compared.only_a:
-        message = f"{display_name(framework)}, batch size {batch_size}: only in {compared.names[0]}"
+        message = f"{compared.pair.named(framework)}, batch size {batch_size}: only in {compared.names[0]}"
         yield Case(framework, f"batch size {batch_size}", SKIPPED, message)
     for line in compared.uncompared:
         yield Case("", line, SKIPPED, line)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from workloads.shifts import estimate_together
 
-from ..frameworks import display_name, order_frameworks
+from ..frameworks import order_frameworks
 from ..quantities import ACCURACY
 from ..sentences import say
 from . import effect_words
@@ -24,7 +24,7 @@ OF_ALL = "All"
 
 @dataclass(frozen=True, kw_only=True)
 class GeometricMean(QuantityTest):
-    """Geometric mean, for accuracy the mean, over `cells` cells of a framework, or of all if it is "".
+    """Geometric mean, for accuracy the mean, over `cells` cells of a framework, or of all (OF_ALL) if it is "".
 
     It is taken over the cells with repeats, by the rule of a framework's mean. If no cell has repeats, it is over all
     cells, without an `estimate`.
@@ -44,11 +44,6 @@ class GeometricMean(QuantityTest):
         _, low, high = self.effect
         apart = round(low, 2) > 0 or round(high, 2) < 0 if self.in_points else effect_words.excludes_1(low, high)
         return self.estimate is not None and not self.one_run and apart
-
-    @property
-    def name(self) -> str:
-        """Name of the framework, or "All"."""
-        return display_name(self.framework) if self.framework else OF_ALL
 
     @property
     def sentence(self) -> str:
@@ -90,7 +85,8 @@ def _mean(compared: PairComparison, cells: Sequence[CellTest], framework: str) -
     used, estimate = tested or cells, estimate_together([cell.spread for cell in tested]) if tested else None
     shift = estimate.value if estimate else statistics.fmean(cell.shift for cell in used)
     return GeometricMean(
-        framework=framework, quantity=cells[0].quantity, shift=shift, repeats=min(cell.repeats for cell in used),
+        framework=framework, label=compared.pair.named(framework) if framework else OF_ALL,
+        quantity=cells[0].quantity, shift=shift, repeats=min(cell.repeats for cell in used),
         replicate=used[0].replicate, estimate=estimate, cells=len(used), names=compared.names,
     )  # fmt: skip
 

@@ -20,7 +20,7 @@ from workloads.records.result import TrialResult
 
 from ..condition_text import describe_condition, describe_software, join_distinct
 from ..conditions import Section, name_series
-from ..frameworks import display_name, order_frameworks
+from ..frameworks import FrameworkNames, order_frameworks
 
 Key = TypeVar("Key")
 Names = tuple[str, str]  # of A and B, as used in sentences and columns
@@ -29,7 +29,7 @@ PARTS = ("version", "CUDA", "cuDNN", "environment", "packages", "kernels")  # of
 
 @dataclass(frozen=True)
 class Pair:
-    """A pair of sections; `a` is the baseline.
+    """A pair of sections, with the same names of frameworks; `a` is the baseline.
 
     `columns`: the names of the two columns of one results folder; each side then holds one. `apart` distinguishes it
     from the other pairs of the same task.
@@ -39,6 +39,11 @@ class Pair:
     b: Section
     columns: tuple[str, str] | None = None
     apart: str = ""
+
+    @property
+    def named(self) -> FrameworkNames:
+        """Names of the frameworks of both sides."""
+        return self.a.named
 
     @property
     def of_two(self) -> bool:
@@ -51,7 +56,7 @@ class Pair:
         assert self.columns is not None
         if not self.of_two:
             return column_of(self.columns[0]).framework
-        a, b = (display_name(name).replace(MARK, "") for name in self.columns)  # the row is not a build
+        a, b = (self.named(name).replace(MARK, "") for name in self.columns)  # the row is not a build
         return f"{b} against {a}"
 
     def own(self, framework: str) -> tuple[str, str]:
@@ -70,7 +75,7 @@ class Pair:
         frameworks = [name for name in order_frameworks(self.a.software) if name in self.b.software]
         words_a, words_b = (_words(section, frameworks) | _machine(section.results) for section in (self.a, self.b))
         for framework in frameworks:
-            key = f"{display_name(framework)} packages"
+            key = f"{self.named(framework)} packages"
             if words_a[key] != words_b[key]:
                 words_a[key], words_b[key] = _packages(self.a, self.b, self.own(framework))
         keys = {**words_a, **words_b}
@@ -123,7 +128,7 @@ def pair_columns(every: Sequence[Section], names: Names) -> tuple[list[Pair], li
             pairs.append(_beside(a, b, names))
         else:
             sides = zip(names, (a, b), strict=True)
-            alone += [f"only in {display_name(name)}: {_named(section)}" for name, side in sides if side.results]
+            alone += [f"only in {section.named(name)}: {_named(section)}" for name, side in sides if side.results]
     return _told_apart(pairs), alone
 
 

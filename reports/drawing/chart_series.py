@@ -12,7 +12,6 @@ from workloads.statistics import Described
 from .. import tables
 from ..charts import ChartSeries, Scale, SeriesKind
 from ..conditions import Section
-from ..frameworks import display_name
 from ..quantities import Quantity
 
 BATCH_AXIS = "Batch size, images"
@@ -38,7 +37,7 @@ def build_series(section: Section, quantity: Quantity) -> FrameworkSeries:
     most = max((cell.n for cells in of_framework.values() for cell in cells.values()), default=0)
     return FrameworkSeries(
         tuple(
-            build_framework_series(name, cells, tuple(cell.known for cell in cells.values()))
+            build_framework_series(name, section.named(name), cells, tuple(cell.known for cell in cells.values()))
             for name, cells in of_framework.items()
         ),
         most,
@@ -52,11 +51,14 @@ def choose_scale(series: Iterable[ChartSeries]) -> Scale:
 
 
 def build_framework_series(
-    framework: str, values: Mapping[int, Described] | Mapping[float, Described], trials: tuple[tuple[str, ...], ...]
+    framework: str,
+    name: str,
+    values: Mapping[int, Described] | Mapping[float, Described],
+    trials: tuple[tuple[str, ...], ...],
 ) -> ChartSeries:
     """Build a series from {x: its values}: means, with the ends of the intervals if there is more than one repeat.
 
-    `trials` are those of each x.
+    `name` is the framework's in the report. `trials` are those of each x.
     """
     repeated = any(each.n > 1 for each in values.values())
 
@@ -64,7 +66,7 @@ def build_framework_series(
         return tuple(float(number) if math.isfinite(number) else None for number in numbers)
 
     return ChartSeries(
-        label=display_name(framework),
+        label=name,
         key=framework,
         kind=SeriesKind.MEASURED,
         x=tuple(map(float, values)),

@@ -12,7 +12,7 @@ from workloads.statistics import describe
 from .. import tables
 from ..charts import Chart, ChartSeries, Panel, Scale
 from ..conditions import Section
-from ..frameworks import order_frameworks
+from ..frameworks import FrameworkNames, order_frameworks
 from ..table import Theme
 from . import chart_words
 from .chart_series import build_framework_series
@@ -39,9 +39,9 @@ def build_charts(section: Section) -> list[Chart]:
     sizes = choose_sizes(every)
     chosen = f"{len(sizes)} of the {len(every)} batch sizes, spread over their range. " if sizes != every else ""
     how = chosen + chart_words.explain_points(max(map(len, trained.values())))
-    accuracy = _panels(trained, sizes, "Batch", lambda epoch: 100 * epoch.test_accuracy, SHARE)
-    loss = _panels(trained, sizes, "Training, batch", lambda epoch: epoch.train_loss)
-    loss += _panels(trained, sizes, "Test, batch", lambda epoch: epoch.test_loss)
+    accuracy = _panels(trained, section.named, sizes, "Batch", lambda epoch: 100 * epoch.test_accuracy, SHARE)
+    loss = _panels(trained, section.named, sizes, "Training, batch", lambda epoch: epoch.train_loss)
+    loss += _panels(trained, section.named, sizes, "Test, batch", lambda epoch: epoch.test_loss)
     return [
         _chart(NAMES[0], "Test accuracy, %, after each epoch", "Test accuracy, %", accuracy, how, 100),
         _chart(
@@ -79,25 +79,30 @@ def _chart(
 
 
 def _panels(
-    trained: Trained, sizes: list[int], title: str, value: Value, bounds: tuple[float, float] | None = None
+    trained: Trained,
+    named: FrameworkNames,
+    sizes: list[int],
+    title: str,
+    value: Value,
+    bounds: tuple[float, float] | None = None,
 ) -> tuple[Panel, ...]:
     panels = []
     for size in sizes:
         frameworks = order_frameworks(framework for framework, other in trained if other == size)
-        series = tuple(_series(framework, trained[framework, size], value, bounds) for framework in frameworks)
+        series = tuple(_series(each, named(each), trained[each, size], value, bounds) for each in frameworks)
         panels.append(Panel(f"{title} {size}", series))
     return tuple(panels)
 
 
 def _series(
-    framework: str, results: list[TrialResult], value: Value, bounds: tuple[float, float] | None
+    framework: str, name: str, results: list[TrialResult], value: Value, bounds: tuple[float, float] | None
 ) -> ChartSeries:
     trials = tuple(result.spec.id for result in results)
     described = {}
     for number, repeats in enumerate(zip_longest(*(result.epochs for result in results)), 1):
         values = [y for epoch in repeats if epoch and (y := value(epoch)) is not None]
         described[number] = describe(values, bounds)
-    return build_framework_series(framework, described, (trials,) * len(described))
+    return build_framework_series(framework, name, described, (trials,) * len(described))
 
 
 def _end(panel: Panel) -> str:

@@ -10,7 +10,6 @@ from workloads.records.memory_line import Line
 from .. import memory
 from ..charts import Chart, ChartSeries, Panel, Scale, SeriesKind
 from ..conditions import Section
-from ..frameworks import display_name
 from ..quantities import ALLOCATOR_PEAK, MEMORY_PARTS, NOT_ALWAYS_THERE, PROCESS_PEAK, STEPS_PEAK
 from ..table import Theme
 from . import chart_words
@@ -36,6 +35,7 @@ class MemorySplit:
     """
 
     framework: str
+    name: str  # of the framework, as tables name it
     parts: tuple[ChartSeries, ...]
     peak: ChartSeries
     sums: Known
@@ -64,7 +64,8 @@ def _splits(section: Section) -> tuple[list[MemorySplit], int]:
                     ChartSeries(figures.MEMORY_PARTS[name].label, name, SeriesKind.PART, part.x, y, trials=part.trials)
                 )
         if shown:
-            splits.append(MemorySplit(peak.key, tuple(shown), replace(peak, label=PEAK, low=(), high=()), sums))
+            unnamed = replace(peak, label=PEAK, low=(), high=())
+            splits.append(MemorySplit(peak.key, peak.label, tuple(shown), unnamed, sums))
     return splits, max(measured.most for measured in by_part.values())
 
 
@@ -74,13 +75,12 @@ def _split(splits: list[MemorySplit], how: str) -> Chart:
     title = f"What the memory holds in a training step, MiB, {'stacked ' if stacked else ''}by part"
     sentences, panels = [], []
     for split in splits:
-        name = display_name(split.framework)
-        whole = ChartSeries(name, "", SeriesKind.PART, split.parts[0].x, split.sums)
+        whole = ChartSeries(split.name, "", SeriesKind.PART, split.parts[0].x, split.sums)
         last = max(place for place, total in enumerate(split.sums) if total is not None)
         sentences.append(f"{chart_words.describe_line(whole, 'batch size')}; {_largest(split, last)}")
         shown = (*split.parts, *([split.peak] if any(split.peak.y) else []))
         series = shown if stacked else tuple(map(_line_of, filter(_positive, shown)))
-        panels.append(Panel(name, series, split.framework))
+        panels.append(Panel(split.name, series, split.framework))
     return Chart(
         name=NAMES[0],
         title=title,
@@ -99,12 +99,11 @@ def _shares(splits: list[MemorySplit], how: str) -> Chart:
     title = "What the memory holds in a training step, % of the sum of its parts"
     sentences, panels = [], []
     for split in splits:
-        name = display_name(split.framework)
         known = [place for place, total in enumerate(split.sums) if total]
         ends = dict.fromkeys((known[0], known[-1])) if known else {}
-        sentences.append(f"{name}: {'; '.join(_largest(split, place) for place in ends)}")
+        sentences.append(f"{split.name}: {'; '.join(_largest(split, place) for place in ends)}")
         series = tuple(replace(part, y=_percent(part.y, split.sums)) for part in split.parts)
-        panels.append(Panel(name, series, split.framework))
+        panels.append(Panel(split.name, series, split.framework))
     return Chart(
         name=NAMES[1],
         title=title,
@@ -159,9 +158,9 @@ def _line_chart(section: Section) -> list[Chart]:
             continue
         measured = build_series(section, quantity)
         last = max(x for series in measured.series for x in series.x)
-        fits = (_line(framework, line, last) for framework, line in fitted.items())
+        fits = (_line(framework, section.named(framework), line, last) for framework, line in fitted.items())
         panels.append(Panel(spec.label, (*measured.series, *fits)))
-        sentences += [f"{spec.label}, {_equation(framework, line)}" for framework, line in fitted.items()]
+        sentences += [f"{spec.label}, {section.named(name)}: {_equation(line)}" for name, line in fitted.items()]
         most = max(most, measured.most)
     if not panels:
         return []
@@ -181,13 +180,13 @@ def _line_chart(section: Section) -> list[Chart]:
     ]
 
 
-def _line(framework: str, line: Line, last: float) -> ChartSeries:
+def _line(framework: str, name: str, line: Line, last: float) -> ChartSeries:
     """Draw the line from 0, where it shows the fixed cost, to the largest batch size."""
     values = tuple(line.at(int(x)) / 2**20 for x in (0, last))
-    return ChartSeries(f"{display_name(framework)}, fitted line", framework, SeriesKind.FIT, (0.0, last), values)
+    return ChartSeries(f"{name}, fitted line", framework, SeriesKind.FIT, (0.0, last), values)
 
 
-def _equation(framework: str, line: Line) -> str:
+def _equation(line: Line) -> str:
     fixed = chart_words.format_number(line.fixed_bytes / 2**20)
     per_sample = chart_words.format_number(line.per_sample_bytes / 2**10)
-    return f"{display_name(framework)}: {fixed} MiB + {per_sample} KiB a sample, R^2 {line.r_squared:.4f}"
+    return f"{fixed} MiB + {per_sample} KiB a sample, R^2 {line.r_squared:.4f}"

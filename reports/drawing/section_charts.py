@@ -40,7 +40,7 @@ def _chart(section: Section, quantity: Quantity, published: Sequence[Article]) -
     measured = build_series(section, quantity) if spec else None
     if spec is None or measured is None or not measured.most:
         return None
-    behind, about = published_behind(quantity, section.condition, [series.key for series in measured.series], published)
+    behind, about = published_behind(quantity, section, [series.key for series in measured.series], published)
     series = (*measured.series, *behind)
     title = quantity.title(section.condition)
     panels = (Panel("", series),)

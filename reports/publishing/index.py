@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from .. import export
-from ..frameworks import display_name, order_frameworks
+from ..frameworks import FrameworkNames, name_frameworks, order_frameworks
 from . import publication
 from .publication import ClaimOutcome, Publication
 
@@ -28,7 +28,7 @@ def write(into: Path) -> list[str]:
         unreadable=unreadable,
         claims=group_claims(publications),
         frameworks=order_frameworks(claim.framework for facts in each for claim in facts.claims),
-        names={claim.framework: display_name(claim.framework) for facts in each for claim in facts.claims},
+        named=_name_frameworks(each),
         articles={name: source for facts in each for name, source in facts.articles.items()},
         filters={
             "machine": _distinct(machine for facts in each for machine in facts.machines),
@@ -54,6 +54,7 @@ class Claimed:
     text: str
     facts: Publication
     link: str
+    named: FrameworkNames
     published: dict[str, dict[str, set[str]]] = field(default_factory=dict)
     measured: dict[str, set[str]] = field(default_factory=dict)
 
@@ -63,7 +64,7 @@ class Claimed:
         return [
             f"{series}: "
             + ", ".join(
-                outcome + (f" ({', '.join(map(display_name, order_frameworks(names)))})" if len(outcomes) > 1 else "")
+                outcome + (f" ({', '.join(map(self.named, order_frameworks(names)))})" if len(outcomes) > 1 else "")
                 for outcome, names in sorted(outcomes.items())
             )
             for series, outcomes in self.published.items()
@@ -73,14 +74,15 @@ class Claimed:
 Entry = tuple[Publication, str, str, str]  # a publication, its folder's name, the file to open, the picture to show
 
 
-def group_claims(publications: Iterable[Entry]) -> list[Claimed]:
+def group_claims(publications: Sequence[Entry]) -> list[Claimed]:
     """Group the claims by article and claim, the newest report of each first."""
     rows: dict[tuple[str, str, str], Claimed] = {}
+    named = _name_frameworks([facts for facts, *_ in publications])
     for facts, folder, file, _ in publications:
         for claim in facts.claims:
-            text = _text(claim)
+            text = _text(claim, named)
             row = rows.setdefault(
-                (claim.article, text, folder), Claimed(claim.article, text, facts, f"{folder}/{file}")
+                (claim.article, text, folder), Claimed(claim.article, text, facts, f"{folder}/{file}", named)
             )
             row.measured.setdefault(claim.framework, set()).add(claim.measured)
             for series, outcome in claim.published.items():
@@ -90,13 +92,18 @@ def group_claims(publications: Iterable[Entry]) -> list[Claimed]:
     return [rows[key] for key in sorted(rows, key=lambda key: (key[0], places[key[:2]]))]
 
 
-def _text(claim: ClaimOutcome) -> str:
+def _name_frameworks(publications: Sequence[Publication]) -> FrameworkNames:
+    """Name the frameworks by the labels of these publications, the newest first, whose label counts."""
+    return name_frameworks(label for facts in reversed(publications) for label in facts.labels.items())
+
+
+def _text(claim: ClaimOutcome, named: FrameworkNames) -> str:
     """Text of the claim: for all frameworks if each has a column, otherwise for the framework that it names."""
     whose, _, rest = claim.text.partition(": ")
     if whose.startswith("{framework}"):
         text = f"{whose.removeprefix('{framework}').lstrip(', ')}: {rest}".removeprefix(": ")
         return text[:1].upper() + text[1:]
-    return claim.text.format(framework=display_name(claim.framework))
+    return claim.text.format(framework=named(claim.framework))
 
 
 def _distinct(values: Iterable[str]) -> list[str]:

@@ -24,7 +24,7 @@ from workloads.setting_words import describe_model
 from workloads.words import format_count
 
 from ..conditions import read_condition, read_software
-from ..frameworks import display_name, order_frameworks
+from ..frameworks import order_frameworks
 from ..load import Stored
 
 FILE = "publication.json"
@@ -67,7 +67,8 @@ class Publication(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     should not have been published. `headline` answers its question and `picture` names the file that shows it; "" in an
     older one. `articles`: {name: source} of those whose `claims` it tests; empty in an older one. `authors` is empty in
     an older one, which counts as written by AUTHOR. `given_title`, `doi` and `url` are "" if not given. `built_by` is
-    the digest of the reports' version that built the page, "" in an older one.
+    the digest of the reports' version that built the page, "" in an older one. `labels` are those of frameworks that
+    are not known here: {framework: label}, empty in an older one.
     """
 
     name: str
@@ -92,6 +93,7 @@ class Publication(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     doi: str = ""
     url: str = ""
     built_by: str = ""
+    labels: dict[str, str] = {}
     schema_version: Literal[1] = 1
 
     @property
@@ -118,10 +120,10 @@ def build_publication(stored: Stored, name: str, found: Found = NOTHING, marks: 
     for result in results:
         versions.setdefault(result.spec.cell.framework, {})[read_software(result).version or ""] = None
     frameworks = [
-        f"{display_name(framework)} {' / '.join(filter(None, versions[framework])) or '(version ' + NOT_REPORTED + ')'}"
+        f"{stored.named(framework)} {' / '.join(filter(None, versions[framework])) or '(version ' + NOT_REPORTED + ')'}"
         for framework in order_frameworks(versions)
     ]
-    names = ", ".join(display_name(framework) for framework in order_frameworks(versions))
+    names = ", ".join(map(stored.named, order_frameworks(versions)))
     return Publication(
         name,
         f"{names}: {', '.join(tasks)}, {' and '.join(machines)}, {days[0]}",
@@ -140,6 +142,7 @@ def build_publication(stored: Stored, name: str, found: Found = NOTHING, marks: 
         articles=found.articles,
         claims=list(found.claims),
         built_by=digest_reports(),
+        labels=dict(stored.named.labels),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from workloads.statistics import ERROR, FEWEST_RANKED, p_of_ranks, rank_correlation
 
 from ..conditions import Section
+from ..frameworks import FrameworkNames
 from ..order import ABOVE, BELOW, ONCE, TIE_PERCENT
 from ..order import order as compared
 from ..sentences import say
@@ -21,7 +22,7 @@ from ..table import (
     Theme,
     build_rows,
     count_of,
-    framework_of,
+    make_framework_column,
     make_text_column,
     number_cell,
 )
@@ -45,7 +46,7 @@ def below(ours: Reproduced) -> tuple[str, ...]:
     return (_cause(ours),)
 
 
-def table(every: Iterable[Reproduced]) -> Table | None:
+def table(every: Iterable[Reproduced], named: FrameworkNames) -> Table | None:
     """Build the table of agreement, a row per metric, series and framework; None if nothing can be compared."""
     records = [
         _agreement(ours, series, framework)
@@ -56,7 +57,7 @@ def table(every: Iterable[Reproduced]) -> Table | None:
     ]
     shown: Columns = {
         "Published": lambda row: TableCell(f"{row['quantity']}, {row['series']}".replace("_", " ")),
-        "Framework": framework_of,
+        "Framework": make_framework_column(named),
         "Batch sizes": count_of("batch_sizes"),
         "RMS difference": lambda row: number_cell(row["rms_difference"], "{:.2f}"),
         "Largest difference": _largest,
@@ -125,7 +126,8 @@ def _cause(ours: Reproduced) -> str:
         for name, version in publication.versions.items()
         if name in software and software[name].version != version
     ]
-    return say("published.cause", hardware=hardware, versions=versions, unknown=publication.unknown)
+    facts = {"hardware": hardware, "versions": versions, "unknown": publication.unknown}
+    return say("published.cause", ours.section.named, **facts)
 
 
 def _comparable(section: Section) -> Iterator[Reproduced]:
@@ -148,7 +150,8 @@ def headline(section: Section) -> tuple[str, str] | None:
     metric, distances = ours.metric, ours.distances()
     nearest_first = sorted(((name, away) for name, (away, _) in distances.items()), key=itemgetter(1))
     row = metric.finding[:1].lower() + metric.finding[1:]
-    return say("published.nearness", distances=nearest_first, unit=metric.unit, row=row), metric.quantity.name
+    text = say("published.nearness", section.named, distances=nearest_first, unit=metric.unit, row=row)
+    return text, metric.quantity.name
 
 
 def finding(sections: Sequence[Section]) -> str:
@@ -162,6 +165,7 @@ def _finding(ours: Reproduced, number: int | None) -> str:
     metric = ours.metric
     return say(
         "published.finding",
+        ours.section.named,
         row=metric.finding,
         from_size=metric.from_size,
         section=number,

@@ -27,11 +27,11 @@ def say_headline(sections: Sequence[Section]) -> tuple[str, str] | None:
         return None
     question, topics = answer or ("", {})
     first = next(iter(topics.values()), told)[0].claim.metric.quantity
-    about = MEMORY if first in (*MEMORY_PARTS, STEPS_PEAK) else first
+    about, named = MEMORY if first in (*MEMORY_PARTS, STEPS_PEAK) else first, sections[0].named
     if not topics:
-        return say("published.claims", outcomes={"": _outcomes(told)}), about.name
+        return say("published.claims", named, outcomes={"": _outcomes(told)}), about.name
     answers = {topic: _group_by_worst(tested) for topic, tested in topics.items()}
-    return say("published.answer", question=question, answers=answers), about.name
+    return say("published.answer", named, question=question, answers=answers), about.name
 
 
 def _answer(
@@ -70,7 +70,7 @@ def say_finding(sections: Sequence[Section]) -> str:
     told = _run(sections)
     by_framework = {name: [each for each in told if each.framework == name] for name in {e.framework for e in told}}
     outcomes = {name: _outcomes(by_framework[name]) for name in order_frameworks(by_framework)}
-    return f"{say('published.claims', outcomes=outcomes)}." if outcomes else ""
+    return f"{say('published.claims', sections[0].named, outcomes=outcomes)}." if outcomes else ""
 
 
 def _run(sections: Sequence[Section]) -> list[TestedClaim]:

@@ -23,7 +23,7 @@ from workloads.statistics import (
     rank_correlation,
 )
 
-from ..frameworks import display_name
+from ..frameworks import FrameworkNames
 from ..order import TIE_PERCENT, Order, Point, Points, order
 from ..sentences import listed
 from .publication import Claim
@@ -52,14 +52,14 @@ class ClaimVerdict:
     why: str
 
 
-def judge_claim(claim: Claim, framework: str, points: Points) -> ClaimVerdict:
+def judge_claim(claim: Claim, framework: str, points: Points, named: FrameworkNames) -> ClaimVerdict:
     """Test a claim about one metric on these values of all frameworks."""
     values = {size: points[name, size] for name, size in sorted(points) if name == framework}
     sizes, unit = claim.sizes, claim.metric.quantity.unit
     match claim.test:
         case "highest" | "lowest":
             others = [name for name in list_frameworks(claim.metric.published) if name != framework]
-            return is_extreme(points, framework, others, sizes, claim.test == "highest")
+            return is_extreme(points, [framework, *others], sizes, claim.test == "highest", named)
         case "rises":
             return rises(values)
         case "flat":
@@ -122,17 +122,17 @@ def all_above(pairs: Sequence[tuple[Point, Point]], text: str, or_equal: bool = 
 
 
 def is_extreme(
-    values: Points, framework: str, others: Sequence[str], sizes: Sequence[int], highest: bool
+    values: Points, every: Sequence[str], sizes: Sequence[int], highest: bool, named: FrameworkNames
 ) -> ClaimVerdict:
-    """Test if a framework has the highest, or lowest, value of all at each of the batch sizes."""
-    every = (framework, *others)
+    """Test if the first of these frameworks has the highest, or lowest, value of all at each of the batch sizes."""
+    framework, *others = every
     missing = [size for size in sizes if any((name, size) not in values for name in every)]
     if missing or not others:
         return ClaimVerdict(Outcome.UNTOLD, f"no value of all frameworks at {listed(missing)}")
     pick, word = (max, "highest") if highest else (min, "lowest")
     ends = {size: pick(every, key=lambda name: values[name, size].value) for size in sizes}
     text = ", ".join(
-        f"{display_name(name)} at {listed(size for size in sizes if ends[size] == name)}"
+        f"{named(name)} at {listed(size for size in sizes if ends[size] == name)}"
         for name in dict.fromkeys(ends.values())
     )
     pairs = [(values[framework, size], values[other, size]) for size in sizes for other in others]

@@ -17,7 +17,7 @@ from workloads.statistics import ERROR
 
 from ..condition_text import ABSENT
 from ..conditions import DEVICE_KIND, Section, alike
-from ..frameworks import display_name, order_frameworks
+from ..frameworks import FrameworkNames, order_frameworks
 from ..order import TIE_PERCENT, Point, Points
 from ..sentences import listed, say
 from ..table import Columns, Record, Table, TableCell, Theme, build_rows
@@ -43,7 +43,7 @@ BOUNDS = {"strong": STRONG, "flat": FLAT, "twice": TWICE, "alpha": ERROR, "tie_p
 
 @dataclass(frozen=True)
 class TestedClaim:
-    """A claim about a framework, tested.
+    """A claim about a framework, which tables call `name`, tested.
 
     `published` is {series: verdict on its figures, None if it has none}. `numbers` are those of the two sections that
     a claim across sections compares, none if nothing was measured. `figures` are further columns of its row in files.
@@ -51,6 +51,7 @@ class TestedClaim:
 
     claim: Claim
     framework: str
+    name: str
     published: Mapping[str, ClaimVerdict | None]
     measured: ClaimVerdict
     numbers: tuple[int, ...] = ()
@@ -63,7 +64,7 @@ class TestedClaim:
         verdicts = {f"{PUBLISHED}_{name}" if name in SERIES else name: told for name, told in self.published.items()}
         verdicts[MEASURED] = self.measured
         return {
-            "claim": self.claim.text.format(framework=display_name(self.framework)),
+            "claim": self.claim.text.format(framework=self.name),
             "quantity": self.claim.metric.name,
             **({"against": against.name} if against else {}),
             "framework": self.framework,
@@ -83,8 +84,7 @@ def evaluate_section(section: Section, publication: Article) -> tuple[list[Teste
     of_one = [claim for claim in publication.claims if claim.against is None]
     here = [claim for claim in of_one if not claim.metric.other_conditions(section.condition)]
     tested = [
-        TestedClaim(claim, framework, _published(claim, framework), _measured(claim, framework, (ours[claim.metric],)))
-        for claim, framework in _by_framework(here, ours)
+        _test(claim, framework, (ours[claim.metric],), section.named) for claim, framework in _by_framework(here, ours)
     ]
     return tested, ours
 
@@ -98,7 +98,14 @@ def _by_framework(claimed: Sequence[Claim], ours: Mapping[Metric, Reproduced]) -
     return named + [(claim, framework) for framework in order_frameworks(published | measured) for claim in of_all]
 
 
-def _published(claim: Claim, framework: str) -> dict[str, ClaimVerdict | None]:
+def _test(
+    claim: Claim, framework: str, sides: Sequence[Reproduced], named: FrameworkNames, numbers: tuple[int, ...] = ()
+) -> TestedClaim:
+    published, measured = _published(claim, framework, named), _measured(claim, framework, sides, named)
+    return TestedClaim(claim, framework, named(framework), published, measured, numbers)
+
+
+def _published(claim: Claim, framework: str, named: FrameworkNames) -> dict[str, ClaimVerdict | None]:
     """Test a claim on each published series, or one of two metrics on the first of each."""
     if claim.against:
         a, b = (
@@ -107,23 +114,24 @@ def _published(claim: Claim, framework: str) -> dict[str, ClaimVerdict | None]:
         )
         return {PUBLISHED: judge_sides(claim, framework, a, b) if a and b else None}
     values = claim.metric.values if claim.metric.framework in ("", framework) else {}
-    return {name: judge_claim(claim, framework, _exact(values[name])) if name in values else None for name in SERIES}
+    exact = {series: _exact(of_series) for series, of_series in values.items()}
+    return {each: judge_claim(claim, framework, exact[each], named) if each in exact else None for each in SERIES}
 
 
 def _exact(values: Mapping[Place, float]) -> Points:
     return {place: Point(value, value, value, 0) for place, value in values.items()}
 
 
-def _measured(claim: Claim, framework: str, sides: Sequence[Reproduced]) -> ClaimVerdict:
+def _measured(claim: Claim, framework: str, sides: Sequence[Reproduced], named: FrameworkNames) -> ClaimVerdict:
     """Test a claim on our values of its metric, and of the one that it is compared with."""
     if not sides:
         return ClaimVerdict(Outcome.UNTOLD, "no two sections of one software and machine hold both sides")
     if reasons := dict.fromkeys(reason for side in sides for reason in side.obstacles_of_claims):
         return ClaimVerdict(Outcome.UNTOLD, "; ".join(reasons))
     if any(framework not in list_frameworks(side.points) for side in sides):
-        return ClaimVerdict(Outcome.UNTOLD, f"nothing was measured of {display_name(framework)}")
+        return ClaimVerdict(Outcome.UNTOLD, f"nothing was measured of {named(framework)}")
     if claim.against is None:
-        return judge_claim(claim, framework, sides[0].points)
+        return judge_claim(claim, framework, sides[0].points, named)
     a, b = sides
 
     def subtract(pairs: Pairs) -> Point | None:
@@ -155,8 +163,9 @@ def judge_all(sections: Sequence[Section]) -> Iterator[tuple[Article, TestedClai
 
 def judge_across(publication: Article, held: dict[int, Section]) -> list[TestedClaim]:
     """Test the claims that compare two metrics, and have published figures or both sides run."""
+    named = next(iter(held.values())).named
     every = (
-        TestedClaim(claim, framework, _published(claim, framework), _measured(claim, framework, sides), numbers)
+        _test(claim, framework, sides, named, numbers)
         for claim in publication.claims
         if claim.against
         for framework, sides, numbers in _rows(claim, claim.against, publication, held)

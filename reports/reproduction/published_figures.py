@@ -18,8 +18,8 @@ from workloads.statistics import CONFIDENCE_PERCENT
 from .. import tables
 from ..charts import ChartSeries, SeriesKind
 from ..condition_text import ABSENT
-from ..conditions import Condition, Section
-from ..frameworks import display_name, order_frameworks
+from ..conditions import Section
+from ..frameworks import FrameworkNames, order_frameworks
 from ..quantities import Quantity
 from ..sentences import listed, say
 from ..table import Table, TableCell, Theme
@@ -57,7 +57,7 @@ def of_publication(section: Section, publication: Article) -> list[Table]:
         for metric, each in here.items()
         if metric.series
     ]
-    apart = agreement.table(each for metric, each in here.items() if metric.series)
+    apart = agreement.table((each for metric, each in here.items() if metric.series), section.named)
     shown += [apart] if apart else []
     return [*shown, claims.build_table(claimed, publication, section)] if claimed else shown
 
@@ -89,7 +89,8 @@ def _rows(
     """Yield published, measured and differences; both series if they contradict each other anywhere for
     this framework.
     """
-    metric, name, source = ours.metric, display_name(framework), ours.metric.source(framework)
+    metric, named = ours.metric, ours.section.named
+    name, source = named(framework), metric.source(framework)
     apart = source in list_frameworks(metric.contradicted)
     series = metric.series[: 2 if apart else 1] if source in list_frameworks(metric.published) else []
     for kind in series if framework == source else ():
@@ -102,7 +103,7 @@ def _rows(
     version = f" {software.version}" if software and software.version else ""
     head = f"{name}{version}, measured" + ("" if ours.same else f" ({ours.label})")
     yield head, [tables.format_cell(ours.cell((framework, size)), metric.decimals, ours.most) for size in sizes]
-    whose = f"{display_name(source)}'s " if source != framework else ""
+    whose = f"{named(source)}'s " if source != framework else ""
     for kind in series:
         rows = [row for row in differences if (row["framework"], row["compared_with"]) == (framework, kind)]
         head = f"{name}, measured minus {whose}published ({kind})"
@@ -178,7 +179,7 @@ def _above(ours: Reproduced) -> list[str]:
     if len(metric.series) > 1:
         names, sizes = list_frameworks(metric.contradicted), sorted({size for _, size in metric.contradicted})
         facts = {"names": names, "sizes": sizes, "tolerance": metric.tolerance, "unit": metric.unit}
-        sentences.append(say("published.two_series", **facts))
+        sentences.append(say("published.two_series", ours.section.named, **facts))
     sentences += [metric.note] if metric.note and ours.same else []
     if publication.dataset not in ("", dataset) and ours.same:
         sentences.append(say("published.other_data", dataset=dataset))
@@ -188,22 +189,23 @@ def _above(ours: Reproduced) -> list[str]:
 
 
 def behind(
-    quantity: Quantity, condition: Condition, measured: Sequence[str], published: Sequence[Article]
+    quantity: Quantity, section: Section, measured: Sequence[str], published: Sequence[Article]
 ) -> tuple[list[ChartSeries], list[str]]:
     """Return (series, sentences of the caption) for the same quantity and network; `measured` are frameworks."""
+    condition, named = section.condition, section.named
     series: list[ChartSeries] = []
     sentences: list[str] = []
     for publication in published:
         for metric in publication.metrics if publication.workload == condition.task.workload else ():
             same = metric.quantity.figures[0] is quantity.figure(condition)
             if same and not metric.other_conditions(condition):
-                shown = _series(metric, measured)
+                shown = _series(metric, measured, named)
                 series += shown
-                sentences += _caption(shown, metric, publication, condition.task.dataset) if shown else []
+                sentences += _caption(shown, metric, publication, section) if shown else []
     return series, sentences
 
 
-def _series(metric: Metric, measured: Sequence[str]) -> list[ChartSeries]:
+def _series(metric: Metric, measured: Sequence[str], named: FrameworkNames) -> list[ChartSeries]:
     """Build the series of the table, and of the chart if it contradicts the table.
 
     They are of the measured frameworks, or of the one that the metric was published for.
@@ -214,14 +216,14 @@ def _series(metric: Metric, measured: Sequence[str]) -> list[ChartSeries]:
         for framework in wanted:
             row = {size: value for (name, size), value in sorted(metric.values[kind].items()) if name == framework}
             if row and (kind == metric.series[0] or framework in list_frameworks(metric.contradicted)):
-                label = f"{display_name(framework)}, published {kind}"
+                label = f"{named(framework)}, published {kind}"
                 series.append(ChartSeries(label, framework, KINDS[kind], tuple(map(float, row)), tuple(row.values())))
     return series
 
 
-def _caption(series: list[ChartSeries], metric: Metric, publication: Article, dataset: str) -> list[str]:
-    names = dict.fromkeys(each.key for each in series)
-    software = listed(f"{display_name(name)} {publication.versions[name]}" for name in names)
+def _caption(series: list[ChartSeries], metric: Metric, publication: Article, section: Section) -> list[str]:
+    names, dataset = dict.fromkeys(each.key for each in series), section.condition.task.dataset
+    software = listed(f"{section.named(name)} {publication.versions[name]}" for name in names)
     guess = "" if dataset == publication.dataset else publication.guess.format(dataset=dataset)
     sentences = [publication.caption.format(software=software, guess=guess)]
     if len({each.kind for each in series}) > 1:

@@ -17,7 +17,7 @@ from workloads.spec import Workload
 from workloads.statistics import Estimate, Verdict, judge
 
 from ..conditions import Section
-from ..frameworks import display_name
+from ..frameworks import FrameworkNames
 from ..neighbours import (
     MARGIN_PERCENT,
     WORDS,
@@ -137,13 +137,14 @@ def evaluate_claims(measurement: Measurement) -> tuple[list[Contrast], list[Test
     sizes = sorted({size for process in measurement.processes for size in process.group})
     kinds = {claim.kind: select_sizes(claim.kind, measurement, sizes) for claim in claims}
     found = compute_contrasts(measurement, set().union(*(of_kind for of_kind, _ in kinds.values())))
+    named = measurement.section.named
     for framework in measurement.frameworks:
         mine = [each for each in found if each.framework == framework]
         about = [[each for each in mine if _is_about(claim, each, kinds[claim.kind][0])] for claim in claims]
         estimates = [estimate_sizes(group_values(those)) if those else None for those in about]
         for claim, those, estimate, p in zip(claims, about, estimates, correct(estimates), strict=True):
-            obstacle = ONE_PROCESS if those else NOT_MEASURED.format(name=display_name(framework))
-            tested.append(_judge(claim, framework, those, (estimate, p), kinds[claim.kind][1] or obstacle))
+            obstacle = ONE_PROCESS if those else NOT_MEASURED.format(name=named(framework))
+            tested.append(_judge(claim, framework, named, those, (estimate, p), kinds[claim.kind][1] or obstacle))
     return found, tested
 
 
@@ -158,7 +159,12 @@ def group_values(contrasts: Sequence[Contrast]) -> list[list[tuple[float, ...]]]
 
 
 def _judge(
-    claim: Claim, framework: str, mine: Sequence[Contrast], estimated: tuple[Estimate | None, float], obstacle: str
+    claim: Claim,
+    framework: str,
+    named: FrameworkNames,
+    mine: Sequence[Contrast],
+    estimated: tuple[Estimate | None, float],
+    obstacle: str,
 ) -> TestedClaim:
     estimate, p = estimated
     sizes, measured = tuple(each.size for each in mine), ClaimVerdict(Outcome.UNTOLD, obstacle)
@@ -170,7 +176,8 @@ def _judge(
         measured = ClaimVerdict(OUTCOMES.get(found, Outcome.FAILS), why)
     row = {"batch_sizes": " ".join(map(str, sizes)), "p_corrected": p}
     row |= {"faster_percent": value, "low": low, "high": high}
-    return TestedClaim(claim, framework, {TABLE: _find_published(claim, sizes)}, measured, figures=row)
+    published = {TABLE: _find_published(claim, sizes)}
+    return TestedClaim(claim, framework, named(framework), published, measured, figures=row)
 
 
 def _find_published(claim: Claim, sizes: Sequence[int]) -> ClaimVerdict | None:

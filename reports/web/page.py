@@ -53,7 +53,7 @@ def build_page(
         "report": report,
         "side_by_side": SIDE_BY_SIDE,
         "most_lines": MOST_LINES,
-        "frameworks": [(style, DASHES[style.line]) for style in frameworks.values()],
+        "frameworks": [(report.stored.named(key), each.colour, DASHES[each.line]) for key, each in frameworks.items()],
         "switch_of": {key: number for number, key in enumerate(frameworks)},
         "style": "".join(map(read_asset, STYLES)) + classes + _colours(frameworks, classes) + _hiding(len(frameworks)),
         "script": script,
@@ -67,7 +67,7 @@ def build_page(
 
 def _parts(report: Report, pictures: Mapping[str, str], cells: list[web_trials.CellRows]) -> dict[str, Any]:
     """Build the tables and charts."""
-    names = tuple(style.name for style in _frameworks(report).values())
+    names = tuple(map(report.stored.named, _frameworks(report)))
     builder = PartBuilder(load_templates(TEMPLATES).get_template("table.html.j2").module, pictures, names)
     every = web_trials.make_finder(cells)
     return {

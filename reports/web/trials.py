@@ -16,7 +16,7 @@ from workloads.records.result import TrialResult
 
 from ..attempts import Attempts, strip_results_folder
 from ..conditions import Section
-from ..frameworks import display_name, order_frameworks
+from ..frameworks import order_frameworks
 from ..quantities import ACCURACY, MEMORY, SPEED, STEP_TIME, USAGE
 from ..report import Report
 from ..sentences import listed
@@ -30,7 +30,7 @@ MOST_NAMED = 4  # cells of the table of trials, in the title of a link
 
 @dataclass(frozen=True)
 class Trial:
-    """A stored result, its folder, its id, and its section's number from 1 (0: replaced).
+    """A stored result, its folder, its id, its section's number from 1 (0: replaced), and its framework's name.
 
     The key is the trial's id. If merged results folders share an id, "~2" and so on distinguish them.
     """
@@ -40,6 +40,7 @@ class Trial:
     id: str
     section: int
     key: str
+    framework: str
     attempts: Attempts | None = None  # if there were several
 
     @property
@@ -59,8 +60,8 @@ class CellRows:
     @property
     def name(self) -> str:
         """Framework and batch size."""
-        cell = self.trials[0].result.spec.cell
-        return f"{display_name(cell.framework)} {cell.batch_size}"
+        first = self.trials[0]
+        return f"{first.framework} {first.result.spec.cell.batch_size}"
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,8 @@ def list_trials(report: Report) -> list[Trial]:
         name = result.spec.id  # computed once: it is a digest of the whole spec
         seen[name] = seen.get(name, 0) + 1
         key = name if seen[name] == 1 else f"{name}~{seen[name]}"
-        trials.append(Trial(result, folder, name, section_of.get(result.key, 0), key, stored.attempts.get(folder)))
+        section, named = section_of.get(result.key, 0), stored.named(result.spec.cell.framework)
+        trials.append(Trial(result, folder, name, section, key, named, stored.attempts.get(folder)))
 
     def order(trial: Trial) -> tuple[bool, int, int, int, int]:
         spec = trial.result.spec

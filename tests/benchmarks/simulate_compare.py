@@ -103,7 +103,7 @@ def cell(place: tuple[str, int, Quantity], a: list[float], b: list[float], repli
     else:
         spread = shift_ratio(a, b, paired=replicate is Replicate.REPEATS)
     kind = replicate if quantity is SPEED or replicate is Replicate.RUNS else Replicate.REPEATS
-    return replace(cell_tests.build_cell_test(framework, size, quantity, a, b, spread), replicate=kind)
+    return replace(cell_tests.build_cell_test((framework, size), framework, quantity, a, b, spread), replicate=kind)
 
 
 def judged(draws: Draws, replicate: Replicate = Replicate.RUNS) -> list[AnyTest]:

@@ -38,6 +38,7 @@ from real_files import (
 from reports import stable
 from reports.batch_size import tables
 from reports.checking import recompute
+from reports.frameworks import FrameworkNames
 from reports.publishing.publication import Publication
 from reports.publishing.publication import format_publication as publication_text
 from reports.stable import StableFile
@@ -174,7 +175,7 @@ def read_stable(content: bytes) -> bytes:
 def use_stable(content: bytes) -> None:
     """Build the table of a stable file."""
     (folder() / stable.FILE).write_bytes(content)
-    stable.build_table(folder())
+    stable.build_table(folder(), FrameworkNames())
 
 
 @cache

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from reports.frameworks import FrameworkNames
 from reports.order import Point, Points
 from reports.reproduction.claim_tests import Outcome, compute_mean_difference, judge_claim, judge_sides
 from reports.reproduction.publication import PUBLICATIONS, Claim, Metric, read
@@ -36,7 +37,7 @@ def outcome(claim: Claim, more: float = 0.0) -> Outcome:
         for place, p in figures(claim.metric).items()
     }
     if claim.against is None:
-        return judge_claim(claim, "tensorflow", a).outcome
+        return judge_claim(claim, "tensorflow", a, FrameworkNames()).outcome
     return judge_sides(claim, "tensorflow", a, figures(claim.against)).outcome
 
 

@@ -12,7 +12,7 @@ from test_report_styles import CLEARLY, SIGHTS, apart
 
 from reports import build, export, load, parity
 from reports.conditions import group_into_sections
-from reports.frameworks import KNOWN, choose_styles, display_name, order_frameworks
+from reports.frameworks import KNOWN, FrameworkNames, choose_styles, order_frameworks
 from workloads.records.figures import Figure
 from workloads.records.job import OF_THE_CALLER
 from workloads.records.result import TrialResult
@@ -29,7 +29,7 @@ def test_builds_have_names_and_markers_of_their_own_behind_their_framework() -> 
     names = ["mxnet", "pytorch@stable", "jax@b", "pytorch@nightly", "tensorflow@a", "pytorch", "jax"]
     expected = ["tensorflow@a", "pytorch", "pytorch@nightly", "pytorch@stable", "mxnet", "jax", "jax@b"]
     assert order_frameworks(names) == order_frameworks(reversed(names)) == expected
-    assert [display_name(name) for name in BUILDS] == ["PyTorch", "PyTorch @nightly", "PyTorch @stable"]
+    assert [*map(FrameworkNames(), BUILDS)] == ["PyTorch", "PyTorch @nightly", "PyTorch @stable"]
     looks = choose_styles([*KNOWN, *BUILDS])
     assert {name: looks[name] for name in KNOWN} == KNOWN
     assert len({style.marker for style in looks.values()}) == len(looks)

@@ -10,6 +10,7 @@ from each import for_each
 from stored import on_gpu, trial
 
 from reports.conditions import group_into_sections
+from reports.frameworks import FrameworkNames
 from reports.order import Point, Points
 from reports.reproduction import claim_tests, published_figures
 from reports.reproduction.claim_tests import ClaimVerdict, Outcome
@@ -240,12 +241,16 @@ def test_two_frameworks_that_are_equal_have_no_highest() -> None:
     claim = osu.claims[0]
     assert (claim.text, claim.frameworks) == ("At 4 and 8 {framework} has the highest GPU usage", ("mxnet",))
     names = ("mxnet", "pytorch", "tensorflow")
+
+    def judged(points: Points) -> Outcome:
+        return claim_tests.judge_claim(claim, "mxnet", points, FrameworkNames()).outcome
+
     equal: Points = {(name, size): Point(30, 30, 30, 0) for name in names for size in (4, 8)}
-    assert claim_tests.judge_claim(claim, "mxnet", equal).outcome is Outcome.FAILS
+    assert judged(equal) is Outcome.FAILS
     alike: Points = {place: Point(30, 29, 31, 1) for place in equal}
-    assert claim_tests.judge_claim(claim, "mxnet", alike).outcome is Outcome.UNTOLD, "intervals that coincide overlap"
+    assert judged(alike) is Outcome.UNTOLD, "intervals that coincide overlap"
     two = {place: Point(30 if place[0] == "mxnet" else 10, 9, 31, 0) for place in equal if place[0] != "pytorch"}
-    assert claim_tests.judge_claim(claim, "mxnet", two).outcome is Outcome.UNTOLD, "the claim is of three frameworks"
+    assert judged(two) is Outcome.UNTOLD, "the claim is of three frameworks"
 
 
 def test_the_tidy_table_has_every_claim_with_its_reasons_and_nothing_where_nothing_is_published() -> None:

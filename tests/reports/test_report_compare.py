@@ -133,8 +133,8 @@ def test_each_quantity_is_worse_in_its_own_direction(
     shift = value if quantity is ACCURACY else math.log(value)
     p_worse, p_better = (0.01, 0.9) if percent > 0 else (0.9, 0.01)
     test = MeanTest(
-        framework="mxnet", quantity=quantity, shift=shift, repeats=3, estimate=Estimate(shift, 0.01, 4),
-        p_worse=p_worse, p_better=p_better, tests=1, batch_sizes=(32,),
+        framework="mxnet", label="MXNet", quantity=quantity, shift=shift, repeats=3,
+        estimate=Estimate(shift, 0.01, 4), p_worse=p_worse, p_better=p_better, tests=1, batch_sizes=(32,),
     )  # fmt: skip
     assert test.loss_percent == test.percent(test.loss.value) == pytest.approx(percent)
     assert test.verdict is told
@@ -149,13 +149,15 @@ def test_with_the_repeats_that_are_advised_such_a_loss_is_excluded(quantity: Qua
         estimate = Estimate(0.0, error, 4)
         loss = estimate.reach(POWER)
         test = MeanTest(
-            framework="mxnet", quantity=quantity, shift=0.0, repeats=3, batch_sizes=(32,),
+            framework="mxnet", label="MXNet", quantity=quantity, shift=0.0, repeats=3, batch_sizes=(32,),
             estimate=Estimate(-quantity.better * loss, error, 4),
         )  # fmt: skip
         return test.at_most_percent
 
     first = Estimate(0.0, 2.0 if quantity is ACCURACY else 0.05, 4)
-    test = MeanTest(framework="mxnet", quantity=quantity, shift=0.0, repeats=3, batch_sizes=(32,), estimate=first)
+    test = MeanTest(
+        framework="mxnet", label="MXNet", quantity=quantity, shift=0.0, repeats=3, batch_sizes=(32,), estimate=first
+    )
     needed = test.repeats_needed(percent)
     assert bound(needed) <= percent < bound(needed - 1)
 
