@@ -35,7 +35,7 @@ from .neighbours import (
 from .report import Chapter
 from .reproduction import size_claims
 from .reproduction.publication import read_size_article
-from .sentences import say
+from .sentences import note_corrected, say
 from .table import (
     Columns,
     Record,
@@ -118,6 +118,7 @@ def describe_contrast(contrast: Contrast) -> str:
         return say("blocks.once", **facts)
     detectable = convert_to_percent(contrast.detectable)
     judged = {"verdict": contrast.verdict, "words": WORDS[contrast.verdict]}
+    judged |= {"tests": [contrast.tests] if contrast.overruled else []}
     return say("blocks.found", **facts, low=low, high=high, **judged, detectable=detectable)
 
 
@@ -194,7 +195,8 @@ def build_contrast_table(found: Sequence[Contrast]) -> Table:
         "Processes, rounds": lambda row: TableCell(f"{row['processes']}, {row['rounds']}", row["processes"]),
     }
     title = "Batch sizes against the line through their neighbours"
-    return Table(NAME, title, *build_rows(records, shown), below=(HOW,), theme=Theme.SPEED, keys=3)
+    above = note_corrected([each.tests for each in found if each.overruled], "0")
+    return Table(NAME, title, *build_rows(records, shown), above, (HOW,), theme=Theme.SPEED, keys=3)
 
 
 def build_time_table(measurement: Measurement) -> Table:
