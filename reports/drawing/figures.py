@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..charts import NOT_FROM_ZERO, SCALE_NAMES, Chart, Scale
 from ..frameworks import Style
-from . import frame, panels, sizes
+from . import frame, names, panels, sizes
 from .sizes import Layout
 from .traces import Trace, build_traces, compute_x_span, compute_y_span, find_position, list_legend
 
@@ -157,6 +157,8 @@ def draw_figure(chart: Chart, layout: Layout = sizes.USUAL, looks: Mapping[str, 
             return draw_figure(chart, replace(layout, size=size.as_high_as(whole)), looks)
         whole = size.width / size.shape
     _name_values(figure, list(every[: len(shown) : columns]), _value_label(chart, shown), around, whole)
+    for number, (axes, panel) in enumerate(zip(every, shown, strict=False)):
+        names.write(axes, panel, number, shrunk, size)
     return figure
 
 
@@ -177,8 +179,11 @@ def _name_values(figure: Figure, first: Sequence[Axes], label: str, around: fram
 
 
 def compute_marker_scale(chart: Chart, size: sizes.Size) -> float:
-    """Factor for markers: they are smaller where batch sizes are close."""
-    spacing = SPACIOUS * _axes_width(chart, size) / size.thick / len(chart.places)
+    """Factor for markers: they are smaller where batch sizes are close, or points of a framework many."""
+    in_a_row = chart.places
+    if chart.x_scale is Scale.QUANTITY:
+        in_a_row = max((each.x for each in chart.series if each.names), key=len)
+    spacing = SPACIOUS * _axes_width(chart, size) / size.thick / len(in_a_row)
     return size.thick * min(1.0, max(SMALLEST, math.sqrt(spacing)))
 
 
@@ -198,13 +203,18 @@ def _batch_axis(axes: Axes, chart: Chart, width: float, size: float) -> None:
 
     Labels too close together are written in up to three rows; a position without space has no tick.
     """
-    from matplotlib.ticker import MaxNLocator
+    from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
     low, high = compute_x_span(chart)
     axes.set_xlim(low, high)
     axes.tick_params(labelsize=size)
     if chart.x_scale is Scale.LINEAR:
         axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1))
+        return
+    if chart.x_scale is Scale.QUANTITY:
+        axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
+        axes.grid(axis="x", color=GRID, linewidth=0.6, clip_on=False)
         return
     even = math.log if chart.x_scale is Scale.LOG else float
     points = width * 72 / (even(high) - even(low))
