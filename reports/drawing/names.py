@@ -21,6 +21,7 @@ Point = tuple[float, float]
 Box = tuple[float, float, float, float]  # left, bottom, right, top; points
 DIGIT, HEIGHT = 0.64, 0.74  # width and height of a digit, relative to its size
 GAP = 1.5  # points between a marker and its name
+FROM_AXIS = 4.0  # points that a name keeps from the value axis, which may have a mark
 DIAGONAL = 0.7  # share of that where the name is at a corner
 STEP = 2.0  # points between the places of a line that a name should not cover
 SIDES = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))  # where a name is tried, in this order
@@ -50,7 +51,7 @@ def write(axes: Axes, panel: Sequence[Trace], number: int, shrunk: float, size: 
             gap = (reach[index] + GAP) * (DIAGONAL if across and up else 1.0)
             shift = across * (gap + width / 2), up * (gap + height / 2)
             box = _around((x + shift[0], y + shift[1]), width / 2, height / 2)
-            inside = left <= box[0] and box[2] <= right and bottom <= box[1] and box[3] <= top
+            inside = left + FROM_AXIS <= box[0] and box[2] <= right and bottom <= box[1] and box[3] <= top
             if inside and not any(_overlap(box, other) for other in taken):
                 covered = sum(box[0] < at_x < box[2] and box[1] < at_y < box[3] for at_x, at_y in lines)
                 free.append((covered, box, shift))

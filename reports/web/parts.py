@@ -126,6 +126,9 @@ class PartBuilder:
         charts = {chart.name: self.build_chart(chart, number) for chart in chapter.charts}
         front = choose_front(charts, about)
         charts = {name: part for name, part in charts.items() if part not in front}
+        aside = [
+            charts.pop(name) for names in FRONT for name in names if name in charts
+        ]  # the first screen does without
         leading: PagePart | None = None
         themes: dict[Theme, list[PagePart]] = {theme: [] for theme in Theme}
         for table in drop_repeats(chapter.tables):
@@ -137,14 +140,18 @@ class PartBuilder:
                 leading = part
             else:
                 themes[table.theme].append(part)
-        for part in charts.values():
+        for part in (*aside, *charts.values()):
             themes[part.chart.theme if part.chart else Theme.RUN].append(part)
+
+        def is_shown(part: PagePart) -> bool:
+            return chapter.unfolded or (part.name in (*SHOWN, chapter.kind) and part not in aside)
+
         groups = [
             PartGroup(
                 f"s{number}-theme-{theme.name.lower().replace('_', '-')}",
                 theme,
-                tuple(part for part in parts if chapter.unfolded or part.name in (*SHOWN, chapter.kind)),
-                tuple(part for part in parts if not chapter.unfolded and part.name not in (*SHOWN, chapter.kind)),
+                tuple(part for part in parts if is_shown(part)),
+                tuple(part for part in parts if not is_shown(part)),
             )
             for theme, parts in themes.items()
             if parts
