@@ -31,7 +31,7 @@ class Trace:
 
     series: ChartSeries
     style: SeriesStyle
-    in_legend: SeriesStyle | None  # None for a fitted line: the points with the same look have the entry
+    in_legend: SeriesStyle | None  # None for a fitted line, whose points have the entry, and for a Pareto front
     at: tuple[float, ...]
     aside: float
     above: tuple[float | None, ...]
@@ -101,7 +101,7 @@ def _styles(
         style = choose_part_style(series.key) if series.kind is SeriesKind.PART else choose_part_line_style(series.key)
         return style, style
     if series.kind is SeriesKind.FRONT_LINE:
-        return FRONT_LINE, FRONT_LINE
+        return FRONT_LINE, None
     framework = frameworks[series.key]
     style = choose_series_style(series.kind, framework, joined, over_parts)
     return style, None if series.kind in (SeriesKind.FIT, SeriesKind.FRONT) else choose_series_style(

@@ -101,8 +101,8 @@ def _front_line(cells: Cells, front: Sequence[Place], better: tuple[int, int]) -
 
 def _lead(better: tuple[int, int], left_out: int, tried: int) -> str:
     """Say which way is better, and how many of the cells that were tried have no point."""
-    missing = f" {left_out} of {format_count(tried, 'cell')} left out: a value is unknown." if left_out else ""
-    return f"{BETTER[better]}; filled: on the Pareto front.{missing}"
+    missing = f" {left_out} of {format_count(tried, 'cell')} left out: value unknown." if left_out else ""
+    return f"{BETTER[better]}. Line, filled: Pareto front.{missing}"
 
 
 def _say_front(cells: Cells, front: Sequence[Place], units: tuple[str, str]) -> str:

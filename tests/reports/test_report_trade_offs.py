@@ -78,15 +78,15 @@ def test_points_are_cells_in_the_order_of_their_batch_sizes_and_the_front_is_of_
     (edge,) = of_kind(accuracy, SeriesKind.FRONT_LINE)  # (62, 200) and (70, 150): down, then to the right
     assert list(zip(edge.x, edge.y, strict=True)) == [(62, 200), (62, 150), (70, 150)]
     assert "On the Pareto front, of 4 cells: PyTorch 32 (500 MiB, 100 images/s); MXNet 32" in memory.alt
-    assert memory.lead == "Up and left is better; filled: on the Pareto front." and "left out" not in memory.caption
+    assert memory.lead == "Up and left is better. Line, filled: Pareto front." and "left out" not in memory.caption
     assert accuracy.lead.startswith("Up and right is better") and memory.caption.startswith(memory.lead)
 
 
 def test_cells_with_an_unknown_value_are_left_out_and_counted() -> None:
     dead = ended(Status.OUT_OF_MEMORY, "no room", "pytorch", 128)
     found = charts(*THREE, dead, cell("mxnet", 128, 300, None, 40))
-    assert found["speed-memory"].lead.endswith("front. 2 of 6 cells left out: a value is unknown.")
-    assert found["speed-accuracy"].lead.endswith("front. 1 of 6 cells left out: a value is unknown.")
+    assert found["speed-memory"].lead.endswith("front. 2 of 6 cells left out: value unknown.")
+    assert found["speed-accuracy"].lead.endswith("front. 1 of 6 cells left out: value unknown.")
     assert {x for series in of_kind(found["speed-memory"], SeriesKind.CELL) for x in series.x} == {500, 600, 700, 900}
 
 
@@ -147,7 +147,7 @@ def test_in_the_page_each_point_says_its_values_leads_to_its_trials_and_has_its_
     texts = {(group.get("data-f"), text.text) for group in picture.iter("g") for text in group.findall("text")}
     assert {("0", "32"), ("0", "64"), ("1", "32")} <= texts
     drawn = ElementTree.tostring(picture, encoding="unicode")
-    assert "var(--text)" in drawn and "Pareto front" in drawn
+    assert "var(--text)" in drawn
 
 
 def test_the_first_charts_are_of_the_headline_and_the_trade_offs_or_else_their_quantities() -> None:
