@@ -134,7 +134,7 @@ def _correct(cells: Sequence[Mapping[str, Any]]) -> list[float]:
 
 def _note_corrected(compared: pd.DataFrame) -> tuple[str, ...]:
     """Write the line on intervals wholly beyond TOLERATED whose pairs are not said to differ; none without one."""
-    cells = compared.to_dict("records")
+    cells: list[dict[Any, Any]] = compared.to_dict("records")
     overruled = [
         is_overruled(cell[NUMBERS[1]], cell[NUMBERS[2]], p, TOLERATED)
         for cell, p in zip(cells, _correct(cells), strict=True)

@@ -204,7 +204,7 @@ def _single_points(axes: Axes, of_panel: tuple[Trace, ...], drawing: Drawing, sc
     parts = []
     for trace, place in sorted(cells, key=lambda found: -found[0].style.size):
         series = trace.series
-        x, y = (float(end) * points for end in axes.transData.transform((trace.at[place], series.y[place])))
+        x, y = (float(end) * points for end in axes.transData.transform((trace.at[place], series.y[place] or 0.0)))
         lines = [f"{frame.replace_unprintable(series.label)}, batch size {series.names[place]}"]
         lines += [f"{name}: {format_number(value or 0.0)}" for name, value in
                   ((chart.x_name, series.x[place]), (chart.y_label, series.y[place]))]  # fmt: skip

@@ -76,7 +76,7 @@ def _find_points(axes: Axes, trace: Trace, points: float) -> list[Point]:
     """List where the points of a series are in the figure, in points; none if it needs no names and is no edge."""
     if not trace.series.names and trace.series.kind is not SeriesKind.FRONT_LINE:
         return []
-    found = axes.transData.transform(list(zip(trace.at, trace.series.y, strict=True)))
+    found = axes.transData.transform([(x, y or 0.0) for x, y in zip(trace.at, trace.series.y, strict=True)])
     return [(float(x) * points, float(y) * points) for x, y in found]
 
 

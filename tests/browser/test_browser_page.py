@@ -381,7 +381,9 @@ def test_the_page_of_a_study_is_short_until_it_is_unfolded(
 ) -> None:
     """The main job's 27 trials: everything is there, and what is not asked first is folded."""
     page = browser.new_page(viewport={"width": width, "height": height})
-    page.goto(write(tmp_path / "report.html", store(tmp_path / "results", *study())).as_uri())
+    path = write(tmp_path / "report.html", store(tmp_path / "results", *study()))
+    assert path.stat().st_size < 400_000
+    page.goto(path.as_uri())
     page.wait_for_selector(READY)
     assert page.evaluate("document.documentElement.scrollHeight") <= screens * height
     assert page.evaluate("document.documentElement.scrollWidth") == width

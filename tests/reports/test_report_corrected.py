@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,7 +40,7 @@ def note(comparisons: int, tests: str, excluded: str) -> str:
     )
 
 
-def speeds(framework: str, of_size: dict[int, Sequence[float]]) -> list[TrialResult]:
+def speeds(framework: str, of_size: Mapping[int, Sequence[float]]) -> list[TrialResult]:
     return [
         trial(framework, size, repeat, figures={"images_per_s": Figure(1000 * math.exp(value), "worker")})
         for size, values in of_size.items()
@@ -106,7 +106,7 @@ def test_a_claim_says_the_comparisons_of_its_framework() -> None:
     assert size_claims.build_table([claim("pytorch", 0.1, 0.03), untested, *of_mxnet]).above == ()
 
 
-def accuracies(framework: str, of_size: dict[int, Sequence[float]]) -> list[TrialResult]:
+def accuracies(framework: str, of_size: Mapping[int, Sequence[float]]) -> list[TrialResult]:
     return [
         trial(framework, size, repeat, figures={"test_accuracy": Figure(0.5 + points / 100, "worker")},
               dataset="fashion-mnist")
@@ -119,7 +119,7 @@ def test_parity_says_it_of_intervals_wholly_beyond_a_point() -> None:
     beyond, equal = (1.77, 2.27, 2.77), (0.0, 0.1, 0.2)  # 2.27 [1.03, 3.51], p 0.024; of three 0.07
     zero = dict.fromkeys((16, 32, 64), (0.0,) * 3)
 
-    def above(of_size: dict[int, Sequence[float]]) -> tuple[str, ...]:
+    def above(of_size: Mapping[int, Sequence[float]]) -> tuple[str, ...]:
         base = {size: zero[size] for size in of_size}
         ([section], _) = group_into_sections([*accuracies("tensorflow", of_size), *accuracies("pytorch", base)])
         return parity.build_table(parity.compare(section)).above

@@ -102,7 +102,7 @@ def written(chart: Chart, layout: Layout) -> tuple[Any, list[Text]]:
         canvas: Any = FigureCanvasAgg(figure)
         canvas.draw()
     (axes,) = figure.axes
-    return axes, axes.texts
+    return axes, list(axes.texts)
 
 
 @for_each("layout", [Layout(SLIDE), Layout(COLUMN, bare=True)])
@@ -135,7 +135,9 @@ def test_in_the_page_each_point_says_its_values_leads_to_its_trials_and_has_its_
     chart = charts(*THREE)["speed-memory"]
     looks = choose_styles(chart.frameworks)
     switches = {name: number for number, name in enumerate(looks)}
-    addresses = {(result.spec.id,): f"#cell-{number}" for number, result in enumerate(THREE)}
+    addresses: dict[tuple[str, ...], str] = {
+        (result.spec.id,): f"#cell-{number}" for number, result in enumerate(THREE)
+    }
     layout = Layout(COLUMN, bare=True)
     drawing = inline.Drawing(chart, layout, "s1-speed-memory-chart", "c1", looks, switches, addresses)
     picture, points = ElementTree.fromstring(inline.draw(drawing))
