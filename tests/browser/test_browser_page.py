@@ -189,6 +189,7 @@ def test_neighbouring_batch_sizes_stand_evenly_and_each_leads_to_its_own_trials(
     places[-1].locator("circle").last.click()
     names = page.locator("tbody:target th").all_inner_texts()
     assert names and all("-b00129-" in name for name in names)
+    page.evaluate(UNFOLD, "#s1-accuracy-chart")
     assert "Test accuracy, %" in labels(page, "#s1-accuracy-chart")
     assert "(axis does not start at 0)" in labels(page, "#s1-accuracy-chart")
     page.close()
