@@ -36,7 +36,7 @@ from .neighbours import (
 from .report import Chapter
 from .reproduction import size_claims
 from .reproduction.publication import read_size_article
-from .sentences import say
+from .sentences import note_corrected, say
 from .table import (
     Columns,
     Record,
@@ -119,6 +119,7 @@ def describe_contrast(contrast: Contrast, named: FrameworkNames) -> str:
         return say("blocks.once", named, **facts)
     detectable = convert_to_percent(contrast.detectable)
     judged = {"verdict": contrast.verdict, "words": WORDS[contrast.verdict]}
+    judged |= {"tests": [contrast.tests] if contrast.overruled else []}
     return say("blocks.found", named, **facts, low=low, high=high, **judged, detectable=detectable)
 
 
@@ -195,7 +196,8 @@ def build_contrast_table(found: Sequence[Contrast], named: FrameworkNames) -> Ta
         "Processes, rounds": lambda row: TableCell(f"{row['processes']}, {row['rounds']}", row["processes"]),
     }
     title = "Batch sizes against the line through their neighbours"
-    return Table(NAME, title, *build_rows(records, shown), below=(HOW,), theme=Theme.SPEED, keys=3)
+    above = note_corrected([each.tests for each in found if each.overruled], "0")
+    return Table(NAME, title, *build_rows(records, shown), above, (HOW,), theme=Theme.SPEED, keys=3)
 
 
 def build_time_table(measurement: Measurement) -> Table:

@@ -18,6 +18,9 @@ class SeriesKind(StrEnum):
     FIT = "fit"
     PART = "part"  # of the memory: stacked
     PART_LINE = "part-line"  # the same, where a stack would hide it
+    CELL = "cell"  # a framework's cells, of two quantities
+    FRONT = "front"  # those of them on the Pareto front
+    FRONT_LINE = "front-line"  # through those of all frameworks
 
 
 PARTS = (SeriesKind.PART, SeriesKind.PART_LINE)
@@ -29,6 +32,7 @@ class Scale(StrEnum):
     LOG = "log"  # base 2
     LINEAR = "linear"
     ORDINAL = "ordinal"  # evenly spaced positions
+    QUANTITY = "quantity"  # linear, of a quantity instead of batch sizes or epochs; need not start at 0
 
 
 NOT_FROM_ZERO = "axis does not start at 0"
@@ -40,7 +44,8 @@ class ChartSeries:
     """A series; `x`, `y` and, unless empty, `low`, `high` and `trials` have the same length.
 
     None in `y` is a gap. `low` and `high` are the ends of the bar at a point; `trials` are the ids it was computed
-    from. `key` gives colour and marker: a framework's name or a part's.
+    from. `key` gives colour and marker: a framework's name or a part's. `names` are written beside the points: the
+    batch sizes, where x is another quantity.
     """
 
     label: str
@@ -51,6 +56,7 @@ class ChartSeries:
     low: tuple[float | None, ...] = ()
     high: tuple[float | None, ...] = ()
     trials: tuple[tuple[str, ...], ...] = ()
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,7 @@ class Chart:
     `from_zero`: the value axis starts at 0, so that a height is an amount. Without it, the axis may start higher.
     `line_at`: value of a line across the panels, None without one. `alt` says in a sentence or two, from the data, what
     the chart shows. `caption` says how to read it. `provenance` says where its numbers come from, the same for all
-    charts of a chapter.
+    charts of a chapter. `lead`: the beginning of the caption that has to be read first, "" for none.
     """
 
     name: str  # stem of its files, unique within a chapter
@@ -91,6 +97,7 @@ class Chart:
     y_log: bool = False  # only if every value is above 0
     line_at: float | None = None
     theme: Theme = Theme.RUN
+    lead: str = ""
 
     @property
     def series(self) -> tuple[ChartSeries, ...]:
@@ -99,8 +106,13 @@ class Chart:
 
     @property
     def frameworks(self) -> set[str]:
-        """Keys of all series that are not parts."""
-        return {series.key for series in self.series if series.kind not in PARTS}
+        """Keys of all series that are about one framework."""
+        return {series.key for series in self.series if series.kind not in (*PARTS, SeriesKind.FRONT_LINE)}
+
+    @property
+    def heading(self) -> str:
+        """Short title: what is shown, where the axis of batch sizes needs no mention."""
+        return self.title if self.x_scale is Scale.QUANTITY else self.y_label
 
     @property
     def x_label(self) -> str:

@@ -26,6 +26,7 @@ from workloads.statistics import (
     cut_interval,
     estimate_mean,
     holm,
+    is_overruled,
     judge,
     mean_interval,
     ratio_interval,
@@ -40,7 +41,7 @@ from .load import ReportError
 from .neighbours import FASTER
 from .order import IN_THIS_RUN
 from .quantities import ACCURACY, MEMORY, SPEED, Quantity
-from .sentences import listed
+from .sentences import listed, note_corrected
 from .table import Table, TableCell, Theme
 
 NEIGHBOURS_PERCENT = 10
@@ -89,6 +90,7 @@ class CellContrast:
     high: float
     p: float
     trials: tuple[str, ...]
+    tests: int = 1  # that p is corrected for
 
     @property
     def verdict(self) -> Verdict:
@@ -265,7 +267,8 @@ def build_batch_size_tables(section: Section, baseline: int | None) -> list[Tabl
 
 def correct(family: Sequence[CellContrast]) -> list[CellContrast]:
     """Correct the p values of a family after Holm."""
-    return [replace(each, p=p) for each, p in zip(family, holm([each.p for each in family]), strict=True)]
+    tests = sum(not math.isnan(each.p) for each in family)
+    return [replace(each, p=p, tests=tests) for each, p in zip(family, holm([each.p for each in family]), strict=True)]
 
 
 def _batch_table(found: Sequence[CellContrast], baselines: Mapping[int, int], named: FrameworkNames) -> Table:
@@ -281,4 +284,6 @@ def _batch_table(found: Sequence[CellContrast], baselines: Mapping[int, int], na
     head = ("Framework", "Batch size", "Baseline", "Times as fast", "Repeats", "Corrected p")
     below = BATCH_SIZES.how if any(each.n > 1 for each in found) else ONCE
     tidy = BATCH_SIZES.tidy(found, [{"baseline_batch_size": baselines[each.batch_size]} for each in found])
-    return Table(BATCH_SIZES.name, BATCH_SIZES.title, head, tuple(rows), tidy, below=(below,), theme=Theme.SPEED)
+    overruled = [each.tests for each in found if is_overruled(each.low - 1, each.high - 1, each.p)]
+    above = note_corrected(overruled, "1")
+    return Table(BATCH_SIZES.name, BATCH_SIZES.title, head, tuple(rows), tidy, above, (below,), theme=Theme.SPEED)

@@ -20,7 +20,7 @@ from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.shifts import estimate_together, shift_values
 from workloads.spec import Workload
-from workloads.statistics import Estimate, Verdict, holm, judge, trimmed_mean
+from workloads.statistics import Estimate, Verdict, holm, is_overruled, judge, trimmed_mean
 
 from .conditions import Replaced, Section, group_into_sections
 from .frameworks import order_frameworks
@@ -117,6 +117,7 @@ class Contrast:
     estimate: Estimate | None
     detectable: float = math.nan  # logarithm: the smallest effect that 80 % of such runs would find
     p: float = math.nan
+    tests: int = 1  # that p is corrected for
 
     @property
     def processes(self) -> int:
@@ -137,6 +138,12 @@ class Contrast:
     def verdict(self) -> Verdict:
         """Verdict; BETTER is faster."""
         return judge(self.percents, self.p, MARGIN_PERCENT)
+
+    @property
+    def overruled(self) -> bool:
+        """True if its interval excludes 0, and only the correction keeps it from being faster or slower."""
+        _, low, high = self.percents
+        return is_overruled(low, high, self.p)
 
 
 def convert_to_percent(logarithm: float) -> float:
@@ -214,9 +221,9 @@ def _contrast(
 def correct_contrasts(contrasts: Sequence[Contrast]) -> list[Contrast]:
     """Add p values by Holm over all contrasts, and the smallest effect that the strictest test would find."""
     p_values = correct([each.estimate for each in contrasts])
-    tests = 2 * sum(each.estimate is not None for each in contrasts)
+    tests = sum(each.estimate is not None for each in contrasts)
     return [
-        replace(each, p=p, detectable=each.estimate.detectable(tests)) if each.estimate else each
+        replace(each, p=p, tests=tests, detectable=each.estimate.detectable(2 * tests)) if each.estimate else each
         for each, p in zip(contrasts, p_values, strict=True)
     ]
 

@@ -29,11 +29,12 @@ from workloads.statistics import (
     cut_interval,
     decide,
     estimate_mean,
+    is_overruled,
 )
 
 from .conditions import Section
 from .frameworks import FrameworkNames, order_frameworks
-from .sentences import status_words
+from .sentences import note_corrected, status_words
 from .table import Table, TableCell, Theme
 from .tables import JOINED, is_shown
 
@@ -122,9 +123,24 @@ def decide_verdicts(cells: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the verdicts on all `difference`s of one table together; an interval ending at exactly TOLERATED is
     within.
     """
-    p_values = [cell["p_beyond"] for cell in cells if cell["n"] >= FEWEST]
-    corrected = iter(benjamini_hochberg(p_values))
-    return [_verdict(cell, next(corrected)) if cell["n"] >= FEWEST else NO_VERDICT for cell in cells]
+    return [NO_VERDICT if math.isnan(p) else _verdict(cell, p) for cell, p in zip(cells, _correct(cells), strict=True)]
+
+
+def _correct(cells: Sequence[Mapping[str, Any]]) -> list[float]:
+    """Return the p of each cell, corrected for all of them that have a verdict; NaN for the others."""
+    corrected = iter(benjamini_hochberg([cell["p_beyond"] for cell in cells if cell["n"] >= FEWEST]))
+    return [next(corrected) if cell["n"] >= FEWEST else math.nan for cell in cells]
+
+
+def _note_corrected(compared: pd.DataFrame) -> tuple[str, ...]:
+    """Write the line on intervals wholly beyond TOLERATED whose pairs are not said to differ; none without one."""
+    cells: list[dict[Any, Any]] = compared.to_dict("records")
+    overruled = [
+        is_overruled(cell[NUMBERS[1]], cell[NUMBERS[2]], p, TOLERATED)
+        for cell, p in zip(cells, _correct(cells), strict=True)
+    ]
+    tests = int((compared["n"] >= FEWEST).sum())
+    return note_corrected([tests] * sum(overruled), f"differences up to {TOLERATED:g} point")
 
 
 def _verdict(cell: Mapping[str, Any], p_corrected: float) -> str:
@@ -171,7 +187,7 @@ def build_table(compared: pd.DataFrame, named: FrameworkNames) -> Table:
         ("Difference / batch size", *map(str, sizes)),
         tuple((TableCell(pair), *(row[size] for size in sizes)) for pair, row in rows.items()),
         compared.assign(**joined),
-        above=tuple(summarise(compared, named)),
+        above=(*summarise(compared, named), *_note_corrected(compared)),
         below=(f"{HOW_TO_READ} n = {most} paired repeats.{fewer}",),
         theme=Theme.ACCURACY,
         by_size=True,

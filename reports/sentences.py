@@ -35,6 +35,15 @@ def say(sentence: str, named: FrameworkNames | None = None, /, **facts: object) 
     return " ".join(str(macro(**facts)).split())
 
 
+def note_corrected(tests: Sequence[int], excluded: str) -> tuple[str, ...]:
+    """Write the line above a table with verdicts that a correction overruled; none without such a verdict.
+
+    `tests`: for each of them the comparisons that it was corrected for; `excluded`: what their intervals exclude.
+    """
+    several = sorted(set(tests))
+    return (say("correction.note", cells=len(tests), excluded=excluded, tests=several),) if tests else ()
+
+
 @functools.cache
 def load_templates(folder: Path) -> Environment:
     """Load the templates of a folder. Those of WORDING give plain text: the output format escapes what is foreign."""

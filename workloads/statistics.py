@@ -62,6 +62,12 @@ def judge(found: tuple[float, float, float], p: float, margin: float = 0.0) -> V
     return decide(low, high, margin=(-margin, margin), p=p) if margin and sign is Verdict.UNDECIDED else sign
 
 
+def is_overruled(low: float, high: float, p: float, margin: float = 0.0) -> bool:
+    """True if an interval lies beyond +- `margin`, and `p`, corrected for the number of tests, allows no difference."""
+    apart = decide(low, high, margin=(-margin, margin)) in (Verdict.BETTER, Verdict.WORSE)
+    return apart and p > ERROR
+
+
 @dataclass(frozen=True)
 class Estimate:
     """A mean of `n` values with this standard deviation, and the degrees of freedom of that deviation."""

@@ -16,7 +16,7 @@ from enum import StrEnum
 from itertools import chain
 
 from workloads.shifts import Shift, estimate_cells, estimate_together
-from workloads.statistics import ERROR, POWER, Estimate, Verdict, decide, holm
+from workloads.statistics import ERROR, POWER, Estimate, Verdict, decide, holm, is_overruled
 
 from ..quantities import ACCURACY, ENERGY, MEMORY, SPEED, USAGE, Quantity
 from ..tables import Place
@@ -90,6 +90,13 @@ class QuantityTest:
     def is_judged(self) -> bool:
         """True if a loss could have been found."""
         return bool(self.quantity.better and self.estimate and self.replicate is not Replicate.ONE_RUN)
+
+    @property
+    def overruled(self) -> bool:
+        """True if the interval excludes no difference, and only the correction keeps it from being a change."""
+        if self.estimate is None or not self.is_judged:
+            return False
+        return is_overruled(*self.estimate.interval, min(self.p_worse, self.p_better))
 
     @property
     def in_points(self) -> bool:

@@ -12,7 +12,7 @@ from ..condition_text import ABSENT
 from ..drawing.chart_series import BATCH_AXIS, choose_scale
 from ..frameworks import order_frameworks
 from ..quantities import ACCURACY, Quantity
-from ..sentences import say
+from ..sentences import note_corrected, say
 from ..table import EMPTY, Table, TableCell, Theme
 from ..tables import Place, count_decimals
 from . import effect_words, headline
@@ -194,7 +194,7 @@ def _means(compared: PairComparison, suffix: str) -> list[Table]:
         "Mean over the batch sizes",
         ("Framework", "Quantity", "Cells", compared.against, at_most, "Smallest loss found"),
         tuple(rows),
-        above=(compared.pair.title,),
+        above=(compared.pair.title, *_note_corrected(compared.means)),
         theme=Theme.CHANGES,
     )
     return [table] if rows else []
@@ -223,9 +223,15 @@ def _quantity(compared: PairComparison, name: str, suffix: str) -> Table:
         _title(compared, first.quantity),
         ("Framework / batch size", *map(str, sizes)),
         tuple(rows),
-        above=(compared.pair.title,),
+        above=(compared.pair.title, *_note_corrected(cells.values())),
         theme=first.quantity.theme,
     )
+
+
+def _note_corrected(tests: Iterable[AnyTest]) -> tuple[str, ...]:
+    overruled = [test for test in tests if test.overruled]
+    excluded = dict.fromkeys("0" if test.in_points else "1" for test in overruled)
+    return note_corrected([test.tests for test in overruled], " or ".join(excluded))
 
 
 def _title(compared: PairComparison, quantity: Quantity) -> str:

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from ..charts import NOT_FROM_ZERO, SCALE_NAMES, Chart, Scale
+from ..charts import NOT_FROM_ZERO, SCALE_NAMES, Chart, Scale, SeriesKind
 from ..frameworks import Style
-from . import frame, panels, sizes
+from . import frame, names, panels, sizes
 from .sizes import Layout
 from .traces import Trace, build_traces, compute_x_span, compute_y_span, find_position, list_legend
 
@@ -140,8 +140,7 @@ def draw_figure(chart: Chart, layout: Layout = sizes.USUAL, looks: Mapping[str, 
         title = frame.replace_unprintable(chart.panels[number].title)
         lines = textwrap.wrap(title, longest, max_lines=2, placeholder=frame.ELLIPSIS)
         axes.set_title("\n".join(lines), loc="left", size=size.text)
-        axes.grid(axis="y", color=GRID, linewidth=0.6 * size.thick, clip_on=False)
-        axes.set_axisbelow(True)
+        _grid(axes, chart, size)
         _batch_axis(axes, chart, width, size.numbers if columns == 1 else size.small)
         if number % columns:
             axes.tick_params(axis="y", left=False)
@@ -157,7 +156,16 @@ def draw_figure(chart: Chart, layout: Layout = sizes.USUAL, looks: Mapping[str, 
             return draw_figure(chart, replace(layout, size=size.as_high_as(whole)), looks)
         whole = size.width / size.shape
     _name_values(figure, list(every[: len(shown) : columns]), _value_label(chart, shown), around, whole)
+    for number, (axes, panel) in enumerate(zip(every, shown, strict=False)):
+        names.write(axes, panel, number, shrunk, size)
     return figure
+
+
+def _grid(axes: Axes, chart: Chart, size: sizes.Size) -> None:
+    """Draw lines at the values, and at both of two quantities."""
+    which: Literal["both", "y"] = "both" if chart.x_scale is Scale.QUANTITY else "y"
+    axes.grid(axis=which, color=GRID, linewidth=0.6 * size.thick, clip_on=False)
+    axes.set_axisbelow(True)
 
 
 def _name_values(figure: Figure, first: Sequence[Axes], label: str, around: frame.Around, whole: float) -> None:
@@ -177,8 +185,11 @@ def _name_values(figure: Figure, first: Sequence[Axes], label: str, around: fram
 
 
 def compute_marker_scale(chart: Chart, size: sizes.Size) -> float:
-    """Factor for markers: they are smaller where batch sizes are close."""
-    spacing = SPACIOUS * _axes_width(chart, size) / size.thick / len(chart.places)
+    """Factor for markers: they are smaller where batch sizes are close, or points of a framework many."""
+    in_a_row = chart.places
+    if chart.x_scale is Scale.QUANTITY:
+        in_a_row = max((each.x for each in chart.series if each.kind is not SeriesKind.FRONT_LINE), key=len)
+    spacing = SPACIOUS * _axes_width(chart, size) / size.thick / len(in_a_row)
     return size.thick * min(1.0, max(SMALLEST, math.sqrt(spacing)))
 
 
@@ -198,13 +209,17 @@ def _batch_axis(axes: Axes, chart: Chart, width: float, size: float) -> None:
 
     Labels too close together are written in up to three rows; a position without space has no tick.
     """
-    from matplotlib.ticker import MaxNLocator
+    from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
     low, high = compute_x_span(chart)
     axes.set_xlim(low, high)
     axes.tick_params(labelsize=size)
     if chart.x_scale is Scale.LINEAR:
         axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1))
+        return
+    if chart.x_scale is Scale.QUANTITY:
+        axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
         return
     even = math.log if chart.x_scale is Scale.LOG else float
     points = width * 72 / (even(high) - even(low))

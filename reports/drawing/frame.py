@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..charts import Chart, SeriesKind
+from ..charts import NOT_FROM_ZERO, Chart, Scale, SeriesKind
 from . import panels
 from .sizes import Layout, Size
-from .traces import LegendEntry
+from .traces import LegendEntry, compute_x_span
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -53,7 +53,8 @@ def build_frame(figure: Figure, chart: Chart, entries: list[LegendEntry], shrunk
     size = layout.size
     left = size.margin / size.width
     names = _legend(figure, entries, shrunk, size)
-    x_label = figure.text(0.5, 0, replace_unprintable(chart.x_label), ha="center", va="bottom")
+    cut = f" ({NOT_FROM_ZERO})" if chart.x_scale is Scale.QUANTITY and compute_x_span(chart)[0] > 0 else ""
+    x_label = figure.text(0.5, 0, replace_unprintable(f"{chart.x_label}{cut}"), ha="center", va="bottom")
 
     def part(shown: Text | Legend, put: Callable[[float], object]) -> _Part:
         return _Part(put, shown.get_window_extent().height / figure.dpi + size.margin)

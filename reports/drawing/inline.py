@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..charts import Chart, Panel, SeriesKind
+from ..charts import Chart, Panel, Scale, SeriesKind
 from ..frameworks import Style
 from . import figures, frame, panels
 from .chart_words import format_number
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 TAG = re.compile(r"<[^>]*>")  # matplotlib escapes ">" in attributes
 NOT_SHOWN = re.compile(r"<metadata>.*?</metadata>|<style.*?</style>", re.S)
 PAGE_COLOURS = {BLACK: "var(--text)", WHITE: "var(--paper)", figures.GRID: "var(--line)"}
-SERIES_ID = re.compile(r"panel-\d+-series-(\d+)")
+SERIES_ID = re.compile(r"panel-\d+-(?:series|name)-(\d+)(?:-\d+)?")
 LEAST_RADIUS = 3.0  # points: what a mouse can hit
 
 
@@ -79,9 +79,9 @@ def _mark_switched(figure: Figure, drawing: Drawing, shown: tuple[tuple[Trace, .
 
     for axes, panel, of_panel in zip(figure.axes, drawing.chart.panels, shown, strict=True):
         mark([axes], panel.key)
-        for line in axes.lines:
-            if found := SERIES_ID.fullmatch(line.get_gid() or ""):
-                mark([line], of_panel[int(found[1])].series.key)
+        for part in (*axes.lines, *axes.texts):
+            if found := SERIES_ID.fullmatch(part.get_gid() or ""):
+                mark([part], of_panel[int(found[1])].series.key)
         barred = (trace.series for trace in of_panel if trace.series.low and trace.series.kind is not SeriesKind.PART)
         for series, bars in zip(barred, axes.containers, strict=True):
             mark(bars.get_children(), series.key)
@@ -154,10 +154,16 @@ def _short(tag: str, colours: Mapping[str, str]) -> str:
 
 
 def _points(figure: Figure, drawing: Drawing, shown: tuple[tuple[Trace, ...], ...]) -> str:
-    """Return an element over each place of each panel: its title says the values, its circles lead to the trials."""
+    """Return an element over each place of each panel: its title says the values, its circles lead to the trials.
+
+    Where x is a quantity, each point is a place of its own.
+    """
     scale = figures.compute_marker_scale(drawing.chart, drawing.layout.size)
     every = zip(figure.axes, drawing.chart.panels, shown, strict=True)
-    parts = (_points_of_panel(axes, panel, of_panel, drawing, scale) for axes, panel, of_panel in every)
+    if drawing.chart.x_scale is Scale.QUANTITY:
+        parts = (_single_points(axes, of_panel, drawing, scale) for axes, _, of_panel in every)
+    else:
+        parts = (_points_of_panel(axes, panel, of_panel, drawing, scale) for axes, panel, of_panel in every)
     return f'<g class="points">{"".join(parts)}</g>'
 
 
@@ -187,6 +193,27 @@ def _points_of_panel(axes: Axes, panel: Panel, of_panel: tuple[Trace, ...], draw
     return "".join(parts) if switch is None else f'<g data-f="{switch}">{"".join(parts)}</g>'
 
 
+def _single_points(axes: Axes, of_panel: tuple[Trace, ...], drawing: Drawing, scale: float) -> str:
+    """Return an element over each cell, the largest markers below: they surround the others."""
+    points, chart = 72 / axes.figure.dpi, drawing.chart
+    top = float(axes.figure.bbox.height) * points
+    cells = [(trace, place) for trace in of_panel if trace.series.kind is SeriesKind.CELL
+             for place in range(len(trace.at))]  # fmt: skip
+    front = {(trace.series.key, name) for trace in of_panel if trace.series.kind is SeriesKind.FRONT
+             for name in trace.series.names}  # fmt: skip
+    parts = []
+    for trace, place in sorted(cells, key=lambda found: -found[0].style.size):
+        series = trace.series
+        x, y = (float(end) * points for end in axes.transData.transform((trace.at[place], series.y[place] or 0.0)))
+        lines = [f"{frame.replace_unprintable(series.label)}, batch size {series.names[place]}"]
+        lines += [f"{name}: {format_number(value or 0.0)}" for name, value in
+                  ((chart.x_name, series.x[place]), (chart.y_label, series.y[place]))]  # fmt: skip
+        lines += ["on the Pareto front"] if (series.key, series.names[place]) in front else []
+        circle = _circle(trace, place, (x, top - y), drawing, scale)
+        parts.append(f"<g><title>{html.escape(chr(10).join(lines))}</title>{circle}</g>")
+    return "".join(parts)
+
+
 def _heights(trace: Trace) -> tuple[float | None, ...]:
     """Return where its points are on the value axis: of a stacked part at its upper edge."""
     return trace.above or trace.series.y
@@ -205,7 +232,8 @@ def _link(trace: Trace, place: int, drawing: Drawing, shape: str) -> str:
         return shape
     switch = drawing.switches.get(trace.series.key)
     marked = "" if switch is None else f' data-f="{switch}"'
-    name = html.escape(f"{frame.replace_unprintable(trace.series.label)}, {trace.series.x[place]:.10g}")
+    at = trace.series.names[place] if trace.series.names else f"{trace.series.x[place]:.10g}"
+    name = html.escape(f"{frame.replace_unprintable(trace.series.label)}, {at}")
     return f'<a href="{html.escape(address)}" tabindex="-1" aria-label="{name}"{marked}>{shape}</a>'
 
 

@@ -59,7 +59,8 @@ def _line(axes: Axes, trace: Trace, shrunk: float) -> Line2D:
     series, settings = trace.series, line_settings(trace.style, shrunk)
     there = axes.transData + ScaledTranslation(trace.aside * shrunk / 72, 0, axes.figure.dpi_scale_trans)
     values = [math.nan if y is None else y for y in series.y]
-    zorder = 2.5 if trace.style.opacity < 1 else 3.0
+    behind = trace.style.opacity < 1 or series.kind is SeriesKind.FRONT_LINE
+    zorder = 2.5 if behind else 3.0
     (line,) = axes.plot(trace.at, values, clip_on=False, zorder=zorder, transform=there, **settings)
     if series.low:
         low, high = (np.array(ends, np.float64) for ends in (series.low, series.high))

@@ -1,4 +1,4 @@
-"""Build all charts of a section: of quantities against batch size, of its memory, of its training."""
+"""Build all charts of a section: of quantities against batch size, of trade-offs, of its memory, of its training."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..conditions import Section
 from ..quantities import ACCURACY, ENERGY, MAIN, STEP_TIME, Quantity
 from ..reproduction.publication import Article, find_articles
 from ..reproduction.published_figures import behind as published_behind
-from . import chart_words, epoch_charts, memory_charts
+from . import chart_words, epoch_charts, memory_charts, trade_offs
 from .chart_series import BATCH_AXIS, build_series, choose_scale
 
 DRAWN = (*MAIN, STEP_TIME, ENERGY)
-NAMES = (*(quantity.name for quantity in DRAWN), *memory_charts.NAMES, *epoch_charts.NAMES)
+NAMES = (*(quantity.name for quantity in DRAWN), *trade_offs.NAMES, *memory_charts.NAMES, *epoch_charts.NAMES)
 LOGARITHMIC = (STEP_TIME,)  # proportional to the batch size: on a linear axis half of its points are near 0
 AXIS_NAMES = {ENERGY: "{}, J an image"}
 
@@ -30,7 +30,8 @@ def build_charts(section: Section, published: Sequence[Article] | None = None) -
     published = find_articles(section) if published is None else published
     quantities = (_chart(section, quantity, published) for quantity in DRAWN)
     charts = [chart for chart in quantities if chart is not None]
-    charts += [*memory_charts.build_charts(section), *epoch_charts.build_charts(section)]
+    for build in (trade_offs.build_charts, memory_charts.build_charts, epoch_charts.build_charts):
+        charts += build(section)
     provenance = condition_text.describe_provenance(section)
     return tuple(replace(chart, provenance=provenance) for chart in charts)
 

@@ -26,6 +26,7 @@ PARTS = {  # memory parts: colour and hatch (neighbours differ in lightness or h
     "workspace": ("#CC79A7", "xxx", "X", 7.0),
 }
 OTHER_PART = ("#DDDDDD", "++", "o", 6.0)
+FAINT_LINE = 0.8  # points; of a line that only shows which cells follow each other
 PALE = 0.6  # opacity of a published series
 SMALLER, RING = 0.5, 0.8  # size of its marker: the table's lies inside the chart's if both have the same value
 
@@ -42,6 +43,9 @@ class SeriesStyle:
     line: str  # "-", "--", "-.", ":" or "" = points that are not joined
     opacity: float = 1.0
     hatch: str = ""
+
+
+FRONT_LINE = SeriesStyle(BLACK, "", "", 0, 1.4, "-")
 
 
 def choose_part_style(name: str) -> SeriesStyle:
@@ -66,6 +70,10 @@ def choose_series_style(
             return SeriesStyle(colour, colour, marker, size * SMALLER, 1.1, ":", PALE)
         case SeriesKind.PUBLISHED_CHART:
             return SeriesStyle(colour, "", marker, size * RING, 1.1, "--", PALE)
+        case SeriesKind.CELL:
+            return SeriesStyle(colour, "", marker, size, FAINT_LINE, framework.line)
+        case SeriesKind.FRONT:
+            return SeriesStyle(colour, colour, marker, size, FAINT_LINE, "")
         case SeriesKind.FIT:
             return SeriesStyle(colour, "", "", 0, 1.2, framework.line)
         case _ if over_parts:

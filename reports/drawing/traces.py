@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from ..charts import PARTS, Chart, ChartSeries, Panel, Scale, SeriesKind
 from ..frameworks import Style, choose_styles
-from .styles import SeriesStyle, choose_part_line_style, choose_part_style, choose_series_style
+from .styles import FRONT_LINE, SeriesStyle, choose_part_line_style, choose_part_style, choose_series_style
 
 Span = tuple[float, float]
 ROOM = 0.03  # before the first and after the last point: share of the axis
+ROOM_FOR_NAMES = 0.08  # the same where points have names
 ABOVE = 1.06  # top of the value axis, as a multiple of the highest point
 CUT = 0.2  # an axis may start above 0 if the lowest value is above this share of the highest
 LEAST_ROOM = 0.01  # margin above and below what is drawn on such an axis: share of the highest value
@@ -30,7 +31,7 @@ class Trace:
 
     series: ChartSeries
     style: SeriesStyle
-    in_legend: SeriesStyle | None  # None for a fitted line: the points with the same look have the entry
+    in_legend: SeriesStyle | None  # None for a fitted line, whose points have the entry, and for a Pareto front
     at: tuple[float, ...]
     aside: float
     above: tuple[float | None, ...]
@@ -99,9 +100,11 @@ def _styles(
     if series.kind in PARTS:
         style = choose_part_style(series.key) if series.kind is SeriesKind.PART else choose_part_line_style(series.key)
         return style, style
+    if series.kind is SeriesKind.FRONT_LINE:
+        return FRONT_LINE, None
     framework = frameworks[series.key]
     style = choose_series_style(series.kind, framework, joined, over_parts)
-    return style, None if series.kind is SeriesKind.FIT else choose_series_style(
+    return style, None if series.kind in (SeriesKind.FIT, SeriesKind.FRONT) else choose_series_style(
         series.kind, framework, True, over_parts
     )
 
@@ -123,8 +126,14 @@ def find_position(chart: Chart, x: float) -> float:
 
 
 def compute_x_span(chart: Chart) -> Span:
-    """Return the ends of the x axis; a linear axis whose first value is 0 starts at 0."""
+    """Return the ends of the x axis; a linear axis whose first value is 0 starts at 0.
+
+    That of a quantity does so, too, where its lowest value is at most a share CUT of its highest.
+    """
     low, high = (find_position(chart, x) for x in (chart.places[0], chart.places[-1]))
+    if chart.x_scale is Scale.QUANTITY:
+        room = (high - low) * ROOM_FOR_NAMES or abs(high) * ROOM or 0.5
+        return 0.0 if 0 <= low <= CUT * high else low - room, high + room
     if chart.x_scale is Scale.LOG:
         room = (high / low) ** ROOM if high > low else 2.0
         return low / room, high * room

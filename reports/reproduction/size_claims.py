@@ -7,6 +7,7 @@ article's own figures can be compared with ours in one way only: by size, with t
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -14,7 +15,7 @@ from workloads.records import figures
 from workloads.records.blocks import Phase
 from workloads.records.figures import FigureSpec
 from workloads.spec import Workload
-from workloads.statistics import Estimate, Verdict, judge
+from workloads.statistics import Estimate, Verdict, is_overruled, judge
 
 from ..conditions import Section
 from ..frameworks import FrameworkNames
@@ -32,7 +33,7 @@ from ..neighbours import (
     percents_of,
 )
 from ..quantities import Quantity
-from ..sentences import listed
+from ..sentences import listed, note_corrected
 from ..table import Table, Theme
 from ..tables import CellSummary, Place, summarise_cell
 from .claim_tests import ClaimVerdict, Outcome
@@ -192,4 +193,13 @@ def _find_published(claim: Claim, sizes: Sequence[int]) -> ClaimVerdict | None:
 def build_table(tested: Sequence[TestedClaim]) -> Table:
     """Build the table of the article's claims."""
     below = (read_size_article().claims_note.format(margin=MARGIN_PERCENT),)
-    return build_claim_table(CLAIMS, "Claims about round batch sizes", tested, (), below)
+    overruled = [each.framework for each in tested if is_overruled(*_corrected(each))]
+    families = Counter(each.framework for each in tested if not math.isnan(each.figures["p_corrected"]))
+    above = note_corrected([families[name] for name in overruled], "0")
+    return build_claim_table(CLAIMS, "Claims about round batch sizes", tested, above, below)
+
+
+def _corrected(tested: TestedClaim) -> tuple[float, float, float]:
+    """Return the ends of the interval, and p."""
+    low, high, p = (tested.figures[name] for name in ("low", "high", "p_corrected"))
+    return low, high, p

@@ -72,8 +72,9 @@ def _parts(report: Report, pictures: Mapping[str, str], cells: list[web_trials.C
     every = web_trials.make_finder(cells)
     return {
         "chapters": [
-            (chapter, builder.build_chapter(chapter, number, web_trials.make_finder(cells, number)))
+            (chapter, builder.build_chapter(chapter, number, web_trials.make_finder(cells, number), about))
             for number, chapter in enumerate(report.chapters, 1)
+            for about in [report.summary.about if report.summary.main == number - 1 else ""]
         ],
         "beside": builder.build_several(report.beside, "beside", every),
         "across": [

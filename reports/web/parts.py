@@ -9,12 +9,14 @@ from typing import Any
 
 from .. import best, contrast, parity, target_time
 from ..charts import Chart
+from ..drawing import trade_offs
 from ..quantities import ACCURACY, MAIN, MEMORY, SPEED
 from ..report import Chapter, Report
 from ..table import Table, TableCell, Theme, drop_repeats
 from .trials import Find
 
-FRONT = tuple(quantity.name for quantity in (SPEED, MEMORY, ACCURACY))  # charts shown first
+# Charts shown first, each the first that there is of several names. The chart of the headline comes before them.
+FRONT = ((SPEED.name,), *zip(trade_offs.NAMES, (MEMORY.name, ACCURACY.name), strict=True))
 ASKED_FOR = (parity.NAME, contrast.MODES.name, contrast.BATCH_SIZES.name, target_time.NAME)
 SHOWN = (*(quantity.name for quantity in MAIN), *ASKED_FOR)  # of the remaining parts, not folded
 
@@ -79,6 +81,14 @@ class ChapterLayout:
     groups: tuple[PartGroup, ...]
 
 
+def choose_front(charts: Mapping[str, PagePart], about: str) -> tuple[PagePart, ...]:
+    """Choose the charts shown first: that of the headline, or of speed, and the trade-offs, or their quantities."""
+    (speed,), *others = FRONT
+    wanted = ((about, speed), *others)
+    found = (next((charts[name] for name in names if name in charts), None) for names in wanted)
+    return tuple({part.name: part for part in found if part}.values())
+
+
 @dataclass(frozen=True)
 class PartBuilder:
     """Builder of tables and charts, with what all of a page need.
@@ -108,10 +118,17 @@ class PartBuilder:
             found += [str(self.names.index(name))] * bool(count)
         return " ".join(sorted(found))
 
-    def build_chapter(self, chapter: Chapter, number: int, find: Find) -> ChapterLayout:
-        """Lay out a chapter, with each chart before the table of its name."""
+    def build_chapter(self, chapter: Chapter, number: int, find: Find, about: str = "") -> ChapterLayout:
+        """Lay out a chapter, with each chart before the table of its name.
+
+        `about` names the chart that shows what the page's headline says, "" if that is not of this chapter.
+        """
         charts = {chart.name: self.build_chart(chart, number) for chart in chapter.charts}
-        front = tuple(charts.pop(name) for name in FRONT if name in charts)
+        front = choose_front(charts, about)
+        charts = {name: part for name, part in charts.items() if part not in front}
+        aside = [
+            charts.pop(name) for names in FRONT for name in names if name in charts
+        ]  # the first screen does without
         leading: PagePart | None = None
         themes: dict[Theme, list[PagePart]] = {theme: [] for theme in Theme}
         for table in drop_repeats(chapter.tables):
@@ -123,14 +140,18 @@ class PartBuilder:
                 leading = part
             else:
                 themes[table.theme].append(part)
-        for part in charts.values():
+        for part in (*aside, *charts.values()):
             themes[part.chart.theme if part.chart else Theme.RUN].append(part)
+
+        def is_shown(part: PagePart) -> bool:
+            return chapter.unfolded or (part.name in (*SHOWN, chapter.kind) and part not in aside)
+
         groups = [
             PartGroup(
                 f"s{number}-theme-{theme.name.lower().replace('_', '-')}",
                 theme,
-                tuple(part for part in parts if chapter.unfolded or part.name in (*SHOWN, chapter.kind)),
-                tuple(part for part in parts if not chapter.unfolded and part.name not in (*SHOWN, chapter.kind)),
+                tuple(part for part in parts if is_shown(part)),
+                tuple(part for part in parts if not is_shown(part)),
             )
             for theme, parts in themes.items()
             if parts

@@ -189,6 +189,7 @@ def test_neighbouring_batch_sizes_stand_evenly_and_each_leads_to_its_own_trials(
     places[-1].locator("circle").last.click()
     names = page.locator("tbody:target th").all_inner_texts()
     assert names and all("-b00129-" in name for name in names)
+    page.evaluate(UNFOLD, "#s1-accuracy-chart")
     assert "Test accuracy, %" in labels(page, "#s1-accuracy-chart")
     assert "(axis does not start at 0)" in labels(page, "#s1-accuracy-chart")
     page.close()
@@ -381,21 +382,60 @@ def test_the_page_of_a_study_is_short_until_it_is_unfolded(
 ) -> None:
     """The main job's 27 trials: everything is there, and what is not asked first is folded."""
     page = browser.new_page(viewport={"width": width, "height": height})
-    page.goto(write(tmp_path / "report.html", store(tmp_path / "results", *study())).as_uri())
+    path = write(tmp_path / "report.html", store(tmp_path / "results", *study()))
+    assert path.stat().st_size < 400_000
+    page.goto(path.as_uri())
     page.wait_for_selector(READY)
     assert page.evaluate("document.documentElement.scrollHeight") <= screens * height
     assert page.evaluate("document.documentElement.scrollWidth") == width
     page.close()
 
 
-def test_the_first_screen_has_the_finding_three_charts_and_the_best_batch_sizes(opened: Callable[..., Page]) -> None:
+def test_the_first_screen_has_the_finding_the_trade_off_and_the_best_batch_sizes(opened: Callable[..., Page]) -> None:
     page = opened(unfolded="", viewport={"width": 1440, "height": 900})
     assert "fastest" in page.locator("h1").inner_text()
-    charts = ["#s1-speed-chart", "#s1-memory-chart", "#s1-accuracy-chart"]
+    charts = ["#s1-speed-chart", "#s1-speed-memory-chart", "#s1-speed-accuracy-chart"]
     boxes = [page.locator(part).bounding_box() for part in (*charts, "#s1-best table")]
     assert all(box and box["y"] + box["height"] <= 900 for box in boxes)
     tops = {box["y"] for box in boxes[:3] if box}
     assert len(tops) == 1, "side by side"
+    leads = page.locator(".front .lead").all_inner_texts()
+    assert [lead.partition(".")[0] for lead in leads] == ["Up and left is better", "Up and right is better"]
+    assert all("2 of 28 cells left out" in lead for lead in leads), "one out of memory, one failed"
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_point_of_a_trade_off_says_its_values_leads_to_its_trials_and_goes_with_its_framework(
+    opened: Callable[..., Page], scripts: bool
+) -> None:
+    page = opened(unfolded="", java_script_enabled=scripts)
+    chart = "#s1-speed-memory-chart"
+    point = page.locator(f"{chart} .points a[aria-label='PyTorch, 128']")
+    said = point.locator("xpath=..").locator("title").text_content() or ""
+    assert [line.partition(":")[0] for line in said.splitlines()][:3] == [
+        "PyTorch, batch size 128", "Host memory, MiB", "Training speed, images/s"
+    ]  # fmt: skip
+    before = labels(page, chart)
+    page.get_by_role("checkbox", name="PyTorch").uncheck()
+    after = labels(page, chart)
+    assert point.is_hidden() and "PyTorch" in before and "PyTorch" not in after
+    assert len(after) < len(before) - 2, "names of points, too"
+    page.get_by_role("checkbox", name="PyTorch").check()
+    page.mouse.click(*centre(point.locator("circle")))
+    page.wait_for_url(re.compile("#cell-"))
+    rows = page.locator("tbody:target tr th").all_inner_texts()
+    assert [name[:20] for name in rows] == ["pytorch-cpu-b00128-r"] * 2
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_no_name_of_a_point_in_the_page_lies_upon_another_text(opened: Callable[..., Page], width: int) -> None:
+    page = opened(unfolded="", viewport={"width": width, "height": 900})
+    for chart in ("#s1-speed-memory-chart", "#s1-speed-accuracy-chart"):
+        boxes = [box for text in page.locator(f"{chart} .chart text").all() if (box := text.bounding_box())]
+        for one, other in combinations(boxes, 2):
+            across = min(one["x"] + one["width"], other["x"] + other["width"]) - max(one["x"], other["x"])
+            down = min(one["y"] + one["height"], other["y"] + other["height"]) - max(one["y"], other["y"])
+            assert min(across, down) <= 3, (one, other)
 
 
 def test_an_address_of_something_folded_unfolds_it(opened: Callable[..., Page]) -> None:

@@ -10,7 +10,7 @@ from stored import BATCH_SIZES, charts, ended, labels, memory_parts, on_gpu, ser
 
 from reports.charts import Scale, SeriesKind
 from reports.conditions import group_into_sections
-from reports.drawing import section_charts
+from reports.drawing import section_charts, trade_offs
 from workloads.records.figures import Figure
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
@@ -30,7 +30,7 @@ def with_figures(result: TrialResult, **values: float | None) -> TrialResult:
 def test_a_section_on_a_cpu_has_every_chart_but_energy() -> None:
     found = charts(*(trained(result, (1.0, 1.0, 0.5)) for result in study()))
     of_memory = ["memory-split", "memory-shares", "memory-line"]
-    assert list(found) == [*OF_QUANTITIES, *of_memory, "accuracy-by-epoch", "loss-by-epoch"]
+    assert list(found) == [*OF_QUANTITIES, *trade_offs.NAMES, *of_memory, "accuracy-by-epoch", "loss-by-epoch"]
     assert set(found) | {"energy"} == set(section_charts.NAMES)
 
 
@@ -114,9 +114,11 @@ def test_batch_sizes_that_are_neighbours_have_one_place_each_in_every_chart_of_t
         assert found[name].x_label == f"Batch size, images ({words[scale]})"
 
 
-def test_only_charts_of_the_accuracy_need_not_start_at_nought() -> None:
+def test_only_charts_of_the_accuracy_and_of_two_quantities_need_not_start_at_nought() -> None:
     found = charts(*(trained(result, (2.0, 1.9, 0.3)) for result in study()))
-    assert {name for name, chart in found.items() if not chart.from_zero} == {"accuracy", "accuracy-by-epoch"}
+    assert {name for name, chart in found.items() if not chart.from_zero} == {
+        "accuracy", "accuracy-by-epoch", *trade_offs.NAMES
+    }  # fmt: skip
 
 
 def test_only_the_published_figures_of_what_was_measured_stand_behind_ours() -> None:
