@@ -15,6 +15,7 @@ from reports.comparing.cell_tests import CellTest, build_cell_test, evaluate_pai
 from reports.comparing.comparison import PairComparison, compare
 from reports.comparing.comparison_tables import build_tables
 from reports.conditions import group_into_sections
+from reports.frameworks import FrameworkNames
 from reports.neighbours import Contrast
 from reports.quantities import MEMORY
 from reports.reproduction import claims, size_claims
@@ -27,6 +28,7 @@ from workloads.records.result import TrialResult
 from workloads.shifts import shift_ratio
 from workloads.statistics import is_overruled
 
+NAMES = FrameworkNames()
 LIKELY = (0.005, 0.030, 0.027, 0.018)  # logarithms: mean 0.02, p 0.036: alone a difference, of two and more none
 SAME = (0.010, -0.012, 0.003, -0.001)
 
@@ -78,24 +80,24 @@ def blocks_of(*values: tuple[float, ...]) -> list[Contrast]:
 
 def test_blocks_say_it_above_their_table_and_in_the_sentence_of_the_size() -> None:
     found = blocks_of(LIKELY, SAME, SAME)
-    assert blocks.build_contrast_table(found).above == (note(1, "3", "0"),)
-    sentences = [blocks.describe_contrast(each) for each in found]
+    assert blocks.build_contrast_table(found, NAMES).above == (note(1, "3", "0"),)
+    sentences = [blocks.describe_contrast(each, NAMES) for each in found]
     assert ": that cannot be told from no difference, corrected for 3 comparisons; " in sentences[0]
     assert all("corrected" not in sentence for sentence in sentences[1:])
     small = blocks_of(tuple(each / 10 for each in LIKELY), SAME, SAME)[0]
-    assert blocks.describe_contrast(small).endswith(
+    assert blocks.describe_contrast(small, NAMES).endswith(
         "no more than a difference within 1 %, corrected for 3 comparisons."
     )
     for others in ((LIKELY,), (SAME, SAME)):
         quiet = blocks_of(*others)
-        assert blocks.build_contrast_table(quiet).above == ()
-        assert all("corrected" not in blocks.describe_contrast(each) for each in quiet)
+        assert blocks.build_contrast_table(quiet, NAMES).above == ()
+        assert all("corrected" not in blocks.describe_contrast(each, NAMES) for each in quiet)
 
 
 def claim(framework: str, low: float, p: float) -> claims.TestedClaim:
     figures = {"batch_sizes": "128", "p_corrected": p, "faster_percent": 2.0, "low": low, "high": 4.0}
     measured = ClaimVerdict(Outcome.UNTOLD, "+2 %")
-    return claims.TestedClaim(read_size_article().claims[0], framework, {}, measured, figures=figures)
+    return claims.TestedClaim(read_size_article().claims[0], framework, framework, {}, measured, figures=figures)
 
 
 def test_a_claim_says_the_comparisons_of_its_framework() -> None:
@@ -122,7 +124,7 @@ def test_parity_says_it_of_intervals_wholly_beyond_a_point() -> None:
     def above(of_size: Mapping[int, Sequence[float]]) -> tuple[str, ...]:
         base = {size: zero[size] for size in of_size}
         ([section], _) = group_into_sections([*accuracies("tensorflow", of_size), *accuracies("pytorch", base)])
-        return parity.build_table(parity.compare(section)).above
+        return parity.build_table(parity.compare(section), section.named).above
 
     *summary, said = above({16: beyond, 32: equal, 64: equal})
     assert summary[0] == "Batch size 16: TensorFlow and PyTorch (cannot be told)."
@@ -134,7 +136,7 @@ def test_parity_says_it_of_intervals_wholly_beyond_a_point() -> None:
 
 def memories(size: int, b: Sequence[float]) -> CellTest:
     a = [500.0, 505.0, 495.0, 502.0]
-    return build_cell_test("pytorch", size, MEMORY, a, b, shift_ratio(a, b))
+    return build_cell_test(("pytorch", size), "PyTorch", MEMORY, a, b, shift_ratio(a, b))
 
 
 def test_a_comparison_of_two_runs_says_the_tests_of_the_quantity(tmp_path: Path) -> None:
