@@ -115,7 +115,7 @@ def build_parser() -> CommandLine:
     tables.add_argument("--target-accuracy", type=float, metavar="SHARE",
                         help="a table of the time of training up to this test accuracy, as 0.9")  # fmt: skip
     tables.add_argument("--baseline-batch", type=int, metavar="N",
-                        help="a table of each framework's speed at each batch size beside that at this one; without "
+                        help="a table of each framework's speed at each batch size relative to that at this one; without "
                              f"it of neighbours, less than {contrast.NEIGHBOURS_PERCENT} %% apart")  # fmt: skip
     pictures = parser.add_argument_group("figures (png, svg, pdf)")
     pictures.add_argument("--figure-size", choices=sizes.SIZES, default="page",
