@@ -473,7 +473,7 @@ def test_names_from_outside_are_escaped_and_one_repeat_tells_no_difference(tmp_p
     text = pages.write_markdown(compared(tmp_path / "2", repeats([100]), repeats([200], **LATER)))
     assert (
         "Training speed: b is 2.00 times as fast as a in this run, geometric mean over 1 cell; one repeat on a side "
-        "has no interval: no significant difference.**"
+        "has no interval: the difference is uncertain.**"
     ) in text
 
 
@@ -537,7 +537,7 @@ def test_the_headline_is_the_geometric_mean_over_all_cells_with_the_interval_of_
     assert {mean.framework: mean.estimate for mean in speeds[1:]} == of_frameworks
     text = pages.write_markdown(found)
     speed = r"Training speed: b is 1\.95\d \[1\.9\d+, 1\.9\d+\] times as fast as a in these runs"
-    untold = r"one run on a side: no significant difference\."
+    untold = r"one run on a side: the difference is uncertain\."
     assert re.search(rf"- \*\*{speed}, geometric mean over 2 cells; {untold}\*\*", text)
     assert not any(mean.told for mean in speeds)
     assert "Host memory: b takes 1.000 [0.993, 1.007] times the memory of a, geometric mean over 2 cells: no " in text
