@@ -75,7 +75,8 @@ def check_gpu(gpus: Sequence[Gpu], root: Path) -> Finding:
     """Check the GPUs, from `description.list_gpus`; a card whose driver does not answer is a problem."""
     if gpus:
         shown = (
-            f"{each.name}, driver {each.driver}, CUDA {each.cuda_driver or 'not reported'}, {each.uuid}" for each in gpus
+            f"{each.name}, driver {each.driver}, CUDA {each.cuda_driver or 'not reported'}, {each.uuid}"
+            for each in gpus
         )
         return Finding("GPU", State.OK, "; ".join(shown))
     signs = [path for path in ("dev/nvidia0", "proc/driver/nvidia/version") if (root / path).exists()]

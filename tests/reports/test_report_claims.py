@@ -243,7 +243,7 @@ def test_two_frameworks_that_are_equal_have_no_highest() -> None:
     equal: Points = {(name, size): Point(30, 30, 30, 0) for name in names for size in (4, 8)}
     assert claim_tests.judge_claim(claim, "mxnet", equal).outcome is Outcome.FAILS
     alike: Points = {place: Point(30, 29, 31, 1) for place in equal}
-    assert claim_tests.judge_claim(claim, "mxnet", alike).outcome is Outcome.UNCERTAIN, "intervals that coincide overlap"
+    assert claim_tests.judge_claim(claim, "mxnet", alike).outcome is Outcome.UNCERTAIN, "equal intervals overlap"
     two = {place: Point(30 if place[0] == "mxnet" else 10, 9, 31, 0) for place in equal if place[0] != "pytorch"}
     assert claim_tests.judge_claim(claim, "mxnet", two).outcome is Outcome.UNCERTAIN, "the claim is of three frameworks"
 

@@ -374,9 +374,7 @@ def test_one_run_on_a_side_tells_nothing_of_speed_and_the_line_says_what_to_do(t
     found = compare(a, slow)
     assert cell(found, "speed").verdict is Untested.ONE_RUN and cell(found, "memory").verdict is Verdict.UNDECIDED
     text = pages.write_markdown(found)
-    assert (
-        "Regressions" not in text and "Speed: one run on a side, so a change and another hour look the same." in text
-    )
+    assert "Regressions" not in text and "Speed: one run on a side, so a change and another hour look the same." in text
 
 
 def test_what_no_hour_can_move_keeps_its_verdict_with_one_run_on_a_side(tmp_path: Path) -> None:

@@ -149,8 +149,7 @@ def test_accuracy_of_one_repeat_says_how_far_apart_and_of_three_counts_the_pairs
     # each +- 4.302653 x 0.278 / sqrt(3) = 0.69, so that the first two may be more than a point or less
     results = [trial(name, 8, repeat) for name in VERSIONS for repeat in range(3)]
     assert one(told(*results).findings, "Test accuracy") == (
-        "Test accuracy to 1 point, of 3 pairs of frameworks, each at one batch size: 2 uncertain; 1 not "
-        "comparable."
+        "Test accuracy to 1 point, of 3 pairs of frameworks, each at one batch size: 2 uncertain; 1 not comparable."
     )
 
 
@@ -186,7 +185,8 @@ def test_failed_checks_and_disturbed_trials_are_counted() -> None:
     failed = checked(quiet, "energy", False, "off")
     summary = told(failed, loud, trial("tensorflow", 4))
     assert summary.findings[-1] == (
-        "A check failed in 1 of 3 ok trials; other processes took more than 10 % of the CPU in 1 of the 2 that report it."
+        "A check failed in 1 of 3 ok trials; "
+        "other processes took more than 10 % of the CPU in 1 of the 2 that report it."
     )
     lines = summary.not_verified
     assert one(lines, "1 of 3 ok trials were disturbed")

@@ -211,7 +211,8 @@ def test_a_figure_that_is_none_is_refused(figure: float) -> None:
 
 def test_what_noise_hides_is_said_and_costs_few_trials() -> None:
     answer = find_best_size(noisy(CURVES["flat"], 0.07, 1), 4096)
-    assert answer.batch_size is not None and answer.reason is not None and "not significantly different" in answer.reason
+    assert answer.batch_size is not None and answer.reason is not None
+    assert "not significantly different" in answer.reason
     assert answer.trials < 13 * (1 + LIMIT) / 2, "it ends where more blocks would not help"
 
 
