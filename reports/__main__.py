@@ -30,8 +30,14 @@ other commands, each with a --help of its own:
   python -m reports check PATH...   what is wrong with stored results, or with others' logs
   python -m reports compare A B     one results folder against another: what changed, with an exit code
   python -m reports publish RESULTS a citable folder in published/
+  python -m reports site DIR...     one static page over many results
 """
-COMMANDS = {"check": ".check", "compare": ".comparing.command", "publish": ".publishing.publish"}  # modules
+COMMANDS = {
+    "check": ".check",
+    "compare": ".comparing.command",
+    "publish": ".publishing.publish",
+    "site": ".site.command",
+}  # modules
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -115,8 +121,8 @@ def build_parser() -> CommandLine:
     tables.add_argument("--target-accuracy", type=float, metavar="SHARE",
                         help="a table of the time of training up to this test accuracy, as 0.9")  # fmt: skip
     tables.add_argument("--baseline-batch", type=int, metavar="N",
-                        help="a table of each framework's speed at each batch size beside that at this one; without "
-                             f"it of neighbours, less than {contrast.NEIGHBOURS_PERCENT} %% apart")  # fmt: skip
+                        help="a table of each framework's speed at each batch size relative to that at this one; "
+                             f"without it of neighbours, less than {contrast.NEIGHBOURS_PERCENT} %% apart")  # fmt: skip
     pictures = parser.add_argument_group("figures (png, svg, pdf)")
     pictures.add_argument("--figure-size", choices=sizes.SIZES, default="page",
                           help="one column of a paper, its full width (default), or a slide of 16:9")  # fmt: skip

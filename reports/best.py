@@ -21,7 +21,7 @@ TITLE, TITLE_OF_ONE = "Best batch size of each framework", "Each framework at ba
 SHOWN = (SPEED, MEMORY, ACCURACY)
 TIDY = ("framework", "fastest_batch_size", "fastest_tied", "images_per_s", "memory_mib", "test_accuracy_percent",
         "most_accurate_batch_size", "most_accurate_tied", "highest_test_accuracy_percent")  # fmt: skip
-TIED = 'After "or": batch sizes that cannot be told from the first.'
+TIED = 'After "or": batch sizes not significantly different from the first.'
 
 
 def build_table(section: Section) -> Table | None:

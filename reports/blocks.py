@@ -60,13 +60,13 @@ HOW = (
 )
 HOW_TIMES = (
     f"Over the processes, with the {CONFIDENCE_PERCENT} % interval of their mean; within a process the trimmed mean "
-    "over its rounds. An epoch is the steps of the training split as the study ends it, at this time a step. "
+    "over its rounds. An epoch is the steps of the training split as the study ends it, at this time per step. "
     'Evaluation: images go in, logits come out. "Foreign CPU": what other processes took of the cores, our '
     "sampler among them."
 )
-TITLE = "Time an image at neighbouring batch sizes"
+TITLE = "Time per image at neighbouring batch sizes"
 CAPTION = (
-    "Seconds an image over the geometric mean of the sizes that took turns with it (less is faster); groups have "
+    "Seconds per image over the geometric mean of the sizes that took turns with it (less is faster); groups have "
     "nothing to do with one another."
 )
 
@@ -134,9 +134,9 @@ def build_chart(measurement: Measurement) -> Chart:
         name=NAME,
         title=TITLE,
         x_name=BATCH_AXIS,
-        y_label="Time an image (group: 1)",
+        y_label="Time per image (group: 1)",
         panels=panels,
-        alt=chart_words.describe_panels(f"{TITLE}, beside the mean of their group", panels, "batch size"),
+        alt=chart_words.describe_panels(f"{TITLE}, relative to the mean of their group", panels, "batch size"),
         caption=f"{chart_words.explain_points(most)} {CAPTION}",
         provenance=condition_text.describe_provenance(measurement.section),
         x_scale=Scale.ORDINAL,
@@ -189,7 +189,7 @@ def build_contrast_table(found: Sequence[Contrast], named: FrameworkNames) -> Ta
         "Phase": make_text_column("phase"),
         "Batch size": count_of("batch_size"),
         "Neighbours": lambda row: TableCell(f"{row['lower_neighbour']} and {row['upper_neighbour']}"),
-        "Faster an image by, %": _faster,
+        "Faster per image by, %": _faster,
         "Verdict": make_text_column("verdict"),
         "Corrected p": lambda row: number_cell(row["p_corrected"], "{:.2g}"),
         "Could have found, %": lambda row: number_cell(row["detectable_percent"], "{:.2f}"),
@@ -213,13 +213,13 @@ def build_time_table(measurement: Measurement) -> Table:
         "Phase": make_text_column("phase"),
         "Batch size": count_of("batch_size"),
         "Images/s": lambda row: number_cell(row["images_per_s"], "{:,.1f}", (row["low"], row["high"])),
-        "A step, ms": lambda row: number_cell(row["step_ms"], "{:,.2f}"),
-        "Steps an epoch": lambda row: number_cell(row["steps_an_epoch"], "{:,.0f}"),
-        "An epoch, s": lambda row: number_cell(row["epoch_s"], "{:,.2f}"),
+        "Time per step, ms": lambda row: number_cell(row["step_ms"], "{:,.2f}"),
+        "Steps per epoch": lambda row: number_cell(row["steps_an_epoch"], "{:,.0f}"),
+        "Time per epoch, s": lambda row: number_cell(row["epoch_s"], "{:,.2f}"),
         "Foreign CPU, %": lambda row: number_cell(row["foreign_cpu_percent"], "{:.1f}"),
         "Processes": count_of("processes"),
     }
-    title = "Time of the blocks, and steps an epoch beside it"
+    title = "Time per step of the blocks, and steps per epoch"
     return Table(TIMES, title, *build_rows(records, shown), below=(HOW_TIMES,), theme=Theme.SPEED, keys=3)
 
 

@@ -58,7 +58,7 @@ def build_parser() -> CommandLine:
     """Return the parser of `python -m reports check`."""
     parser = CommandLine(
         prog="python -m reports check",
-        description="What stored results lack, and their checks made again; and what others' logs are worth.",
+        description="What stored results lack, and their checks made again; and checks of others' logs.",
         epilog="Exit code: 0 nothing found, 1 something found, 2 a path that cannot be looked at.",
     )
     parser.add_argument(

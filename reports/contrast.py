@@ -162,12 +162,12 @@ def _values(side: Trials, axis: Axis, quantity: Quantity, condition: Condition) 
 
 MODES = Axis(
     name="modes",
-    title="What tuning and precisions change: each column beside the same framework's default in float32",
+    title="What tuning and precisions change: each column relative to the same framework's default in float32",
     quantities=(SPEED, MEMORY, ACCURACY),
     pair_by=pair_by_inputs,
     how="Speed and memory are parts of the default's: 2.00 is twice. Accuracy is the difference in percentage points. "
-    "Of repeats with the same inputs, each beside the other's; with two or more the "
-    f"{CONFIDENCE_PERCENT} % interval of their mean (of speed and memory, of the logarithms) stands in brackets.",
+    "Repeats with the same inputs are paired; with two or more the "
+    f"{CONFIDENCE_PERCENT} % interval of their mean (of speed and memory, of the logarithms) is in brackets.",
     value="mean",
     columns=("framework", "batch_size", "quantity", "unit", "n", "mean", "low", "high", "trials"),
 )
@@ -214,7 +214,7 @@ def _mode(of: CellContrast) -> TableCell:
 
 BATCH_SIZES = Axis(
     name="batch-contrasts",
-    title="Batch sizes beside each other: training speed, times as fast as at the baseline (more is better)",
+    title="Training speed relative to the baseline batch size (more is better)",
     quantities=(SPEED,),
     pair_by=pair_by_repeat,
     how="Of each repeat the speed over that of the same repeat at the baseline: their geometric mean with its "

@@ -62,8 +62,8 @@ KINDS_HOW = """\
 Kinds of memory in MiB. "on-demand": memory is taken as it is needed; "default": as the framework does by itself; the \
 framework's own word for its policy in brackets. What a pool reserves is its policy, not the need of the network."""
 PARTS_HOW = f"""\
-MiB in training steps that a worker of its own makes. The sum of the parts is held against the allocator's peak of \
-these steps; the peak of the trial stands in "Memory in four kinds". A sum that is more than {TOLERATED_PERCENT:g} % \
+MiB in training steps that a worker of its own makes. The sum of the parts is compared with the allocator's peak of \
+these steps; the peak of the trial is in "Memory in four kinds". A sum that is more than {TOLERATED_PERCENT:g} % \
 away from it is marked: parts that are never there at the same time make it larger, steps that overlap make it \
 smaller. Where the workspace is unknown the sum is that of the other parts, and is marked too. \
 The context (on a CPU: what is resident when the framework has been imported) lies outside the allocator and is in no \
@@ -162,7 +162,7 @@ def _summed(result: TrialResult, name: str) -> Figure:
     parts = {part.name: tables.find_figure(result, part.figures[0].name).value for part in MEMORY_PARTS}
     silent = [part for part, size in parts.items() if size is None]
     if silent and silent != [WORKSPACE]:
-        return Figure(None, "", reason=f"cannot be told without {' and '.join(silent)}")
+        return Figure(None, "", reason=f"needs {' and '.join(silent)}")
     total = sum(size for size in parts.values() if size is not None)
     source = "all parts but the workspace" if silent else ""
     if name == SUM.figures[0].name:
@@ -230,7 +230,7 @@ def _no_parts(rows: list[MemoryRow]) -> str:
     reasons = dict.fromkeys(note for row in rows for cell in row.parts() for note in cell.notes)
     statuses = dict.fromkeys(cell.status for row in rows for cell in row.cells.values())
     ended = dict.fromkeys(tables.describe_status(status) for status in statuses if status not in ("ok", tables.UNKNOWN))
-    return f"What the memory holds cannot be told: {'; '.join([*reasons, *ended])}."
+    return f"Memory is not split: {'; '.join([*reasons, *ended])}."
 
 
 def _tidy(rows: list[MemoryRow], columns: Sequence[Quantity]) -> pd.DataFrame:

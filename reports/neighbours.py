@@ -32,7 +32,7 @@ TRIMMED = 0.25
 SMALLEST_ERROR = 1e-9  # of processes that agree in every digit
 MARGIN_PERCENT = 1.0  # smaller differences are no reason to choose a batch size
 FASTER = {Verdict.BETTER: "faster", Verdict.WORSE: "slower"}
-WORDS = FASTER | {Verdict.WITHIN: f"within {MARGIN_PERCENT:g} %", Verdict.UNDECIDED: "cannot be told"}
+WORDS = FASTER | {Verdict.WITHIN: f"within {MARGIN_PERCENT:g} %", Verdict.UNDECIDED: "uncertain"}
 
 Round = dict[int, Block]
 Rounds = list[Round]

@@ -40,7 +40,7 @@ from .tables import JOINED, is_shown
 
 NAME = "parity"
 FEWEST, TOLERATED = 3, 1.0
-NOT_COMPARABLE, CANNOT_BE_TOLD, NO_VERDICT, AGREE = FIRST_TOLD = ("not comparable", "cannot be told", "", "agree")
+NOT_COMPARABLE, UNCERTAIN, NO_VERDICT, AGREE = FIRST_TOLD = ("not comparable", "uncertain", "", "agree")
 NUMBERS = ("mean_difference_points", "low_points", "high_points")
 COLUMNS = ["framework_a", "framework_b", "batch_size", "n", *NUMBERS, "p_beyond", "verdict", "notes", "trials"]
 NOT_STATED = (
@@ -53,7 +53,7 @@ Mean of the paired differences of test accuracy, percentage points, and its {CON
 (Student's t, n-1 degrees of freedom, each cell for itself). "{AGREE}": the whole interval is within {TOLERATED:g} \
 point of 0; "{NOT_COMPARABLE}": it is wholly beyond, and still is after a correction for the pairs of this table \
 (Benjamini and Hochberg: at most {100 * ERROR:g} % of those so called are so by chance); \
-"{CANNOT_BE_TOLD}": neither. Differences that agree better than one test image are taken to spread by one."""
+"{UNCERTAIN}": neither. Differences that agree better than one test image are taken to spread by one."""
 
 
 def compare(section: Section) -> pd.DataFrame:
@@ -145,7 +145,7 @@ def _note_corrected(compared: pd.DataFrame) -> tuple[str, ...]:
 
 def _verdict(cell: Mapping[str, Any], p_corrected: float) -> str:
     _, low, high = (cell[name] for name in NUMBERS)
-    told = {Verdict.WITHIN: AGREE, Verdict.UNDECIDED: CANNOT_BE_TOLD}
+    told = {Verdict.WITHIN: AGREE, Verdict.UNDECIDED: UNCERTAIN}
     return told.get(decide(low, high, margin=(-TOLERATED, TOLERATED), p=p_corrected), NOT_COMPARABLE)
 
 

@@ -25,7 +25,7 @@ HOW_TO_READ = (
     "Accuracy is that of the test split after the last epoch.",
     "A trial that did not end ok gives no number: its cell says what happened (OOM: out of memory). A contended one, "
     "which other processes disturbed, keeps its accuracy and memory. A dash is a figure that could not be measured; "
-    "the reason stands below the table.",
+    "the reason is below the table.",
     "With repeats a cell is their mean [its 95 % interval].",
     '[1] is a footnote. "noisy": the standard deviation of the repeats is more than 3 % of their mean. "short window": '
     "too few samples.",

@@ -88,7 +88,7 @@ _LISTED = (
     TrialColumn("folder", "of its files, below the results folder", lambda row: strip_results_folder(row.folder)),
     _of_result("started_at", "ISO 8601, UTC", lambda result: result.started_at),
     _of_result("wall_s", "how long it took, all in", lambda result: result.wall_s),
-    _of_result("verified", "whether the gate held it equal to the others; empty: not told", _gate),
+    _of_result("verified", "whether the gate found it equal to the others; empty: unknown", _gate),
     _of_spec("framework", "key of the framework, or of the build of it", lambda spec: spec.cell.framework),
     TrialColumn(
         "framework_label", "as tables name it", lambda row: row.result and row.named(row.result.spec.cell.framework)

@@ -122,7 +122,7 @@ def _refuse_account(account: MemoryAccount) -> None:
     if account.get("event") == Event.MEMORY_TOLD:
         parse_events(json.dumps(account).encode() + b"\n", f"{ATTEMPT_FILE}: memory")
     elif set(account) != {"reason"} or not isinstance(account["reason"], str):
-        raise ValueError(f"{ATTEMPT_FILE}: memory: neither what the memory worker told, nor why it did not")
+        raise ValueError(f"{ATTEMPT_FILE}: memory: neither what the memory worker reported, nor why it did not")
 
 
 def rebuild_result(folder: Path, name: str | None = None) -> TrialResult | None:

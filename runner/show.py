@@ -129,7 +129,7 @@ def _study(study: Study) -> str:
 
 def _workload(workload: Workload) -> str:
     shape = " x ".join(map(str, workload.input_shape))
-    counts = f"{workload.parameter_count:,} parameters, {workload.multiply_adds:,} multiply-adds an image of {shape}"
+    counts = f"{workload.parameter_count:,} parameters, {workload.multiply_adds:,} multiply-adds per image of {shape}"
     return f"{counts}: {workload.summary}" + (f"; {workload.differs}" if workload.differs else "")
 
 
@@ -244,4 +244,4 @@ def _schedules(request: Request) -> Iterator[str]:
                 name.rpartition("/")[2],
                 f"{format_count(len(rates), 'step')}, {min(rates):.3g} to {max(rates):.3g}",
             )
-            yield f"{_of(series)}batch {size:>5}: learning rates of {steps}; behind them {rates[-1]:.3g}"
+            yield f"{_of(series)}batch {size:>5}: learning rates of {steps}; after them {rates[-1]:.3g}"

@@ -170,7 +170,7 @@ def read_trials(results: Path, most: int | None = None) -> StoredTrials:
 
 
 def _changed_ns(path: Path) -> int | None:
-    """Return when the file was written; None if there is none, 0 if it cannot be told: reading it says why."""
+    """Return when the file was written; None if there is none, 0 if it is unknown: reading it says why."""
     try:
         return path.stat().st_mtime_ns
     except FileNotFoundError:

@@ -16,6 +16,7 @@ import reports.__main__ as report
 from reports import check
 from reports.comparing import command as compare_results
 from reports.publishing import publish
+from reports.site import command as site
 from runner import compare
 from runner.batch_size import command as batch_size
 from runner.doctor import command as doctor
@@ -38,6 +39,7 @@ COMMANDS: dict[str, Callable[[], CommandLine]] = {
     f"{REPORTS} check": check.build_parser,
     f"{REPORTS} compare": compare_results.build_parser,
     f"{REPORTS} publish": publish.build_parser,
+    f"{REPORTS} site": site.build_parser,
 }
 HELPS = ("help", "help_all")
 PAGE = """\

@@ -47,7 +47,7 @@ def describe(workload: Workload, places: Mapping[str, str] | None = None) -> str
     sources = [SOURCE, *((places or {}).get(row[0], "") for row in table[1:])] if places else [""] * len(table)
     lines += [f"{line}  {source}".rstrip() for line, source in zip(align(table, texts=3), sources, strict=True)]
     kept = activation_bytes(workload, 1)
-    return "\n".join([*lines, "", f"kept from forward to backward: {kept:,} bytes an image (float32)"])
+    return "\n".join([*lines, "", f"kept from forward to backward: {kept:,} bytes per image (float32)"])
 
 
 class _BadOption(Exception):

@@ -20,7 +20,7 @@ from workloads.statistics import LEAST_SPREAD, Estimate, estimate_mean, pool
 
 ONE_REPEAT = "cannot be tested: one repeat on a side"
 ONE_RUN = "cannot be tested: one run on a side"
-NO_RATIO = "cannot be told: a value is not above 0, so there is no ratio"
+NO_RATIO = "unknown: a value is not above 0, so there is no ratio"
 
 
 @dataclass(frozen=True)

@@ -141,7 +141,7 @@ def refuse_unordered(workload: Workload) -> None:
     if workload.layers and workload.layers[-1].name in leaving:
         name = [layer.name for layer, shape in workload.walk() if isinstance(layer, Flatten) and len(shape) == 3][-1]
         raise ValueError(
-            f"layer {name}: a Flatten of several pixels and channels needs a Dense behind it, or the logits of "
+            f"layer {name}: a Flatten of several pixels and channels needs a Dense after it, or the logits of "
             "frameworks have different orders"
         )
 
@@ -183,7 +183,7 @@ def _joined(layer: Join, shape: Shape, orders: list[Order]) -> Order:
         sizes = [math.prod(leaving) for leaving in layer.branch_shapes(shape)]
         return _tidied([piece for order, size in zip(orders, sizes, strict=True) for piece in order or ((size, 1),)])
     if any(order != orders[0] for order in orders):
-        raise ValueError(f"layer {layer.name}: a Flatten before or at the end of a branch needs a Dense behind it")
+        raise ValueError(f"layer {layer.name}: a Flatten before or at the end of a branch needs a Dense after it")
     return orders[0]
 
 

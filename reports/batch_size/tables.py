@@ -48,7 +48,7 @@ VERDICTS = {
     SizeVerdict.BEST: "best",
     SizeVerdict.WITHIN: "within 2 %",
     SizeVerdict.WORSE: "worse",
-    SizeVerdict.CANNOT_BE_TOLD: "cannot be told",
+    SizeVerdict.UNCERTAIN: "uncertain",
 }
 Found = Largest | Best | SizePoint
 

@@ -174,7 +174,7 @@ def _find_uneven(log: Log, columns: Columns) -> Faults:
 BOUNDED = ("usage", "memory", "power", "clock", "temperature")
 EVERY = (*BOUNDED, "energy")
 CHECKS = (
-    LogCheck(EVERY, _find_no_times, "no column of times{lacking} and gaps cannot be told"),
+    LogCheck(EVERY, _find_no_times, "no column of times{lacking} and gaps are unknown"),
     LogCheck(EVERY, _find_short,
              f"too short: {{length}}{{count}} samples; {SHORTEST_S:g} s and {FEWEST_SAMPLES} samples are wanted"),
     LogCheck(EVERY, _find_backward, "times do not increase: {count} of {steps} steps, the first before row {row}"),

@@ -121,7 +121,7 @@ def read_column(column: str, kind: str, cells: pd.Series[str], whole: Mapping[bo
     strange = stated[~stated.isin(list(bounds.units))]
     if len(strange):
         where = f"{column}, row {strange.index[0] + 1}"
-        raise ValueError(f"{where}: {strange.iloc[0]} is no unit of {kind} beside {', '.join(bounds.units)}")
+        raise ValueError(f"{where}: {strange.iloc[0]} is no unit of {kind}, as are {', '.join(bounds.units)}")
     if unit not in bounds.units:
         unit = next(iter(bounds.units))
     factor = bounds.units[unit]

@@ -29,7 +29,7 @@ class Untested(StrEnum):
     """Reason why a value of B was not tested against A's."""
 
     NOT_TESTED = "not tested"
-    ONE_RUN = "cannot be told: one run on a side"
+    ONE_RUN = "uncertain: one run on a side"
     NOT_JUDGED = "not judged"  # neither more nor less is better
     NO_VALUE = "no value"
 

@@ -129,7 +129,7 @@ def _add_regression_options(parser: CommandLine) -> None:
         help="exit with 1 where B loses X %% or more (of accuracy: percentage points) in a cell, or in a framework's "
         "mean over its batch sizes, and a test, corrected for their number, says that it is no chance, or where a cell "
         "did not end as well as in A; with 0 where each framework's mean excludes such a loss at "
-        f"{100 - 100 * ERROR:g} %%; else with 2: it cannot be told, and the smallest loss that could have been found "
+        f"{100 - 100 * ERROR:g} %%; else with 2: it is uncertain, and the smallest loss that could have been found "
         "is named; speed and energy need several runs per side, or --frameworks",
     )
     parser.add_argument(
@@ -177,7 +177,7 @@ def apply_gate(comparison: Comparison, tolerated_percent: float, every_cell: boo
         if bad:
             raise ReportError(
                 f"--fail-on-regression: {bad[0]}: unreadable, unfinished or still being written ({len(bad)} such in "
-                f"{side.path}): what it hides cannot be told; run it again or take it away"
+                f"{side.path}): what it hides is unknown; run it again or take it away"
             )
     return ruling
 

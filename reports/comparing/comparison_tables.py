@@ -26,8 +26,8 @@ HOW = (
     "same). The spread of a cell is taken to be that of all batch sizes of its framework and side, or its own where "
     f"that is larger; repeats that agree better than {100 * LEAST_SPREAD:g} %, of accuracies than one test image, are "
     "taken to spread by that much, for what they hide is unknown. A framework's mean over its batch sizes has the "
-    "cells' own spreads, and so has the mean over all frameworks; where such an interval holds 1, no difference can be "
-    "told.",
+    "cells' own spreads, and so has the mean over all frameworks; where such an interval holds 1, there is no "
+    "significant difference.",
     "Better or worse: one-sided tests, corrected after Holm for the cells and means of the same quantity, each "
     f"quantity and direction for itself: at most {100 * ERROR:g} % of comparisons call anything of a quantity worse "
     f"that is not. The smallest loss found is the one that {100 * POWER:g} % of such comparisons would call worse.",

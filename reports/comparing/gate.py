@@ -9,7 +9,7 @@ PASSED: there is no regression, and every one-sided bound of the loss is below X
 framework, over its batch sizes: non-inferiority, each claim at 1 - ERROR. All of them must hold, so their number needs
 no correction.
 
-CANNOT_BE_TOLD: neither, or a side has one run, whose repeats do not show how runs differ.
+UNCERTAIN: neither, or a side has one run, whose repeats do not show how runs differ.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ExitCode(IntEnum):
 
     PASSED = 0
     REGRESSION = 1
-    CANNOT_BE_TOLD = 2
+    UNCERTAIN = 2
 
 
 @dataclass(frozen=True)
@@ -63,18 +63,18 @@ def rule(tests: Sequence[AnyTest], tolerated_percent: float, every_cell: bool, e
     claimed = [*means, *(tested if every_cell else ())]
     if of_one_run := [test.quantity.name for test in claimed if test.verdict is Untested.ONE_RUN]:
         names = " and ".join(dict.fromkeys(of_one_run))
-        return Ruling(ExitCode.CANNOT_BE_TOLD, f"cannot be told: {names}: one run on a side; {SEVERAL_RUNS}")
+        return Ruling(ExitCode.UNCERTAIN, f"uncertain: {names}: one run on a side; {SEVERAL_RUNS}")
     open_ = [test for test in claimed if is_open(test, tolerated_percent)]
     untested = [cell for cell in cells if cell.verdict is Untested.NOT_TESTED]
     if open_ or untested or not claimed:
         head = (
-            f"cannot be told: a loss of {tolerated_percent:g} % is not excluded in {len(open_)} of {len(claimed)} "
+            f"uncertain: a loss of {tolerated_percent:g} % is not excluded in {len(open_)} of {len(claimed)} "
             f"values{f'; {len(untested)} values could not be tested' if untested else ''}"
         )
         open_.sort(key=lambda test: test.at_most_percent, reverse=True)
         lines = [describe_open(test, tolerated_percent) for test in open_]
         lines += [f"{_subject(cell)}: {cell.spread.untested}" for cell in untested]
-        return Ruling(ExitCode.CANNOT_BE_TOLD, head, tuple(lines))
+        return Ruling(ExitCode.UNCERTAIN, head, tuple(lines))
     whose = "every cell and every framework's mean" if every_cell else "every framework's mean"
     bounds = _highest(claimed, lambda test: test.at_most_percent)
     head = f"passed: no regression of {tolerated_percent:g} % or more; {say_power(tests, tolerated_percent)}"

@@ -58,7 +58,7 @@ class GeometricMean(QuantityTest):
 
     @property
     def doubt(self) -> str:
-        """Reason why no difference can be told; "" if one can."""
+        """Reason why no difference is stated; "" if one can."""
         if self.estimate is None:
             return say("compare.one_repeat")
         if self.one_run:

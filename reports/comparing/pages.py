@@ -98,7 +98,7 @@ def count_verdicts(comparison: Comparison) -> list[str]:
     if once:
         names = " and ".join(dict.fromkeys(c.quantity.name for c in comparison.cells if c.verdict is Untested.ONE_RUN))
         lines.append(
-            f"{names.capitalize()}: one run on a side, so a change cannot be told from another hour. Intervals hold "
+            f"{names.capitalize()}: one run on a side, so a change and another hour look the same. Intervals hold "
             f"the spread of repeats, not that of runs. To know, {SEVERAL_RUNS}."
         )
     if counts[Untested.NOT_TESTED]:

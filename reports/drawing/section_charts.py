@@ -17,7 +17,7 @@ from .chart_series import BATCH_AXIS, build_series, choose_scale
 DRAWN = (*MAIN, STEP_TIME, ENERGY)
 NAMES = (*(quantity.name for quantity in DRAWN), *trade_offs.NAMES, *memory_charts.NAMES, *epoch_charts.NAMES)
 LOGARITHMIC = (STEP_TIME,)  # proportional to the batch size: on a linear axis half of its points are near 0
-AXIS_NAMES = {ENERGY: "{}, J an image"}
+AXIS_NAMES = {ENERGY: "{}, J per image"}
 
 
 def build_charts(section: Section, published: Sequence[Article] | None = None) -> tuple[Chart, ...]:

@@ -18,7 +18,7 @@ import hashlib
 import lzma
 import re
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
@@ -140,23 +140,23 @@ def find_archive(results: Path) -> Path | None:
     except OSError as error:
         raise ReportError(f"{error.filename}: cannot be read: {error.strerror}; check its permissions") from error
     if changed:
-        raise ReportError(f"{found}: changed since it was published: {CHECKSUMS} tells another checksum; get it anew")
+        raise ReportError(f"{found}: changed since it was published: {CHECKSUMS} has another checksum; get it anew")
     return found
 
 
-def read_stored(results: Path) -> Stored:
-    """Read a results folder, a published one or an archive.
+def read_stored(results: Path, read: Callable[[Path], Stored] = load.read) -> Stored:
+    """Read a results folder, a published one or an archive, by one of load's functions.
 
     Paths of an archive's files begin with the archive's path. Raises ReportError.
     """
     archive = find_archive(results)
     if archive is None:
-        return load.read(results)
+        return read(results)
     try:
         with temporary_folder("batchwise-") as stage:
             folder = unpack(archive, stage)
             try:
-                found = load.read(folder)
+                found = read(folder)
             except ReportError as error:
                 raise ReportError(str(error).replace(str(folder), str(archive))) from error
     except OSError as error:

@@ -14,7 +14,7 @@ from .claims import TestedClaim, evaluate_section, hold_sections, judge_across
 from .publication import Article
 from .reproduced import list_frameworks
 
-WORSE = (Outcome.HOLDS, Outcome.SEEN, Outcome.UNTOLD, Outcome.UNSEEN, Outcome.FAILS)  # each worse than those before
+WORSE = (Outcome.HOLDS, Outcome.SEEN, Outcome.UNCERTAIN, Outcome.UNSEEN, Outcome.FAILS)  # each worse than those before
 
 
 def say_headline(sections: Sequence[Section]) -> tuple[str, str] | None:

@@ -39,7 +39,7 @@ class Outcome(StrEnum):
 
     HOLDS = "holds"
     FAILS = "does not hold"
-    UNTOLD = "cannot be told"
+    UNCERTAIN = "uncertain"
     SEEN = "seen in this run"
     UNSEEN = "not seen in this run"
 
@@ -86,7 +86,7 @@ def judge_sides(
     """Test a claim that compares two metrics; `subtract` gives the mean difference over all pairs."""
     missing = [_at(x, y) for x, y in claim.pairs if (framework, x) not in a or (framework, y) not in b]
     if missing:
-        return ClaimVerdict(Outcome.UNTOLD, f"no value of both sides at {listed(missing)}")
+        return ClaimVerdict(Outcome.UNCERTAIN, f"no value of both sides at {listed(missing)}")
     pairs = {(x, y): (a[framework, x], b[framework, y]) for x, y in claim.pairs}
     if claim.test == "above":
         unit = claim.metric.quantity.unit
@@ -96,7 +96,7 @@ def judge_sides(
         return is_times(list(pairs.values()), claim.factor, claim.within)
     shift = subtract(pairs)
     if shift is None:
-        return ClaimVerdict(Outcome.UNTOLD, "no repeat is on both sides")
+        return ClaimVerdict(Outcome.UNCERTAIN, "no repeat is on both sides")
     least = -math.inf if claim.test == "no-gain" else -claim.within  # otherwise "same"
     return _between([shift], least, claim.within, f"mean difference {_signed(shift, claim.metric.unit)}")
 
@@ -115,9 +115,9 @@ def all_above(pairs: Sequence[tuple[Point, Point]], text: str, or_equal: bool = 
     if Order.BELOW_ONCE in orders:
         return ClaimVerdict(Outcome.UNSEEN, f"one repeat; {text}")
     if Order.TIE in orders:
-        return ClaimVerdict(Outcome.UNTOLD, f"{NEAR}; in this run {text}")
+        return ClaimVerdict(Outcome.UNCERTAIN, f"{NEAR}; in this run {text}")
     if Order.OVERLAP in orders:
-        return ClaimVerdict(Outcome.UNTOLD, f"intervals overlap; {text}")
+        return ClaimVerdict(Outcome.UNCERTAIN, f"intervals overlap; {text}")
     return ClaimVerdict(Outcome.SEEN, f"one repeat; {text}")
 
 
@@ -128,7 +128,7 @@ def is_extreme(
     framework, *others = every
     missing = [size for size in sizes if any((name, size) not in values for name in every)]
     if missing or not others:
-        return ClaimVerdict(Outcome.UNTOLD, f"no value of all frameworks at {listed(missing)}")
+        return ClaimVerdict(Outcome.UNCERTAIN, f"no value of all frameworks at {listed(missing)}")
     pick, word = (max, "highest") if highest else (min, "lowest")
     ends = {size: pick(every, key=lambda name: values[name, size].value) for size in sizes}
     text = ", ".join(
@@ -151,7 +151,7 @@ def rises(values: dict[int, Point]) -> ClaimVerdict:
         return ClaimVerdict(Outcome.FAILS, "all values are the same")
     p = p_of_ranks(sizes, numbers)
     sure = decide(rho, rho, p=p) is not Verdict.UNDECIDED
-    outcome = Outcome.UNTOLD if not sure else Outcome.HOLDS if rho >= STRONG else Outcome.FAILS
+    outcome = Outcome.UNCERTAIN if not sure else Outcome.HOLDS if rho >= STRONG else Outcome.FAILS
     return ClaimVerdict(outcome, describe_correlation(rho, len(sizes), p))
 
 
@@ -198,7 +198,7 @@ def peaks(values: dict[int, Point], sizes: Sequence[int], neighbours: Sequence[i
             return ClaimVerdict(Outcome.FAILS, text)
         if Outcome.SEEN in beaten:
             return ClaimVerdict(Outcome.UNSEEN, f"one repeat; {text}")
-    return ClaimVerdict(Outcome.UNTOLD, text)
+    return ClaimVerdict(Outcome.UNCERTAIN, text)
 
 
 def falls(values: dict[int, Point], sizes: Sequence[int], unit: str) -> ClaimVerdict:
@@ -215,7 +215,7 @@ def is_times(pairs: Sequence[tuple[Point, Point]], factor: float, within: float)
     The ratio may differ by the share `within` of the factor. For a factor of 0 it may be at most `within`.
     """
     if any(b.value <= 0 for _, b in pairs):
-        return ClaimVerdict(Outcome.UNTOLD, "a value is 0: nothing is so many times it")
+        return ClaimVerdict(Outcome.UNCERTAIN, "a value is 0: nothing is so many times it")
     ratios = [Point(a.value / b.value, a.low / b.high, a.high / b.low, min(a.n, b.n)) for a, b in pairs]
     text = f"{listed(f'{ratio.value:.3f}' for ratio in ratios)} times"
     slack = within * (factor or 1.0)
@@ -256,13 +256,13 @@ def _between(points: Sequence[Point], low: float, high: float, text: str) -> Cla
         return ClaimVerdict(Outcome.FAILS, text)
     if places <= {Verdict.WITHIN}:
         return ClaimVerdict(Outcome.HOLDS, text)
-    return ClaimVerdict(Outcome.UNTOLD, f"the interval reaches beyond the bound; {text}")
+    return ClaimVerdict(Outcome.UNCERTAIN, f"the interval reaches beyond the bound; {text}")
 
 
 def _few(values: dict[int, Point]) -> ClaimVerdict:
-    return ClaimVerdict(Outcome.UNTOLD, f"{len(values)} batch sizes, {FEWEST_RANKED} are needed")
+    return ClaimVerdict(Outcome.UNCERTAIN, f"{len(values)} batch sizes, {FEWEST_RANKED} are needed")
 
 
 def _missing(values: dict[int, Point], sizes: Sequence[int]) -> ClaimVerdict | None:
     missing = [size for size in sizes if size not in values]
-    return ClaimVerdict(Outcome.UNTOLD, f"no value at {listed(missing)}") if missing else None
+    return ClaimVerdict(Outcome.UNCERTAIN, f"no value at {listed(missing)}") if missing else None

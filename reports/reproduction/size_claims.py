@@ -45,11 +45,11 @@ from .reproduced import Reproduced
 CLAIMS, ARTICLE = "powers-of-two-claims", "powers-of-two"
 MULTIPROCESSORS = "multiprocessors"  # a fact of PyTorch's worker on a GPU
 NO_GPU = "the rule counts a GPU's multiprocessors, and this was measured on a CPU"
-NOT_TOLD = "the rule counts a GPU's multiprocessors, and no worker told them (PyTorch's does)"
+NOT_TOLD = "the rule counts a GPU's multiprocessors, and no worker reported them (PyTorch's does)"
 NOT_MEASURED = "no such size was measured between two others by {name}"
 ONE_PROCESS = "one process has no interval"
 RAN_ONCE = "each size was run once"
-OUTCOMES = {Verdict.BETTER: Outcome.HOLDS, Verdict.UNDECIDED: Outcome.UNTOLD}  # any other: it fails
+OUTCOMES = {Verdict.BETTER: Outcome.HOLDS, Verdict.UNDECIDED: Outcome.UNCERTAIN}  # any other: it fails
 PHASES = {figures.SPEED: Phase.TRAINING, figures.EVALUATION_SPEED: Phase.EVALUATION}
 LABEL = "Faster per image than the line through its neighbours"
 FASTER = Quantity("faster", (FigureSpec("faster_percent", LABEL, "%", decimals=2),), theme=Theme.PUBLISHED)
@@ -168,7 +168,7 @@ def _judge(
     obstacle: str,
 ) -> TestedClaim:
     estimate, p = estimated
-    sizes, measured = tuple(each.size for each in mine), ClaimVerdict(Outcome.UNTOLD, obstacle)
+    sizes, measured = tuple(each.size for each in mine), ClaimVerdict(Outcome.UNCERTAIN, obstacle)
     percents = value, low, high = percents_of(estimate) if estimate else (math.nan, math.nan, math.nan)
     if estimate:
         found = judge(percents, p, MARGIN_PERCENT)
@@ -187,7 +187,7 @@ def _find_published(claim: Claim, sizes: Sequence[int]) -> ClaimVerdict | None:
         each for each in read_size_article().metrics if each.series and find_phase(each) is find_phase(claim.metric)
     ]
     known = any(size in sizes for metric in same for size in express_in_percent(metric)[1])
-    return ClaimVerdict(Outcome.UNTOLD, RAN_ONCE) if known else None
+    return ClaimVerdict(Outcome.UNCERTAIN, RAN_ONCE) if known else None
 
 
 def build_table(tested: Sequence[TestedClaim]) -> Table:

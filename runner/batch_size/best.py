@@ -224,8 +224,8 @@ class Contest:
         ratios = dict(self.out)
         for size in set(self.candidates) - ratios.keys():
             ratio = self.look.get(size) or _compared(size, self.running, self.blocks)  # it failed
-            told = ratio.verdict if size in self.look else SizeVerdict.CANNOT_BE_TOLD
-            verdict = SizeVerdict.CANNOT_BE_TOLD if told is SizeVerdict.WORSE else told
+            told = ratio.verdict if size in self.look else SizeVerdict.UNCERTAIN
+            verdict = SizeVerdict.UNCERTAIN if told is SizeVerdict.WORSE else told
             ratios[size] = replace(ratio, verdict=SizeVerdict.BEST if size == leader else verdict)
         return [ratios[size] for size in sorted(ratios)]
 
@@ -240,7 +240,7 @@ class Contest:
         reasons = []
         if proven is None:
             others = ", ".join(str(size) for size in self.running if size != leader)
-            reasons.append(f"the best by its mean, but {others} cannot be told from it")
+            reasons.append(f"the best by its mean; not significantly different: {others}")
         else:
             smaller = [ratio for ratio in ratios if ratio.batch_size < proven and ratio.batch_size not in self.out]
             reasons += [f"may be smaller still: {_in_words(ratio)}" for ratio in smaller]
@@ -283,8 +283,8 @@ def _compared(size: int, others: Collection[int], blocks: Sequence[Block]) -> Ra
     means = [statistics.fmean(each) for each in differences if each]
     ratio = math.exp(min(means, default=0.0))
     if pairs < FEWEST:
-        return Ratio(size, SizeVerdict.CANNOT_BE_TOLD, ratio, None, None, pairs)
+        return Ratio(size, SizeVerdict.UNCERTAIN, ratio, None, None, pairs)
     low = math.exp(min(mean_interval(each)[1] for each in differences))
     high = math.exp(min(estimate_mean(each).upper_end(len(differences)) for each in differences))
     verdict = decide(low, high, margin=(1 - TOLERATED, math.inf))
-    return Ratio(size, STORED.get(verdict, SizeVerdict.CANNOT_BE_TOLD), ratio, low, high, pairs)
+    return Ratio(size, STORED.get(verdict, SizeVerdict.UNCERTAIN), ratio, low, high, pairs)

@@ -39,7 +39,7 @@ def compare_speed(measure: Measure, answer: int, known: Mapping[int, Sequence[fl
     means = {size: statistics.fmean(each) for size, each in speeds.items()}
     best = max(sorted(means), key=lambda size: means[size])
     ratio = means[answer] / means[best]
-    compared = Ratio(answer, SizeVerdict.CANNOT_BE_TOLD, ratio, None, None, 0)
+    compared = Ratio(answer, SizeVerdict.UNCERTAIN, ratio, None, None, 0)
     if best == answer:
         compared = Ratio(answer, SizeVerdict.BEST, 1.0, None, None, 0)
     elif ratio < 1 - CLOSE:
@@ -63,4 +63,4 @@ def _paired(measure: Measure, answer: int, best: int, single: Ratio) -> Ratio:
         return single
     ratio, low, high = ratio_interval(logarithms)
     verdict = decide(low, high, margin=(1 - FALLEN, math.inf))
-    return Ratio(answer, VERDICTS.get(verdict, SizeVerdict.CANNOT_BE_TOLD), ratio, low, high, len(logarithms))
+    return Ratio(answer, VERDICTS.get(verdict, SizeVerdict.UNCERTAIN), ratio, low, high, len(logarithms))

@@ -49,7 +49,7 @@ def find_limit(request: Request) -> tuple[Limit, int]:
     if placement.device != "cpu":
         card = next(gpu for gpu in request.gpus if gpu.uuid == placement.device)
         if card.memory_bytes is None:
-            raise LookupError(f"{card.name} does not tell how much memory it has")
+            raise LookupError(f"{card.name} does not report how much memory it has")
         return Limit.GPU, card.memory_bytes
     if placement.memory_limit_bytes is not None:
         local = Limit.GROUP if placement.control_group else Limit.ASKED

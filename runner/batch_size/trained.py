@@ -110,7 +110,7 @@ def least(costs: Costs, trials: int) -> tuple[int | None, str | None]:
         return leader, None
     if min(len(repeats) for repeats in costs.values()) < FEWEST:
         return leader, f"in these runs; order without an interval, which needs {FEWEST} repeats"
-    return leader, f"by its mean; {', '.join(map(str, untold))} cannot be told from it"
+    return leader, f"by its mean; not significantly different: {', '.join(map(str, untold))}"
 
 
 def _below(costs: Mapping[int, float], others: Mapping[int, float]) -> bool:
@@ -146,7 +146,7 @@ def trained(results: Iterable[TrialResult], in_use: int, found: int) -> Trained:
 def _compared(pairs: Sequence[tuple[TrialResult, TrialResult]], in_use: int, found: int) -> Trained:
     if not pairs:
         nothing = (None,) * 6
-        return Trained(found, in_use, *nothing, 0, Holds.CANNOT_BE_TOLD)
+        return Trained(found, in_use, *nothing, 0, Holds.UNCERTAIN)
     task = pairs[0][0].spec.task
     faster = [*map(math.exp, _interval([math.log(epoch_s(before) / epoch_s(after)) for before, after in pairs]))]
     changes = [after.epochs[-1].test_accuracy - before.epochs[-1].test_accuracy for before, after in pairs]
@@ -155,7 +155,7 @@ def _compared(pairs: Sequence[tuple[TrialResult, TrialResult]], in_use: int, fou
         decide(*faster[1:], margin=(LEAST_SPEED_UP, math.inf)),
         decide(*changed[1:], margin=(-TOLERATED_LOSS, math.inf)),
     }
-    holds = Holds.HOLDS if found_to_be == {Verdict.WITHIN} else Holds.CANNOT_BE_TOLD
+    holds = Holds.HOLDS if found_to_be == {Verdict.WITHIN} else Holds.UNCERTAIN
     verdict = Holds.DOES_NOT if Verdict.WORSE in found_to_be else holds
     speed_up, speed_low, speed_high, change, low, high = (
         None if math.isnan(end) else end for end in (*faster, *changed)

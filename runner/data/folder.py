@@ -62,7 +62,7 @@ class Listing:
             )
         if files := self.splits.files:
             notes.append(
-                f"{format_count(len(files), 'file')} beside the folders not read: {shown(', '.join(files[:3]))}"
+                f"{format_count(len(files), 'file')} next to the folders, not read: {shown(', '.join(files[:3]))}"
             )
         if self.loose:
             notes.append(f"{format_count(self.loose, 'image')} in no class folder of a split left out")

@@ -69,7 +69,7 @@ def _test(folder: Path, root: Path, train: str, others: list[str], test_folder: 
         if test_folder not in others:
             there = _listed(root, others) or "nothing else"
             raise DataError(
-                f"data set {folder}: --test-folder {shown(test_folder)}: no such folder beside {shown(train)}/; "
+                f"data set {folder}: --test-folder {shown(test_folder)}: no such folder next to {shown(train)}/; "
                 f"it has {there}"
             )
         return test_folder

@@ -60,8 +60,8 @@ def check_processor(machine: dict[str, Any]) -> Finding:
     """Check the processor, from `description.describe`."""
     flags, limit = machine["cpu_flags"], machine["cpu_limit_cores"]
     share = "" if limit is None else f", a share of {limit:g} of them"
-    words = "flags not told" if flags is None else processors.list_flags(flags)
-    text = f"{machine['cpu_model'] or 'model not told'}; cores {machine['cores']}{share}; {words}"
+    words = "flags not reported" if flags is None else processors.list_flags(flags)
+    text = f"{machine['cpu_model'] or 'model not reported'}; cores {machine['cores']}{share}; {words}"
     if flags is None:
         return Finding("processor", State.UNKNOWN, text)
     if NEEDED_FLAG not in flags:
@@ -75,7 +75,8 @@ def check_gpu(gpus: Sequence[Gpu], root: Path) -> Finding:
     """Check the GPUs, from `description.list_gpus`; a card whose driver does not answer is a problem."""
     if gpus:
         shown = (
-            f"{each.name}, driver {each.driver}, CUDA {each.cuda_driver or 'not told'}, {each.uuid}" for each in gpus
+            f"{each.name}, driver {each.driver}, CUDA {each.cuda_driver or 'not reported'}, {each.uuid}"
+            for each in gpus
         )
         return Finding("GPU", State.OK, "; ".join(shown))
     signs = [path for path in ("dev/nvidia0", "proc/driver/nvidia/version") if (root / path).exists()]
@@ -165,8 +166,8 @@ def check_clock(root: Path, monotonic_s: float, real_s: float) -> Finding:
     try:
         source = (root / "sys/devices/system/clocksource/clocksource0/current_clocksource").read_text().strip()
     except OSError:
-        return Finding("clock", State.UNKNOWN, f"its source is not told; drift {1e6 * drift:,.0f} us a second")
-    text = f"{source}; monotonic against real time {1e6 * drift:,.0f} us a second apart"
+        return Finding("clock", State.UNKNOWN, f"its source is not reported; drift {1e6 * drift:,.0f} us per second")
+    text = f"{source}; monotonic against real time {1e6 * drift:,.0f} us per second apart"
     if drift > DRIFT_S_PER_S:
         advice = "the time of day is being set: wait until it is, or the times of a GPU's samples are off"
         return Finding("clock", State.WARNING, text, advice)

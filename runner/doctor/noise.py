@@ -85,7 +85,7 @@ def check_turbo(is_on: bool | None) -> Finding:
     speeds.
     """
     if is_on is None:
-        return Finding("turbo", State.UNKNOWN, "not told, as in a virtual machine")
+        return Finding("turbo", State.UNKNOWN, "not reported, as in a virtual machine")
     if is_on:
         return Finding("turbo", State.OK, "turbo is on: clocks fall with heat and with busy neighbours")
     return Finding("turbo", State.OK, "turbo is off")
@@ -96,7 +96,7 @@ def check_throttling(calibration: LoopTimes | None) -> Finding:
     if calibration is None:
         return Finding("throttling", State.UNKNOWN, NOT_TRIED)
     if calibration.throttled is None:
-        return Finding("throttling", State.UNKNOWN, "not told, as in a virtual machine")
+        return Finding("throttling", State.UNKNOWN, "not reported, as in a virtual machine")
     if calibration.throttled:
         text = f"clocks were lowered for heat {calibration.throttled} times over {calibration.wall_s:.1f} s"
         return Finding(

@@ -122,7 +122,7 @@ class Gate:
         rivals = choose_rivals(trial, [other for other in judged if other.evidence])
         truth = self._truth(trial.spec)
         if not isinstance(truth, Truth) and trial.spec.task.precision in REDUCED:
-            rivals, truth = [], f"{truth}, and nobody else tells what rounding to {trial.spec.task.precision} does"
+            rivals, truth = [], f"{truth}, and no other framework shows what {trial.spec.task.precision} rounds off"
         differing, against = self._differing(trial, rivals, truth, workload.draws)
         late = [*self.proofs.check(trial), *trial_end.check_end(trial, workload)]
         doubt = "" if isinstance(truth, Truth) else f"; without the referee: {truth}"

@@ -14,7 +14,7 @@ Disagreement = tuple[str, str]  # (the framework it differs from, the difference
 
 def name_compared(names: Iterable[str]) -> str:
     """Return a clause that names them."""
-    return f"held against {', '.join('the referee' if name == JUDGE else name for name in names)}"
+    return f"compared with {', '.join('the referee' if name == JUDGE else name for name in names)}"
 
 
 def find_framework(trial: TrialResult) -> str:

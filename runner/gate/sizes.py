@@ -48,4 +48,4 @@ def compare_names(names: Sequence[str], expected: Sequence[str]) -> str:
     if unknown := [name for name in names if name not in expected]:
         return f"named otherwise: {unknown[0]} is no name of the network's ({len(unknown)} of {len(names)})"
     first = next((pair for pair in zip(names, expected, strict=True) if pair[0] != pair[1]), None)
-    return f"ordered otherwise: {first[0]} stands where {first[1]} belongs" if first else ""
+    return f"ordered otherwise: {first[0]} is where {first[1]} belongs" if first else ""

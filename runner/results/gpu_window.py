@@ -193,7 +193,7 @@ def check_alone(samples: Samples, meter: dict[str, Any], events: Events) -> Chec
     if unseen := _unseen(samples, meter, events):
         silence = account.silence("processes", "foreign_processes")
         reasons = "; ".join(filter(None, [silence, *unseen.values()]))
-        return Check(CheckName.ALONE, False, f"cannot be told {', '.join(unseen)}: {reasons}{uncounted}")
+        return Check(CheckName.ALONE, False, f"unknown {', '.join(unseen)}: {reasons}{uncounted}")
     lists = int(np.sum(~np.isnan(samples["foreign_processes"])))
     return Check(CheckName.ALONE, True, f"{lists} lists of the processes on it{uncounted}")
 

@@ -96,7 +96,7 @@ def find_queued_steps(account: MemoryAccount) -> Figure:
     more = account["peak"] - account["step_peak"]
     steps = round(more / a_step) if a_step > 0 else 0
     if steps < 1 or abs(more - steps * a_step) > WHOLE_STEP_TOLERANCE * a_step:
-        ratio = f"{more / a_step:.2f} times" if a_step > 0 else "not to be held against"
+        ratio = f"{more / a_step:.2f} times" if a_step > 0 else "not to be compared with"
         reason = f"{more / 2**20:.2f} MiB more, {ratio} a step's activations and inputs: no whole number of steps"
         return make_unknown(source, reason)
     return Figure(steps * a_step, source, samples=steps)

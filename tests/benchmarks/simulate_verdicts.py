@@ -34,7 +34,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def compare(runs: int, seed: int) -> str:
-    """Tabulate passed / regression / cannot be told, in percent of the runs, at --fail-on-regression 5%."""
+    """Tabulate passed / regression / uncertain, in percent of the runs, at --fail-on-regression 5%."""
     truths = simulate_compare.TRUTHS
     head = [
         "runs per side, spread",

@@ -28,7 +28,7 @@ def published(tmp_path: Path) -> Path:
     """The index of three reports; the newest tests no claim."""
     every = [
         claim(FLAT, "pytorch", "holds", "does not hold"),
-        claim(FLAT, "pytorch", "cannot be told", "does not hold"),
+        claim(FLAT, "pytorch", "uncertain", "does not hold"),
         claim(FLAT, "mxnet", "does not hold", "holds"),
         claim(HIGHEST, "mxnet", "seen in this run"),
     ]
@@ -70,7 +70,7 @@ def test_each_claim_is_a_row_with_a_column_for_each_framework_and_filters_leave_
             ["osu-2020", "Usage is flat", "table: holds", DASH, "does not hold", "quick, 2025-02-01"],
             [
                 "osu-2020", "Usage is flat", "table: does not hold (PyTorch), holds (MXNet)",
-                "cannot be told / holds", "does not hold",
+                "uncertain / holds", "does not hold",
                 "quick, 2025-01-01",
             ],
             ["osu-2020", "At 4 MXNet has the highest usage", DASH, DASH, "seen in this run",

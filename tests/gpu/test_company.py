@@ -114,7 +114,7 @@ def test_lists_that_leave_a_time_out_leave_open_who_was_there(
     passed, detail = alone(replay.result(gpu_spec, *WINDOW, **BATCH))
     assert passed is (when is None)
     if when:
-        assert detail.startswith(f"cannot be told {when}: nvmlDeviceGetComputeRunningProcesses_v3: ")
+        assert detail.startswith(f"unknown {when}: nvmlDeviceGetComputeRunningProcesses_v3: ")
 
 
 def test_a_sampler_that_ended_early_leaves_open_who_came_after(
@@ -127,10 +127,10 @@ def test_a_sampler_that_ended_early_leaves_open_who_came_after(
     (tmp_path / "samples.csv").write_text("\n".join(rows[:70]) + "\n")
     (tmp_path / "meter.json").write_text(json.dumps(meter | {"clocks": meter["clocks"][:1], "sampler": None}))
     passed, detail = alone(replay.result(gpu_spec, *WINDOW, **BATCH))
-    assert not passed and detail.startswith("cannot be told after: no list after")
+    assert not passed and detail.startswith("unknown after: no list after")
     (tmp_path / "samples.csv").write_text("\n".join(rows[:40]) + "\n")
     passed, detail = alone(replay.result(gpu_spec, *WINDOW, **BATCH))
-    assert not passed and detail.startswith("cannot be told during, after: no list for ")
+    assert not passed and detail.startswith("unknown during, after: no list for ")
 
 
 def test_company_whose_memory_cannot_be_true_is_not_overlooked(
@@ -196,7 +196,7 @@ def test_memory_that_comes_and_goes_without_anybody_listed_leaves_open_who_was_t
     result = replay.result(gpu_spec, *WINDOW, **BATCH)
     passed, detail = alone(result)
     assert result.status == Status.OK and not passed
-    assert detail == "cannot be told during: 400 MiB came and went that no list tells of, in 1 row(s)"
+    assert detail == "unknown during: 400 MiB came and went that no list tells of, in 1 row(s)"
 
 
 def test_memory_that_comes_and_goes_while_no_list_is_to_be_had_leaves_open_who_was_there(
@@ -209,7 +209,7 @@ def test_memory_that_comes_and_goes_while_no_list_is_to_be_had_leaves_open_who_w
     )  # fmt: skip
     replay.run(9, at=switched(tmp_path, 4100, 4900))
     passed, detail = alone(replay.result(gpu_spec, *WINDOW, **BATCH))
-    assert not passed and "cannot be told during: " in detail
+    assert not passed and "unknown during: " in detail
     assert "400 MiB came and went that no list tells of, in 3 row(s)" in detail
 
 

@@ -144,7 +144,7 @@ def test_a_figure_that_nothing_tells_is_null_with_a_reason(
     if "foreign_processes" in empty:
         (check,) = [check for check in result.checks if check.name == "alone on the device"]
         refusal = "nvmlDeviceGetComputeRunningProcesses_v3: Not Supported"
-        assert not check.passed and f"cannot be told before, during, after: {refusal}" in check.detail
+        assert not check.passed and f"unknown before, during, after: {refusal}" in check.detail
         memory = result.figures["process_gpu_memory_bytes"]
         assert memory.value == 0 and "nvmlDeviceGetMemoryInfo_v2" in memory.source and refusal in memory.source
 

@@ -109,7 +109,7 @@ def test_a_card_that_says_nothing_leaves_no_half_a_sum(
         assert figure.value is None and (figure.reason or "").startswith("GPU 2 of 2: "), name
     assert "nvmlDeviceGetHandleByUUID" in (result.figures["energy_j"].reason or "")
     (alone,) = [check for check in result.checks if check.name == CheckName.ALONE]
-    assert not alone.passed and alone.detail.startswith("GPU 2: cannot be told")
+    assert not alone.passed and alone.detail.startswith("GPU 2: unknown")
 
 
 def test_somebody_else_on_either_card_makes_the_trial_contended(

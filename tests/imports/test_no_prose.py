@@ -114,7 +114,7 @@ def test_nothing_is_decided_by_the_words_of_a_sentence() -> None:
         'if note.startswith(("disturbed: by others", "noisy")): pass',
         'key = message.split(" in line ")',
         'WORDS, OTHER = "without the referee", 1\nalone = WORDS in detail',
-        'if check.detail == f"held against {name}, and": pass',
+        'if check.detail == f"compared with {name}, and": pass',
         'match ended:\n    case "limit reached":\n        pass',
     ],
 )

@@ -96,7 +96,7 @@ def assert_whole(made: machines.Run) -> None:
     for result in made.cells.values():
         verdict = next(check for check in result["checks"] if check["name"] == CheckName.GATE)
         assert (result["status"], verdict["passed"]) == ("ok", True), (result["reason"], verdict)
-        assert verdict["detail"].startswith("held against the referee"), verdict
+        assert verdict["detail"].startswith("compared with the referee"), verdict
         assert result["figures"]["images_per_s"]["value"] > 0
     assert "report" in made.printed
 
@@ -201,7 +201,7 @@ def test_a_trial_beside_busy_neighbours_keeps_what_they_cannot_change_and_is_no_
     assert figures["test_accuracy"] == epoch["test_accuracy"] > 0
     assert figures["host_memory_peak_bytes"] > 2**20 and figures["parameters_bytes"] == 1640
     (verdict,) = [check for check in result["checks"] if check["name"] == CheckName.GATE]
-    assert verdict["passed"] and verdict["detail"].startswith("held against the referee")
+    assert verdict["passed"] and verdict["detail"].startswith("compared with the referee")
     report = (results / "report" / "report.md").read_text(encoding="utf-8")
     withheld = "1 of 1 trial contended: their speed, usage, energy, power and times are withheld"
     assert (withheld in done.stdout) == (result["status"] == Status.CONTENDED)

@@ -124,7 +124,7 @@ def assert_checked_as_build_of(result: dict[str, Any], python: str) -> None:
     """Check that it ran with this interpreter, was compared with the referee, and says what the build is."""
     assert result["spec"]["installation"]["isolation"] == OF_THE_CALLER
     gate = [check for check in result["checks"] if check["name"] == CheckName.GATE]
-    assert gate[0]["passed"] and gate[0]["detail"].startswith("held against the referee")
+    assert gate[0]["passed"] and gate[0]["detail"].startswith("compared with the referee")
     facts = result["machine"]["interpreter"]
     assert facts["path"] == python and "Build settings" in facts["configuration"]
     assert result["facts"]["packages"]["torch"] == result["facts"]["framework_version"]

@@ -35,7 +35,7 @@ def test_a_network_of_ones_own_is_trained_judged_and_reported_as_the_catalogues_
     assert done.returncode == 0, done.stdout + done.stderr
     (result,) = by_cell(results).values()
     (gate,) = (check for check in result["checks"] if check["name"] == CheckName.GATE)
-    assert gate["passed"] and gate["detail"] == "held against the referee"
+    assert gate["passed"] and gate["detail"] == "compared with the referee"
     stored = network.read(results / result["spec"]["inputs"]["network"]["path"])
     assert stored.name == result["spec"]["task"]["workload"] == "mine"
     assert result["spec"]["task"]["network"] == network.digest(stored)

@@ -59,7 +59,7 @@ def test_bfloat16_learns_the_same_within_its_rounding_and_says_that_it_was_held_
     folder, columns = reduced
     full, half = columns["pytorch"], columns["pytorch@bfloat16"]
     checks = {check["name"]: check for check in half["checks"]}
-    gates = [check for check in checks.values() if "held against the referee" in (check["detail"] or "")]
+    gates = [check for check in checks.values() if "compared with the referee" in (check["detail"] or "")]
     assert gates and all(check["passed"] for check in gates)
     assert half["facts"]["precision"] == "bfloat16"
     losses = [each["epochs"][-1]["train_loss"] for each in (full, half)]

@@ -79,7 +79,7 @@ def test_the_right_framework_stays_ok_beside_wrong_ones(gated: tuple[Path, str, 
     results, printed, _ = gated
     right = results_of(results)["numpy"]
     assert (right.status, right.reason) == (Status.OK, None), printed
-    assert right.checks[-1] == Check(CheckName.GATE, True, "held against the referee", (JUDGE,))
+    assert right.checks[-1] == Check(CheckName.GATE, True, "compared with the referee", (JUDGE,))
     assert "3 trials: 1 ok, 2 unverified" in printed
 
 

@@ -77,11 +77,11 @@ def test_the_fastest_framework_is_advised_where_intervals_tell_it_apart(tmp_path
 
 def test_frameworks_whose_intervals_meet_are_not_put_in_order(tmp_path: Path) -> None:
     advice, _ = sentences(store_answers(tmp_path, answers("pytorch", 128, 4550), answers("tensorflow", 128, 4600)))
-    assert "cannot be told from PyTorch" in advice
+    assert "not significantly different from PyTorch" in advice
     without = tuple(replace(point, low=None, high=None) for point in fastest(128, 2000).points)
     single = replace(answers("pytorch", 128, 2000), fastest=replace(fastest(128, 2000), points=without))
     advice, _ = sentences(store_answers(tmp_path, single, answers("tensorflow", 128, 9200)))
-    assert "cannot be told from PyTorch" in advice
+    assert "not significantly different from PyTorch" in advice
 
 
 def test_a_size_whose_ordinary_trial_failed_a_check_is_not_recommended_the_next_one_is(tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_a_largest_size_that_is_slow_is_a_finding_and_a_footnote(tmp_path: Path)
 
 
 def test_what_its_interval_does_not_show_is_no_finding(tmp_path: Path) -> None:
-    main([str(store_answers(tmp_path, falling(ALL[0], SizeVerdict.CANNOT_BE_TOLD))), "--format", "md"])
+    main([str(store_answers(tmp_path, falling(ALL[0], SizeVerdict.UNCERTAIN))), "--format", "md"])
     text = (tmp_path / "report" / "report.md").read_text().replace("\\", "")
     assert "a smaller batch is faster" not in text and "train at 64" not in text and "30 % [28, 33] of the best" in text
 

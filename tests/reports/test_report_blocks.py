@@ -108,11 +108,11 @@ def test_a_planted_claim_is_upheld_or_violated(tmp_path: Path, effect: float, to
 
 def test_one_process_or_too_wide_a_spread_has_no_verdict_and_says_what_it_could_have_found(tmp_path: Path) -> None:
     found = read(study_of_blocks(tmp_path, {}, processes=3, process_spread=0.02))
-    assert {row["verdict"] for row in rows(found, "powers-of-two")} == {"cannot be told"}
-    assert all("cannot be told from no difference; " in line for line in found.findings)
+    assert {row["verdict"] for row in rows(found, "powers-of-two")} == {"uncertain"}
+    assert all("no significant difference; " in line for line in found.findings)
     assert all(float(str(row["detectable_percent"])) > 1 for row in rows(found, "powers-of-two"))
     found = read(study_of_blocks(tmp_path / "2", {128: 0.2}, processes=1))
-    assert {row["verdict"] for row in rows(found, "powers-of-two")} == {"cannot be told"}
+    assert {row["verdict"] for row in rows(found, "powers-of-two")} == {"uncertain"}
     assert all("in the one process that measured it" in line for line in found.findings)
     of_powers = [row for row in rows(found, "powers-of-two-claims") if ": powers of two" in str(row["claim"])]
     assert {row["why_measured"] for row in of_powers} == {size_claims.ONE_PROCESS}
@@ -122,7 +122,7 @@ def test_multiples_are_claims_of_their_own_that_a_power_of_two_tells_nothing_of(
     groups = ((127, 128, 129), (119, 120, 121), (191, 192, 193))
     found = read(study_of_blocks(tmp_path, {120: 0.05}, groups, process_spread=0.001))
     told = {row["batch_sizes"]: (row["claim"], row["measured"]) for row in rows(found, "powers-of-two-claims")}
-    beside = "are faster an image than their neighbours"
+    beside = "are faster per image than their neighbours"
     assert told["120"] == (f"PyTorch, evaluation: multiples of 8, not of 64, no powers of two {beside}", Outcome.HOLDS)
     assert told["192"] == (f"PyTorch, evaluation: multiples of 64, no powers of two {beside}", Outcome.FAILS)
     assert told["128"] == (f"PyTorch, evaluation: powers of two {beside}", Outcome.FAILS)
@@ -132,7 +132,7 @@ def test_a_claim_without_a_size_or_a_gpu_has_no_verdict_and_a_reason(tmp_path: P
     found = rows(read(study_of_blocks(tmp_path, {})), "powers-of-two-claims")
     of_64 = next(row for row in found if ": multiples of 64" in str(row["claim"]))
     assert (of_64["measured"], of_64["why_measured"]) == (
-        "cannot be told", "no such size was measured between two others by PyTorch",
+        "uncertain", "no such size was measured between two others by PyTorch",
     )  # fmt: skip
     rule = [row for row in found if ": Coulom's rule" in str(row["claim"])]
     assert len(rule) == 4 and all(

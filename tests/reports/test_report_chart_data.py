@@ -37,9 +37,9 @@ def test_a_section_on_a_cpu_has_every_chart_but_energy() -> None:
 def test_energy_per_image_is_charted_where_the_device_tells_it() -> None:
     found = charts(on_gpu(trial("pytorch", 32)))
     assert series(found["energy"], "PyTorch").y == pytest.approx(((150 + 4) / (400 + 160),))
-    assert found["energy"].y_label == "GPU energy, J an image"
+    assert found["energy"].y_label == "GPU energy, J per image"
     found = charts(trial("pytorch", 32, figures={"cpu_energy_per_image_j": Figure(0.25, "RAPL")}))
-    assert series(found["energy"], "PyTorch").y == (0.25,) and found["energy"].y_label == "CPU energy, J an image"
+    assert series(found["energy"], "PyTorch").y == (0.25,) and found["energy"].y_label == "CPU energy, J per image"
 
 
 def test_a_trial_or_size_without_a_value_is_no_point_and_a_chart_without_one_is_left_out() -> None:

@@ -431,7 +431,7 @@ def test_idle_time_in_a_mean_is_told_with_how_far_it_moves_it(tmp_path: Path) ->
             ["gaps: 2 over 3 periods of 1 s, the longest 6 s before row 13"],
         ),
         (plain("t,gpu", [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13], GOOD[:12]), []),  # three periods are no gap
-        ("gpu,memory\n" + "40,3\n" * 12, ["no column of times: its length, order and gaps cannot be told"]),
+        ("gpu,memory\n" + "40,3\n" * 12, ["no column of times: its length, order and gaps are unknown"]),
         (
             nvidia_smi(GOOD).replace(" %", "").replace("[%]", "").replace("30.12 W", "0.00 W"),
             ["power.draw [W]: all 60"],

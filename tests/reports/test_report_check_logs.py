@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from test_report_check import GOOD, log, printed
 
-NUMBER_AND_TIMELESS = "no column of times but a running number: its length and gaps cannot be told"
+NUMBER_AND_TIMELESS = "no column of times but a running number: its length and gaps are unknown"
 
 
 def of_gpu(usage: list[int], memory_mb: int = 7397) -> str:

@@ -19,7 +19,7 @@ from reports.table import Table
 from workloads.records.figures import Figure
 from workloads.records.result import TrialResult
 
-HOLDS, FAILS, UNTOLD = "holds", "does not hold", "cannot be told"
+HOLDS, FAILS, UNCERTAIN = "holds", "does not hold", "uncertain"
 SEEN, UNSEEN = "seen in this run", "not seen in this run"
 
 
@@ -84,7 +84,7 @@ def test_a_claim_on_the_published_figures_themselves(claim: str, in_table: str, 
 
 def test_on_a_cpu_with_another_data_set_nothing_measured_tells_and_every_row_says_why() -> None:
     table = table_of(trial("tensorflow"), trial("pytorch"))
-    assert {cells[3].text for cells in table.rows} == {UNTOLD}
+    assert {cells[3].text for cells in table.rows} == {UNCERTAIN}
     assert row(table, "PyTorch: GPU usage is flat over the batch sizes")[3].endswith(
         "measured: CPU run; other data set, digits"
     )
@@ -99,7 +99,7 @@ def test_accuracy_is_tested_for_every_framework_that_was_measured_and_for_the_pu
     ]
     assert row(table, "MXNet: test accuracy is highest at 64 or 128")[:2] == ["\u2013", "\u2013"]
     assert row(table, "TensorFlow: test accuracy is highest at 64 or 128")[2:] == [
-        UNTOLD,
+        UNCERTAIN,
         "table: 69.77 % at 128, outside at most 68.59 % at 32; measured: nothing was measured of TensorFlow",
     ]
 
@@ -114,13 +114,13 @@ def test_accuracy_of_one_repeat_or_of_too_few_sizes_holds_no_claim_and_says_why(
     # 48.5 of 50 is 3 % less
     close = [accurate(value, size) for size, value in zip((128, 256, 512, 1024), (60, 55, 50, 48.5), strict=True)]
     found = row(table_of(*close), "TensorFlow: test accuracy falls from 256 on")
-    assert found[2] == UNTOLD
+    assert found[2] == UNCERTAIN
     assert "measured: one repeat, within 5 %; in this run 60.00 % at 128" in found[3]
     # a dead heat of one repeat holds no claim
     measured = {32: 68.76, 64: 68.89, 128: 66.0, 256: 60.0}
     found = row(table_of(*(accurate(value, size) for size, value in measured.items())),
                 "TensorFlow: test accuracy is highest at 64 or 128")  # fmt: skip
-    assert found[2] == UNTOLD
+    assert found[2] == UNCERTAIN
     assert found[3].endswith("one repeat, within 5 %; in this run 68.89 % at 64, outside at most 68.76 % at 32")
     # accuracy that rises does not fall
     rising = [accurate(value, size) for size, value in zip((128, 256, 512, 1024), (60, 65, 50, 45), strict=True)]
@@ -130,7 +130,7 @@ def test_accuracy_of_one_repeat_or_of_too_few_sizes_holds_no_claim_and_says_why(
     assert row(table_of(*sure), "TensorFlow: test accuracy falls from 256 on")[2] == FAILS
     # missing sizes are named
     found = row(table_of(accurate(60, 128), accurate(50, 512)), "TensorFlow: test accuracy falls from 256 on")
-    assert found[2:] == [UNTOLD, found[3]]
+    assert found[2:] == [UNCERTAIN, found[3]]
     assert found[3].endswith("measured: no value at 256 and 1024")
 
 
@@ -146,10 +146,10 @@ def test_usage_is_told_where_all_frameworks_have_repeats_and_is_only_seen_in_one
     both = [card(name, size, 10) for size in (4, 8) for name in ("mxnet", "tensorflow")]
     results = [*both, card("pytorch", 4, 10)]
     found = row(table_of(*results), "At 4 and 8 MXNet has the highest GPU usage")
-    assert (found[2], found[3].split("measured: ")[1]) == (UNTOLD, "no value of all frameworks at 8")
+    assert (found[2], found[3].split("measured: ")[1]) == (UNCERTAIN, "no value of all frameworks at 8")
 
 
-@pytest.mark.parametrize(("mxnet", "outcome"), [(30, HOLDS), (5, FAILS), (10.2, UNTOLD)])
+@pytest.mark.parametrize(("mxnet", "outcome"), [(30, HOLDS), (5, FAILS), (10.2, UNCERTAIN)])
 def test_usage_of_repeats_is_told_by_intervals(mxnet: float, outcome: str) -> None:
     # values -0.1 0 +0.1: +- 4.302653 x 0.1 / sqrt(3) = 0.25
     results = [
@@ -169,31 +169,31 @@ def test_memory_of_a_gpu_is_tested() -> None:
     found = row(table, "MXNet: GPU memory jumps at batch size 128")
     assert found[2:] == [UNSEEN, found[3]]
     assert found[3].endswith("one repeat; 1.11 times the value at 64")
-    assert row(table, "PyTorch: GPU memory is flat over the batch sizes")[2] == UNTOLD
+    assert row(table, "PyTorch: GPU memory is flat over the batch sizes")[2] == UNCERTAIN
 
 
 def test_a_trend_needs_sizes_in_order_and_their_p() -> None:
-    assert claim_tests.rises(once(s4=1, s8=2, s16=3)) == ClaimVerdict(Outcome.UNTOLD, "3 batch sizes, 4 are needed")
+    assert claim_tests.rises(once(s4=1, s8=2, s16=3)) == ClaimVerdict(Outcome.UNCERTAIN, "3 batch sizes, 4 are needed")
     # four in order: p = 2 / 24
-    assert claim_tests.rises(once(s4=1, s8=2, s16=3, s32=4)).outcome is Outcome.UNTOLD
+    assert claim_tests.rises(once(s4=1, s8=2, s16=3, s32=4)).outcome is Outcome.UNCERTAIN
     assert claim_tests.rises(once(s4=1, s8=2, s16=3, s32=4, s64=5)).outcome is Outcome.HOLDS
     assert claim_tests.rises(once(s4=5, s8=4, s16=3, s32=2, s64=1)).outcome is Outcome.FAILS
-    assert claim_tests.rises(once(s4=2, s8=5, s16=1, s32=4, s64=3)).outcome is Outcome.UNTOLD
+    assert claim_tests.rises(once(s4=2, s8=5, s16=1, s32=4, s64=3)).outcome is Outcome.UNCERTAIN
     assert claim_tests.rises(once(s4=1, s8=1, s16=1, s32=1)) == ClaimVerdict(Outcome.FAILS, "all values are the same")
-    assert claim_tests.rises(repeated(0, s4=1, s8=2, s16=3, s32=4)).outcome is Outcome.UNTOLD
+    assert claim_tests.rises(repeated(0, s4=1, s8=2, s16=3, s32=4)).outcome is Outcome.UNCERTAIN
 
 
 @pytest.mark.parametrize(
     ("values", "outcome"),
     [
         (once(s4=100, s8=142, s16=120, s32=110), Outcome.SEEN),  # 142 x 1.05 < 150
-        (once(s4=100, s8=150, s16=120, s32=110), Outcome.UNTOLD),  # within 5 % of 1.5 times
-        (once(s4=100, s8=151, s16=120, s32=110), Outcome.UNTOLD),
+        (once(s4=100, s8=150, s16=120, s32=110), Outcome.UNCERTAIN),  # within 5 % of 1.5 times
+        (once(s4=100, s8=151, s16=120, s32=110), Outcome.UNCERTAIN),
         (once(s4=100, s8=160, s16=120, s32=110), Outcome.UNSEEN),
         (repeated(5, s4=100, s8=120, s16=120, s32=110), Outcome.HOLDS),  # 125 <= 1.5 x 95
-        (repeated(5, s4=100, s8=140, s16=120, s32=110), Outcome.UNTOLD),  # 145 > 142.5, 135 <= 157.5
+        (repeated(5, s4=100, s8=140, s16=120, s32=110), Outcome.UNCERTAIN),  # 145 > 142.5, 135 <= 157.5
         (repeated(5, s4=100, s8=170, s16=120, s32=110), Outcome.FAILS),  # 165 > 1.5 x 105
-        (once(s4=100, s8=150, s16=120), Outcome.UNTOLD),
+        (once(s4=100, s8=150, s16=120), Outcome.UNCERTAIN),
     ],
 )
 def test_flat_is_at_most_one_and_a_half_times(values: dict[int, Point], outcome: Outcome) -> None:
@@ -204,12 +204,12 @@ def test_flat_is_at_most_one_and_a_half_times(values: dict[int, Point], outcome:
     ("values", "outcome"),
     [
         (repeated(10, s64=100, s128=240), Outcome.HOLDS),  # 230 >= 2 x 110
-        (repeated(10, s64=100, s128=200), Outcome.UNTOLD),
+        (repeated(10, s64=100, s128=200), Outcome.UNCERTAIN),
         (repeated(10, s64=100, s128=160), Outcome.FAILS),  # 170 < 2 x 90
         (once(s64=100, s128=1000), Outcome.SEEN),
-        (once(s64=100, s128=205), Outcome.UNTOLD),  # within 5 % of twice
+        (once(s64=100, s128=205), Outcome.UNCERTAIN),  # within 5 % of twice
         (once(s64=100, s128=150), Outcome.UNSEEN),
-        (repeated(10, s128=240), Outcome.UNTOLD),
+        (repeated(10, s128=240), Outcome.UNCERTAIN),
         (repeated(0, s64=0, s128=240), Outcome.HOLDS),
     ],
 )
@@ -222,13 +222,13 @@ def test_a_jump_is_at_least_twice(values: dict[int, Point], outcome: Outcome) ->
     [
         (repeated(1, s32=65, s64=69, s128=66, s256=60), Outcome.HOLDS),  # 68 > 66
         (repeated(1, s32=65, s128=69, s256=60), Outcome.HOLDS),
-        (repeated(1, s32=68, s64=69, s128=66, s256=60), Outcome.UNTOLD),
+        (repeated(1, s32=68, s64=69, s128=66, s256=60), Outcome.UNCERTAIN),
         (repeated(1, s32=75, s64=69, s128=66, s256=60), Outcome.FAILS),  # 74 > 70
-        (repeated(1, s32=75, s64=69, s256=60), Outcome.UNTOLD),  # 128 might be higher
-        (repeated(1, s32=65, s256=66, s512=60, s1024=50), Outcome.UNTOLD),
-        (repeated(1, s128=69, s256=66, s512=60, s1024=50), Outcome.UNTOLD),  # the peak may lie below
+        (repeated(1, s32=75, s64=69, s256=60), Outcome.UNCERTAIN),  # 128 might be higher
+        (repeated(1, s32=65, s256=66, s512=60, s1024=50), Outcome.UNCERTAIN),
+        (repeated(1, s128=69, s256=66, s512=60, s1024=50), Outcome.UNCERTAIN),  # the peak may lie below
         (once(s32=65, s64=69, s128=66, s256=60), Outcome.SEEN),  # 65 is 5.8 % below 69
-        (once(s32=68, s64=69, s128=66, s256=60), Outcome.UNTOLD),
+        (once(s32=68, s64=69, s128=66, s256=60), Outcome.UNCERTAIN),
         (once(s32=75, s64=69, s128=66, s256=60), Outcome.UNSEEN),
     ],
 )
@@ -248,15 +248,15 @@ def test_two_frameworks_that_are_equal_have_no_highest() -> None:
     equal: Points = {(name, size): Point(30, 30, 30, 0) for name in names for size in (4, 8)}
     assert judged(equal) is Outcome.FAILS
     alike: Points = {place: Point(30, 29, 31, 1) for place in equal}
-    assert judged(alike) is Outcome.UNTOLD, "intervals that coincide overlap"
+    assert judged(alike) is Outcome.UNCERTAIN, "equal intervals overlap"
     two = {place: Point(30 if place[0] == "mxnet" else 10, 9, 31, 0) for place in equal if place[0] != "pytorch"}
-    assert judged(two) is Outcome.UNTOLD, "the claim is of three frameworks"
+    assert judged(two) is Outcome.UNCERTAIN, "the claim is of three frameworks"
 
 
 def test_the_tidy_table_has_every_claim_with_its_reasons_and_nothing_where_nothing_is_published() -> None:
     tidy = table_of(accurate(50, 8, "mxnet")).tidy.set_index("claim")
     found = tidy.loc["MXNet: test accuracy is highest at 64 or 128"]
-    assert (found["quantity"], found["framework"], found["measured"]) == ("accuracy_percent", "mxnet", UNTOLD)
+    assert (found["quantity"], found["framework"], found["measured"]) == ("accuracy_percent", "mxnet", UNCERTAIN)
     assert found["published_table"] is None or found[["published_table"]].isna().all()
     assert (
         tidy.loc["At 512 and 1024 TensorFlow has the highest GPU usage", "why_table"]

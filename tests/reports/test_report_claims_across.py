@@ -107,7 +107,7 @@ def test_what_a_seed_does_to_both_series_falls_out_of_their_difference_and_what_
     assert of(table_of(*plain, *shuffled), TWICE)[2] != "holds"
     near = table_of(*series("augmented", FALLING), *series("copied", [percent - 0.999 for percent in FALLING]))
     assert of(near, TWICE)[2:] == [
-        "cannot be told",
+        "uncertain",
         "measured: the interval reaches beyond the bound; " + of(near, TWICE)[3].split("; ", 1)[1],
     ]
 
@@ -128,9 +128,9 @@ def test_each_framework_has_its_row_and_the_published_one_stands_beside_its_own(
         *series("sgd", FALLING, "mxnet"), *series("adam", FALLING, "mxnet"), *series("adam", FALLING, "pytorch")
     )
     assert [row[0].text.split(":")[0] for row in table.rows if row[0].text.endswith(ABOVE)] == ["MXNet", "TensorFlow"]
-    assert of(table, ABOVE, "TensorFlow")[1:3] == ["holds", "cannot be told"]
+    assert of(table, ABOVE, "TensorFlow")[1:3] == ["holds", "uncertain"]
     assert of(table, ABOVE, "MXNet")[1] == "\u2013", "nobody published MXNet's"
-    assert of(table, GAIN, "TensorFlow")[:3] == ["\u2013", "does not hold", "cannot be told"]
+    assert of(table, GAIN, "TensorFlow")[:3] == ["\u2013", "does not hold", "uncertain"]
     assert "published: 65.80 against 66.00 % at 16" in of(table, GAIN, "TensorFlow")[3]
 
 
@@ -138,12 +138,12 @@ def test_series_of_other_threads_software_or_epochs_are_not_held_against_each_ot
     sgd = series("sgd", FALLING)
     for changes in ({"threads": 1}, {"epochs": 6}, {"environment": "e2"}, {"precision": "bfloat16"}):
         table = table_of(*sgd, *series("adam", [percent + 9 for percent in FALLING], **changes))
-        assert [row[:3] for row in rows(table, ABOVE)] == [["\u2013", "holds", "cannot be told"]], changes
+        assert [row[:3] for row in rows(table, ABOVE)] == [["\u2013", "holds", "uncertain"]], changes
 
 
 def test_claims_are_tested_by_the_series_of_their_own_study_with_all_batch_sizes() -> None:
     table = table_of(*series("sgd", FALLING[:3]), *series("adam", FALLING))
-    assert of(table, ABOVE)[2:] == ["cannot be told", "measured: no value of both sides at 128"]
+    assert of(table, ABOVE)[2:] == ["uncertain", "measured: no value of both sides at 128"]
     assert claims.tables_across(group_into_sections([trial()])[0]) == []
     others = [replace(result, spec=replace(result.spec, study="quick")) for result in memories("adam", 2.0)]
     assert claims.tables_across(group_into_sections(others)[0]) == []
@@ -168,9 +168,9 @@ def test_each_section_keeps_its_own_claims_and_figures_and_says_that_it_stands_f
     [
         ([(Point(200, 199, 201, 3), Point(100, 99.5, 100.5, 3))], Outcome.HOLDS),
         ([(Point(200, 199, 201, 3), Point(90, 89.5, 90.5, 3))], Outcome.FAILS),
-        ([(Point(200, 190, 210, 3), Point(100, 99.5, 100.5, 3))], Outcome.UNTOLD),
+        ([(Point(200, 190, 210, 3), Point(100, 99.5, 100.5, 3))], Outcome.UNCERTAIN),
         ([(Point(200, 200, 200, 0), Point(100, 100, 100, 0))], Outcome.HOLDS),
-        ([(Point(200, 199, 201, 3), Point(0, 0, 0, 3))], Outcome.UNTOLD),
+        ([(Point(200, 199, 201, 3), Point(0, 0, 0, 3))], Outcome.UNCERTAIN),
     ],
 )
 def test_so_many_times_is_told_by_the_interval_of_the_ratio(pairs: list[tuple[Point, Point]], outcome: Outcome) -> None:

@@ -330,7 +330,7 @@ def test_the_gate_passes_fails_and_says_that_it_cannot_tell(tmp_path: Path) -> N
     assert unsure.returncode == 2
     assert unsure.stdout.startswith("# Batchwise: Größe 3 against Größe 0\n")
     found = re.search(
-        r"cannot be told: a loss of 5 % is not excluded in 1 of 3 values\n"
+        r"uncertain: a loss of 5 % is not excluded in 1 of 3 values\n"
         r"reports: PyTorch, mean over 1 batch size: speed worse by 3\.\d %, the loss may be up to (\d+\.\d) %; the "
         r"smallest that such runs find in 80 % of comparisons is (\d+\.\d) %; about \d+ runs on both sides would "
         r"exclude 5\n",
@@ -351,7 +351,7 @@ def test_a_pass_of_the_mean_is_not_a_pass_of_every_cell(tmp_path: Path) -> None:
     assert run(one, other, "--fail-on-regression", "5%").returncode == 0
     strict = run(one, other, "--fail-on-regression", "5%", "--every-cell")
     assert strict.returncode == 2
-    assert "cannot be told: a loss of 5 % is not excluded in" in strict.stderr
+    assert "uncertain: a loss of 5 % is not excluded in" in strict.stderr
     assert run(one, other, "--every-cell").returncode == 2
 
 
@@ -372,13 +372,11 @@ def test_one_run_on_a_side_tells_nothing_of_speed_and_the_line_says_what_to_do(t
     for b in (slow, same, several):
         ran = run(a, b, "--fail-on-regression", "5%")
         assert (ran.returncode, ran.stderr.count("\n")) == (2, 1)
-        assert "5%: cannot be told: speed: one run on a side; measure both in turn by" in ran.stderr
+        assert "5%: uncertain: speed: one run on a side; measure both in turn by" in ran.stderr
     found = compare(a, slow)
     assert cell(found, "speed").verdict is Untested.ONE_RUN and cell(found, "memory").verdict is Verdict.UNDECIDED
     text = pages.write_markdown(found)
-    assert (
-        "Regressions" not in text and "Speed: one run on a side, so a change cannot be told from another hour." in text
-    )
+    assert "Regressions" not in text and "Speed: one run on a side, so a change and another hour look the same." in text
 
 
 def test_what_no_hour_can_move_keeps_its_verdict_with_one_run_on_a_side(tmp_path: Path) -> None:
@@ -475,7 +473,7 @@ def test_names_from_outside_are_escaped_and_one_repeat_tells_no_difference(tmp_p
     text = pages.write_markdown(compared(tmp_path / "2", repeats([100]), repeats([200], **LATER)))
     assert (
         "Training speed: b is 2.00 times as fast as a in this run, geometric mean over 1 cell; one repeat on a side "
-        "has no interval: no difference can be told.**"
+        "has no interval: the difference is uncertain.**"
     ) in text
 
 
@@ -485,7 +483,7 @@ def test_out_holds_the_printed_page_and_every_cell_as_csv(tmp_path: Path) -> Non
     assert (tmp_path / "Ω" / "compare.md").read_text(encoding="utf-8") == ran.stdout.removesuffix("\n")
     rows = list(csv.DictReader((tmp_path / "Ω" / "compare.csv").open(encoding="utf-8")))
     assert [row["quantity"] for row in rows] == ["speed", "memory", "accuracy", "usage"]
-    assert (rows[0]["value"], rows[0]["n_a"], rows[0]["verdict"]) == ("1.0", "3", "cannot be told: one run on a side")
+    assert (rows[0]["value"], rows[0]["n_a"], rows[0]["verdict"]) == ("1.0", "3", "uncertain: one run on a side")
     assert rows[1]["verdict"] == "no difference found"
     means = list(csv.DictReader((tmp_path / "Ω" / "compare-frameworks.csv").open(encoding="utf-8")))
     assert [(row["framework"], row["quantity"]) for row in means] == [
@@ -539,7 +537,7 @@ def test_the_headline_is_the_geometric_mean_over_all_cells_with_the_interval_of_
     assert {mean.framework: mean.estimate for mean in speeds[1:]} == of_frameworks
     text = pages.write_markdown(found)
     speed = r"Training speed: b is 1\.95\d \[1\.9\d+, 1\.9\d+\] times as fast as a in these runs"
-    untold = r"one run on a side: no difference can be told\."
+    untold = r"one run on a side: the difference is uncertain\."
     assert re.search(rf"- \*\*{speed}, geometric mean over 2 cells; {untold}\*\*", text)
     assert not any(mean.told for mean in speeds)
     assert "Host memory: b takes 1.000 [0.993, 1.007] times the memory of a, geometric mean over 2 cells: no " in text
@@ -561,7 +559,7 @@ def test_the_headline_of_accuracy_is_the_mean_difference_in_points_and_told_wher
     told = headline.write_sentences(apart.pairs[0])[-1]
     assert re.fullmatch(r"Test accuracy: b minus a is \+5\.33 \[\+4\.\d\d, \+5\.9\d\] points, mean over 2 cells", told)
     near = compared(tmp_path / "near", drawn([0.70, 0.71, 0.72]), drawn([0.71, 0.70, 0.72], **LATER))
-    assert headline.write_sentences(near.pairs[0])[-1].endswith("mean over 2 cells: no difference can be told")
+    assert headline.write_sentences(near.pairs[0])[-1].endswith("mean over 2 cells: no significant difference")
     once = compared(tmp_path / "once", drawn([0.70]), drawn([0.60], **LATER))
     assert (
         "b minus a is -10.00 points in this run, mean over 2 cells; one repeat"

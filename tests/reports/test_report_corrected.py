@@ -82,12 +82,11 @@ def test_blocks_say_it_above_their_table_and_in_the_sentence_of_the_size() -> No
     found = blocks_of(LIKELY, SAME, SAME)
     assert blocks.build_contrast_table(found, NAMES).above == (note(1, "3", "0"),)
     sentences = [blocks.describe_contrast(each, NAMES) for each in found]
-    assert ": that cannot be told from no difference, corrected for 3 comparisons; " in sentences[0]
+    assert "no significant difference" in sentences[0] and "; corrected for 3 comparisons; " in sentences[0]
     assert all("corrected" not in sentence for sentence in sentences[1:])
     small = blocks_of(tuple(each / 10 for each in LIKELY), SAME, SAME)[0]
-    assert blocks.describe_contrast(small, NAMES).endswith(
-        "no more than a difference within 1 %, corrected for 3 comparisons."
-    )
+    said = blocks.describe_contrast(small, NAMES)
+    assert "is within 1 %" in said and said.endswith("; corrected for 3 comparisons).")
     for others in ((LIKELY,), (SAME, SAME)):
         quiet = blocks_of(*others)
         assert blocks.build_contrast_table(quiet, NAMES).above == ()
@@ -96,7 +95,7 @@ def test_blocks_say_it_above_their_table_and_in_the_sentence_of_the_size() -> No
 
 def claim(framework: str, low: float, p: float) -> claims.TestedClaim:
     figures = {"batch_sizes": "128", "p_corrected": p, "faster_percent": 2.0, "low": low, "high": 4.0}
-    measured = ClaimVerdict(Outcome.UNTOLD, "+2 %")
+    measured = ClaimVerdict(Outcome.UNCERTAIN, "+2 %")
     return claims.TestedClaim(read_size_article().claims[0], framework, framework, {}, measured, figures=figures)
 
 
@@ -127,7 +126,7 @@ def test_parity_says_it_of_intervals_wholly_beyond_a_point() -> None:
         return parity.build_table(parity.compare(section), section.named).above
 
     *summary, said = above({16: beyond, 32: equal, 64: equal})
-    assert summary[0] == "Batch size 16: TensorFlow and PyTorch (cannot be told)."
+    assert summary[0] == "Batch size 16: TensorFlow and PyTorch (uncertain)."
     assert said == note(1, "3", "differences up to 1 point")
     assert above({16: beyond}) == ("Batch size 16: TensorFlow and PyTorch (not comparable).",)
     within_a_point = above({16: (0.9, 1.4, 1.9), 32: equal, 64: equal})  # excludes 0, not 1

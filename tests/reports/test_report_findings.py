@@ -149,8 +149,7 @@ def test_accuracy_of_one_repeat_says_how_far_apart_and_of_three_counts_the_pairs
     # each +- 4.302653 x 0.278 / sqrt(3) = 0.69, so that the first two may be more than a point or less
     results = [trial(name, 8, repeat) for name in VERSIONS for repeat in range(3)]
     assert one(told(*results).findings, "Test accuracy") == (
-        "Test accuracy to 1 point, of 3 pairs of frameworks, each at one batch size: 2 cannot be told; 1 not "
-        "comparable."
+        "Test accuracy to 1 point, of 3 pairs of frameworks, each at one batch size: 2 uncertain; 1 not comparable."
     )
 
 
@@ -186,17 +185,18 @@ def test_failed_checks_and_disturbed_trials_are_counted() -> None:
     failed = checked(quiet, "energy", False, "off")
     summary = told(failed, loud, trial("tensorflow", 4))
     assert summary.findings[-1] == (
-        "Of 3 ok trials: a check failed in 1; other processes had over 10 % of the cores in 1 of 2 that tell."
+        "A check failed in 1 of 3 ok trials; "
+        "other processes took more than 10 % of the CPU in 1 of the 2 that report it."
     )
     lines = summary.not_verified
     assert one(lines, "1 of 3 ok trials were disturbed")
-    assert "1 of 3 ok trials do not tell whether other processes disturbed them." in lines
+    assert "1 of 3 ok trials do not report whether other processes disturbed them." in lines
     shares = {"foreign_cpu_percent": Figure(2.0, "sampler"), "foreign_cpu_epochs_percent": Figure(20.0, "sampler")}
     known_in_epochs = {"foreign_cpu_epochs_percent": Figure(3.0, "sampler")}
     summary = told(trial("pytorch", 4, figures=shares), trial("mxnet", 4, figures=known_in_epochs))
-    assert summary.findings[-1].endswith("other processes had over 10 % of the cores in 1 of 2.")
+    assert summary.findings[-1].endswith("other processes took more than 10 % of the CPU in 1.")
     assert one(summary.not_verified, "1 of 2 ok trials were disturbed")
-    assert not [line for line in summary.not_verified if "do not tell whether" in line]
+    assert not [line for line in summary.not_verified if "do not report whether" in line]
 
 
 def test_trials_that_were_disturbed_are_still_compared_in_what_neighbours_cannot_change() -> None:
@@ -229,7 +229,7 @@ def test_trials_that_were_disturbed_are_still_compared_in_what_neighbours_cannot
 def test_a_short_window_is_counted_and_fails_no_check_where_it_was_asked_for() -> None:
     short = trial("pytorch", 4, window_s=0.3)
     told_of = told(checked(short, CheckName.LONG_ENOUGH, False, "0.3 s"), trial("tensorflow", 4)).findings[-1]
-    assert told_of.startswith("Of 2 ok trials: no check failed;")
+    assert told_of.startswith("2 ok trials: no check failed;")
     lines = told(checked(trial(), CheckName.LONG_ENOUGH, False, "3.00 s")).not_verified
     assert "1 of 1 ok trials had a steady window too short for their usage." in lines
 
@@ -302,7 +302,7 @@ def gated(*against: str) -> TrialResult:
 
 @pytest.mark.parametrize(
     ("against", "sentence"),
-    [((), "held against nothing"), (("pytorch",), "other frameworks alone, not against the referee")],
+    [((), "compared with nothing"), (("pytorch",), "other frameworks alone, not against the referee")],
 )
 def test_what_the_gate_could_not_compare_is_counted(against: tuple[str, ...], sentence: str) -> None:
     lines = told(gated(*against)).not_verified
@@ -312,7 +312,7 @@ def test_what_the_gate_could_not_compare_is_counted(against: tuple[str, ...], se
 
 def test_a_trial_held_against_the_referee_and_others_leaves_no_word() -> None:
     lines = told(gated(JUDGE, "pytorch")).not_verified
-    assert not [line for line in lines if "held against" in line or "carry no check" in line]
+    assert not [line for line in lines if "compared with" in line or "carry no check" in line]
 
 
 @pytest.mark.parametrize("name", [CheckName.END_EVALUATION, CheckName.EPOCHS_AGREE])

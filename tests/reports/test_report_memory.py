@@ -171,8 +171,8 @@ def test_a_part_without_a_figure_takes_no_column_and_where_none_can_be_told_one_
     silent = dict.fromkeys(memory_parts(32))
     out = report(tmp_path / "3", parts("tensorflow", 32, **silent))
     assert not (out / "memory-parts.md").exists()
-    line = next(x for x in (out / "report.md").read_text().splitlines() if x.startswith("What the memory holds"))
-    assert "cannot be told: unknown: parameters is not told; unknown: statistics is not told" in line
+    line = next(x for x in (out / "report.md").read_text().splitlines() if x.startswith("Memory is not split: "))
+    assert "Memory is not split: unknown: parameters is not told; unknown: statistics is not told" in line
     assert line.endswith("unknown: workspace is not told.")
 
 
@@ -248,7 +248,7 @@ def test_a_part_or_peak_that_is_unknown_leaves_no_sum(tmp_path: Path) -> None:
     out = report(tmp_path, parts("pytorch", 32, inputs=None, workspace=None))
     head, row = table(out / "memory-parts.md")
     assert dict(zip(head, row, strict=True))["Sum"] == DASH + " [3]"
-    assert "- [3] unknown: cannot be told without inputs and workspace\n" in (out / "memory-parts.md").read_text()
+    assert "- [3] unknown: needs inputs and workspace\n" in (out / "memory-parts.md").read_text()
     told = trial("pytorch", 32)
     figures = {name: figure for name, figure in told.figures.items() if name != "steps_peak_bytes"}
     out = report(tmp_path / "2", replace(told, figures=figures))

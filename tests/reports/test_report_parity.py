@@ -44,18 +44,18 @@ def cell(file: Path) -> tuple[int, object, str]:
     [
         # t(0.975, 2) = 4.302653 and t(0.975, 4) = 2.776445
         (NEAR, 0.2, -0.048414, 0.448414, "agree"),  # +- 4.302653 x 0.1 / sqrt(3)
-        (WIDE, 1.0, 0.503172, 1.496828, "cannot be told"),
-        ([-0.8, -1.0, -1.2], -1.0, -1.496828, -0.503172, "cannot be told"),
-        ([-0.5, 0.0, 0.5], 0.0, -1.242069, 1.242069, "cannot be told"),
+        (WIDE, 1.0, 0.503172, 1.496828, "uncertain"),
+        ([-0.8, -1.0, -1.2], -1.0, -1.496828, -0.503172, "uncertain"),
+        ([-0.5, 0.0, 0.5], 0.0, -1.242069, 1.242069, "uncertain"),
         (OFF, 5.0, 3.757931, 6.242069, "not comparable"),
         ([-4.5, -5.0, -5.5], -5.0, -6.242069, -3.757931, "not comparable"),
-        ([1.5, 2.0, 2.5], 2.0, 0.757931, 3.242069, "cannot be told"),  # beyond 1 point by its mean, not by its interval
-        ([-3.0, 0.0, -0.3], -1.1, -5.204470, 3.004470, "cannot be told"),  # s = sqrt(2.73)
+        ([1.5, 2.0, 2.5], 2.0, 0.757931, 3.242069, "uncertain"),  # beyond 1 point by its mean, not by its interval
+        ([-3.0, 0.0, -0.3], -1.1, -5.204470, 3.004470, "uncertain"),  # s = sqrt(2.73)
         ([-0.2, -0.1, 0.0, 0.1, 0.2], 0.0, -0.196324, 0.196324, "agree"),  # +- 2.776445 x sqrt(0.025 / 5)
         # Without any spread they are taken to spread by one test image: +- 4.302653 x 0.01 / sqrt(3)
         ([0.0, 0.0, 0.0], 0.0, -0.024841, 0.024841, "agree"),
-        ([1.0, 1.0, 1.0], 1.0, 0.975159, 1.024841, "cannot be told"),
-        ([-1.0, -1.0, -1.0], -1.0, -1.024841, -0.975159, "cannot be told"),
+        ([1.0, 1.0, 1.0], 1.0, 0.975159, 1.024841, "uncertain"),
+        ([-1.0, -1.0, -1.0], -1.0, -1.024841, -0.975159, "uncertain"),
         ([1.1, 1.1, 1.1], 1.1, 1.075159, 1.124841, "not comparable"),
     ],
     ids=str,
@@ -191,7 +191,7 @@ def test_the_statement_stands_under_the_accuracies_and_is_printed(tmp_path: Path
     built = make(store(tmp_path, *trials), tmp_path / "report")
     summary = (
         "### Accuracy parity\n\n- Batch size 32: all pairs agree.\n- Batch size 64: TensorFlow and PyTorch (not "
-        "comparable), TensorFlow and MXNet (not comparable), PyTorch and MXNet (cannot be told).\n"
+        "comparable), TensorFlow and MXNet (not comparable), PyTorch and MXNet (uncertain).\n"
     )
     # TensorFlow minus MXNet at 64: 3.7, 4.0, 4.3, mean 4, s 0.3
     assert rows(tmp_path / "report" / "parity.md")["TensorFlow minus MXNet"][1] == "+4.00 [+3.25, +4.75] not comparable"
@@ -215,9 +215,9 @@ def test_two_frameworks_are_one_pair_and_three_are_three_in_table_order(tmp_path
     # 0.69
     verdicts = {(row["framework_a"], row["framework_b"], row["verdict"]) for row in numbers(three / "parity.csv")}
     assert verdicts == {
-        ("tensorflow", "pytorch", "cannot be told"),
+        ("tensorflow", "pytorch", "uncertain"),
         ("tensorflow", "mxnet", "not comparable"),
-        ("pytorch", "mxnet", "cannot be told"),
+        ("pytorch", "mxnet", "uncertain"),
     }
     assert len(numbers(three / "parity.csv")) == 27
 

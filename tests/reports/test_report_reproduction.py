@@ -91,7 +91,7 @@ def test_accuracy_stands_below_the_published_row_with_its_difference_and_leads_t
 def test_every_framework_is_held_against_tensorflows_row_and_the_table_says_so() -> None:
     table = made(accurate(46.70), accurate(45.00, "mxnet"))["published-accuracy"]
     assert line(table, "MXNet, measured minus TensorFlow's published (table)")["8"] == "-0.83"
-    assert any("every framework is held against that row" in sentence for sentence in table.above)
+    assert any("every framework is compared with that row" in sentence for sentence in table.above)
     assert not [row for row in table.rows if row[0].text.startswith("MXNet 1.5.0")]
 
 

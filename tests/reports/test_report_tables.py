@@ -64,7 +64,7 @@ def test_the_processors_energy_is_a_table_where_a_trial_has_it(tmp_path: Path) -
     )
     cells = rows(out / "energy.md")
     assert cells["PyTorch"] == ["0.250"] and cells["MXNet"][0].startswith(DASH)
-    assert "CPU energy (whole package), J an image, over the steady window" in (out / "energy.md").read_text()
+    assert "CPU energy (whole package), J per image, over the steady window" in (out / "energy.md").read_text()
 
 
 @pytest.mark.parametrize(

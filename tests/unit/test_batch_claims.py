@@ -41,8 +41,8 @@ def both(faster: float, lower: float = 0.0, count: int = 5, noise: Sequence[floa
         (2.0, 0.0, Holds.DOES_NOT),
         (3.5, 0.03, Holds.DOES_NOT),
         (2.0, 0.03, Holds.DOES_NOT),
-        (3.0, 0.0, Holds.CANNOT_BE_TOLD),
-        (3.5, 0.01, Holds.CANNOT_BE_TOLD),
+        (3.0, 0.0, Holds.UNCERTAIN),
+        (3.5, 0.01, Holds.UNCERTAIN),
     ],
 )
 def test_the_verdict_is_what_the_intervals_support(faster: float, lower: float, verdict: Holds) -> None:
@@ -58,7 +58,7 @@ def test_the_verdict_is_what_the_intervals_support(faster: float, lower: float, 
 def test_few_repeats_have_no_interval_and_no_verdict(count: int) -> None:
     answer = trained(both(3.5, count=count), 64, 512)
     assert answer.speed_up is not None and answer.speed_up_low is answer.accuracy_high is None
-    assert answer.verdict is Holds.CANNOT_BE_TOLD and answer.repeats == count
+    assert answer.verdict is Holds.UNCERTAIN and answer.repeats == count
 
 
 def test_accuracies_that_agree_exactly_still_spread_by_a_test_image() -> None:
@@ -76,7 +76,7 @@ def test_only_pairs_of_a_repeat_count() -> None:
     results = [*both(3.5), trial(512, 7, 1.0, 0.9), replace(trial(64, 8, 1.0, 0.9), status=Status.FAILED)]
     assert trained(results, 64, 512) == trained(both(3.5), 64, 512)
     alone = trained([trial(512, 7, 1.0, 0.9)], 64, 512)
-    assert alone.repeats == 0 and alone.speed_up is None and alone.verdict is Holds.CANNOT_BE_TOLD
+    assert alone.repeats == 0 and alone.speed_up is None and alone.verdict is Holds.UNCERTAIN
 
 
 def test_a_training_that_diverged_at_the_found_size_is_no_equal_quality() -> None:

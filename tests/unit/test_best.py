@@ -72,7 +72,7 @@ def test_least_energy_is_the_same_search_for_the_least(name: str) -> None:
 
     answer = find_best_size(noisy(joules, 0.001, 1), 4096, better=-1)
     assert answer.batch_size == right(joules, better=-1) == right(CURVES[name])
-    told = [ratio for ratio in answer.ratios if ratio.verdict is not SizeVerdict.CANNOT_BE_TOLD]
+    told = [ratio for ratio in answer.ratios if ratio.verdict is not SizeVerdict.UNCERTAIN]
     assert told and all((ratio.ratio < 0.98) == (ratio.verdict is SizeVerdict.WORSE) for ratio in told)
 
 
@@ -177,7 +177,7 @@ def test_a_size_that_fails_when_it_is_tried_again_is_left_out_and_named() -> Non
 
     answer = find_best_size(sometimes, 4096)
     assert answer.batch_size == 512 and calls[256] == 1 + FAILURES
-    assert verdicts(answer) == {256: SizeVerdict.CANNOT_BE_TOLD, 512: SizeVerdict.BEST}
+    assert verdicts(answer) == {256: SizeVerdict.UNCERTAIN, 512: SizeVerdict.BEST}
     assert answer.reason is not None and "256 failed when it was tried again" in answer.reason
 
 
@@ -211,14 +211,15 @@ def test_a_figure_that_is_none_is_refused(figure: float) -> None:
 
 def test_what_noise_hides_is_said_and_costs_few_trials() -> None:
     answer = find_best_size(noisy(CURVES["flat"], 0.07, 1), 4096)
-    assert answer.batch_size is not None and answer.reason is not None and "cannot be told" in answer.reason
+    assert answer.batch_size is not None and answer.reason is not None
+    assert "not significantly different" in answer.reason
     assert answer.trials < 13 * (1 + LIMIT) / 2, "it ends where more blocks would not help"
 
 
 def test_a_smaller_size_at_the_edge_of_two_percent_is_named() -> None:
     answer = find_best_size(noisy(lambda size: {256: 980.0, 512: 1000.0}.get(size, 100.0), 0.005, 1), 4096)
     assert answer.batch_size == 512
-    assert verdicts(answer)[256] is SizeVerdict.CANNOT_BE_TOLD
+    assert verdicts(answer)[256] is SizeVerdict.UNCERTAIN
     assert answer.reason is not None and answer.reason.startswith("may be smaller still: 256 has 9")
 
 

@@ -132,7 +132,7 @@ def test_a_clock_that_was_set_in_mid_run_does_not_pass(moved_ms: int, passed: bo
     (check,) = check_clocks(figures, [start, end])
     assert check.name == CheckName.KEPT_PACE in MADE_AGAIN and check.passed is passed
     (untold,) = check_clocks(figures, [start])
-    assert not untold.passed and "cannot be told" in untold.detail
+    assert not untold.passed and "uncertain" in untold.detail
     assert check_clocks({"gpu_percent": Figure(90.0, "NVML", 60, method=Method.POLLED)}, [start, end]) == []
 
 

@@ -51,7 +51,7 @@ def test_sizes_that_were_measured_are_not_tried_again() -> None:
     machine = Machine(falling(1.0))
     found = machine.compare(640, {640: [990.0], 128: [1000.0], 32: [900.0], 1000: [9e9]})
     assert machine.sizes == [] and not found.falls
-    assert (found.best_batch_size, found.compared.verdict) == (128, SizeVerdict.CANNOT_BE_TOLD)
+    assert (found.best_batch_size, found.compared.verdict) == (128, SizeVerdict.UNCERTAIN)
     assert found.words == "990 images/s there, 99 % of the best measured, 1,000 at 128 (single trials)"
 
 
@@ -68,7 +68,7 @@ def test_the_best_itself_is_no_warning() -> None:
 
 
 @for_each("share, noise, verdict", [
-    (0.6, 0.01, SizeVerdict.WORSE), (0.88, 0.01, SizeVerdict.WITHIN), (0.8, 0.05, SizeVerdict.CANNOT_BE_TOLD),
+    (0.6, 0.01, SizeVerdict.WORSE), (0.88, 0.01, SizeVerdict.WITHIN), (0.8, 0.05, SizeVerdict.UNCERTAIN),
 ])  # fmt: skip
 def test_pairs_decide(share: float, noise: float, verdict: SizeVerdict) -> None:
     found = Machine(falling(share), noise, seed=3).compare(640, {640: [1000 * share], 128: [1000.0]})
@@ -92,7 +92,7 @@ def test_warnings_of_no_loss_beyond_the_limit_are_at_most_the_intervals_share() 
 def test_without_a_speed_at_the_largest_there_is_no_comparison_and_failed_pairs_leave_single_figures() -> None:
     assert compare_speed(Machine(lambda _: None).measure, 640, {}) is None
     found = Machine(lambda size: None if size == 128 else 500.0).compare(640, {640: [500.0], 128: [1000.0]})
-    assert found.compared == Ratio(640, SizeVerdict.CANNOT_BE_TOLD, 0.5, None, None, 0) and not found.falls
+    assert found.compared == Ratio(640, SizeVerdict.UNCERTAIN, 0.5, None, None, 0) and not found.falls
 
 
 @for_each("answer, tried", [(1, []), (2, [1]), (3, [1]), (16, [1, 4, 8])])

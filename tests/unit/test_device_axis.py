@@ -28,7 +28,7 @@ def test_trials_on_several_devices_have_ids_and_files_of_their_own() -> None:
     assert len({each.probe_id for each in several}) == 1, "a probe is of one device"
     assert [(each.part, each.global_batch) for each in several] == [(None, 32), (None, 64), (None, 128)]
     assert len({describe_batches(each) for each in several}) == 3, (
-        "losses are held against those of the same batches alone"
+        "losses are compared with those of the same batches alone"
     )
     spec = varied(make_spec(), device="GPU-0", devices=2, others=("GPU-1",))
     assert TrialSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec

@@ -375,7 +375,7 @@ def test_what_is_computed_earlier_is_told_first() -> None:
         ),
         (
             lambda e: replace(e, outputs=dict(reversed(e.outputs.items()))),
-            "outputs are ordered otherwise: {last} stands where {first} belongs",
+            "outputs are ordered otherwise: {last} is where {first} belongs",
         ),
         (
             lambda e: replace(e, gradients={key: value for key, value in e.gradients.items() if key != "conv1/bias"}),

@@ -109,5 +109,5 @@ def test_a_figure_that_is_made_of_another_is_not_checked_against_it() -> None:
 
 def test_what_a_new_result_says_is_taken_as_it_stands() -> None:
     figure = Figure(1.0, "integrated", method=Method.COUNTER)
-    new = result(figures={"energy_j": figure}, checks=[Check(CheckName.GATE, True, "held against x", ("y",))])
+    new = result(figures={"energy_j": figure}, checks=[Check(CheckName.GATE, True, "compared with x", ("y",))])
     assert TrialResult.from_json(json.loads(json.dumps(new.to_json()))) == new

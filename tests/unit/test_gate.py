@@ -70,7 +70,7 @@ def verdict(result: TrialResult) -> Check:
 
 def is_ok(result: TrialResult, detail: str) -> bool:
     """True if the trial is ok, and the check names as data those that its text names."""
-    asked = detail.removeprefix("held against ").partition(";")[0].split(", ")
+    asked = detail.removeprefix("compared with ").partition(";")[0].split(", ")
     against = tuple(JUDGE if name == "the referee" else name for name in asked)
     check = Check(CheckName.GATE, True, detail, against)
     return (result.status, result.reason, verdict(result)) == (Status.OK, None, check)
@@ -123,15 +123,15 @@ def judge(*trials: TrialResult) -> list[TrialResult]:
 
 @pytest.mark.usefixtures("asked")
 def test_a_trial_is_held_against_the_referee_and_takes_no_other_with_it_nor_outvotes_it() -> None:
-    assert is_ok(judge(trial("alone"))[0], "held against the referee")
+    assert is_ok(judge(trial("alone"))[0], "compared with the referee")
     one, two, other = judge(trial("one"), trial("two"), trial("other", batch_size=8))
-    assert is_ok(one, "held against the referee, two")
-    assert is_ok(two, "held against the referee, one")
-    assert is_ok(other, "held against the referee")
+    assert is_ok(one, "compared with the referee, two")
+    assert is_ok(two, "compared with the referee, one")
+    assert is_ok(other, "compared with the referee")
     # Its losses would count against the correct one too, as there is no third.
     right, odd = judge(trial("right"), trial("odd", wrong(), [9.0, *FIRST_LOSSES[1:]]))
     assert is_unverified(odd, "differs from the referee: first layer that differs: conv2, its output by 2.5e-01 (allow")
-    assert is_ok(right, "held against the referee")
+    assert is_ok(right, "compared with the referee")
     right, *alike = judge(trial("right"), trial("one", wrong()), trial("two", wrong()))
     assert right.status == Status.OK
     assert all(is_unverified(result, "differs from the referee: ") for result in alike)
@@ -161,13 +161,13 @@ def test_without_the_referee_both_of_two_are_unverified_and_of_three_the_odd_one
     assert is_unverified(one, "differs from two: first layer that differs: conv2, its output by ")
     assert is_unverified(two, "differs from one: first layer that differs: conv2, its output by ")
     one, odd, two = judge(trial("one"), trial("odd", wrong(), [9.0, 9.0]), trial("two"))
-    assert is_ok(one, f"held against odd, two{TOO_LARGE}")
+    assert is_ok(one, f"compared with odd, two{TOO_LARGE}")
     assert is_unverified(odd, "differs from one, two: first layer that differs: conv2, its output by 2.5e-01")
-    assert is_ok(two, f"held against odd, one{TOO_LARGE}")
+    assert is_ok(two, f"compared with odd, one{TOO_LARGE}")
     one, odd = judge(trial("one"), trial("odd", wrong()))
     assert one.status == odd.status == Status.UNVERIFIED
     one, odd, third = judge(one, odd, trial("third"))
-    assert is_ok(one, f"held against odd, third{TOO_LARGE}") and is_ok(third, f"held against odd, one{TOO_LARGE}")
+    assert is_ok(one, f"compared with odd, third{TOO_LARGE}") and is_ok(third, f"compared with odd, one{TOO_LARGE}")
     assert is_unverified(odd, "differs from one, third: ")
 
 
@@ -186,7 +186,7 @@ def test_a_trial_of_another_batch_size_stands_in_for_a_framework_that_has_none_o
     one, other = judge(trial("one"), trial("other", wrong(), batch_size=8))
     assert is_unverified(one, "differs from other: ") and is_unverified(other, "differs from one: ")
     one, *_ = judge(trial("one"), trial("two", wrong(), batch_size=8), trial("two"), trial("two", batch_size=16))
-    assert is_ok(one, f"held against two{TOO_LARGE}")
+    assert is_ok(one, f"compared with two{TOO_LARGE}")
 
 
 @pytest.mark.usefixtures("no_referee")
@@ -202,14 +202,14 @@ def test_alone_or_beside_its_own_framework_a_trial_is_ok_but_its_check_has_not_p
 @pytest.mark.usefixtures("no_referee")
 def test_builds_have_one_voice_against_others_and_are_else_held_against_each_other() -> None:
     one, *others = judge(trial("one"), trial("two@a", wrong()), trial("two@b", wrong()), trial("three"))
-    assert is_ok(one, f"held against three, two@a, two@b{TOO_LARGE}")
+    assert is_ok(one, f"compared with three, two@a, two@b{TOO_LARGE}")
     assert [result.status for result in others] == [Status.UNVERIFIED, Status.UNVERIFIED, Status.OK]
     one, wrong_build, right = judge(trial("one"), trial("two@a", wrong()), trial("two@b"))
     assert (one.status, right.status) == (Status.OK, Status.OK)
     assert is_unverified(wrong_build, "differs from one: ")
     stable, nightly = judge(trial("one@stable"), trial("one@nightly"))
-    assert is_ok(stable, f"held against one@nightly{TOO_LARGE}") and is_ok(
-        nightly, f"held against one@stable{TOO_LARGE}"
+    assert is_ok(stable, f"compared with one@nightly{TOO_LARGE}") and is_ok(
+        nightly, f"compared with one@stable{TOO_LARGE}"
     )
     stable, nightly = judge(trial("one@stable"), trial("one@nightly", wrong()))
     assert is_unverified(stable, "differs from one@nightly: ") and is_unverified(nightly, "differs from one@stable: ")
@@ -258,7 +258,7 @@ def test_a_trial_that_ended_otherwise_is_not_touched_and_has_no_vote(status: Sta
     bare = replace(ended, evidence={})
     judged = judge(trial("one"), ended, bare)
     assert judged[1] is ended and judged[2] is bare
-    assert is_ok(judged[0], "held against the referee")
+    assert is_ok(judged[0], "compared with the referee")
 
 
 SILENT = "its framework's probe gave no evidence: see the logs in nowhere/probes"
@@ -268,10 +268,10 @@ SILENT = "its framework's probe gave no evidence: see the logs in nowhere/probes
 def test_an_ok_trial_whose_framework_gave_no_evidence_is_unverified_and_has_no_vote() -> None:
     one, bare = judge(trial("one"), replace(trial("bare", losses=[9.0]), evidence={}))
     assert is_unverified(bare, SILENT) and bare.reason == SILENT
-    assert is_ok(one, "held against the referee")
+    assert is_ok(one, "compared with the referee")
     assert judge(one, bare) == [one, bare]
     one, bare = judge(one, replace(bare, evidence=truth().rounded.to_json(), first_losses=[*FIRST_LOSSES]))
-    assert is_ok(bare, "held against the referee, one")
+    assert is_ok(bare, "compared with the referee, one")
 
 
 @pytest.mark.usefixtures("no_referee")
@@ -332,8 +332,8 @@ def test_in_fewer_digits_a_trial_may_be_off_by_their_rounding_and_by_no_more_nor
     half, full, odd = judge(
         trial("one@bfloat16", rounded, far, **HALF), trial("one"), trial("two", rounded, FIRST_LOSSES)
     )
-    assert is_ok(half, "held against the referee"), "it was held against trials of another precision"
-    assert is_ok(full, "held against the referee")
+    assert is_ok(half, "compared with the referee"), "it was compared with trials of another precision"
+    assert is_ok(full, "compared with the referee")
     assert is_unverified(odd, "differs from the referee: first layer that differs: conv1")
     odd, exact = judge(
         trial("odd", moved(in_bfloat16().rounded, "outputs", "conv2", 0.5), **HALF), trial("exact", **HALF)
@@ -350,7 +350,7 @@ def test_without_a_referee_a_trial_in_fewer_digits_is_held_against_nothing_and_s
         assert (result.status, check.passed, check.against) == (Status.OK, False, ())
         assert (
             check.detail
-            == f"nothing to hold it against{TOO_LARGE}, and nobody else tells what rounding to bfloat16 does"
+            == f"nothing to hold it against{TOO_LARGE}, and no other framework shows what bfloat16 rounds off"
         )
 
 
@@ -371,19 +371,19 @@ def test_first_losses_that_differ_at_the_same_batch_size_are_told_though_the_evi
     assert is_unverified(two, "differs from one: the loss of step 3 differs by 7.7e-04 (allowed 1e-04)")
     one, two, third = judge(trial("one"), trial("two", losses=DIFFERENT), trial("third"))
     assert is_unverified(two, "differs from one, third: the loss of step 3 ")
-    assert is_ok(one, "held against the referee, third, two") and third.status == Status.OK
+    assert is_ok(one, "compared with the referee, third, two") and third.status == Status.OK
 
 
 @pytest.mark.usefixtures("asked")
 def test_first_losses_of_another_batch_size_rest_or_draw_are_not_compared() -> None:
     judged = judge(trial("one"), trial("two", losses=DIFFERENT, batch_size=64))
-    assert all(is_ok(result, "held against the referee") for result in judged)
+    assert all(is_ok(result, "compared with the referee") for result in judged)
     judged = judge(trial("one"), trial("two", losses=DIFFERENT, last_batch="drop"))
-    assert all(is_ok(result, "held against the referee") for result in judged)
+    assert all(is_ok(result, "compared with the referee") for result in judged)
     odd = judge(trial("one", last_batch="drop"), trial("two", losses=DIFFERENT, last_batch="drop"))
     assert all(is_unverified(result, "differs from ") for result in odd)
     judged = judge(trial("one", workload="dropping"), trial("two", losses=DIFFERENT, workload="dropping"))
-    assert all(is_ok(result, "held against the referee") for result in judged)
+    assert all(is_ok(result, "compared with the referee") for result in judged)
 
 
 @pytest.mark.usefixtures("no_referee")
@@ -391,7 +391,7 @@ def test_first_losses_of_another_batch_size_rest_or_draw_are_not_compared() -> N
 def test_the_rival_is_the_trial_that_treats_the_last_batch_alike_whichever_comes_first(order: int) -> None:
     twos = [trial("two"), trial("two", wrong(), DIFFERENT, last_batch="drop")][::order]
     one, *_ = judge(trial("one"), *twos)
-    assert is_ok(one, f"held against two{TOO_LARGE}")
+    assert is_ok(one, f"compared with two{TOO_LARGE}")
     one, *_ = judge(trial("one", last_batch="drop"), *twos)
     assert is_unverified(one, "differs from two: first layer that differs: conv2")
 
@@ -430,7 +430,7 @@ def test_trials_that_diverge_alike_are_ok() -> None:
     wild = OptimizerSpec("sgd", 1e30)
     losses = [1.5, None, None]
     one, two = judge(*(trial(name, optimizer=wild, losses=losses) for name in ("one", "two")))
-    assert is_ok(one, "held against the referee, two") and is_ok(two, "held against the referee, one")
+    assert is_ok(one, "compared with the referee, two") and is_ok(two, "compared with the referee, one")
 
 
 LAUNCHER = Local("python", {}, PROJECT)
@@ -476,7 +476,7 @@ def test_the_referee_runs_in_a_worker_of_its_own_that_ends_after_the_gate(tmp_pa
         "window_s": 3.0,
     }
     right, odd = Gate(tmp_path, PROJECT).judge([trial("right", **on_gpu), trial("odd", wrong(), **on_gpu)])
-    assert is_ok(right, "held against the referee") and is_unverified(odd, "differs from the referee")
+    assert is_ok(right, "compared with the referee") and is_unverified(odd, "differs from the referee")
     assert [spec.task.precision for spec in worker.ran] == ["float64", "float32"]
     for spec in worker.ran:
         told = (
@@ -509,7 +509,7 @@ def test_a_referee_that_broke_off_is_asked_again_from_the_start(
     assert "without the referee: out_of_memory: no room" in verdict(before).detail
     monkeypatch.setattr(asking, "run_worker", Worker())
     (after,) = Gate(tmp_path, PROJECT).judge([before])
-    assert is_ok(after, "held against the referee")
+    assert is_ok(after, "compared with the referee")
     for folder in (tmp_path / "probes").iterdir():
         assert len((folder / EVENTS_FILE).read_text().splitlines()) == 2
 
@@ -622,7 +622,7 @@ def test_one_probes_evidence_is_in_the_result_of_every_batch_size(
     for result in stored:
         other = "two" if result.spec.cell.framework == "one" else "one"
         assert result.evidence == truth().rounded.to_json()
-        assert is_ok(result, f"held against the referee, {other}")
+        assert is_ok(result, f"compared with the referee, {other}")
 
 
 @pytest.mark.usefixtures("worker")
@@ -686,7 +686,7 @@ def test_a_referee_that_cannot_be_started_stops_nothing_and_is_told(
     monkeypatch.setattr(asking, "run_worker", worker)
     one, odd, two = Gate(tmp_path, PROJECT).judge([trial("one"), trial("odd", wrong()), trial("two")])
     told = "; without the referee: the worker could not be started: no such file"
-    assert is_ok(one, f"held against odd, two{told}") and is_ok(two, f"held against odd, one{told}")
+    assert is_ok(one, f"compared with odd, two{told}") and is_ok(two, f"compared with odd, one{told}")
     assert is_unverified(odd, "differs from one, two: ")
     assert len(worker.ran) == 1, "a referee that cannot be started was asked for every trial"
 

@@ -75,7 +75,7 @@ def test_every_other_folder_and_file_is_named_and_no_link_out_is_followed(tmp_pa
     assert notes[2:] == (
         "empty/ is not read: nothing is trained or judged on its 0 images",
         "images/ is not read: nothing is trained or judged on its 1 image",
-        "1 file beside the folders not read: labels.csv",
+        "1 file next to the folders, not read: labels.csv",
         "1 image in no class folder of a split left out",
     )
     folder = with_folders(tmp_path / "2" / "photos", "test")
@@ -104,7 +104,7 @@ def test_what_may_be_meant_otherwise_is_refused_and_the_option_says_which(tmp_pa
     folder = with_folders(tmp_path / "2" / "photos", "val")
     for name in ("gone", "train"):
         text = refused(folder, name)
-        assert f"--test-folder {name}: no such folder beside train/; it has val/ (4 images)" in text
+        assert f"--test-folder {name}: no such folder next to train/; it has val/ (4 images)" in text
     # Many published sets have an unlabelled test split next to a labelled val/.
     folder = with_folders(tmp_path / "3" / "photos", "val")
     save(folder / "test" / "0.png", noise(8, 8))

@@ -163,7 +163,7 @@ def test_a_file_anywhere_defines_one_network_by_the_records_of_the_catalogue(tmp
             FILE.replace('Dense("dense"', 'residual("sum", (Dense("d", 72),)), Dense("dense"').replace(
                 "import Conv2D, ", "import Conv2D, residual, "
             ),
-            "layer sum: a Flatten before or at the end of a branch needs a Dense behind it",
+            "layer sum: a Flatten before or at the end of a branch needs a Dense after it",
         ),
     ],
 )

@@ -52,7 +52,7 @@ def test_five_repeats_are_needed_and_more_until_the_interval_is_within_two_perce
     assert find_unstable_cells(repeats("a", 4, STEADY)) == set()
     assert find_unstable_cells(repeats("a", 4, (*STEADY[:5], 1100.0))) == {("a", 4)}, "judged on all repeats"
     assert told(repeats("a", 4, STEADY[:4]))[0] == "a batch 4: limit reached, no interval after 4 repeats"
-    # the width is held against two percent of the mean
+    # the width is compared with two percent of the mean
     # Half-width of m - d, m, m + d, m, m: t(4) at 97.5 % is 2.776, s = d sqrt(2 / 4): 2.776 d / sqrt(10); 2 % of 1000
     # is reached at d = 22.78. With a sixth m it is narrower: t(5) = 2.571, s = d sqrt(2 / 5)
     assert find_unstable_cells(repeats("a", 4, (977.3, 1000.0, 1022.7, 1000.0, 1000.0, 1000.0))) == set()

@@ -147,7 +147,7 @@ def test_accuracies_are_paired_so_that_what_a_seed_does_to_both_falls_out() -> N
 def test_what_cannot_be_tested_says_why_and_has_no_spread() -> None:
     one = shift_ratio([10.0], [9.0, 9.1])
     assert (one.sides, one.untested) == ({}, "cannot be tested: one repeat on a side")
-    assert shift_ratio([10.0, 0.0], [9.0, 9.1]).untested.startswith("cannot be told: a value is not above 0")
+    assert shift_ratio([10.0, 0.0], [9.0, 9.1]).untested.startswith("unknown: a value is not above 0")
     assert shift_points([70.0], [60.0], True, 0.01).untested == one.untested
 
 

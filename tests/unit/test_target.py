@@ -125,7 +125,7 @@ def test_what_few_repeats_do_not_tell_and_a_trial_that_failed_are_said() -> None
     slow = [trial(32, r, s, [0.7]) for r, s in enumerate((1.0, 1.3, 0.8))]
     fast = [trial(64, r, s, [0.7]) for r, s in enumerate((1.2, 0.9, 0.9))]
     answer = target([*slow, *fast, *repeats(128, 50.0)], 0.6)
-    assert answer.batch_size == 64 and answer.reason == "by its mean; 32 cannot be told from it"
+    assert answer.batch_size == 64 and answer.reason == "by its mean; not significantly different: 32"
     assert not target([replace(trial(32, 0, 1.0, [0.7]), status=Status.FAILED)], 0.6).reached
 
 

@@ -197,7 +197,7 @@ class Holds(Word):
 
     HOLDS = "holds"
     DOES_NOT = "does-not-hold"
-    CANNOT_BE_TOLD = "cannot-be-told"
+    UNCERTAIN = "cannot-be-told"
 
 
 @dataclass(frozen=True)

@@ -164,7 +164,7 @@ class TrialEnd(Record):
     masks: tuple[DropoutMasks, ...] = ()  # for every Masked layer that follows another; the same
     digests: Digests | None = None  # None in trials of earlier versions
     last_evaluation: LastEvaluation | None = None  # the same, and where its weights were not saved
-    last: Difference | None = None  # of the loss of the trial's last update; the same, and where it cannot be told
+    last: Difference | None = None  # of the loss of the trial's last update; the same, and where it is unknown
 
 
 def evaluated_images(workload: Workload) -> int:

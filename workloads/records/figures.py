@@ -150,7 +150,7 @@ EVALUATION_SPEED = FigureSpec(
     better=1, rare=True,
 )  # fmt: skip
 
-AUGMENT = _seconds("augment", "Augmentation", "Augmentation of the images, s an epoch")
+AUGMENT = _seconds("augment", "Augmentation", "Augmentation of the images, s per epoch")
 
 # Learning results.
 ACCURACY = FigureSpec(
@@ -218,12 +218,12 @@ ENERGY_INTEGRATED = _gpu("energy_integrated_j", "GPU energy of the window, integ
 # Half of the 95 % interval, from the spread of the power's readings.
 ENERGY_INTEGRATED_ERROR = _gpu("energy_integrated_error_j", "GPU energy, integrated, may be off by", "J", rare=True)
 ENERGY_PER_IMAGE = _gpu(
-    "energy_per_image_j", "GPU energy", "J", None, "J an image, over", better=-1, error="energy_resolution_percent"
+    "energy_per_image_j", "GPU energy", "J", None, "J per image, over", better=-1, error="energy_resolution_percent"
 )
 # For the processor's whole packages, whoever used them; on few machines may a user read it.
 CPU_ENERGY = _window("cpu_energy_j", "CPU energy of the window", "J")
 CPU_ENERGY_PER_IMAGE = _window(
-    "cpu_energy_per_image_j", "CPU energy", "J", None, "CPU energy (whole package), J an image, over",
+    "cpu_energy_per_image_j", "CPU energy", "J", None, "CPU energy (whole package), J per image, over",
     better=-1, rare=True,
 )  # fmt: skip
 SM_CLOCK = _gpu("sm_clock_mhz", "SM clock", "MHz")

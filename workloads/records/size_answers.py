@@ -24,7 +24,7 @@ class SizeVerdict(Word):
     BEST = "best"
     WITHIN = "within"  # not worse by more than the tolerance
     WORSE = "worse"  # by more than that
-    CANNOT_BE_TOLD = "cannot-be-told"
+    UNCERTAIN = "cannot-be-told"
 
 
 @dataclass(frozen=True)

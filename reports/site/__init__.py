@@ -1,0 +1,1 @@
+"""One static page over any number of publications and results folders."""

@@ -1,0 +1,110 @@
+"""python -m reports site DIR... --out site/: one static page over publications and results folders."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from workloads.command_line import CommandLine
+from workloads.temporary import temporary_folder
+from workloads.words import format_count
+
+from .. import build, export, load
+from ..load import ReportError
+from ..publishing import archive, publication
+from .cells import Source, build_data
+
+TEMPLATES = Path(__file__).parent
+PAGE, MARK = "index.html", "batchwise-site.json"  # MARK lists what this command wrote: it replaces nothing else
+REPORT = "report.html"
+
+
+def build_parser() -> CommandLine:
+    """Return the parser of `python -m reports site`."""
+    parser = CommandLine(prog="python -m reports site", description="One static page over many results.")
+    parser.add_argument("results", type=Path, nargs="+", metavar="DIR",
+                        help="results folders or publications, or a folder of publications")  # fmt: skip
+    parser.add_argument("--out", type=Path, required=True, metavar="SITE",
+                        help="a new folder, or one that this command wrote before")  # fmt: skip
+    return parser
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command. Returns exit code 0, or 2 if nothing was written, with one line on stderr."""
+    options = build_parser().parse_args(arguments)
+    try:
+        count = write(_find_folders(options.results), options.out)
+    except ReportError as error:
+        print(f"reports: {error}", file=sys.stderr)
+        return 2
+    print(f"{format_count(count, 'cell')}: {options.out / PAGE}", flush=True)
+    return 0
+
+
+def _find_folders(given: Sequence[Path]) -> list[Path]:
+    """Replace a folder of publications by these. Raises ReportError for a folder without results."""
+    found: list[Path] = []
+    for folder in given:
+        if not folder.is_dir():
+            raise ReportError(f"{folder}: no such folder; give results folders or publications")
+        inner = sorted(path for path in folder.iterdir() if path.is_dir() and archive.find_archive(path))
+        found += [folder] if archive.find_archive(folder) or not inner else inner
+    return list(dict.fromkeys(path.resolve() for path in found))
+
+
+def write(folders: Sequence[Path], out: Path) -> int:
+    """Write the site, all or nothing; returns its number of cells.
+
+    A publication's files are copied. A results folder gets its page built. Raises ReportError if a folder has no
+    results, two have one name, or `out` holds what is not this command's.
+    """
+    _refuse(folders, out)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with temporary_folder(f".{out.name}-", out.parent) as stage:
+            new = stage / "new"
+            new.mkdir()
+            data = build_data([_add_source(folder, new) for folder in folders])
+            export.write_text(new / PAGE, _render(data))
+            export.write_text(new / MARK, json.dumps(sorted(folder.name for folder in folders)) + "\n")
+            if out.exists():
+                out.rename(stage / "old")
+            new.rename(out)
+    except OSError as error:
+        raise ReportError(f"{out}: cannot be written: {error.strerror}; name another folder with --out") from error
+    return len(data["cells"])
+
+
+def _refuse(folders: Sequence[Path], out: Path) -> None:
+    """Raise ReportError for a folder of somebody else's, and for names that the site cannot hold."""
+    if out.exists() and not (out / MARK).is_file() and (not out.is_dir() or any(out.iterdir())):
+        raise ReportError(f"--out {out}: holds other files; name a new folder")
+    inside = [folder for folder in folders if folder.is_relative_to(out.resolve())]
+    if inside:
+        raise ReportError(f"--out {out}: {inside[0]} lies in it, and would be replaced; name another folder")
+    names = [folder.name for folder in folders]
+    if twice := next((folder for folder in folders if names.count(folder.name) > 1), None):
+        raise ReportError(f"{twice}: two folders are called {twice.name}; rename one, it is the name on the page")
+
+
+def _add_source(folder: Path, site: Path) -> Source:
+    """Read a folder, and put its page into the site."""
+    stored, inner = archive.read_stored(folder, load.read_all), site / folder.name
+    if publication.read_folder(folder):
+        shutil.copytree(folder, inner)
+    else:
+        export.write(build.build_report([folder]), inner, ("html",))
+    return Source(folder.name, stored, f"{folder.name}/{REPORT}")
+
+
+def _render(data: dict[str, object]) -> str:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined)
+    content = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    assets = {name: (TEMPLATES / f"site.{name}").read_text(encoding="utf-8") for name in ("css", "js")}
+    page = environment.get_template("site.html.j2")
+    return page.render(data=data, content=content.replace("<", "\\u003c"), **assets) + "\n"

@@ -1,0 +1,110 @@
+"""The page over many results in Chromium: choosing, sorting, links, and its size with 10,000 trials."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import made  # noqa: F401  # puts the folder of `stored` on the path
+import pytest
+from browsing import CHROMIUM, chromium, opened_in_s
+from stored import on_gpu, store, study, trial
+
+from reports.load import Stored
+from reports.site import cells, command
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not CHROMIUM.exists(), reason=f"{CHROMIUM} is not there: the page is not driven"),
+]
+SIZE_BYTES, TRIALS, OPENED_S = 5_000_000, 10_000, 20  # measure_page.py has the time on a quiet machine
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A site of two sources: the quick study, three times, and one trial on a card."""
+    folder = tmp_path_factory.mktemp("site")
+    quick, card = store(folder / "quick", *study(3)), store(folder / "card", on_gpu(trial("pytorch", 64)))
+    command.write([quick, card], folder / "out")
+    return folder / "out" / command.PAGE
+
+
+def opened(browser: Browser, site: Path, address: str = "", width: int = 1280) -> Page:
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    page.on("pageerror", lambda error: pytest.fail(str(error)))
+    page.goto(site.as_uri() + address)
+    return page
+
+
+def choose(page: Page, menu: str, value: str) -> None:
+    page.locator(f"select[name='{menu}']").select_option(value)
+
+
+def names(page: Page) -> list[str]:
+    return [text.split()[0] for text in page.locator("#bars .bar > span:first-child").all_inner_texts()]
+
+
+def test_at_first_one_machine_is_shown_with_a_bar_for_each_framework(browser: Browser, site: Path) -> None:
+    page = opened(browser, site)
+    assert sorted(names(page)) == ["MXNet", "PyTorch", "TensorFlow"]
+    assert page.locator("#bars .interval").count() == 3 and page.locator("#charts polyline").count() == 9
+    assert "relative to the first" in page.locator("#said").inner_text()
+    assert page.locator("#cells tbody tr").count() == 27
+
+
+def test_a_choice_is_in_the_address_and_the_address_is_the_choice(browser: Browser, site: Path) -> None:
+    page = opened(browser, site)
+    choose(page, "Framework", "PyTorch")
+    choose(page, "Batch size", "64")
+    choose(page, "Quantity", "memory")
+    assert names(page) == ["PyTorch"] and page.locator("#cells tbody tr").count() == 1
+    sent = opened(browser, site, page.evaluate("location.hash"))
+    assert sent.locator("#cells tbody").inner_text() == page.locator("#cells tbody").inner_text()
+    assert sent.locator("select[name=Quantity]").input_value() == "memory"
+    lost = opened(browser, site, "#framework=Caffe&by=nothing&sort=nobody&batch=7")
+    assert lost.locator("#cells tbody tr").count() == 28, "what is not there is not chosen"
+
+
+def test_the_table_sorts_by_speed_and_each_number_leads_to_its_trial(browser: Browser, site: Path) -> None:
+    page = opened(browser, site)
+    head = page.locator("#cells th", has_text="Training speed")
+    speeds = """[...document.querySelectorAll('#cells tbody tr')].map(
+        (row) => parseFloat(row.cells[9].textContent.replaceAll(',', '')))"""
+    assert head.get_attribute("aria-sort") == "descending"
+    fastest = page.evaluate(speeds)
+    assert fastest == sorted(fastest, reverse=True) and len(set(fastest)) > 20
+    head.get_by_role("button").click()
+    assert page.evaluate(speeds) == sorted(fastest)
+    page.locator("#cells tbody tr").first.locator("td").nth(9).get_by_role("link").click()
+    page.wait_for_url("**/quick/report.html#trial-*")
+    name = page.url.partition("#")[2]
+    assert page.locator(f"[id='{name}']").count() == 1
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_nothing_is_wider_than_the_screen(browser: Browser, site: Path, width: int) -> None:
+    page = opened(browser, site, width=width)
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+
+
+@pytest.mark.slow
+def test_ten_thousand_trials_open_within_bounds(browser: Browser, tmp_path: Path) -> None:
+    sizes = range(1, 1112)
+    trials = [trial(name, size, repeat) for name in ("pytorch", "mxnet", "tensorflow") for size in sizes
+              for repeat in range(3)]  # fmt: skip
+    folders = tuple(tmp_path / each.spec.id for each in trials)
+    data = cells.build_data([cells.Source("many", Stored(tuple(trials), folders, (), ()), "many/report.html")])
+    page = tmp_path / "index.html"
+    page.write_text(command._render(data))
+    assert len(trials) >= TRIALS - 1 and page.stat().st_size < SIZE_BYTES
+    assert opened_in_s(browser, page) < OPENED_S

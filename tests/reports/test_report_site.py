@@ -1,0 +1,100 @@
+"""The page over many results: its data, and the folder that it is written into."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stored import MACHINE, ended, on_gpu, store, trial
+
+from reports.__main__ import main
+from reports.load import Stored
+from reports.site import cells
+from workloads.records.status import Status
+
+
+def data_of(*trials: Any) -> dict[str, Any]:
+    folders = tuple(Path("results/trials") / each.spec.id for each in trials)
+    return cells.build_data([cells.Source("mine", Stored(trials, folders, (), ()), "mine/report.html")])
+
+
+def read_cells(data: dict[str, Any]) -> list[dict[str, Any]]:
+    names = ["source", *cells.CHOICES, *cells.WORDS, "trials", *(each["name"] for each in data["quantities"])]
+    every = [dict(zip(names, cell, strict=True)) for cell in data["cells"]]
+    texts = {name: data["texts"] for name in (*cells.CHOICES, *cells.WORDS) if name != "batch"}
+    return [cell | {name: texts[name][cell[name]] for name in texts} for cell in every]
+
+
+def test_a_cell_has_the_mean_of_its_repeats_with_its_interval_and_names_its_trials() -> None:
+    repeats = [trial("pytorch", 64, repeat) for repeat in range(3)]
+    only = trial("mxnet", 32)
+    mxnet, pytorch = sorted(read_cells(data_of(*repeats, only)), key=lambda cell: cell["framework"])
+    speeds = [float(each.figures["images_per_s"].value or 0) for each in repeats]
+    mean, low, high = pytorch["speed"]
+    assert mean == pytest.approx(sum(speeds) / 3, rel=1e-5) and low < mean < high
+    assert pytorch["trials"] == [each.spec.id for each in repeats] and pytorch["batch"] == 64
+    assert pytorch["framework"] == "PyTorch"
+    assert pytorch["machine"] == f"{MACHINE['cpu_model']}, {MACHINE['cores']} cores"
+    assert mxnet["speed"] == [float(f"{only.figures['images_per_s'].value:.6g}")], "one run has no interval"
+
+
+def test_conditions_part_cells_and_precision_and_profile_are_choices() -> None:
+    half = trial("pytorch@bfloat16", 64, precision="bfloat16")
+    tuned = trial("pytorch@tuned", 64, profile="tuned")
+    one_thread = trial("pytorch", 64, threads=1)
+    found = read_cells(data_of(trial("pytorch", 64), half, tuned, one_thread))
+    assert sorted((cell["profile"], cell["precision"]) for cell in found) == [
+        ("default", "bfloat16"), ("default", "float32"), ("default", "float32"), ("tuned", "float32"),
+    ]  # fmt: skip
+    assert {cell["framework"] for cell in found} == {"PyTorch"}
+    assert len({cell["settings"] for cell in found if cell["precision"] == "float32"}) > 1, "threads are told"
+
+
+def test_what_was_not_measured_says_why_and_is_never_a_number() -> None:
+    failed, on_card = ended(Status.OUT_OF_MEMORY, "x", "mxnet", 64), on_gpu(trial("tensorflow", 64))
+    lacking = trial("pytorch", 64)
+    lacking = replace(lacking, figures={name: each for name, each in lacking.figures.items() if "accuracy" not in name})
+    found = {cell["framework"]: cell for cell in read_cells(data_of(failed, lacking, on_card))}
+    assert found["MXNet"]["speed"] == "OOM" and found["PyTorch"]["accuracy"] == "\N{EN DASH}"
+    assert (found["TensorFlow"]["device"], found["TensorFlow"]["machine"]) == ("cuda", "NVIDIA H200")
+
+
+def test_the_site_holds_each_report_and_replaces_only_what_it_wrote(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = store(tmp_path / "first", trial("pytorch", 32)), store(tmp_path / "second", trial("mxnet", 32))
+    out = tmp_path / "site"
+    assert main(["site", str(first), str(second), "--out", str(out)]) == 0
+    page = (out / "index.html").read_text()
+    told = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert told and len(json.loads(told[1])["cells"]) == 2
+    for folder, result in (("first", trial("pytorch", 32)), ("second", trial("mxnet", 32))):
+        assert f'id="trial-{result.spec.id}"' in (out / folder / "report.html").read_text()
+    assert main(["site", str(first), "--out", str(out)]) == 0, "what this command wrote may be replaced"
+    assert not (out / "second").exists()
+    (tmp_path / "others").mkdir()
+    (tmp_path / "others" / "thesis.txt").write_text("mine")
+    capsys.readouterr()
+    for arguments, said in (
+        ([first, "--out", tmp_path / "others"], "holds other files"),
+        ([first, "--out", tmp_path], "holds other files"),
+        ([store(out / "inner", trial()), "--out", out], "lies in it"),
+        ([tmp_path / "none", "--out", out], "no such folder"),
+        ([first, store(tmp_path / "deep" / "first", trial()), "--out", out], "two folders are called first"),
+    ):
+        assert main(["site", *map(str, arguments)]) == 2
+        line = capsys.readouterr().err
+        assert said in line and line.count("\n") == 1, line
+    assert (tmp_path / "others" / "thesis.txt").read_text() == "mine" and (out / "first").exists()
+
+
+def test_a_name_cannot_leave_its_place_in_the_page(tmp_path: Path) -> None:
+    odd = replace(trial(), machine=MACHINE | {"cpu_model": "</script><script>alert(1)</script>"})
+    folder = store(tmp_path / "odd", odd)
+    assert main(["site", str(folder), "--out", str(tmp_path / "site")]) == 0
+    page = (tmp_path / "site" / "index.html").read_text()
+    assert "alert(1)" in page and "<script>alert(1)" not in page
