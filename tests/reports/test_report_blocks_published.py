@@ -48,7 +48,7 @@ def test_a_study_of_blocks_is_published_with_its_page_picture_findings_and_claim
     }
     facts = publication.read(folder / publication.FILE)
     assert facts.headline == HEADLINE and facts.picture == "powers-of-two.png"
-    assert len(facts.findings) == 4 and all(line.startswith("128 is ") for line in facts.findings)
+    assert len(facts.findings) == 4 and all(": 128 is " in line for line in facts.findings)
     assert facts.trials == {"ok": 12}
     told = {
         (each.framework, each.text.partition(":")[0]): (each.published["table"], each.measured)

@@ -70,7 +70,7 @@ def test_what_is_named_like_a_quantity_and_is_none_is_left_out(tmp_path: Path) -
     assert found(path) == (0, [])
     assert "gpu_usage_mb" not in figures(path)[str(path)]
     path = log(tmp_path, table("time,gpu_usage", times(), ["50 %", *["512 MB"] * 59]))
-    told = "gpu_usage, row 2: MB is no unit of usage beside %, ratio"
+    told = "gpu_usage, row 2: MB is no unit of usage, as are %, ratio"
     assert found(path) == (1, [f"{path}: cannot be read: {told}"])
     # a number within a word for an unknown value is no value
     path = log(tmp_path, table("time,power.draw [W],gpu_util", times(), ["[Unknown Error 15]", *["25 W"] * 59], GOOD))

@@ -285,7 +285,7 @@ def test_several_sections_are_told_apart_and_many_are_counted() -> None:
     summary = told(*study(), *cards, trial(threads=1))
     assert [line.split(":")[0] for line in summary.ran[1:]] == ["Section 1", "Section 2", "Section 3"]
     place = next(number for number, line in enumerate(summary.ran) if "9 batch sizes" in line)
-    assert one(summary.not_verified, f"Speed, memory and parity of accuracy are told of section {place} alone")
+    assert one(summary.not_verified, f"Speed, memory and parity of accuracy are stated for section {place} alone")
     assert one(summary.findings, "Host memory")
     card = next(number for number, line in enumerate(summary.ran) if "GPU NVIDIA H200" in line)
     assert f", section {card}: root-mean-square" in one(summary.findings, "The published accuracy row")
@@ -302,7 +302,7 @@ def gated(*against: str) -> TrialResult:
 
 @pytest.mark.parametrize(
     ("against", "sentence"),
-    [((), "compared with nothing"), (("pytorch",), "other frameworks alone, not against the referee")],
+    [((), "compared with nothing"), (("pytorch",), "other frameworks alone, not with the referee")],
 )
 def test_what_the_gate_could_not_compare_is_counted(against: tuple[str, ...], sentence: str) -> None:
     lines = told(gated(*against)).not_verified

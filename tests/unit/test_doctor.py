@@ -91,7 +91,7 @@ def test_a_slow_or_a_set_clock_is_named(tmp_path: Path) -> None:
     assert machine.check_clock(tmp_path, 2.0, 2.0).state is State.UNKNOWN
     put(tmp_path, path, "tsc\n")
     fine(machine.check_clock(tmp_path, 2.0, 2.000001), "tsc")
-    bad(machine.check_clock(tmp_path, 2.0, 2.1), State.WARNING, "50,000 us a second")
+    bad(machine.check_clock(tmp_path, 2.0, 2.1), State.WARNING, "50,000 us per second")
     put(tmp_path, path, "hpet\n")
     bad(machine.check_clock(tmp_path, 2.0, 2.0), State.WARNING, "hpet")
 

@@ -268,7 +268,7 @@ def check_clocks(figures: dict[str, Figure], clocks: list[dict[str, int]]) -> li
     if usage is None or usage.value is None or usage.method is not Method.DRIVER_SAMPLES:
         return []
     if len(clocks) < 2:
-        return [Check(CheckName.KEPT_PACE, False, "cannot be told: the sampler did not read the clocks at the end")]
+        return [Check(CheckName.KEPT_PACE, False, "uncertain: the sampler did not read the clocks at the end")]
     before_ns, after_ns = (pair["epoch_ns"] - pair["monotonic_ns"] for pair in (clocks[0], clocks[-1]))
     drift_s = (after_ns - before_ns) / 1e9
     drifted, allowed = show_both(abs(drift_s), CLOCK_DRIFT_S, "f", digits=3, fewer=1)
