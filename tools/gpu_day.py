@@ -160,7 +160,8 @@ def several(day: Day) -> None:
 def faults(day: Day) -> None:
     """Hold the card's memory from outside: a large batch does not fit, a small one is disturbed, the next is clean."""
     left_gib = "2"
-    trial = ("--dataset", "synthetic", "--workload", "vgg-11", "--epochs", "1", "--window", "1")
+    workload = "tiny" if day.quick else "vgg-11"
+    trial = ("--dataset", "synthetic", "--workload", workload, "--epochs", "1", "--window", "1")
     try:
         with subprocess.Popen([sys.executable, "-c", HOLD, left_gib], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                               stderr=subprocess.DEVNULL, text=True) as holder:  # fmt: skip
