@@ -21,8 +21,11 @@ def refuse_graphs(device: torch.device) -> None:
     """
     if device.type != "cuda":
         return
-    segments = torch.cuda.memory_snapshot()
-    private = sum(each["total_size"] for each in segments if tuple(each["segment_pool_id"]) != SHARED_POOL)
+    private = sum(
+        segment["total_size"]
+        for segment in torch.cuda.memory_snapshot()
+        if tuple(segment.get("segment_pool_id", SHARED_POOL)) != SHARED_POOL  # old builds do not say it
+    )
     if private:
         raise Unsupported(
             f"a CUDA graph keeps {private / 2**20:.1f} MiB of its own: PyTorch does not count what its replays use"

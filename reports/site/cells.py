@@ -55,15 +55,14 @@ def build_data(sources: Sequence[Source]) -> dict[str, Any]:
     every = [(number, cell) for number, source in enumerate(sources) for cell in _list_cells(source)]
     texts = list(dict.fromkeys(str(cell[name]) for _, cell in every for name in (*CHOICES, *WORDS)))
     index = {text: number for number, text in enumerate(texts)}
-    names = {cell["key"]: cell["framework"] for _, cell in every}
-    styles = choose_styles(names)
+    styles = choose_styles(cell["key"] for _, cell in every)
     return {
         "choices": CHOICES,
         "quantities": [
             {"name": each.name, "label": label, "unit": each.unit, "better": each.better}
             for each, label in zip(SHOWN, LABELS, strict=True)
         ],
-        "frameworks": {names[key]: {"colour": style.colour} for key, style in styles.items()},
+        "frameworks": {cell["framework"]: {"colour": styles[cell["key"]].colour} for _, cell in every},
         "sources": [{"name": source.name, "page": source.page} for source in sources],
         "texts": texts,
         "cells": [

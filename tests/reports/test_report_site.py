@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import varied
 from stored import MACHINE, ended, on_gpu, store, trial
 
 from reports.__main__ import main
@@ -40,6 +41,18 @@ def test_a_cell_has_the_mean_of_its_repeats_with_its_interval_and_names_its_tria
     assert pytorch["framework"] == "PyTorch"
     assert pytorch["machine"] == f"{MACHINE['cpu_model']}, {MACHINE['cores']} cores"
     assert mxnet["speed"] == [float(f"{only.figures['images_per_s'].value:.6g}")], "one run has no interval"
+
+
+def test_two_folders_that_label_a_framework_otherwise_each_have_a_name_with_a_colour() -> None:
+    sources = []
+    for label in ("Flux A", "Flux B"):
+        made = trial("numpy", 64, machine=MACHINE | {"framework_label": label})
+        flux = replace(made, spec=varied(made.spec, framework="flux"))
+        stored = Stored((flux,), (Path("results/trials") / flux.spec.id,), (), ())
+        sources.append(cells.Source(label, stored, f"{label}/report.html"))
+    data = cells.build_data(sources)
+    assert [cell["framework"] for cell in read_cells(data)] == ["Flux A", "Flux B"]
+    assert data["frameworks"].keys() == {"Flux A", "Flux B"}
 
 
 def test_conditions_part_cells_and_precision_and_profile_are_choices() -> None:

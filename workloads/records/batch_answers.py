@@ -197,7 +197,7 @@ class Holds(Word):
 
     HOLDS = "holds"
     DOES_NOT = "does-not-hold"
-    UNCERTAIN = "cannot-be-told"
+    UNCERTAIN = "cannot-be-told"  # as results have it
 
 
 @dataclass(frozen=True)

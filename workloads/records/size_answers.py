@@ -24,7 +24,7 @@ class SizeVerdict(Word):
     BEST = "best"
     WITHIN = "within"  # not worse by more than the tolerance
     WORSE = "worse"  # by more than that
-    UNCERTAIN = "cannot-be-told"
+    UNCERTAIN = "cannot-be-told"  # as results have it
 
 
 @dataclass(frozen=True)
