@@ -40,7 +40,7 @@ class Race:
     named: FrameworkNames
 
     @property
-    def told(self) -> dict[int, Extreme]:
+    def decided(self) -> dict[int, Extreme]:
         """Batch sizes at which one framework is fastest, by the intervals or in this run."""
         return {size: end for size, end in self.fastest.items() if end.stated or end.seen}
 
@@ -86,7 +86,7 @@ def write_headline(section: Section) -> str:
 
 
 def _of_several(of_section: Race, section: Section) -> str:
-    told, every = of_section.told, of_section.met
+    told, every = of_section.decided, of_section.met
     if not told:
         few = any(end.kind is Order.UNRANKED for end in of_section.fastest.values())
         return say("headline.too_few", **_too_few(of_section)) if few else say("headline.untold", every=every)
@@ -118,7 +118,7 @@ def _too_few(of_section: Race) -> dict[str, Any]:
 
 def _widest(of_section: Race, sizes: Iterable[int]) -> tuple[float, str] | None:
     """Return (largest ratio to the second framework, the second's name), of sizes where intervals show the lead."""
-    stated = (size for size in sizes if of_section.told[size].stated)
+    stated = (size for size in sizes if of_section.decided[size].stated)
     leads = {size: lead for size in stated if (lead := of_section.lead(size)) is not None}
     if not leads:
         return None

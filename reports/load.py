@@ -83,7 +83,7 @@ def _stored(jobs: Iterable[list[AttemptResult]], folders: Sequence[Path]) -> Sto
         newest, shown = every[-1], _shown(every)
         name = attempts.trial_id(newest.folder)
         if newest.error:
-            unreadable.append(Unreadable.of(newest.folder / RESULT_FILE, newest.error))
+            unreadable.append(Unreadable.from_error(newest.folder / RESULT_FILE, newest.error))
         elif newest.result is None:
             unfinished.append(newest.folder)
         if len(every) > 1:

@@ -54,7 +54,7 @@ def build_table(results: Path, named: FrameworkNames) -> Table | str | None:
     how = (
         f"Repeats went on until half the width of the {CONFIDENCE_PERCENT} % interval of the mean training speed was "
         f"at most {100 * stored['tolerated']:g} % of it, or until {stored['limit']:g} repeats. "
-        + _worth(stored.get("coverage_percent"))
+        + _describe_coverage(stored.get("coverage_percent"))
     )
     notes = tuple(filter(None, [_if_correlated(stored), _drift(stored)]))
     shown: Columns = {
@@ -72,7 +72,7 @@ def build_table(results: Path, named: FrameworkNames) -> Table | str | None:
     return Table(NAME, TITLE, *build_rows(records, shown), below=(how,))
 
 
-def _worth(coverage: dict[str, tuple[float, float]] | None) -> str:
+def _describe_coverage(coverage: dict[str, tuple[float, float]] | None) -> str:
     """Say how often such an interval covers the true mean, from {spread in percent: [lowest, highest percent]}."""
     head = "An interval that was waited for may hold the true mean less often than it says: "
     if not coverage:

@@ -41,7 +41,7 @@ class MemoryGroup:
     folder: Path
 
     @staticmethod
-    def made(limit_bytes: int) -> MemoryGroup:
+    def make(limit_bytes: int) -> MemoryGroup:
         """Make a group with this limit. Raises OSError if this machine does not let this user make one."""
         parent = next(control_groups.folders("memory"), None)
         if parent is None:
@@ -87,7 +87,7 @@ class MemoryGroup:
 def can_limit_memory() -> bool:
     """True if this user may make one on this machine."""
     try:
-        MemoryGroup.made(psutil.virtual_memory().total).remove()
+        MemoryGroup.make(psutil.virtual_memory().total).remove()
     except OSError:
         return False
     return True
@@ -149,7 +149,7 @@ class Child(Owned):
         if placement.memory_limit_bytes is None:
             return
         if placement.control_group:
-            self.memory_group = MemoryGroup.made(placement.memory_limit_bytes)
+            self.memory_group = MemoryGroup.make(placement.memory_limit_bytes)
             self.memory_group.take(self.pid)
         else:
             limit_data(self.pid, placement.memory_limit_bytes)

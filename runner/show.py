@@ -202,10 +202,10 @@ def _accumulated(request: Request) -> Iterator[str]:
     """Yield a line for each series whose updates have several batches, or are made on several devices."""
     for name, part in request.parts.items():
         if part.study.accumulate > 1:
-            yield f"{_of(name)}an update is made of {part.study.accumulate} batches"
+            yield f"{_prefix(name)}an update is made of {part.study.accumulate} batches"
         if part.study.devices > 1:
             threads = f", {part.placement.device_threads} thread(s) each" * (part.placement.device == "cpu")
-            yield f"{_of(name)}one model on {part.study.devices} devices{threads}: batch sizes are a device's"
+            yield f"{_prefix(name)}one model on {part.study.devices} devices{threads}: batch sizes are a device's"
 
 
 def _memory(planned: Plan, lines: Mapping[str, Line]) -> Iterator[str]:
@@ -214,14 +214,14 @@ def _memory(planned: Plan, lines: Mapping[str, Line]) -> Iterator[str]:
     for spec in {spec.memory_id: spec for spec in planned.trials}.values():
         framework = spec.cell.framework
         if spec.memory_id in lines:
-            series = _of(planned.series.get(spec.id, ""))
+            series = _prefix(planned.series.get(spec.id, ""))
             yield series + memory.describe_line(framework, lines[spec.memory_id])
         elif framework not in unknown:
             unknown.append(framework)
             yield f"{framework}: peak memory unknown: {FEWEST_TO_LEAVE_ONE_OUT} batch sizes must be measured"
 
 
-def _of(series: str) -> str:
+def _prefix(series: str) -> str:
     """Return the prefix for lines about a series; empty for a study without series."""
     return f"{series}: " if series else ""
 
@@ -244,4 +244,4 @@ def _schedules(request: Request) -> Iterator[str]:
                 name.rpartition("/")[2],
                 f"{format_count(len(rates), 'step')}, {min(rates):.3g} to {max(rates):.3g}",
             )
-            yield f"{_of(series)}batch {size:>5}: learning rates of {steps}; after them {rates[-1]:.3g}"
+            yield f"{_prefix(series)}batch {size:>5}: learning rates of {steps}; after them {rates[-1]:.3g}"

@@ -165,7 +165,7 @@ def read_trials(results: Path, most: int | None = None) -> StoredTrials:
         try:
             found[folder.name] = _read(folder)
         except ValueError as error:
-            unreadable.append(Unreadable.of(folder / RESULT_FILE, error))
+            unreadable.append(Unreadable.from_error(folder / RESULT_FILE, error))
     return StoredTrials(found, tuple(unreadable), tuple(folder for folder in folders if changed[folder] is None))
 
 

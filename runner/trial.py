@@ -139,11 +139,11 @@ class MemoryWorker:
         """Return the memory contents at the trial's batch size, or the reason why they are unknown."""
         try:
             with lock_answer(self._job(spec).folder(self.results)):
-                return self._told(spec, launcher)
+                return self._count_memory(spec, launcher)
         except ValueError as error:  # its events cannot be read
             return {"reason": f"the memory worker: {error} (in {ROOMS[Kind.MEMORY]}/{spec.memory_id})"}
 
-    def _told(self, spec: TrialSpec, launcher: Launcher) -> MemoryAccount:
+    def _count_memory(self, spec: TrialSpec, launcher: Launcher) -> MemoryAccount:
         """Return the stored report, or run the worker for missing sizes. Raises ValueError for unreadable events."""
         batch_size, name = spec.cell.batch_size, spec.memory_id
         job = self._job(spec)

@@ -109,7 +109,7 @@ def _walk(
         kept, leaving = KEPT[type(layer)], layer.output_shape(shape)
         made = {layer.name: math.prod(leaving)}
         if kept == "input":
-            count.kept |= tensor | _beside(layer, shape)
+            count.kept |= tensor | _count_other_values(layer, shape)
         if isinstance(layer, layers.BatchNorm):
             count.moments[layer.name] = 2 * shape[-1]
         if isinstance(layer, layers.Join):
@@ -129,7 +129,7 @@ def _walk(
     return tensor, shape
 
 
-def _beside(layer: layers.Layer, shape: layers.Shape) -> Tensor:
+def _count_other_values(layer: layers.Layer, shape: layers.Shape) -> Tensor:
     """Return what a layer keeps besides its input and its output."""
     if isinstance(layer, layers.LayerNorm):
         return {f"{layer.name}/moments": 2 * math.prod(shape[:-1])}

@@ -43,7 +43,7 @@ class StudyError(ValueError):
         super().__init__(f"{' '.join(key.split())[:SHOWN]}: {reason}" if key else reason)
         self.key, self.series = key, series
 
-    def of(self, key: str) -> StudyError:
+    def add_key(self, key: str) -> StudyError:
         """Set the key on this error, whose message already names it, and return it."""
         self.key = key
         return self
@@ -218,7 +218,7 @@ class Study:
             try:
                 part = self.part(each)
             except StudyError as error:
-                raise StudyError(f"series {each.name}: {error}", series=place).of(error.key) from error
+                raise StudyError(f"series {each.name}: {error}", series=place).add_key(error.key) from error
             twin = known.setdefault(replace(part, batch_sizes=(1,)), each.name)
             if twin != each.name:
                 raise StudyError(f"trains what {twin} trains: give one of them its batch sizes, too", "name", place)

@@ -29,11 +29,13 @@ class Adapter(OwnStepAdapter):
     def differentiate(
         self, compute: Callable[[], Computed], variables: Sequence[keras.Variable]
     ) -> tuple[Any, list[Any]]:
-        def of(values: list[Any]) -> Computed:
+        def compute_with(values: list[Any]) -> Computed:
             with keras.StatelessScope(state_mapping=list(zip(variables, values, strict=True))):
                 return compute()
 
-        (_, computed), gradients = jax.jit(jax.value_and_grad(of, has_aux=True))([each.value for each in variables])
+        (_, computed), gradients = jax.jit(jax.value_and_grad(compute_with, has_aux=True))(
+            [each.value for each in variables]
+        )
         return computed, gradients
 
     def memory(self) -> dict[str, Count]:

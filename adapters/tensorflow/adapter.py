@@ -198,7 +198,7 @@ class Adapter(KerasAdapter):
             return self.logits(images).numpy()
 
     def memory(self) -> dict[str, Count]:
-        silence = self._silence()
+        silence = self._explain_unknown()
         return {
             "parameters": sum(v.numpy().nbytes for v in self.model.trainable_variables),
             "gradients": self.accumulation.nbytes if self.accumulation else "they live inside the compiled step",
@@ -211,7 +211,7 @@ class Adapter(KerasAdapter):
         """Return memory counts. Raises ValueError if TensorFlow keeps no statistics, as on a CPU without oneDNN."""
         return tf.config.experimental.get_memory_info(self.device[1:])
 
-    def _silence(self) -> str | None:
+    def _explain_unknown(self) -> str | None:
         """Return why the memory in use is unknown; None if TensorFlow counts every block.
 
         By default it counts on a CPU only blocks of 256 KiB and more, and with oneDNN off none.
@@ -231,7 +231,7 @@ class Adapter(KerasAdapter):
         os.environ["TF_CPU_ALLOCATOR_USE_BFC"] = "1"  # it counts every block; read when the device is first used
 
     def memory_use(self, order: Order, part: int | None = None) -> MemoryUse:
-        if silence := self._silence():
+        if silence := self._explain_unknown():
             raise Unsupported(silence)
 
         @tf.function(input_signature=self.step.input_signature)

@@ -56,7 +56,7 @@ class Probes:
         self._answers: dict[tuple[Any, ...], Evidence | None] = {}  # by precision and question
         self._referees = [probe for probe in self._every if probe.spec.cell.framework == REFEREE]
 
-    def of(self, spec: TrialSpec) -> list[StoredProbe]:
+    def list_answers(self, spec: TrialSpec) -> list[StoredProbe]:
         """Return the answers of the trial's framework, including earlier ones."""
         return [probe for probe in self._every if _job_id(probe.folder) == spec.probe_id]
 
@@ -92,7 +92,7 @@ class Probes:
 
 def find_differences(result: TrialResult, probes: Probes) -> Iterator[str]:
     """Yield a line if evidence differs from its probe's, or a verdict is not one that the evidence allows."""
-    answers = probes.of(result.spec)
+    answers = probes.list_answers(result.spec)
     if result.evidence and answers and all(probe.evidence != result.evidence for probe in answers):
         yield f"evidence: it is another than in {answers[0].folder.parent.name}/{answers[0].folder.name}/{EVENTS_FILE}"
     passed = {check.name for check in result.checks if check.passed}

@@ -123,7 +123,7 @@ def _geometric_mean(mean: GeometricMean) -> dict[str, Any]:
         "ratio": value,
         "low": low,
         "high": high,
-        "tells_a_difference": mean.told,
+        "tells_a_difference": mean.is_significant,
     }
 
 

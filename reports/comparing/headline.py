@@ -39,7 +39,7 @@ class GeometricMean(QuantityTest):
         return self.replicate is Replicate.ONE_RUN
 
     @property
-    def told(self) -> bool:
+    def is_significant(self) -> bool:
         """True if the interval excludes 1, of points 0, and is one between runs if the quantity varies between runs."""
         _, low, high = self.effect
         apart = round(low, 2) > 0 or round(high, 2) < 0 if self.in_points else effect_words.excludes_1(low, high)
@@ -53,7 +53,13 @@ class GeometricMean(QuantityTest):
         kind = "mean" if self.in_points else "geometric mean"
         once = self.estimate is None
         return say(
-            "compare.mean", found=found, kind=kind, cells=self.cells, once=once, told=self.told, one_run=self.one_run
+            "compare.mean",
+            found=found,
+            kind=kind,
+            cells=self.cells,
+            once=once,
+            told=self.is_significant,
+            one_run=self.one_run,
         )
 
     @property
@@ -63,7 +69,7 @@ class GeometricMean(QuantityTest):
             return say("compare.one_repeat")
         if self.one_run:
             return say("compare.one_run_words")
-        return "" if self.told else say("compare.untold")
+        return "" if self.is_significant else say("compare.untold")
 
 
 def compute_means(compared: PairComparison) -> list[GeometricMean]:

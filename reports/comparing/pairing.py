@@ -125,7 +125,7 @@ def pair_columns(every: Sequence[Section], names: Names) -> tuple[list[Pair], li
     for section in every:
         a, b = (_column(section, name) for name in names)
         if a.results and b.results:
-            pairs.append(_beside(a, b, names))
+            pairs.append(_pair_two_columns(a, b, names))
         else:
             sides = zip(names, (a, b), strict=True)
             alone += [f"only in {section.named(name)}: {_named(section)}" for name, side in sides if side.results]
@@ -150,7 +150,7 @@ def _told_apart(pairs: list[Pair]) -> list[Pair]:
     return told
 
 
-def _beside(a: Section, b: Section, names: tuple[str, str]) -> Pair:
+def _pair_two_columns(a: Section, b: Section, names: tuple[str, str]) -> Pair:
     """Pair two columns, with their software under one name, so that differences are listed side by side."""
     row = Pair(a, b, names).row
     a, b = (replace(side, software={row: side.software[name]}) for side, name in zip((a, b), names, strict=True))

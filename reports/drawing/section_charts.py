@@ -10,7 +10,7 @@ from ..charts import Chart, Panel
 from ..conditions import Section
 from ..quantities import ACCURACY, ENERGY, MAIN, STEP_TIME, Quantity
 from ..reproduction.publication import Article, find_articles
-from ..reproduction.published_figures import behind as published_behind
+from ..reproduction.published_figures import build_published_series
 from . import chart_words, epoch_charts, memory_charts, trade_offs
 from .chart_series import BATCH_AXIS, build_series, choose_scale
 
@@ -41,7 +41,7 @@ def _chart(section: Section, quantity: Quantity, published: Sequence[Article]) -
     measured = build_series(section, quantity) if spec else None
     if spec is None or measured is None or not measured.most:
         return None
-    behind, about = published_behind(quantity, section, [series.key for series in measured.series], published)
+    behind, about = build_published_series(quantity, section, [series.key for series in measured.series], published)
     series = (*measured.series, *behind)
     title = quantity.title(section.condition)
     panels = (Panel("", series),)

@@ -120,7 +120,7 @@ def publish(
             raise ReportError(f"{results}: not fit to be published: {why}. Run the trials anew, or say --anyway")
         try:
             into.mkdir(parents=True, exist_ok=True)
-            with _alone(into) as warnings:
+            with _lock(into) as warnings:
                 name = name or _name(copied.stored, into)
                 fresh = _place(copied, stage, into / name, replace, credit)
                 warnings += published_index.write(into)
@@ -181,7 +181,7 @@ def today() -> str:
 
 
 @contextmanager
-def _alone(into: Path) -> Iterator[list[str]]:
+def _lock(into: Path) -> Iterator[list[str]]:
     """Lock the folder `into` for one publisher, and clean up.
 
     With the lock held, anything unfinished was left by a process that was killed. Publications about to be replaced are

@@ -188,7 +188,7 @@ def _above(ours: Reproduced) -> list[str]:
     return sentences
 
 
-def behind(
+def build_published_series(
     quantity: Quantity, section: Section, measured: Sequence[str], published: Sequence[Article]
 ) -> tuple[list[ChartSeries], list[str]]:
     """Return (series, sentences of the caption) for the same quantity and network; `measured` are frameworks."""

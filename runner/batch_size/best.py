@@ -59,7 +59,7 @@ def find_best_size(
     while contest.goes_on:
         order = contest.running
         drawn.shuffle(order)
-        block = {size: figure for size in order if (figure := trials.of(size)) is not None}
+        block = {size: figure for size in order if (figure := trials.measure_once(size)) is not None}
         contest.enter(block)
     return contest.answer(trials)
 
@@ -79,7 +79,7 @@ class _Trials:
     figures: dict[int, list[float]] = field(default_factory=dict)
     count: int = 0  # including failed trials
 
-    def of(self, size: int) -> float | None:
+    def measure_once(self, size: int) -> float | None:
         """Run one more trial and return the logarithm of its figure; higher is better. None if the trial gave no
         figure.
         """
@@ -113,10 +113,10 @@ def _ladder(trials: _Trials, smallest: int, largest: int) -> dict[int, float]:
     powers = [2**power for power in range(largest.bit_length()) if smallest <= 2**power <= largest]
     sizes = sorted({*powers, smallest, largest})
     first = [size for size in sizes if size not in powers or size.bit_length() % 2 or size == powers[-1]]
-    known = {size: trials.of(size) for size in first}
-    while missing := _beside(sizes, known):
-        known |= {size: trials.of(size) for size in missing}
-    known |= {size: trials.of(size) for size in _halfway(known)}
+    known = {size: trials.measure_once(size) for size in first}
+    while missing := _list_untried_near(sizes, known):
+        known |= {size: trials.measure_once(size) for size in missing}
+    known |= {size: trials.measure_once(size) for size in _halfway(known)}
     return {size: figure for size, figure in known.items() if figure is not None}
 
 
@@ -133,7 +133,7 @@ def _halfway(known: Mapping[int, float | None]) -> list[int]:
     ]
 
 
-def _beside(sizes: Sequence[int], known: Mapping[int, float | None]) -> list[int]:
+def _list_untried_near(sizes: Sequence[int], known: Mapping[int, float | None]) -> list[int]:
     """Return the untried sizes that are next to a near one or next to one that failed."""
     near = _near({size: figure for size, figure in known.items() if figure is not None})
     open_ended = {*near, *(size for size, figure in known.items() if figure is None)}
@@ -243,7 +243,7 @@ class Contest:
             reasons.append(f"the best by its mean; not significantly different: {others}")
         else:
             smaller = [ratio for ratio in ratios if ratio.batch_size < proven and ratio.batch_size not in self.out]
-            reasons += [f"may be smaller still: {_in_words(ratio)}" for ratio in smaller]
+            reasons += [f"may be smaller still: {_describe_ratio(ratio)}" for ratio in smaller]
         if reasons:
             spread = ": trials spread too much for more to tell" if self.hopeless else ""
             reasons.append(f"after {format_count(len(self.blocks), 'block')}{spread}")
@@ -251,7 +251,7 @@ class Contest:
         return Best(answer, "; ".join(reasons) or None, trials.points(), tuple(ratios), trials.count)
 
 
-def _in_words(ratio: Ratio) -> str:
+def _describe_ratio(ratio: Ratio) -> str:
     if ratio.low is None or ratio.high is None:
         return f"{ratio.batch_size} failed when it was tried again"
     return f"{ratio.batch_size} has {100 * ratio.low:.1f} to {100 * ratio.high:.1f} % of the best"

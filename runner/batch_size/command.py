@@ -185,7 +185,7 @@ def run(request: Request, question: Question, train: Train, console: Console) ->
     written = inputs.write_repeats(request, data, range(1))
     file = AnswersFile(request, question, bound)
     limited = replace(request, study=request.study.changed(window_s=question.window_s))
-    steps = StepTrials.of(bound_request(limited, bound.limit, bound.limit_bytes), installed, written, launchers)
+    steps = StepTrials.prepare(bound_request(limited, bound.limit, bound.limit_bytes), installed, written, launchers)
     prove_searches(list(steps.specs.values()), request, launchers, console)
     with SearchDisplay(console, expected) as display:
         for framework in request.frameworks:

@@ -110,25 +110,25 @@ class SearchState:
 
         Nothing else differs, so the limit ended the trial.
         """
-        if self.lifted is not None and not any(each.lifted for each in self._of(size)):
+        if self.lifted is not None and not any(each.lifted for each in self._list_tries(size)):
             self._noted(replace(self.lifted(size), lifted=True))
         return self._is_limited(size)
 
     def _is_limited(self, size: int) -> bool:
         """True if a trial with the limit lifted shows that the limit ends the others."""
-        return any(each.lifted and each.fit is not Fit.UNKNOWN for each in self._of(size))
+        return any(each.lifted and each.fit is not Fit.UNKNOWN for each in self._list_tries(size))
 
-    def _of(self, size: int) -> list[Tried]:
+    def _list_tries(self, size: int) -> list[Tried]:
         return [each for each in self.tried if each.batch_size == size]
 
     def fitted(self, size: int) -> list[Tried]:
         """Return the trials of this size that fitted."""
-        return [each for each in self._of(size) if each.fit is Fit.FITS and not each.lifted]
+        return [each for each in self._list_tries(size) if each.fit is Fit.FITS and not each.lifted]
 
     def failed(self, size: int) -> list[Tried]:
         """Return the trials of this size that the limit ended."""
         ends = (Fit.TOO_LARGE, Fit.UNKNOWN) if self._is_limited(size) else (Fit.TOO_LARGE,)
-        return [each for each in self._of(size) if each.fit in ends and not each.lifted]
+        return [each for each in self._list_tries(size) if each.fit in ends and not each.lifted]
 
     def bracket(self) -> None:
         """Try sizes until `fits` + 1 = `fails`, and no larger size fits if `fails` is undecided. Raises NoAnswer."""
@@ -264,7 +264,7 @@ def find_largest(
     )
 
 
-def beside(answer: Largest) -> list[int]:
+def list_sizes_around(answer: Largest) -> list[int]:
     """Return untried sizes at which memory that does not grow with the batch size may show."""
     size = answer.batch_size
     if size is None:

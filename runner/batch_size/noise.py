@@ -60,7 +60,7 @@ def measure_noise(
     answers are read from the disk. Custom code is trained and measured by each framework alone.
     """
     asking = Asking(results, launchers)
-    answers = {spec.cell.framework: asking.of(spec) for spec in sorted(specs, key=asking.has_not_trained)}
+    answers = {spec.cell.framework: asking.measure(spec) for spec in sorted(specs, key=asking.has_not_trained)}
     return {spec.cell.framework: answers[spec.cell.framework] for spec in specs}
 
 
@@ -85,7 +85,7 @@ class Asking:
         """True if no earlier run stored weights that it trained."""
         return not (self.job(spec).folder(self.results) / f"{HELD[-1]}.npz").is_file()
 
-    def of(self, spec: TrialSpec) -> Noise:
+    def measure(self, spec: TrialSpec) -> Noise:
         """Return one framework's answer."""
         framework, own = spec.cell.framework, spec.task.own_code is not None
         job, launcher = self.job(spec), self.launchers[framework]

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from runner.batch_size.best import find_best_size
 from runner.batch_size.cliffs import compare_speed
-from runner.batch_size.largest import Bound, beside
+from runner.batch_size.largest import Bound, list_sizes_around
 from runner.batch_size.memory_limit import MEASURED, attempts, find_peak_bytes, largest_of
 from runner.batch_size.steps import StepTrials
 from runner.batch_size.trained import ENERGIES
@@ -84,7 +84,7 @@ class Search:
         self.console.print(f"{self.framework}: the largest that fits into {limit}")
         answer = largest_of(self.steps, self.framework, bound)
         attempt, _ = attempts(self.steps, self.framework, bound)
-        self.fitting = answer = replace(answer, around=tuple(map(attempt, beside(answer))))
+        self.fitting = answer = replace(answer, around=tuple(map(attempt, list_sizes_around(answer))))
         size = "none" if answer.batch_size is None else f"{answer.batch_size:,}"
         self.console.print(
             f"{self.framework}: {size}, after {format_count(len(answer.tried), 'trial')} "

@@ -44,7 +44,7 @@ class StepTrials:
     show: Callable[[TrialResult, Path], None] = lambda *_: None  # called with every attempt once it is known
 
     @classmethod
-    def of(
+    def prepare(
         cls,
         request: Request,
         installed: dict[str, Installation],

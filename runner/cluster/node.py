@@ -84,7 +84,7 @@ def run(block: TrialBlock, root: Path, fetch: Fetch) -> Iterator[Parcel]:
         ):
             for line in process.stdout or ():
                 told = json.loads(line)
-                yield Parcel.of(told["result"], told["evidence"], Path(told["trial"]), Path(told["probe"]))
+                yield Parcel.pack(told["result"], told["evidence"], Path(told["trial"]), Path(told["probe"]))
             exit_code = process.wait()
         if exit_code:
             lines = [line for line in read_last_lines(work / LOG_FILE) if line.strip()]
@@ -127,7 +127,7 @@ class Parcel:
     sha256: str
 
     @staticmethod
-    def of(result: dict[str, Any], evidence: dict[str, Any], folder: Path, probe: Path) -> Parcel:
+    def pack(result: dict[str, Any], evidence: dict[str, Any], folder: Path, probe: Path) -> Parcel:
         """Pack a trial's folder and its probe's.
 
         Either may be missing: the trial was never begun, or the probe not run.
@@ -140,7 +140,7 @@ class Parcel:
         content = buffer.getvalue()
         return Parcel(folder.name, probe.name, result, evidence, content, hashlib.sha256(content).hexdigest())
 
-    def told(self) -> TrialResult:
+    def read_result(self) -> TrialResult:
         """Return the result. Raises Damaged."""
         try:
             result = stored.parse_result(json.dumps(without_nan(self.result)).encode())

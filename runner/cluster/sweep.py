@@ -125,7 +125,7 @@ class Sweep:
 
     def store(self, spec: TrialSpec, parcel: Parcel) -> None:
         """Store the trial in its folder, judged. Raises Damaged, OSError."""
-        result = parcel.told()
+        result = parcel.read_result()
         with self.attempt(spec):
             self.place(spec, parcel, result)
 

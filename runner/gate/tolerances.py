@@ -192,7 +192,7 @@ def compare_quantities(
             return fingerprint
 
         value, truth, other = map(read, (evidence, expected, rounded))
-        moved = _moved(pairs, read, floor)
+        moved = _measure_movements(pairs, read, floor)
         return ScaledGap(measure_gap(value, truth, floor), measure_gap(other, truth, floor), allowed, moved)
 
     for layer in expected.outputs:
@@ -212,7 +212,9 @@ def compare_quantities(
         yield (DeviationKind.EVALUATION, "", EVALUATED_STEPS), gap("evaluation", None, EVALUATION)
 
 
-def _moved(pairs: _Pairs, read: Callable[[Evidence], Fingerprint | None], floor: float) -> tuple[float, ...]:
+def _measure_movements(
+    pairs: _Pairs, read: Callable[[Evidence], Fingerprint | None], floor: float
+) -> tuple[float, ...]:
     """Return the movement of one quantity under the disturbance; pairs that lack the quantity are left out."""
     values = [(read(moved), read(given)) for given, moved in pairs]
     return tuple(measure_gap(moved, given, floor) for moved, given in values if moved and given)
@@ -242,7 +244,7 @@ def _compared_updates(
                 units = UNITS * HALF_UNIT * math.sqrt(number) * (expected.sizes.get(key) or 0.0) / scale
                 allowed = max(UPDATES if number < LATE else LATE_UPDATES, units)
                 if key not in unknown:
-                    moved = _moved(pairs, partial(_update_of, steps, key), floor)
+                    moved = _measure_movements(pairs, partial(_update_of, steps, key), floor)
                     gap = ScaledGap(measure_gap(change, truth, floor), measure_gap(other, truth, floor), allowed, moved)
                     yield (DeviationKind.UPDATES, key, number), gap
 

@@ -57,7 +57,7 @@ class Reader:
             return take()
         except (OSError, ValueError) as error:
             self.failures += 1
-            self.first_failure = self.first_failure or {"t_ns": time.monotonic_ns(), "reason": _in_words(error)}
+            self.first_failure = self.first_failure or {"t_ns": time.monotonic_ns(), "reason": _format_error(error)}
             return None
 
 
@@ -70,7 +70,7 @@ class PackageEnergy(Reader):
         try:
             self.packages = _packages(powercap)
         except (OSError, ValueError) as error:
-            self.reason = _in_words(error)
+            self.reason = _format_error(error)
         if self.reason is None and not self.packages:
             self.reason = f"{powercap} has no package of the processor"
 
@@ -118,7 +118,7 @@ def _number(path: Path) -> int:
     return int(path.read_text(encoding="ascii"))
 
 
-def _in_words(error: Exception) -> str:
+def _format_error(error: Exception) -> str:
     return f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
 
 
@@ -133,7 +133,7 @@ class CpuQuota(Reader):
         try:
             self.before = self.now = self._sum()
         except (OSError, ValueError) as error:
-            self.reason = _in_words(error)
+            self.reason = _format_error(error)
 
     def sample(self) -> dict[str, float | int | None]:
         """Return the sum since the start; empty without a quota, or if a group could not be read."""

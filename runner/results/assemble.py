@@ -157,7 +157,7 @@ def collect_checks(records: Records, figures: dict[str, Figure], epochs: list[Ep
     checks = check_figures(records.spec, records.workload, figures, epochs) + check_clocks(
         figures, meter.get("clocks", [])
     )
-    if (window := SteadyWindow.of(ended.last)) is not None:
+    if (window := SteadyWindow.read(ended.last)) is not None:
         checks += check_samples(window.edges, samples)
         checks += check_processes(records.spec, figures, window.edges, samples)
     if records.spec.placement.device != "cpu":

@@ -44,7 +44,7 @@ def compute_gpu_figures(
     """Return every one of NAMES; null if the trial did not reach the end of its window, or that has several
     segments. Readings look back up to a second, and the driver does not say since when.
     """
-    if (window := SteadyWindow.of(events)) is None:
+    if (window := SteadyWindow.read(events)) is None:
         return dict.fromkeys(NAMES, make_unknown("NVML", NO_WINDOW))
     if len(window.segments) > 1:
         return dict.fromkeys(
@@ -91,7 +91,7 @@ def compute_utilisation(readings: Readings) -> dict[str, Figure]:
 
 def _driver_samples(readings: Readings) -> Floats | str:
     """Return values of the driver's samples whose period lies in the window, or why they are not used."""
-    silence = readings.silence("driver_samples", "gpu_percent")
+    silence = readings.explain_missing("driver_samples", "gpu_percent")
     driver = drop_repeated_times(readings.driver)
     times = driver["t_ns"]
     whole = np.zeros(len(times), bool)
@@ -142,14 +142,14 @@ def add_memory_accounts(figures: dict[str, Figure], meter: dict[str, Any]) -> di
     columns += [(spec, "device_memory_bytes", "device_memory_bytes") for spec in device]
     explained = {}
     for spec, metric, column in columns:
-        figure, silence = figures[spec.name], account.silence(metric, column)
+        figure, silence = figures[spec.name], account.explain_missing(metric, column)
         if figure.value is None and silence:
             explained[spec.name] = replace(figure, reason=silence)
         elif figure.value is not None and account.metric(metric).get("source"):
             explained[spec.name] = replace(figure, source=f"{figure.source} ({account.source(metric)})")
     rise, process = figures[registry.DEVICE_RISE.name], figures[registry.PROCESS_GPU_MEMORY.name]
     if process.value is None and rise.value is not None:
-        reason = account.silence("processes", "process_memory_bytes") or process.reason
+        reason = account.explain_missing("processes", "process_memory_bytes") or process.reason
         call = account.source("device_memory_bytes")
         source = f"{call}: highest of the trial, less its baseline; the list of processes did not give it: {reason}"
         explained[registry.PROCESS_GPU_MEMORY.name] = replace(rise, source=source, method=Method.DEVICE_RISE)

@@ -68,7 +68,7 @@ class Account:
         """The call that answered, for the figure's source."""
         return self.metric(name).get("source") or "NVML"
 
-    def silence(self, name: str, column: str) -> str | None:
+    def explain_missing(self, name: str, column: str) -> str | None:
         """Return why the sampler got no answer, or not always one."""
         metric = self.metric(name)
         if not metric:
@@ -116,7 +116,7 @@ class Readings(Account):
         known = ~np.isnan(self.samples[column])
         times, gap = self.samples["t_ns"][known], self.inside(column, holes).gap
         if gap is None and (times[0] > self.edges[0] or times[-1] < self.edges[1]):
-            gap = self.silence(column, column) or "the readings do not reach over both edges of the window"
+            gap = self.explain_missing(column, column) or "the readings do not reach over both edges of the window"
         return Cut(times, self.samples[column][known], gap)
 
     def gap(self, starts: Floats, ends: Floats, name: str, column: str, holes: bool = False) -> str | None:
@@ -125,7 +125,7 @@ class Readings(Account):
 
         `starts` and `ends`, in ns, bound the time that each reading covers; they are equal for a reading of one moment.
         """
-        silence = self.silence(name, column)
+        silence = self.explain_missing(name, column)
         if not len(ends):
             return silence or f"no reading lies in the window of {(self.edges[1] - self.edges[0]) / 1e9:.1f} s"
         every_s = self.metric(name).get("every_s", PERIOD_S)
@@ -191,7 +191,7 @@ def check_alone(samples: Samples, meter: dict[str, Any], events: Events) -> Chec
     if others := describe_foreign_processes(samples, meter):
         return Check(CheckName.ALONE, False, f"{others}{uncounted}")
     if unseen := _unseen(samples, meter, events):
-        silence = account.silence("processes", "foreign_processes")
+        silence = account.explain_missing("processes", "foreign_processes")
         reasons = "; ".join(filter(None, [silence, *unseen.values()]))
         return Check(CheckName.ALONE, False, f"unknown {', '.join(unseen)}: {reasons}{uncounted}")
     lists = int(np.sum(~np.isnan(samples["foreign_processes"])))

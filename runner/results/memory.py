@@ -155,7 +155,7 @@ def collect_host(events: dict[str, Any], samples: Samples, devices: int = 1) -> 
     """Return figures of the worker's resident memory, bytes: the peak by the kernel, all else by the samples. With
     several devices, which may be one process each, all come from the samples: the kernel counts only the first.
     """
-    window = SteadyWindow.of(events)
+    window = SteadyWindow.read(events)
     inside = select_window(samples, window) if window else np.zeros(len(samples["t_ns"]), bool)
     before = events.get(Event.WINDOW_STARTED, {}).get("peak_resident_bytes")
     peak = events.get(Event.WINDOW_ENDED, {}).get("peak_resident_bytes") if devices == 1 else None

@@ -35,7 +35,7 @@ def check_times(spec: TrialSpec, ended: Ended, samples: Samples) -> Iterator[Che
         else:
             detail = f"the first segment begins {begun_s:.2f} s after the window that it begins"
             yield Check(CheckName.TIMES, False, detail)
-    window, calls_s = SteadyWindow.of(ended.last), ended.last.get(Event.WINDOW_ENDED, {}).get("calls_s")
+    window, calls_s = SteadyWindow.read(ended.last), ended.last.get(Event.WINDOW_ENDED, {}).get("calls_s")
     if window is not None and calls_s:
         allowed_s = len(window.segments) * (CALLS_APART_S + max(calls_s))  # a last update may outlast its loss
         detail = (
@@ -46,7 +46,7 @@ def check_times(spec: TrialSpec, ended: Ended, samples: Samples) -> Iterator[Che
 
 def _begun_s(ended: Ended) -> float:
     """Return seconds from the window's start to its first segment's, which should be equal; 0.0 without a window."""
-    window = SteadyWindow.of(ended.last)
+    window = SteadyWindow.read(ended.last)
     return 0.0 if window is None else (window.edges[0] - ended.last[Event.WINDOW_STARTED]["t_ns"]) / 1e9
 
 

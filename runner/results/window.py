@@ -49,7 +49,7 @@ def make_all_unknown(specs: Iterable[FigureSpec], source: str, reason: str) -> d
 def compute_speed(events: dict[str, Any]) -> dict[str, Figure]:
     """Return WINDOW and STEP_TIME in s, SPEED in images/s; null without a steady window."""
     source = "worker: steady window, synchronised at its edges"
-    window = SteadyWindow.of(events)
+    window = SteadyWindow.read(events)
     if window is None:
         return make_all_unknown((registry.WINDOW, registry.SPEED, registry.STEP_TIME), source, NO_WINDOW)
     window_s, ended = window.seconds, events[Event.WINDOW_ENDED]
@@ -171,7 +171,7 @@ def compute_usage(
     usable = min(float(spec.placement.threads), quota_cores or math.inf)
     if usable < spec.placement.threads:
         source += f", as a share of the CPU quota of {usable:g} cores"
-    window = SteadyWindow.of(events)
+    window = SteadyWindow.read(events)
     if window is None:
         return make_all_unknown(specs, source, NO_WINDOW)
     tree, machine = compute_growth(samples, "cpu_s", window), compute_growth(samples, "cores_cpu_s", window)
@@ -248,7 +248,7 @@ def _throttled(
     )
     if account["reason"]:
         return make_unknown(source, account["reason"])
-    if (window := SteadyWindow.of(events)) is None:
+    if (window := SteadyWindow.read(events)) is None:
         return make_unknown(source, NO_WINDOW)
     grown = compute_growth(samples, "throttled_s", window)
     if grown is None:
@@ -267,7 +267,7 @@ def package_energy(events: dict[str, Any], samples: Samples, meter: dict[str, An
     """Return ENERGY_SPECS; null if the counters did not answer, or their readings do not reach over the window."""
     account = meter.get("package_energy") or {}
     source = f"{account.get('source') or 'RAPL'}, difference between the edges of the steady window"
-    window = SteadyWindow.of(events)
+    window = SteadyWindow.read(events)
     if window is None:
         return make_all_unknown(ENERGY_SPECS, source, NO_WINDOW)
     known = ~np.isnan(samples["package_energy_uj"])

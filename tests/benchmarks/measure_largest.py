@@ -37,7 +37,9 @@ def step_trials(results: Path, limit_mib: int, framework: str) -> tuple[Bound, S
     bound = Bound(*find_limit(request))
     request = bound_request(request, bound.limit, bound.limit_bytes)
     repeats = inputs.write_repeats(request, inputs.write_data(request, Console()), range(1))
-    return bound, StepTrials.of(request, collect_installations(request), repeats, make_environments(request, Console()))
+    return bound, StepTrials.prepare(
+        request, collect_installations(request), repeats, make_environments(request, Console())
+    )
 
 
 def measured(results: Path, limit_mib: int, framework: str) -> str:

@@ -55,7 +55,7 @@ def sleeping(seconds: float) -> Any:
                 write_json(folder / "job.json", Job(Kind.TRIAL, spec).to_json())
                 time.sleep(seconds)
                 result = TrialResult(spec, Status.FAILED, "simulated", format_now(), seconds)
-                yield Parcel.of(result.to_json(), {}, folder, Path(made) / spec.probe_id)
+                yield Parcel.pack(result.to_json(), {}, folder, Path(made) / spec.probe_id)
 
     return sleep_block
 

@@ -32,7 +32,7 @@ def parcel(tmp_path: Path) -> Parcel:
         each.mkdir(parents=True)
         (each / "events.jsonl").write_text(f"{each.name}\n")
     result = TrialResult(SPEC, Status.FAILED, "made up", "2026-11-25T00:00:00+00:00", 1.0)
-    return Parcel.of(result.to_json(), {}, folder, probe)
+    return Parcel.pack(result.to_json(), {}, folder, probe)
 
 
 def test_frameworks_of_a_batch_size_and_repeat_are_one_block_and_no_other_trial_is_in_it() -> None:
@@ -66,7 +66,7 @@ def test_a_parcel_arrives_whole_in_its_place(tmp_path: Path) -> None:
         node.keep_probe(found[node.PROBE], results, sent.probe)
     assert (results / "trials" / SPEC.id / "events.jsonl").read_text() == f"{SPEC.id}\n"
     assert (node.probe_folder(results, SPEC.probe_id) / "events.jsonl").is_file()
-    assert sent.told().reason == "made up"
+    assert sent.read_result().reason == "made up"
     assert sorted(path.name for path in results.iterdir()) == ["probes", "trials"]
 
 
@@ -89,7 +89,7 @@ def test_what_was_changed_on_the_way_is_refused_and_nothing_of_it_is_stored(tmp_
         content = buffer.getvalue()
         sent = replace(sent, content=content, sha256=hashlib.sha256(content).hexdigest())
     with pytest.raises(Damaged) as raised, node.arriving(sent, results):
-        sent.told()
+        sent.read_result()
     assert "\n" not in str(raised.value)
     assert not list(results.iterdir()) and not (tmp_path / "outside").exists()
 

@@ -33,7 +33,7 @@ def step_trials(results: Path, *words: object) -> StepTrials:
     request = own_data.prepare_images(cli.build_request(options, PROJECT), Console())
     request = bound_request(request, *find_limit(request))
     repeats = inputs.write_repeats(request, inputs.write_data(request, Console()), range(1))
-    return StepTrials.of(request, collect_installations(request), repeats, make_environments(request, Console()))
+    return StepTrials.prepare(request, collect_installations(request), repeats, make_environments(request, Console()))
 
 
 def test_a_batch_larger_than_the_split_has_a_trial_without_an_accuracy(tmp_path: Path) -> None:

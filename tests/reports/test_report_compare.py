@@ -539,7 +539,7 @@ def test_the_headline_is_the_geometric_mean_over_all_cells_with_the_interval_of_
     speed = r"Training speed: b is 1\.95\d \[1\.9\d+, 1\.9\d+\] times as fast as a in these runs"
     untold = r"one run on a side: the difference is uncertain\."
     assert re.search(rf"- \*\*{speed}, geometric mean over 2 cells; {untold}\*\*", text)
-    assert not any(mean.told for mean in speeds)
+    assert not any(mean.is_significant for mean in speeds)
     assert "Host memory: b takes 1.000 [0.993, 1.007] times the memory of a, geometric mean over 2 cells: no " in text
 
 

@@ -550,7 +550,7 @@ def test_a_disturbed_trial_of_a_sweep_that_is_then_lost_with_its_node_stays_what
     folder.mkdir(parents=True)
     (folder / "samples.csv").write_text("of 1")
     result = TrialResult(SPEC, Status.CONTENDED, "others took 40 %", "2026-01-01T00:00:00+00:00", 1.0)
-    sent = Parcel.of(result.to_json(), {}, folder, tmp_path / "node" / SPEC.probe_id)
+    sent = Parcel.pack(result.to_json(), {}, folder, tmp_path / "node" / SPEC.probe_id)
     results = tmp_path / "results"
     results.mkdir()
     opened, printed = session_of(results, [SPEC])

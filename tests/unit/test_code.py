@@ -21,6 +21,7 @@ FRAMEWORK = "numpy"
 MODULES = worker_modules(PROJECT, FRAMEWORK)
 DESCRIBED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 FOLDERS = ("adapters", "docker", "examples", "reports", "runner", "tests", "tools", "workloads")
+PRIVATE_WORDS = {"of", "told", "tells", "beside", "behind", "worth", "moved", "alone", "silence", "in_words", "made"}
 NEITHER_VERB_NOR_NOUN = re.compile(r"(Of|As|By|With|What|Whom|Those|Where|Whether|Without|Which|Who|That)\b")
 STATEMENTS = [name for name, path in MODULES.items() if ast.parse(path.read_text()).body[1:]]
 
@@ -124,6 +125,17 @@ def badly_begun() -> list[str]:
 @pytest.mark.slow
 def test_every_docstring_begins_with_a_verb_or_a_noun() -> None:
     assert badly_begun() == []
+
+
+def test_no_function_of_the_product_has_a_name_that_only_its_makers_understand() -> None:
+    named = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {node.name}"
+        for folder in ("adapters", "reports", "runner", "workloads")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef) and node.name.lstrip("_") in PRIVATE_WORDS
+    ]
+    assert named == []
 
 
 def class_definitions() -> Iterator[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from conftest import PROJECT, make_spec
 from each import for_each
 
-from runner.gate import trial_end
+from runner.gate import end_referee, trial_end
 from runner.gate.end_referee import EndReferee
 from runner.gate.trial_end import EVALUATION, GROSS, LAST_LOSS, LOSSES, ROUNDINGS, TURNED, UPDATES, check_end, gather
 from workloads.catalogue import OSU_CNN
@@ -353,7 +354,9 @@ def test_a_probe_that_is_refused_memory_under_a_limit_is_our_failure_and_without
 
 
 def test_the_referee_is_a_process_that_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A referee that says nothing: the real one may answer before a slow machine looks whether it is late."""
     monkeypatch.setattr(trial_end, "REFEREE_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(end_referee, "COMMAND", (sys.executable, "-c", "import time; time.sleep(60)"))
     folder = tmp_path / "trials" / "one"
     events_of(folder, finished={}, window_settled=asdict(SETTLED), end_probed={})
     np.savez(folder / END_FILE, steps=np.array(3))

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from runner.batch_size.largest import MOST, Bound, beside, find_largest
+from runner.batch_size.largest import MOST, Bound, find_largest, list_sizes_around
 from runner.batch_size.memory_limit import COUNTED
 from workloads.records.batch_answers import Fit, Largest, Limit, Tried
 
@@ -288,6 +288,6 @@ def test_memory_that_falls_beyond_the_answer_is_seen_and_not_taken() -> None:
     machine = Machine(lambda size: 1000 + size - (500 if size >= 408 else 0), 1000 + 403)
     answer = find_largest(machine.attempt, Bound(Limit.ASKED, 1403), {1: 1001.0, 256: 1256.0}, 404)
     assert answer.batch_size == 403 and answer.reason is None
-    assert beside(answer) == [402, 408, 424, 448, 504]
-    answer = replace(answer, around=tuple(map(machine.attempt, beside(answer))))
+    assert list_sizes_around(answer) == [402, 408, 424, 448, 504]
+    answer = replace(answer, around=tuple(map(machine.attempt, list_sizes_around(answer))))
     assert answer.larger_that_fit == (408, 424, 448, 504)

@@ -131,7 +131,7 @@ def group() -> Iterator[MemoryGroup]:
     """A real memory group of 200 MiB."""
     if not family.can_limit_memory():
         pytest.skip("this user may make no control group with a memory limit")
-    group = MemoryGroup.made(200 * MIB)
+    group = MemoryGroup.make(200 * MIB)
     yield group
     group.remove()
     assert not group.folder.exists()
@@ -168,7 +168,7 @@ def test_a_worker_of_a_limited_trial_runs_in_a_control_group_and_leaves_none(tmp
 def test_what_a_dead_runner_left_is_cleared_by_the_next_group(group: MemoryGroup) -> None:
     left = group.folder.with_name(re.sub(r"-\d+-\d+-", "-4194304-1-", group.folder.name))
     left.mkdir()
-    MemoryGroup.made(200 * MIB).remove()
+    MemoryGroup.make(200 * MIB).remove()
     assert not left.exists() and group.folder.exists()
 
 

@@ -394,7 +394,7 @@ def test_what_is_recomputed_from_the_files_is_that_of_the_segments() -> None:
 
 
 def test_a_reading_belongs_to_the_segment_that_holds_it_and_none_to_a_trial_without_a_window() -> None:
-    assert SteadyWindow.of({}) is None
+    assert SteadyWindow.read({}) is None
     window = SteadyWindow(((1e9, 2e9), (3e9, 4e9)))
     times = np.array([0.9, 1.05, 1.1, 2.0, 2.5, 3.05, 3.1, 4.1]) * SECOND
     assert window.holds(times, 0.1).tolist() == [False, False, True, True, False, False, True, False]

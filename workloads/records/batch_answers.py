@@ -104,13 +104,13 @@ class Largest:
     @property
     def evidence(self) -> str:
         """The counts around the answer as text: "646 fits (3 of 3), 647 failed 1 of 3, 648 fitted once"."""
-        return ", ".join(_told(size, *counts) for size, counts in self.counts_around.items())
+        return ", ".join(_describe_tries(size, *counts) for size, counts in self.counts_around.items())
 
     def _fits_above(self, trial: Tried) -> bool:
         return self.batch_size is not None and trial.fit is Fit.FITS and trial.batch_size > self.batch_size
 
 
-def _told(size: int, fitted: int, trials: int) -> str:
+def _describe_tries(size: int, fitted: int, trials: int) -> str:
     if fitted == trials == 1:
         return f"{size:,} fitted once"
     if fitted == trials:

@@ -118,7 +118,7 @@ class SteadyWindow:
     segments: tuple[Segment, ...]
 
     @staticmethod
-    def of(events: Mapping[str, dict[str, Any]]) -> SteadyWindow | None:
+    def read(events: Mapping[str, dict[str, Any]]) -> SteadyWindow | None:
         """Return the window in the last events of each name; None if the trial did not reach the end of its window."""
         if Event.WINDOW_ENDED not in events:
             return None

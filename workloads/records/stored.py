@@ -92,7 +92,7 @@ class Unreadable:
     other_schema: bool = False
 
     @staticmethod
-    def of(path: Path, error: ValueError) -> Unreadable:
+    def from_error(path: Path, error: ValueError) -> Unreadable:
         """Make the record of an error that `read_result` raised."""
         return Unreadable(path, str(error), isinstance(error, OtherSchema))
 
