@@ -33,7 +33,8 @@ CHOICES = {
     "report": "Report",
 }
 WORDS = ("settings", "reported")  # the other conditions: as they were asked for, and as the machine reported them
-NAMED = {setting.name for setting in SETTINGS} - {"model", "data set"}
+IN_MENUS = {each.name for each in SETTINGS if each.column and each.field in ("workload", "dataset")} | {"device"}
+NAMED = {each.name for each in SETTINGS} - IN_MENUS
 SIGNIFICANT_DIGITS = 6
 
 
@@ -88,7 +89,7 @@ def _list_cells(source: Source) -> Iterator[dict[str, Any]]:
 def _list_cells_of_section(section: Section) -> Iterator[dict[str, Any]]:
     """Yield each framework and batch size that was run in the section; not those that only others were run at."""
     words = describe_condition(section.condition)
-    others = {name: f"{name}: {said}" for name, said in words.items() if name not in ("model", "data set", "device")}
+    others = {name: f"{name}: {said}" for name, said in words.items() if name not in IN_MENUS}
     shared = {
         "machine": name_machine(section.every[0]),
         "device": section.condition.placement.device_kind,

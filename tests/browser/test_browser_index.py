@@ -70,7 +70,7 @@ def test_each_claim_is_a_row_with_a_column_for_each_framework_and_filters_leave_
             ["osu-2020", "Usage is flat", "table: holds", DASH, "does not hold", "quick, 2025-02-01"],
             [
                 "osu-2020", "Usage is flat", "table: does not hold (PyTorch), holds (MXNet)",
-                "uncertain / holds", "does not hold",
+                "holds / uncertain", "does not hold",
                 "quick, 2025-01-01",
             ],
             ["osu-2020", "At 4 MXNet has the highest usage", DASH, DASH, "seen in this run",
