@@ -27,8 +27,8 @@ def build_parser() -> CommandLine:
     parser = CommandLine(prog="python -m reports site", description="One static page over many results.")
     parser.add_argument("results", type=Path, nargs="+", metavar="DIR",
                         help="results folders or publications, or a folder of publications")  # fmt: skip
-    parser.add_argument("--out", type=Path, required=True, metavar="SITE",
-                        help="a new folder, or one that this command wrote before")  # fmt: skip
+    parser.add_argument("--out", type=Path, default=Path("site"), metavar="SITE",
+                        help="a new folder, or one that this command wrote before (default: site)")  # fmt: skip
     return parser
 
 

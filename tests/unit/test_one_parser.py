@@ -26,6 +26,7 @@ MEANT = {
     "reports/check.py": (REPORTS, "check PATH --colums a", "--columns"),
     "reports/comparing/command.py": (REPORTS, "compare A B --fail-on-regresion 5%", "--fail-on-regression"),
     "reports/publishing/publish.py": (REPORTS, "publish RESULTS --auhtor me", "--author"),
+    "reports/site/command.py": (REPORTS, "site DIR --otu SITE", "--out"),
     "workloads/__main__.py": ("workloads.__main__", "describe osu-cnn --hepl", "--help"),
     "adapters/__main__.py": ("adapters.__main__", "new jax --itno DIR", "--into"),
     "tools/command_lines.py": ("tools.command_lines", "reference --hepl", "--help"),
