@@ -51,7 +51,7 @@ def without_memory_workers(project: Path) -> None:
     """Ask no memory worker in the copy: each starts a framework, takes longer than a small trial, and no figure needs
     it."""
     told = '{"reason": "no memory worker is asked here"}'
-    replace_in(project / "runner" / "trial.py", "return self._told(spec, launcher)", f"return {told}")
+    replace_in(project / "runner" / "trial.py", "return self._count_memory(spec, launcher)", f"return {told}")
 
 
 def ignore_neighbours(project: Path) -> None:

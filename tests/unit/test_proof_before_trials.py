@@ -112,7 +112,7 @@ def test_a_wrong_import_stops_a_search_before_its_first_size(
     monkeypatch.setattr(command, "replace", lambda request, **_: request)
     monkeypatch.setattr(command, "make_environments", lambda *_: {"pytorch": LAUNCHER})
     monkeypatch.setattr(own_data, "prepare_images", lambda request, _: request)
-    monkeypatch.setattr(StepTrials, "of", lambda *_: steps)
+    monkeypatch.setattr(StepTrials, "prepare", lambda *_: steps)
     for name in ("find_bound", "forecast_answers", "print_forecast", "collect_installations", "AnswersFile"):
         monkeypatch.setattr(command, name, lambda *_: SimpleNamespace(limit=None, limit_bytes=None))
     for name in ("write_data", "write_repeats"):
