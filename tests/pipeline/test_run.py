@@ -301,10 +301,10 @@ def test_all_keeps_the_referee_named_beside_it(tmp_path: Path) -> None:
 def busy_neighbour() -> subprocess.Popen[bytes]:
     """Start a process that takes what it can of the core that a worker with one thread gets.
 
-    It has a session of its own: Linux shares a core between sessions, and the tests' has other work.
+    It has a session of its own: Linux shares a core between sessions, and the tests' has other work. It ends with us.
     """
     core = min(os.sched_getaffinity(0))
-    code = f"import os\nos.sched_setaffinity(0, [{core}])\nwhile True: pass"
+    code = f"import os\nos.sched_setaffinity(0, [{core}])\nwhile os.getppid() == {os.getpid()}: pass"
     return subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
 
 
