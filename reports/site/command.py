@@ -19,7 +19,6 @@ from .cells import Source, build_data
 
 TEMPLATES = Path(__file__).parent
 PAGE, MARK = "index.html", "batchwise-site.json"  # MARK lists what this command wrote: it replaces nothing else
-REPORT = "report.html"
 
 
 def build_parser() -> CommandLine:
@@ -45,7 +44,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _find_folders(given: Sequence[Path]) -> list[Path]:
-    """Replace a folder of publications by these. Raises ReportError for a folder without results."""
+    """Replace a folder of publications by these. Raises ReportError for a missing folder."""
     found: list[Path] = []
     for folder in given:
         if not folder.is_dir():
@@ -92,12 +91,15 @@ def _refuse(folders: Sequence[Path], out: Path) -> None:
 
 def _add_source(folder: Path, site: Path) -> Source:
     """Read a folder, and put its page into the site."""
-    stored, inner = archive.read_stored(folder, load.read_all), site / folder.name
+    inner = site / folder.name
     if publication.read_folder(folder):
         shutil.copytree(folder, inner)
+        stored = archive.read_stored(folder, load.read_all)
     else:
-        export.write(build.build_report([folder]), inner, ("html",))
-    return Source(folder.name, stored, f"{folder.name}/{REPORT}")
+        report = build.build_report([folder])
+        export.write(report, inner, ("html",))
+        stored = report.stored
+    return Source(folder.name, stored, f"{folder.name}/{export.MAIN[0]}")
 
 
 def _render(data: dict[str, object]) -> str:
