@@ -17,7 +17,7 @@ import pytest
 SHARE = 0.8  # share of a core that a test had; with less, others disturbed it
 LIMIT_S = 2.0  # on the machine on which LOOP_S was measured; a slower one has more
 LOOP_S = 0.0104  # CPU time of the loop below: AMD EPYC (Zen 3), Python 3.11
-SIBLING = 1.5  # times as much CPU time counts where the other thread of the core computes, too
+SHARED = 2.0  # times as much CPU time counts where another virtual machine shares the core and its caches
 SLOW = frozenset({"real", "browser", "gpu", "images", "slow", "smoke"})  # markers of tests that may take longer
 
 
@@ -37,7 +37,7 @@ def limit_cpu_time(item: pytest.Item) -> Iterator[None]:
     yield
     used_s = used_cpu_s() - started_s
     judged = len(sys.modules) == loaded and used_s > SHARE * (time.monotonic() - began_s)
-    if judged and used_s > LIMIT_S and used_s > (limit_s := SIBLING * LIMIT_S * measure_slowness()):
+    if judged and used_s > LIMIT_S and used_s > (limit_s := SHARED * LIMIT_S * measure_slowness()):
         pytest.fail(
             f"{used_s:.1f} s of CPU time; a test without a marker may take {limit_s:.1f} s on this machine. "
             "Make it quicker, or mark it: @pytest.mark.slow",

@@ -72,6 +72,7 @@ WINDOWS: tuple[tuple[int, int, Padding, tuple[int, int, int]], ...] = (
     (3, 2, (1, 1, 1, 1), (6, 5, 2)),
     (4, 3, (0, 3, 2, 1), (5, 4, 2)),
 )
+IMAGES = 3  # so that a batch's statistics count
 IMAGE_LAYERS = [
     (Conv2D("c", 3, (2, 3)), (4, 6, 2)),
     (Conv2D("c", 2, (1, 1)), (3, 2, 2)),
@@ -154,7 +155,7 @@ def test_a_layers_gradients_are_its_finite_differences(family: str, training: bo
 
 def assert_gradients_are_finite_differences(layer: Layer, shape: Shape, training: bool) -> None:
     generator = np.random.Generator(np.random.PCG64(11))
-    x = generator.normal(scale=4, size=(5, *shape))  # wide enough for every bend
+    x = generator.normal(scale=4, size=(IMAGES, *shape))  # wide enough for every bend
     trained: dict[str, Array] = {}
     statistics: dict[str, Array] = {}
     for part, entering in walk((layer,), shape):
@@ -162,7 +163,7 @@ def assert_gradients_are_finite_differences(layer: Layer, shape: Shape, training
             trained[f"{part.name}/{role}"] = generator.normal(size=size)
         for role, size in part.statistic_shapes(entering).items():
             statistics[f"{part.name}/{role}"] = generator.uniform(0.5, 2, size)
-    weight = generator.normal(size=(5, *layer.output_shape(shape)))
+    weight = generator.normal(size=(IMAGES, *layer.output_shape(shape)))
 
     def weighted_sum() -> float:
         y, _ = FORWARD[type(layer)](layer, x, a_pass(trained | statistics, training))

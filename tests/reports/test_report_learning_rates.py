@@ -51,29 +51,27 @@ def test_rates_of_one_rule_are_the_rows_of_a_map_for_each_framework() -> None:
     assert len(momentum.tidy) == 12 and set(momentum.tidy["learning_rate"]) == set(RATES)
 
 
-def test_shades_go_from_the_lowest_to_the_highest_of_the_cells_and_no_key_is_among_them(tmp_path: Path) -> None:
+def test_shades_go_from_the_lowest_to_the_highest_of_the_cells() -> None:
     (table,) = learning_rates.build_tables(group_into_sections(trials())[0])
     assert [table.shade(cell.number) for cell in table.rows[0][2:]] == [2, 0]
     assert [table.shade(cell.number) for cell in table.rows[2][2:]] == [SHADES, 7]
     assert table.shade(None) is None
-    export.write(build.build_report([store(tmp_path, *trials())]), tmp_path / "page", ("html", "md", "csv", "latex"))
-    page = (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
-    shades = re.findall(r'style="--heat:(\d)"[^>]*><a [^>]*>(68\.4|43\.6)', page)
-    assert sorted(shades) == [("0", "43.6")] * 2 + [(str(SHADES), "68.4")] * 2
-    assert (tmp_path / "page" / "learning-rates-momentum.csv").exists()
 
 
 @pytest.mark.slow
-def test_a_chart_of_each_map_has_a_panel_for_each_batch_size_and_a_point_for_each_rate(tmp_path: Path) -> None:
+def test_a_page_shades_each_map_and_charts_it_with_a_panel_per_batch_size_and_a_point_per_rate(tmp_path: Path) -> None:
     chart, *more = learning_rates.build_charts(group_into_sections(trials())[0])
     assert not more and chart.name == "learning-rates-momentum" and chart.x_name == "Learning rate"
     assert [panel.title for panel in chart.panels] == ["Batch 16", "Batch 64"]
     first = chart.panels[0].series[0]
     assert (first.key, first.x) == ("pytorch", RATES) and first.y == pytest.approx((48.4, 58.4, 68.4))
     assert all(len(series.trials) == len(RATES) for series in chart.series)
-    export.write(build.build_report([store(tmp_path, *trials())]), tmp_path / "page", ("html", "md", "png"))
+    export.write(build.build_report([store(tmp_path, *trials())]), tmp_path / "page", ("html", "md", "png", "csv"))
     assert (tmp_path / "page" / "learning-rates-momentum.png").exists()
+    assert (tmp_path / "page" / "learning-rates-momentum.csv").exists()
     page = (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
+    shades = re.findall(r'style="--heat:(\d)"[^>]*><a [^>]*>(68\.4|43\.6)', page)
+    assert sorted(shades) == [("0", "43.6")] * 2 + [(str(SHADES), "68.4")] * 2
     assert page.index('id="s0-learning-rates-momentum-chart"') < page.index('id="section-1"')
     assert "](learning-rates-momentum.png)" in (tmp_path / "page" / "report.md").read_text(encoding="utf-8")
 
