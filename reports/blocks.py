@@ -13,7 +13,7 @@ from typing import Any
 
 from workloads.records.blocks import Phase
 from workloads.schedules import count_steps
-from workloads.statistics import CONFIDENCE_PERCENT, ERROR, Described, count_images, ratio_interval
+from workloads.statistics import CONFIDENCE_PERCENT, ERROR, Described, Verdict, count_images, ratio_interval
 
 from . import condition_text
 from .charts import Chart, ChartSeries, Panel, Scale
@@ -99,16 +99,21 @@ def build_chapter(measurement: Measurement, heading: str) -> Chapter:
         (build_chart(measurement),) if measurement.processes else (),
         measurement.left_out,
         kind=NAME,
-        answer=write_headline(found),
+        answer=write_headline(found, section.named),
         findings=tuple(describe_contrast(each, section.named) for each in found),
         tested=tuple((read_size_article(), each) for each in tested),
     )
 
 
-def write_headline(found: Sequence[Contrast]) -> str:
-    """Count the verdicts of the comparisons, in a sentence without a full stop."""
-    verdicts = Counter(WORDS[each.verdict] for each in found if each.estimate is not None)
-    return say("blocks.headline", verdicts=verdicts.most_common(), once=bool(found))
+def write_headline(found: Sequence[Contrast], named: FrameworkNames) -> str:
+    """Name the comparisons with a verdict and count the others, without a full stop."""
+    judged = [each for each in found if each.estimate is not None]
+    certain: dict[str, dict[int, list[Contrast]]] = {}
+    for each in judged:
+        if each.verdict is not Verdict.UNDECIDED:
+            certain.setdefault(WORDS[each.verdict], {}).setdefault(each.size, []).append(each)
+    uncertain = sum(each.verdict is Verdict.UNDECIDED for each in judged)
+    return say("blocks.headline", named, certain=certain, uncertain=uncertain, once=bool(found))
 
 
 def describe_contrast(contrast: Contrast, named: FrameworkNames) -> str:

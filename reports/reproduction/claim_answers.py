@@ -15,6 +15,7 @@ from .publication import Article
 from .reproduced import list_frameworks
 
 WORSE = (Outcome.HOLDS, Outcome.SEEN, Outcome.UNCERTAIN, Outcome.UNSEEN, Outcome.FAILS)  # each worse than those before
+CERTAIN_FIRST = tuple(map(str, (Outcome.HOLDS, Outcome.FAILS, Outcome.SEEN, Outcome.UNSEEN, Outcome.UNCERTAIN)))
 
 
 def say_headline(sections: Sequence[Section]) -> tuple[str, str] | None:
@@ -30,8 +31,9 @@ def say_headline(sections: Sequence[Section]) -> tuple[str, str] | None:
     about, named = MEMORY if first in (*MEMORY_PARTS, STEPS_PEAK) else first, sections[0].named
     if not topics:
         return say("published.claims", named, outcomes={"": _outcomes(told)}), about.name
-    answers = {topic: _group_by_worst(tested) for topic, tested in topics.items()}
-    return say("published.answer", named, question=question, answers=answers), about.name
+    answers = _group_by_outcome(topics)
+    uncertain = answers.pop(str(Outcome.UNCERTAIN), None) is not None
+    return say("published.answer", named, question=question, answers=answers, uncertain=uncertain), about.name
 
 
 def _answer(
@@ -49,6 +51,16 @@ def _answer(
         if each.claim.topic:
             topics.setdefault(each.claim.topic, []).append(each)
     return (asking[0].question, topics) if topics else None
+
+
+def _group_by_outcome(topics: Mapping[str, Sequence[TestedClaim]]) -> dict[str, dict[str, list[str]]]:
+    """Map {outcome: {topic: frameworks, none if it is so for all}}, the certain outcomes first."""
+    by_topic = {topic: _group_by_worst(tested) for topic, tested in topics.items()}
+    groups: dict[str, dict[str, list[str]]] = {}
+    for outcome in CERTAIN_FIRST:
+        if of_outcome := {topic: of[outcome] for topic, of in by_topic.items() if outcome in of}:
+            groups[outcome] = of_outcome
+    return groups
 
 
 def _group_by_worst(tested: Sequence[TestedClaim]) -> dict[str, list[str]]:
