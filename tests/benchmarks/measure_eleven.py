@@ -4,7 +4,9 @@ python tests/benchmarks/measure_eleven.py FOLDER [--only NAME ...] [--threads N]
 
 Six networks are torchvision's, which needs .envs/torchvision (tests/conformance/test_torchvision_imports.py installs
 it), five are of keras.applications. Their weights are random. Each network is proven in every framework, in a process
-of its own that ends after `--limit`. The same command goes on with the networks that FOLDER has no answer of.
+of its own that ends after `--limit`. Then three updates are made in float64, by the source's own framework and by the
+referee from the import, which tells rounding from another network. The same command goes on with the networks that
+FOLDER has no answer of.
 `--write` puts the table between the marks of a page. Exit code 1 where a network fails.
 """
 
@@ -28,6 +30,7 @@ from tabulate import tabulate
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT)]
 
+from adapters.numpy.adapter import Adapter  # noqa: E402
 from runner import proof  # noqa: E402
 from runner.environments import definition  # noqa: E402
 from runner.gate.judge import Gate  # noqa: E402
@@ -37,8 +40,17 @@ from runner.request import cli, inputs, own_data, parser  # noqa: E402
 from runner.request.plan import build_series_plan  # noqa: E402
 from runner.setup import collect_installations, make_environments  # noqa: E402
 from runner.storage import CannotGoOn  # noqa: E402
+from workloads import weights  # noqa: E402
+from workloads.records import network  # noqa: E402
+from workloads.records.build import FLOAT64  # noqa: E402
+from workloads.records.source_map import SourceMap  # noqa: E402
+from workloads.spec import OptimizerSpec  # noqa: E402
 
 HERE = Path(__file__).resolve().parent / "eleven"
+sys.path[:0] = [str(HERE)]
+
+from source_float64 import SIZES, read_input  # noqa: E402
+
 PACKAGES = ROOT / ".envs" / "torchvision"
 TORCHVISION = ("resnet50", "mobilenet_v3_large", "efficientnet_b0", "convnext_tiny", "vit_b_16", "densenet121")
 KERAS = ("ResNet50", "MobileNetV3Large", "EfficientNetB0", "ConvNeXtTiny", "DenseNet121")
@@ -47,7 +59,7 @@ SHAPE, CLASSES, IMAGES = (64, 64, 3), 10, 64
 LIMIT_S, PIXEL_NOISE = 3600.0, 20
 HEAD = (
     "network", "source", "parameters", "framework", "forward", "loss", "gradients", "three updates: of the change",
-    "of the weights", "largest part of the bar", "proven", "CPU seconds",
+    "of the weights", "largest part of the bar", "proven", "updates in float64", "seconds (CPU)",
 )  # fmt: skip
 
 
@@ -76,9 +88,9 @@ def write_sources(folder: Path) -> None:
 
 def list_words(name: str, folder: Path, threads: int) -> list[str]:
     """Return the command line of a run of this network in all frameworks."""
-    source = [str(folder / f"{name}.keras")]
+    source = [name_source(name, folder)]
     if name in TORCHVISION:
-        source = [f"{folder / 'torchvision_nets.py'}:{name}", "--from", "pytorch", "--input-shape", *map(str, SHAPE)]
+        source += ["--from", "pytorch", "--input-shape", *map(str, SHAPE)]
     words = f"--framework all --batch-size 4 --epochs 1 --repeat 1 --device cpu --threads {threads}".split()
     data = ["--dataset", str(folder / "images.npz"), "--results", str(folder / "results" / name)]
     return ["--workload", *source, *words, *data]
@@ -106,28 +118,71 @@ def prove(name: str, folder: Path, threads: int) -> None:
     (folder / f"{name}.json").write_text(json.dumps(said, indent=1) + "\n")
 
 
+def name_source(name: str, folder: Path) -> str:
+    """Return what `--workload` names."""
+    return f"{folder / 'torchvision_nets.py'}:{name}" if name in TORCHVISION else str(folder / f"{name}.keras")
+
+
+def compare_in_float64(name: str, folder: Path) -> None:
+    """Write FOLDER/NAME.float64: the difference of the parameters' changes by three updates, relative to the change."""
+    inputs, changes = folder / "results" / name / "inputs", folder / f"{name}.changes.npz"
+    framework = "pytorch" if name in TORCHVISION else "tensorflow"
+    python = definition.read(Project.of_this_code(), framework, "cpu").interpreter
+    words = [HERE / "source_float64.py", inputs, name_source(name, folder), changes]
+    subprocess.run([python, *words], check=True)
+    (path,), (source,) = inputs.glob("*-network-*.json"), inputs.glob("*-source-*.json")
+    imported = network.read(path).without_dropout()
+    (path,) = inputs.glob("*-source-weights-*")
+    before = weights.load(path)
+    referee = Adapter()
+    referee.open("cpu", 1, "default", FLOAT64, "host", "on-demand")
+    referee.load(read_input(inputs, "train-images"), read_input(inputs, "train-labels"))
+    referee.build(imported, OptimizerSpec.named("momentum"), before, 0)
+    for batch in np.split(read_input(inputs, "order-seed0")[0][: sum(SIZES)], np.cumsum(SIZES)[:-1]):
+        referee.train(batch[None])
+    after, shapes = referee.weights(), imported.parameter_shapes()
+    apart = moved = 0.0
+    with np.load(changes) as theirs:
+        for each in SourceMap.read(source).parameters:
+            if each.key in shapes:
+                change = each.take(theirs[each.source_name], shapes[each.key])
+                apart += float(np.square(change - (after[each.key] - before[each.key])).sum())
+                moved += float(np.square(change).sum())
+    changes.unlink()
+    (folder / f"{name}.float64").write_text(f"{(apart / moved) ** 0.5:.3g}\n")
+
+
 def list_rows(name: str, said: dict[str, Any] | None) -> list[tuple[str, ...]]:
     """Return the rows of a network, one for each framework."""
     source = "torchvision" if name in TORCHVISION else "keras.applications"
     if said is None:
-        return [(name, source, *[""] * 8, "not measured", "")]
-    front, seconds = (name, source, f"{said['parameters']:,}"), f"{said['cpu_s']:.0f}"
+        return [(name, source, *[""] * 8, "not measured", "", "")]
+    front, ends = (
+        (name, source, f"{said['parameters']:,}"),
+        (said["float64"], f"{said['wall_s']:.0f} ({said['cpu_s']:.0f})"),
+    )
     if said["differs"] is not None:
-        return [(*front, *[""] * 7, said["differs"], seconds)]
+        return [(*front, *[""] * 7, said["differs"], *ends)]
     rows = []
     for framework, each in sorted(said["proofs"].items()):
         figures = (each[key] for key in ("forward", "loss", "gradients", "updates", "weights"))
         verdict = "yes, with rounding measured" if each["disturbed"] else "yes"
-        rows.append((*front, framework, *(f"{figure:.0e}" for figure in figures), f"{each['widest']:.2g}", verdict,
-                     seconds))  # fmt: skip
-        front, seconds = ("", "", ""), ""
+        rows.append(
+            (*front, framework, *(f"{figure:.0e}" for figure in figures), f"{each['widest']:.2g}", verdict, *ends)
+        )
+        front, ends = ("", "", ""), ("", "")
     return rows
 
 
 def read_answers(folder: Path) -> dict[str, dict[str, Any] | None]:
     """Return what is known of each network."""
     files = {name: folder / f"{name}.json" for name in NAMES}
-    return {name: json.loads(path.read_text()) if path.exists() else None for name, path in files.items()}
+    found = {name: json.loads(path.read_text()) if path.exists() else None for name, path in files.items()}
+    for name, said in found.items():
+        path = folder / f"{name}.float64"
+        if said is not None:
+            said["float64"] = path.read_text().strip() if path.exists() else "not measured"
+    return found
 
 
 def main() -> int:
@@ -153,6 +208,9 @@ def main() -> int:
             subprocess.run([sys.executable, __file__, *words], timeout=options.limit)
         except subprocess.TimeoutExpired:
             print(f"{name}: not proven within {options.limit:.0f} s")
+    for name in options.only:
+        if (folder / f"{name}.json").exists() and not (folder / f"{name}.float64").exists():
+            compare_in_float64(name, folder)
     answers = read_answers(folder)
     made = tabulate(
         [row for name in NAMES for row in list_rows(name, answers[name])],

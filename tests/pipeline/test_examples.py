@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Callable
 from functools import partial
@@ -10,10 +11,11 @@ from typing import Any
 
 import photographs
 import pytest
-from conftest import PATIENT, PROJECT, ROOT, TINY, by_cell
+from conftest import PATIENT, PROJECT, REAL_FRAMEWORKS, ROOT, TINY, bare_environment, by_cell
 from copied import add_examples, run_in
 
 from reports import load, parity
+from reports.batch_size import answers
 from reports.conditions import group_into_sections
 from runner.environments.definition import read
 from workloads.records.check_name import CheckName
@@ -118,6 +120,36 @@ def test_two_builds_of_one_framework_are_two_rows_of_one_report_each_checked(tmp
     assert run([*command, "--plan"]).stdout.count("finished") == sum(
         result["status"] == "ok" for result in cells.values()
     )
+
+
+def test_a_model_of_pytorch_is_imported_proven_trained_and_given_its_batch_size_in_every_framework(
+    forgetful: Path,
+) -> None:
+    """The commands of the page, on few images and with a short window."""
+    page = (add_examples(forgetful) / "import_my_model.md").read_text()
+    described, trained, searched = (line.split() for line in re.findall(r"^ {7}(\S.+)$", page, re.MULTILINE))
+    photographs.write(forgetful / "photos", 9, 6)
+    run = partial(
+        subprocess.run, cwd=forgetful, env=bare_environment(), capture_output=True, text=True, stdin=subprocess.DEVNULL,
+        timeout=900,
+    )  # fmt: skip
+    layers = run(described)
+    assert layers.returncode == 0 and "blocks.2.shortcut.1" in layers.stdout, layers.stdout + layers.stderr
+    searched[searched.index("--window") + 1] = "0.2"
+    proof = r"^my-torch-net: the imported network is your model: forward \de-\d+, gradients \de-\d+, three updates"
+    for command in (trained, searched):
+        done = run([*command, "--device", "cpu"])
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert re.search(proof, done.stdout, re.MULTILINE)
+        assert (forgetful / command[command.index("--results") + 1] / "report" / "report.md").exists()
+    cells = by_cell(forgetful / "results" / "my-model")
+    assert set(cells) == {(framework, 16) for framework in REAL_FRAMEWORKS}
+    for result in cells.values():
+        assert_trusted(result)
+        assert CheckName.SOURCE in names_of_passed(result)
+    stored = answers.read(forgetful / "results" / "my-batch-size")
+    assert stored is not None and {found.framework for found in stored.frameworks} == set(REAL_FRAMEWORKS)
+    assert all(found.fastest and 1 <= found.fastest.batch_size <= 9 for found in stored.frameworks)
 
 
 def assert_checked_as_build_of(result: dict[str, Any], python: str) -> None:
