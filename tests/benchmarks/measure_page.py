@@ -1,4 +1,4 @@
-"""Measure how long the report of many trials takes to make, its page to open, and how large the page is.
+"""Measure how long the report of many trials, and the site over them, take to make and to open, and their sizes.
 
 python tests/benchmarks/measure_page.py [TRIALS | RESULTS]
 """
@@ -16,6 +16,19 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "browser")]
 
 
+def timed(what: str, *words: object) -> None:
+    """Run `python -m reports` with these words, and print the time that it took."""
+    started, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = [sys.executable, "-m", "reports", *map(str, words)]
+    subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu_s = used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime
+    print(
+        f"{what}: {time.perf_counter() - started:.1f} s, {cpu_s:.1f} s of processor; "
+        f"peak of the largest process so far {used.ru_maxrss / 1024:.0f} MiB"
+    )
+
+
 def main() -> None:
     from browsing import chromium, opened_in_s
     from made import many
@@ -23,20 +36,13 @@ def main() -> None:
     asked = sys.argv[1] if len(sys.argv) > 1 else "10000"
     with tempfile.TemporaryDirectory() as temporary:
         folder = many(Path(temporary) / "results", int(asked)) if asked.isdigit() else Path(asked)
-        out = Path(temporary) / "report"
-        started = time.perf_counter()
-        command = [sys.executable, "-m", "reports", str(folder), "--out", str(out)]
-        subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
-        wall_s = time.perf_counter() - started
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        print(
-            f"report with all charts: {wall_s:.1f} s, {used.ru_utime + used.ru_stime:.1f} s of processor; "
-            f"peak of the largest process {used.ru_maxrss / 1024:.0f} MiB"
-        )
-        page = out / "report.html"
+        report, site = Path(temporary) / "report", Path(temporary) / "site"
+        timed("report with all charts", folder, "--out", report)
+        timed("site", "site", folder, "--out", site)
         with chromium() as browser:
-            times = [opened_in_s(browser, page) for _ in range(3)]
-        print(f"page: {page.stat().st_size:,} bytes, opened in {', '.join(f'{one:.2f}' for one in times)} s")
+            for page in (report / "report.html", site / "index.html"):
+                times = ", ".join(f"{opened_in_s(browser, page):.2f}" for _ in range(3))
+                print(f"{page.name}: {page.stat().st_size:,} bytes, opened in {times} s")
 
 
 if __name__ == "__main__":
