@@ -6,6 +6,7 @@ source_float64.py INPUTS SOURCE OUT: INPUTS is the folder of a run's inputs, SOU
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -28,9 +29,11 @@ def read_input(inputs: Path, part: str) -> Any:
     return np.load(path)
 
 
-def list_batches(inputs: Path) -> list[tuple[NDArray[np.uint8], NDArray[np.int32]]]:
-    """Return (images, labels) of each update."""
-    images, labels = read_input(inputs, "train-images"), read_input(inputs, "train-labels")
+def list_batches(inputs: Path) -> list[tuple[NDArray[np.float64], NDArray[np.int32]]]:
+    """Return (images, labels) of each update, with pixels as the import gives them to the source."""
+    (path,) = inputs.glob("*-source-*.json")
+    scale = json.loads(path.read_text())["code"]["scale"]
+    images, labels = read_input(inputs, "train-images") * np.float64(scale), read_input(inputs, "train-labels")
     order = read_input(inputs, "order-seed0")[0][: sum(SIZES)]
     return [(images[batch], labels[batch]) for batch in np.split(order, np.cumsum(SIZES)[:-1])]
 
@@ -54,7 +57,7 @@ def train_torch(inputs: Path, source: str) -> tuple[Arrays, Arrays]:
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE, momentum=MOMENTUM)
     for images, labels in list_batches(inputs):
         optimizer.zero_grad()
-        pixels = torch.from_numpy(images.transpose(0, 3, 1, 2).astype(np.float64) / 255)
+        pixels = torch.from_numpy(np.ascontiguousarray(images.transpose(0, 3, 1, 2)))
         torch.nn.functional.cross_entropy(model(pixels), torch.from_numpy(labels).long()).backward()
         optimizer.step()
     return before, {name: tensor.numpy() for name, tensor in model.state_dict().items()}
@@ -68,6 +71,7 @@ def train_keras(inputs: Path, source: str) -> tuple[Arrays, Arrays]:
     from adapters.keras_shared.source import MASKING, list_variables, without_last_activation
 
     saved = keras.models.load_model(source, compile=False, safe_mode=True)
+    keras.config.set_floatx("float64")  # inputs, too
     keras.config.set_dtype_policy("float64")
     made = getattr(keras.applications, Path(source).stem)(weights=None, input_shape=saved.input_shape[1:])
     made.set_weights(saved.get_weights())
@@ -84,7 +88,7 @@ def train_keras(inputs: Path, source: str) -> tuple[Arrays, Arrays]:
     velocities = [0.0 for _ in model.trainable_variables]
     for images, labels in list_batches(inputs):
         with tf.GradientTape() as tape:
-            logits = model(tf.constant(images.astype(np.float64)), training=True)
+            logits = model(tf.constant(images), training=True)
             loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
         trained = model.trainable_variables
         for place, gradient in enumerate(tape.gradient(loss, [each.value for each in trained])):
