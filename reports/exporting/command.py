@@ -20,8 +20,13 @@ from . import mllog
 
 MLFLOW, MLLOG = "mlflow", "mllog"
 MISSING = ".venv/bin/python -m pip install --no-deps --require-hashes -r requirements-mlflow.txt"
-# MLflow sends its makers word of its use, and waits minutes for a server that is not there; the caller's word counts.
-QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2"}
+# MLflow sends its makers word of its use, waits minutes for a server that is not there, and prints two lines for each
+# run; the caller's own variables count more.
+QUIET = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+}
 
 
 def build_parser() -> CommandLine:
@@ -43,7 +48,7 @@ def main(arguments: list[str]) -> int:
     options = build_parser().parse_args(arguments)
     try:
         write = _choose(options.to, options.tracking_uri, options.out)
-        said = []
+        said: list[str] = []
 
         def read_and_write(folder: Path) -> Stored:
             """Export while an archive is unpacked."""

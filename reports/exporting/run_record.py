@@ -150,6 +150,5 @@ def list_cells(results: Iterable[TrialResult]) -> dict[Key, list[MetricPoint]]:
                     for end, value in ends.items()
                     if not math.isnan(value)
                 ]
-                points.append(MetricPoint(f"cell/{spec.name}_n", float(cell.n), at))
             found |= {trial.key: points for trial in trials}
     return found

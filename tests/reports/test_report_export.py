@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from stored import ended, run, store, trial
 
+from reports.conditions import group_into_sections
 from reports.exporting import command
 from reports.load import read
-from reports.tables import compute_cells
-from reports.conditions import group_into_sections
 from reports.quantities import SPEED
+from reports.tables import compute_cells
 from workloads.records.check_name import CheckName
 from workloads.records.figures import Figure
 from workloads.records.result import Check, Epoch, TrialResult
@@ -33,9 +33,7 @@ def moment_ms(second: int) -> int:
 
 def trained(repeat: int) -> TrialResult:
     """A trial of two epochs; its power is unknown and the loss of its last epoch no number."""
-    epochs = [
-        Epoch(4.0, 9, 576, loss, 1.0, 0.125, accuracy) for loss, accuracy in zip(LOSSES, ACCURACIES, strict=True)
-    ]
+    epochs = [Epoch(4.0, 9, 576, loss, 1.0, 0.125, accuracy) for loss, accuracy in zip(LOSSES, ACCURACIES, strict=True)]
     figures = {"power_w": Figure(None, "NVML", reason="the card does not say")}
     checks = [Check(CheckName.GATE, True, "as the referee")]
     return replace(trial(repeat=repeat, figures=figures, checks=checks), epochs=epochs)
@@ -106,8 +104,8 @@ def test_a_run_of_mlflow_holds_its_trial_and_twice_changes_nothing(
     assert history("system/gpu_0_power_usage_watts") == [(90.0, moment_ms(7), 1)]
     section = next(each for each in group_into_sections(read(results).results)[0] if "pytorch" in each.software)
     cell = compute_cells(section, SPEED)["pytorch", 32]
-    told = [whole.data.metrics[f"cell/images_per_s{end}"] for end in ("", "_low", "_high", "_n")]
-    assert told == [cell.mean, cell.low, cell.high, 2] and cell.low < cell.mean < cell.high
+    told = [whole.data.metrics[f"cell/images_per_s{end}"] for end in ("", "_low", "_high")]
+    assert told == [cell.mean, cell.low, cell.high] and cell.low < cell.mean < cell.high
     full = first[ended(Status.OUT_OF_MEMORY, "", "mxnet", 64).spec.id]
     assert (full.info.status, full.data.tags["batchwise.reason"]) == ("FAILED", "asked 9")
     assert full.data.metrics == {}
