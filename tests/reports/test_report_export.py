@@ -6,6 +6,7 @@ import importlib.util
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from stored import ended, run, store, trial
@@ -17,6 +18,7 @@ from reports.quantities import SPEED
 from reports.tables import compute_cells
 from workloads.records.check_name import CheckName
 from workloads.records.figures import Figure
+from workloads.records.files import write_json
 from workloads.records.result import Check, Epoch, TrialResult
 from workloads.records.samples import COLUMNS
 from workloads.records.status import Status
@@ -25,6 +27,10 @@ BORN_MS = 1_795_000_000_000  # when the sampler read its clocks; the monotonic c
 AT_S = {"started": 6, "imported": 7, "built": 10, "epoch_trained": 14, "epoch_evaluated": 15}
 LOSSES = (0.5, None)
 ACCURACIES = (0.25, 0.75)
+HISTORIES = (
+    *("epoch/test_accuracy", "epoch/train_loss"),
+    *("system/cpu_s", "system/gpu_0_utilization_percentage", "system/gpu_0_power_usage_watts"),
+)
 
 
 def moment_ms(second: int) -> int:
@@ -41,13 +47,18 @@ def trained(repeat: int) -> TrialResult:
 
 def add_files(folder: Path) -> None:
     """Add what worker and sampler write: two epochs, two samples, the clocks."""
-    events = [{"event": name, "t_ns": AT_S[name] * 10**9} for name in ("started", "imported", "built")]
+    events: list[dict[str, Any]] = [
+        {"event": name, "t_ns": AT_S[name] * 10**9} for name in ("started", "imported", "built")
+    ]
     for epoch in (0, 1):
         of_epoch = {"epoch": epoch, "steps": 9, "images": 576, "train_loss": LOSSES[epoch]}
         events.append({"event": "epoch_trained", "t_ns": (14 + 5 * epoch) * 10**9, **of_epoch})
         events.append({"event": "epoch_evaluated", "t_ns": (15 + 5 * epoch) * 10**9, "epoch": epoch})
     (folder / "events.jsonl").write_text("".join(f"{json.dumps(event)}\n" for event in events))
-    rows = [{"t_ns": 6 * 10**9}, {"t_ns": 7 * 10**9, "cpu_s": 0.5, "gpu_percent": 40, "power_mw": 90_000}]
+    rows: list[dict[str, Any]] = [
+        {"t_ns": 6 * 10**9},
+        {"t_ns": 7 * 10**9, "cpu_s": 0.5, "gpu_percent": 40, "power_mw": 90_000},
+    ]
     lines = [",".join(str(row.get(name, "")) for name in COLUMNS) for row in rows]
     (folder / "samples.csv").write_text("\n".join([",".join(COLUMNS), *lines, ""]))
     clocks = [{"monotonic_ns": 5 * 10**9, "epoch_ns": BORN_MS * 10**6}]
@@ -64,64 +75,82 @@ def results(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.slow
-def test_a_run_of_mlflow_holds_its_trial_and_twice_changes_nothing(
-    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mlflow = pytest.importorskip("mlflow", reason="MLflow is not installed: requirements-mlflow.txt")
+class MlflowStore:
+    """A real MLflow store in files, and its runs as MLflow's client reads them."""
+
+    def __init__(self, uri: str) -> None:
+        mlflow = pytest.importorskip("mlflow", reason="MLflow is not installed: requirements-mlflow.txt")
+        self.uri, self.client = uri, mlflow.MlflowClient(uri)
+
+    def export(self, results: Path) -> str:
+        done = run("export", results, "--to", "mlflow", "--tracking-uri", self.uri)
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout
+
+    def read_runs(self) -> dict[str, Any]:
+        experiment = self.client.get_experiment_by_name("batchwise/quick").experiment_id
+        return {each.info.run_name: each for each in self.client.search_runs([experiment])}
+
+    def read_history(self, run: Any, name: str) -> list[tuple[float, int, int]]:
+        found = self.client.get_metric_history(run.info.run_id, name)
+        return [(each.value, each.timestamp, each.step) for each in found]
+
+
+@pytest.fixture
+def mlflow_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MlflowStore:
+    """Return an empty store."""
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")  # the one store that mlflow-skinny has without a server
-    uri = (tmp_path / "store").as_uri()
-    words = ("export", results, "--to", "mlflow", "--tracking-uri", uri)
-    done = run(*words)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "3 runs: 3 written\n", "")
-    client = mlflow.MlflowClient(uri)
-    experiment = client.get_experiment_by_name("batchwise/quick").experiment_id
+    return MlflowStore((tmp_path / "store").as_uri())
 
-    def read_runs() -> dict[str, object]:
-        return {each.info.run_name: each for each in client.search_runs([experiment])}
 
-    first, (result, _) = read_runs(), (trained(0), trained(1))
-    assert len(first) == 3
-    whole = first[result.spec.id]
-    assert whole.info.status == "FINISHED"
-    assert (whole.data.params["framework"], whole.data.params["batch_size"]) == ("pytorch", "32")
-    assert whole.data.params["condition/data set"] == result.spec.task.dataset
-    tags = whole.data.tags
-    assert (tags["batchwise.status"], tags["batchwise.verified"]) == ("ok", "True")
-    assert tags["batchwise.gate"] == "as the referee"
+@pytest.mark.slow
+def test_a_run_of_mlflow_holds_its_trial(results: Path, mlflow_store: MlflowStore) -> None:
+    assert mlflow_store.export(results) == "3 runs: 3 written\n"
+    runs, result = mlflow_store.read_runs(), trained(0)
+    whole = runs[result.spec.id]
+    params, tags = whole.data.params, whole.data.tags
+    assert len(runs) == 3 and whole.info.status == "FINISHED"
+    assert [params[name] for name in ("framework", "batch_size", "condition/data set")] == ["pytorch", "32", "digits"]
+    assert [tags[f"batchwise.{name}"] for name in ("status", "verified", "gate")] == ["ok", "True", "as the referee"]
     assert tags["batchwise.unknown.power_w"] == "the card does not say" and "power_w" not in whole.data.metrics
-    assert whole.data.metrics["images_per_s"] == result.figures["images_per_s"].value
-
-    def history(name: str) -> list[tuple[float, int, int]]:
-        return [(each.value, each.timestamp, each.step) for each in client.get_metric_history(whole.info.run_id, name)]
-
-    ends = moment_ms(15), moment_ms(20)
-    assert history("epoch/test_accuracy") == [(0.25, ends[0], 1), (0.75, ends[1], 2)]
-    assert history("epoch/train_loss") == [(0.5, ends[0], 1)]
     assert tags["batchwise.unknown.epoch/train_loss"] == "no finite number in epoch 2"
-    assert history("system/cpu_s") == [(0.5, moment_ms(7), 1)]
-    assert history("system/gpu_0_utilization_percentage") == [(40.0, moment_ms(7), 1)]
-    assert history("system/gpu_0_power_usage_watts") == [(90.0, moment_ms(7), 1)]
+    assert whole.data.metrics["images_per_s"] == result.figures["images_per_s"].value
+    ends = moment_ms(15), moment_ms(20)
+    assert {name: mlflow_store.read_history(whole, name) for name in HISTORIES} == {
+        "epoch/test_accuracy": [(0.25, ends[0], 1), (0.75, ends[1], 2)],
+        "epoch/train_loss": [(0.5, ends[0], 1)],
+        "system/cpu_s": [(0.5, moment_ms(7), 1)],
+        "system/gpu_0_utilization_percentage": [(40.0, moment_ms(7), 1)],
+        "system/gpu_0_power_usage_watts": [(90.0, moment_ms(7), 1)],
+    }
     section = next(each for each in group_into_sections(read(results).results)[0] if "pytorch" in each.software)
     cell = compute_cells(section, SPEED)["pytorch", 32]
     told = [whole.data.metrics[f"cell/images_per_s{end}"] for end in ("", "_low", "_high")]
     assert told == [cell.mean, cell.low, cell.high] and cell.low < cell.mean < cell.high
-    full = first[ended(Status.OUT_OF_MEMORY, "", "mxnet", 64).spec.id]
+    full = runs[ended(Status.OUT_OF_MEMORY, "", "mxnet", 64).spec.id]
     assert (full.info.status, full.data.tags["batchwise.reason"]) == ("FAILED", "asked 9")
     assert full.data.metrics == {}
 
-    again = run(*words)
-    assert again.stdout == "3 runs: 3 there already\n"
-    assert {name: each.to_dictionary() for name, each in read_runs().items()} == {
-        name: each.to_dictionary() for name, each in first.items()
+
+@pytest.mark.slow
+def test_an_export_to_mlflow_made_twice_changes_nothing_but_what_is_not_whole(
+    results: Path, mlflow_store: MlflowStore
+) -> None:
+    mlflow_store.export(results)
+    first, (torn, changed) = mlflow_store.read_runs(), (trained(0), trained(1))
+    assert mlflow_store.export(results) == "3 runs: 3 there already\n"
+    again = mlflow_store.read_runs()
+    assert {name: run.to_dictionary() for name, run in again.items()} == {
+        name: run.to_dictionary() for name, run in first.items()
     }
-    assert len(history("system/cpu_s")) == len(history("cell/images_per_s")) == 1
-    client.update_run(whole.info.run_id, "RUNNING")  # as a killed export leaves it
-    store(tmp_path / "later", replace(trained(1), reason=None, wall_s=21.0))
-    changed = results / "trials" / trained(1).spec.id / "result.json"
-    changed.write_bytes((tmp_path / "later" / "trials" / trained(1).spec.id / "result.json").read_bytes())
-    assert run(*words).stdout == "3 runs: 1 there already, 2 written again, for what was there differs\n"
-    assert set(read_runs()) == set(first) and read_runs()[result.spec.id].info.run_id != whole.info.run_id
+    for name in ("system/cpu_s", "cell/images_per_s"):
+        assert len(mlflow_store.read_history(first[torn.spec.id], name)) == 1
+    mlflow_store.client.update_run(first[torn.spec.id].info.run_id, "RUNNING")  # as a killed export leaves it
+    write_json(results / "trials" / changed.spec.id / "result.json", replace(changed, wall_s=21.0).to_json())
+    assert mlflow_store.export(results) == "3 runs: 1 there already, 2 written again, for what was there differs\n"
+    last = mlflow_store.read_runs()
+    same = {name for name in last if last[name].info.run_id == first[name].info.run_id}
+    assert set(last) == set(first) and set(last) - same == {torn.spec.id, changed.spec.id}
 
 
 def test_a_log_has_the_lines_of_mlperf_in_their_order(results: Path, tmp_path: Path) -> None:
