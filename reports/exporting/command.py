@@ -38,7 +38,7 @@ def build_parser() -> CommandLine:
                         help="mlflow: a run per trial (needs requirements-mlflow.txt); "
                              "mllog: a log per trial, in the form of MLPerf Training's logs")  # fmt: skip
     parser.add_argument("--tracking-uri", metavar="URI",
-                        help="of mlflow: the server, as http://localhost:5000 (default: MLFLOW_TRACKING_URI)")  # fmt: skip
+                        help="of mlflow: as http://localhost:5000 (default: MLFLOW_TRACKING_URI)")  # fmt: skip
     parser.add_argument("--out", type=Path, metavar="DIR", help="of mllog: the folder for the logs, TRIAL.log")
     return parser
 
