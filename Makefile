@@ -108,8 +108,8 @@ style: .venv/.complete-test
 	$(PIP) --python .venv-docs/bin/python $(AS_PINNED) -r requirements-docs.txt
 	@touch $@
 
-.venv/.complete-test: .venv/.complete requirements-test.txt requirements-ray.txt requirements-onnx.txt | .venv/bin/batchwise
+.venv/.complete-test: .venv/.complete requirements-test.txt requirements-ray.txt requirements-onnx.txt requirements-mlflow.txt | .venv/bin/batchwise
 	@echo "tests: adding pytest, ruff and mypy to .venv"
-	$(INSTALL) -r requirements.txt -r requirements-test.txt -r requirements-ray.txt -r requirements-onnx.txt
+	$(INSTALL) -r requirements.txt -r requirements-test.txt -r requirements-ray.txt -r requirements-onnx.txt -r requirements-mlflow.txt
 	@$(PIP) check --quiet
 	@touch $@

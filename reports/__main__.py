@@ -29,12 +29,14 @@ OTHERS = """\
 other commands, each with a --help of its own:
   python -m reports check PATH...   what is wrong with stored results, or with others' logs
   python -m reports compare A B     one results folder against another: what changed, with an exit code
+  python -m reports export RESULTS  trials in MLflow, or as MLPerf's log lines
   python -m reports publish RESULTS a citable folder in published/
   python -m reports site DIR...     one static page over many results
 """
 COMMANDS = {
     "check": ".check",
     "compare": ".comparing.command",
+    "export": ".exporting.command",
     "publish": ".publishing.publish",
     "site": ".site.command",
 }  # modules

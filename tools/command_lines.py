@@ -15,6 +15,7 @@ import shtab
 import reports.__main__ as report
 from reports import check
 from reports.comparing import command as compare_results
+from reports.exporting import command as export_results
 from reports.publishing import publish
 from reports.site import command as site
 from runner import compare
@@ -38,6 +39,7 @@ COMMANDS: dict[str, Callable[[], CommandLine]] = {
     REPORTS: report.build_parser,
     f"{REPORTS} check": check.build_parser,
     f"{REPORTS} compare": compare_results.build_parser,
+    f"{REPORTS} export": export_results.build_parser,
     f"{REPORTS} publish": publish.build_parser,
     f"{REPORTS} site": site.build_parser,
 }

@@ -17,12 +17,14 @@ FOLDERS = ("runner", "reports", "workloads", "adapters/worker", "adapters/pytorc
 TOOLS = ("gpu_card", "gpu_day", "gpu_probe", "gpu_seen")
 # Modules that are called otherwise than their package.
 MODULES = {"nvidia-ml-py": "pynvml", "pillow": "PIL", "Jinja2": "jinja2"}
-# What is done on other machines: blocks by Ray, the weights of Keras files, a published report's citation, ONNX files.
+# What is done on other machines: blocks by Ray, the weights of Keras files, a published report's citation, ONNX files,
+# an MLflow server's runs.
 ELSEWHERE = {
     **{f"workloads/source/{path.name}": "onnx" for path in (ROOT / "workloads" / "source").glob("onnx_*.py")},
     "runner/cluster/ray_engine.py": "ray",
     "workloads/source/keras_weights.py": "h5py",
     "reports/publishing/citation.py": "yaml",
+    "reports/exporting/to_mlflow.py": "mlflow",
 }
 OWN = {"runner", "reports", "workloads", "adapters", "tools"}
 

@@ -1,0 +1,1 @@
+"""Bring stored trials into other people's tools."""
