@@ -122,10 +122,11 @@ def test_two_builds_of_one_framework_are_two_rows_of_one_report_each_checked(tmp
     )
 
 
-def test_a_model_of_pytorch_is_imported_proven_trained_and_given_its_batch_size_in_every_framework(
+def test_a_model_of_pytorch_is_imported_proven_and_trained_in_every_framework_and_given_a_batch_size(
     forgetful: Path,
 ) -> None:
-    """The commands of the page, on few images and with a short window."""
+    """The commands of the page, on few images; the search with a short window and in one framework, for it takes a
+    minute in each."""
     page = (add_examples(forgetful) / "import_my_model.md").read_text()
     described, trained, searched = (line.split() for line in re.findall(r"^ {7}(\S.+)$", page, re.MULTILINE))
     photographs.write(forgetful / "photos", 9, 6)
@@ -136,6 +137,7 @@ def test_a_model_of_pytorch_is_imported_proven_trained_and_given_its_batch_size_
     layers = run(described)
     assert layers.returncode == 0 and "blocks.2.shortcut.1" in layers.stdout, layers.stdout + layers.stderr
     searched[searched.index("--window") + 1] = "0.2"
+    searched[searched.index("--framework") + 1] = "mxnet"
     proof = r"^my-torch-net: the imported network is your model: forward \de-\d+, gradients \de-\d+, three updates"
     for command in (trained, searched):
         done = run([*command, "--device", "cpu"])
@@ -148,8 +150,9 @@ def test_a_model_of_pytorch_is_imported_proven_trained_and_given_its_batch_size_
         assert_trusted(result)
         assert CheckName.SOURCE in names_of_passed(result)
     stored = answers.read(forgetful / "results" / "my-batch-size")
-    assert stored is not None and {found.framework for found in stored.frameworks} == set(REAL_FRAMEWORKS)
-    assert all(found.fastest and 1 <= found.fastest.batch_size <= 9 for found in stored.frameworks)
+    assert stored is not None
+    (found,) = stored.frameworks
+    assert found.framework == "mxnet" and found.fastest and 1 <= found.fastest.batch_size <= 9
 
 
 def assert_checked_as_build_of(result: dict[str, Any], python: str) -> None:
