@@ -31,12 +31,14 @@ other commands, each with a --help of its own:
   python -m reports compare A B     one results folder against another: what changed, with an exit code
   python -m reports publish RESULTS a citable folder in published/
   python -m reports site DIR...     one static page over many results
+  python -m reports submit RESULTS  one file for others to verify
 """
 COMMANDS = {
     "check": ".check",
     "compare": ".comparing.command",
     "publish": ".publishing.publish",
     "site": ".site.command",
+    "submit": ".submitting.command",
 }  # modules
 
 

@@ -17,6 +17,7 @@ from reports import check
 from reports.comparing import command as compare_results
 from reports.publishing import publish
 from reports.site import command as site
+from reports.submitting import command as submit
 from runner import compare
 from runner.batch_size import command as batch_size
 from runner.doctor import command as doctor
@@ -40,6 +41,7 @@ COMMANDS: dict[str, Callable[[], CommandLine]] = {
     f"{REPORTS} compare": compare_results.build_parser,
     f"{REPORTS} publish": publish.build_parser,
     f"{REPORTS} site": site.build_parser,
+    f"{REPORTS} submit": submit.build_parser,
 }
 HELPS = ("help", "help_all")
 PAGE = """\

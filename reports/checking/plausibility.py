@@ -16,7 +16,7 @@ import numpy as np
 
 from workloads.records import figures as registry
 from workloads.records.build import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, TF32
-from workloads.records.events import Events
+from workloads.records.events import Event, Events
 from workloads.records.figures import read_value
 from workloads.records.files import EVENTS_FILE, METER_FILE, SAMPLES_FILE
 from workloads.records.reported import FAST_ALGORITHMS
@@ -26,14 +26,17 @@ from workloads.records.status import Status
 from workloads.records.stored import read_meter, read_start
 
 SPAN_S = 2.0  # in 897 published trials, samples and clocks span the trial's length to 0.16 s
+LAST_EVENT_S = 5.0  # before the last sample: at most 1.1 s in them
 LATE_START_S, EARLY_START_S = 300.0, 5.0  # a start is stored in whole seconds, up to 1.9 s before its sampler's
 MORE_ROWS = 0.02, 12  # share, and rows at events: no sampler is faster than its period
 LONG_PERIOD = 1.5  # times PERIOD_S: the median of 897 trials is at most 1.05 times
-CPU_TIME, CPU_TIME_S = 0.1, 2.0  # the kernel's account of the processes against the samples: 1.00 to 1.10 in 51 trials
+CPU_TIME, CPU_TIME_S = 0.3, 2.0  # all processes, as they were last seen, against the samples: 1.00 to 1.10 in 51 trials
 # float32 operations per cycle and core: two units of fused multiply-adds, 16 or 8 numbers wide; without FMA one each.
 WIDTHS, NARROW = (("avx512f", 64), ("fma", 32)), 16
 FASTEST_HZ = 6.5e9  # no processor's clock is higher
 PACKAGES_W = 8 * 600.0  # eight sockets of the largest processors
+PACKAGES = {"tensorflow": "tensorflow", "pytorch": "torch", "mxnet": "mxnet", "jax": "jax", "paddle": "paddle"}
+AMD_CORES = ("Zen", "Excavator", "Steamroller", "Piledriver", "Bulldozer", "Barcelona")  # OpenBLAS's for AMD alone
 # Of NVIDIA's data sheets, dense, in 1e12 per s: float32, TF32, bfloat16 and float16 with tensor cores.
 GPU_PEAKS = {
     "B200": (80.0, 1200.0, 2500.0),
@@ -56,8 +59,26 @@ def find_impossible(result: TrialResult, events: Events, samples: Samples, trial
         yield from _times(result, events, samples, meter)
         yield from _rows(samples, meter)
         yield from _processor_time(samples, meter)
+    yield from _software(result, events)
     yield from _work(result)
     yield from _sizes(result)
+
+
+def _software(result: TrialResult, events: Events) -> Iterator[str]:
+    """Compare the facts with those that the worker reported, and with the framework and the processor's maker."""
+    opened = next((event for event in reversed(events) if event["event"] == Event.OPENED), {})
+    names = [name for name, fact in opened.get("facts", {}).items() if result.facts.get(name) != fact]
+    if names:
+        yield f"facts: {', '.join(names)}: stored otherwise than in {EVENTS_FILE}"
+    framework, packages = result.spec.cell.column.framework, result.facts.get("packages")
+    wanted = PACKAGES.get(framework)
+    if wanted and isinstance(packages, dict) and not any(str(name).startswith(wanted) for name in packages):
+        yield f"framework: {framework}, whose package {wanted} is not among those that its worker had"
+    core, model = (
+        str(facts.get(name) or "") for facts, name in ((result.facts, "openblas_core"), (result.machine, "cpu_model"))
+    )
+    if core in AMD_CORES and "intel" in model.lower():
+        yield f"machine: cpu_model is {model}, its OpenBLAS chose code for AMD's {core}"
 
 
 def _times(result: TrialResult, events: Events, samples: Samples, meter: dict[str, Any]) -> Iterator[str]:
@@ -65,6 +86,7 @@ def _times(result: TrialResult, events: Events, samples: Samples, meter: dict[st
     times, clocks = samples["t_ns"], meter["clocks"]
     spans = {
         SAMPLES_FILE: (times[-1] - times[0]) / 1e9,
+        f"the epoch in {METER_FILE}": (clocks[-1]["epoch_ns"] - clocks[0]["epoch_ns"]) / 1e9,
         f"the clock in {METER_FILE}": (clocks[-1]["monotonic_ns"] - clocks[0]["monotonic_ns"]) / 1e9,
         f"the sampler in {METER_FILE}": meter["sampler"].get("wall_s", result.wall_s),
     }
@@ -78,6 +100,8 @@ def _times(result: TrialResult, events: Events, samples: Samples, meter: dict[st
         yield f"{SAMPLES_FILE}: {back} times are not later than the one before"
     if back := sum(after["t_ns"] < before["t_ns"] for before, after in pairwise(events)):
         yield f"{EVENTS_FILE}: {back} times are before the one before"
+    if events and (silent_s := (times[-1] - events[-1]["t_ns"]) / 1e9) > LAST_EVENT_S:
+        yield f"{EVENTS_FILE}: its last event is {silent_s:.1f} s before the last sample"
     first, last = times[0] - SPAN_S * 1e9, times[-1] + SPAN_S * 1e9
     if outside := sum(not first <= event["t_ns"] <= last for event in events):
         yield f"{EVENTS_FILE}: {outside} times are outside of the time that was sampled"
@@ -98,13 +122,13 @@ def _rows(samples: Samples, meter: dict[str, Any]) -> Iterator[str]:
 
 
 def _processor_time(samples: Samples, meter: dict[str, Any]) -> Iterator[str]:
-    """Compare the worker's processor time in the samples with the kernel's account of its processes at their end."""
+    """Compare the worker's processor time in the samples with that of its processes in the sampler's account."""
     processes = [each["cpu_s"] for each in meter.get("processes", []) if "cpu_s" in each]
     sampled = samples["cpu_s"][~np.isnan(samples["cpu_s"])]
     if not processes or not len(sampled):
         return
     counted, seen = sum(processes), float(sampled.max())
-    if seen > counted * (1 + CPU_TIME) + CPU_TIME_S:
+    if max(seen, counted) > min(seen, counted) * (1 + CPU_TIME) + CPU_TIME_S:
         yield f"cpu_s: the samples have {seen:.1f} s of processor time, its processes {counted:.1f} s in {METER_FILE}"
 
 

@@ -15,6 +15,7 @@ from workloads.words import format_count
 from .. import build, export, load
 from ..load import ReportError
 from ..publishing import archive, publication
+from ..submitting.labels import ENDING, read_labels
 from .cells import Source, build_data
 
 TEMPLATES = Path(__file__).parent
@@ -25,7 +26,7 @@ def build_parser() -> CommandLine:
     """Return the parser of `python -m reports site`."""
     parser = CommandLine(prog="python -m reports site", description="One static page over many results.")
     parser.add_argument("results", type=Path, nargs="+", metavar="DIR",
-                        help="results folders or publications, or a folder of publications")  # fmt: skip
+                        help="results folders, publications or submissions, or a folder of them")  # fmt: skip
     parser.add_argument("--out", type=Path, default=Path("site"), metavar="SITE",
                         help="a new folder, or one that this command wrote before (default: site)")  # fmt: skip
     return parser
@@ -44,12 +45,15 @@ def main(arguments: list[str]) -> int:
 
 
 def _find_folders(given: Sequence[Path]) -> list[Path]:
-    """Replace a folder of publications by these. Raises ReportError for a missing folder."""
+    """Replace a folder of publications or submissions by these. Raises ReportError for a missing one."""
     found: list[Path] = []
     for folder in given:
-        if not folder.is_dir():
-            raise ReportError(f"{folder}: no such folder; give results folders or publications")
-        inner = sorted(path for path in folder.iterdir() if path.is_dir() and archive.find_archive(path))
+        if not folder.is_dir() and not (folder.is_file() and folder.name.endswith(ENDING)):
+            raise ReportError(f"{folder}: no such folder; give results folders, publications or submissions")
+        inside = sorted(folder.iterdir()) if folder.is_dir() else []
+        inner = [
+            path for path in inside if (path.is_dir() or path.name.endswith(ENDING)) and archive.find_archive(path)
+        ]
         found += [folder] if archive.find_archive(folder) or not inner else inner
     return list(dict.fromkeys(path.resolve() for path in found))
 
@@ -68,7 +72,7 @@ def write(folders: Sequence[Path], out: Path) -> int:
             new.mkdir()
             data = build_data([_add_source(folder, new) for folder in folders])
             export.write_text(new / PAGE, _render(data))
-            export.write_text(new / MARK, json.dumps(sorted(folder.name for folder in folders)) + "\n")
+            export.write_text(new / MARK, json.dumps(sorted(map(_name, folders))) + "\n")
             if out.exists():
                 out.rename(stage / "old")
             new.rename(out)
@@ -84,14 +88,18 @@ def _refuse(folders: Sequence[Path], out: Path) -> None:
     inside = [folder for folder in folders if folder.is_relative_to(out.resolve())]
     if inside:
         raise ReportError(f"--out {out}: {inside[0]} lies in it, and would be replaced; name another folder")
-    names = [folder.name for folder in folders]
-    if twice := next((folder for folder in folders if names.count(folder.name) > 1), None):
-        raise ReportError(f"{twice}: two folders are called {twice.name}; rename one, it is the name on the page")
+    names = [_name(folder) for folder in folders]
+    if twice := next((folder for folder in folders if names.count(_name(folder)) > 1), None):
+        raise ReportError(f"{twice}: two folders are called {_name(twice)}; rename one, it is the name on the page")
+
+
+def _name(folder: Path) -> str:
+    return folder.name.removesuffix(ENDING)
 
 
 def _add_source(folder: Path, site: Path) -> Source:
-    """Read a folder, and put its page into the site."""
-    inner = site / folder.name
+    """Read a folder or submission, and put its page into the site."""
+    inner = site / _name(folder)
     if publication.read_folder(folder):
         shutil.copytree(folder, inner)
         stored = archive.read_stored(folder, load.read_all)
@@ -99,7 +107,8 @@ def _add_source(folder: Path, site: Path) -> Source:
         report = build.build_report([folder])
         export.write(report, inner, ("html",))
         stored = report.stored
-    return Source(folder.name, stored, f"{folder.name}/{export.MAIN[0]}")
+    labels = read_labels(folder) if folder.is_file() else {}
+    return Source(inner.name, stored, f"{inner.name}/{export.MAIN[0]}", labels)
 
 
 def _render(data: dict[str, object]) -> str:
