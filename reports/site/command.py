@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from collections.abc import Sequence
+from contextlib import chdir
 from pathlib import Path
 
 from workloads.command_line import CommandLine
@@ -13,9 +14,10 @@ from workloads.temporary import temporary_folder
 from workloads.words import format_count
 
 from .. import build, export, load
-from ..load import ReportError
+from ..load import ReportError, Stored
 from ..publishing import archive, publication
-from ..submitting.labels import ENDING, read_labels
+from ..publishing.contents import RESULTS
+from ..submitting.labels import ENDING, Label, read_labels
 from .cells import Source, build_data
 
 TEMPLATES = Path(__file__).parent
@@ -99,16 +101,30 @@ def _name(folder: Path) -> str:
 
 def _add_source(folder: Path, site: Path) -> Source:
     """Read a folder or submission, and put its page into the site."""
-    inner = site / _name(folder)
+    inner, labels = site / _name(folder), dict[str, Label]()
     if publication.read_folder(folder):
         shutil.copytree(folder, inner)
         stored = archive.read_stored(folder, load.read_all)
+    elif folder.is_file():
+        stored, labels = _write_submission(folder, inner), read_labels(folder)
     else:
-        report = build.build_report([folder])
-        export.write(report, inner, ("html",))
-        stored = report.stored
-    labels = read_labels(folder) if folder.is_file() else {}
+        stored = _write_report(folder, inner)
     return Source(inner.name, stored, f"{inner.name}/{export.MAIN[0]}", labels)
+
+
+def _write_report(results: Path, into: Path) -> Stored:
+    report = build.build_report([results])
+    export.write(report, into, ("html",))
+    return report.stored
+
+
+def _write_submission(file: Path, into: Path) -> Stored:
+    """Write the report of an archive, whose paths are the archive's."""
+    place = into.resolve()
+    with temporary_folder("batchwise-") as stage:
+        archive.unpack(file, stage / "unpacked").rename(stage / RESULTS)
+        with chdir(stage):
+            return _write_report(RESULTS, place)
 
 
 def _render(data: dict[str, object]) -> str:

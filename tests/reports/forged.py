@@ -118,7 +118,7 @@ def faster_clock(by: float, **left_out: bool) -> Edit:
 
         def of_event(event: dict[str, Any]) -> None:
             event["t_ns"] = moved(event["t_ns"])
-            if "segments" in event:
+            if event["event"] == "window_ended":
                 event["segments"] = [[moved(edge) for edge in segment] for segment in event["segments"]]
                 event["calls_s"] = [call / by for call in event["calls_s"]]
             if "copied_s" in event:
@@ -205,7 +205,7 @@ def evidence(by: float, in_probe: bool) -> Edit:
     """Edit the gate's evidence of the framework: the outputs of a layer."""
 
     def change(told: dict[str, Any]) -> None:
-        for each in (told, *told.get("others", [])):
+        for each in (told, *told["again"]):
             for layer in each["outputs"]:
                 each["outputs"][layer] = [value * by for value in each["outputs"][layer]]
 
@@ -246,13 +246,24 @@ def machine(**facts: Any) -> Edit:
     return attempt(lambda data: data["machine"].update(facts), every=True)
 
 
-def move_built(event: dict[str, Any]) -> None:
-    event["t_ns"] -= 10**9 * (event["event"] == "built")
+def with_built_moved(results: Path) -> None:
+    def change(event: dict[str, Any]) -> None:
+        event["t_ns"] -= 10**9 * (event["event"] == "built")
+
+    edit_events(first_trial(results), change)
 
 
 def halve_resident(event: dict[str, Any]) -> None:
     if "peak_resident_bytes" in event:
         event["peak_resident_bytes"] //= 2
+
+
+def with_more_calls(event: dict[str, Any]) -> None:
+    """Claim two calls more in the same window."""
+    if event["event"] == "window_ended":
+        calls, by = event["calls_s"], 1 + 2 / len(event["calls_s"])
+        event["calls_s"] = [call / by for call in [*calls, *calls[:2]]]
+        event.update(steps=round(event["steps"] * by), images=round(event["images"] * by))
 
 
 def divide_processes(data: dict[str, Any]) -> None:
@@ -264,3 +275,13 @@ def without_neighbours(results: Path) -> None:
     rows = read_rows(first_trial(results))
     write_rows(first_trial(results), rows | {"cores_cpu_s": rows["cpu_s"]})
     make_again(first_trial(results))
+
+
+def with_product(data: dict[str, Any]) -> None:
+    data["memory"]["product"]["flop_per_s"] *= 10
+
+
+def slowed(**left_out: bool) -> Edit:
+    """Divide all times by 1.3, and the processor time with them."""
+    less = columns(cpu_s=times(1 / 1.3), cores_cpu_s=times(1 / 1.3))
+    return several(faster_clock(1.3, **left_out), less, meter(divide_processes))

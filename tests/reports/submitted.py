@@ -22,6 +22,7 @@ from runner import rebuild
 from workloads.records.check_name import MADE_AGAIN
 from workloads.records.files import write_json
 from workloads.records.samples import COLUMNS
+from workloads.records.stored import read_result
 from workloads.records.stored_events import read_events
 
 Data = dict[str, Any]
@@ -31,14 +32,18 @@ RUNNING_SUMS = ("cpu_s", "cores_cpu_s")
 
 
 def unpack_trials(publication: str, into: Path, wanted: Sequence[str]) -> Path:
-    """Unpack a publication of ours, keep the wanted trials, and give them to a study that nobody has defined."""
+    """Unpack a publication of ours, keep the wanted trials, and give them to a study that nobody has defined.
+
+    It asked for windows of 3 s, so those of 5 s are longer than they need be.
+    """
     results = archive.unpack(publish.INTO / publication / archive.ARCHIVE, into)
     for trial in (results / "trials").iterdir():
         if not trial.name.startswith(tuple(wanted)) or not (trial / "result.json").exists():
             shutil.rmtree(trial)
             continue
-        edit(trial / "job.json", lambda data: data["trial"].update(study="own"))
-        edit(trial / "result.json", lambda data: data["spec"].update(study="own"))
+        edit(trial / "job.json", lambda data: data["trial"].update(study="own", window_s=3.0))
+        edit(trial / "result.json", lambda data: data["spec"].update(study="own", window_s=3.0))
+        trial.rename(trial.with_name(read_result(trial / "result.json").spec.id))
     return results
 
 
@@ -98,7 +103,10 @@ def seal(results: Path) -> Path:
 
 
 def list_trials(results: Path) -> list[Path]:
-    return sorted((results / "trials").iterdir(), key=lambda trial: read_rows(trial)["t_ns"][0] or 0)
+    """List the folders of the trials, the first that ran first."""
+    return sorted(
+        (results / "trials").iterdir(), key=lambda trial: json.loads((trial / "attempt.json").read_text())["started_at"]
+    )
 
 
 @dataclass(frozen=True)
@@ -162,6 +170,9 @@ def _move_samples(
 ) -> int:
     """Sample the machine at 10 Hz, with its sampler's jitter; return the time of the last row."""
     old = np.array([moved(t or 0) for t in rows["t_ns"]], float)
+    if machine.slowness == 1 and not machine.jitter_s:  # as it was sampled
+        write_rows(trial, rows | {"t_ns": [int(t) for t in old]})
+        return int(old[-1])
     count = int((old[-1] - old[0]) / 1e8)
     times = old[0] + np.arange(count + 1) * 1e8
     times[1:] += generator.uniform(0, max(machine.jitter_s, 1e-6), count) * 1e9
@@ -190,7 +201,7 @@ def _move_event(event: Data, moved: Callable[[float], int], machine: Machine) ->
     for name in ("copied_s", "first_s", "second_s", "first_cpu_s", "second_cpu_s"):
         if name in event:
             event[name] *= machine.slowness
-    if "segments" in event:
+    if event["event"] == "window_ended":
         event["segments"] = [[moved(edge) for edge in segment] for segment in event["segments"]]
         event["calls_s"] = [call * machine.slowness for call in event["calls_s"]]
     for name in machine.missing:

@@ -28,7 +28,7 @@ MODELS = ("AMD EPYC 9654", "AMD Ryzen 9 7950X", "AMD EPYC 7763 64-Core Processor
 INTEL = ("Intel(R) Xeon(R) Platinum 8480+", "Intel(R) Core(TM) i7-1185G7 @ 3.00GHz", "unknown")
 COUNTERS = ((), ("page_faults", "context_switches"), ("cores_cpu_s",), ("proportional_bytes",))
 OF_CPU = ("mxnet-cpu-b00128", "pytorch-cpu-b00128", "tensorflow-cpu-b00128")
-OF_GPU = ("jax-cuda-b01024", "keras_jax-cuda-b00032", "keras_torch-cuda-b00032")
+OF_GPU = ("jax-cuda-b01024", "keras_jax-cuda-b01024", "keras_torch-cuda-b01024", "pytorch-cuda-b01024")
 
 
 def draw_machine(number: int, on_gpu: bool, with_mxnet: bool) -> Machine:
@@ -58,15 +58,14 @@ def test_of_100_honest_machines_none_is_refused(tmp_path: Path) -> None:
         False: unpack_trials(ON_CPU, tmp_path / "cpu", OF_CPU),
         True: unpack_trials(ON_GPU, tmp_path / "gpu", OF_GPU),
     }
+    every = {on_gpu: list_trials(base) for on_gpu, base in bases.items()}
     refused = {}
     for number in range(100):
         on_gpu = number % 10 == 9
-        results = shutil.copytree(bases[on_gpu], tmp_path / str(number))
-        trials = list_trials(results)
-        kept = trials if number % 8 == 0 else [trials[number % len(trials)]]
-        for trial in trials:
-            if trial not in kept:
-                shutil.rmtree(trial)
+        trials = every[on_gpu]
+        kept = trials if number % 8 == 0 else [trials[number // 10 % len(trials)] if on_gpu else trials[number % 3]]
+        left = [trial.name for trial in trials if trial not in kept]
+        results = shutil.copytree(bases[on_gpu], tmp_path / str(number), ignore=lambda *_, left=left: left)
         run_on(draw_machine(number, on_gpu, any("mxnet" in trial.name for trial in kept)), results, number)
         seen = verify_results(results)
         assert len(seen.results) == len(kept) and all(each.status == "ok" for each in seen.results), seen.subject
