@@ -70,9 +70,10 @@ def _software(result: TrialResult, events: Events) -> Iterator[str]:
     if names:
         yield f"facts: {', '.join(names)}: stored otherwise than in {EVENTS_FILE}"
     framework, packages = result.spec.cell.column.framework, result.facts.get("packages")
-    wanted = PACKAGES.get(framework)
-    if wanted and isinstance(packages, dict) and not any(str(name).startswith(wanted) for name in packages):
-        yield f"framework: {framework}, whose package {wanted} is not among those that its worker had"
+    known = tuple(map(str, packages)) if isinstance(packages, dict) else ()
+    others = [name for name, package in PACKAGES.items() if any(each.startswith(package) for each in known)]
+    if framework in PACKAGES and others and framework not in others:
+        yield f"framework: {framework}, whose package is not among its worker's; that of {', '.join(others)} is"
     core, model = (
         str(facts.get(name) or "") for facts, name in ((result.facts, "openblas_core"), (result.machine, "cpu_model"))
     )

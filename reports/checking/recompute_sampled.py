@@ -6,7 +6,8 @@ Written independently of the runner, as `recompute` is. Several GPUs, whose figu
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,9 @@ from workloads.records.samples import Samples
 from .recompute import Segment, Values
 
 SLOWING = 0x004 | 0x008 | 0x010 | 0x020 | 0x040 | 0x080 | 0x100  # NVML's reasons why clocks are not higher
-REDUCED_BY = {  # {figure: (column of the samples, how its readings in the window are reduced, factor)}
+REDUCED_BY: dict[
+    str, tuple[str, Callable[[NDArray[np.float64]], Any], float]
+] = {  # {figure: (column of the samples, how its readings in the window are reduced, factor)}
     registry.SM_CLOCK.name: ("sm_clock_mhz", np.mean, 1.0),
     registry.MEMORY_CLOCK.name: ("memory_clock_mhz", np.mean, 1.0),
     registry.TEMPERATURE.name: ("temperature_c", np.max, 1.0),

@@ -177,7 +177,11 @@ def exchanged(results: Path) -> None:
 
 
 def without(*names: str) -> Edit:
-    return lambda results: [(first_trial(results) / name).unlink() for name in names]
+    def apply(results: Path) -> None:
+        for name in names:
+            (first_trial(results) / name).unlink()
+
+    return apply
 
 
 def dropped(name: str) -> Edit:

@@ -169,7 +169,9 @@ FORGERIES = {
     "another machine everywhere": Forgery(machine(cpu_model=RYZEN), CLAIMED),
     "fewer cores everywhere": Forgery(machine(cores=1), "its machine has 1 cores"),
     "less memory everywhere": Forgery(machine(memory_bytes=2**27), "its machine has 128"),
-    "a swapped framework": Forgery(as_framework("tensorflow"), "whose package tensorflow is not among those"),
+    "a swapped framework": Forgery(
+        as_framework("tensorflow"), "whose package is not among its worker's; that of pytorch is"
+    ),
     "exchanged results": Forgery(exchanged, "in the wrong folder"),
     "a dropped cell": Forgery(dropped(PYTORCH_64), "missing: PyTorch, batch size 64"),
     "a dropped attempt": Forgery(dropped_attempt, "another one is missing"),

@@ -59,7 +59,7 @@ def test_of_100_honest_machines_none_is_refused(tmp_path: Path) -> None:
         True: unpack_trials(ON_GPU, tmp_path / "gpu", OF_GPU),
     }
     every = {on_gpu: list_trials(base) for on_gpu, base in bases.items()}
-    refused = {}
+    refused: dict[int, list[str]] = {}
     for number in range(100):
         on_gpu = number % 10 == 9
         trials = every[on_gpu]
