@@ -14,14 +14,14 @@ from typing import Any
 
 from workloads.records import files, validation
 from workloads.records.check_name import CheckName
-from workloads.records.job import Job
+from workloads.records.job import ROOMS, Job, Kind
 from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.temporary import temporary_folder
 
 from .. import caveats, load
 from ..checking.completeness import find_obstacles
-from ..checking.evidence_check import Probes
+from ..checking.evidence_check import read_probe
 from ..load import Stored
 from ..publishing import archive
 from ..publishing.archive import CHECKSUMS, find_changed_files
@@ -58,7 +58,6 @@ def verify_results(folder: Path) -> Submission:
 
 def _find_missing_evidence(stored: Stored, folder: Path) -> Iterator[str]:
     """Yield trials that ended ok and lack what their figures and verdict are judged by again."""
-    probes = Probes(folder)
     for result, trial_dir in stored.pairs:
         if result.status is not Status.OK:
             continue
@@ -71,7 +70,7 @@ def _find_missing_evidence(stored: Stored, folder: Path) -> Iterator[str]:
         if _read_spec(trial_dir) != result.spec:
             yield f"{trial_dir}: {files.JOB_FILE} asked for another trial than that of {files.RESULT_FILE}"
         if trial_dir.parent.name == load.TRIALS and not result.spec.task.own_code:
-            yield from _judge(result, trial_dir, probes)
+            yield from _judge(result, trial_dir)
 
 
 def _read_spec(trial_dir: Path) -> Any:
@@ -82,9 +81,15 @@ def _read_spec(trial_dir: Path) -> Any:
         return None
 
 
-def _judge(result: TrialResult, trial_dir: Path, probes: Probes) -> Iterator[str]:
+def _judge(result: TrialResult, trial_dir: Path) -> Iterator[str]:
     """Yield a line if the gate's verdict is missing, or nothing is stored that it can be judged by again."""
     if not any(check.name == CheckName.GATE and check.passed for check in result.checks):
         yield f"{trial_dir}: {CheckName.GATE}: it is ok without that verdict"
-    elif not result.evidence or not probes.list_answers(result.spec):
+    elif not result.evidence or not _has_probe(trial_dir.parent.parent, result.spec.probe_id):
         yield f"{trial_dir}: {CheckName.GATE}: nothing in probes/ to judge it again by"
+
+
+def _has_probe(results: Path, name: str) -> bool:
+    room = results / ROOMS[Kind.PROBE]
+    folders = (room / name, *files.attempts_of(room, name))
+    return any(read_probe(folder) is not None for folder in folders if folder.is_dir())
