@@ -32,6 +32,7 @@ other commands, each with a --help of its own:
   python -m reports export RESULTS  trials in MLflow, or as MLPerf's log lines
   python -m reports publish RESULTS a citable folder in published/
   python -m reports site DIR...     one static page over many results
+  python -m reports submit RESULTS  one file for others to verify
 """
 COMMANDS = {
     "check": ".check",
@@ -39,6 +40,7 @@ COMMANDS = {
     "export": ".exporting.command",
     "publish": ".publishing.publish",
     "site": ".site.command",
+    "submit": ".submitting.command",
 }  # modules
 
 

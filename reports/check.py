@@ -12,7 +12,7 @@ from . import caveats, load
 from .checking import completeness, log_columns, recheck
 from .checking.log_checks import SUFFIXES, examine_logs
 from .load import ReportError
-from .publishing.archive import CHECKSUMS
+from .publishing.archive import CHECKSUMS, find_changed_files
 from .publishing.verify import verify
 
 
@@ -27,14 +27,15 @@ def main(arguments: list[str]) -> int:
     try:
         options = build_parser().parse_args(arguments)
         paths, columns = options.paths, _columns(options.columns)
-        for sealed in (path for path in paths if (path / CHECKSUMS).is_file()):
+        for sealed in filter(_is_publication, paths):
             seen = verify(sealed)
             findings += seen.findings
             notes += seen.notes
             subjects.append(seen.subject)
-        folders, files, left_alone = _sorted_out([path for path in paths if not (path / CHECKSUMS).is_file()])
+        folders, files, left_alone = _sorted_out([path for path in paths if not _is_publication(path)])
         for folder in folders:
             stored = load.read_all(folder)
+            findings += find_changed_files(folder) if (folder / CHECKSUMS).is_file() else []
             findings += [f"{path}: a run is still writing into it" for path in stored.in_use]
             for gap in completeness.find_gaps(stored, folder):
                 (findings if gap.counts else notes).append(gap.line)
@@ -77,6 +78,15 @@ def build_parser() -> CommandLine:
     return parser
 
 
+def _is_publication(path: Path) -> bool:
+    """True for a folder with checksums, unless they are those of an unpacked submission."""
+    return (path / CHECKSUMS).is_file() and not _has_results(path)
+
+
+def _has_results(path: Path) -> bool:
+    return any((path / room).is_dir() for room in (load.TRIALS, load.BLOCKS))
+
+
 def _columns(text: str | None) -> list[str]:
     """Parse the names. Raises ReportError if one is empty or repeated, or if none names a quantity."""
     names = [name.strip() for name in text.split(",")] if text is not None else []
@@ -100,7 +110,7 @@ def _sorted_out(paths: list[Path]) -> tuple[list[Path], list[Path], list[Path]]:
             raise ReportError(f"{path}: no such file or folder; give a results folder, a log or a folder of logs")
         if path.is_file():
             files.append(path)
-        elif any((path / room).is_dir() for room in (load.TRIALS, load.BLOCKS)):
+        elif _has_results(path):
             folders.append(path)
         else:
             inside = sorted(file for file in path.rglob("*") if file.is_file())

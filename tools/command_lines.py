@@ -18,6 +18,7 @@ from reports.comparing import command as compare_results
 from reports.exporting import command as export_results
 from reports.publishing import publish
 from reports.site import command as site
+from reports.submitting import command as submit
 from runner import compare
 from runner.batch_size import command as batch_size
 from runner.doctor import command as doctor
@@ -42,6 +43,7 @@ COMMANDS: dict[str, Callable[[], CommandLine]] = {
     f"{REPORTS} export": export_results.build_parser,
     f"{REPORTS} publish": publish.build_parser,
     f"{REPORTS} site": site.build_parser,
+    f"{REPORTS} submit": submit.build_parser,
 }
 HELPS = ("help", "help_all")
 PAGE = """\

@@ -51,7 +51,7 @@ class Probes:
     def __init__(self, results: Path) -> None:
         """Read the probes. One that cannot be read, or is of another version, is left out."""
         room = results / ROOMS[Kind.PROBE]
-        found = map(_read_probe, sorted(room.iterdir()) if room.is_dir() else ())
+        found = map(read_probe, sorted(room.iterdir()) if room.is_dir() else ())
         self._every = [probe for probe in found if probe is not None]
         self._answers: dict[tuple[Any, ...], Evidence | None] = {}  # by precision and question
         self._referees = [probe for probe in self._every if probe.spec.cell.framework == REFEREE]
@@ -270,7 +270,8 @@ def _worst(found: Sequence[Difference], base: float) -> float:
     )
 
 
-def _read_probe(folder: Path) -> StoredProbe | None:
+def read_probe(folder: Path) -> StoredProbe | None:
+    """Read the probe in a folder; None for one that cannot be read, or is of another version."""
     try:
         job = Job.from_json(validation.read(folder / JOB_FILE, dict[str, Any]) or {})
         events = read_events(folder / EVENTS_FILE)

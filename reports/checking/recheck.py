@@ -23,7 +23,15 @@ from workloads.records.stored_events import read_events
 from ..attempts import trial_id
 from ..load import BLOCKS, Stored
 from ..neighbours import rounds_of
-from . import evidence_check, recompute, recompute_attempt, recompute_training
+from . import (
+    evidence_check,
+    plausibility,
+    recompute,
+    recompute_attempt,
+    recompute_sampled,
+    recompute_training,
+    sessions,
+)
 from .evidence_check import Probes
 from .recompute_attempt import check_order
 
@@ -36,6 +44,7 @@ def check_trials(stored: Stored, folder: Path) -> list[str]:
     seen: dict[str, list[str]] = {}
     shown = list(zip(stored.results, stored.folders, strict=True))
     findings += recompute_training.compare_trials(shown)
+    findings += sessions.compare_sessions(stored, shown)
     others = (
         (attempt.result, attempt.folder)
         for each in stored.attempts.values()
@@ -117,11 +126,13 @@ def _recomputed(
     workload, window = find_trained(result.spec, results), recompute.list_segments(events)
     told = recompute_training.recompute_figures(result, events, window, workload)
     told |= recompute_attempt.collect_memory(result, events, attempt, workload)
+    told |= recompute_sampled.collect_sampled(result, events, samples, window)
     return [
         *recompute.find_differences(result, events, samples, others, told),
         *recompute_training.find_differences(result, events, window, workload),
         *recompute_attempt.find_differences(result, attempt),
         *recompute_attempt.compare_account(result, attempt, results),
+        *plausibility.find_impossible(result, events, samples, trial_dir),
     ]
 
 

@@ -21,6 +21,7 @@ from workloads.records.status import Status
 
 RELATIVE = 1e-6
 USAGE_POINTS, GPU_POINTS = 1.0, 5.0  # the driver's own samples, which are preferred, differ from the polled ones
+CLOCKS = 0.02  # of a clock: the runner leaves out readings at an edge that also describe the time before it
 GPU_PERIOD_S = 1.0  # the longest period that NVML's utilisation covers
 USAGE = (registry.CPU_USAGE.name, registry.CPU_BUSY.name, registry.FOREIGN_CPU.name)
 OF_EPOCHS = registry.FOREIGN_CPU_EPOCHS.name
@@ -85,8 +86,10 @@ def find_differences(
 
 
 def _tolerance(name: str, recomputed: float) -> float:
-    if name == registry.GPU_USAGE.name:
+    if name in (registry.GPU_USAGE.name, registry.GPU_BUSY.name, registry.THROTTLED.name):
         return GPU_POINTS
+    if name in (registry.SM_CLOCK.name, registry.MEMORY_CLOCK.name):
+        return CLOCKS * recomputed
     return USAGE_POINTS if name in (*USAGE, OF_EPOCHS) else RELATIVE * abs(recomputed)
 
 

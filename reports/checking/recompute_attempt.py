@@ -71,11 +71,12 @@ def collect_memory(result: TrialResult, events: Events, attempt: RunnerFacts, wo
     account = attempt.memory or {}
     parts = {name: size for name, size in account.get("parts", {}).items() if size is not None}
     told = {spec.name: parts.get(part, counts.get(part)) for part, spec in registry.MEMORY_PARTS.items()}
+    peak = counts.get("allocator_peak")
     told |= {
         registry.STEPS_PEAK.name: account.get("peak"),
         registry.WAITED_STEP_PEAK.name: account.get("step_peak"),
         registry.POOL_INDICES.name: account.get("pool_indices"),
-        registry.ALLOCATOR_PEAK.name: counts.get("allocator_peak"),
+        registry.ALLOCATOR_PEAK.name: peak if isinstance(peak, int) else account.get("peak"),
         registry.ALLOCATOR_RESERVED.name: counts.get("allocator_reserved"),
         registry.HOST_CONTEXT.name: by_name.get(Event.OPENED, {}).get("resident_bytes") or None,
         registry.PRODUCT.name: account.get("product", {}).get("flop_per_s"),

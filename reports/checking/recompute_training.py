@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -112,9 +113,21 @@ def _window(result: TrialResult, events: Events, window: Sequence[Segment]) -> I
             f"the window has {ended['images']} images in {ended['steps']} steps of {result.spec.global_batch}: "
             f"{expected} are expected"
         )
+    if (calls := len(ended.get("calls_s", ()))) and ended["steps"] % calls:
+        yield f"the window has {ended['steps']} steps in {calls} calls: each call makes the same number of steps"
+    yield from _segments(events, ended)
     calls_s, window_s = sum(ended.get("calls_s", ())), sum(end - start for start, end in window) / 1e9
     if calls_s > window_s * (1 + CALLS_SLACK):
         yield f"the calls of the window took {calls_s:.3f} s, the window {window_s:.3f} s"
+
+
+def _segments(events: Events, ended: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line if a window cut from epochs has more steps than these; each segment lies in one epoch."""
+    started = next((event["t_ns"] for event in reversed(events) if event["event"] == Event.WINDOW_STARTED), math.inf)
+    steps = [event["steps"] for event in events
+             if event["event"] == Event.EPOCH_TRAINED and started < event["t_ns"] < ended["t_ns"]]  # fmt: skip
+    if steps and ended["steps"] > (most := len(ended["segments"]) * max(steps)):
+        yield f"the window has {ended['steps']} steps in {len(ended['segments'])} segments of epochs: {most} at most"
 
 
 def _possible(result: TrialResult, workload: Workload | None) -> Iterator[str]:

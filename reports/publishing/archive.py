@@ -26,6 +26,7 @@ from typing import BinaryIO
 from workloads.datasets import file_digest
 from workloads.records import files
 from workloads.records.blocks import BLOCKS_FILE
+from workloads.records.job import ID
 from workloads.temporary import temporary_folder
 
 from .. import load
@@ -34,11 +35,12 @@ from .cleaning import contains_names, remove_names
 
 ARCHIVE, CHECKSUMS = "results.tar.xz", "SHA256SUMS"
 MOST_BYTES, MOST_FILES = 4 * 2**30, 1_000_000  # of the unpacked content: ten times the largest study's
+MOST_FILE_BYTES = 64 * 2**20  # of one file: samples of ten hours, or 160 times the largest that was published
 MOST_MEMORY_BYTES, PIECE_BYTES = 256 * 2**20, 2**16  # the highest preset of xz takes 65 MiB
 FILTER = {"id": lzma.FILTER_LZMA2, "preset": 9, "lc": 4, "pb": 0}  # for text: 3 % fewer bytes than the preset alone
 
 FOLDERS = ("trials", files.ATTEMPTS, "memory", "probes", "disturbed", "blocks")
-FILES = ("stable.json",)
+FILES = ("stable.json", CHECKSUMS)  # the checksums are those of a submission
 TRIAL_FILES = (
     files.JOB_FILE, files.EVENTS_FILE, files.SAMPLES_FILE, files.DRIVER_SAMPLES_FILE,
     files.METER_FILE, files.LOG_FILE, files.SAMPLER_LOG_FILE, files.RESULT_FILE, files.ATTEMPT_FILE,
@@ -46,10 +48,11 @@ TRIAL_FILES = (
 )  # fmt: skip
 OF_OTHER_GPU = re.compile(r"(driver_)?samples-gpu\d{1,2}\.csv")
 LOGS = (files.LOG_FILE, files.SAMPLER_LOG_FILE)  # free text
+SHOWN = 80  # characters of a member's name
 NOT_READ = ("report", "jobs", files.CACHE_FOLDER)  # known, and left out without being reported
 NETWORK = re.compile(r".+-network-(?P<digest>[0-9a-f]{12})\.json")  # in INPUTS, named by a digest of its content
 INPUTS = "inputs"
-CHECKSUM = re.compile(r"(?P<sha256>[0-9a-f]{64})  (?P<name>[^/\0]+)")  # a line of CHECKSUMS, as `sha256sum -c` reads it
+CHECKSUM = re.compile(r"(?P<sha256>[0-9a-f]{64})  (?P<name>[^\0]+)")  # a line of CHECKSUMS, as `sha256sum -c` reads it
 
 
 def copy(results: Path, into: Path) -> list[str]:
@@ -90,12 +93,29 @@ def _copy_trials(folder: Path, into: Path) -> list[str]:
             continue
         (into / trial_dir.name).mkdir(parents=True)  # an empty folder is an unfinished trial, and shown as such
         for path in sorted(trial_dir.iterdir()):
-            if (path.name in TRIAL_FILES or OF_OTHER_GPU.fullmatch(path.name)) and _is_plain(path):
+            if _is_of_trial(path.name) and _is_plain(path):
                 content = path.read_bytes()
                 _write(into / trial_dir.name / path.name, remove_names(content) if path.name in LOGS else content)
             else:
                 left_out.append(str(path))
     return left_out
+
+
+def _is_of_trial(name: str) -> bool:
+    return name in TRIAL_FILES or OF_OTHER_GPU.fullmatch(name) is not None
+
+
+def _is_expected(name: str) -> bool:
+    """True for the path of a file that `copy` copies, below the archive's folder. None of them holds code."""
+    _, *parts = name.split("/")
+    match parts:
+        case [file]:
+            return file in FILES
+        case [room, file] if room == INPUTS:
+            return NETWORK.fullmatch(file) is not None
+        case [room, trial, file]:
+            return room in FOLDERS and ID.fullmatch(trial) is not None and _is_of_trial(file)
+    return False
 
 
 def _is_plain(path: Path) -> bool:
@@ -198,15 +218,17 @@ def _as_tar(content: _Decompressed) -> tarfile.TarFile:
 def unpack(archive: Path, into: Path) -> Path:
     """Unpack an archive below `into`; returns its results folder.
 
-    The archive may come from anyone: no link leads out of it, and its size is limited. Raises ReportError for anything
-    else.
+    The archive may come from anyone: it holds the files that `copy` copies, each once, and its size is limited. Raises
+    ReportError for anything else, as a link, a program or a path that leads elsewhere.
     """
+    seen: set[str] = set()
     try:
         with archive.open("rb") as file, _as_tar(_Decompressed(file)) as unpacked:
             for number, member in enumerate(unpacked, start=1):
                 if number > MOST_FILES:
                     raise ValueError(f"it holds more than {MOST_FILES:,} files")
-                unpacked.extract(member, into, filter="data")  # refuses links and paths that lead out of `into`
+                _refuse(member, seen)
+                unpacked.extract(member, into, filter="data")  # refuses paths that lead out of `into`
         found = [path for path in into.iterdir() if path.is_dir()] if into.is_dir() else []
         if len(found) != 1:
             raise ValueError(f"it holds {len(found)} folders, not one")
@@ -214,6 +236,20 @@ def unpack(archive: Path, into: Path) -> Path:
         reason = " ".join(str(error).split())
         raise ReportError(f"{archive}: not the archive of a results folder: {reason}; give one of `publish`") from error
     return found[0]
+
+
+def _refuse(member: tarfile.TarInfo, seen: set[str]) -> None:
+    """Raise ValueError for a member that is no file of results; otherwise add its name to `seen`."""
+    name = ascii(member.name)[1:-1][:SHOWN]
+    if not member.isreg():
+        raise ValueError(f"{name} is no plain file")
+    if not _is_expected(member.name):
+        raise ValueError(f"{name} is no file of results")
+    if member.name in seen:
+        raise ValueError(f"{name} is there twice")
+    if member.size > MOST_FILE_BYTES:
+        raise ValueError(f"{name} has {member.size:,} bytes, at most {MOST_FILE_BYTES:,} are read")
+    seen.add(member.name)
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -227,8 +263,13 @@ def _write(path: Path, content: bytes) -> None:
 
 def format_checksums(folder: Path) -> str:
     """Format the checksums of the folder's files, except for the list itself."""
-    paths = [path for path in sorted(folder.iterdir()) if path.is_file() and path.name != CHECKSUMS]
-    return "".join(f"{file_digest(path, 'sha256')}  {path.name}\n" for path in paths)
+    return "".join(f"{file_digest(path, 'sha256')}  {name}\n" for name, path in _named(folder).items())
+
+
+def _named(folder: Path) -> dict[str, Path]:
+    """Return {path below the folder: file} of all files except CHECKSUMS."""
+    named = {path.relative_to(folder).as_posix(): path for path in _files(folder)}
+    return {name: path for name, path in named.items() if name != CHECKSUMS}
 
 
 def find_changed_files(folder: Path) -> list[str]:
@@ -238,12 +279,12 @@ def find_changed_files(folder: Path) -> list[str]:
         if not (named := CHECKSUM.fullmatch(line)):
             return [f"{folder / CHECKSUMS}: line {number}: neither a checksum nor a name"]
         listed[named["name"]] = named["sha256"]
-    there = {path.name for path in folder.iterdir() if path.name != CHECKSUMS}
+    there = _named(folder)
     gone = [f"{folder / name}: in {CHECKSUMS}, and not there" for name in sorted(listed.keys() - there)]
-    more = [f"{folder / name}: not in {CHECKSUMS}" for name in sorted(there - listed.keys())]
+    more = [f"{folder / name}: not in {CHECKSUMS}" for name in sorted(there.keys() - listed.keys())]
     changed = [
         f"{folder / name}: changed since it was published: its checksum is another one"
-        for name in sorted(listed.keys() & there)
-        if not (folder / name).is_file() or file_digest(folder / name, "sha256") != listed[name]
+        for name in sorted(listed.keys() & there.keys())
+        if file_digest(there[name], "sha256") != listed[name]
     ]
     return [*changed, *gone, *more]

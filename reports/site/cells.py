@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from workloads.conditions import SETTINGS
@@ -17,6 +17,7 @@ from ..frameworks import choose_styles
 from ..load import BLOCKS, Stored
 from ..publishing.publication import name_machine
 from ..quantities import Quantity
+from ..submitting.labels import Label, find_weakest
 
 SHOWN = (quantities.SPEED, quantities.MEMORY, quantities.ENERGY, quantities.ACCURACY, quantities.USAGE)
 LABELS = ("Training speed", "Memory", "Energy per image", "Test accuracy", "Usage")
@@ -30,6 +31,7 @@ CHOICES = {
     "profile": "Profile",
     "framework": "Framework",
     "batch": "Batch size",
+    "label": "Checked",
     "report": "Report",
 }
 WORDS = ("settings", "reported")  # the other conditions: as they were asked for, and as the machine reported them
@@ -40,11 +42,14 @@ SIGNIFICANT_DIGITS = 6
 
 @dataclass(frozen=True)
 class Source:
-    """A publication or results folder: its name on the page, what it holds, and its page relative to the site's."""
+    """A publication, results folder or submission: its name on the page, what it holds, and its page relative to the
+    site's. `labels`: {trial id: label} of a submission that was verified.
+    """
 
     name: str
     stored: Stored
     page: str
+    labels: Mapping[str, Label] = field(default_factory=dict)
 
 
 def build_data(sources: Sequence[Source]) -> dict[str, Any]:
@@ -83,7 +88,8 @@ def _list_cells(source: Source) -> Iterator[dict[str, Any]]:
     trials = (result for result, folder in source.stored.pairs if folder.parent.name != BLOCKS)
     for section in group_into_sections(trials)[0]:
         for cell in _list_cells_of_section(section):
-            yield cell | {"report": source.name, "framework": source.stored.named(cell["key"])}
+            label = str(find_weakest(cell["trials"], source.labels))
+            yield cell | {"report": source.name, "framework": source.stored.named(cell["key"]), "label": label}
 
 
 def _list_cells_of_section(section: Section) -> Iterator[dict[str, Any]]:

@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from collections.abc import Sequence
+from contextlib import chdir
 from pathlib import Path
 
 from workloads.command_line import CommandLine
@@ -13,8 +14,10 @@ from workloads.temporary import temporary_folder
 from workloads.words import format_count
 
 from .. import build, export, load
-from ..load import ReportError
+from ..load import ReportError, Stored
 from ..publishing import archive, publication
+from ..publishing.contents import RESULTS
+from ..submitting.labels import ENDING, Label, read_labels
 from .cells import Source, build_data
 
 TEMPLATES = Path(__file__).parent
@@ -25,7 +28,7 @@ def build_parser() -> CommandLine:
     """Return the parser of `python -m reports site`."""
     parser = CommandLine(prog="python -m reports site", description="One static page over many results.")
     parser.add_argument("results", type=Path, nargs="+", metavar="DIR",
-                        help="results folders or publications, or a folder of publications")  # fmt: skip
+                        help="results folders, publications or submissions, or a folder of them")  # fmt: skip
     parser.add_argument("--out", type=Path, default=Path("site"), metavar="SITE",
                         help="a new folder, or one that this command wrote before (default: site)")  # fmt: skip
     return parser
@@ -44,12 +47,15 @@ def main(arguments: list[str]) -> int:
 
 
 def _find_folders(given: Sequence[Path]) -> list[Path]:
-    """Replace a folder of publications by these. Raises ReportError for a missing folder."""
+    """Replace a folder of publications or submissions by these. Raises ReportError for a missing one."""
     found: list[Path] = []
     for folder in given:
-        if not folder.is_dir():
-            raise ReportError(f"{folder}: no such folder; give results folders or publications")
-        inner = sorted(path for path in folder.iterdir() if path.is_dir() and archive.find_archive(path))
+        if not folder.is_dir() and not (folder.is_file() and folder.name.endswith(ENDING)):
+            raise ReportError(f"{folder}: no such folder; give results folders, publications or submissions")
+        inside = sorted(folder.iterdir()) if folder.is_dir() else []
+        inner = [
+            path for path in inside if (path.is_dir() or path.name.endswith(ENDING)) and archive.find_archive(path)
+        ]
         found += [folder] if archive.find_archive(folder) or not inner else inner
     return list(dict.fromkeys(path.resolve() for path in found))
 
@@ -68,7 +74,7 @@ def write(folders: Sequence[Path], out: Path) -> int:
             new.mkdir()
             data = build_data([_add_source(folder, new) for folder in folders])
             export.write_text(new / PAGE, _render(data))
-            export.write_text(new / MARK, json.dumps(sorted(folder.name for folder in folders)) + "\n")
+            export.write_text(new / MARK, json.dumps(sorted(map(_name, folders))) + "\n")
             if out.exists():
                 out.rename(stage / "old")
             new.rename(out)
@@ -84,22 +90,41 @@ def _refuse(folders: Sequence[Path], out: Path) -> None:
     inside = [folder for folder in folders if folder.is_relative_to(out.resolve())]
     if inside:
         raise ReportError(f"--out {out}: {inside[0]} lies in it, and would be replaced; name another folder")
-    names = [folder.name for folder in folders]
-    if twice := next((folder for folder in folders if names.count(folder.name) > 1), None):
-        raise ReportError(f"{twice}: two folders are called {twice.name}; rename one, it is the name on the page")
+    names = [_name(folder) for folder in folders]
+    if twice := next((folder for folder in folders if names.count(_name(folder)) > 1), None):
+        raise ReportError(f"{twice}: two folders are called {_name(twice)}; rename one, it is the name on the page")
+
+
+def _name(folder: Path) -> str:
+    return folder.name.removesuffix(ENDING)
 
 
 def _add_source(folder: Path, site: Path) -> Source:
-    """Read a folder, and put its page into the site."""
-    inner = site / folder.name
+    """Read a folder or submission, and put its page into the site."""
+    inner, labels = site / _name(folder), dict[str, Label]()
     if publication.read_folder(folder):
         shutil.copytree(folder, inner)
         stored = archive.read_stored(folder, load.read_all)
+    elif folder.is_file():
+        stored, labels = _write_submission(folder, inner), read_labels(folder)
     else:
-        report = build.build_report([folder])
-        export.write(report, inner, ("html",))
-        stored = report.stored
-    return Source(folder.name, stored, f"{folder.name}/{export.MAIN[0]}")
+        stored = _write_report(folder, inner)
+    return Source(inner.name, stored, f"{inner.name}/{export.MAIN[0]}", labels)
+
+
+def _write_report(results: Path, into: Path) -> Stored:
+    report = build.build_report([results])
+    export.write(report, into, ("html",))
+    return report.stored
+
+
+def _write_submission(file: Path, into: Path) -> Stored:
+    """Write the report of an archive, whose paths are the archive's."""
+    place = into.resolve()
+    with temporary_folder("batchwise-") as stage:
+        archive.unpack(file, stage / "unpacked").rename(stage / RESULTS)
+        with chdir(stage):
+            return _write_report(RESULTS, place)
 
 
 def _render(data: dict[str, object]) -> str:

@@ -53,7 +53,7 @@ class Choice {
   // At first one machine, network and data set: those with most cells; only alike things are compared.
   usual(name) {
     if (name === "batch") return BEST;
-    if (name === "framework" || name === "report") return ALL;
+    if (["framework", "report", "label"].includes(name)) return ALL;
     const counts = new Map();
     for (const cell of this.matching(name)) counts.set(cell[name], (counts.get(cell[name]) ?? 0) + 1);
     return [...counts].sort((one, other) => other[1] - one[1])[0]?.[0] ?? ALL;
@@ -73,8 +73,8 @@ class Choice {
   }
 }
 
-// A line of a chart: cells that differ in nothing but the batch size.
-const lineOf = (cell) => [...CHOICES.filter((name) => name !== "batch").map((name) => cell[name]), cell.settings, cell.reported].join("\n");
+// A line of a chart: cells that differ in nothing but the batch size, and who checked them.
+const lineOf = (cell) => [...CHOICES.filter((name) => name !== "batch" && name !== "label").map((name) => cell[name]), cell.settings, cell.reported].join("\n");
 
 function groupByLine(cells) {
   const lines = new Map();

@@ -73,20 +73,32 @@ def linked_out(path: Path) -> None:
     tar_xz(path, (link, b""))
 
 
+def log(trial: str = "trials/a", folder: str = "results", file: str = "log.txt") -> tarfile.TarInfo:
+    return tarfile.TarInfo(f"{folder}/{trial}/{file}")
+
+
 def two_folders(path: Path) -> None:
-    tar_xz(path, (tarfile.TarInfo("one/x"), b""), (tarfile.TarInfo("two/x"), b""))
+    tar_xz(path, (log(folder="one"), b""), (log(folder="two"), b""))
 
 
 def too_large(path: Path) -> None:
-    tar_xz(path, (tarfile.TarInfo("results/x"), bytes(50_000)))
+    tar_xz(path, (log(), bytes(50_000)))
 
 
 def too_many(path: Path) -> None:
-    tar_xz(path, *((tarfile.TarInfo(f"results/{number}"), b"") for number in range(20)))
+    tar_xz(path, *((log(f"trials/{number}"), b"") for number in range(20)))
+
+
+def twice(path: Path) -> None:
+    tar_xz(path, (log(), b""), (log(), b""))
+
+
+def with_code(path: Path) -> None:
+    tar_xz(path, (log(), b""), (log(file="model.py"), b""))
 
 
 def without_trials(path: Path) -> None:
-    tar_xz(path, (tarfile.TarInfo("results/x"), b""))
+    tar_xz(path, (log("probes/a"), b""))
 
 
 def cut(path: Path) -> None:
@@ -101,8 +113,10 @@ def cut(path: Path) -> None:
         (lambda path: path.write_bytes(b"PK\3\4 no archive"), "not the archive of a results folder"),
         (lambda path: path.write_bytes(lzma.compress(b"no archive")), "not the archive of a results folder"),
         (cut, "it ends too early"),
-        (leading_out, "outside the destination"),
-        (linked_out, "absolute path"),
+        (leading_out, "results/../../escaped is no file of results"),
+        (linked_out, "results/trials is no plain file"),
+        (with_code, "results/trials/a/model.py is no file of results"),
+        (twice, "results/trials/a/log.txt is there twice"),
         (two_folders, "it holds 2 folders, not one"),
         (too_large, "it holds more than 40,000 bytes"),
         (too_many, "it holds more than 10 files"),

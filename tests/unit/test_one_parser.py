@@ -28,6 +28,7 @@ MEANT = {
     "reports/exporting/command.py": (REPORTS, "export RESULTS --trakcing-uri URI --to mlflow", "--tracking-uri"),
     "reports/publishing/publish.py": (REPORTS, "publish RESULTS --auhtor me", "--author"),
     "reports/site/command.py": (REPORTS, "site DIR --otu SITE", "--out"),
+    "reports/submitting/command.py": (REPORTS, "submit RESULTS --otu FILE", "--out"),
     "workloads/__main__.py": ("workloads.__main__", "describe osu-cnn --hepl", "--help"),
     "adapters/__main__.py": ("adapters.__main__", "new jax --itno DIR", "--into"),
     "tools/command_lines.py": ("tools.command_lines", "reference --hepl", "--help"),
@@ -36,6 +37,7 @@ MEANT = {
     "tools/gpu_rehearsal.py": ("tools.gpu_rehearsal", "probe --secnds 3", "--seconds"),
     "tools/gpu_seen.py": ("tools.gpu_seen", "DIR --hepl", "--help"),
     "tools/gpu_travel.py": ("tools.gpu_travel", "OUT --pyhton python3", "--python"),
+    "tools/verify_submission.py": ("tools.verify_submission", "FILE --rernu 1", "--rerun"),
     "tools/check_adapter.py": ("tools.check_adapter", "numpy --form 2", "--from"),
 }
 

@@ -73,8 +73,20 @@ class _Gpu(TypedDict, total=False):
     metrics: dict[str, _Metric]
 
 
+class _Sampler(TypedDict, total=False):
+    wall_s: Period
+    samples: Count  # rows that it took
+
+
+class _Process(TypedDict, total=False):
+    cpu_s: Period
+
+
 class Meter(TypedDict, total=False):
     """The fields that are read; the file may have more."""
+
+    sampler: _Sampler | None  # absent in older files, as the next
+    processes: list[_Process]
 
     gpu: _Gpu | None
     other_gpus: list[_Gpu]  # for a trial on several GPUs, those after the first

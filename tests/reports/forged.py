@@ -1,0 +1,291 @@
+"""Edits of a forger, for tests: each changes the files of a results folder, of its first trial of PyTorch or of all."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from submitted import edit, edit_events, keep_rows, list_trials, make_again, read_rows, write_rows
+
+from workloads.records.stored import read_result
+
+Edit = Callable[[Path], object]
+MXNET, PYTORCH, PYTORCH_64 = "mxnet-cpu-b00032", "pytorch-cpu-b00032", "pytorch-cpu-b00064"
+
+
+def one(results: Path, name: str = PYTORCH) -> Path:
+    return min((results / "trials").glob(f"{name}*"))
+
+
+def figures(**changes: Callable[[float], float]) -> Edit:
+    """Edit figures in result.json alone."""
+
+    def change(data: dict[str, Any]) -> None:
+        for name, to in changes.items():
+            assert data["figures"][name]["value"] is not None, name
+            data["figures"][name]["value"] = to(data["figures"][name]["value"])
+
+    return lambda results: edit(first_trial(results) / "result.json", change)
+
+
+def first_trial(results: Path) -> Path:
+    return min(results.glob("trials/pytorch-cpu-b00032*"), default=None) or min(results.glob("trials/*"))
+
+
+def result(change: Callable[[dict[str, Any]], object]) -> Edit:
+    return lambda results: edit(first_trial(results) / "result.json", change)
+
+
+def events(change: Callable[[dict[str, Any]], object]) -> Edit:
+    """Edit the worker's events, and make the result of them again."""
+
+    def apply(results: Path) -> None:
+        edit_events(first_trial(results), change)
+        make_again(first_trial(results))
+
+    return apply
+
+
+def attempt(change: Callable[[dict[str, Any]], object], every: bool = False) -> Edit:
+    """Edit what the runner stored, of one trial or of every one, and make the results again."""
+
+    def apply(results: Path) -> None:
+        for trial in list_trials(results) if every else [first_trial(results)]:
+            edit(trial / "attempt.json", change)
+            make_again(trial)
+
+    return apply
+
+
+def columns(again: bool = True, **changes: Callable[[float], float]) -> Edit:
+    """Edit columns of the samples, and make the result again."""
+
+    def apply(results: Path) -> None:
+        rows = read_rows(first_trial(results))
+        for name, to in changes.items():
+            rows[name] = [None if value is None else float(to(value)) for value in rows[name]]
+        write_rows(first_trial(results), rows)
+        if again:
+            make_again(first_trial(results))
+
+    return apply
+
+
+def several(*edits: Edit) -> Edit:
+    return lambda results: [each(results) for each in edits]
+
+
+def meter(change: Callable[[dict[str, Any]], object]) -> Edit:
+    return lambda results: edit(first_trial(results) / "meter.json", change)
+
+
+def times(by: float) -> Callable[[float], float]:
+    return lambda value: value * by
+
+
+def window(**changes: float) -> Edit:
+    def change(event: dict[str, Any]) -> None:
+        if event["event"] == "window_ended":
+            event.update({name: round(event[name] * by) for name, by in changes.items()})
+
+    return events(change)
+
+
+def losses(event: dict[str, Any], first: int, by: float) -> None:
+    if "first_losses" in event:
+        event["first_losses"] = [
+            loss * by if place >= first else loss for place, loss in enumerate(event["first_losses"])
+        ]
+
+
+def accuracy(event: dict[str, Any], images: float) -> None:
+    if event["event"] == "epoch_evaluated":
+        event["test_accuracy"] = min(1.0, event["test_accuracy"] + images / 360)
+
+
+def faster_clock(by: float, **left_out: bool) -> Edit:
+    """Divide all times of a trial since its start, except those that are left out."""
+
+    def apply(results: Path) -> None:
+        trial = first_trial(results)
+        rows = read_rows(trial)
+        first = rows["t_ns"][0] or 0
+
+        def moved(t_ns: float) -> int:
+            return int(first + (t_ns - first) / by)
+
+        def of_event(event: dict[str, Any]) -> None:
+            event["t_ns"] = moved(event["t_ns"])
+            if event["event"] == "window_ended":
+                event["segments"] = [[moved(edge) for edge in segment] for segment in event["segments"]]
+                event["calls_s"] = [call / by for call in event["calls_s"]]
+            if "copied_s" in event:
+                event["copied_s"] /= by
+
+        def of_meter(data: dict[str, Any]) -> None:
+            clocks = data["clocks"]
+            start = clocks[0]["monotonic_ns"]
+            span = (clocks[1]["monotonic_ns"] - start) / by
+            clocks[1] = {
+                "monotonic_ns": int(start + span),
+                "epoch_ns": clocks[1]["epoch_ns"] if "epoch" in left_out else int(clocks[0]["epoch_ns"] + span),
+            }
+            data["sampler"]["wall_s"] /= by
+
+        edit_events(trial, of_event)
+        if "samples" not in left_out:
+            rows["t_ns"] = [moved(t or 0) for t in rows["t_ns"]]
+            write_rows(trial, rows)
+            edit(trial / "meter.json", of_meter)
+            edit(trial / "attempt.json", lambda data: data["worker"].update(wall_s=data["worker"]["wall_s"] / by))
+        make_again(trial)
+
+    return apply
+
+
+def thinned(kept: Callable[[int], bool], counted: bool = False) -> Edit:
+    """Drop rows of the samples. `counted`: the sampler's account follows."""
+
+    def apply(results: Path) -> None:
+        count = keep_rows(first_trial(results), kept)
+        if counted:
+            edit(first_trial(results) / "meter.json", lambda data: data["sampler"].update(samples=count - 1))
+        make_again(first_trial(results))
+
+    return apply
+
+
+def as_framework(name: str) -> Edit:
+    """Give a trial of PyTorch to another framework, with all names."""
+
+    def apply(results: Path) -> None:
+        trial = first_trial(results)
+        edit(trial / "job.json", lambda data: data["trial"]["cell"].update(framework=name))
+        edit(trial / "result.json", lambda data: data["spec"]["cell"].update(framework=name))
+        trial.rename(trial.with_name(read_result(trial / "result.json").spec.id))
+
+    return apply
+
+
+def exchanged(results: Path) -> None:
+    pair = one(results, MXNET) / "result.json", one(results) / "result.json"
+    texts = [path.read_text() for path in pair]
+    for path, text in zip(pair, reversed(texts), strict=True):
+        path.write_text(text)
+
+
+def without(*names: str) -> Edit:
+    def apply(results: Path) -> None:
+        for name in names:
+            (first_trial(results) / name).unlink()
+
+    return apply
+
+
+def dropped(name: str) -> Edit:
+    return lambda results: shutil.rmtree(one(results, name))
+
+
+def dropped_attempt(results: Path) -> None:
+    trial = first_trial(results)
+    shutil.copytree(trial, results / "attempts" / f"{trial.name}-2")
+    edit(
+        results / "attempts" / f"{trial.name}-2" / "result.json",
+        lambda data: data.update(started_at="2026-11-26T01:00:00+00:00"),
+    )
+    edit(
+        results / "attempts" / f"{trial.name}-2" / "attempt.json",
+        lambda data: data.update(started_at="2026-11-26T01:00:00+00:00"),
+    )
+
+
+def other_samples(results: Path) -> None:
+    shutil.copy(one(results, PYTORCH_64) / "samples.csv", first_trial(results))
+
+
+def evidence(by: float, in_probe: bool) -> Edit:
+    """Edit the gate's evidence of the framework: the outputs of a layer."""
+
+    def change(told: dict[str, Any]) -> None:
+        for each in (told, *told["again"]):
+            for layer in each["outputs"]:
+                each["outputs"][layer] = [value * by for value in each["outputs"][layer]]
+
+    def apply(results: Path) -> None:
+        for trial in (results / "trials").glob("pytorch-*"):
+            edit(trial / "result.json", lambda data: change(data["evidence"]))
+        (probe,) = (results / "probes").glob("pytorch-*")
+        if in_probe:
+            edit_events(probe, lambda event: change(event["evidence"]) if "evidence" in event else None)
+
+    return apply
+
+
+def account(by: float, everywhere: bool) -> Edit:
+    """Edit what the memory worker reported of one batch size."""
+
+    def change(told: dict[str, Any]) -> None:
+        if told.get("batch_size") == 32:
+            told["parts"]["workspace"] = round(told["parts"]["workspace"] * by)
+            told["peak"] = round(told["peak"] * by)
+
+    def apply(results: Path) -> None:
+        edit(first_trial(results) / "attempt.json", lambda data: change(data["memory"]))
+        (memory,) = (results / "memory").glob("pytorch-*")
+        if everywhere:
+            edit_events(memory, change)
+        make_again(first_trial(results))
+
+    return apply
+
+
+def list_with(text: str) -> Edit:
+    return lambda results: (results / "SHA256SUMS").write_text(text)
+
+
+def machine(**facts: Any) -> Edit:
+    """Change facts of the machine in all trials."""
+    return attempt(lambda data: data["machine"].update(facts), every=True)
+
+
+def with_built_moved(results: Path) -> None:
+    def change(event: dict[str, Any]) -> None:
+        event["t_ns"] -= 10**9 * (event["event"] == "built")
+
+    edit_events(first_trial(results), change)
+
+
+def halve_resident(event: dict[str, Any]) -> None:
+    if "peak_resident_bytes" in event:
+        event["peak_resident_bytes"] //= 2
+
+
+def with_more_calls(event: dict[str, Any]) -> None:
+    """Claim two calls more in the same window."""
+    if event["event"] == "window_ended":
+        calls, by = event["calls_s"], 1 + 2 / len(event["calls_s"])
+        event["calls_s"] = [call / by for call in [*calls, *calls[:2]]]
+        event.update(steps=round(event["steps"] * by), images=round(event["images"] * by))
+
+
+def divide_processes(data: dict[str, Any]) -> None:
+    for process in data["processes"]:
+        process["cpu_s"] /= 1.3
+
+
+def without_neighbours(results: Path) -> None:
+    rows = read_rows(first_trial(results))
+    write_rows(first_trial(results), rows | {"cores_cpu_s": rows["cpu_s"]})
+    make_again(first_trial(results))
+
+
+def with_product(data: dict[str, Any]) -> None:
+    data["memory"]["product"]["flop_per_s"] *= 10
+
+
+def slowed(**left_out: bool) -> Edit:
+    """Divide all times by 1.3, and the processor time with them."""
+    less = columns(cpu_s=times(1 / 1.3), cores_cpu_s=times(1 / 1.3))
+    return several(faster_clock(1.3, **left_out), less, meter(divide_processes))

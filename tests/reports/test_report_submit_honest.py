@@ -1,0 +1,169 @@
+"""Submissions of honest machines are not refused; a trial that is run again is labelled by how it compares."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from stored import run
+from submitted import ON_CPU, ON_GPU, Machine, edit, list_trials, make_again, run_on, seal, unpack_trials
+
+from reports.publishing.archive import unpack
+from reports.submitting.agreement import compare_rerun, draw_cells
+from reports.submitting.labels import Label, find_file, read_labels, write_labels
+from reports.submitting.verification import verify_results
+from tools import verify_submission
+from tools.submission_rerun import explain_not_runnable, write_study
+from workloads.records.result import Epoch, TrialResult
+from workloads.records.stored import read_result
+from workloads.study_file import parse_study
+
+pytestmark = pytest.mark.slow
+
+MODELS = ("AMD EPYC 9654", "AMD Ryzen 9 7950X", "AMD EPYC 7763 64-Core Processor", "AMD Ryzen 5 5600X")
+INTEL = ("Intel(R) Xeon(R) Platinum 8480+", "Intel(R) Core(TM) i7-1185G7 @ 3.00GHz", "unknown")
+COUNTERS = ((), ("page_faults", "context_switches"), ("cores_cpu_s",), ("proportional_bytes",))
+OF_CPU = ("mxnet-cpu-b00128", "pytorch-cpu-b00128", "tensorflow-cpu-b00128")
+OF_GPU = ("jax-cuda-b01024", "keras_jax-cuda-b01024", "keras_torch-cuda-b01024", "pytorch-cuda-b01024")
+
+
+def draw_machine(number: int, on_gpu: bool, with_mxnet: bool) -> Machine:
+    """Draw a machine: processor, memory, speed, sampler's jitter, boot, and what its kernel does not give."""
+    generator = np.random.default_rng(number)
+    models = MODELS if with_mxnet else (*MODELS, *INTEL)  # the stored MXNet chose code for AMD
+    facts = (
+        ("cpu_model", models[number % len(models)]),
+        ("cores", int(generator.integers(2, 129)) if not on_gpu else 64),
+        ("memory_bytes", int(generator.integers(8, 512)) * 2**30),
+        ("os", f"Linux-{generator.integers(4, 7)}.{generator.integers(0, 20)}-x86_64"),
+    )
+    return Machine(
+        slowness=1.0 if on_gpu else float(generator.uniform(1.0, 2.5)),
+        jitter_s=0.0 if on_gpu else float(generator.uniform(0, 0.03)),
+        facts=facts,
+        booted_s=float(generator.uniform(1.6e9, 1.8e9)),
+        package_w=float(generator.uniform(5, 700)) if number % 3 == 0 and not on_gpu else None,
+        missing=() if on_gpu else COUNTERS[number % len(COUNTERS)],
+        delay_s=float(generator.uniform(0.1, 20)),
+    )
+
+
+def test_of_100_honest_machines_none_is_refused(tmp_path: Path) -> None:
+    """Seven of eight submit one trial, the others all three; one of ten trains on a GPU."""
+    bases = {
+        False: unpack_trials(ON_CPU, tmp_path / "cpu", OF_CPU),
+        True: unpack_trials(ON_GPU, tmp_path / "gpu", OF_GPU),
+    }
+    every = {on_gpu: list_trials(base) for on_gpu, base in bases.items()}
+    refused: dict[int, list[str]] = {}
+    for number in range(100):
+        on_gpu = number % 10 == 9
+        trials = every[on_gpu]
+        kept = trials if number % 8 == 0 else [trials[number // 10 % len(trials)] if on_gpu else trials[number % 3]]
+        frameworks = {trial.name.partition("-")[0] for trial in kept} | {"numpy"}
+        left = [trial.name for trial in trials if trial not in kept]
+        left += [path.name for path in bases[on_gpu].glob("probes/*") if path.name.partition("-")[0] not in frameworks]
+        results = shutil.copytree(bases[on_gpu], tmp_path / str(number), ignore=lambda *_, left=left: left)
+        run_on(draw_machine(number, on_gpu, any("mxnet" in trial.name for trial in kept)), results, number)
+        seen = verify_results(results)
+        assert len(seen.results) == len(kept) and all(each.status == "ok" for each in seen.results), seen.subject
+        refused |= {number: seen.findings[:3]} if seen.findings else {}
+        shutil.rmtree(results)
+    assert not refused, json.dumps(refused, indent=1)
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return seal(unpack_trials(ON_CPU, tmp_path_factory.mktemp("base"), ("pytorch-cpu-b00128", "mxnet-cpu-b00128")))
+
+
+@pytest.fixture(scope="module")
+def trial(base: Path) -> TrialResult:
+    return read_result(min(base.glob("trials/pytorch-*")) / "result.json")
+
+
+def changed(result: TrialResult, name: str, by: float) -> TrialResult:
+    figure = result.figures[name]
+    assert figure.value is not None
+    return replace(result, figures=result.figures | {name: replace(figure, value=figure.value * by)})
+
+
+def test_a_trial_that_is_run_again_is_labelled_by_what_could_be_compared(trial: TrialResult) -> None:
+    assert compare_rerun(trial, trial).label is Label.RERUN
+    assert compare_rerun(trial, changed(trial, "images_per_s", 1.2)).label is Label.RERUN
+    for other in (
+        replace(trial, machine=trial.machine | {"cpu_model": "AMD Ryzen 9"}),
+        changed(trial, "product_flop_per_s", 1.6),
+    ):
+        agreement = compare_rerun(trial, changed(other, "images_per_s", 2))
+        assert (agreement.label, agreement.findings) == (
+            Label.RECOMPUTED,
+            (),
+        ) and "speed not compared" in agreement.note
+    epochs = trial.epochs
+    last: Epoch = replace(epochs[-1], test_accuracy=epochs[-1].test_accuracy - 0.4)
+    for forged, told in (
+        (changed(trial, "images_per_s", 1.5), "images_per_s"),
+        (replace(trial, first_losses=[trial.first_losses[0], 2.0, *trial.first_losses[2:]]), "first_losses: step 2"),
+        (replace(trial, epochs=[*epochs[:-1], last]), "test_accuracy"),
+        (changed(trial, "steps_peak_bytes", 0.5), "steps_peak_bytes"),
+        (changed(trial, "parameters_bytes", 1.01), "parameters_bytes"),
+    ):
+        agreement = compare_rerun(forged, trial)
+        assert agreement.label is Label.CLAIMED and agreement.findings[0].startswith(told), told
+
+
+def test_cells_are_drawn_by_the_checksum_alone_and_asked_for_as_they_were(trial: TrialResult) -> None:
+    names = [f"trial-{number}" for number in range(30)]
+    drawn = draw_cells(names, "a" * 64, 3)
+    assert drawn == draw_cells(reversed(names), "a" * 64, 3) and len(set(drawn)) == 3
+    assert len({tuple(draw_cells(names, f"{number:064x}", 3)) for number in range(20)}) > 15
+    study = parse_study(write_study(trial.spec).encode(), Path("rerun.toml"))
+    assert (study.batch_sizes, study.frameworks, study.epochs, study.seed) == ((128,), ("pytorch",), 10, 0)
+    assert explain_not_runnable(trial.spec) is None
+    placed = replace(trial.spec.placement, variables={"LD_PRELOAD": "evil.so"})
+    assert "variables of its caller" in (explain_not_runnable(replace(trial.spec, placement=placed)) or "")
+
+
+def test_what_is_submitted_is_verified_labelled_and_shown(
+    base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mine.tar.xz"
+    ran = run("submit", base, "--out", file)
+    assert ran.returncode == 0, ran.stderr
+    assert verify_submission.main([str(file), "--rerun", "0"]) == 0
+    assert capsys.readouterr().out.count(": claimed\n") == 2 and set(read_labels(file).values()) == {Label.CLAIMED}
+    pytorch = next(name for name in read_labels(file) if name.startswith("pytorch"))
+    write_labels(file, read_labels(file) | {pytorch: Label.RERUN})
+    assert run("site", file, "--out", tmp_path / "site").returncode == 0
+    page = (tmp_path / "site" / "index.html").read_text()
+    assert '"label":"Checked"' in page and '"re-run"' in page and '"claimed"' in page
+    assert (tmp_path / "site" / "mine" / "report.html").is_file()
+    find_file(file).write_text(find_file(file).read_text().replace('"sha256": "', '"sha256": "0'))
+    assert "labels of another archive" in run("site", file, "--out", tmp_path / "site").stderr
+
+
+def test_what_would_be_refused_is_not_packed(base: Path, tmp_path: Path) -> None:
+    results = shutil.copytree(base, tmp_path / "results")
+    out = tmp_path / "out.tar.xz"
+    trial = min(results.glob("trials/pytorch-*"))
+    edit(trial / "result.json", lambda data: data["figures"]["images_per_s"].update(value=9999.0))
+    for arguments, told in (
+        ([results, "--out", out], "would be refused: "),
+        ([base, "--out", tmp_path / "out.zip"], "must end in .tar.xz"),
+        ([tmp_path / "none", "--out", out], "no such folder"),
+    ):
+        ran = run("submit", *arguments)
+        assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (2, "", 1) and told in ran.stderr, ran.stderr
+    assert not out.exists()
+    make_again(trial)
+    assert run("submit", results, "--out", out).returncode == 0
+    assert {path.suffix for path in unpack(out, tmp_path / "again").rglob("*") if path.is_file()} <= {
+        ".json", ".jsonl", ".csv", ".txt", "",
+    }  # fmt: skip
+    before = out.read_bytes()
+    assert run("submit", results, "--out", out).returncode == 2 and out.read_bytes() == before
