@@ -57,6 +57,7 @@ def test_jax_in_parts_on_the_device_and_in_other_precisions(jax_found: Found) ->
     told = json.loads(run_in("jax", HERE / "jax_variants.py"))
     for name, apart in told["apart"].items():
         assert apart <= {"float16": 1e-2, "bfloat16": 5e-2}.get(name, 1e-5), (name, apart)
+    assert told["restored"], "the steps after a snapshot was put back are those after a new build, to the bit"
     assert told["scale"] == [1024.0, 64.0] and told["overflow_moves"] == 0.0
     assert told["own_gradients"] > 0 and told["own_losses_fall"]
     memory = told["memory"]
