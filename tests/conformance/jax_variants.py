@@ -68,6 +68,7 @@ for platforms in ("cuda", "cuda,cpu"):  # as JAX's adapter and Keras' ask for a 
         missing.append(str(error))
 plain = opened()
 restore = plain.snapshot()
+assert restore is not None
 expected = trained(plain)
 restore()
 again = trained(plain)
