@@ -82,12 +82,12 @@ def test_the_study_runs_as_it_is_written(tmp_path: Path, unreported: Path) -> No
     test_training_as_data.py."""
     done = run_in(
         unreported,
-        "--study", EXAMPLES / "my_study.toml", "--framework", "mxnet", "--device", "cpu", "--epochs", 1,
+        "--study", EXAMPLES / "my_study.toml", "--framework", "tensorflow", "--device", "cpu", "--epochs", 1,
         "--batch-size", 128, "--window", 0.5, *PATIENT, "--results", tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     (cell,) = by_cell(tmp_path).items()
-    assert cell[0] == ("mxnet", 128)
+    assert cell[0] == ("tensorflow", 128)
     assert_trusted(cell[1])
     assert cell[1]["spec"]["task"]["optimizer"]["name"] == "adamw"
 
