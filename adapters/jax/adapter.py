@@ -62,6 +62,16 @@ class Adapter(base.Adapter):
         self.steps, self.workload, self.rate = steps, steps.workload, np.float32(steps.rule.learning_rate)
         self.state = steps.start(parameters, statistics, seed)
 
+    def snapshot(self) -> Callable[[], None] | None:
+        if self.workload.draws:
+            return None
+        kept, rate = copied(self.state), self.rate
+
+        def restore() -> None:
+            self.state, self.rate, self.total = copied(kept), rate, None
+
+        return restore
+
     def build_model(self, make_model: Callable[[int], Any], own: OwnCode, optimizer: OptimizerSpec, seed: int) -> int:
         from adapters.jax.own import take_model  # Flax is imported for own code alone
 
@@ -171,6 +181,11 @@ class Adapter(base.Adapter):
 
     def out_of_memory(self, error: BaseException) -> bool:
         return is_out_of_memory(error)
+
+
+def copied(tree: Any) -> Any:
+    """Return the tree with arrays of its own: a step takes those that it is given."""
+    return jax.tree.map(lambda leaf: leaf.copy(), tree)
 
 
 def nbytes(tree: Any) -> int:

@@ -12,11 +12,12 @@ import numpy as np
 
 from workloads.records import figures as registry
 from workloads.records.checks import FEWEST_SAMPLES
+from workloads.records.columns import PERIOD_S
 from workloads.records.events import Event, Events
 from workloads.records.figures import Method
 from workloads.records.files import EVENTS_FILE, SAMPLES_FILE
 from workloads.records.result import TrialResult
-from workloads.records.samples import PERIOD_S, Samples
+from workloads.records.samples import Samples
 from workloads.records.status import Status
 
 RELATIVE = 1e-6

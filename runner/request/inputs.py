@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import requests
 from filelock import FileLock
 from numpy.typing import NDArray
 from rich.console import Console
@@ -31,6 +30,8 @@ from workloads.records.source_map import SOURCE, SOURCE_CODE, SOURCE_WEIGHTS
 from workloads.study import Study
 
 if TYPE_CHECKING:
+    import requests
+
     from runner.request.cli import Request
 
 
@@ -210,6 +211,8 @@ def is_whole(folder: Path, file: DataFile) -> bool:
 
 def download(url: str, path: Path, file: DataFile, console: Console) -> None:
     """Download to PATH.part, continuing where it ends; rename it when its md5 is correct. Raises DataError."""
+    import requests  # few commands download, and its imports take a fifth of a command's
+
     part = path.with_name(path.name + ".part")
     try:
         part.parent.mkdir(parents=True, exist_ok=True)

@@ -29,6 +29,7 @@ from workloads.networks import find_trained
 from workloads.records.build import REDUCED, TF32
 from workloads.records.check_name import COUNTS, DISTURBABLE, CheckName
 from workloads.records.checks import check_clocks, check_figures, check_samples
+from workloads.records.columns import DRIVER_COLUMNS
 from workloads.records.disturbance import find_disturbance
 from workloads.records.events import Event, Events
 from workloads.records.figures import ACCURACY, AUGMENT, CPU_QUOTA, DIVERGED_STEP, GPU_USAGE, Figure
@@ -37,7 +38,7 @@ from workloads.records.job import TrialSpec
 from workloads.records.own_checks import check_own_code
 from workloads.records.reported import check_processes, check_threads
 from workloads.records.result import Check, Epoch, TrialResult
-from workloads.records.samples import DRIVER_COLUMNS, Samples, SteadyWindow, read_samples
+from workloads.records.samples import Samples, SteadyWindow, read_samples
 from workloads.records.status import Status
 from workloads.records.stored import read_meter, refuse_size
 from workloads.spec import Workload

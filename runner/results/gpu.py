@@ -15,12 +15,13 @@ from runner.results.gpu_window import Account, Cut, Floats, Readings, check_alon
 from runner.results.memory import collect_device
 from runner.results.window import NO_WINDOW, make_all_unknown, make_unknown
 from workloads.records import figures as registry
+from workloads.records.columns import DRIVER_COLUMNS
 from workloads.records.events import Event, Events
 from workloads.records.figures import Figure, Method
 from workloads.records.files import OTHER_DRIVER_SAMPLES_FILE, OTHER_SAMPLES_FILE
 from workloads.records.job import TrialSpec
 from workloads.records.result import Check
-from workloads.records.samples import DRIVER_COLUMNS, Samples, SteadyWindow, read_samples
+from workloads.records.samples import Samples, SteadyWindow, read_samples
 
 DRIVER_SAMPLES = 10  # with fewer in the window its utilisation is polled
 GPM_COLUMNS = tuple(spec.name for spec in registry.GPM)  # the sampler's columns are named like the figures

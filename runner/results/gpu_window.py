@@ -26,10 +26,11 @@ from numpy.typing import NDArray
 
 from runner.results.window import make_unknown, select_window
 from workloads.records.check_name import CheckName
+from workloads.records.columns import PERIOD_S, RISE_BYTES
 from workloads.records.events import Event, Events
 from workloads.records.figures import Figure
 from workloads.records.result import Check
-from workloads.records.samples import PERIOD_S, Samples, SteadyWindow
+from workloads.records.samples import Samples, SteadyWindow
 
 Floats = NDArray[np.float64]
 # Cards of others held power and clocks for 0.55 s, and power stayed up to 5 s after a load (issue 39): of a window of
@@ -161,7 +162,6 @@ def drop_repeated_times(driver: Samples) -> Samples:
 
 
 APART_S = 3.0  # a list of the processes is asked for once a second
-RISE_BYTES = 64 * 2**20  # contexts take 200 MB and more; a driver itself shifts only a few MiB
 
 
 def _phases(samples: Samples, meter: dict[str, Any]) -> dict[str, NDArray[np.bool_]]:

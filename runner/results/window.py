@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from workloads.records import figures as registry
 from workloads.records.checks import FEWEST_SAMPLES
+from workloads.records.columns import PERIOD_S
 from workloads.records.events import Count, Event, Events
 from workloads.records.figures import Figure, FigureSpec, Method
 from workloads.records.job import TrialSpec
-from workloads.records.samples import PERIOD_S, Samples, SteadyWindow
+from workloads.records.samples import Samples, SteadyWindow
 
 FOREIGN_SOURCE = "sampler at 10 Hz: busy time of the allotted cores less the trial's"
 NO_WINDOW = "the trial did not reach the end of its steady window"

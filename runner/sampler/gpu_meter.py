@@ -14,9 +14,8 @@ from typing import Any
 
 import pynvml
 
-from runner.results.gpu_window import RISE_BYTES
 from runner.sampler.nvml import UNANSWERED, DriverBuffer, Gpm, Implausible, NvmlMetric, Query, Row, describe_refusal
-from workloads.records.samples import PERIOD_S
+from workloads.records.columns import PERIOD_S, RISE_BYTES
 
 SLOW_PERIOD_S = 1.0  # a process list takes milliseconds and a driver-wide lock; clocks and temperature change slowly
 RATE_PERIOD_S = 1.0  # a utilisation rate covers the last 1/6 to 1 s

@@ -28,6 +28,7 @@ from runner.machine.counters import POWERCAP, CpuQuota, PackageEnergy, busy_s
 from runner.sampler.gpu_meter import GpuMeter
 from runner.sampler.nvml import Row
 from runner.sampler.owner import Owner
+from workloads.records.columns import COLUMNS, PERIOD_S
 from workloads.records.files import (
     DRIVER_SAMPLES_FILE,
     METER_FILE,
@@ -35,7 +36,6 @@ from workloads.records.files import (
     OTHER_SAMPLES_FILE,
     write_json,
 )
-from workloads.records.samples import COLUMNS, PERIOD_S
 
 
 def derive_seed(name: str) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pynvml
 
-from workloads.records.samples import DRIVER_COLUMNS, PERIOD_S
+from workloads.records.columns import DRIVER_COLUMNS, PERIOD_S
 
 Row = dict[str, float | int | None]
 

@@ -29,12 +29,13 @@ from runner.results.times import CALLS_APART_S, LATE_S, TIMES_APART_S  # noqa: E
 from workloads.networks import find_trained  # noqa: E402
 from workloads.records import checks, figures, reported  # noqa: E402
 from workloads.records.check_name import CheckName  # noqa: E402
+from workloads.records.columns import PERIOD_S  # noqa: E402
 from workloads.records.end_evidence import Difference, TrialEnd  # noqa: E402
 from workloads.records.events import Events  # noqa: E402
 from workloads.records.figures import FigureSpec, Method  # noqa: E402
 from workloads.records.files import EVENTS_FILE, SAMPLES_FILE  # noqa: E402
 from workloads.records.result import TrialResult  # noqa: E402
-from workloads.records.samples import PERIOD_S, read_samples  # noqa: E402
+from workloads.records.samples import read_samples  # noqa: E402
 from workloads.records.stored_events import read_events  # noqa: E402
 from workloads.spec import SLOTS, Workload  # noqa: E402
 

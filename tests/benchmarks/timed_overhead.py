@@ -32,9 +32,9 @@ from adapters.worker.steps import CORES, busy_s  # noqa: E402
 from adapters.worker.trainer import Trainer, epoch_batches  # noqa: E402
 from adapters.worker.trial import warm_up  # noqa: E402
 from workloads.catalogue import OSU_CNN  # noqa: E402
+from workloads.records.columns import PERIOD_S  # noqa: E402
 from workloads.records.events import Event  # noqa: E402
 from workloads.records.files import EVENTS_FILE  # noqa: E402
-from workloads.records.samples import PERIOD_S  # noqa: E402
 from workloads.spec import OptimizerSpec  # noqa: E402
 from workloads.weights import draw  # noqa: E402
 

@@ -1,7 +1,7 @@
 """Run inside a framework's environment: python divided.py OUT_FILE FRAMEWORK DEVICES PROFILE FEED RULE...
 
 Takes the framework's adapter with so many devices through updates of UPDATE images and smaller ones, LASTS. The last of
-them leaves a device without any image. Writes losses, logits and weights.
+them leaves a device without any image. Writes losses, logits, weights, and what is said to updates in parts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import settings  # noqa: E402
 from accumulated import CHANGING, IMAGES, NORMALISED, RULES, STEPS, UPDATE  # noqa: E402
 from settings import BATCH_NORM, PLAIN, Arrays  # noqa: E402
 
-from adapters.base import Adapter  # noqa: E402
+from adapters.base import Adapter, Unsupported  # noqa: E402
 from adapters.worker.__main__ import adapter_for  # noqa: E402
 from workloads import weights  # noqa: E402
 from workloads.spec import OptimizerSpec, Workload  # noqa: E402
@@ -55,9 +55,19 @@ def every(adapter: Adapter, names: Iterable[str] = RULES) -> Arrays:
     }
 
 
+def ask_for_parts(adapter: Adapter) -> str:
+    """Return the reason why an update in parts of two images is refused; an empty text if it is not."""
+    try:
+        adapter.train(np.arange(8, dtype=np.int32)[None], part=2)
+    except Unsupported as error:
+        return str(error)
+    return ""
+
+
 assert CHANGING in RULES  # velocities are corrected on every device
 
 if __name__ == "__main__":
     adapter = adapter_for(sys.argv[2], int(sys.argv[3]))
     adapter.open("cpu", 1, sys.argv[4], "float32", sys.argv[5], "on-demand")
-    np.savez(sys.argv[1], **every(adapter, sys.argv[6:]))  # type: ignore[arg-type]  # numpy's allow_pickle is no key of these
+    arrays = every(adapter, sys.argv[6:]) | {"refused": np.array(ask_for_parts(adapter))}
+    np.savez(sys.argv[1], **arrays)  # type: ignore[arg-type]  # numpy's allow_pickle is no key of these

@@ -67,7 +67,11 @@ for platforms in ("cuda", "cuda,cpu"):  # as JAX's adapter and Keras' ask for a 
     except Unsupported as error:
         missing.append(str(error))
 plain = opened()
+restore = plain.snapshot()
+assert restore is not None
 expected = trained(plain)
+restore()
+again = trained(plain)
 ways = {
     "parts": (opened(), 5),
     "device": (opened(feed="device"), None),
@@ -98,6 +102,7 @@ print(
     json.dumps(
         {
             "apart": apart,
+            "restored": bool((again == expected).all()),
             "scale": scales,
             "overflow_moves": float(np.abs(moved).max()),
             "own_gradients": float(min(np.abs(each).max() for each in gradients.values())),

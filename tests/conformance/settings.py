@@ -4,6 +4,7 @@ reason. The referee computes in float64, the frameworks in float32."""
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import product
@@ -30,6 +31,7 @@ from workloads.layers import (
     GlobalAveragePool2D,
     HardSigmoid,
     HardSwish,
+    Join,
     Layer,
     LayerNorm,
     MaxPool2D,
@@ -483,6 +485,9 @@ SMALLER = {
 NARROWER = (
     "vgg-11", "resnet-18", "resnet-18-small", "vit-tiny", "efficientnet-b0", "convnext-tiny",
 )  # fmt: skip
+# Blocks of one form that a network keeps: more of them, equal but for their names, are the same layers for more work.
+# Two, so that one follows its like, as in the whole network.
+ALIKE = 2
 # VGG's last stage is 2 x 2: with 8 images BatchNorm sees 32 values of a channel. With 8 values it leaves little but
 # rounding (seen: 3e-5 of a gradient, 6e-5 by the referee in float32). That of the small mobilenet-v3-large is 4 x 3.
 BATCH_SIZES = {"vgg-11": 8, "mobilenet-v3-large": 4, "efficientnet-b0": 4}
@@ -555,6 +560,24 @@ def narrow(layer: Layer) -> Layer:
     return replace(layer, units=layer.units // 4) if isinstance(layer, Dense) else layer
 
 
+def unnamed(layer: Layer) -> Layer:
+    """Return the layer without its name, and those of its branches without theirs: equal for blocks of one form."""
+    if isinstance(layer, Join):
+        layer = replace(layer, branches=tuple(tuple(map(unnamed, branch)) for branch in layer.branches))
+    return replace(layer, name="")
+
+
+def shallow(layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
+    """Return the layers with the first ALIKE residual blocks of each form that keep their input's shape."""
+    kept, seen = list[Layer](), Counter[Layer]()
+    for layer in layers:
+        form = unnamed(layer)
+        seen[form] += 1
+        if not isinstance(layer, Add) or () not in layer.branches or seen[form] <= ALIKE:
+            kept.append(layer)
+    return tuple(kept)
+
+
 def changing(rule: str) -> OptimizerSpec:
     """Return the optimizer with another learning rate in each step: `Case.rates`."""
     return replace(OPTIMIZERS[rule], schedule="cosine")
@@ -582,6 +605,7 @@ def _cases() -> list[Case]:
         for name, workload in ((name, each) for name, each in WORKLOADS.items() if name not in LEFT_OUT):
             gentle = OptimizerSpec("momentum", RATES.get(name, 0.001))
             network = replace(workload.without_dropout(), input_shape=SMALLER.get(name, workload.input_shape))
+            network = replace(network, layers=shallow(network.layers))
             if name in NARROWER:
                 network = replace(network, layers=(*changed(network.layers[:-1], narrow), network.layers[-1]))
             cases.append(Case(f"{name}{tag}", network, gentle, BATCH_SIZES.get(name, 2), (1, 3), profile))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import suite
 from conftest import PROJECT
-from settings import CASES, OPTIMIZERS, TRUTH, Case
+from settings import ALIKE, CASES, OPTIMIZERS, TRUTH, Case, shallow, unnamed
 from suite import (
     CHECKS,
     DEVIATIONS_FILE,
@@ -30,6 +30,8 @@ from suite import (
 )
 
 from runner.environments.definition import build_worker_variables, read
+from workloads.layers import Add
+from workloads.networks import WORKLOADS
 from workloads.records.build import Mode
 
 COMBINATIONS = [pytest.param(name, case, id=f"{name}-{case.name}") for name in FRAMEWORKS for case in cases_of(name)]
@@ -42,6 +44,15 @@ def test_adapter_agrees_with_the_referee_in_every_check_of(framework: str, case:
     checks = checks_of(case)
     wrong = {name: verdict(check(seen), known.get((case.twin, name))) for name, check in checks.items()}
     assert checks and not any(wrong.values()), {name: said for name, said in wrong.items() if said}
+
+
+def test_a_shallow_network_has_every_form_of_layer_and_block_of_the_whole_one_in_its_order() -> None:
+    for network in WORKLOADS.values():
+        kept = shallow(network.layers)
+        assert {unnamed(layer) for layer in kept} == {unnamed(layer) for layer in network.layers}
+        assert [layer for layer in network.layers if layer in kept] == list(kept)
+    blocks = [layer.name for layer in CASES["convnext-tiny"].workload.layers if isinstance(layer, Add)]
+    assert len(blocks) == 4 * ALIKE
 
 
 def test_a_known_deviation_excuses_its_own_check_alone_and_only_while_it_is_there() -> None:

@@ -87,6 +87,13 @@ def test_batchnorm_is_of_each_device_and_its_running_statistics_are_the_first_on
 
 
 @pytest.mark.parametrize("framework", PARALLEL)
+def test_updates_in_parts_are_refused_with_a_reason(framework: str, found: Found) -> None:
+    (devices, *_) = DEVICES
+    said = str(divided(found, framework, devices)["refused"])
+    assert said.endswith("on several devices accumulates no gradients here: leave --accumulate or --devices out")
+
+
+@pytest.mark.parametrize("framework", PARALLEL)
 def test_each_device_draws_masks_of_its_own(framework: str, found: Found) -> None:
     """A row of the kernel after a dropout is unchanged where all devices drop its value."""
     devices, out = 2, found.folder / f"masks-{framework}.npz"

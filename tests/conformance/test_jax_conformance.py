@@ -1,6 +1,8 @@
 """JAX, which is made when it is asked for, compared with the referee in float64, and its own translations.
 
 Few cases: each compiles some ten functions, 20 s on one core. On 2026-11-27 all 21 that are no whole network passed.
+All but profile tuned's are compiled without XLA's optimizations, which takes less time: what JAX is told to compute is
+the same, and that is ours. Optimized it is in profile tuned here, and in `jax_variants.py`.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from runner.environments.definition import read
 from runner.environments.venv import make_side_by_side
 
 HERE = Path(__file__).parent
+PLAINLY = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}  # of how XLA compiles, not of what is computed
 DEFAULT_CASES = ("plain-adam-changing", "batchnorm-momentum", "branches", "transformer", "dropout", "bare")
 TUNED_CASES = ("plain-adam-changing-tuned",)
 TWINS = {CASES[name].twin: CASES[CASES[name].twin] for name in TUNED_CASES}
@@ -35,10 +38,17 @@ def jax_found(tmp_path_factory: pytest.TempPathFactory) -> Found:
     return Found(folder, CHOSEN)
 
 
+@pytest.fixture(scope="session")
+def plain_found(jax_found: Found) -> Found:
+    """Answers as those of `jax_found`, compiled plainly."""
+    return Found(jax_found.folder, CHOSEN, **PLAINLY)
+
+
 @pytest.mark.parametrize("name", [*DEFAULT_CASES, *TUNED_CASES])
-def test_jax_agrees_with_the_referee_in_every_check_of(name: str, jax_found: Found) -> None:
+def test_jax_agrees_with_the_referee_in_every_check_of(name: str, jax_found: Found, plain_found: Found) -> None:
     case = CHOSEN[name]
-    seen = Seen(case, jax_found.of("jax", case), jax_found.of(TRUTH, case), jax_found.initial(case))
+    found = (jax_found if name in TUNED_CASES else plain_found).of("jax", case)
+    seen = Seen(case, found, jax_found.of(TRUTH, case), jax_found.initial(case))
     checks = checks_of(case)
     assert checks and not {key: said for key, check in checks.items() if (said := check(seen))}
 
@@ -47,6 +57,7 @@ def test_jax_in_parts_on_the_device_and_in_other_precisions(jax_found: Found) ->
     told = json.loads(run_in("jax", HERE / "jax_variants.py"))
     for name, apart in told["apart"].items():
         assert apart <= {"float16": 1e-2, "bfloat16": 5e-2}.get(name, 1e-5), (name, apart)
+    assert told["restored"], "the steps after a snapshot was put back are those after a new build, to the bit"
     assert told["scale"] == [1024.0, 64.0] and told["overflow_moves"] == 0.0
     assert told["own_gradients"] > 0 and told["own_losses_fall"]
     memory = told["memory"]

@@ -12,13 +12,14 @@ import pytest
 from conftest import PROJECT, once, shared
 from settings import CASES, TRUTH
 from suite import Found, Seen, checks_of, imports_of_others
+from test_jax_conformance import PLAINLY
 
 from runner.environments import venv
 from runner.environments.definition import read
 from workloads.records.evidence import Evidence
 
 # JAX compiles each build of a case anew, for half a minute of a core: what is not here is Keras' own, and tried on
-# TensorFlow.
+# TensorFlow. It does so without XLA's optimizations: test_jax_conformance.py says why.
 BOTH = ("branches", "plain-momentum-changing", "plain-momentum-changing-fit")
 ASKED = {"keras_jax": BOTH, "keras_torch": (*BOTH, "transformer", "norm-of-one", "stochastic-depth", "plain-partial")}
 
@@ -30,7 +31,7 @@ def test_kerass_own_step_and_fit_agree_with_the_referee_on(
     environment = read(PROJECT, framework, "cpu")
     once(shared(tmp_path_factory) / f"made-{framework}", lambda: venv.make(environment, print))
     cases = {name: CASES[name] for name in ASKED[framework]}
-    answers = Found(tmp_path / "cases", cases)
+    answers = Found(tmp_path / "cases", cases, **PLAINLY)
     wrong: dict[tuple[str, str], str] = {}
     for name, case in cases.items():
         seen = Seen(case, answers.of(framework, case), answers.of(TRUTH, case), answers.initial(case))

@@ -18,10 +18,10 @@ from runner.launch import WorkerOutcome
 from runner.results.assemble import assemble
 from runner.setup import build_local_launcher, make_fresh_folder
 from runner.trial import run_trial
+from workloads.records.columns import COLUMNS
 from workloads.records.events import Event, Events
 from workloads.records.files import EVENTS_FILE, JOB_FILE, LOG_FILE, SAMPLES_FILE, write_json
 from workloads.records.job import Job, Kind, TrialSpec
-from workloads.records.samples import COLUMNS
 from workloads.records.status import Status
 from workloads.records.stored_events import read_events
 

@@ -58,12 +58,13 @@ from workloads.records.advice import choose_batch_size, find_noise_bound
 from workloads.records.batch_answers import BatchAnswers
 from workloads.records.blocks import BLOCKS_FILE, Block, Phase, read_blocks, whole_rounds
 from workloads.records.checks import check_figures
+from workloads.records.columns import DRIVER_COLUMNS
 from workloads.records.events import Event
 from workloads.records.evidence import Evidence
 from workloads.records.files import EVENTS_FILE, METER_FILE, SAMPLES_FILE, without_nan
 from workloads.records.job import Job, Kind
 from workloads.records.result import TrialResult
-from workloads.records.samples import DRIVER_COLUMNS, parse_samples
+from workloads.records.samples import parse_samples
 from workloads.records.status import Status
 from workloads.records.stored import meter_of, parse_result
 from workloads.records.stored_events import parse_events

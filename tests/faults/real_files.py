@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from workloads.records.batch_answers import SCHEMA_VERSION, BatchAnswers
+from workloads.records.columns import COLUMNS, DRIVER_COLUMNS
 from workloads.records.events import Event
 from workloads.records.files import RESULT_FILE, without_nan
 from workloads.records.result import TrialResult
-from workloads.records.samples import COLUMNS, DRIVER_COLUMNS
 from workloads.records.stored import parse_result
 
 ROOT = Path(__file__).parents[2]

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from stand_in import BATCH, MIB, STEPS, WINDOW, ZERO_NS, Moments, Replay, Trace, load, switched
 
-from runner.results.gpu_window import RISE_BYTES
 from workloads.records.check_name import CheckName
+from workloads.records.columns import RISE_BYTES
 from workloads.records.job import TrialSpec
 from workloads.records.result import TrialResult
 from workloads.records.samples import read_samples

@@ -12,10 +12,11 @@ from stand_in import BATCH, ENERGY_J, MIB, STEPS, UUID_B, WINDOW, WINDOW_S, Repl
 from reports.checking import recheck
 from runner.results.gpu import NAMES
 from workloads.records.check_name import CheckName
+from workloads.records.columns import DRIVER_COLUMNS
 from workloads.records.figures import Method
 from workloads.records.job import TrialSpec
 from workloads.records.result import TrialResult
-from workloads.records.samples import DRIVER_COLUMNS, read_samples
+from workloads.records.samples import read_samples
 from workloads.records.status import Status
 
 NO_COUNTER = "nvmlDeviceGetTotalEnergyConsumption=3"

@@ -14,10 +14,10 @@ from stand_in import BATCH, UUID, UUID_B, Replay, Trace, load, write_trace
 from reports.checking import recheck
 from runner.sampler.meter import Schedule, derive_seed
 from workloads.records.check_name import CheckName
+from workloads.records.columns import PERIOD_S
 from workloads.records.figures import ENERGY, POWER, Method
 from workloads.records.job import TrialSpec
 from workloads.records.result import TrialResult
-from workloads.records.samples import PERIOD_S
 
 HIGH_W, LOW_W = 400.0, 80.0
 MEAN_W = (HIGH_W + LOW_W) / 2

@@ -80,18 +80,18 @@ def test_a_folder_of_jpegs_is_learnt_and_the_gate_stays_on(
 
 
 def test_the_study_runs_as_it_is_written(tmp_path: Path, unreported: Path) -> None:
-    """PyTorch trains its network in the test above."""
+    """One framework: PyTorch trains its network in the test above, and all train by this rule and schedule in
+    test_training_as_data.py."""
     done = run_in(
         unreported,
-        "--study", EXAMPLES / "my_study.toml", "--framework", "tensorflow", "mxnet", "--device", "cpu", "--epochs", 1,
+        "--study", EXAMPLES / "my_study.toml", "--framework", "tensorflow", "--device", "cpu", "--epochs", 1,
         "--batch-size", 128, "--window", 0.5, *PATIENT, "--results", tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    cells = by_cell(tmp_path)
-    assert set(cells) == {("tensorflow", 128), ("mxnet", 128)}
-    for result in cells.values():
-        assert_trusted(result)
-        assert result["spec"]["task"]["optimizer"]["name"] == "adamw"
+    (cell,) = by_cell(tmp_path).items()
+    assert cell[0] == ("tensorflow", 128)
+    assert_trusted(cell[1])
+    assert cell[1]["spec"]["task"]["optimizer"]["name"] == "adamw"
 
 
 def test_two_builds_of_one_framework_are_two_rows_of_one_report_each_checked(tmp_path: Path, forgetful: Path) -> None:

@@ -17,8 +17,8 @@ from reports.neighbours import measurements
 from reports.publishing import archive, contents, publication, publish
 from reports.reproduction.claim_tests import Outcome
 from workloads.records.blocks import BLOCKS_FILE
+from workloads.records.columns import COLUMNS
 from workloads.records.files import EVENTS_FILE, RESULT_FILE, SAMPLES_FILE
-from workloads.records.samples import COLUMNS
 from workloads.records.status import Status
 
 PAGE = export.MAIN[0]

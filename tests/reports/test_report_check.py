@@ -16,9 +16,10 @@ from stored import on_gpu, run, store
 from reports.checking import recheck
 from workloads.records.check_name import CheckName
 from workloads.records.checks import check_figures, check_samples
+from workloads.records.columns import COLUMNS
 from workloads.records.figures import Figure
 from workloads.records.result import Check, TrialResult
-from workloads.records.samples import COLUMNS, read_samples
+from workloads.records.samples import read_samples
 
 ROOT = Path(__file__).parents[2]
 SECOND = 10**9

@@ -14,6 +14,7 @@ from runner.ask import Ended, find_ending
 from runner.launch import WorkerOutcome
 from runner.results.assemble import assemble
 from workloads.records.check_name import CheckName
+from workloads.records.columns import COLUMNS
 from workloads.records.disturbance import is_withheld
 from workloads.records.events import Event
 from workloads.records.figures import (
@@ -31,7 +32,6 @@ from workloads.records.figures import (
 from workloads.records.files import EVENTS_FILE, LOG_FILE
 from workloads.records.job import TrialSpec
 from workloads.records.result import TrialResult
-from workloads.records.samples import COLUMNS
 from workloads.records.status import Status
 from workloads.records.stored_events import read_events
 

@@ -10,10 +10,11 @@ from conftest import make_spec
 from workloads.networks import WORKLOADS
 from workloads.records.check_name import COUNTS, LATE_NAMES, MADE_AGAIN, NO_LONGER_MADE, CheckName
 from workloads.records.checks import check_clocks, check_figures, check_samples
+from workloads.records.columns import COLUMNS
 from workloads.records.figures import Figure, Method
 from workloads.records.job import TrialSpec
 from workloads.records.result import Check, Epoch
-from workloads.records.samples import COLUMNS, Samples
+from workloads.records.samples import Samples
 from workloads.spec import OptimizerSpec
 
 OSU = WORKLOADS["osu-cnn"]

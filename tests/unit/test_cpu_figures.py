@@ -10,8 +10,9 @@ import pytest
 from conftest import make_spec
 
 from runner.results.window import compute_start_up, compute_usage
+from workloads.records.columns import COLUMNS
 from workloads.records.events import Event
-from workloads.records.samples import COLUMNS, Samples
+from workloads.records.samples import Samples
 
 SECOND = 10**9
 FOUND: dict[str, Any] = {

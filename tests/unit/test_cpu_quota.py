@@ -21,10 +21,11 @@ from runner.results.window import compute_usage, cpu_quota
 from workloads import control_groups
 from workloads.records.check_name import CheckName
 from workloads.records.checks import check_figures
+from workloads.records.columns import COLUMNS
 from workloads.records.events import Event
 from workloads.records.figures import CPU_BUSY, CPU_QUOTA, CPU_THROTTLED, CPU_USAGE, SPEED
 from workloads.records.result import TrialResult
-from workloads.records.samples import COLUMNS, Samples
+from workloads.records.samples import Samples
 from workloads.records.status import Status
 
 SECOND = 10**9

@@ -19,12 +19,13 @@ from runner.rebuild import Attempt, read_attempt
 from runner.results.assemble import Records, decide_status
 from runner.results.times import TIMES_APART_S, check_times
 from workloads.records.check_name import COUNTS, CheckName
+from workloads.records.columns import COLUMNS
 from workloads.records.events import Event
 from workloads.records.figures import FOREIGN_CPU, Figure
 from workloads.records.files import EVENTS_FILE
 from workloads.records.job import TrialSpec
 from workloads.records.result import Check
-from workloads.records.samples import COLUMNS, Samples
+from workloads.records.samples import Samples
 from workloads.records.status import Status
 
 SECOND = 10**9

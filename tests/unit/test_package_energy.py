@@ -14,9 +14,10 @@ import pytest
 from runner.machine.counters import PackageEnergy
 from runner.results.window import package_energy
 from runner.sampler.meter import Sampler, sample
+from workloads.records.columns import COLUMNS
 from workloads.records.events import Event
 from workloads.records.figures import Method
-from workloads.records.samples import COLUMNS, Samples, read_samples
+from workloads.records.samples import Samples, read_samples
 
 SECOND = 10**9
 RANGE_UJ = 262_143_328_850

@@ -13,8 +13,8 @@ import yaml
 from each import for_each
 
 from adapters.base import Adapter
+from workloads.records.columns import COLUMNS, DRIVER_COLUMNS
 from workloads.records.events import Event
-from workloads.records.samples import COLUMNS, DRIVER_COLUMNS
 from workloads.records.status import Status
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,10 +14,11 @@ from workloads.activations import activation_bytes
 from workloads.networks import WORKLOADS
 from workloads.records.check_name import COUNTS, CheckName
 from workloads.records.checks import check_figures
+from workloads.records.columns import COLUMNS
 from workloads.records.figures import Figure, Method
 from workloads.records.network import OwnCode
 from workloads.records.reported import LEAST_ACTIVATIONS, LONE_CORE, PROCESSES_BYTES, check_processes, check_threads
-from workloads.records.samples import COLUMNS, Samples
+from workloads.records.samples import Samples
 from workloads.spec import OPTIMIZER_NAMES, SLOTS, OptimizerName, OptimizerSpec
 
 CATALOGUE = sorted(WORKLOADS)

@@ -20,6 +20,12 @@ from workloads.records.files import SAMPLER_LOG_FILE, SAMPLES_FILE
 SPEC = make_spec()
 
 
+def test_no_sampler_loads_numpy_or_the_figures_which_would_triple_the_cost_of_its_start() -> None:
+    code = "import sys, runner.sampler.__main__; print(sorted({'numpy', 'runner.results'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
 def sampled(folder: Path, spare: Spare | None) -> int:
     """Run a sampler for this process as its worker; return its process id."""
     folder.mkdir()

@@ -32,12 +32,13 @@ from workloads import weights
 from workloads.datasets import Split, batch_order
 from workloads.records.check_name import CheckName
 from workloads.records.checks import check_figures
+from workloads.records.columns import COLUMNS
 from workloads.records.end_evidence import MIDDLE_FILE
 from workloads.records.events import Evaluation, Event, Events, add_evaluations
 from workloads.records.figures import FOREIGN_CPU, FOREIGN_CPU_EPOCHS, Figure
 from workloads.records.job import TrialSpec
 from workloads.records.outstanding import COPIES_AGAIN, Outstanding
-from workloads.records.samples import COLUMNS, Samples, SteadyWindow
+from workloads.records.samples import Samples, SteadyWindow
 from workloads.records.stored_events import read_events
 from workloads.spec import OptimizerSpec
 from workloads.weights import Weights

@@ -15,10 +15,10 @@ from runner.launch import Launcher, Local, WorkerOutcome
 from runner.machine import description
 from runner.results.assemble import read_first_losses
 from runner.trial import MemoryWorker, run_trial
+from workloads.records.columns import COLUMNS
 from workloads.records.events import Event
 from workloads.records.files import EVENTS_FILE, LOG_FILE, METER_FILE, SAMPLES_FILE, without_nan
 from workloads.records.job import Job, Kind
-from workloads.records.samples import COLUMNS
 from workloads.records.status import Status
 from workloads.records.stored import parse_result
 from workloads.records.stored_events import read_events

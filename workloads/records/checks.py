@@ -15,11 +15,12 @@ from ..spec import Workload
 from ..words import show_both
 from . import figures as registry
 from .check_name import CheckName
+from .columns import PERIOD_S
 from .figures import Figure, FigureSpec, Method
 from .job import ANEW, TrialSpec
 from .reported import check_reported
 from .result import Check, Epoch, TrialResult
-from .samples import PERIOD_S, Samples
+from .samples import Samples
 
 SHORTEST_S, FEWEST_SAMPLES = 5.0, 10
 ENERGY_TOLERANCE = 0.05

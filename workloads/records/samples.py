@@ -1,4 +1,4 @@
-"""The sampler's files in a trial's folder: their columns, how to read them, and the window that they are cut to.
+"""The sampler's files in a trial's folder: how to read them, and the window that they are cut to.
 
 samples.csv is polled at 10 Hz; driver_samples.csv holds the driver's own samples, at its own times. All times are those
 of the monotonic clock; an empty cell is a value that the machine did not give.
@@ -14,40 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .columns import COLUMNS
 from .events import Event
 from .files import read_bytes
 
-PERIOD_S = 0.1
-
-COLUMNS = (
-    "t_ns",
-    "cpu_s",  # user + system time of the worker's process tree, a running sum
-    "cores_cpu_s",  # busy time of the cores that the worker may use, whoever used them, stolen time included; a sum
-    "host_memory_bytes",  # resident size, summed over the tree
-    "gpu_percent",  # share of the driver's last period (1/6 to 1 s) with a kernel resident
-    "device_memory_bytes",  # in use on the device, by any process
-    "process_memory_bytes",  # of the worker's tree on the device
-    "foreign_processes",  # on the device, outside the worker's tree
-    "energy_mj",  # of the device since its driver was loaded, a running sum
-    "power_mw",
-    "sm_clock_mhz",
-    "memory_clock_mhz",
-    "temperature_c",
-    "throttle_reasons",  # NVML's bit mask
-    "power_limit_mw",
-    # GPM, Hopper and newer: means over the time since the previous row that has them.
-    "sm_active_percent",
-    "sm_occupancy_percent",
-    "tensor_active_percent",
-    "dram_active_percent",
-    "package_energy_uj",  # of the processor's packages since the sampler's start, a running sum
-    "throttled_s",  # withheld by CPU quotas, summed over cores, a running sum; empty without a quota
-)
 OPTIONAL = ("package_energy_uj", "throttled_s")  # columns that older samples lack
 NEVER_EMPTY = ("t_ns", "epoch_us")
 LARGEST = 2.0**63  # of a cell: no count goes further
 SHOWN = 60  # characters shown of a wrong cell
-DRIVER_COLUMNS = ("t_ns", "epoch_us", "gpu_percent")  # epoch_us as the driver gave it
 
 Samples = dict[str, NDArray[np.float64]]
 
