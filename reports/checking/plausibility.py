@@ -15,12 +15,13 @@ import numpy as np
 
 from workloads.records import figures as registry
 from workloads.records.build import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, TF32
+from workloads.records.columns import PERIOD_S
 from workloads.records.events import Event, Events
 from workloads.records.figures import read_value
 from workloads.records.files import EVENTS_FILE, METER_FILE, SAMPLES_FILE
 from workloads.records.reported import FAST_ALGORITHMS
 from workloads.records.result import TrialResult
-from workloads.records.samples import PERIOD_S, Samples
+from workloads.records.samples import Samples
 from workloads.records.status import Status
 from workloads.records.stored import read_meter, read_start
 
@@ -34,7 +35,13 @@ CPU_TIME, CPU_TIME_S = 0.3, 2.0  # all processes, as they were last seen, agains
 WIDTHS, NARROW = (("avx512f", 64), ("fma", 32)), 16
 FASTEST_HZ = 6.5e9  # no processor's clock is higher
 PACKAGES_W = 8 * 600.0  # eight sockets of the largest processors
-PACKAGES = {"tensorflow": "tensorflow", "pytorch": "torch", "mxnet": "mxnet", "jax": "jax", "paddle": "paddle"}
+PACKAGES = {  # beginnings of their names
+    "tensorflow": ("tensorflow", "tf-nightly", "tf_nightly", "intel-tensorflow", "intel_tensorflow"),
+    "pytorch": ("torch",),
+    "mxnet": ("mxnet",),
+    "jax": ("jax",),
+    "paddle": ("paddle",),
+}
 AMD_CORES = ("Zen", "Excavator", "Steamroller", "Piledriver", "Bulldozer", "Barcelona")  # OpenBLAS's for AMD alone
 # Of NVIDIA's data sheets, dense, in 1e12 per s: float32, TF32, bfloat16 and float16 with tensor cores.
 GPU_PEAKS = {
@@ -71,7 +78,7 @@ def _software(result: TrialResult, events: Events) -> Iterator[str]:
         yield f"facts: {', '.join(names)}: stored otherwise than in {EVENTS_FILE}"
     framework, packages = result.spec.cell.column.framework, result.facts.get("packages")
     known = tuple(map(str, packages)) if isinstance(packages, dict) else ()
-    others = [name for name, package in PACKAGES.items() if any(each.startswith(package) for each in known)]
+    others = [name for name, beginnings in PACKAGES.items() if any(each.startswith(beginnings) for each in known)]
     if framework in PACKAGES and others and framework not in others:
         yield f"framework: {framework}, whose package is not among its worker's; that of {', '.join(others)} is"
     core, model = (

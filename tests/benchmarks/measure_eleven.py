@@ -30,6 +30,8 @@ from tabulate import tabulate
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT)]
 
+from eleven.source_float64 import SIZES, read_input  # noqa: E402
+
 from adapters.numpy.adapter import Adapter  # noqa: E402
 from runner import proof  # noqa: E402
 from runner.environments import definition  # noqa: E402
@@ -47,9 +49,6 @@ from workloads.records.source_map import SourceMap  # noqa: E402
 from workloads.spec import OptimizerSpec  # noqa: E402
 
 HERE = Path(__file__).resolve().parent / "eleven"
-sys.path[:0] = [str(HERE)]
-
-from source_float64 import SIZES, read_input  # noqa: E402
 
 PACKAGES = ROOT / ".envs" / "torchvision"
 TORCHVISION = ("resnet50", "mobilenet_v3_large", "efficientnet_b0", "convnext_tiny", "vit_b_16", "densenet121")
@@ -128,8 +127,7 @@ def compare_in_float64(name: str, folder: Path) -> None:
     inputs, changes = folder / "results" / name / "inputs", folder / f"{name}.changes.npz"
     framework = "pytorch" if name in TORCHVISION else "tensorflow"
     python = definition.read(Project.of_this_code(), framework, "cpu").interpreter
-    words = [HERE / "source_float64.py", inputs, name_source(name, folder), changes]
-    subprocess.run([python, *words], check=True)
+    subprocess.run([python, HERE / "source_float64.py", inputs, name_source(name, folder), changes], check=True)
     (path,), (source,) = inputs.glob("*-network-*.json"), inputs.glob("*-source-*.json")
     imported = network.read(path).without_dropout()
     (path,) = inputs.glob("*-source-weights-*")
@@ -181,7 +179,7 @@ def read_answers(folder: Path) -> dict[str, dict[str, Any] | None]:
     for name, said in found.items():
         path = folder / f"{name}.float64"
         if said is not None:
-            said["float64"] = path.read_text().strip() if path.exists() else "not measured"
+            said["float64"] = f"{float(path.read_text()):.0e}" if path.exists() else "not measured"
     return found
 
 

@@ -152,7 +152,7 @@ def test_a_model_of_pytorch_is_imported_proven_and_trained_in_every_framework_an
     stored = answers.read(forgetful / "results" / "my-batch-size")
     assert stored is not None
     (found,) = stored.frameworks
-    assert found.framework == "mxnet" and found.fastest and 1 <= found.fastest.batch_size <= 9
+    assert found.framework == "mxnet" and found.fastest and found.fastest.batch_size in range(1, 10)
 
 
 def assert_checked_as_build_of(result: dict[str, Any], python: str) -> None:

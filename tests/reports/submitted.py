@@ -20,8 +20,8 @@ import numpy as np
 from reports.publishing import archive, publish
 from runner import rebuild
 from workloads.records.check_name import MADE_AGAIN
+from workloads.records.columns import COLUMNS
 from workloads.records.files import without_nan
-from workloads.records.samples import COLUMNS
 from workloads.records.stored import read_result
 from workloads.records.stored_events import read_events
 

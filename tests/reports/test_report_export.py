@@ -17,10 +17,10 @@ from reports.load import read
 from reports.quantities import SPEED
 from reports.tables import compute_cells
 from workloads.records.check_name import CheckName
+from workloads.records.columns import COLUMNS
 from workloads.records.figures import Figure
 from workloads.records.files import write_json
 from workloads.records.result import Check, Epoch, TrialResult
-from workloads.records.samples import COLUMNS
 from workloads.records.status import Status
 
 BORN_MS = 1_795_000_000_000  # when the sampler read its clocks; the monotonic clock was at 5 s

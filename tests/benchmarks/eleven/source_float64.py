@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,8 @@ def train_torch(inputs: Path, source: str) -> tuple[Arrays, Arrays]:
     from adapters.shared import function_of
 
     path, function = source.rsplit(":", 1)
-    model = function_of(Path(path), function)()
+    make_model: Callable[..., Any] = function_of(Path(path), function)
+    model = make_model()
     tensors = {name: torch.from_numpy(array) for name, array in read_source(inputs).items()}
     model.load_state_dict(tensors)
     model = model.double().train()
@@ -107,7 +109,8 @@ def read_source(inputs: Path) -> Arrays:
 def main(inputs: Path, source: str, out: Path) -> None:
     """Write OUT."""
     before, after = (train_keras if source.endswith(".keras") else train_torch)(inputs, source)
-    np.savez(out, **{name: after[name].astype(np.float64) - before[name] for name in before})
+    changes: dict[str, Any] = {name: after[name].astype(np.float64) - before[name] for name in before}
+    np.savez(out, **changes)
 
 
 if __name__ == "__main__":
