@@ -109,7 +109,7 @@ def write_headline(found: Sequence[Contrast], named: FrameworkNames) -> str:
     """Name the comparisons with a verdict and count the others, without a full stop."""
     judged = [each for each in found if each.estimate is not None]
     certain: dict[str, dict[int, list[Contrast]]] = {}
-    for each in judged:
+    for each in sorted(judged, key=lambda each: list(WORDS).index(each.verdict)):
         if each.verdict is not Verdict.UNDECIDED:
             certain.setdefault(WORDS[each.verdict], {}).setdefault(each.size, []).append(each)
     uncertain = sum(each.verdict is Verdict.UNDECIDED for each in judged)
