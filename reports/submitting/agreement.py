@@ -23,10 +23,8 @@ MEMORY = 1.5  # times: at most 1.26 of the peak of steps, 1.21 of the resident s
 EXACT = tuple(registry.MEMORY_PARTS[part] for part in ("parameters", "gradients", "optimizer", "inputs"))
 PEAKS = (registry.STEPS_PEAK, registry.HOST_MEMORY)
 PROCESSOR = ("cpu_model", "cpu_flags", "cores")
-SAME_PRODUCT, SPEED = (
-    1.25,
-    1.3,
-)  # times: a processor's name alone may mean several; then its product of matrices differs
+SAME_PRODUCT = 1.25  # times: one name of a processor may mean several, whose products of matrices differ
+SPEED = 1.3  # times, on the same processor
 
 
 @dataclass(frozen=True)
