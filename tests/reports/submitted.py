@@ -126,11 +126,13 @@ class Machine:
     delay_s: float = 0.5  # from the stored start to the sampler's
 
 
-def run_on(machine: Machine, results: Path, seed: int = 0) -> Path:
-    """Move all trials of a results folder to a machine, one after the other, as its runner would have stored them."""
+def run_on(machine: Machine, results: Path, seed: int = 0, at_once: bool = False) -> Path:
+    """Move all trials of a results folder to a machine, as its runner would have stored them: one after the other, or
+    `at_once`, as a cluster runs them on cores of their own."""
     generator, free_ns = np.random.default_rng(seed), 5 * 10**12
     for trial in list_trials(results):
-        free_ns = _move(trial, machine, free_ns, generator) + 10**9
+        ended_ns = _move(trial, machine, free_ns, generator)
+        free_ns = free_ns if at_once else ended_ns + 10**9
         make_again(trial)
     return seal(results)
 

@@ -76,6 +76,16 @@ def test_of_100_honest_machines_none_is_refused(tmp_path: Path) -> None:
     assert not refused, json.dumps(refused, indent=1)
 
 
+def test_trials_of_several_images_that_share_a_processor_are_not_refused(tmp_path: Path) -> None:
+    """Each framework's image has its own Python, system and share of the cores; a cluster runs two trials at once."""
+    results = unpack_trials(ON_CPU, tmp_path / "cpu", ("pytorch-cpu-b00128", "mxnet-cpu-b00128"))
+    run_on(draw_machine(0, on_gpu=False, with_mxnet=True), results, at_once=True)
+    image = {"python": "3.12.3", "os": "Linux-6.1-x86_64-with-glibc2.39", "libc": "glibc 2.39", "cores": 2}
+    for name in ("result.json", "attempt.json"):
+        edit(list_trials(results)[0] / name, lambda data: data["machine"].update(image))
+    assert verify_results(seal(results)).findings == []
+
+
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return seal(unpack_trials(ON_CPU, tmp_path_factory.mktemp("base"), ("pytorch-cpu-b00128", "mxnet-cpu-b00128")))
