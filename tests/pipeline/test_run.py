@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -182,8 +183,20 @@ def test_real_cifar10_is_learnt_within_2_gib(real_data: Path, tmp_path: Path, un
         assert result["epochs"][0]["test_loss"] < math.log(10)  # better than guessing
 
 
+STARTED: list[subprocess.Popen[str]] = []
+
+
+@pytest.fixture(autouse=True)
+def none_outlives_its_test() -> Iterator[None]:
+    """End the runners that a test started and, since it failed, left."""
+    yield
+    while STARTED:
+        with STARTED.pop() as runner:
+            runner.kill()  # its worker ends with it
+
+
 def start_runner(*arguments: object, project: Path = ROOT) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+    runner = subprocess.Popen(
         [sys.executable, "-m", "runner", *map(str, arguments)],
         cwd=project,
         env=bare_environment(),
@@ -192,6 +205,8 @@ def start_runner(*arguments: object, project: Path = ROOT) -> subprocess.Popen[s
         stderr=subprocess.PIPE,
         text=True,
     )
+    STARTED.append(runner)
+    return runner
 
 
 def worker_of(
