@@ -30,6 +30,7 @@ other commands, each with a --help of its own:
   python -m reports check PATH...   what is wrong with stored results, or with others' logs
   python -m reports compare A B     one results folder against another: what changed, with an exit code
   python -m reports export RESULTS  trials in MLflow, or as MLPerf's log lines
+  python -m reports history DIR...  cells over commits, with the steps that a second run confirms
   python -m reports publish RESULTS a citable folder in published/
   python -m reports site DIR...     one static page over many results
   python -m reports submit RESULTS  one file for others to verify
@@ -38,6 +39,7 @@ COMMANDS = {
     "check": ".check",
     "compare": ".comparing.command",
     "export": ".exporting.command",
+    "history": ".comparing.history_command",
     "publish": ".publishing.publish",
     "site": ".site.command",
     "submit": ".submitting.command",

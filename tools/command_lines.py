@@ -15,6 +15,7 @@ import shtab
 import reports.__main__ as report
 from reports import check
 from reports.comparing import command as compare_results
+from reports.comparing import history_command as history
 from reports.exporting import command as export_results
 from reports.publishing import publish
 from reports.site import command as site
@@ -41,6 +42,7 @@ COMMANDS: dict[str, Callable[[], CommandLine]] = {
     f"{REPORTS} check": check.build_parser,
     f"{REPORTS} compare": compare_results.build_parser,
     f"{REPORTS} export": export_results.build_parser,
+    f"{REPORTS} history": history.build_parser,
     f"{REPORTS} publish": publish.build_parser,
     f"{REPORTS} site": site.build_parser,
     f"{REPORTS} submit": submit.build_parser,

@@ -10,20 +10,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from workloads.records.result import Key, TrialResult
+from workloads.records.result import TrialResult
 from workloads.records.status import Status
 from workloads.statistics import Verdict
 
 from .. import tables
-from ..conditions import Replaced, Section, group_into_sections
 from ..frameworks import FrameworkNames, order_frameworks
-from ..load import ROOMS, ReportError, Stored
+from ..load import ReportError
 from ..publishing import archive
 from ..tables import Place
 from . import cell_tests
 from .cell_tests import QUANTITIES, AnyTest, CellTest, MeanTest
 from .cell_values import WELL_ENDED, compare_cell
 from .pairing import Names, Pair, pair, pair_columns
+from .sides import ReadSide, Side, read_side
 
 
 @dataclass(frozen=True)
@@ -78,26 +78,6 @@ class PairComparison:
 
 
 @dataclass(frozen=True)
-class Side:
-    """One side: a results folder, or several `runs` in one, or one `column` of it; `path` as it was given.
-
-    `label` is the column's name in sentences.
-    """
-
-    path: Path
-    stored: Stored
-    replaced: tuple[Replaced, ...]
-    column: str = ""
-    label: str = ""
-    runs: int = 1
-
-    @property
-    def name(self) -> str:
-        """Name of the side in a sentence."""
-        return f"{self.label} in {self.path}" if self.column else str(self.path)
-
-
-@dataclass(frozen=True)
 class Comparison:
     """A comparison of two sides. `alone`: a line for each section that has no counterpart."""
 
@@ -132,7 +112,12 @@ def compare(a: Path, b: Path) -> Comparison:
 
     Raises ReportError if a folder is missing or has no readable result, or the two have nothing in common.
     """
-    (side_a, sections_a), (side_b, sections_b) = map(_read, (a, b))
+    return compare_sides(read_side(a), read_side(b))
+
+
+def compare_sides(a: ReadSide, b: ReadSide) -> Comparison:
+    """Compare two results folders that were read. Raises ReportError if they have nothing in common."""
+    (side_a, sections_a), (side_b, sections_b) = a, b
     names = _names(side_a, side_b)
     named = FrameworkNames({**side_a.stored.named.labels, **side_b.stored.named.labels})
     both = [[replace(section, named=named) for section in side] for side in (sections_a, sections_b)]
@@ -144,7 +129,7 @@ def compare_columns(results: Path, names: tuple[str, str]) -> Comparison:
 
     Raises ReportError as `compare`, and if one of them does not exist.
     """
-    side, in_sections = _read(results)
+    side, in_sections = read_side(results)
     there = order_frameworks(result.spec.cell.framework for result in side.stored.results)
     if names[0] == names[1]:
         raise ReportError(f"--frameworks {' '.join(names)}: the same twice; name two of {', '.join(there)}")
@@ -152,63 +137,6 @@ def compare_columns(results: Path, names: tuple[str, str]) -> Comparison:
         raise ReportError(f"--frameworks: no trial of {unknown[0]} in {results}; there are {', '.join(there)}")
     a, b = (_column(side, name) for name in names)
     return _tested(a, b, _names(a, b), *pair_columns(in_sections, names))
-
-
-def _read(path: Path) -> tuple[Side, list[Section]]:
-    stored, run_of = _read_runs(path)
-    in_sections, replaced = group_into_sections(stored.results, run_of)
-    return Side(path, stored, tuple(replaced), runs=len({*run_of.values()})), in_sections
-
-
-def _read_runs(path: Path) -> tuple[Stored, dict[Key, int]]:
-    """Read everything that the runs hold, and by the key of each result the number of its run.
-
-    Raises ReportError for a run that cannot be read, and for two that hold the same measurement.
-    """
-    folders = _folders(path)
-    runs = [archive.read_stored(folder) for folder in folders]
-    for folder, stored in zip(folders, runs, strict=True):
-        if not stored.results and not stored.unreadable:
-            raise ReportError(f"{folder}: no trial of it has a result; finish that run, or take it away")
-        if not stored.results:
-            first = stored.unreadable[0]
-            raise ReportError(f"{first.path}: {first.reason}; no result of {folder} can be read")
-    _refuse_copies(folders, runs)
-    together = Stored(
-        tuple(result for stored in runs for result in stored.results),
-        tuple(folder for stored in runs for folder in stored.folders),
-        tuple(item for stored in runs for item in stored.unreadable),
-        tuple(folder for stored in runs for folder in stored.unfinished),
-        tuple(folder for stored in runs for folder in stored.in_use),
-        {folder: each for stored in runs for folder, each in stored.attempts.items()},
-    )
-    return together, {result.key: number for number, stored in enumerate(runs) for result in stored.results}
-
-
-def _folders(path: Path) -> list[Path]:
-    """List the results folders in a folder; itself if it is one, or holds none."""
-    if _is_run(path) or not path.is_dir():
-        return [path]
-    try:
-        return sorted(folder for folder in path.iterdir() if _is_run(folder)) or [path]
-    except OSError as error:
-        raise ReportError(f"{path}: cannot be listed: {error.strerror}; check its permissions") from error
-
-
-def _is_run(path: Path) -> bool:
-    """True for a results folder, finished or not, and for a published one."""
-    return any((path / room).is_dir() for room in ROOMS) or (path / archive.ARCHIVE).is_file()
-
-
-def _refuse_copies(folders: list[Path], runs: list[Stored]) -> None:
-    seen: dict[Key, Path] = {}
-    for folder, stored in zip(folders, runs, strict=True):
-        for trial in {result.key for result in stored.results}:
-            if trial in seen:
-                raise ReportError(
-                    f"{folder}: it holds a trial of {seen[trial]}, too: a copy is no second run; remove it"
-                )
-            seen[trial] = folder
 
 
 def _names(a: Side, b: Side) -> Names:

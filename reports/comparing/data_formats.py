@@ -24,9 +24,10 @@ from ..table import format_csv
 from ..tables import JOINED
 from . import comparison_tables, gate, headline
 from .cell_tests import WORDS, AnyTest, CellTest, MeanTest, Untested
-from .comparison import Comparison, Ending, PairComparison, Side
+from .comparison import Comparison, Ending, PairComparison
 from .gate import Ruling, find_smallest_losses
 from .headline import GeometricMean
+from .sides import Side
 
 SCHEMA_VERSION = 1
 ROOM = "batchwise.compare"

@@ -15,8 +15,9 @@ from ..report import Chapter, Report, Summary
 from ..web.page import build_page
 from . import comparison_tables, headline
 from .cell_tests import Untested
-from .comparison import Comparison, Side
+from .comparison import Comparison
 from .gate import SEVERAL_RUNS, Ruling, say_power
+from .sides import Side
 
 WIDTH = 120  # of a table of words
 
@@ -63,6 +64,11 @@ def write_html(comparison: Comparison, ruling: Ruling | None) -> str:
     first = next(iter(headline.write_sentences(comparison.pairs[0])), against)
     findings = (*(f"{sentence}." for sentence in found), *ruled, *count_verdicts(comparison))
     summary = Summary(first, "", (f"{'. '.join(described)}.",), findings, (), 0)
+    return build_chapter_page(chapter, summary, comparison_tables.HOW)
+
+
+def build_chapter_page(chapter: Chapter, summary: Summary, how: tuple[str, ...]) -> str:
+    """Build the page of one chapter of comparisons; `how` to read it."""
     return build_page(
         Report(
             stored=NOTHING,
@@ -74,7 +80,7 @@ def write_html(comparison: Comparison, ruling: Ruling | None) -> str:
             appendix=(),
             remarks=(),
             problems={},
-            how_to_read=comparison_tables.HOW,
+            how_to_read=how,
             rules="",
         )
     )
@@ -125,7 +131,7 @@ def _side(name: str, side: Side) -> str:
     return line
 
 
-def _escaped(sentence: str) -> str:
+def escape_sentence(sentence: str) -> str:
     """Escape for Markdown, whatever the names are; the brackets around numbers are not escaped."""
     return re.sub(r"\\([\[\]])", r"\1", markdown.escape(sentence))
 
@@ -137,7 +143,7 @@ def _headline(comparison: Comparison) -> list[str]:
     for compared in comparison.pairs:
         title = [markdown.escape(f"{compared.pair.title}:")] if several else []
         told = markdown.format_bullets(
-            [f"**{_escaped(sentence)}.**" for sentence in headline.write_sentences(compared)]
+            [f"**{escape_sentence(sentence)}.**" for sentence in headline.write_sentences(compared)]
         )
         lines += [*title, told] if told else []
     return lines

@@ -25,6 +25,7 @@ MEANT = {
     "reports/__main__.py": (REPORTS, "RESULTS --fromat md", "--format"),
     "reports/check.py": (REPORTS, "check PATH --colums a", "--columns"),
     "reports/comparing/command.py": (REPORTS, "compare A B --fail-on-regresion 5%", "--fail-on-regression"),
+    "reports/comparing/history_command.py": (REPORTS, "history A B --otu DIR", "--out"),
     "reports/exporting/command.py": (REPORTS, "export RESULTS --trakcing-uri URI --to mlflow", "--tracking-uri"),
     "reports/publishing/publish.py": (REPORTS, "publish RESULTS --auhtor me", "--author"),
     "reports/site/command.py": (REPORTS, "site DIR --otu SITE", "--out"),

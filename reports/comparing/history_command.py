@@ -1,0 +1,222 @@
+"""python -m reports history DIR... [--out DIR]: cells over commits, with the steps that a second run confirms."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from workloads.command_line import CommandLine
+from workloads.records.result import TrialResult
+from workloads.statistics import CONFIDENCE_PERCENT, ERROR
+
+from .. import export, markdown
+from ..charts import Chart, ChartSeries, Panel, Scale, SeriesKind
+from ..condition_text import format_dates
+from ..frameworks import order_frameworks
+from ..load import ReportError
+from ..report import Chapter, Summary
+from ..sentences import say
+from ..table import EMPTY, Record, Table, TableCell, Theme, build_rows, format_csv
+from . import effect_words, pages
+from .cell_tests import CellTest
+from .comparison import PairComparison
+from .comparison_tables import describe_test
+from .history import Confirmation, Entries, Step, find_steps, read_entries
+
+ENTRIES, STEPS = "history-entries", "history-steps"
+RATIOS = f"A point is an entry against entry 1, the bar its {CONFIDENCE_PERCENT} % interval."
+MEDIANS = "A point is the median of an entry."
+Line = dict[int, tuple[PairComparison, CellTest]]  # by the entry, from 2
+HOW = (
+    "Each entry is compared with the last confirmed level of a cell, as `python -m reports compare` does: speed and "
+    "energy need several runs in each entry. A change is confirmed if the entry after it differs from that level in "
+    "the same direction, too. Each comparison calls something of a quantity worse that is not in "
+    f"{100 * ERROR:g} % of cases at most, and a change must be found twice.",
+)
+
+
+def build_parser() -> CommandLine:
+    """Return the parser of `python -m reports history`."""
+    parser = CommandLine(
+        prog="python -m reports history",
+        description="Cells over commits, with the steps that a second run confirms.",
+    )
+    parser.add_argument("results", type=Path, nargs="+", metavar="DIR",
+                        help="two or more results folders or publications, or folders that hold several runs each; "
+                             "they are taken in the order in which they were measured")  # fmt: skip
+    parser.add_argument("--out", type=Path, metavar="DIR",
+                        help="write history.html, history.md and the tables as CSV there")  # fmt: skip
+    return parser
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command. Returns exit code 0; 2 for bad input, with one line on stderr."""
+    options = build_parser().parse_args(arguments)
+    try:
+        entries = read_entries(options.results)
+        chapter, summary = build_history(entries)
+        text = write_markdown(chapter, summary)
+        if options.out:
+            _write(options.out, chapter, summary, text)
+    except ReportError as error:
+        print(f"reports: {error}", file=sys.stderr)
+        return 2
+    for item in dict.fromkeys(item for side, _ in entries.sides for item in side.stored.unreadable):
+        print(f"reports: {item.path}: left out: {item.reason}", file=sys.stderr)
+    print(text, end="")
+    return 0
+
+
+def build_history(entries: Entries) -> tuple[Chapter, Summary]:
+    """Build the chapter and its summary. Raises ReportError if two entries have nothing in common."""
+    steps = find_steps(entries)
+    confirmed = [step for step in steps if step.confirmation is Confirmation.CONFIRMED]
+    awaited = sum(step.confirmation is Confirmation.AWAITED for step in steps)
+    sentences = [
+        say("history.step", cell=step.test.name, effect=describe_test(step.test), place=step.place)
+        for step in confirmed
+    ]
+    headline = say("history.headline", first=next(iter(sentences), ""), confirmed=len(confirmed),
+                   entries=len(entries.sides), awaited=awaited)  # fmt: skip
+    chapter = Chapter(
+        heading="Cells over commits",
+        section=None,
+        setting=entries.compare(0, 1).pairs[0].pair.title,
+        conditions=(),
+        tables=(_list_steps(steps), _list_entries(entries)),
+        charts=tuple(_build_charts(entries)),
+        remarks=(),
+        kind="history",
+        unfolded=True,
+    )
+    every = [result for side, _ in entries.sides for result in side.stored.results]
+    ran = f"{len(entries.sides)} entries, started {format_dates(every)} (UTC)."
+    return chapter, Summary(headline, "", (ran,), tuple(f"{sentence}." for sentence in sentences), (), 0)
+
+
+def write_markdown(chapter: Chapter, summary: Summary) -> str:
+    """Write headline, tables and how to read them."""
+    tables = (markdown.format_with_heading(table, "##", pages.WIDTH).strip("\n") for table in chapter.tables)
+    return "\n\n".join([f"# {pages.escape_sentence(summary.headline)}", *tables, *map(markdown.escape, HOW)]) + "\n"
+
+
+def _write(out: Path, chapter: Chapter, summary: Summary, text: str) -> None:
+    """Write page, Markdown and tables. Raises ReportError."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        export.write_text(out / "history.md", text)
+        export.write_text(out / "history.html", pages.build_chapter_page(chapter, summary, HOW))
+        for table in chapter.tables:
+            export.write_text(out / f"{table.name}.csv", format_csv(table.tidy))
+    except OSError as error:
+        raise ReportError(f"--out {out}: cannot be written: {error.strerror}; name another folder") from error
+
+
+def _list_steps(steps: list[Step]) -> Table:
+    """Build the table of all changes, confirmed or not."""
+    records: list[Record] = [
+        {"framework": step.test.framework, "label": step.test.label, "batch_size": step.test.batch_size,
+         "quantity": step.test.quantity.name, "entry": step.place, "against_entry": step.base,
+         **dict(zip(("effect", "effect_low", "effect_high"), step.test.effect, strict=True)),
+         "effect_of_second_run": step.again.effect[0] if step.again else math.nan,
+         "verdict": str(step.confirmation), "step": step}
+        for step in steps
+    ]  # fmt: skip
+    shown = {
+        "Framework": lambda each: TableCell(each["label"]),
+        "Batch size": lambda each: TableCell(str(each["batch_size"])),
+        "Quantity": lambda each: TableCell(f"{each['quantity']}, {effect_words.TIMES[each['quantity']]}"),
+        "Entry": lambda each: TableCell(str(each["entry"])),
+        "Against entry": lambda each: TableCell(str(each["against_entry"])),
+        "Change": lambda each: _describe(each["step"].test),
+        "Second run": lambda each: _describe(each["step"].again),
+        "Verdict": lambda each: TableCell(each["verdict"]),
+    }
+    head, rows, tidy = build_rows(records, shown)
+    below = () if rows else ("No cell changed.",)
+    tidy = tidy.drop(columns="step", errors="ignore")
+    return Table(STEPS, "Changes", head, rows, tidy, below=below, words=True, theme=Theme.CHANGES)
+
+
+def _describe(test: CellTest | None) -> TableCell:
+    return TableCell(effect_words.effect(test), test.effect[0], trials=test.trials) if test else EMPTY
+
+
+def _list_entries(entries: Entries) -> Table:
+    """Build the table that says what each number stands for."""
+    root = os.path.commonpath([side.path.resolve().parent for side, _ in entries.sides])
+    records: list[Record] = [
+        {"entry": place, "results": os.path.relpath(side.path.resolve(), root), "runs": side.runs,
+         "trials": len(side.stored.results), "commits": _list_commits(side.stored.results),
+         "started": format_dates(side.stored.results)}
+        for place, (side, _) in enumerate(entries.sides, start=1)
+    ]  # fmt: skip
+    names = {"Entry": "entry", "Results": "results", "Commit": "commits", "Runs": "runs", "Trials": "trials",
+             "Started (UTC)": "started"}  # fmt: skip
+    shown = {head: (lambda each, key=key: TableCell(str(each[key]))) for head, key in names.items()}
+    head, rows, tidy = build_rows(records, shown)
+    return Table(ENTRIES, "Entries", head, rows, tidy, words=True)
+
+
+def _list_commits(results: Sequence[TrialResult]) -> str:
+    return ", ".join(dict.fromkeys(str(each.machine.get("commit") or "unknown") for each in results))
+
+
+def _build_charts(entries: Entries) -> list[Chart]:
+    """Build a chart for each task and quantity: every entry against the first, a panel for each batch size."""
+    found: dict[tuple[str, str], dict[tuple[int, str], Line]] = {}
+    for place in range(1, len(entries.sides)):
+        for (title, framework, size, quantity), pair_and_cell in entries.list_cells(0, place).items():
+            if pair_and_cell[1].quantity.better and not math.isnan(pair_and_cell[1].shift):
+                of_chart = found.setdefault((title, quantity), {})
+                of_chart.setdefault((size, framework), {})[place + 1] = pair_and_cell
+    several = len({title for title, _ in found}) > 1
+    titles = list(dict.fromkeys(title for title, _ in found))
+    return [
+        _build_chart(f"history-{quantity}{f'-{titles.index(title) + 1}' if several else ''}", title, lines)
+        for (title, quantity), lines in found.items()
+    ]
+
+
+def _build_chart(name: str, title: str, lines: dict[tuple[int, str], Line]) -> Chart:
+    compared, first = next(iter(next(iter(lines.values())).values()))
+    label, points = effect_words.name_quantity(compared, first.quantity), first.in_points
+    sizes = sorted({size for size, _ in lines})
+    panels = tuple(
+        Panel(
+            f"Batch {size}",
+            tuple(
+                _build_series(lines[size, framework])
+                for framework in order_frameworks(name for each, name in lines if each == size)
+            ),
+        )
+        for size in sizes
+    )
+    return Chart(
+        name=name,
+        title=f"{label} over the entries",
+        x_name="Entry",
+        y_label=f"{label}, median, %" if points else f"{label}, times that of entry 1",
+        panels=panels,
+        alt=f"{label} of each framework and batch size in each entry.",
+        caption=MEDIANS if points else RATIOS,
+        provenance=title,
+        x_scale=Scale.ORDINAL,
+        from_zero=False,
+        line_at=None if points else 1.0,
+        theme=first.quantity.theme,
+    )
+
+
+def _build_series(cells: Line) -> ChartSeries:
+    """Build the line of a framework: ratios to entry 1 with their intervals, of accuracy each entry's median."""
+    tests = [cell for _, cell in cells.values()]
+    effects = [tuple(None if math.isnan(number) else number for number in test.effect) for test in tests]
+    y, low, high = ((1.0, *(effect[end] for effect in effects)) for end in range(3))
+    if tests[0].in_points:
+        y, low, high = (tests[0].median_a, *(test.median_b for test in tests)), (), ()
+    places = (1.0, *map(float, cells))
+    return ChartSeries(tests[0].label, tests[0].framework, SeriesKind.MEASURED, places, y, low, high)
