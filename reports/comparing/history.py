@@ -23,7 +23,7 @@ Cell = tuple[str, str, int, str]  # title of the task, framework, batch size, qu
 
 
 class Confirmation(StrEnum):
-    """What became of a change."""
+    """Outcome of a change."""
 
     CONFIRMED = "confirmed"
     REFUTED = "not confirmed"
@@ -31,7 +31,7 @@ class Confirmation(StrEnum):
 
 
 @dataclass(frozen=True)
-class Step:
+class CellChange:
     """Change of a cell in entry `place` against entry `base`, counted from 1.
 
     `again` is the same cell of the entry after `place`, against the same base; None if there is none yet.
@@ -44,7 +44,7 @@ class Step:
 
     @property
     def confirmation(self) -> Confirmation:
-        """Whether the second run shows it, too, in the same direction."""
+        """Outcome: confirmed if the second run shows it, too, in the same direction."""
         if self.again is None:
             return Confirmation.AWAITED
         same = self.again.verdict is self.test.verdict
@@ -90,7 +90,7 @@ def read_entries(folders: Sequence[Path]) -> Entries:
     return Entries(tuple(read))
 
 
-def find_steps(entries: Entries) -> list[Step]:
+def find_steps(entries: Entries) -> list[CellChange]:
     """Find the changes of every cell, by the order of entries. Raises ReportError if two have nothing in common."""
     count = len(entries.sides)
     every = dict.fromkeys(cell for place in range(1, count) for cell in entries.list_cells(0, place))
@@ -98,15 +98,15 @@ def find_steps(entries: Entries) -> list[Step]:
     return sorted(steps, key=lambda step: step.place)
 
 
-def _follow(entries: Entries, cell: Cell) -> list[Step]:
-    steps: list[Step] = []
+def _follow(entries: Entries, cell: Cell) -> list[CellChange]:
+    steps: list[CellChange] = []
     base, count = 0, len(entries.sides)
     for place in range(1, count):
         _, test = entries.list_cells(base, place).get(cell, (None, None))
         if test is None or test.verdict not in CHANGED:
             continue
         _, again = entries.list_cells(base, place + 1).get(cell, (None, None)) if place + 1 < count else (None, None)
-        steps.append(Step(base + 1, place + 1, test, again))
+        steps.append(CellChange(base + 1, place + 1, test, again))
         if steps[-1].confirmation is Confirmation.CONFIRMED:
             base = place
     return steps

@@ -24,7 +24,7 @@ from . import effect_words, pages
 from .cell_tests import CellTest
 from .comparison import PairComparison
 from .comparison_tables import describe_test
-from .history import Confirmation, Entries, Step, find_steps, read_entries
+from .history import CellChange, Confirmation, Entries, find_steps, read_entries
 
 ENTRIES, STEPS = "history-entries", "history-steps"
 RATIOS = f"A point is an entry against entry 1, the bar its {CONFIDENCE_PERCENT} % interval."
@@ -115,7 +115,7 @@ def _write(out: Path, chapter: Chapter, summary: Summary, text: str) -> None:
         raise ReportError(f"--out {out}: cannot be written: {error.strerror}; name another folder") from error
 
 
-def _list_steps(steps: list[Step]) -> Table:
+def _list_steps(steps: list[CellChange]) -> Table:
     """Build the table of all changes, confirmed or not."""
     records: list[Record] = [
         {"framework": step.test.framework, "label": step.test.label, "batch_size": step.test.batch_size,

@@ -10,7 +10,7 @@ from stored import run
 from test_report_compare import in_runs, repeats
 
 from reports.comparing import history_command
-from reports.comparing.history import Confirmation, Step, find_steps, read_entries
+from reports.comparing.history import CellChange, Confirmation, find_steps, read_entries
 from reports.load import ReportError
 
 LEVEL, SPREAD = 1000.0, (1.0, 1.003, 0.998, 1.001, 0.997)
@@ -33,7 +33,7 @@ def nights(folder: Path, factors: Sequence[float]) -> list[Path]:
 def seen(folders: Sequence[Path]) -> list[tuple[int, int, int, str]]:
     """(batch size, entry, entry that it is compared with, what became of it) of each change of speed."""
 
-    def describe(step: Step) -> tuple[int, int, int, str]:
+    def describe(step: CellChange) -> tuple[int, int, int, str]:
         return step.test.batch_size, step.place, step.base, str(step.confirmation)
 
     return [describe(step) for step in find_steps(read_entries(folders)) if step.test.quantity.name == "speed"]
