@@ -125,8 +125,8 @@ def test_two_builds_of_one_framework_are_two_rows_of_one_report_each_checked(tmp
 def test_a_model_of_pytorch_is_imported_proven_and_trained_in_every_framework_and_given_a_batch_size(
     forgetful: Path,
 ) -> None:
-    """The commands of the page, on few images; the search with a short window and in one framework, for it takes a
-    minute in each."""
+    """The commands of the page, on few images; the search with a short window and in the model's own framework alone,
+    for it takes a minute in each."""
     page = (add_examples(forgetful) / "import_my_model.md").read_text()
     described, trained, searched = (line.split() for line in re.findall(r"^ {7}(\S.+)$", page, re.MULTILINE))
     photographs.write(forgetful / "photos", 9, 6)
@@ -137,7 +137,7 @@ def test_a_model_of_pytorch_is_imported_proven_and_trained_in_every_framework_an
     layers = run(described)
     assert layers.returncode == 0 and "blocks.2.shortcut.1" in layers.stdout, layers.stdout + layers.stderr
     searched[searched.index("--window") + 1] = "0.2"
-    searched[searched.index("--framework") + 1] = "mxnet"
+    searched[searched.index("--framework") + 1] = "pytorch"
     proof = r"^my-torch-net: the imported network is your model: forward \de-\d+, gradients \de-\d+, three updates"
     for command in (trained, searched):
         done = run([*command, "--device", "cpu"])
@@ -152,7 +152,7 @@ def test_a_model_of_pytorch_is_imported_proven_and_trained_in_every_framework_an
     stored = answers.read(forgetful / "results" / "my-batch-size")
     assert stored is not None
     (found,) = stored.frameworks
-    assert found.framework == "mxnet" and found.fastest and found.fastest.batch_size in range(1, 10)
+    assert found.framework == "pytorch" and found.fastest and found.fastest.batch_size in range(1, 10)
 
 
 def assert_checked_as_build_of(result: dict[str, Any], python: str) -> None:
