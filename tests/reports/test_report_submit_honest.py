@@ -134,9 +134,12 @@ def test_cells_are_drawn_by_the_checksum_alone_and_asked_for_as_they_were(trial:
     assert len({tuple(draw_cells(names, f"{number:064x}", 3)) for number in range(20)}) > 15
     study = parse_study(write_study(trial.spec).encode(), Path("rerun.toml"))
     assert (study.batch_sizes, study.frameworks, study.epochs, study.seed) == ((128,), ("pytorch",), 10, 0)
-    assert explain_not_runnable(trial.spec) is None
-    placed = replace(trial.spec.placement, variables={"LD_PRELOAD": "evil.so"})
-    assert "variables of its caller" in (explain_not_runnable(replace(trial.spec, placement=placed)) or "")
+    placed = replace(trial.spec.placement, threads=1)  # any machine has as many
+    assert explain_not_runnable(replace(trial.spec, placement=placed)) is None
+    more = replace(placed, threads=10_000)
+    assert "it had 10000 cores, here are" in (explain_not_runnable(replace(trial.spec, placement=more)) or "")
+    evil = replace(placed, variables={"LD_PRELOAD": "evil.so"})
+    assert "variables of its caller" in (explain_not_runnable(replace(trial.spec, placement=evil)) or "")
 
 
 def test_what_is_submitted_is_verified_labelled_and_shown(
