@@ -138,7 +138,7 @@ def test_a_model_of_pytorch_is_imported_proven_and_trained_in_every_framework_an
     assert layers.returncode == 0 and "blocks.2.shortcut.1" in layers.stdout, layers.stdout + layers.stderr
     searched[searched.index("--window") + 1] = "0.2"
     searched[searched.index("--framework") + 1] = "pytorch"
-    proof = r"^my-torch-net: the imported network is your model: forward \de-\d+, gradients \de-\d+, three updates"
+    proof = r"^my-torch-net: the imported network is your model: forward \S+, gradients \S+, three updates \S+ of"
     for command in (trained, searched):
         done = run([*command, "--device", "cpu"])
         assert done.returncode == 0, done.stdout + done.stderr
