@@ -271,7 +271,9 @@ def compare_losses(
     rounding by step, `disturbed` the movement under disturbed weights, in each framework. `growth` is the factor by
     which each later step may exceed the last rounding; steps beyond it are not compared.
     """
-    for step, gap in _compared_losses(losses, expected, rounding or [0.0] * PROBE_STEPS, disturbed, growth):
+    # The probe of a large network makes fewer steps. Without a referee, rounding of the later ones is unknown.
+    rounding = rounding or [0.0] * (len(disturbed) or PROBE_STEPS)
+    for step, gap in _compared_losses(losses, expected, rounding, disturbed, growth):
         if (deviation := choose_closest((DeviationKind.LOSSES, str(step), step - 1), [gap], precision)).ratio > 1:
             return f"the loss of step {step} differs by {compare_with_allowed(deviation.apart, deviation.allowed)}"
     return None

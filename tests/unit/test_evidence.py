@@ -529,6 +529,15 @@ def test_losses_beyond_the_steps_whose_rounding_is_known_are_not_compared() -> N
     assert compare_losses([*losses[:PROBE_STEPS], 1.0], losses) is None
 
 
+def test_a_large_network_that_only_its_frameworks_computed_is_compared_as_far_as_its_disturbed_probes_go() -> None:
+    """Seen with resnet-18 at 224 x 224: a loss moved by 1e-3 at step 2, as disturbed weights move it, and so on."""
+    losses, moved = [LOSS] * PROBE_STEPS, [(1e-3, 1e-3, 1e-3)] * EVALUATED_STEPS
+    near = [LOSS, LOSS * 1.001, *[LOSS * 1.02] * (PROBE_STEPS - EVALUATED_STEPS)]
+    assert compare_losses(near, losses, disturbed=moved) is None
+    assert "step 3 " in str(compare_losses(near, losses, disturbed=[(1e-3, 1e-3, 1e-3)] * PROBE_STEPS))
+    assert "step 2 " in str(compare_losses([LOSS, LOSS * 1.01, *near[2:]], losses, disturbed=moved))
+
+
 def test_all_ten_first_losses_are_compared_as_far_as_rounding_cannot_have_grown_to_three_percent() -> None:
     gentle, rough = (OptimizerSpec("momentum", rate) for rate in (0.01, 0.1024))
     losses = [LOSS] * 10
