@@ -15,7 +15,7 @@ from pathlib import Path
 from ..load import ReportError
 from . import comparison
 from .cell_tests import CellTest
-from .comparison import Comparison, PairComparison
+from .comparison import PairComparison
 from .comparison_tables import CHANGED
 from .sides import ReadSide, read_side
 
@@ -51,26 +51,27 @@ class CellChange:
         return Confirmation.CONFIRMED if same else Confirmation.REFUTED
 
 
+Compared = dict[Cell, tuple[PairComparison, CellTest]]  # each cell with the pair of sections that it is of
+
+
 @dataclass
 class Entries:
     """Entries in the order of their first trials; each comparison of two of them is made once."""
 
     sides: tuple[ReadSide, ...]
-    made: dict[tuple[int, int], Comparison] = field(default_factory=dict)
+    made: dict[tuple[int, int], Compared] = field(default_factory=dict)
 
-    def compare(self, base: int, place: int) -> Comparison:
-        """Compare two entries, counted from 0. Raises ReportError if they have nothing in common."""
+    def list_cells(self, base: int, place: int) -> Compared:
+        """List the cells of two entries, counted from 0. Raises ReportError if they have nothing in common."""
         if (base, place) not in self.made:
-            self.made[base, place] = comparison.compare_sides(self.sides[base], self.sides[place])
+            pairs = comparison.compare_sides(self.sides[base], self.sides[place]).pairs
+            titles = [each.pair.title for each in pairs]
+            self.made[base, place] = {
+                (title, cell.framework, cell.batch_size, cell.quantity.name): (each, cell)
+                for title, each in zip(titles, pairs, strict=True)
+                for cell in each.cells
+            }
         return self.made[base, place]
-
-    def list_cells(self, base: int, place: int) -> dict[Cell, tuple[PairComparison, CellTest]]:
-        """Map each cell of a comparison to its test, and to the pair of sections that it is of."""
-        return {
-            (each.pair.title, cell.framework, cell.batch_size, cell.quantity.name): (each, cell)
-            for each in self.compare(base, place).pairs
-            for cell in each.cells
-        }
 
 
 def read_entries(folders: Sequence[Path]) -> Entries:
@@ -83,9 +84,6 @@ def read_entries(folders: Sequence[Path]) -> Entries:
             raise ReportError(f"{folder}: given twice; a history has each results folder once")
         seen.add(folder.resolve())
     read = [read_side(folder) for folder in folders]
-    for side, _ in read:
-        if not side.stored.results:
-            raise ReportError(f"{side.path}: none of its results can be read; run the trials anew")
     read.sort(key=lambda entry: min(result.started_at for result in entry[0].stored.results))
     return Entries(tuple(read))
 

@@ -84,7 +84,7 @@ def build_history(entries: Entries) -> tuple[Chapter, Summary]:
     chapter = Chapter(
         heading="Cells over commits",
         section=None,
-        setting=entries.compare(0, 1).pairs[0].pair.title,
+        setting=next(iter(entries.list_cells(0, 1)))[0],
         conditions=(),
         tables=(_list_steps(steps), _list_entries(entries)),
         charts=tuple(_build_charts(entries)),
