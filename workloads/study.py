@@ -81,8 +81,9 @@ class Study:
         "or a .npz file with x_train, y_train, x_test, y_test", "NAME|DIR|FILE.npz",
     )  # fmt: skip
     frameworks: Annotated[tuple[str, ...], Meta(min_length=1)] = define_key(
-        ("all",), WHERE, "all (the thesis' three), everything, or names a,b (default: the study's)", "NAME", "framework"
-    )
+        ("all",), WHERE, "all (the thesis' three), everything, or names a,b (default: the study's)", "NAME",
+        "framework", by_series=True,
+    )  # fmt: skip
     batch_sizes: Annotated[tuple[Count, ...], Meta(min_length=1)] = define_key(
         (4, 8, 16, 32, 64, 128, 256, 512, 1024), WHERE, "one or more, as 100 127 or 100,127 (default: the study's)",
         "N", "batch-size", by_series=True,
@@ -144,7 +145,7 @@ class Study:
     profiles: Annotated[tuple[Profile, ...], Meta(min_length=1)] = define_key(
         ("default",), MEASURING, "default, the loop of the framework's guide; tuned, the fastest known with the same "
         "numbers; fit, that of Keras; compiled, by a compiler; on a GPU autotune or no-autotune, of cuDNN; or several",
-        "NAME", "profile",
+        "NAME", "profile", by_series=True,
     )  # fmt: skip
     deterministic: bool = define_key(False, MEASURING, "with each framework's own switch for it")
     precisions: Annotated[tuple[Precision, ...], Meta(min_length=1)] = define_key(

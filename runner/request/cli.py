@@ -6,7 +6,7 @@ import argparse
 import importlib.util
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -33,7 +33,7 @@ from runner.request.programs import need_programs
 from runner.request.source_code import Importer
 from runner.spare import Spare
 from workloads.datasets import Dataset
-from workloads.records.build import column_of
+from workloads.records.build import DEFAULT, column_of
 from workloads.records.job import ImageSource, Placement
 from workloads.records.status import Status
 from workloads.source.imported import Imported
@@ -138,14 +138,10 @@ def build_request(options: argparse.Namespace, project: Project) -> Request:
     for part in trained.values():
         part["study"] = each = part["study"].changed(name=study.name)
         part["placement"] = place_study(each, gpus, options.memory_limit, isolation, results, elsewhere=ray is not None)
-    kind = first["placement"].device_kind
-    installed = choose_frameworks(project, study.frameworks, isolation, pythons, kind)
+        part["frameworks"] = _columns(each, project, isolation, pythons, models, part["placement"].device_kind)
     asked = Request(
         project=project,
         **first,
-        frameworks=own_code.list_columns(
-            own_code.add_models(installed, study.frameworks, models), study.profiles, study.precisions
-        ),
         gpus=tuple(gpus),
         isolation=isolation,
         models=models,
@@ -164,6 +160,15 @@ def build_request(options: argparse.Namespace, project: Project) -> Request:
     need_programs(project, () if asked.elsewhere else asked.frameworks, isolation)
     _print_notes(asked)
     return asked
+
+
+def _columns(
+    study: Study, project: Project, isolation: str, pythons: Collection[str], models: Mapping[str, OwnModel], kind: str
+) -> tuple[str, ...]:
+    """Return the columns of a study without series: its frameworks, each in its profiles and precisions."""
+    chosen = choose_frameworks(project, study.frameworks, isolation, pythons, kind)
+    builds = own_code.add_models(chosen, study.frameworks, models)
+    return own_code.list_columns(builds, study.profiles, study.precisions)
 
 
 def _print_notes(asked: Request) -> None:
@@ -208,18 +213,20 @@ def _of_series(asked: Request, study: Study, trained: dict[str, dict[str, Any]])
     if asked.until_stable is not None and len(trained) > 1:
         names = ", ".join(trained)
         raise BadInput(f"--until-stable: study {study.name} has the series {names}: choose one of them with --series")
-    known_parts: dict[tuple[Study, int], str] = {}
+    known_parts: dict[tuple[Study, int, str], str] = {}
     for name, part in trained.items():
         threads = part["placement"].threads
-        twin = known_parts.setdefault((replace(part["study"], batch_sizes=(1,), threads=None), threads), name)
-        if twin != name:
+        alone = replace(part["study"], batch_sizes=(1,), threads=None, frameworks=("",), profiles=(DEFAULT,))
+        twins = {known_parts.setdefault((alone, threads, column), name) for column in part["frameworks"]} - {name}
+        if twins:
             raise BadInput(
-                f"series {name} trains what {twin} trains, in {threads} thread(s) on this machine: choose one of them "
-                "with --series"
+                f"series {name} trains what {min(twins)} trains, in {threads} thread(s) on this machine: choose one of "
+                "them with --series"
             )
     series = {name: replace(asked, **part) for name, part in trained.items()}
     widest = max((part.placement for part in series.values()), key=lambda placement: placement.threads)
-    return replace(asked, study=study, placement=widest, series=series)
+    columns = tuple(dict.fromkeys(column for part in series.values() for column in part.frameworks))
+    return replace(asked, study=study, placement=widest, frameworks=columns, series=series)
 
 
 def _isolation(name: str | None) -> str:

@@ -94,11 +94,14 @@ class Plan:
 
 @dataclass(frozen=True)
 class PlanPart:
-    """A series, or a study without series. `inputs` are by repeat; a plan that runs nothing has none."""
+    """A series, or a study without series. `inputs` are by repeat; a plan that runs nothing has none. `columns` None:
+    every framework of the plan, in each of its modes.
+    """
 
     study: Study
     placement: Placement
     inputs: dict[int, dict[str, InputFile]]
+    columns: Collection[str] | None = None
 
     def trial(self, framework: str, installation: Installation, repeat: int, batch_size: int) -> TrialSpec:
         """Return the trial of this framework, installation, repeat and batch size."""
@@ -149,9 +152,9 @@ def plan_trials(
         blocks += together
     trials = []
     for repeat, series, batch_size in blocks:
-        frameworks = sorted(installations)
-        shuffle.shuffle(frameworks)
         part = parts[series]
+        frameworks = sorted(installations if part.columns is None else part.columns)
+        shuffle.shuffle(frameworks)
         trials += [(series, part.trial(name, installations[name], repeat, batch_size)) for name in frameworks]
     of_first = [spec for series, spec in trials if series == first]
     own = _policy_trials(of_first, min(parts[first].study.batch_sizes), preallocating)
@@ -190,7 +193,10 @@ def build_series_plan(
     project, kind = request.project, request.placement.device_kind
     preallocating = {name for name in request.frameworks if definition.preallocates(project, name, kind)}
     requests = request.parts
-    parts = {name: PlanPart(each.study, each.placement, inputs.get(name, {})) for name, each in requests.items()}
+    parts = {
+        name: PlanPart(each.study, each.placement, inputs.get(name, {}), each.frameworks)
+        for name, each in requests.items()
+    }
     trials = [
         (series, _whole(spec, requests[series], request.paces))
         for series, spec in plan_trials(

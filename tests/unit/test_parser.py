@@ -67,7 +67,7 @@ def test_every_key_of_a_study_is_an_option_whose_default_is_the_studys() -> None
     options = run_parser().parse_args([])
     assert {each.name for each in fields(Study)} - KEYS.keys() == {"name", "summary", "series"}
     assert {getattr(options, name) for name in KEYS} == {None}
-    assert set(OF_SERIES) < KEYS.keys() and not {"frameworks", "repeats", "seed", "device"} & set(OF_SERIES)
+    assert set(OF_SERIES) < KEYS.keys() and not {"repeats", "seed", "device"} & set(OF_SERIES)
 
 
 STUDY = """

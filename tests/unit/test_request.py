@@ -13,6 +13,8 @@ from runner.project import Project
 from runner.request import cli
 from runner.request.own_code import find_framework
 from runner.request.parser import BadInput, run_parser
+from runner.request.plan import build_series_plan
+from workloads.records.job import Installation
 
 NUMPY = ("--framework", "numpy", "--isolation", "here", "--plan")
 MODEL = "import torch\n\n\ndef make(classes):\n    return torch.nn.Linear(64, classes)\n"
@@ -65,3 +67,20 @@ def test_the_list_has_columns_and_no_long_lines(capsys: pytest.CaptureFixture[st
     assert max(map(len, lines)) <= show.LIST_WIDTH
     names = [line.split()[0] for line in lines if line.startswith("  ") and line[2] != " "]
     assert {"mobilenet-v3-large", "cats-dogs-cnn-32", "learning-rates-cpu", "cifar10-cats-dogs"} <= set(names)
+
+
+def test_a_series_has_frameworks_and_profiles_of_its_own_and_trains_no_column_of_another(tmp_path: Path) -> None:
+    study = tmp_path / "mine.toml"
+    series = '[[series]]\nname = "{}"\nframeworks = ["{}"]\nprofiles = ["{}"]\n'
+    study.write_text(series.format("plain", "all", "default") + series.format("by-fit", "tensorflow", "fit"))
+    words = ["--study", str(study), "--plan"]
+    asked = cli.build_request(run_parser().parse_args(words), Project.of_this_code())
+    columns = {name: part.frameworks for name, part in asked.parts.items()}
+    assert columns == {"plain": ("mxnet", "pytorch", "tensorflow"), "by-fit": ("tensorflow@fit",)}
+    assert asked.frameworks == (*columns["plain"], *columns["by-fit"])
+    installations = {name: Installation("venv", "a") for name in asked.frameworks}
+    planned = build_series_plan(asked, installations, range(1), {}).trials
+    assert {(planned.count(spec), spec.cell.framework) for spec in planned} == {(1, name) for name in asked.frameworks}
+    study.write_text(series.format("plain", "all", "default") + series.format("again", "pytorch", "default"))
+    with pytest.raises(BadInput, match="series again trains what plain trains"):
+        cli.build_request(run_parser().parse_args(words), Project.of_this_code())

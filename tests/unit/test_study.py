@@ -296,7 +296,7 @@ def test_each_series_is_the_study_with_its_own_keys(tmp_path: Path) -> None:
         (["[[series]]", "epochs = 2"], 3, "name: a name, of 1 to 40 of a-z, 0-9, . and -, is what each series begins"),
         (["[[series]]", 'name = "A b"'], 4, "got 'A b'"),
         ([*SERIES, "epochs = 0"], 10, "series wide: epochs: Expected `int` >= 1"),
-        ([*SERIES, "epocs = 2"], 10, "epocs: no key of a series; those are name, workload, dataset, batch_sizes,"),
+        ([*SERIES, "epocs = 2"], 10, "epocs: no key of a series; those are name, workload, dataset, frameworks,"),
         ([*SERIES, "repeats = 2"], 10, "repeats: no key of a series"),
         (["learning_rate = 0.1", *SERIES, 'optimizer = "adom"'], 11, "did you mean adam?"),
         ([*SERIES, "[[series]]", 'name = "wide"'], 11, "name: two series are called wide"),
