@@ -115,7 +115,15 @@ def _published(claim: Claim, framework: str, named: FrameworkNames) -> dict[str,
         return {PUBLISHED: judge_sides(claim, framework, a, b) if a and b else None}
     values = claim.metric.values if claim.metric.framework in ("", framework) else {}
     exact = {series: _exact(of_series) for series, of_series in values.items()}
+    if claim.rival:
+        sides = {series: (points, _as(framework, points, claim.rival)) for series, points in exact.items()}
+        return {each: judge_sides(claim, framework, *sides[each]) if each in sides else None for each in SERIES}
     return {each: judge_claim(claim, framework, exact[each], named) if each in exact else None for each in SERIES}
+
+
+def _as(framework: str, points: Points, rival: str) -> Points:
+    """Return the rival's points as those of the framework that it is compared with."""
+    return {(framework, size): point for (name, size), point in points.items() if name == rival}
 
 
 def _exact(values: Mapping[Place, float]) -> Points:
@@ -130,18 +138,18 @@ def _measured(claim: Claim, framework: str, sides: Sequence[Reproduced], named: 
         return ClaimVerdict(Outcome.UNCERTAIN, "; ".join(reasons))
     if any(framework not in list_frameworks(side.points) for side in sides):
         return ClaimVerdict(Outcome.UNCERTAIN, f"nothing was measured of {named(framework)}")
-    if claim.against is None:
+    if claim.against is None and not claim.rival:
         return judge_claim(claim, framework, sides[0].points, named)
-    a, b = sides
+    a, b, other = sides[0], sides[-1], claim.rival or framework
 
     def subtract(pairs: Pairs) -> Point | None:
         return compute_mean_difference(
-            [(a.repeats[framework, x], b.repeats[framework, y]) for x, y in pairs],
+            [(a.repeats[framework, x], b.repeats[other, y]) for x, y in pairs],
             a.least_spread,
             a.metric.quantity.figures[0].difference_bounds,
         )
 
-    return judge_sides(claim, framework, a.points, b.points, subtract)
+    return judge_sides(claim, framework, a.points, _as(framework, b.points, other), subtract)
 
 
 def hold_sections(sections: Sequence[Section]) -> dict[Article, dict[int, Section]]:

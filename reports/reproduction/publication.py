@@ -118,9 +118,10 @@ class Claim:
     batch `sizes`. A peak also has `neighbours`, the sizes next to those. Without `frameworks` the claim is about every
     framework that was measured.
 
-    A test in TESTS_AGAINST compares the metric with a second one, `against`, size by size. The second metric's sizes
-    are `against_sizes`, or the same sizes where there are none. `within` is a difference in the quantity's unit; for
-    `times` it is a share of the `factor`. A test in TESTS_OF_BLOCKS is about the sizes of a `kind`.
+    A test in TESTS_AGAINST compares the metric with a second one, `against`, size by size, or with the same one of a
+    `rival`, another column of its tables ("pytorch@compiled"). The second side's sizes are `against_sizes`, or the same
+    sizes where there are none. `within` is a difference in the quantity's unit; for `times` it is a share of the
+    `factor`. A test in TESTS_OF_BLOCKS is about the sizes of a `kind`.
     """
 
     text: str
@@ -130,6 +131,7 @@ class Claim:
     neighbours: tuple[int, ...] = ()
     frameworks: tuple[str, ...] = ()
     against: Metric | None = None
+    rival: str = ""
     against_sizes: tuple[int, ...] = ()
     within: float = 0.0
     factor: float = 1.0
@@ -249,11 +251,14 @@ def _claim(data: dict[str, Any], metrics: Mapping[str, Metric], of_blocks: bool)
     against = metrics[data["against"]] if "against" in data else None
     kind = SizeKind(**data.get("kind", {}))
     claim = Claim(**_tuples(data) | {"metric": metrics[data["metric"]], "against": against, "kind": kind})
-    tests = TESTS_OF_BLOCKS if of_blocks else TESTS_AGAINST if against else TESTS
+    two_sided = against is not None or claim.rival != ""
+    tests = TESTS_OF_BLOCKS if of_blocks else TESTS_AGAINST if two_sided else TESTS
     if claim.test not in tests:
-        subject = "claim against another metric" if against else "claim"
+        subject = "claim that compares two sides" if two_sided else "claim"
         raise ValueError(f"no such test of a {subject}: {claim.test}; there are {', '.join(tests)}")
-    if against and (not claim.sizes or (claim.against_sizes and len(claim.against_sizes) != len(claim.sizes))):
+    if claim.rival and (against or not claim.frameworks or claim.rival in claim.frameworks):
+        raise ValueError(f"{claim.text}: a claim with a rival names its frameworks, which are others, and no against")
+    if two_sided and (not claim.sizes or (claim.against_sizes and len(claim.against_sizes) != len(claim.sizes))):
         raise ValueError(f"{claim.text}: sizes are missing, or against_sizes are more or fewer than those")
     return claim
 

@@ -57,9 +57,16 @@ SETTINGS = {
     "jax": ("steps-in-a-loop",),
 }
 NOT_TUNED = {"pytorch": ("compiled",), "tensorflow": ("xla",)}  # settings that tuned does without
-# They report the mean loss. JAX comes with no trainer, and with no feed.
-TRAINERS = {"pytorch": ("lightning",), "tensorflow": ("fit",), "mxnet": ("estimator",), "jax": ()}
-FEEDLESS = ("jax",)
+# They report the mean loss. JAX and PaddlePaddle are measured without a trainer; no feed of its own has JAX.
+TRAINERS = {
+    "pytorch": ("lightning",),
+    "tensorflow": ("fit",),
+    "mxnet": ("estimator",),
+    "keras_jax": ("fit",),
+    "keras_torch": ("fit",),
+}
+FED = ("pytorch", "tensorflow", "mxnet")  # whose guides have a data pipeline that is measured
+FRAMEWORKS = (*REAL_FRAMEWORKS, "jax", "keras_jax", "keras_torch", "paddle")
 # A trainer that does not come with its framework is installed in a separate folder, next to the framework's
 # environment.
 PACKAGES = {"lightning": Path(__file__).with_name("requirements-lightning.txt")}
@@ -88,9 +95,9 @@ def pairs_of(framework: str, options: argparse.Namespace) -> list[Pair]:
     usual: str = DEFAULT
     if options.beside:
         return [(usual, each) for each in options.beside]
-    feeds = () if framework in FEEDLESS else (GUIDE_FEED,)
-    others = (BY_HAND, *feeds, *TRAINERS[framework])
-    return [(usual, each) for each in others] + [(TUNED, best(framework))]
+    feeds = (GUIDE_FEED,) if framework in FED else ()
+    others = (BY_HAND, *feeds, *TRAINERS.get(framework, ()))
+    return [(usual, each) for each in others] + ([(TUNED, best(framework))] if framework in SETTINGS else [])
 
 
 def packages_of(loop: str) -> Path | None:
@@ -185,7 +192,7 @@ def differ(pair: Pair, told: dict[str, Told]) -> bool:
 def main(words: list[str]) -> int:
     """Measure and print the table; return the exit code."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--framework", nargs="+", default=list(REAL_FRAMEWORKS), choices=REAL_FRAMEWORKS)
+    parser.add_argument("--framework", nargs="+", default=list(REAL_FRAMEWORKS), choices=FRAMEWORKS)
     parser.add_argument("--batch-size", nargs="+", type=int, default=[4, 32, 128, 1024])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=3.0)

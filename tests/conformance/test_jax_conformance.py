@@ -11,10 +11,14 @@ import json
 from pathlib import Path
 
 import pytest
+from accumulated import NORMALISED
 from conftest import PROJECT, once, shared
-from settings import CASES, TRUTH
-from suite import Found, Seen, checks_of, run_in
+from divided import every
+from settings import CASES, DROPOUT_SIGMAS, LOSSES, TRUTH, WEIGHTS
+from suite import Found, Seen, checks_of, load, run_in
+from test_devices import ALIKE, APART, Divided, differences
 
+from adapters.numpy import adapter as referee
 from runner.environments.definition import read
 from runner.environments.venv import make_side_by_side
 
@@ -64,3 +68,26 @@ def test_jax_in_parts_on_the_device_and_in_other_precisions(jax_found: Found) ->
     assert memory["planned"] and memory["before"] < memory["step_peak"] < memory["peak"]
     assert told["refused"] == [True, False]
     assert len(told["missing"]) == 2 and all("finds no device cuda: " in said for said in told["missing"])
+
+
+def test_jax_on_several_devices_makes_the_updates_of_one_with_all_images(jax_found: Found) -> None:
+    """Four devices: the last update but one is of 10, 9, 9 and 9 images, the last leaves one device without any."""
+    out, rules = jax_found.folder / "divided.npz", ("momentum", NORMALISED)
+    run_in("jax", HERE / "divided.py", str(out), "jax", "4", "default", "host", *rules, **PLAINLY)
+    arrays = load(out)
+    one, of_each = every(referee.Adapter("float64"), rules), every(Divided(4), rules)
+    assert max(differences(arrays, one, "momentum")) <= ALIKE
+    losses, weights = differences(arrays, of_each, NORMALISED)
+    assert losses <= LOSSES and weights <= 10 * WEIGHTS
+    assert min(differences(arrays, one, NORMALISED)) > APART, "BatchNorm's statistics are of each device"
+    assert str(arrays["refused"]).startswith("JAX on several devices accumulates no gradients here")
+
+
+def test_each_device_of_jax_draws_masks_of_its_own(jax_found: Found) -> None:
+    """A row of the kernel after a dropout of half is unchanged where both devices drop its value."""
+    out = jax_found.folder / "masks.npz"
+    run_in("jax", HERE / "masks.py", str(out), "jax", "2", **PLAINLY)
+    arrays = load(out)
+    untouched = (arrays["before"] == arrays["after"]).all(axis=1)
+    sigma = (0.25 * 0.75 / len(untouched)) ** 0.5
+    assert abs(untouched.mean() - 0.25) < DROPOUT_SIGMAS * sigma

@@ -206,7 +206,7 @@ def definition(tmp_path: Path, old: str, new: str) -> Path:
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ('test = "no-gain"', 'test = "rises"', "no such test of a claim against another metric: rises"),
+        ('test = "no-gain"', 'test = "rises"', "no such test of a claim that compares two sides: rises"),
         ("against_sizes = [16, 32, 64, 128]", "against_sizes = [16]", "against_sizes are more or fewer"),
         ('against = "sgd"', 'against = "momentum"', "'momentum'"),
         ('workload = "cats-dogs-cnn"\n', "", "must be told, too: workload"),
@@ -337,3 +337,32 @@ def test_claims_of_which_nothing_is_known_are_left_out_and_counted() -> None:
     table = table_of(*results)
     assert len(table.rows) == 4 and all("Adam" in str(row[0].text) for row in table.rows)
     assert table.below[-1].startswith("Left out: 16 claims of which nobody published figures")
+
+
+def speeds(framework: str, *values: float) -> list[TrialResult]:
+    return [
+        trial(framework, 32, repeat, study="frameworks", epochs=1, figures={"images_per_s": Figure(value, "worker")})
+        for repeat, value in enumerate(values)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rival", "outcome"),
+    [((500.0, 510.0, 520.0), "holds"), ((900.0, 910.0, 920.0), "does not hold"), ((), "uncertain")],
+)
+def test_a_claim_about_two_columns_of_one_table_is_judged_between_them(rival: tuple[float, ...], outcome: str) -> None:
+    results = [*speeds("pytorch", 700.0, 710.0, 720.0), *speeds("pytorch@compiled", *rival)]
+    (section,), _ = group_into_sections(results)
+    tested, _ = claims.evaluate_section(section, read(PUBLICATIONS / "frameworks"))
+    told = {(each.claim.text, each.framework): each.measured for each in tested}
+    found = told["keras#21851: {framework} trains more images a second than torch.compile", "pytorch"]
+    assert str(found.outcome) == outcome, found.why
+    assert {str(each.outcome) for (_, name), each in told.items() if name == "jax"} == {"uncertain"}
+
+
+def test_a_claim_with_a_rival_names_whom_it_is_compared_with(tmp_path: Path) -> None:
+    shutil.copytree(PUBLICATIONS / "frameworks", tmp_path / "frameworks")
+    path = tmp_path / "frameworks" / publication.DEFINITION
+    path.write_text(path.read_text().replace('frameworks = ["keras_jax"]', 'frameworks = ["keras_torch"]'))
+    with pytest.raises(ValueError, match="a claim with a rival names its frameworks, which are others"):
+        read(path.parent)

@@ -6,28 +6,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from loops import keras_loops
+from loops.keras_loops import model_of
+
 Train = Callable[[Any], list[float]]  # (steps, batch) -> losses
-
-
-def model_of(weights: Any) -> keras.Model:
-    model = keras.Sequential(
-        [
-            keras.Input((32, 32, 3), dtype="uint8"),
-            keras.layers.Rescaling(1 / 255),
-            keras.layers.Conv2D(32, 3, activation="relu", name="conv1"),
-            keras.layers.MaxPooling2D(),
-            keras.layers.Conv2D(64, 3, activation="relu", name="conv2"),
-            keras.layers.MaxPooling2D(),
-            keras.layers.Conv2D(64, 3, activation="relu", name="conv3"),
-            keras.layers.Flatten(),
-            keras.layers.Dense(64, activation="relu", name="dense1"),
-            keras.layers.Dense(10, name="dense2"),
-        ]
-    )
-    for key, array in weights.items():
-        layer, role = key.split("/")
-        getattr(model.get_layer(layer), role).assign(array)
-    return model
 
 
 def step_of(weights: Any, threads: int, settings: set[str]) -> Callable[[Any, Any], Any]:
@@ -82,19 +64,10 @@ def guide_feed(images: Any, labels: Any, weights: Any, threads: int, settings: s
 
 
 def fit(images: Any, labels: Any, weights: Any, threads: int, settings: set[str]) -> Train:
-    """Make a loop of `fit` on exactly these batches; the loss that it reports is the mean over them."""
+    """Make a loop of `fit`, with TensorFlow's pools of threads."""
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.threading.set_inter_op_parallelism_threads(threads)
-    model = model_of(weights)
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(keras.optimizers.SGD(learning_rate=0.01, momentum=0.9), loss)
-
-    def train(order: Any) -> list[float]:
-        rows = order.ravel()
-        history = model.fit(images[rows], labels[rows], batch_size=order.shape[1], shuffle=False, verbose=0)
-        return list(history.history["loss"])
-
-    return train
+    return keras_loops.fit(images, labels, weights, threads, settings)
 
 
 LOOPS = {"by-hand": by_hand}
