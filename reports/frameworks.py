@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from workloads.records.build import MARK, column_of
 from workloads.records.result import TrialResult
@@ -39,8 +39,9 @@ OTHERS = (
     Style("#56B4E9", "X", 6.0, "-."),
 )
 
-
-SHADES = (("#000000", 0.5), ("#FFFFFF", 0.55))  # for builds: colour mixed with the framework's, share
+# Of builds, profiles and precisions of a framework, in its colour mixed with another one.
+VARIANTS = (("<", 8.0, "-"), (">", 7.0, "--"), ("h", 6.0, "-."), ("*", 9.0, ":"), ("p", 7.0, "-"), ("d", 6.5, "--"))
+SHADES = (("#000000", 0.5), ("#FFFFFF", 0.55))  # colour mixed with the framework's, share
 
 
 def order_frameworks(frameworks: Iterable[str]) -> list[str]:
@@ -92,21 +93,25 @@ def read_names(results: Iterable[TrialResult]) -> FrameworkNames:
 
 
 def choose_styles(frameworks: Iterable[str]) -> dict[str, Style]:
-    """Map {framework: style} in table order; beyond three unknown frameworks and builds the styles repeat.
+    """Map {framework: style} in table order; styles repeat beyond three unknown frameworks and six variants.
 
-    A build has a shade of its framework's colour, and a different marker.
+    A variant (a build, a profile or a precision) has a shade of its framework's colour, and a marker of its own.
     """
-    unused = itertools.cycle(OTHERS)
+    ordered = order_frameworks(frameworks)
+    families = dict.fromkeys(column_of(name).framework for name in ordered)
+    unused, variants = itertools.cycle(OTHERS), itertools.cycle(VARIANTS)
+    of_family = {family: KNOWN.get(family) or next(unused) for family in families}
     chosen: dict[str, Style] = {}
-    for name in order_frameworks(frameworks):
-        if name in KNOWN:
-            chosen[name] = KNOWN[name]
+    for name in ordered:
+        family = column_of(name).framework
+        if name == family:
+            chosen[name] = of_family[family]
             continue
-        style, framework = next(unused), column_of(name).framework
-        if family := KNOWN.get(framework):
-            builds = sum(other != framework and column_of(other).framework == framework for other in chosen)
-            style = replace(style, colour=mix_colours(family.colour, *SHADES[builds % len(SHADES)]))
-        chosen[name] = style
+        colour = of_family[family].colour
+        shades = [shade for other, share in SHADES if (shade := mix_colours(colour, other, share)) != colour]
+        number = sum(other != family and column_of(other).framework == family for other in chosen)
+        marker, size, line = next(variants)
+        chosen[name] = Style(shades[number % len(shades)], marker, size, line)
     return chosen
 
 

@@ -57,7 +57,7 @@ SETTINGS = {
     "jax": ("steps-in-a-loop",),
 }
 NOT_TUNED = {"pytorch": ("compiled",), "tensorflow": ("xla",)}  # settings that tuned does without
-# They report the mean loss. JAX and PaddlePaddle are measured without a trainer; no feed of its own has JAX.
+# They report the mean loss. JAX and PaddlePaddle are measured without a trainer.
 TRAINERS = {
     "pytorch": ("lightning",),
     "tensorflow": ("fit",),
@@ -65,7 +65,7 @@ TRAINERS = {
     "keras_jax": ("fit",),
     "keras_torch": ("fit",),
 }
-FED = ("pytorch", "tensorflow", "mxnet")  # whose guides have a data pipeline that is measured
+FED = ("pytorch", "tensorflow", "mxnet", "paddle")  # JAX has no data pipeline, Keras' is that of `fit`
 FRAMEWORKS = (*REAL_FRAMEWORKS, "jax", "keras_jax", "keras_torch", "paddle")
 # A trainer that does not come with its framework is installed in a separate folder, next to the framework's
 # environment.

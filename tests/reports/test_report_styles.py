@@ -104,6 +104,12 @@ def test_no_two_frameworks_look_alike_without_colour() -> None:
     assert len({style.line for style in known}) == 4
 
 
+def test_variants_of_seven_frameworks_share_no_marker_and_are_shades_of_their_framework() -> None:
+    looks = choose_styles([*SEVEN, *(f"{name}@fit" for name in SEVEN[4:]), "tensorflow@compiled", "pytorch@compiled"])
+    assert len({style.marker for style in looks.values()}) == len({style.colour for style in looks.values()}) == 12
+    assert {name: looks[name] for name in SEVEN} == choose_styles(SEVEN)
+
+
 @pytest.mark.parametrize("framework", SEVEN)
 def test_what_was_published_differs_from_what_was_measured_without_colour(framework: str) -> None:
     style = choose_styles(SEVEN)[framework]

@@ -34,26 +34,50 @@ def with_weights(net: Any, weights: Any) -> Any:
     return net
 
 
-def by_hand(images: Any, labels: Any, weights: Any, threads: int, settings: set[str]) -> Train:
-    core.set_num_threads(threads)
-    net = with_weights(Net(), weights)
+def step_of(net: Any) -> Callable[[Any, Any], Any]:
+    """Return the guide's step: inputs as float32 and int64 targets -> the loss."""
     optimizer = paddle.optimizer.Momentum(0.01, 0.9, parameters=net.parameters())
     loss_fn = nn.CrossEntropyLoss()
+
+    def step(inputs: Any, targets: Any) -> Any:
+        loss = loss_fn(net(inputs), targets)
+        loss.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        return loss.detach()
+
+    return step
+
+
+def by_hand(images: Any, labels: Any, weights: Any, threads: int, settings: set[str]) -> Train:
+    core.set_num_threads(threads)
+    step = step_of(with_weights(Net(), weights))
 
     def train(order: Any) -> list[float]:
         losses = []
         for batch in order:
             inputs = paddle.to_tensor(images[batch]).transpose([0, 3, 1, 2]).astype("float32") / 255
-            loss = loss_fn(net(inputs), paddle.to_tensor(labels[batch]).astype("int64"))
-            loss.backward()
-            optimizer.step()
-            optimizer.clear_grad()
-            losses.append(loss.detach())
+            losses.append(step(inputs, paddle.to_tensor(labels[batch]).astype("int64")))
         return [float(loss) for loss in losses]
 
     return train
 
 
+def guide_feed(images: Any, labels: Any, weights: Any, threads: int, settings: set[str]) -> Train:
+    """Make the guide's loop over a DataLoader of a TensorDataset, which was converted to float once."""
+    core.set_num_threads(threads)
+    step = step_of(with_weights(Net(), weights))
+    inputs = paddle.to_tensor(images).transpose([0, 3, 1, 2]).astype("float32") / 255
+    data = paddle.io.TensorDataset([inputs, paddle.to_tensor(labels).astype("int64")])
+
+    def train(order: Any) -> list[float]:
+        rows = paddle.io.Subset(data, order.ravel().tolist())
+        loader = paddle.io.DataLoader(rows, batch_size=order.shape[1], shuffle=False)
+        return [float(loss) for loss in [step(x, y) for x, y in loader]]
+
+    return train
+
+
 LOOPS = {"by-hand": by_hand}
-FEEDS: dict[str, Any] = {}
+FEEDS = {"guide-feed": guide_feed}
 TRAINERS: dict[str, Any] = {}
