@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import ROOT
 from stored import run
 from submitted import ON_CPU, ON_GPU, Machine, edit, list_trials, make_again, run_on, seal, unpack_trials
 
@@ -158,6 +160,25 @@ def test_what_is_submitted_is_verified_labelled_and_shown(
     assert (tmp_path / "site" / "mine" / "report.html").is_file()
     find_file(file).write_text(find_file(file).read_text().replace('"sha256": "', '"sha256": "0'))
     assert "labels of another archive" in run("site", file, "--out", tmp_path / "site").stderr
+
+
+def test_the_ci_job_labels_each_new_submission_and_ends_with_the_worst_exit_code(base: Path, tmp_path: Path) -> None:
+    for each in ROOT.iterdir():
+        if each.name not in (".ci", "submissions"):
+            (tmp_path / each.name).symlink_to(each)
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci" / "submissions", tmp_path / ".ci")
+    (tmp_path / "submissions").mkdir()
+
+    def check() -> tuple[int, str]:
+        command = ["bash", str(tmp_path / ".ci" / "submissions"), "--rerun", "0"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        return done.returncode, done.stdout.splitlines()[-1]
+
+    assert run("submit", base, "--out", tmp_path / "submissions" / "mine.tar.xz").returncode == 0
+    assert check() == (0, "submissions: 1 checked") and check() == (0, "submissions: 0 checked")
+    (tmp_path / "submissions" / "a.tar.xz").write_bytes(b"no archive")
+    assert check() == (2, "submissions: 1 checked")
 
 
 def test_what_would_be_refused_is_not_packed(base: Path, tmp_path: Path) -> None:
