@@ -117,7 +117,7 @@ def _published(claim: Claim, framework: str, named: FrameworkNames) -> dict[str,
     exact = {series: _exact(of_series) for series, of_series in values.items()}
     if claim.rival:
         sides = {series: (points, _as(framework, points, claim.rival)) for series, points in exact.items()}
-        return {each: judge_sides(claim, framework, *sides[each]) if each in sides else None for each in SERIES}
+        return {series: judge_sides(claim, framework, *both) for series, both in sides.items()}
     return {each: judge_claim(claim, framework, exact[each], named) if each in exact else None for each in SERIES}
 
 
@@ -210,10 +210,17 @@ def _rows(
 
 def build_table(every: Sequence[TestedClaim], publication: Article, section: Section) -> Table:
     """Build the table of the claims that this section tests."""
-    how = say("published.how_claims_are_tested", **BOUNDS)
+    how = [
+        *([say("published.how_claims_are_tested", **BOUNDS)] if any(not each.claim.rival for each in every) else []),
+        *([_say_how_sides_are_tested()] if any(each.claim.rival for each in every) else []),
+    ]
     return build_claim_table(
-        NAME, "Claims of the publication, tested", every, (), (how, *_notes(publication, [section]))
+        NAME, "Claims of the publication, tested", every, (), (*how, *_notes(publication, [section]))
     )
+
+
+def _say_how_sides_are_tested() -> str:
+    return say("published.how_claims_across_are_tested", tie_percent=TIE_PERCENT)
 
 
 def tables_across(sections: Sequence[Section]) -> list[Table]:
@@ -225,7 +232,7 @@ def tables_across(sections: Sequence[Section]) -> list[Table]:
         claimed = [claim for claim in publication.claims if claim.against]
         untold = len(claimed) - len({each.claim.text for each in tested})
         below = (
-            say("published.how_claims_across_are_tested", tie_percent=TIE_PERCENT),
+            _say_how_sides_are_tested(),
             *_notes(publication, held[publication].values()),
             *([say("published.claims_without_sides", number=untold)] if untold else []),
         )
@@ -241,14 +248,15 @@ def build_claim_table(
     """Build a table with a row per tested claim, one or more: what came of it, and why."""
     records = [each.record for each in every]
     left_out = ("quantity", "against", "framework", *every[0].figures)
-    names = [key for key in records[0] if key not in left_out and not key.startswith("why_")]
+    every_key = dict.fromkeys(key for record in records for key in record)
+    names = [key for key in every_key if key not in left_out and not key.startswith("why_")]
     shown: Columns = {key.replace("_", " ").capitalize(): _text_of(key) for key in names} | {"Why": _why}
     rows = build_rows(records, shown)
     return Table(name, title, *rows, above=above, below=below, words=True, theme=Theme.PUBLISHED)
 
 
 def _text_of(key: str) -> Callable[[Record], TableCell]:
-    return lambda record: TableCell(record[key] or ABSENT)
+    return lambda record: TableCell(record.get(key) or ABSENT)
 
 
 def _why(record: Record) -> TableCell:
