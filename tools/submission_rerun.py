@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -83,10 +84,18 @@ def write_study(spec: TrialSpec) -> str:
 
 
 def run_again(spec: TrialSpec, results: Path) -> TrialResult:
-    """Run the trial into this folder; return its result. Raises CannotRun, also where it did not end ok."""
+    """Run the trial into this folder, which is emptied before; return its result. Raises CannotRun, also where it did
+    not end ok, and OSError.
+
+    What lies in the folder may be from another version of ours, or from the submitter: it is never read.
+    """
     if reason := explain_not_runnable(spec):
         raise CannotRun(reason)
-    results.mkdir(parents=True, exist_ok=True)
+    if results.is_symlink() or results.is_file():
+        results.unlink()
+    elif results.exists():
+        shutil.rmtree(results)
+    results.mkdir(parents=True)
     study = results / f"{STUDY}.toml"
     study.write_text(write_study(spec), encoding="utf-8")
     words = [sys.executable, "-m", "runner", "--study", str(study), "--results", str(results), "--retry", "contended"]

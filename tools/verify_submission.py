@@ -11,7 +11,7 @@ from pathlib import Path
 
 from reports.load import ReportError
 from reports.submitting.agreement import compare_rerun, draw_cells
-from reports.submitting.labels import ENDING, Label, write_labels
+from reports.submitting.labels import ENDING, Label, find_file, write_labels
 from reports.submitting.verification import Submission, verify_submission
 from tools.submission_rerun import CannotRun, run_again
 from workloads.command_line import CommandLine
@@ -59,6 +59,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{trial}: {label}")
     print(f"{file}: {seen.subject}: {len(seen.findings) or 'nothing'} found")
     if seen.findings:
+        find_file(file).unlink(missing_ok=True)  # labels of an earlier verification, which found less
         return 1
     print(f"Labels: {write_labels(file, labels)}\n{UNSEEN}")
     return 0

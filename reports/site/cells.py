@@ -38,18 +38,20 @@ WORDS = ("settings", "reported")  # the other conditions: as they were asked for
 IN_MENUS = {each.name for each in SETTINGS if each.column and each.field in ("workload", "dataset")} | {"device"}
 NAMED = {each.name for each in SETTINGS} - IN_MENUS
 SIGNIFICANT_DIGITS = 6
+UNCHECKED = "not checked"  # trials of a file or folder that `verify_submission` has not labelled
 
 
 @dataclass(frozen=True)
 class Source:
     """A publication, results folder or submission: its name on the page, what it holds, and its page relative to the
-    site's. `labels`: {trial id: label} of a submission that was verified.
+    site's. `labels`: {trial id: label} of a submission that was verified. `marks`: what a publication lacks.
     """
 
     name: str
     stored: Stored
     page: str
     labels: Mapping[str, Label] = field(default_factory=dict)
+    marks: tuple[str, ...] = ()
 
 
 def build_data(sources: Sequence[Source]) -> dict[str, Any]:
@@ -69,7 +71,9 @@ def build_data(sources: Sequence[Source]) -> dict[str, Any]:
             for each, label in zip(SHOWN, LABELS, strict=True)
         ],
         "frameworks": {cell["framework"]: {"colour": styles[cell["key"]].colour} for _, cell in every},
-        "sources": [{"name": source.name, "page": source.page} for source in sources],
+        "sources": [
+            {"name": source.name, "page": source.page, "marks": source.marks} for source in sources
+        ],
         "texts": texts,
         "cells": [
             [
@@ -88,7 +92,7 @@ def _list_cells(source: Source) -> Iterator[dict[str, Any]]:
     trials = (result for result, folder in source.stored.pairs if folder.parent.name != BLOCKS)
     for section in group_into_sections(trials)[0]:
         for cell in _list_cells_of_section(section):
-            label = str(find_weakest(cell["trials"], source.labels))
+            label = str(find_weakest(cell["trials"], source.labels)) if source.labels else UNCHECKED
             yield cell | {"report": source.name, "framework": source.stored.named(cell["key"]), "label": label}
 
 

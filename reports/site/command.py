@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import chdir
 from pathlib import Path
+from urllib.parse import quote
 
 from workloads.command_line import CommandLine
 from workloads.temporary import temporary_folder
@@ -90,7 +91,11 @@ def _refuse(folders: Sequence[Path], out: Path) -> None:
     inside = [folder for folder in folders if folder.is_relative_to(out.resolve())]
     if inside:
         raise ReportError(f"--out {out}: {inside[0]} lies in it, and would be replaced; name another folder")
+    if around := [folder for folder in folders if out.resolve().is_relative_to(folder)]:
+        raise ReportError(f"--out {out}: lies in {around[0]}, which is read; name another folder")
     names = [_name(folder) for folder in folders]
+    if taken := next((folder for folder in folders if _name(folder) in ("", PAGE, MARK)), None):
+        raise ReportError(f"{taken}: the site has a file of this name; rename it")
     if twice := next((folder for folder in folders if names.count(_name(folder)) > 1), None):
         raise ReportError(f"{twice}: two folders are called {_name(twice)}; rename one, it is the name on the page")
 
@@ -102,14 +107,27 @@ def _name(folder: Path) -> str:
 def _add_source(folder: Path, site: Path) -> Source:
     """Read a folder or submission, and put its page into the site."""
     inner, labels = site / _name(folder), dict[str, Label]()
-    if publication.read_folder(folder):
-        shutil.copytree(folder, inner)
+    published = publication.read_folder(folder)
+    if published:
+        _copy_publication(folder, inner)
         stored = archive.read_stored(folder, load.read_all)
     elif folder.is_file():
         stored, labels = _write_submission(folder, inner), read_labels(folder)
     else:
         stored = _write_report(folder, inner)
-    return Source(inner.name, stored, f"{inner.name}/{export.MAIN[0]}", labels)
+    page = f"./{quote(inner.name)}/{export.MAIN[0]}"  # a name may have a # or a colon
+    return Source(inner.name, stored, page, labels, tuple(published.marks) if published else ())
+
+
+def _copy_publication(folder: Path, into: Path) -> None:
+    """Copy the files; links are left out, for they may lead to what is not published."""
+
+    def find_links(inside: str, names: list[str]) -> list[str]:
+        return [name for name in names if Path(inside, name).is_symlink()]
+
+    shutil.copytree(folder, into, ignore=find_links, copy_function=shutil.copyfile)
+    for each in (into, *filter(Path.is_dir, into.rglob("*"))):
+        each.chmod(0o755)  # not the modes of a read-only source, which could not be replaced
 
 
 def _write_report(results: Path, into: Path) -> Stored:

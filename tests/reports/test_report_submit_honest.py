@@ -162,23 +162,36 @@ def test_what_is_submitted_is_verified_labelled_and_shown(
     assert "labels of another archive" in run("site", file, "--out", tmp_path / "site").stderr
 
 
-def test_the_ci_job_labels_each_new_submission_and_ends_with_the_worst_exit_code(base: Path, tmp_path: Path) -> None:
+def test_the_ci_job_checks_what_a_pull_request_brings_and_takes_no_labels_from_it(base: Path, tmp_path: Path) -> None:
     for each in ROOT.iterdir():
-        if each.name not in (".ci", "submissions"):
+        if each.name not in (".ci", ".git", "submissions"):
             (tmp_path / each.name).symlink_to(each)
     (tmp_path / ".ci").mkdir()
     shutil.copy(ROOT / ".ci" / "submissions", tmp_path / ".ci")
-    (tmp_path / "submissions").mkdir()
+    submissions = tmp_path / "submissions"
+    submissions.mkdir()
+
+    def git(*words: str) -> None:
+        who = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
+        subprocess.run(["git", *who, *words], cwd=tmp_path, check=True, capture_output=True)
 
     def check() -> tuple[int, str]:
-        command = ["bash", str(tmp_path / ".ci" / "submissions"), "--rerun", "0"]
+        git("add", "submissions")
+        git("commit", "--quiet", "--allow-empty", "--message", "results")
+        command = ["bash", str(tmp_path / ".ci" / "submissions"), "target", "--rerun", "0"]
         done = subprocess.run(command, capture_output=True, text=True)
         return done.returncode, done.stdout.splitlines()[-1]
 
-    assert run("submit", base, "--out", tmp_path / "submissions" / "mine.tar.xz").returncode == 0
-    assert check() == (0, "submissions: 1 checked") and check() == (0, "submissions: 0 checked")
-    (tmp_path / "submissions" / "a.tar.xz").write_bytes(b"no archive")
-    assert check() == (2, "submissions: 1 checked")
+    git("init", "--quiet")
+    git("commit", "--quiet", "--allow-empty", "--message", "target")
+    git("branch", "target")
+    assert check() == (0, "submissions: 0 checked")
+    assert run("submit", base, "--out", submissions / "mine.tar.xz").returncode == 0
+    assert check() == (0, "submissions: 1 checked") and read_labels(submissions / "mine.tar.xz")
+    assert check() == (1, "submissions: 1 checked"), "the labels came with the pull request"
+    git("rm", "--quiet", "submissions/mine.labels.json")
+    (submissions / "a.tar.xz").write_bytes(b"no archive")
+    assert check() == (2, "submissions: 2 checked")
 
 
 def test_what_would_be_refused_is_not_packed(base: Path, tmp_path: Path) -> None:
