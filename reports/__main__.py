@@ -52,7 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
     Returns 130 after Ctrl-C. Other commands have their own exit codes.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
-    program.outlast_readers()
+    program.outlast_readers(plain=True)
     program.interrupt_in_order()
     try:
         return run(arguments)

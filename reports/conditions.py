@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from workloads.conditions import BY_FRAMEWORK, REPORTED, read_mode, read_values
 from workloads.records import processor
-from workloads.records.build import DEFAULT, FLOAT32
+from workloads.records.build import ALL, DEFAULT, EVERYTHING, FLOAT32
 from workloads.records.job import AS_BY_ITSELF, OF_THE_CALLER, Cell, Passes, Placement, Task, TrialSpec
 from workloads.records.result import Key, TrialResult
 from workloads.records.status import Status
@@ -227,16 +227,35 @@ def read_series(study: str) -> dict[str, Study]:
     return read(path).parts if path else {}
 
 
+@cache
+def has_own_columns(study: str) -> bool:
+    """True if it is one of our studies, and series of it set their frameworks or profiles."""
+    path = list_studies().get(study)
+    return path is not None and any({"frameworks", "profiles"} & {*each.keys} for each in read(path).series)
+
+
 def is_of_series(spec: TrialSpec, part: Study) -> bool:
-    """True if a trial trains what the study does; an option may have asked for something else."""
-    task = part.task
+    """True if a trial trains what the study does; an option may have asked for something else.
+
+    Its framework and profile count only where series of its study differ in them.
+    """
+    task, column = part.task, spec.cell.column
     trained, asked = read_values(spec), vars(part) | {"optimizer": task.optimizer, "initial": task.initial}
+    if has_own_columns(spec.study) and (
+        column.mode.profile not in part.profiles or not {column.framework, ALL, EVERYTHING} & {*part.frameworks}
+    ):
+        return False
     return all(trained[name] == asked[name] for name in OF_SERIES if name in trained and name not in NOT_COMPARED)
 
 
 def name_series(section: Section) -> str:
-    """Name of the series of a section's trials; "" if they belong to none, or to more than one."""
-    spec = section.every[0].spec
+    """Names of the series of a section's columns; "" if a column belongs to none, or to more than one."""
+    columns = {result.spec.cell.framework: result.spec for result in section.every}
+    names = list(dict.fromkeys(map(_name_series_of, columns.values())))
+    return ", ".join(names) if all(names) else ""
+
+
+def _name_series_of(spec: TrialSpec) -> str:
     found = {name: part for name, part in read_series(spec.study).items() if is_of_series(spec, part)}
     placed = {name: part for name, part in found.items() if part.threads == spec.placement.threads}
     names = list(placed or {name: part for name, part in found.items() if part.threads is None})

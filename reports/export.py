@@ -115,6 +115,7 @@ def _write(
     kinds = [kind for kind in OF_CHARTS if kind in formats]
     pictures = _pictures(report, layout.stems) if kinds else {}
     drawings = web.list_drawings(report) if "html" in formats else []
+    looks = web.choose_looks(report)
     if pictures or drawings:
         figures.preload()
     cores = len(os.sched_getaffinity(0))
@@ -123,7 +124,9 @@ def _write(
     workers = min(cores, len(pictures) + len(drawings)) or 1
     with ProcessPoolExecutor(workers, forked, _draw_for, (os.getpid(),)) as pool:
         inlined = {drawing.id: pool.submit(inline.draw, drawing) for drawing in drawings}
-        drawn = [pool.submit(figures.draw, chart, out / stem, kinds, layout) for chart, stem in pictures.values()]
+        drawn = [
+            pool.submit(figures.draw, chart, out / stem, kinds, layout, looks) for chart, stem in pictures.values()
+        ]
         if "html" in formats:
             write_text(out / "report.html", page({name: drawing.result() for name, drawing in inlined.items()}))
         if "md" in formats:

@@ -15,6 +15,7 @@ import tarfile
 from pathlib import Path
 
 from workloads.command_line import CommandLine
+from workloads.unpacking import extract_all
 
 ROOT = Path(__file__).resolve().parents[1]
 REQUIREMENTS = ROOT / "requirements-gpu-machine.txt"
@@ -81,7 +82,7 @@ def _extract_commit(project: Path) -> None:
     if archived.returncode:
         raise CannotPack(f"git archive: {archived.stderr.decode(errors='replace').strip()}")
     with tarfile.open(fileobj=io.BytesIO(archived.stdout)) as tar:
-        tar.extractall(project, filter="data")
+        extract_all(tar, project)
 
 
 def _fetch_wheels(wheels: Path, python: str) -> None:

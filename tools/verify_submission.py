@@ -14,6 +14,7 @@ from reports.submitting.agreement import compare_rerun, draw_cells
 from reports.submitting.labels import ENDING, Label, find_file, write_labels
 from reports.submitting.verification import Submission, verify_submission
 from tools.submission_rerun import CannotRun, run_again
+from workloads import program
 from workloads.command_line import CommandLine
 from workloads.datasets import file_digest
 from workloads.records.result import TrialResult
@@ -89,4 +90,5 @@ def _rerun(submitted: TrialResult, folder: Path, seen: Submission) -> Label:
 
 
 if __name__ == "__main__":
+    program.outlast_readers(plain=True)
     sys.exit(main())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import signal
 import sys
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ AGAIN = "BATCHWISE_STARTED_AGAIN"  # set to the id of the process that starts ag
 STREAMS = {1: "stdout", 2: "stderr"}
 OWN_PACKAGES = ("adapters", "reports", "runner", "tools", "workloads")
 EXIT_INTERRUPTED, EXIT_MISSING = 130, 2
+CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tab and new line
 
 
 def strip_python(environment: Mapping[str, str]) -> dict[str, str]:
@@ -85,10 +87,18 @@ class _Lasting(io.FileIO):
             return len(memoryview(content))  # type: ignore[arg-type]
 
 
-def outlast_readers() -> None:
+class _Plain(io.TextIOWrapper):
+    """Writes control characters as a replacement character: text of others must not steer a terminal."""
+
+    def write(self, text: str) -> int:
+        return super().write(CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text))
+
+
+def outlast_readers(plain: bool = False) -> None:
     """Let this process's standard output and error outlast their readers, unless they are redirected, as in a test.
 
-    Characters that the encoding lacks are written with backslashes.
+    Characters that the encoding lacks are written with backslashes. `plain`: without control characters, for a program
+    that prints what others have stored, and draws nothing on the terminal.
     """
     for number, name in STREAMS.items():
         stream = getattr(sys, name)
@@ -98,7 +108,8 @@ def outlast_readers() -> None:
             continue
         raw = _Lasting(number, "w", closefd=False)
         encoding = stream.encoding if stream else "utf-8"
-        lasting = io.TextIOWrapper(io.BufferedWriter(raw), encoding, "backslashreplace", line_buffering=True)
+        written = _Plain if plain else io.TextIOWrapper
+        lasting = written(io.BufferedWriter(raw), encoding, "backslashreplace", line_buffering=True)
         setattr(sys, name, lasting)
 
 

@@ -10,13 +10,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from workloads.records.build import column_of
+from workloads.records.job import TrialSpec
 from workloads.records.result import TrialResult
 from workloads.records.status import EXPECTED, Status
 from workloads.records.stored import Unreadable
 
 from .. import caveats, stable
 from ..attempts import Attempts
-from ..conditions import Section, group_into_sections
+from ..conditions import Section, group_into_sections, has_own_columns, is_of_series, read_series
 from ..frameworks import order_frameworks
 from ..load import Stored
 from . import recheck
@@ -101,11 +103,27 @@ def _missing(section: Section, with_stable: bool) -> Iterator[str]:
     """
     cells = [(r.spec.cell.framework, r.spec.cell.batch_size, r.spec.draw.repeat) for r in section.results]
     frameworks, sizes, repeats = map(set, zip(*cells, strict=True)) if cells else (set(), set(), set())
+    specs = {result.spec.cell.framework: result.spec for result in section.results}
     for framework, size in itertools.product(order_frameworks(frameworks), sorted(sizes)):
+        if size not in _planned_sizes(specs[framework], cells):
+            continue
         run = {repeat for name, batch_size, repeat in cells if (name, batch_size) == (framework, size)}
         planned = set(range(max(run, default=0) + 1)) if with_stable else repeats
         for repeat in sorted(planned - run):
             yield f"{section.named(framework)}, batch size {size}, repeat {repeat}"
+
+
+def _planned_sizes(spec: TrialSpec, cells: Sequence[tuple[str, int, int]]) -> set[int]:
+    """Batch sizes at which this trial's column was to be run.
+
+    Those of its series where series of its study have columns of their own, else those of all columns with its profile.
+    `cells` are (framework, batch size, repeat).
+    """
+    if has_own_columns(spec.study):
+        parts = read_series(spec.study).values()
+        return {size for part in parts if is_of_series(spec, part) for size in part.batch_sizes}
+    profile = spec.cell.column.mode.profile
+    return {size for name, size, _ in cells if column_of(name).mode.profile == profile}
 
 
 def find_obstacles(stored: Stored, folder: Path) -> list[Obstacle]:

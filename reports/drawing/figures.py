@@ -64,8 +64,15 @@ def preload() -> None:
         importlib.import_module(f"matplotlib.{name}")
 
 
-def draw(chart: Chart, stem: Path, formats: Collection[str] = FORMATS, layout: Layout = sizes.USUAL) -> list[Path]:
-    """Write `stem`.png, `stem`.svg and `stem`.pdf, as far as they are in `formats`; returns their paths.
+def draw(
+    chart: Chart,
+    stem: Path,
+    formats: Collection[str] = FORMATS,
+    layout: Layout = sizes.USUAL,
+    looks: Mapping[str, Style] | None = None,
+) -> list[Path]:
+    """Write `stem`.png, `stem`.svg and `stem`.pdf, as far as they are in `formats`; returns their paths. `looks` are
+    the styles of frameworks, as of `draw_figure`.
 
     Raises OSError if a file cannot be written.
     """
@@ -74,7 +81,7 @@ def draw(chart: Chart, stem: Path, formats: Collection[str] = FORMATS, layout: L
         return []
     with apply_style(layout.size):
         save(
-            draw_figure(chart, layout),
+            draw_figure(chart, layout, looks),
             list(paths.values()),
             frame.replace_unprintable(chart.title),
             frame.replace_unprintable(chart.alt),

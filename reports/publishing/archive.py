@@ -28,6 +28,7 @@ from workloads.records import files
 from workloads.records.blocks import BLOCKS_FILE
 from workloads.records.job import ID
 from workloads.temporary import temporary_folder
+from workloads.unpacking import extract_member
 
 from .. import load
 from ..load import ReportError, Stored
@@ -36,6 +37,7 @@ from .cleaning import contains_names, remove_names
 ARCHIVE, CHECKSUMS = "results.tar.xz", "SHA256SUMS"
 MOST_BYTES, MOST_FILES = 4 * 2**30, 1_000_000  # of the unpacked content: ten times the largest study's
 MOST_FILE_BYTES = 64 * 2**20  # of one file: samples of ten hours, or 160 times the largest that was published
+MOST_MEMBER_BYTES = MOST_FILE_BYTES + 2**20  # with its headers
 MOST_MEMORY_BYTES, PIECE_BYTES = 256 * 2**20, 2**16  # the highest preset of xz takes 65 MiB
 FILTER = {"id": lzma.FILTER_LZMA2, "preset": 9, "lc": 4, "pb": 0}  # for text: 3 % fewer bytes than the preset alone
 
@@ -189,10 +191,12 @@ def read_stored(results: Path, read: Callable[[Path], Stored] = load.read) -> St
 
 
 class _Decompressed:
-    """Decompressed content of an archive, read in pieces, with limits on its size and on memory."""
+    """Decompressed content of an archive, read in pieces, with limits on its size, on a member's with its headers,
+    which tarfile reads whole, and on memory.
+    """
 
     def __init__(self, file: BinaryIO) -> None:
-        self._file, self._left = file, MOST_BYTES
+        self._file, self._left, self._left_of_member = file, MOST_BYTES, MOST_MEMBER_BYTES
         self._decompressor = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MOST_MEMORY_BYTES)
 
     def read(self, size: int) -> bytes:
@@ -203,11 +207,16 @@ class _Decompressed:
                 raise EOFError("it ends too early")
             content = self._decompressor.decompress(piece, size)
             self._left -= len(content)
-            if self._left < 0:
-                raise ValueError(f"it holds more than {MOST_BYTES:,} bytes")
+            self._left_of_member -= len(content)
+            if min(self._left, self._left_of_member) < 0:
+                raise ValueError(f"it holds more than {MOST_BYTES:,} bytes, or a file of it {MOST_MEMBER_BYTES:,}")
             if content:
                 return content
         return b""
+
+    def start_member(self) -> None:
+        """Count the bytes of the next member."""
+        self._left_of_member = MOST_MEMBER_BYTES
 
 
 def _as_tar(content: _Decompressed) -> tarfile.TarFile:
@@ -223,16 +232,17 @@ def unpack(archive: Path, into: Path) -> Path:
     """
     seen: set[str] = set()
     try:
-        with archive.open("rb") as file, _as_tar(_Decompressed(file)) as unpacked:
+        with archive.open("rb") as file, _as_tar(content := _Decompressed(file)) as unpacked:
             for number, member in enumerate(unpacked, start=1):
                 if number > MOST_FILES:
                     raise ValueError(f"it holds more than {MOST_FILES:,} files")
                 _refuse(member, seen)
-                unpacked.extract(member, into, filter="data")  # refuses paths that lead out of `into`
+                extract_member(unpacked, member, into)
+                content.start_member()
         found = [path for path in into.iterdir() if path.is_dir()] if into.is_dir() else []
         if len(found) != 1:
             raise ValueError(f"it holds {len(found)} folders, not one")
-    except (OSError, EOFError, ValueError, lzma.LZMAError, tarfile.TarError) as error:
+    except (OSError, EOFError, ValueError, RecursionError, lzma.LZMAError, tarfile.TarError) as error:
         reason = " ".join(str(error).split())
         raise ReportError(f"{archive}: not the archive of a results folder: {reason}; give one of `publish`") from error
     return found[0]

@@ -111,7 +111,7 @@ def publish(
     with temporary_folder("batchwise-") as stage:
         packed = archive.find_archive(results)
         published = publication.read_folder(packed.parent) if packed else None
-        name = name or (published.name if published else None)
+        name = name or _name_again(packed, published)
         credit = credit.checked(published)
         source = archive.unpack(packed, stage / "unpacked") if packed else results
         copied = _copied(source, results, stage)
@@ -131,6 +131,20 @@ def publish(
     if copied.left_out:
         warnings.append(f"left out, for no report reads it: {', '.join(copied.left_out)}")
     return Published(into / name, fresh, (*warnings, *_large(into / name)))
+
+
+def _name_again(packed: Path | None, published: publication.Publication | None) -> str | None:
+    """Return the name of a publication that is published again; None if it is none.
+
+    Raises ReportError where its folder has another name: the other publication would be replaced.
+    """
+    if packed is None or published is None:
+        return None
+    folder = packed.resolve().parent.name
+    if not publication.NAME.fullmatch(published.name) or published.name != folder:
+        called = ascii(published.name)[:80]
+        raise ReportError(f"{packed.parent}: its {publication.FILE} calls it {called}; name the new one with --name")
+    return published.name
 
 
 def _copied(source: Path, results: Path, stage: Path) -> Copied:

@@ -216,10 +216,18 @@ def is_times(pairs: Sequence[tuple[Point, Point]], factor: float, within: float)
     """
     if any(b.value <= 0 for _, b in pairs):
         return ClaimVerdict(Outcome.UNCERTAIN, "a value is 0: nothing is so many times it")
-    ratios = [Point(a.value / b.value, a.low / b.high, a.high / b.low, min(a.n, b.n)) for a, b in pairs]
+    ratios = [Point(a.value / b.value, *divide_intervals(a, b), min(a.n, b.n)) for a, b in pairs]
     text = f"{listed(f'{ratio.value:.3f}' for ratio in ratios)} times"
     slack = within * (factor or 1.0)
     return _between(ratios, factor - slack, factor + slack, text)
+
+
+def divide_intervals(a: Point, b: Point) -> tuple[float, float]:
+    """Return the bounds of a / b for a b above 0; without end where b's interval reaches 0. NaN stays NaN."""
+    if math.isnan(b.low) or b.low > 0:
+        ends = [x / y for x in (a.low, a.high) for y in (b.low, b.high)]
+        return (min(ends), max(ends)) if not any(map(math.isnan, ends)) else (math.nan, math.nan)
+    return (-math.inf if a.low < 0 else a.low / b.high), math.inf
 
 
 def compute_mean_difference(

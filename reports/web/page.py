@@ -101,7 +101,7 @@ def list_drawings(report: Report) -> list[inline.Drawing]:
     """List what has to be drawn for the page, by id."""
     frameworks = _frameworks(report)
     switches = {key: number for number, key in enumerate(frameworks)}
-    looks = choose_styles({*frameworks}.union(*(chart.frameworks for _, _, chart in number_charts(report))))
+    looks = choose_looks(report)
     cells = web_trials.group_by_cell(web_trials.list_trials(report))
     found = []
     for place, (number, name, chart) in enumerate(number_charts(report)):
@@ -111,6 +111,11 @@ def list_drawings(report: Report) -> list[inline.Drawing]:
         layout = SMALL if len(chart.panels) == 1 else WIDE
         found.append(inline.Drawing(chart, layout, name, f"c{place}", looks, switches, addresses))
     return found
+
+
+def choose_looks(report: Report) -> dict[str, Style]:
+    """Map each framework of a trial or of a chart to its style: the same in all charts of the report."""
+    return choose_styles({*_frameworks(report)}.union(*(chart.frameworks for _, _, chart in number_charts(report))))
 
 
 def _frameworks(report: Report) -> dict[str, Style]:

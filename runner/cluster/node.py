@@ -32,6 +32,7 @@ from workloads.records.files import LOG_FILE, settle, sync, without_nan, write_j
 from workloads.records.job import ID, ROOMS, InputFile, Kind
 from workloads.records.result import TrialResult
 from workloads.temporary import temporary_folder
+from workloads.unpacking import extract_all
 
 WORK = "block-"
 Fetch = Callable[[InputFile], bytes]
@@ -164,7 +165,7 @@ def arriving(parcel: Parcel, results: Path) -> Iterator[dict[str, Path]]:
     with temporary_folder(ARRIVING, results) as into:
         try:
             with tarfile.open(fileobj=io.BytesIO(parcel.content)) as packed:
-                packed.extractall(into, filter="data")  # refuses links and paths that lead out of `into`
+                extract_all(packed, into)
         except tarfile.TarError as error:
             raise Damaged(f"{parcel.trial}: {error}") from error
         found = {name: into / name for name in (TRIAL, PROBE) if (into / name).is_dir()}

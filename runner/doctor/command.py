@@ -14,12 +14,12 @@ from rich.table import Table
 from runner.doctor import machine, noise, project
 from runner.doctor.machine import Finding, State
 from runner.doctor.repetition import check_repetition
-from runner.environments.definition import ALL, EVERYTHING
 from runner.launch import list_cores
 from runner.machine import description
 from runner.project import RESULTS, Project
 from runner.request.cli import Request
 from runner.request.parser import BadInput, Parser, need_known
+from workloads.records.build import ALL, EVERYTHING
 
 ROOT = Path("/")
 WIDTH = 100  # columns at most

@@ -18,7 +18,6 @@ from runner.project import DEFINITION_FILE, Project
 from workloads.records.build import DEFAULT, OF_CUDNN
 
 SITE_PACKAGES = Path(sysconfig.get_path("purelib"))  # of this Python
-ALL, EVERYTHING = "all", "everything"  # of --framework: `list_thesis`, `list_defined`
 KINDS = ("cpu", "cuda", "cuda-nvidia")  # the last: an image of NVIDIA's, for GPUs that `cuda` has no code for
 NEEDED = {"label": str, "python": str, "imports": list, "smoke": str, "base": str, "variables": dict}
 LABEL = re.compile(r"[\w .()+-]+")  # it appears in tables, charts and LaTeX unescaped

@@ -6,11 +6,11 @@ import os
 from collections.abc import Collection
 
 from runner.environments import definition
-from runner.environments.definition import ALL, EVERYTHING
 from runner.machine import description
 from runner.project import Project
 from runner.request import own_code
 from runner.request.parser import BadInput, need_known
+from workloads.records.build import ALL, EVERYTHING
 
 
 def choose_frameworks(

@@ -28,6 +28,7 @@ from workloads.records import network
 from workloads.records.job import ANEW, AUGMENTATION, DRAWN, OWN, RATES, InputFile
 from workloads.records.source_map import SOURCE, SOURCE_CODE, SOURCE_WEIGHTS
 from workloads.study import Study
+from workloads.unpacking import extract_all
 
 if TYPE_CHECKING:
     import requests
@@ -246,9 +247,9 @@ def _receive(response: requests.Response, part: Path, received: int, console: Co
 
 
 def extract(archive: Path, folder: Path) -> None:
-    """Unpack with tarfile's "data" filter: nothing outside the folder, no links out, no devices."""
+    """Unpack plain files into the folder. Raises DataError, also for any other member."""
     try:
         with tarfile.open(archive) as tar:
-            tar.extractall(folder, filter="data")
+            extract_all(tar, folder)
     except (tarfile.TarError, OSError) as error:
         raise DataError(f"{archive} could not be unpacked: {error}") from error

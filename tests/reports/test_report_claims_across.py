@@ -171,6 +171,9 @@ def test_each_section_keeps_its_own_claims_and_figures_and_says_that_it_stands_f
         ([(Point(200, 190, 210, 3), Point(100, 99.5, 100.5, 3))], Outcome.UNCERTAIN),
         ([(Point(200, 200, 200, 0), Point(100, 100, 100, 0))], Outcome.HOLDS),
         ([(Point(200, 199, 201, 3), Point(0, 0, 0, 3))], Outcome.UNCERTAIN),
+        ([(Point(200, 190, 210, 2), Point(110, -17, 237, 2))], Outcome.UNCERTAIN),  # so noisy that it may be 0
+        ([(Point(200, 190, 210, 2), Point(110, 0, 220, 2))], Outcome.UNCERTAIN),
+        ([(Point(200, 190, 210, 2), Point(10, -1, 21, 2))], Outcome.FAILS),  # at least 9 times
     ],
 )
 def test_so_many_times_is_told_by_the_interval_of_the_ratio(pairs: list[tuple[Point, Point]], outcome: Outcome) -> None:

@@ -33,6 +33,7 @@ from reports.publishing.publish import list_obstacles
 from workloads.catalogue import TINY
 from workloads.records import network
 from workloads.records.status import Status
+from workloads.unpacking import extract_all
 
 pytestmark = pytest.mark.slow
 
@@ -73,7 +74,7 @@ def edit(results: Path, change: Callable[[dict[str, Any]], object], pattern: str
 
 def unpacked(folder: Path, into: Path) -> Path:
     with tarfile.open(folder / archive.ARCHIVE) as packed:
-        packed.extractall(into, filter="data")
+        extract_all(packed, into)
     return into / "results"
 
 
@@ -533,6 +534,25 @@ def test_a_publication_is_made_again_from_its_archive_and_only_the_day_of_publis
     assert yaml.safe_load((old / "CITATION.cff").read_text())["date-released"] == "2026-01-02"
     assert "year = {2026}" in (old / "citation.bib").read_text()
     assert "Measured 2025-11-21, published 2026-01-02." in (old.parent / "index.html").read_text()
+
+
+@pytest.mark.parametrize("called", ["../published/other", "other", "."])
+def test_a_publication_that_has_another_name_than_its_folder_replaces_no_other(
+    results: Path, tmp_path: Path, called: str
+) -> None:
+    into = tmp_path / "published"
+    other = publish.publish(results, into, CREDIT, name="other").folder
+    copied = shutil.copytree(other, into / "copied")
+    facts = json.loads((copied / publication.FILE).read_text()) | {"name": called}
+    (copied / publication.FILE).write_text(json.dumps(facts))
+    before = archive.format_checksums(other)
+    with pytest.raises(ReportError, match="name the new one with --name"):
+        publish.publish(copied, into, CREDIT, replace=True)
+    assert archive.format_checksums(other) == before and {path.name for path in into.iterdir() if path.is_dir()} == {
+        "other",
+        "copied",
+    }
+    assert publish.publish(copied, into, CREDIT, name="copied", replace=True).folder == into / "copied"
 
 
 def test_the_same_published_on_a_later_day_keeps_the_day_of_its_first(

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
-from stored import trial
+from conftest import varied
+from stored import store, trial
 
+from reports import load
+from reports.caveats import describe_missing_runs
+from reports.checking import completeness
 from reports.condition_text import build_headings
 from reports.conditions import group_into_sections, name_series
 from workloads.records.result import TrialResult
@@ -40,6 +46,39 @@ def test_sections_of_a_series_are_headed_by_its_name_and_what_it_does_not_tell_a
     shared: dict[str, Any] = {"study": "devices-cpu", "epochs": 5}
     lines = headed(trial(threads=1, **shared), trial(**shared))
     assert sorted(line.partition(":")[0] for line in lines) == ["all-threads", "one-thread"]
+
+
+def fast(framework: str, profile: str = "default", size: int = 32, **changes: Any) -> TrialResult:
+    """A trial of the study frameworks."""
+    name = framework if profile == "default" else f"{framework}@{profile}"
+    return trial(name, size, **{"study": "frameworks", "profile": profile, "epochs": 3} | changes)
+
+
+def test_series_with_columns_of_their_own_share_a_section_that_has_both_names() -> None:
+    (section,), _ = group_into_sections([fast("pytorch"), fast("tensorflow"), fast("tensorflow", "fit")])
+    assert name_series(section) == "osu-cnn, osu-cnn-fit"
+    (section,), _ = group_into_sections([fast("pytorch", epochs=1, last_batch="drop")])
+    assert name_series(section) == "compilers"
+    (section,), _ = group_into_sections([fast("pytorch"), fast("pytorch", "tuned")])
+    assert name_series(section) == "", "none of its series asks for tuned"
+
+
+def test_a_series_with_columns_of_its_own_that_was_not_run_is_said_to_lack() -> None:
+    every = [
+        fast(name, size=size, repeat=repeat) for name in ("jax", "mxnet") for size in (32, 256) for repeat in range(5)
+    ]
+    assert describe_missing_runs(every) == []
+    told = describe_missing_runs([*every, fast("tensorflow", "fit")])
+    assert told == ["the study frameworks (osu-cnn-fit) as it is defined: batch size 256 and 4 of 5 repeats"]
+
+
+def test_a_column_of_another_series_lacks_no_size_that_its_own_does_not_ask_for(tmp_path: Path) -> None:
+    every = [fast("pytorch"), fast("pytorch", size=256), fast("tensorflow", "fit")]
+    own = [replace(each, spec=varied(each.spec, study="mine")) for each in every]
+    for trials, lacking in ((every, ["TensorFlow @fit, batch size 256, repeat 0"]), (own, [])):
+        folder = store(tmp_path / trials[0].spec.study, *trials)
+        gaps = completeness.find_gaps(load.read(folder), folder)
+        assert [gap.example for gap in gaps if gap.kind == "planned and not there"] == lacking
 
 
 @pytest.mark.parametrize("changes", [{"epochs": 6}, {"study": "quick"}, {"study": "mine"}])

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from conftest import varied
@@ -14,6 +15,9 @@ from stored import MACHINE, ended, on_gpu, store, trial
 
 from reports.__main__ import main
 from reports.load import Stored
+from reports.publishing.citation import Credit
+from reports.publishing.publication import FILE, read
+from reports.publishing.publish import publish
 from reports.site import cells
 from workloads.records.status import Status
 
@@ -103,6 +107,39 @@ def test_the_site_holds_each_report_and_replaces_only_what_it_wrote(
         line = capsys.readouterr().err
         assert said in line and line.count("\n") == 1, line
     assert (tmp_path / "others" / "thesis.txt").read_text() == "mine" and (out / "first").exists()
+
+
+def test_names_of_folders_are_no_addresses_and_no_files_of_the_site(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ("run #2", "50%", "javascript:alert(1)")
+    folders = [store(tmp_path / name, trial("pytorch", 32)) for name in names]
+    assert main(["site", *map(str, folders), "--out", str(tmp_path / "site")]) == 0
+    page = (tmp_path / "site" / "index.html").read_text()
+    for name in names:
+        assert f'href="./{quote(name)}/report.html"' in page and (tmp_path / "site" / name / "report.html").is_file()
+    assert '"not checked"' in page and '"claimed"' not in page
+    for folder, out, said in (
+        (store(tmp_path / "index.html", trial()), tmp_path / "site", "the site has a file of this name"),
+        (folders[0], folders[0] / "site", "lies in"),
+    ):
+        assert main(["site", str(folder), "--out", str(out)]) == 2
+        assert said in capsys.readouterr().err
+
+
+def test_links_in_a_publication_are_not_copied_and_what_it_lacks_is_said(tmp_path: Path) -> None:
+    given = publish(store(tmp_path / "mine", trial()), tmp_path / "published", Credit(["A"]), name="mine", anyway=True)
+    (tmp_path / "secret").write_text("secret")
+    (given.folder / "notes.txt").symlink_to(tmp_path / "secret")
+    given.folder.chmod(0o555)
+    for _ in range(2):
+        assert main(["site", str(given.folder), "--out", str(tmp_path / "site")]) == 0
+    copied = tmp_path / "site" / "mine"
+    assert (copied / "report.html").is_file() and not (copied / "notes.txt").exists()
+    assert copied.stat().st_mode & 0o777 == 0o755
+    marks = read(given.folder / FILE).marks
+    assert marks and f"({'; '.join(marks)})" in (tmp_path / "site" / "index.html").read_text()
+    given.folder.chmod(0o755)
 
 
 def test_a_name_cannot_leave_its_place_in_the_page(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Literal, get_args
 
 MARK, DOT = "@", "."
+ALL, EVERYTHING = "all", "everything"  # of --framework: the thesis' three, and all that there are
 LABEL = re.compile(r"[a-z0-9.-]{1,20}")  # the caller's; it is part of folder names
 
 # The training styles of an adapter: as its framework's guide teaches, or as fast as possible with the same numbers; or

@@ -239,7 +239,11 @@ def meter_of(content: bytes, name: str = "meter.json") -> dict[str, Any]:
 
 def refuse_evidence(data: dict[str, Any], name: str) -> None:
     """Raise ValueError, with `name` before the reason, for evidence that the gate cannot compare."""
-    for probe in build_record(restore_nan(data), Evidence, name).probes:
+    try:
+        restored = restore_nan(data)
+    except RecursionError as error:
+        raise ValueError(f"{name}: {describe_error(error)}") from error
+    for probe in build_record(restored, Evidence, name).probes:
         if not EVALUATED_STEPS <= len(probe.losses) <= PROBE_STEPS:
             raise ValueError(f"{name}: {len(probe.losses)} losses")
         if any(not steps.isdecimal() or len(steps) > 1 for steps in probe.updates):
