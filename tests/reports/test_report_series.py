@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,14 @@ import pytest
 from conftest import varied
 from stored import store, trial
 
-from reports import load
+from reports import build, export, load
 from reports.caveats import describe_missing_runs
 from reports.checking import completeness
 from reports.condition_text import build_headings
 from reports.conditions import group_into_sections, name_series
+from reports.drawing import figures
+from reports.frameworks import Style
+from reports.web.page import list_drawings
 from workloads.records.result import TrialResult
 from workloads.spec import OptimizerSpec
 
@@ -65,7 +69,10 @@ def test_series_with_columns_of_their_own_share_a_section_that_has_both_names() 
 
 def test_a_series_with_columns_of_its_own_that_was_not_run_is_said_to_lack() -> None:
     every = [
-        fast(name, size=size, repeat=repeat) for name in ("jax", "mxnet") for size in (32, 256) for repeat in range(5)
+        fast(name, size=size, repeat=repeat)
+        for name in ("pytorch", "mxnet")
+        for size in (32, 256)
+        for repeat in range(5)
     ]
     assert describe_missing_runs(every) == []
     told = describe_missing_runs([*every, fast("tensorflow", "fit")])
@@ -85,3 +92,17 @@ def test_a_column_of_another_series_lacks_no_size_that_its_own_does_not_ask_for(
 def test_what_an_option_changed_is_of_no_series(changes: dict[str, Any]) -> None:
     (section,), _ = group_into_sections([cats("sgd", **changes)])
     assert name_series(section) == ""
+
+
+def test_the_page_and_the_pictures_give_a_column_one_style_in_all_series(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[dict[str, Style]] = []
+    monkeypatch.setattr(figures, "draw", lambda *given: drawn.append(given[4]))
+    monkeypatch.setattr(export, "ProcessPoolExecutor", lambda *_: ThreadPoolExecutor(1))
+    every = [fast("tensorflow"), fast("tensorflow", "fit"), fast("tensorflow", "compiled", epochs=1, last_batch="drop")]
+    report = build.build_report([store(tmp_path / "results", *every)])
+    export.write(report, tmp_path / "report", ("png",))
+    looks = [drawing.looks for drawing in list_drawings(report)]
+    assert drawn and looks and all(each == looks[0] for each in (*drawn, *looks))
+    assert len({looks[0][result.spec.cell.framework].marker for result in every}) == 3

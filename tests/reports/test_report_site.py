@@ -118,7 +118,8 @@ def test_names_of_folders_are_no_addresses_and_no_files_of_the_site(
     page = (tmp_path / "site" / "index.html").read_text()
     for name in names:
         assert f'href="./{quote(name)}/report.html"' in page and (tmp_path / "site" / name / "report.html").is_file()
-    assert '"not checked"' in page and '"claimed"' not in page
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert data and {"not checked"} == {cell["label"] for cell in read_cells(json.loads(data[1]))}
     for folder, out, said in (
         (store(tmp_path / "index.html", trial()), tmp_path / "site", "the site has a file of this name"),
         (folders[0], folders[0] / "site", "lies in"),

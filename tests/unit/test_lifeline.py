@@ -254,7 +254,7 @@ def draw(*_):
 figures.draw = draw
 export._pictures = lambda *_: {(0, str(n)): (None, str(n)) for n in range(4)}
 export._tables = lambda *_: iter(())
-export.write(SimpleNamespace(stored=load.NOTHING), Path(sys.argv[1]), ("png",))
+export.write(SimpleNamespace(stored=load.NOTHING, charts_across=(), chapters=()), Path(sys.argv[1]), ("png",))
 """
 
 

@@ -110,8 +110,12 @@ def planned(repeats: range = range(2), preallocating: tuple[str, ...] = ("tensor
 @pytest.mark.parametrize("name", sorted(list_studies()))
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
 def test_every_trial_of_a_study_is_in_one_shard_with_its_rivals(name: str, count: int) -> None:
-    parts = {key: PlanPart(each, Placement(GPU, 2, {}), {}) for key, each in read(list_studies()[name]).parts.items()}
+    series = read(list_studies()[name]).parts
     installations = {framework: Installation("venv", "a") for framework in ("mxnet", "pytorch", "tensorflow@tuned")}
+    own = len({(each.frameworks, each.profiles) for each in series.values()}) > 1  # of columns
+    columns = {key: [f"mxnet@{key}"] if own else [*installations] for key in series}
+    installations |= {column: Installation("venv", "a") for each in columns.values() for column in each}
+    parts = {key: PlanPart(each, Placement(GPU, 2, {}), {}, columns[key]) for key, each in series.items()}
     plan = [spec for _, spec in plan_trials(parts, installations, ("mxnet",), range(2))]
     shards = [Shard(number, count).select(plan) for number in range(1, count + 1)]
     assert sorted(spec.id for shard in shards for spec in shard) == sorted(spec.id for spec in plan)
