@@ -22,7 +22,7 @@ from ..tables import Place
 from . import cell_tests
 from .cell_tests import QUANTITIES, AnyTest, CellTest, MeanTest
 from .cell_values import WELL_ENDED, compare_cell
-from .pairing import Names, Pair, pair, pair_columns
+from .pairing import Names, Pair, name_before, pair, pair_columns
 from .sides import ReadSide, Side, read_side
 
 
@@ -30,7 +30,7 @@ from .sides import ReadSide, Side, read_side
 class Ending:
     """A cell whose trials ended differently on both sides; `reason` is that of the worse side.
 
-    Tables name its framework `label`.
+    Tables name its framework `label`. `section`: as of a test.
     """
 
     framework: str
@@ -41,11 +41,17 @@ class Ending:
     verdict: Verdict
     reason: str
     names: Names
+    section: str = ""
+
+    @property
+    def name(self) -> str:
+        """Name of framework and batch size in a sentence."""
+        return f"{self.label}, batch size {self.batch_size}"
 
     @property
     def line(self) -> str:
         """Line that names the cell, how it ended, and why."""
-        cell = f"{self.label}, batch size {self.batch_size}"
+        cell = f"{name_before(self.section)}{self.name}"
         return f"{cell}: {self.ended_a} in {self.names[0]}, {self.ended_b} in {self.names[1]}: {self.reason}"
 
 
@@ -166,7 +172,7 @@ def _column(side: Side, name: str) -> Side:
 
 def _tested(a: Side, b: Side, names: Names, pairs: Sequence[Pair], alone: Sequence[str]) -> Comparison:
     """Test all pairs together. Raises ReportError if nothing is in common."""
-    untested = [_compared(pair, names) for pair in pairs]
+    untested = [_compared(pair, names, pair.title if len(pairs) > 1 else "") for pair in pairs]
     if not any(pair.tests for pair in untested):
         differences = "; ".join([*alone, *(line for pair in untested for line in pair.uncompared)])
         why = differences or "no framework was run at a batch size that is in both"
@@ -176,8 +182,8 @@ def _tested(a: Side, b: Side, names: Names, pairs: Sequence[Pair], alone: Sequen
     return Comparison(a, b, tuple(compared), tuple(alone))
 
 
-def _compared(pair: Pair, names: Names) -> PairComparison:
-    """Return the cells of a pair and how they ended, before the tests."""
+def _compared(pair: Pair, names: Names, section: str) -> PairComparison:
+    """Return the cells of a pair and how they ended, before the tests; `section` names the pair."""
     places_a, places_b = (
         {(pair.row if pair.columns else framework, size): results for (framework, size), results in places.items()}
         for places in map(tables.group_by_place, (pair.a, pair.b))
@@ -187,7 +193,7 @@ def _compared(pair: Pair, names: Names) -> PairComparison:
     for quantity in QUANTITIES:
         spec_a, spec_b = (tables.find_measured_figure(section, quantity) for section in (pair.a, pair.b))
         if spec_a and spec_a is spec_b:
-            cells += [compare_cell(pair, names, quantity, place) for place in both]
+            cells += [replace(compare_cell(pair, names, quantity, place), section=section) for place in both]
         elif spec_a or spec_b:
             label_a, label_b = (spec.label if spec else "no such quantity" for spec in (spec_a, spec_b))
             uncompared.append(f"{quantity.name} is not compared: {names[0]} has {label_a}, {names[1]} {label_b}")
@@ -195,7 +201,7 @@ def _compared(pair: Pair, names: Names) -> PairComparison:
     return PairComparison(
         pair,
         tuple(cells),
-        tuple(ending for ending in endings if ending is not None),
+        tuple(replace(ending, section=section) for ending in endings if ending is not None),
         tuple(place for place in places_a if place not in places_b),
         tuple(place for place in places_b if place not in places_a),
         tuple(uncompared),

@@ -54,7 +54,8 @@ def build_tables(comparison: Comparison) -> list[Table]:
     for verdict, name, title in CHANGES:
         if rows := _changes(comparison, verdict):
             first = comparison.pairs[0]
-            head = ("Framework", "Batch size", "Quantity", *first.names, first.against, "Adjusted p")
+            of_section = ("Section",) if len(pairs) > 1 else ()
+            head = (*of_section, "Framework", "Batch size", "Quantity", *first.names, first.against, "Adjusted p")
             title = title.format(first.names[1])
             tables.append(Table(name, title, head, tuple(rows), words=True, theme=Theme.CHANGES))
     for pair, suffix in pairs:
@@ -164,8 +165,9 @@ def _changes(comparison: Comparison, verdict: Verdict) -> list[tuple[TableCell, 
     return rows
 
 
-def _place(of: CellTest | Ending) -> tuple[TableCell, TableCell]:
-    return TableCell(of.label), TableCell(str(of.batch_size), of.batch_size)
+def _place(of: CellTest | Ending) -> tuple[TableCell, ...]:
+    section = (TableCell(of.section),) if of.section else ()
+    return *section, TableCell(of.label), TableCell(str(of.batch_size), of.batch_size)
 
 
 def _median(cell: CellTest, median: float) -> TableCell:
