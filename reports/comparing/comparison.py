@@ -28,7 +28,7 @@ from .sides import ReadSide, Side, read_side
 
 @dataclass(frozen=True)
 class Ending:
-    """A cell whose trials ended differently on both sides; `reason` is that of the worse side.
+    """A cell, and how its trials ended on both sides; UNDECIDED if equally well. `reason` is that of the worse side.
 
     Tables name its framework `label`. `section`: as of a test.
     """
@@ -57,11 +57,14 @@ class Ending:
 
 @dataclass(frozen=True)
 class PairComparison:
-    """Result of one pair. `uncompared`: a line for each quantity that differs in kind. `names`: of A and B."""
+    """Result of one pair. `uncompared`: a line for each quantity that differs in kind. `names`: of A and B.
+
+    `every_ending`: of each cell that both sides have.
+    """
 
     pair: Pair
     tests: tuple[AnyTest, ...]
-    endings: tuple[Ending, ...]
+    every_ending: tuple[Ending, ...]
     only_a: tuple[Place, ...]
     only_b: tuple[Place, ...]
     uncompared: tuple[str, ...]
@@ -71,6 +74,11 @@ class PairComparison:
     def against(self) -> str:
         """Title of the pair, as "PyTorch @tuned against PyTorch"."""
         return f"{self.names[1]} against {self.names[0]}"
+
+    @property
+    def endings(self) -> list[Ending]:
+        """Cells whose trials ended better on one side."""
+        return [ending for ending in self.every_ending if ending.verdict is not Verdict.UNDECIDED]
 
     @property
     def cells(self) -> list[CellTest]:
@@ -201,7 +209,7 @@ def _compared(pair: Pair, names: Names, section: str) -> PairComparison:
     return PairComparison(
         pair,
         tuple(cells),
-        tuple(replace(ending, section=section) for ending in endings if ending is not None),
+        tuple(replace(ending, section=section) for ending in endings),
         tuple(place for place in places_a if place not in places_b),
         tuple(place for place in places_b if place not in places_a),
         tuple(uncompared),
@@ -209,19 +217,17 @@ def _compared(pair: Pair, names: Names, section: str) -> PairComparison:
     )
 
 
-def _ending(place: Place, a: list[TrialResult], b: list[TrialResult], pair: Pair, names: Names) -> Ending | None:
-    """Compare how the trials ended; None if equally well.
+def _ending(place: Place, a: list[TrialResult], b: list[TrialResult], pair: Pair, names: Names) -> Ending:
+    """Compare how the trials ended; UNDECIDED if equally well.
 
     Shares are compared because A and B may have different numbers of repeats.
     """
     shares = [sum(result.status in WELL_ENDED for result in side) / len(side) for side in (a, b)]
-    if shares[0] == shares[1]:
-        return None
     worse = b if shares[1] < shares[0] else a
     reasons = dict.fromkeys(
         result.reason or "no reason was stored" for result in worse if result.status not in WELL_ENDED
     )
-    kind = Verdict.WORSE if worse is b else Verdict.BETTER
+    kind = Verdict.UNDECIDED if shares[0] == shares[1] else Verdict.WORSE if worse is b else Verdict.BETTER
     framework, size = place
     return Ending(framework, pair.named(framework), size, _ended(a), _ended(b), kind, "; ".join(reasons), names)
 

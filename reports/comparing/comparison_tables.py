@@ -129,7 +129,7 @@ def _differences(compared: PairComparison, suffix: str) -> Table:
         below.append(say("compare.nothing_differs", names=compared.names))
     below += compared.uncompared
     for side, places in zip(compared.names, (compared.only_a, compared.only_b), strict=True):
-        below += [say("compare.only_in", pair.named, side=side, places=_by_framework(places))] if places else []
+        below += [say("compare.only_in", pair.named, side=side, places=list_sizes(places))] if places else []
     return Table(
         f"compare-conditions{suffix}",
         "What differs",
@@ -141,7 +141,8 @@ def _differences(compared: PairComparison, suffix: str) -> Table:
     )
 
 
-def _by_framework(places: Iterable[Place]) -> dict[str, list[int]]:
+def list_sizes(places: Iterable[Place]) -> dict[str, list[int]]:
+    """List the batch sizes of each framework."""
     sizes: dict[str, list[int]] = {}
     for framework, batch_size in places:
         sizes.setdefault(framework, []).append(batch_size)
