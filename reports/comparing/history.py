@@ -32,6 +32,7 @@ from .pairing import name_before, name_sections, pair
 from .sides import ReadSide, read_side
 
 Cell = tuple[int, str, int, str]  # number of the section, framework, batch size, quantity
+NAMES = "entry 1", "the later entry"  # the same words for every entry: lines that are alike are listed once
 STATUS = "status"  # in place of a quantity: how the trials ended
 Change = CellTest | Ending
 Compared = dict[Cell, tuple[PairComparison, Change]]  # each cell with the pair of sections that it is of
@@ -100,7 +101,7 @@ class Entries:
         for place, (_, sections) in enumerate(self.sides):
             own: dict[Key, int] = {}
             for earlier in dict.fromkeys(first for first, _ in firsts):
-                for each in pair(self.sides[earlier][1], sections, ("", ""))[0]:
+                for each in pair(self.sides[earlier][1], sections, NAMES)[0]:
                     number = numbers[earlier][_key(each.a)]
                     if number not in own.values():
                         own.setdefault(_key(each.b), number)
@@ -162,7 +163,12 @@ class Entries:
         lines: dict[str, list[int]] = {}
         for place in range(1, len(self.sides)):
             found = self.compare(0, place)
-            for line in (found,) if isinstance(found, str) else (*found.alone, *_list_lacking(found)):
+            _, alone = pair(self.sides[0][1], self.sides[place][1], NAMES)
+            if isinstance(found, str):
+                own = [": ".join(["nothing in common with entry 1", *(["; ".join(alone)] if alone else [])])]
+            else:
+                own = [*alone, *_list_lacking(found)]
+            for line in own:
                 lines.setdefault(line, []).append(place + 1)
         return [
             f"{'Entry' if len(places) == 1 else 'Entries'} {', '.join(map(str, places))}: {line}"
@@ -188,7 +194,7 @@ def _list_lacking(found: Comparison) -> list[str]:
     several = len(found.pairs) > 1
     return [
         name_before(each.pair.title if several else "")
-        + say("compare.only_in", each.pair.named, side=found.names[0], places=list_sizes(each.only_a))
+        + say("compare.only_in", each.pair.named, side=NAMES[0], places=list_sizes(each.only_a))
         for each in found.pairs
         if each.only_a
     ]

@@ -125,7 +125,7 @@ def test_a_cell_that_entry_1_lacks_is_followed_and_drawn_from_its_first_entry_on
     assert [panel.series[0].x for panel in chart.panels] == [(1, 2, 3, 4, 5), (2, 3, 4, 5)]
     assert chart.y_label.endswith("times that of the first entry of its line")
     (line,) = chapter.tables[1].below
-    assert line == "Entries 2, 3, 4, 5: Only in night-1, not compared: PyTorch at batch size 16."
+    assert line == "Entries 2, 3, 4, 5: Only in entry 1, not compared: PyTorch at batch size 16."
 
 
 def test_an_entry_with_nothing_in_common_is_listed_and_the_others_are_compared(tmp_path: Path) -> None:
@@ -134,7 +134,8 @@ def test_an_entry_with_nothing_in_common_is_listed_and_the_others_are_compared(t
     assert seen(folders) == [(32, 4, 1, "confirmed")]
     chapter, _ = history_command.build_history(read_entries(folders))
     (line,) = chapter.tables[1].below
-    assert line.startswith("Entry 3: ") and "nothing in common: only in night-1: " in line
+    assert line.startswith("Entry 3: nothing in common with entry 1: only in entry 1: osu-cnn on digits, ")
+    assert "; only in the later entry: osu-cnn on cifar10, " in line and str(tmp_path) not in line
     with pytest.raises(ReportError, match="nothing in common"):
         find_steps(read_entries([folders[0], other]))
 
