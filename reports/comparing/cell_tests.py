@@ -60,7 +60,7 @@ class QuantityTest:
     test; NaN if a side has no value. `estimate` is None then, or if there are too few repeats. `p_worse`, `p_better`:
     adjusted one-sided p of either direction. `tests`: the size of their family. They are NaN and 0 if neither more nor
     less is better: such a quantity is shown, not tested. `repeats`: the fewest of a cell and side, of the kind
-    `replicate`.
+    `replicate`. `section`: the title of its pair of sections if there are several, otherwise "".
     """
 
     framework: str
@@ -73,6 +73,7 @@ class QuantityTest:
     p_worse: float = math.nan
     p_better: float = math.nan
     tests: int = 0
+    section: str = ""
 
     @property
     def verdict(self) -> Verdict | Untested:
@@ -244,6 +245,7 @@ def _mean(cells: Sequence[CellTest], untested: tuple[int, ...]) -> MeanTest:
         estimate=estimate,
         batch_sizes=tuple(cell.batch_size for cell in cells),
         untested=untested,
+        section=cells[0].section,
     )
 
 

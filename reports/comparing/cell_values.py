@@ -36,7 +36,7 @@ def compare_cell(pair: Pair, names: Names, quantity: Quantity, place: Place) -> 
     framework, size = place
     own_places = [(name, size) for name in pair.own(framework)]
     sides = list(zip(names, (pair.a, pair.b), own_places, strict=True))
-    known_a, known_b = (_known(section, quantity, own) for _, section, own in sides)
+    known_a, known_b = (list_known(section, quantity, own) for _, section, own in sides)
     values_a, values_b = ([value for _, value in known] for known in (known_a, known_b))
     notes = [
         f"{side}: {note}" for side, section, own in sides for note in tables.compute_cells(section, quantity)[own].notes
@@ -73,7 +73,7 @@ def _replicate(pair: Pair, quantity: Quantity) -> Replicate:
     return Replicate.ONE_RUN if quantity in MOVED_BY_THE_HOUR else Replicate.REPEATS
 
 
-def _known(section: Section, quantity: Quantity, place: Place) -> Values:
+def list_known(section: Section, quantity: Quantity, place: Place) -> Values:
     """List the trials that have a value to compare, in the quantity's unit."""
     spec = quantity.figure(section.condition)
     assert spec is not None  # a quantity without a figure is not compared

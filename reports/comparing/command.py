@@ -18,6 +18,7 @@ from .comparison import Comparison, compare, compare_columns
 from .data_formats import cells_csv, means_csv, write_json, write_junit
 from .gate import ExitCode, Ruling, rule
 from .pages import write_html, write_markdown
+from .pairing import name_before
 
 
 @dataclass(frozen=True)
@@ -184,15 +185,17 @@ def apply_gate(comparison: Comparison, tolerated_percent: float, every_cell: boo
 
 def _lost(comparison: Comparison) -> list[str]:
     """List each cell, value and section of A that B lacks, and each section that only B has."""
-    b = comparison.names[1]
+    b, several = comparison.names[1], len(comparison.pairs) > 1
     lines = [
-        f"{compared.pair.named(name)} {size} is not in {b}"
+        f"{name_before(compared.pair.title if several else '')}{compared.pair.named(name)} {size} is not in {b}"
         for compared in comparison.pairs
         for name, size in compared.only_a
     ]
     for cell in comparison.cells:
         if cell.quantity.better and cell.n_a and not cell.n_b:
-            lines.append(f"{cell.label} {cell.batch_size}: {cell.quantity.name}: no value in {b}")
+            lines.append(
+                f"{name_before(cell.section)}{cell.label} {cell.batch_size}: {cell.quantity.name}: no value in {b}"
+            )
     return [*lines, *comparison.alone]
 
 

@@ -22,15 +22,15 @@ from ..tables import Place
 from . import cell_tests
 from .cell_tests import QUANTITIES, AnyTest, CellTest, MeanTest
 from .cell_values import WELL_ENDED, compare_cell
-from .pairing import Names, Pair, pair, pair_columns
+from .pairing import Names, Pair, name_before, pair, pair_columns
 from .sides import ReadSide, Side, read_side
 
 
 @dataclass(frozen=True)
 class Ending:
-    """A cell whose trials ended differently on both sides; `reason` is that of the worse side.
+    """A cell, and how its trials ended on both sides; UNDECIDED if equally well. `reason` is that of the worse side.
 
-    Tables name its framework `label`.
+    Tables name its framework `label`. `section`: as of a test.
     """
 
     framework: str
@@ -41,21 +41,30 @@ class Ending:
     verdict: Verdict
     reason: str
     names: Names
+    section: str = ""
+
+    @property
+    def name(self) -> str:
+        """Name of framework and batch size in a sentence."""
+        return f"{self.label}, batch size {self.batch_size}"
 
     @property
     def line(self) -> str:
         """Line that names the cell, how it ended, and why."""
-        cell = f"{self.label}, batch size {self.batch_size}"
+        cell = f"{name_before(self.section)}{self.name}"
         return f"{cell}: {self.ended_a} in {self.names[0]}, {self.ended_b} in {self.names[1]}: {self.reason}"
 
 
 @dataclass(frozen=True)
 class PairComparison:
-    """Result of one pair. `uncompared`: a line for each quantity that differs in kind. `names`: of A and B."""
+    """Result of one pair. `uncompared`: a line for each quantity that differs in kind. `names`: of A and B.
+
+    `every_ending`: of each cell that both sides have.
+    """
 
     pair: Pair
     tests: tuple[AnyTest, ...]
-    endings: tuple[Ending, ...]
+    every_ending: tuple[Ending, ...]
     only_a: tuple[Place, ...]
     only_b: tuple[Place, ...]
     uncompared: tuple[str, ...]
@@ -65,6 +74,11 @@ class PairComparison:
     def against(self) -> str:
         """Title of the pair, as "PyTorch @tuned against PyTorch"."""
         return f"{self.names[1]} against {self.names[0]}"
+
+    @property
+    def endings(self) -> list[Ending]:
+        """Cells whose trials ended better on one side."""
+        return [ending for ending in self.every_ending if ending.verdict is not Verdict.UNDECIDED]
 
     @property
     def cells(self) -> list[CellTest]:
@@ -166,7 +180,7 @@ def _column(side: Side, name: str) -> Side:
 
 def _tested(a: Side, b: Side, names: Names, pairs: Sequence[Pair], alone: Sequence[str]) -> Comparison:
     """Test all pairs together. Raises ReportError if nothing is in common."""
-    untested = [_compared(pair, names) for pair in pairs]
+    untested = [_compared(pair, names, pair.title if len(pairs) > 1 else "") for pair in pairs]
     if not any(pair.tests for pair in untested):
         differences = "; ".join([*alone, *(line for pair in untested for line in pair.uncompared)])
         why = differences or "no framework was run at a batch size that is in both"
@@ -176,8 +190,8 @@ def _tested(a: Side, b: Side, names: Names, pairs: Sequence[Pair], alone: Sequen
     return Comparison(a, b, tuple(compared), tuple(alone))
 
 
-def _compared(pair: Pair, names: Names) -> PairComparison:
-    """Return the cells of a pair and how they ended, before the tests."""
+def _compared(pair: Pair, names: Names, section: str) -> PairComparison:
+    """Return the cells of a pair and how they ended, before the tests; `section` names the pair."""
     places_a, places_b = (
         {(pair.row if pair.columns else framework, size): results for (framework, size), results in places.items()}
         for places in map(tables.group_by_place, (pair.a, pair.b))
@@ -187,7 +201,7 @@ def _compared(pair: Pair, names: Names) -> PairComparison:
     for quantity in QUANTITIES:
         spec_a, spec_b = (tables.find_measured_figure(section, quantity) for section in (pair.a, pair.b))
         if spec_a and spec_a is spec_b:
-            cells += [compare_cell(pair, names, quantity, place) for place in both]
+            cells += [replace(compare_cell(pair, names, quantity, place), section=section) for place in both]
         elif spec_a or spec_b:
             label_a, label_b = (spec.label if spec else "no such quantity" for spec in (spec_a, spec_b))
             uncompared.append(f"{quantity.name} is not compared: {names[0]} has {label_a}, {names[1]} {label_b}")
@@ -195,7 +209,7 @@ def _compared(pair: Pair, names: Names) -> PairComparison:
     return PairComparison(
         pair,
         tuple(cells),
-        tuple(ending for ending in endings if ending is not None),
+        tuple(replace(ending, section=section) for ending in endings),
         tuple(place for place in places_a if place not in places_b),
         tuple(place for place in places_b if place not in places_a),
         tuple(uncompared),
@@ -203,19 +217,17 @@ def _compared(pair: Pair, names: Names) -> PairComparison:
     )
 
 
-def _ending(place: Place, a: list[TrialResult], b: list[TrialResult], pair: Pair, names: Names) -> Ending | None:
-    """Compare how the trials ended; None if equally well.
+def _ending(place: Place, a: list[TrialResult], b: list[TrialResult], pair: Pair, names: Names) -> Ending:
+    """Compare how the trials ended; UNDECIDED if equally well.
 
     Shares are compared because A and B may have different numbers of repeats.
     """
     shares = [sum(result.status in WELL_ENDED for result in side) / len(side) for side in (a, b)]
-    if shares[0] == shares[1]:
-        return None
     worse = b if shares[1] < shares[0] else a
     reasons = dict.fromkeys(
         result.reason or "no reason was stored" for result in worse if result.status not in WELL_ENDED
     )
-    kind = Verdict.WORSE if worse is b else Verdict.BETTER
+    kind = Verdict.UNDECIDED if shares[0] == shares[1] else Verdict.WORSE if worse is b else Verdict.BETTER
     framework, size = place
     return Ending(framework, pair.named(framework), size, _ended(a), _ended(b), kind, "; ".join(reasons), names)
 

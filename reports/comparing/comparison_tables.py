@@ -54,7 +54,8 @@ def build_tables(comparison: Comparison) -> list[Table]:
     for verdict, name, title in CHANGES:
         if rows := _changes(comparison, verdict):
             first = comparison.pairs[0]
-            head = ("Framework", "Batch size", "Quantity", *first.names, first.against, "Adjusted p")
+            of_section = ("Section",) if len(pairs) > 1 else ()
+            head = (*of_section, "Framework", "Batch size", "Quantity", *first.names, first.against, "Adjusted p")
             title = title.format(first.names[1])
             tables.append(Table(name, title, head, tuple(rows), words=True, theme=Theme.CHANGES))
     for pair, suffix in pairs:
@@ -128,7 +129,7 @@ def _differences(compared: PairComparison, suffix: str) -> Table:
         below.append(say("compare.nothing_differs", names=compared.names))
     below += compared.uncompared
     for side, places in zip(compared.names, (compared.only_a, compared.only_b), strict=True):
-        below += [say("compare.only_in", pair.named, side=side, places=_by_framework(places))] if places else []
+        below += [say("compare.only_in", pair.named, side=side, places=list_sizes(places))] if places else []
     return Table(
         f"compare-conditions{suffix}",
         "What differs",
@@ -140,7 +141,8 @@ def _differences(compared: PairComparison, suffix: str) -> Table:
     )
 
 
-def _by_framework(places: Iterable[Place]) -> dict[str, list[int]]:
+def list_sizes(places: Iterable[Place]) -> dict[str, list[int]]:
+    """List the batch sizes of each framework."""
     sizes: dict[str, list[int]] = {}
     for framework, batch_size in places:
         sizes.setdefault(framework, []).append(batch_size)
@@ -164,8 +166,9 @@ def _changes(comparison: Comparison, verdict: Verdict) -> list[tuple[TableCell, 
     return rows
 
 
-def _place(of: CellTest | Ending) -> tuple[TableCell, TableCell]:
-    return TableCell(of.label), TableCell(str(of.batch_size), of.batch_size)
+def _place(of: CellTest | Ending) -> tuple[TableCell, ...]:
+    section = (TableCell(of.section),) if of.section else ()
+    return *section, TableCell(of.label), TableCell(str(of.batch_size), of.batch_size)
 
 
 def _median(cell: CellTest, median: float) -> TableCell:

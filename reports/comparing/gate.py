@@ -21,6 +21,7 @@ from enum import IntEnum
 from workloads.statistics import POWER, Verdict
 
 from .cell_tests import AnyTest, CellTest, MeanTest, Untested
+from .pairing import name_before
 
 MOST_REPEATS = 100  # more are not recommended
 SEVERAL_RUNS = (
@@ -112,7 +113,7 @@ def say_power(tests: Iterable[AnyTest], least_percent: float = 0.0) -> str:
 
 
 def _subject(test: AnyTest) -> str:
-    return f"{test.name}: {test.quantity.name}"
+    return f"{name_before(test.section)}{test.name}: {test.quantity.name}"
 
 
 def _change(test: AnyTest) -> str:

@@ -1,25 +1,41 @@
 """Follow each cell over commits: a step counts where an independent second run shows it, too.
 
-Entries are results folders in the order in which they were measured. Each is compared with the last confirmed level:
-the first entry, or the last one at which a step of this cell was confirmed. A single run that was disturbed is
-therefore no step, and neither is the return from it.
+Entries are results folders in the order in which they were measured. A cell begins at the first entry that has a value
+of it, and is compared with its last confirmed level: that entry, or the last one at which a step was confirmed. A
+single run that was disturbed is therefore no step, and neither is the return from it.
+
+Two entries that are compared with the same third are independent only of each other. So a step against the first entry
+needs another entry that agreed with it: otherwise that one may be the disturbed run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 
+from workloads.records.result import Key
+from workloads.statistics import Verdict
+
+from .. import tables
+from ..conditions import Section
 from ..load import ReportError
+from ..sentences import say
 from . import comparison
-from .cell_tests import CellTest
-from .comparison import PairComparison
-from .comparison_tables import CHANGED
+from .cell_tests import QUANTITIES, CellTest
+from .cell_values import list_known
+from .comparison import Comparison, Ending, PairComparison
+from .comparison_tables import CHANGED, list_sizes
+from .pairing import name_before, name_sections, pair
 from .sides import ReadSide, read_side
 
-Cell = tuple[str, str, int, str]  # title of the task, framework, batch size, quantity
+Cell = tuple[int, str, int, str]  # number of the section, framework, batch size, quantity
+NAMES = "entry 1", "the later entry"  # the same words for every entry: lines that are alike are listed once
+STATUS = "status"  # in place of a quantity: how the trials ended
+Change = CellTest | Ending
+Compared = dict[Cell, tuple[PairComparison, Change]]  # each cell with the pair of sections that it is of
 
 
 class Confirmation(StrEnum):
@@ -28,30 +44,42 @@ class Confirmation(StrEnum):
     CONFIRMED = "confirmed"
     REFUTED = "not confirmed"
     AWAITED = "awaits a second run"
+    FIRST_DIFFERS = "the first entry differs"
 
 
 @dataclass(frozen=True)
 class CellChange:
     """Change of a cell in entry `place` against entry `base`, counted from 1.
 
-    `again` is the same cell of the entry after `place`, against the same base; None if there is none yet.
+    `section` is the title of its section if there are several. `again` is the same cell of the next entry that can be
+    compared with that base; None if there is none yet. `agreed`: another entry was at the level of the base.
     """
 
+    section: str
     base: int
     place: int
-    test: CellTest
-    again: CellTest | None
+    test: Change
+    again: Change | None
+    agreed: bool = True
 
     @property
     def confirmation(self) -> Confirmation:
-        """Outcome: confirmed if the second run shows it, too, in the same direction."""
+        """Outcome: confirmed if the second run shows it, too, in the same direction, and the base was no single run."""
         if self.again is None:
             return Confirmation.AWAITED
-        same = self.again.verdict is self.test.verdict
-        return Confirmation.CONFIRMED if same else Confirmation.REFUTED
+        if self.again.verdict is not self.test.verdict:
+            return Confirmation.REFUTED
+        return Confirmation.CONFIRMED if self.agreed else Confirmation.FIRST_DIFFERS
 
+    @property
+    def quantity(self) -> str:
+        """Name of the quantity, or STATUS."""
+        return self.test.quantity.name if isinstance(self.test, CellTest) else STATUS
 
-Compared = dict[Cell, tuple[PairComparison, CellTest]]  # each cell with the pair of sections that it is of
+    @property
+    def name(self) -> str:
+        """Name of the cell in a sentence."""
+        return f"{name_before(self.section)}{self.test.name}"
 
 
 @dataclass
@@ -59,19 +87,117 @@ class Entries:
     """Entries in the order of their first trials; each comparison of two of them is made once."""
 
     sides: tuple[ReadSide, ...]
-    made: dict[tuple[int, int], Compared] = field(default_factory=dict)
+    made: dict[tuple[int, int], Comparison | str] = field(default_factory=dict)
+    listed: dict[tuple[int, int], Compared] = field(default_factory=dict)
+
+    @cached_property
+    def sections(self) -> tuple[list[dict[Key, int]], list[Section]]:
+        """Numbers of the sections of each entry, by the key of a section's first trial, and the first of each number.
+
+        A section has the number of the earliest one that it is paired with.
+        """
+        numbers: list[dict[Key, int]] = []
+        firsts: list[tuple[int, Section]] = []
+        for place, (_, sections) in enumerate(self.sides):
+            own: dict[Key, int] = {}
+            for earlier in dict.fromkeys(first for first, _ in firsts):
+                for each in pair(self.sides[earlier][1], sections, NAMES)[0]:
+                    number = numbers[earlier][_key(each.a)]
+                    if number not in own.values():
+                        own.setdefault(_key(each.b), number)
+            for section in sections:
+                if section.results and _key(section) not in own:
+                    own[_key(section)] = len(firsts)
+                    firsts.append((place, section))
+            numbers.append(own)
+        return numbers, [section for _, section in firsts]
+
+    @cached_property
+    def titles(self) -> list[str]:
+        """Titles of the sections, by number."""
+        return name_sections(self.sections[1])
+
+    @cached_property
+    def cells(self) -> dict[Cell, int]:
+        """Map each cell to the first entry that has a value of it, counted from 0."""
+        first: dict[Cell, int] = {}
+        for place, (_, sections) in enumerate(self.sides):
+            for section in sections:
+                if section.results:
+                    for cell in _list_values(section, self.sections[0][place][_key(section)]):
+                        first.setdefault(cell, place)
+        return first
+
+    def compare(self, base: int, place: int) -> Comparison | str:
+        """Compare two entries, counted from 0. Returns a line that says why if they have nothing in common."""
+        if (base, place) not in self.made:
+            try:
+                self.made[base, place] = comparison.compare_sides(self.sides[base], self.sides[place])
+            except ReportError as error:
+                self.made[base, place] = str(error)
+        return self.made[base, place]
 
     def list_cells(self, base: int, place: int) -> Compared:
-        """List the cells of two entries, counted from 0. Raises ReportError if they have nothing in common."""
-        if (base, place) not in self.made:
-            pairs = comparison.compare_sides(self.sides[base], self.sides[place]).pairs
-            titles = [each.pair.title for each in pairs]
-            self.made[base, place] = {
-                (title, cell.framework, cell.batch_size, cell.quantity.name): (each, cell)
-                for title, each in zip(titles, pairs, strict=True)
-                for cell in each.cells
-            }
-        return self.made[base, place]
+        """List the cells that two entries have in common, counted from 0."""
+        if (base, place) in self.listed:
+            return self.listed[base, place]
+        found = self.compare(base, place)
+        cells = self.listed[base, place] = {}
+        for each in () if isinstance(found, str) else found.pairs:
+            number = self.sections[0][base][_key(each.pair.a)]
+            if self.sections[0][place][_key(each.pair.b)] != number:
+                continue  # two series are paired if they are the only ones of their entries
+            for ending in each.every_ending:
+                cells[number, ending.framework, ending.batch_size, STATUS] = each, ending
+            for test in each.cells:
+                cells[number, test.framework, test.batch_size, test.quantity.name] = each, test
+        return cells
+
+    def list_judged(self, base: int, cell: Cell) -> list[tuple[int, Change]]:
+        """List the entries after `base` in which the cell could be judged against it."""
+        every = ((place, self.list_cells(base, place).get(cell)) for place in range(base + 1, len(self.sides)))
+        return [(place, found[1]) for place, found in every if found and isinstance(found[1].verdict, Verdict)]
+
+    def list_missing(self) -> list[str]:
+        """List what an entry does not have in common with entry 1, each line with its entries."""
+        lines: dict[str, list[int]] = {}
+        for place in range(1, len(self.sides)):
+            found = self.compare(0, place)
+            _, alone = pair(self.sides[0][1], self.sides[place][1], NAMES)
+            if isinstance(found, str):
+                own = [": ".join(["nothing in common with entry 1", *(["; ".join(alone)] if alone else [])])]
+            else:
+                own = [*alone, *_list_lacking(found)]
+            for line in own:
+                lines.setdefault(line, []).append(place + 1)
+        return [
+            f"{'Entry' if len(places) == 1 else 'Entries'} {', '.join(map(str, places))}: {line}"
+            for line, places in lines.items()
+        ]
+
+
+def _key(section: Section) -> Key:
+    return section.results[0].key
+
+
+def _list_values(section: Section, number: int) -> Iterator[Cell]:
+    """Yield the cells that a section has a value of."""
+    places = tables.group_by_place(section)
+    yield from ((number, *place, STATUS) for place in places)
+    for quantity in QUANTITIES:
+        if tables.find_measured_figure(section, quantity):
+            yield from ((number, *place, quantity.name) for place in places if list_known(section, quantity, place))
+
+
+def _list_lacking(found: Comparison) -> list[str]:
+    """List the cells of A that B lacks, a line for each pair."""
+    several = len(found.pairs) > 1
+    return [
+        name_before(each.pair.title if several else "")
+        + say("compare.only_in", each.pair.named, side=NAMES[0], places=list_sizes(each.only_a))
+        for each in found.pairs
+        if each.only_a
+    ]
 
 
 def read_entries(folders: Sequence[Path]) -> Entries:
@@ -89,22 +215,26 @@ def read_entries(folders: Sequence[Path]) -> Entries:
 
 
 def find_steps(entries: Entries) -> list[CellChange]:
-    """Find the changes of every cell, by the order of entries. Raises ReportError if two have nothing in common."""
+    """Find the changes of every cell, by the order of entries. Raises ReportError if no two have a cell in common."""
     count = len(entries.sides)
-    every = dict.fromkeys(cell for place in range(1, count) for cell in entries.list_cells(0, place))
-    steps = [step for cell in every for step in _follow(entries, cell)]
+    bases = dict.fromkeys(entries.cells.values())
+    if not any(entries.list_cells(base, place) for base in bases for place in range(base + 1, count)):
+        raise ReportError(str(entries.compare(0, 1)))
+    steps = [step for cell, first in entries.cells.items() for step in _follow(entries, cell, first)]
     return sorted(steps, key=lambda step: step.place)
 
 
-def _follow(entries: Entries, cell: Cell) -> list[CellChange]:
+def _follow(entries: Entries, cell: Cell, base: int) -> list[CellChange]:
+    section = entries.titles[cell[0]] if len(entries.titles) > 1 else ""
     steps: list[CellChange] = []
-    base, count = 0, len(entries.sides)
-    for place in range(1, count):
-        _, test = entries.list_cells(base, place).get(cell, (None, None))
-        if test is None or test.verdict not in CHANGED:
+    agreed, later = False, entries.list_judged(base, cell)
+    while later:
+        (place, test), *later = later
+        if test.verdict not in CHANGED:
+            agreed = True
             continue
-        _, again = entries.list_cells(base, place + 1).get(cell, (None, None)) if place + 1 < count else (None, None)
-        steps.append(CellChange(base + 1, place + 1, test, again))
-        if steps[-1].confirmation is Confirmation.CONFIRMED:
-            base = place
+        steps.append(CellChange(section, base + 1, place + 1, test, later[0][1] if later else None, agreed))
+        if steps[-1].confirmation in (Confirmation.CONFIRMED, Confirmation.FIRST_DIFFERS):
+            base, agreed = place, True
+            later = entries.list_judged(base, cell)
     return steps

@@ -6,6 +6,7 @@ import math
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from workloads.command_line import CommandLine
@@ -20,21 +21,23 @@ from ..load import ReportError
 from ..report import Chapter, Summary
 from ..sentences import say
 from ..table import EMPTY, Record, Table, TableCell, Theme, build_rows, format_csv
+from ..tables import JOINED
 from . import effect_words, pages
 from .cell_tests import CellTest
 from .comparison import PairComparison
 from .comparison_tables import describe_test
-from .history import CellChange, Confirmation, Entries, find_steps, read_entries
+from .history import STATUS, CellChange, Change, Confirmation, Entries, find_steps, read_entries
 
 ENTRIES, STEPS = "history-entries", "history-steps"
-RATIOS = f"A point is an entry against entry 1, the bar its {CONFIDENCE_PERCENT} % interval."
+RATIOS = f"A point is an entry against {{}}, the bar its {CONFIDENCE_PERCENT} % interval."
 MEDIANS = "A point is the median of an entry."
-Line = dict[int, tuple[PairComparison, CellTest]]  # by the entry, from 2
 HOW = (
     "Each entry is compared with the last confirmed level of a cell, as `python -m reports compare` does: speed and "
-    "energy need several runs in each entry. A change is confirmed if the entry after it differs from that level in "
-    "the same direction, too. Each comparison calls something of a quantity worse that is not in "
-    f"{100 * ERROR:g} % of cases at most, and a change must be found twice.",
+    "energy need several runs in each entry. A change is confirmed if the next entry that has the cell differs from "
+    "that level in the same direction, too. A cell begins at the first entry that has a value of it. If no entry "
+    "agreed with that one before two differed, it may itself be the disturbed run: the first entry differs, and no "
+    "step is confirmed. How trials end is followed as status. Each comparison calls something of a quantity worse that "
+    f"is not in {100 * ERROR:g} % of cases at most, and a change must be found twice.",
 )
 
 
@@ -71,22 +74,28 @@ def main(arguments: list[str]) -> int:
 
 
 def build_history(entries: Entries) -> tuple[Chapter, Summary]:
-    """Build the chapter and its summary. Raises ReportError if two entries have nothing in common."""
+    """Build the chapter and its summary. Raises ReportError if no two entries have a cell in common."""
     steps = find_steps(entries)
-    confirmed = [step for step in steps if step.confirmation is Confirmation.CONFIRMED]
-    awaited = sum(step.confirmation is Confirmation.AWAITED for step in steps)
+    confirmed, apart, awaited = (
+        [step for step in steps if step.confirmation is outcome]
+        for outcome in (Confirmation.CONFIRMED, Confirmation.FIRST_DIFFERS, Confirmation.AWAITED)
+    )
     sentences = [
-        say("history.step", cell=step.test.name, effect=describe_test(step.test), place=step.place)
-        for step in confirmed
+        say("history.step", cell=step.name, effect=_write_effect(step.test), place=step.place) for step in confirmed
     ]
     headline = say("history.headline", first=next(iter(sentences), ""), confirmed=len(confirmed),
-                   entries=len(entries.sides), awaited=awaited)  # fmt: skip
+                   entries=len(entries.sides), awaited=len(awaited), apart=len(apart))  # fmt: skip
+    sentences += [
+        say("history.first_differs", cell=step.name, effect=_write_effect(step.test), base=step.base, place=step.place)
+        for step in apart
+    ]
+    titles = entries.titles
     chapter = Chapter(
         heading="Cells over commits",
         section=None,
-        setting=next(iter(entries.list_cells(0, 1)))[0],
+        setting=titles[0] + (f" and {len(titles) - 1} more" if len(titles) > 1 else ""),
         conditions=(),
-        tables=(_list_steps(steps), _list_entries(entries)),
+        tables=(_list_steps(steps, titles), _list_entries(entries)),
         charts=tuple(_build_charts(entries)),
         remarks=(),
         kind="history",
@@ -115,34 +124,64 @@ def _write(out: Path, chapter: Chapter, summary: Summary, text: str) -> None:
         raise ReportError(f"--out {out}: cannot be written: {error.strerror}; name another folder") from error
 
 
-def _list_steps(steps: list[CellChange]) -> Table:
-    """Build the table of all changes, confirmed or not."""
+def _list_steps(steps: list[CellChange], titles: Sequence[str]) -> Table:
+    """Build the table of all changes, confirmed or not; readers see the section if there are several."""
     records: list[Record] = [
-        {"framework": step.test.framework, "label": step.test.label, "batch_size": step.test.batch_size,
-         "quantity": step.test.quantity.name, "entry": step.place, "against_entry": step.base,
-         **dict(zip(("effect", "effect_low", "effect_high"), step.test.effect, strict=True)),
-         "effect_of_second_run": step.again.effect[0] if step.again else math.nan,
+        {"section": step.section or titles[0], "framework": step.test.framework, "label": step.test.label,
+         "batch_size": step.test.batch_size, "quantity": step.quantity, "entry": step.place,
+         "against_entry": step.base,
+         **dict(zip(("effect", "effect_low", "effect_high"), _read_effect(step.test), strict=True)),
+         "effect_of_second_run": _read_effect(step.again)[0], "notes": _write_notes(step),
          "verdict": str(step.confirmation), "step": step}
         for step in steps
     ]  # fmt: skip
     shown = {
+        "Section": lambda each: TableCell(each["section"]),
         "Framework": lambda each: TableCell(each["label"]),
         "Batch size": lambda each: TableCell(str(each["batch_size"])),
-        "Quantity": lambda each: TableCell(f"{each['quantity']}, {effect_words.TIMES[each['quantity']]}"),
+        "Quantity": lambda each: TableCell(", ".join(_name_quantity(each["quantity"]))),
         "Entry": lambda each: TableCell(str(each["entry"])),
         "Against entry": lambda each: TableCell(str(each["against_entry"])),
         "Change": lambda each: _describe(each["step"].test),
         "Second run": lambda each: _describe(each["step"].again),
         "Verdict": lambda each: TableCell(each["verdict"]),
     }
+    if len(titles) == 1:
+        del shown["Section"]
     head, rows, tidy = build_rows(records, shown)
     below = () if rows else ("No cell changed.",)
     tidy = tidy.drop(columns="step", errors="ignore")
     return Table(STEPS, "Changes", head, rows, tidy, below=below, words=True, theme=Theme.CHANGES)
 
 
-def _describe(test: CellTest | None) -> TableCell:
-    return TableCell(effect_words.effect(test), test.effect[0], trials=test.trials) if test else EMPTY
+def _name_quantity(name: str) -> tuple[str, ...]:
+    return (name,) if name == STATUS else (name, effect_words.TIMES[name])
+
+
+def _read_effect(change: Change | None) -> tuple[float, float, float]:
+    """Return the effect, low and high; NaN for how trials ended."""
+    return change.effect if isinstance(change, CellTest) else (math.nan, math.nan, math.nan)
+
+
+def _write_effect(change: Change) -> str:
+    """Format "0.921 [0.905, 0.937] times as fast", "out of memory (before: ok)"."""
+    return describe_test(change) if isinstance(change, CellTest) else f"{change.ended_b} (before: {change.ended_a})"
+
+
+def _write_notes(step: CellChange) -> str:
+    """Write how the trials of both entries ended, and why; "" for a quantity."""
+    if isinstance(step.test, CellTest):
+        return ""
+    ended = f"entry {step.base}: {step.test.ended_a}", f"entry {step.place}: {step.test.ended_b}"
+    return JOINED.join(each for each in (*ended, step.test.reason) if each)
+
+
+def _describe(change: Change | None) -> TableCell:
+    if change is None:
+        return EMPTY
+    if isinstance(change, CellTest):
+        return TableCell(effect_words.effect(change), change.effect[0], trials=change.trials)
+    return TableCell(change.ended_b, notes=(change.reason,) if change.reason else ())
 
 
 def _list_entries(entries: Entries) -> Table:
@@ -158,32 +197,50 @@ def _list_entries(entries: Entries) -> Table:
              "Started (UTC)": "started"}  # fmt: skip
     shown = {head: (lambda each, key=key: TableCell(str(each[key]))) for head, key in names.items()}
     head, rows, tidy = build_rows(records, shown)
-    return Table(ENTRIES, "Entries", head, rows, tidy, words=True)
+    return Table(ENTRIES, "Entries", head, rows, tidy, below=tuple(entries.list_missing()), words=True)
 
 
 def _list_commits(results: Sequence[TrialResult]) -> str:
     return ", ".join(dict.fromkeys(str(each.machine.get("commit") or "unknown") for each in results))
 
 
+@dataclass(frozen=True)
+class Line:
+    """Line of a cell: its first entry, counted from 1, and its comparisons with that one, by the later entry."""
+
+    first: int
+    cells: dict[int, tuple[PairComparison, CellTest]]
+
+    @property
+    def tests(self) -> list[CellTest]:
+        """Tests of the later entries."""
+        return [cell for _, cell in self.cells.values()]
+
+
 def _build_charts(entries: Entries) -> list[Chart]:
-    """Build a chart for each task and quantity: every entry against the first, a panel for each batch size."""
-    found: dict[tuple[str, str], dict[tuple[int, str], Line]] = {}
-    for place in range(1, len(entries.sides)):
-        for (title, framework, size, quantity), pair_and_cell in entries.list_cells(0, place).items():
-            if pair_and_cell[1].quantity.better and not math.isnan(pair_and_cell[1].shift):
-                of_chart = found.setdefault((title, quantity), {})
-                of_chart.setdefault((size, framework), {})[place + 1] = pair_and_cell
-    several = len({title for title, _ in found}) > 1
-    titles = list(dict.fromkeys(title for title, _ in found))
+    """Build a chart for each section and quantity: every entry against a cell's first, a panel for each batch size."""
+    found: dict[tuple[int, str], dict[tuple[int, str], Line]] = {}
+    for cell, first in entries.cells.items():
+        number, framework, size, quantity = cell
+        line = Line(first + 1, {})
+        for place in range(first + 1, len(entries.sides)):
+            pair, test = entries.list_cells(first, place).get(cell, (None, None))
+            if pair and isinstance(test, CellTest) and test.quantity.better and not math.isnan(test.shift):
+                line.cells[place + 1] = pair, test
+        if line.cells:
+            found.setdefault((number, quantity), {})[size, framework] = line
+    several = len(entries.titles) > 1
     return [
-        _build_chart(f"history-{quantity}{f'-{titles.index(title) + 1}' if several else ''}", title, lines)
-        for (title, quantity), lines in found.items()
+        _build_chart(f"history-{quantity}{f'-{number + 1}' if several else ''}", entries.titles[number], lines)
+        for (number, quantity), lines in found.items()
     ]
 
 
 def _build_chart(name: str, title: str, lines: dict[tuple[int, str], Line]) -> Chart:
-    compared, first = next(iter(next(iter(lines.values())).values()))
+    compared, first = next(iter(next(iter(lines.values())).cells.values()))
     label, points = effect_words.name_quantity(compared, first.quantity), first.in_points
+    firsts = {line.first for line in lines.values()}
+    base = f"entry {firsts.pop()}" if len(firsts) == 1 else "the first entry of its line"
     sizes = sorted({size for size, _ in lines})
     panels = tuple(
         Panel(
@@ -199,10 +256,10 @@ def _build_chart(name: str, title: str, lines: dict[tuple[int, str], Line]) -> C
         name=name,
         title=f"{label} over the entries",
         x_name="Entry",
-        y_label=f"{label}, median, %" if points else f"{label}, times that of entry 1",
+        y_label=f"{label}, median, %" if points else f"{label}, times that of {base}",
         panels=panels,
         alt=f"{label} of each framework and batch size in each entry.",
-        caption=MEDIANS if points else RATIOS,
+        caption=MEDIANS if points else RATIOS.format(base),
         provenance=title,
         x_scale=Scale.ORDINAL,
         from_zero=False,
@@ -211,12 +268,12 @@ def _build_chart(name: str, title: str, lines: dict[tuple[int, str], Line]) -> C
     )
 
 
-def _build_series(cells: Line) -> ChartSeries:
-    """Build the line of a framework: ratios to entry 1 with their intervals, of accuracy each entry's median."""
-    tests = [cell for _, cell in cells.values()]
+def _build_series(line: Line) -> ChartSeries:
+    """Build a framework's line: ratios to its first entry with their intervals, of accuracy each entry's median."""
+    tests = line.tests
     effects = [tuple(None if math.isnan(number) else number for number in test.effect) for test in tests]
     y, low, high = ((1.0, *(effect[end] for effect in effects)) for end in range(3))
     if tests[0].in_points:
         y, low, high = (tests[0].median_a, *(test.median_b for test in tests)), (), ()
-    places = (1.0, *map(float, cells))
+    places = (float(line.first), *map(float, line.cells))
     return ChartSeries(tests[0].label, tests[0].framework, SeriesKind.MEASURED, places, y, low, high)

@@ -132,6 +132,16 @@ def pair_columns(every: Sequence[Section], names: Names) -> tuple[list[Pair], li
     return _told_apart(pairs), alone
 
 
+def name_before(section: str) -> str:
+    """Return the title of a section as the start of a line; "" for "", the only section."""
+    return f"{section}: " if section else ""
+
+
+def name_sections(sections: Sequence[Section]) -> list[str]:
+    """Return a unique title for each section, as of a pair that it is the baseline of."""
+    return [each.title for each in _told_apart([Pair(section, section) for section in sections])]
+
+
 def _told_apart(pairs: list[Pair]) -> list[Pair]:
     """Give the pairs unique titles: the series' name, otherwise every condition of A that distinguishes them."""
     alike = Counter(pair.title for pair in pairs)

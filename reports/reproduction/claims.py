@@ -144,7 +144,8 @@ def _measured(claim: Claim, framework: str, sides: Sequence[Reproduced], named: 
 
     def subtract(pairs: Pairs) -> Point | None:
         return compute_mean_difference(
-            [(a.repeats[framework, x], b.repeats[other, y]) for x, y in pairs],
+            # `repeats` leave out diverged trials: a point may rest on them alone
+            [(a.repeats.get((framework, x), {}), b.repeats.get((other, y), {})) for x, y in pairs],
             a.least_spread,
             a.metric.quantity.figures[0].difference_bounds,
         )

@@ -21,6 +21,7 @@ from reports.reproduction.publication import PUBLICATIONS, read
 from reports.table import Table
 from workloads.records.figures import Figure
 from workloads.records.result import TrialResult
+from workloads.records.status import Status
 from workloads.spec import OptimizerName, OptimizerSpec
 
 STAND_IN: dict[str, Any] = {"workload": "cats-dogs-cnn-32", "dataset": "cifar10-cats-dogs", "epochs": 5}
@@ -361,6 +362,23 @@ def test_a_claim_about_two_columns_of_one_table_is_judged_between_them(rival: tu
     found = told["keras#21851: {framework} trains more images a second than torch.compile", "pytorch"]
     assert str(found.outcome) == outcome, found.why
     assert {str(each.outcome) for (_, name), each in told.items() if name == "jax"} == {"uncertain"}
+
+
+@pytest.mark.parametrize("test", ["same", "no-gain"])
+def test_a_difference_is_uncertain_where_every_repeat_of_a_cell_diverged(test: str) -> None:
+    results = [*speeds("pytorch", 700.0, 710.0), *speeds("pytorch@compiled", 500.0, 510.0)]
+    results = [
+        replace(each, status=Status.DIVERGED, reason="loss is not finite")
+        if each.spec.cell.framework == "pytorch"
+        else each
+        for each in results
+    ]
+    (section,), _ = group_into_sections(results)
+    article = read(PUBLICATIONS / "frameworks")
+    claim = next(each for each in article.claims if each.rival == "pytorch@compiled")
+    tested, _ = claims.evaluate_section(section, replace(article, claims=(replace(claim, test=test, within=1.0),)))
+    (measured,) = (each.measured for each in tested if each.framework == "pytorch")
+    assert (measured.outcome, measured.why) == (Outcome.UNCERTAIN, "no repeat is on both sides")
 
 
 def test_a_claim_with_a_rival_names_whom_it_is_compared_with(tmp_path: Path) -> None:

@@ -6,12 +6,14 @@ import html
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 from stored import MACHINE, ended, store, trial
-from test_report_compare import LATER, folders, repeats, run, runs
+from test_report_compare import LATER, folders, in_runs, repeats, run, runs
 
 from reports.comparing import comparison_tables
 from reports.comparing.command import ENDINGS, FORMATS, GatedComparison
@@ -195,3 +197,24 @@ def test_no_regression_names_the_smallest_loss_that_would_have_been_found_in_eve
     cases = {case.attrib["name"]: case for case in ElementTree.fromstring(told["junit"].stdout).iter("testcase")}
     out = cases["speed, batch size 32"].findtext("system-out") or ""
     assert out.startswith("b against a: 1.000 [") and out.endswith(f"would have found a loss of {percent:.1f} %")
+
+
+def test_with_several_sections_each_regression_names_its_own_in_tables_and_gate(tmp_path: Path) -> None:
+    def side(folder: Path, factor: float, status: Status, **more: Any) -> Path:
+        speeds = [100.0, 100.3, 99.8, 100.1, 99.7]
+        two = repeats(speeds, **more), repeats([factor * speed for speed in speeds], threads=1, **more)
+        failed = [ended(status, "killed", batch_size=64, repeat=each, **more) for each in range(5)]
+        failed = [replace(result, facts=two[0][0].facts) for result in failed]
+        return in_runs(folder, [*two[0], *two[1], *failed])
+
+    a, b = side(tmp_path / "a", 1, Status.OK), side(tmp_path / "b", 0.8, Status.OUT_OF_MEMORY, **LATER)
+    found = compare(a, b)
+    slower, failing = (
+        next(each.pair.title for each in found.pairs if end in each.pair.title) for end in ("threads 1", "threads 2")
+    )
+    (table,) = (table for table in comparison_tables.build_tables(found) if table.name == "regressions")
+    assert table.head[0] == "Section" and {len(row) for row in table.rows} == {len(table.head)}
+    assert {(row[0].text, row[3].text.split(",")[0]) for row in table.rows} == {(slower, "speed"), (failing, "status")}
+    ran = run(a, b, "--fail-on-regression", "5%")
+    lines = [line for line in ran.stderr.splitlines() if ", batch size " in line]
+    assert [line.split(": PyTorch")[0] for line in lines] == [f"reports: {failing}", f"reports: {slower}"]

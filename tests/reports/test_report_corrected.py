@@ -145,7 +145,7 @@ def test_a_comparison_of_two_runs_says_the_tests_of_the_quantity(tmp_path: Path)
 
     def above(*cells: CellTest) -> tuple[PairComparison, list[tuple[str, ...]]]:
         (tests,) = evaluate_pairs([cells])
-        made = replace(pair, tests=tuple(tests), endings=())
+        made = replace(pair, tests=tuple(tests), every_ending=())
         comparison = replace(compare(tmp_path / "a", tmp_path / "b"), pairs=(made,))
         return made, [table.above[1:] for table in build_tables(comparison) if table.name == "compare-memory"]
 
