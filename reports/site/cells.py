@@ -71,9 +71,7 @@ def build_data(sources: Sequence[Source]) -> dict[str, Any]:
             for each, label in zip(SHOWN, LABELS, strict=True)
         ],
         "frameworks": {cell["framework"]: {"colour": styles[cell["key"]].colour} for _, cell in every},
-        "sources": [
-            {"name": source.name, "page": source.page, "marks": source.marks} for source in sources
-        ],
+        "sources": [{"name": source.name, "page": source.page, "marks": source.marks} for source in sources],
         "texts": texts,
         "cells": [
             [

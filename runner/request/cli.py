@@ -172,7 +172,8 @@ def _columns(
 
 
 def _print_notes(asked: Request) -> None:
-    said = (note for part in asked.parts.values() for note in list_notes(part.study, asked.gpus, asked.elsewhere))
+    refused, parts = description.list_refused_gpus(), asked.parts.values()
+    said = (note for part in parts for note in list_notes(part.study, asked.gpus, asked.elsewhere, refused))
     for note in dict.fromkeys(said):
         print(f"runner: {note}", file=sys.stderr)
 
