@@ -10,7 +10,7 @@ from rich.console import Console
 
 from runner import show
 from runner.project import Project
-from runner.request import cli
+from runner.request import cli, own_code
 from runner.request.own_code import find_framework
 from runner.request.parser import BadInput, run_parser
 from runner.request.plan import build_series_plan
@@ -84,3 +84,46 @@ def test_a_series_has_frameworks_and_profiles_of_its_own_and_trains_no_column_of
     study.write_text(series.format("plain", "all", "default") + series.format("again", "pytorch", "default"))
     with pytest.raises(BadInput, match="series again trains what plain trains"):
         cli.build_request(run_parser().parse_args(words), Project.of_this_code())
+
+
+OWN_SERIES = """frameworks = ["mxnet", "pytorch"]
+[[series]]
+name = "plain"
+[[series]]
+name = "by-fit"
+frameworks = ["tensorflow"]
+profiles = ["fit"]
+"""
+
+
+def columns_of(folder: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> dict[str, tuple[str, ...]]:
+    monkeypatch.setattr(own_code, "check_builds", lambda *_: {})
+    study = folder / "mine.toml"
+    study.write_text(OWN_SERIES)
+    asked = cli.build_request(
+        run_parser().parse_args(["--study", str(study), "--plan", *words]), Project.of_this_code()
+    )
+    return {name: part.frameworks for name, part in asked.parts.items()}
+
+
+def test_a_build_or_model_joins_the_series_that_name_its_framework_and_is_refused_if_none_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, fit = ("mxnet", "pytorch"), ("tensorflow@fit",)
+    given = columns_of(tmp_path, monkeypatch, "--python", "mxnet=/x/python", "--python", "pytorch@nightly=/x/python")
+    assert given == {"plain": (*plain, "pytorch@nightly"), "by-fit": fit}
+    labelled = columns_of(tmp_path, monkeypatch, "--python", "tensorflow@new=/x/python", "--series", "by-fit")
+    assert labelled == {"by-fit": (*fit, "tensorflow@new.fit")}
+    assert columns_of(tmp_path, monkeypatch, "--python", "tensorflow=/x/python") == {"plain": plain, "by-fit": fit}
+    with pytest.raises(BadInput, match="--python jax: no chosen series asks for it"):
+        columns_of(tmp_path, monkeypatch, "--python", "jax=/x/python")
+    path = tmp_path / "my_net.py"
+    path.write_text(MODEL)
+    models = ("--model", f"pytorch={path}:make", "--model", f"mxnet={path}:make")
+    with pytest.raises(
+        BadInput, match="series by-fit: --model leaves none of its frameworks: choose others by --series"
+    ):
+        columns_of(tmp_path, monkeypatch, *models)
+    assert columns_of(tmp_path, monkeypatch, *models, "--series", "plain") == {"plain": plain}
+    more = ("--model", f"tensorflow={path}:make")
+    assert columns_of(tmp_path, monkeypatch, *models, *more) == {"plain": plain, "by-fit": fit}
