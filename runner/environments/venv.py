@@ -24,7 +24,18 @@ from runner.environments.installers import BadInstallerSettings
 
 
 def make(environment: Environment, say: Callable[[str], None]) -> None:
-    """Make it if it is not ready; safe against another runner doing the same. Raises InstallationFailed."""
+    """Make it if it is not ready; safe against another runner doing the same.
+
+    Raises InstallationFailed, also where its folder cannot be written.
+    """
+    try:
+        _make(environment, say)
+    except OSError as error:
+        where = error.filename or environment.folder
+        raise InstallationFailed(f"{where}: {error.strerror or error}") from error
+
+
+def _make(environment: Environment, say: Callable[[str], None]) -> None:
     if environment.state == "ready":
         return
     environment.folder.parent.mkdir(exist_ok=True)
