@@ -142,7 +142,7 @@ def read_uv_files() -> dict[str, str]:
     found: dict[str, str] = {}
     for path in list_uv_files():
         try:
-            settings = tomllib.loads(path.read_text("utf-8"))
+            settings = tomllib.loads(path.read_text("utf-8-sig"))
             found |= read_uv_table(settings.get("pip", {})) | read_uv_table(settings)
         except FileNotFoundError:
             continue

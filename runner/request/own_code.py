@@ -65,7 +65,7 @@ PACKAGES = {
 def find_framework(path: Path) -> str | None:
     """Return the framework that a Python file imports; None where it imports none, or cannot be read."""
     try:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = ast.parse(path.read_bytes())
     except (OSError, ValueError, SyntaxError):
         return None
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]

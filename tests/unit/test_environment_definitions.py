@@ -21,7 +21,7 @@ from runner.environments import __main__ as environments
 from runner.environments import definition, images, venv
 from runner.environments.definition import NEEDED, BadDefinition, InstallationFailed
 from runner.launch import Unavailable
-from runner.project import Project
+from runner.project import DEFINITION_FILE, Project
 from runner.setup import build_unavailable
 from workloads.records.status import Status
 

@@ -57,8 +57,9 @@ def test_code_or_weights_of_a_framework_in_place_of_a_network_point_to_the_optio
         request("--workload", str(weights))
     for text, framework in (("import keras.layers as k", "tensorflow"), ("from mxnet import gluon", "mxnet"),
                             ("import numpy, torch", "pytorch"), ("x = 'torch'", None), ("def", None)):  # fmt: skip
-        path.write_text(text)
-        assert find_framework(path) == framework
+        for encoding in ("utf-8", "utf-8-sig"):
+            path.write_text(text, encoding=encoding)
+            assert find_framework(path) == framework
 
 
 def test_the_list_has_columns_and_no_long_lines(capsys: pytest.CaptureFixture[str]) -> None:
