@@ -157,7 +157,7 @@ def list_uv_files() -> list[Path]:
     """Return uv's settings files, the weakest first."""
     if named := os.environ.get("UV_CONFIG_FILE"):
         return [Path(named)]
-    home = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     return [Path("/etc/uv/uv.toml"), Path(home) / "uv" / "uv.toml"]
 
 

@@ -234,7 +234,7 @@ def list_candidates(version: str) -> Iterator[str]:
         for name in (f"python{version}", "python3"):
             if shutil.which(name, path=folder):
                 yield str(Path(folder) / name)
-    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    pyenv = Path(os.path.expanduser(os.environ.get("PYENV_ROOT", "~/.pyenv")))
     for installed in sorted(pyenv.glob(f"versions/{version}*"), reverse=True):
         yield str(installed / "bin" / "python")
 

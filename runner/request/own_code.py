@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import difflib
 import hashlib
+import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -95,8 +96,8 @@ def parse_models(arguments: Sequence[str], project: Project) -> dict[str, OwnMod
             raise BadInput(f"{OPTION} {argument}: {framework} is the referee, which has no models but networks")
         if framework in models:
             raise BadInput(f"{OPTION} names {framework} twice; run each in a results folder of its own")
-        text = read_code(Path(path).expanduser(), function, f"{OPTION} {argument}")
-        models[framework] = OwnModel(framework, Path(path).expanduser(), function, text)
+        file = Path(os.path.expanduser(path))
+        models[framework] = OwnModel(framework, file, function, read_code(file, function, f"{OPTION} {argument}"))
     return models
 
 

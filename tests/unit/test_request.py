@@ -128,3 +128,40 @@ def test_a_build_or_model_joins_the_series_that_name_its_framework_and_is_refuse
     assert columns_of(tmp_path, monkeypatch, *models, "--series", "plain") == {"plain": plain}
     more = ("--model", f"tensorflow={path}:make")
     assert columns_of(tmp_path, monkeypatch, *models, *more) == {"plain": plain, "by-fit": fit}
+
+
+def test_shards_that_start_together_find_the_results_folder_writable_whatever_another_leaves_there(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / ".writable").mkdir()
+    assert cli._results(tmp_path, writable=True) == tmp_path
+    assert [path.name for path in tmp_path.iterdir()] == [".writable"]
+
+
+def test_series_share_files_only_with_those_that_begin_with_the_same_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = tmp_path / "mine.toml"
+    study.write_text("".join(f'[[series]]\nname = "{name}"\nlearning_rate = 0.{name}\n' for name in "123"))
+    asked = request("--study", str(study))
+    third = asked.series["3"]
+    series = asked.series | {"3": replace(third, study=third.study.changed(initial=OWN))}
+    monkeypatch.setattr(inputs, "write_data", lambda part, _: {"written": part.study.initial})
+    written = inputs.write_all_data(replace(asked, series=series), Console())
+    assert [each["written"] for each in written.values()] == [DRAWN, DRAWN, OWN]
+
+
+def test_a_user_without_a_home_directory_gets_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def find_nobody(_: int) -> None:
+        raise KeyError
+
+    monkeypatch.setattr(pwd, "getpwuid", find_nobody)
+    for name in ("HOME", "PYENV_ROOT", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "UV_CONFIG_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert list(venv.list_candidates("3.0")) and len(installers.list_uv_files()) == 2
+    for words in (("--model", "pytorch=~/no.py:make"), ("--workload", "~/no.py:make"), ("--python", "numpy=~/no")):
+        with pytest.raises(BadInput, match=r"(?i)no such file"):
+            request(*words)
+    with pytest.raises(node.BlockFailed, match="no home directory: set XDG_CACHE_HOME"):
+        node.find_node_folder()
