@@ -38,7 +38,7 @@ def make(environment: Environment, say: Callable[[str], None]) -> None:
 def _make(environment: Environment, say: Callable[[str], None]) -> None:
     if environment.state == "ready":
         return
-    environment.folder.parent.mkdir(exist_ok=True)
+    environment.folder.parent.mkdir(parents=True, exist_ok=True)
     with environment.folder.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if environment.state == "ready":

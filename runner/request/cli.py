@@ -6,6 +6,7 @@ import argparse
 import importlib.util
 import os
 import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -271,11 +272,10 @@ def _results(folder: Path, writable: bool) -> Path:
     """Return the results folder; if something will be written, create it and check that it can be written."""
     if not writable:
         return folder
-    probe = folder / ".writable"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        probe.write_text("")
-        probe.unlink()
+        with tempfile.TemporaryFile(dir=folder):  # without a name, so that shards started together do not meet in it
+            pass
     except OSError as error:
         hint = MOUNT_HINT if description.IMAGE_VARIABLE in os.environ else ""
         raise BadInput(f"--results {folder}: cannot be written: {error.strerror or error}{hint}") from error

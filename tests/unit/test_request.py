@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pwd
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,12 +11,14 @@ from conftest import ROOT
 from rich.console import Console
 
 from runner import show
+from runner.cluster import node
+from runner.environments import installers, venv
 from runner.project import Project
-from runner.request import cli, own_code
+from runner.request import cli, inputs, own_code
 from runner.request.own_code import find_framework
 from runner.request.parser import BadInput, run_parser
 from runner.request.plan import build_series_plan
-from workloads.records.job import Installation
+from workloads.records.job import DRAWN, OWN, Installation
 
 NUMPY = ("--framework", "numpy", "--isolation", "here", "--plan")
 MODEL = "import torch\n\n\ndef make(classes):\n    return torch.nn.Linear(64, classes)\n"
