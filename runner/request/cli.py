@@ -159,7 +159,8 @@ def build_request(options: argparse.Namespace, project: Project) -> Request:
         results=_results(results, writable=not options.plan),
     )
     asked = _of_series(asked, study, trained) if study.series else asked
-    need_programs(project, () if asked.elsewhere else asked.frameworks, isolation)
+    here = {} if asked.elsewhere else asked.parts
+    need_programs(project, {name: part.frameworks for name, part in here.items()}, isolation)
     _print_notes(asked)
     return asked
 
