@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import PROJECT
+from filelock import FileLock
 from pictured import QUIET, a_folder, noise, save
 
 from runner import input_files
@@ -126,7 +127,7 @@ def test_a_complete_data_set_of_another_user_is_read_and_an_incomplete_one_is_re
 
     asked = wanted(a_folder(tmp_path / "photos"))
     first = made(asked, tmp_path)
-    monkeypatch.setattr(cache.FileLock, "acquire", refuse)
+    monkeypatch.setattr(FileLock, "acquire", refuse)
     assert made(asked, tmp_path) == first
     (first.files["test_images"].path.parent / cache.META).unlink()
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
