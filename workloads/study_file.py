@@ -30,7 +30,7 @@ def read(path: Path) -> Study:
 def parse_study(content: bytes, path: Path) -> Study:
     """Read a study from a file's content. Raises StudyError as `read` does."""
     try:
-        text = content.decode()
+        text = content.decode("utf-8-sig")  # some editors begin a file with a mark of its encoding
         table = tomllib.loads(text)
     except UnicodeDecodeError as error:
         raise StudyError(f"{path}: cannot be read: {error}") from error

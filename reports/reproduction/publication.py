@@ -213,7 +213,7 @@ def read(folder: Path) -> Article:
     """
     path = folder / DEFINITION
     try:
-        return _publication(folder, tomllib.loads(path.read_text(encoding="utf-8")))
+        return _publication(folder, tomllib.loads(path.read_text(encoding="utf-8-sig")))
     except KeyError as error:
         raise ValueError(f"{path}: {error}: there is no such key, metric or quantity") from error
     except (OSError, ValueError, TypeError) as error:

@@ -83,8 +83,6 @@ def build_launchers(
             found[name] = add_own_libraries(build_local_launcher(environments[name], VENV, spare))
         except EnvironmentUnavailable as error:
             found[name] = build_unavailable(error)
-    if environments:
-        project.environments.mkdir(parents=True, exist_ok=True)
     not_made = venv.make_side_by_side(environments.values(), lambda line: print(line, flush=True))
     found |= {name: build_unavailable(error) for name, error in not_made.items()}
     return {name: find_refusal(project, name, kind, gpu) or found[column_of(name).installed] for name in columns}

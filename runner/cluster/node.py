@@ -43,8 +43,10 @@ class BlockFailed(Exception):
 
 
 def find_node_folder() -> Path:
-    """Return the folder where this user's sweeps keep what the next one needs again."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    """Return the folder where this user's sweeps keep what the next one needs again. Raises BlockFailed."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    if cache.startswith("~"):
+        raise BlockFailed(f"{platform.node()}: this user has no home directory: set XDG_CACHE_HOME to a folder")
     return Path(cache) / "batchwise"
 
 

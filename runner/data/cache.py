@@ -11,7 +11,8 @@ import hashlib
 import importlib.metadata
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -83,6 +84,10 @@ def _read(folder: Path) -> Cached:
     return Cached(files, meta["counts"], tuple(meta["unreadable"]), findings, meta["firsts"])
 
 
+class LockRefused(PermissionError):
+    """The lock of a data set in the cache is another user's, whose arrays are not complete."""
+
+
 @dataclass(frozen=True)
 class Wanted:
     """Arrays to be made."""
@@ -97,12 +102,14 @@ class Wanted:
 def provide_arrays(wanted: Wanted, cache: Path, console: Console) -> Cached:
     """Return the arrays from the cache, or make and store them.
 
-    Raises DataError for what cannot be decoded, OSError for a full disk.
+    Raises DataError for what cannot be decoded, LockRefused for another user's lock, OSError for a full disk.
     """
     name = make_key(wanted.images, wanted.survey, wanted.shape, wanted.fit)
     folder, part = cache / name, cache / f"{name}.part"
+    if (stored := read_stored(folder)) is not None:  # no lock, which may be another user's
+        return stored
     cache.mkdir(parents=True, exist_ok=True)
-    with FileLock(cache / f"{name}.lock"):
+    with _lock(cache / f"{name}.lock"):
         cached = read_stored(folder)
         if cached is None:
             for earlier in (folder, part):  # the first is damaged, the second from a killed process
@@ -115,6 +122,20 @@ def provide_arrays(wanted: Wanted, cache: Path, console: Console) -> Cached:
                 shutil.rmtree(part, ignore_errors=True)
             cached = _read(folder)
         return cached
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    """Hold the lock while a data set is made. Raises LockRefused."""
+    lock = FileLock(path)
+    try:
+        lock.acquire()
+    except PermissionError as error:
+        raise LockRefused(error.errno, error.strerror, str(path)) from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def refuse(name: str, reasons: Sequence[str], cache: Path) -> None:

@@ -71,7 +71,7 @@ def collect_findings(code: Project, results: Path, data_folder: Path) -> Iterato
     there, cores = description.list_gpus(), sorted(os.sched_getaffinity(0))
     described = description.describe(code, "cpu", [])
     yield machine.check_processor(described)
-    yield machine.check_gpu(there, ROOT)
+    yield machine.check_gpu(there, ROOT, description.list_refused_gpus())
     listed, gpus = machine.check_listed_gpus(there)
     if listed is not None:
         yield listed

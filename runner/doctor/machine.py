@@ -71,14 +71,21 @@ def check_processor(machine: dict[str, Any]) -> Finding:
     return Finding("processor", State.OK, text)
 
 
-def check_gpu(gpus: Sequence[Gpu], root: Path) -> Finding:
-    """Check the GPUs, from `description.list_gpus`; a card whose driver does not answer is a problem."""
+def check_gpu(gpus: Sequence[Gpu], root: Path, refused: Sequence[str] = ()) -> Finding:
+    """Check the GPUs, from `description.list_gpus`; a card whose driver does not answer is a problem.
+
+    `refused` is from `description.list_refused_gpus`; next to usable cards it is no problem.
+    """
+    left_out = f"refused to this process: {'; '.join(refused)}" if refused else ""
     if gpus:
-        shown = (
+        shown = [
             f"{each.name}, driver {each.driver}, CUDA {each.cuda_driver or 'not reported'}, {each.uuid}"
             for each in gpus
-        )
-        return Finding("GPU", State.OK, "; ".join(shown))
+        ]
+        return Finding("GPU", State.OK, "; ".join([*shown, left_out] if left_out else shown))
+    if left_out:
+        advice = "nvidia-smi says more; ask the cluster for a GPU (--gres=gpu:1), or restart the machine"
+        return Finding("GPU", State.PROBLEM, left_out, advice)
     signs = [path for path in ("dev/nvidia0", "proc/driver/nvidia/version") if (root / path).exists()]
     if signs:
         advice = "nvidia-smi says more; a container needs --gpus all; a driver renewed since boot needs a restart"

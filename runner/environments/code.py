@@ -22,7 +22,7 @@ PROGRAM, BY_NAME = "adapters.worker.__main__", ("adapter", "data_parallel")
 def code_digest(project: Project, framework: str) -> str:
     """Return a digest of every statement that may run in one of the framework's workers, and of nothing else."""
     modules = worker_modules(project, framework)
-    meaning = [f"{name}\0{_parsed(path.read_text(encoding='utf-8'))[0]}" for name, path in sorted(modules.items())]
+    meaning = [f"{name}\0{_parsed(path.read_text(encoding='utf-8-sig'))[0]}" for name, path in sorted(modules.items())]
     return hashlib.sha256("\0".join(meaning).encode()).hexdigest()[:16]
 
 
@@ -44,7 +44,7 @@ def worker_modules(project: Project, framework: str) -> dict[str, Path]:
         package = name if path.name == "__init__.py" else name.rpartition(".")[0]
         names += [
             f"{'.'.join(package.split('.')[: 1 - level or None])}.{target}" if level else target
-            for level, target in _parsed(path.read_text(encoding="utf-8"))[1]
+            for level, target in _parsed(path.read_text(encoding="utf-8-sig"))[1]
         ]
     return modules
 

@@ -146,7 +146,7 @@ def _definition(project: Project, framework: str) -> dict[str, Any]:
     """Read and check the framework's definition. Raises BadDefinition."""
     path = project.definition(framework)
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except ValueError as error:
         raise BadDefinition(f"{path}: {error}") from error
     for key, kind in NEEDED.items():

@@ -142,7 +142,7 @@ def read_uv_files() -> dict[str, str]:
     found: dict[str, str] = {}
     for path in list_uv_files():
         try:
-            settings = tomllib.loads(path.read_text("utf-8"))
+            settings = tomllib.loads(path.read_text("utf-8-sig"))
             found |= read_uv_table(settings.get("pip", {})) | read_uv_table(settings)
         except FileNotFoundError:
             continue
@@ -157,7 +157,7 @@ def list_uv_files() -> list[Path]:
     """Return uv's settings files, the weakest first."""
     if named := os.environ.get("UV_CONFIG_FILE"):
         return [Path(named)]
-    home = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     return [Path("/etc/uv/uv.toml"), Path(home) / "uv" / "uv.toml"]
 
 

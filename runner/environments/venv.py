@@ -24,10 +24,21 @@ from runner.environments.installers import BadInstallerSettings
 
 
 def make(environment: Environment, say: Callable[[str], None]) -> None:
-    """Make it if it is not ready; safe against another runner doing the same. Raises InstallationFailed."""
+    """Make it if it is not ready; safe against another runner doing the same.
+
+    Raises InstallationFailed, also where its folder cannot be written.
+    """
+    try:
+        _make(environment, say)
+    except OSError as error:
+        where = error.filename or environment.folder
+        raise InstallationFailed(f"{where}: {error.strerror or error}") from error
+
+
+def _make(environment: Environment, say: Callable[[str], None]) -> None:
     if environment.state == "ready":
         return
-    environment.folder.parent.mkdir(exist_ok=True)
+    environment.folder.parent.mkdir(parents=True, exist_ok=True)
     with environment.folder.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if environment.state == "ready":
@@ -223,7 +234,7 @@ def list_candidates(version: str) -> Iterator[str]:
         for name in (f"python{version}", "python3"):
             if shutil.which(name, path=folder):
                 yield str(Path(folder) / name)
-    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    pyenv = Path(os.path.expanduser(os.environ.get("PYENV_ROOT", "~/.pyenv")))
     for installed in sorted(pyenv.glob(f"versions/{version}*"), reverse=True):
         yield str(installed / "bin" / "python")
 

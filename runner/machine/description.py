@@ -85,7 +85,18 @@ class Gpu:
 
 
 def list_gpus() -> list[Gpu]:
-    """Return the NVIDIA GPUs in PCI order; none if no driver answers."""
+    """Return the NVIDIA GPUs in PCI order, without those that `list_refused_gpus` names; none if no driver answers."""
+    return [each for each in _ask_driver() if isinstance(each, Gpu)]
+
+
+def list_refused_gpus() -> list[str]:
+    """Return "number: reason" of each GPU that the driver counts and does not describe, as other jobs' under Slurm."""
+    refused = (each if isinstance(each, pynvml.NVMLError) else None for each in _ask_driver())
+    return [f"{number}: {error}" for number, error in enumerate(refused) if error is not None]
+
+
+def _ask_driver() -> list[Gpu | pynvml.NVMLError]:
+    """Return each GPU that the driver counts, in PCI order, or the driver's error in its place."""
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
@@ -94,12 +105,20 @@ def list_gpus() -> list[Gpu]:
         driver = pynvml.nvmlSystemGetDriverVersion()
         version = _answer(pynvml.nvmlSystemGetCudaDriverVersion_v2)
         cuda = None if version is None else f"{version // 1000}.{version % 1000 // 10}"
-        return [_gpu(index, driver, cuda) for index in range(pynvml.nvmlDeviceGetCount())]
+        return [_describe_gpu(index, driver, cuda) for index in range(pynvml.nvmlDeviceGetCount())]
     except pynvml.NVMLError:
         return []
     finally:
         with suppress(pynvml.NVMLError):
             pynvml.nvmlShutdown()
+
+
+def _describe_gpu(index: int, driver: str, cuda_driver: str | None) -> Gpu | pynvml.NVMLError:
+    """Return the GPU with this number, or the error with which the driver refuses it: others may still be usable."""
+    try:
+        return _gpu(index, driver, cuda_driver)
+    except pynvml.NVMLError as error:
+        return error
 
 
 def _gpu(index: int, driver: str, cuda_driver: str | None) -> Gpu:

@@ -6,7 +6,8 @@ import argparse
 import importlib.util
 import os
 import sys
-from collections.abc import Collection, Mapping
+import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -25,7 +26,7 @@ from runner.machine import description
 from runner.project import DEFINITION_FILE, RESULTS, Project
 from runner.request import data_sets, inputs, own_code, source_code
 from runner.request.block import Shard
-from runner.request.chosen import choose_frameworks
+from runner.request.chosen import choose_columns
 from runner.request.own_code import OwnModel
 from runner.request.parser import RETRIED, USUAL_STUDY, BadInput, build_study, need_known
 from runner.request.placement import list_notes, place_study
@@ -138,7 +139,8 @@ def build_request(options: argparse.Namespace, project: Project) -> Request:
     for part in trained.values():
         part["study"] = each = part["study"].changed(name=study.name)
         part["placement"] = place_study(each, gpus, options.memory_limit, isolation, results, elsewhere=ray is not None)
-        part["frameworks"] = _columns(each, project, isolation, pythons, models, part["placement"].device_kind)
+    for name, columns in choose_columns(project, study, trained, isolation, pythons, models).items():
+        trained[name]["frameworks"] = columns
     asked = Request(
         project=project,
         **first,
@@ -157,22 +159,15 @@ def build_request(options: argparse.Namespace, project: Project) -> Request:
         results=_results(results, writable=not options.plan),
     )
     asked = _of_series(asked, study, trained) if study.series else asked
-    need_programs(project, () if asked.elsewhere else asked.frameworks, isolation)
+    here = {} if asked.elsewhere else asked.parts
+    need_programs(project, {name: part.frameworks for name, part in here.items()}, isolation)
     _print_notes(asked)
     return asked
 
 
-def _columns(
-    study: Study, project: Project, isolation: str, pythons: Collection[str], models: Mapping[str, OwnModel], kind: str
-) -> tuple[str, ...]:
-    """Return the columns of a study without series: its frameworks, each in its profiles and precisions."""
-    chosen = choose_frameworks(project, study.frameworks, isolation, pythons, kind)
-    builds = own_code.add_models(chosen, study.frameworks, models)
-    return own_code.list_columns(builds, study.profiles, study.precisions)
-
-
 def _print_notes(asked: Request) -> None:
-    said = (note for part in asked.parts.values() for note in list_notes(part.study, asked.gpus, asked.elsewhere))
+    refused, parts = description.list_refused_gpus(), asked.parts.values()
+    said = (note for part in parts for note in list_notes(part.study, asked.gpus, asked.elsewhere, refused))
     for note in dict.fromkeys(said):
         print(f"runner: {note}", file=sys.stderr)
 
@@ -278,11 +273,10 @@ def _results(folder: Path, writable: bool) -> Path:
     """Return the results folder; if something will be written, create it and check that it can be written."""
     if not writable:
         return folder
-    probe = folder / ".writable"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        probe.write_text("")
-        probe.unlink()
+        with tempfile.TemporaryFile(dir=folder):  # without a name, so that shards started together do not meet in it
+            pass
     except OSError as error:
         hint = MOUNT_HINT if description.IMAGE_VARIABLE in os.environ else ""
         raise BadInput(f"--results {folder}: cannot be written: {error.strerror or error}{hint}") from error

@@ -132,7 +132,7 @@ def find_images(path: Path, asked: ImageChoices = AS_IS) -> OwnImages:
         need_pillow(f"data set {shown(str(path))}")
         from runner.data.folder_images import read_folder  # a container image has no Pillow
 
-        return read_folder(_checked(path, path.resolve().name), path, asked)
+        return read_folder(_checked(path, Path(os.path.abspath(path)).name), path, asked)
     what = "a file, and no .npz" if path.is_file() else "no folder and no .npz file" if path.exists() else "not there"
     raise DataError(f"data set {shown(str(path))}: {what}; name a folder with train/CLASS/ in it, or a .npz file")
 

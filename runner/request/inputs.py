@@ -72,7 +72,8 @@ def write_all_data(request: Request, console: Console) -> dict[str, dict[str, In
 
 
 def _data_key(request: Request) -> Any:
-    return request.study.images, request.source, request.workload
+    """Return what decides which files `write_data` writes."""
+    return request.study.images, request.source, request.workload, request.study.initial
 
 
 def _what_is_trained(request: Request) -> dict[str, InputFile]:

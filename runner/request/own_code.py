@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import difflib
 import hashlib
+import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -65,7 +66,7 @@ PACKAGES = {
 def find_framework(path: Path) -> str | None:
     """Return the framework that a Python file imports; None where it imports none, or cannot be read."""
     try:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = ast.parse(path.read_bytes())
     except (OSError, ValueError, SyntaxError):
         return None
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
@@ -95,8 +96,8 @@ def parse_models(arguments: Sequence[str], project: Project) -> dict[str, OwnMod
             raise BadInput(f"{OPTION} {argument}: {framework} is the referee, which has no models but networks")
         if framework in models:
             raise BadInput(f"{OPTION} names {framework} twice; run each in a results folder of its own")
-        text = read_code(Path(path).expanduser(), function, f"{OPTION} {argument}")
-        models[framework] = OwnModel(framework, Path(path).expanduser(), function, text)
+        file = Path(os.path.expanduser(path))
+        models[framework] = OwnModel(framework, file, function, read_code(file, function, f"{OPTION} {argument}"))
     return models
 
 
@@ -136,17 +137,24 @@ def add_models(
 ) -> tuple[str, ...]:
     """Return the chosen `frameworks` that have a model, or all of them if no models are given.
 
-    Raises BadInput where a framework was requested by name but has no model, or has a model but was not requested.
+    Raises BadInput where a framework was requested by name but has no model.
     """
     if not models:
         return frameworks
     without = [build for build in frameworks if column_of(build).framework not in models]
     if asked := [build for build in without if build in requested or build != column_of(build).framework]:
         raise BadInput(f"{OPTION} says nothing of {asked[0]}: give it a model, too, or leave it out")
-    for framework in models:
-        if framework not in (column_of(build).framework for build in frameworks):
-            raise BadInput(f"{OPTION} {framework}: --framework does not ask for it")
     return tuple(build for build in frameworks if build not in without)
+
+
+def need_asked(chosen: Collection[str], builds: Collection[str], models: Collection[str], reason: str) -> None:
+    """Raises BadInput, with this reason, for an interpreter or a model that no chosen build uses."""
+    for build in builds:
+        if build not in chosen:
+            raise BadInput(f"{PYTHON} {build}: {reason}")
+    for framework in models:
+        if framework not in (column_of(build).framework for build in chosen):
+            raise BadInput(f"{OPTION} {framework}: {reason}")
 
 
 def make_input_name(framework: str) -> str:
@@ -194,10 +202,7 @@ def name_builds(arguments: Sequence[str], project: Project, isolation: str) -> d
 
 
 def order_builds(project: Project, requested: Collection[str], builds: Collection[str]) -> tuple[str, ...]:
-    """Return the requested frameworks, each followed by its labelled builds, which always run. Raises BadInput."""
-    for build in builds:
-        if build not in requested and MARK not in build:
-            raise BadInput(f"{PYTHON} {build}: --framework does not ask for it")
+    """Return the requested frameworks, each followed by its labelled builds, which always run."""
     labelled = {name: sorted(build for build in builds if build.startswith(name + MARK)) for name in project.frameworks}
     return tuple(
         build for name in project.frameworks for build in ([name] if name in requested else []) + labelled[name]

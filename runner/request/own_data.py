@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from runner.data import cache, own
-from runner.data.cache import Cached, Wanted
+from runner.data.cache import Cached, LockRefused, Wanted
 from runner.data.own import SPLITS, OwnImages, Size, listed
 from runner.request.cli import Request
 from runner.request.parser import BadInput
@@ -59,7 +59,10 @@ def _prepared(request: Request, console: Console) -> Request:
     channels = request.workload.input_shape[2]
     shape = (*_choose_size(request, survey.sizes, fit), channels)
     wanted = Wanted(images, survey, shape, fit, skip)
-    cached = cache.provide_arrays(wanted, folder, console)
+    try:
+        cached = cache.provide_arrays(wanted, folder, console)
+    except LockRefused as error:
+        raise _refuse_cache(error.filename, error) from error
     if not skip:
         cache.refuse(images.name, cached.unreadable, folder)
     _check_classes(images, cached)
@@ -85,10 +88,13 @@ def find_cache_folder(request: Request) -> Path:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        advice = f"set {CACHE_VARIABLE} to a folder that can be written"
-        reason = error.strerror or error
-        raise BadInput(f"decoded images cannot be kept in {folder} ({told}): {reason}; {advice}") from error
+        raise _refuse_cache(f"{folder} ({told})", error) from error
     return folder
+
+
+def _refuse_cache(where: str, error: OSError) -> BadInput:
+    advice = f"set {CACHE_VARIABLE} to a folder that can be written"
+    return BadInput(f"decoded images cannot be kept in {where}: {error.strerror or error}; {advice}")
 
 
 def _with(request: Request, wanted: Wanted, cached: Cached) -> Request:

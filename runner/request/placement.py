@@ -43,11 +43,15 @@ def place_study(
     )
 
 
-def list_notes(study: Study, gpus: Sequence[description.Gpu], elsewhere: bool = False) -> Iterator[str]:
+def list_notes(
+    study: Study, gpus: Sequence[description.Gpu], elsewhere: bool = False, refused: Sequence[str] = ()
+) -> Iterator[str]:
     """Return notes on where the user's environment decides what a study leaves open, or is ignored.
 
-    Call it after `placed` has raised nothing.
+    Call it after `placed` has raised nothing. `refused` is from `description.list_refused_gpus`.
     """
+    if study.device != "cpu" and refused:
+        yield f"the driver refuses {len(refused)} GPU(s) to this process, which are left out: {'; '.join(refused)}"
     if study.device != "cpu" and gpus:
         visible = _visible(study.device, gpus)
         if study.device == "auto" and not visible.gpus:

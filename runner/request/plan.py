@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from runner.gate.judge import lacks_evidence
 from runner.request import inputs, own_code
 from runner.request.cli import Request
 from workloads.records import network, stored
+from workloads.records.build import DEFAULT
 from workloads.records.job import (
     AS_BY_ITSELF,
     ON_DEMAND,
@@ -132,42 +133,64 @@ def plan_trials(
 ) -> list[Planned]:
     """Plan trials in randomised blocks: every repeat, series and batch size is one block.
 
-    In a block the frameworks follow each other directly, so that they meet the same state of the machine. The study's
-    seed decides both orders. With `in_rounds`, each repeat of all cells comes before the next repeat, in an order drawn
-    anew for each round. `parts` are by series, `installations` by framework. Each of the `preallocating` frameworks
-    gets one trial more, at the end. It runs the first series at its smallest batch size with the framework's default
-    allocator policy, and shows the policy next to the need.
+    In a block the frameworks follow each other directly, so that they meet the same state of the machine. Series whose
+    columns are in one table share their blocks. The study's seed decides both orders. With `in_rounds`, each repeat of
+    all cells comes before the next repeat, in an order drawn anew for each round. `parts` are by series,
+    `installations` by framework. Each of the `preallocating` frameworks gets one trial more, at the end. It runs the
+    first series that has the framework, at its smallest batch size, with the framework's default allocator policy, and
+    shows the policy next to the need.
     """
-    first = next(iter(parts))
-    shuffle = random.Random(parts[first].study.seed + repeats.start)
-    blocks = []
+    shuffle = random.Random(next(iter(parts.values())).study.seed + repeats.start)
+    tables = _find_tables(parts)
+    blocks: list[tuple[tuple[int, str, int], list[str]]] = []
     for shuffled in [range(each, each + 1) for each in repeats] if in_rounds else [repeats]:
-        together = [
-            (repeat, series, size)
-            for repeat in shuffled
-            for series, part in parts.items()
-            for size in part.study.batch_sizes
+        together: dict[tuple[int, str, int], list[str]] = {}
+        for repeat in shuffled:
+            for series, part in parts.items():
+                for size in part.study.batch_sizes:
+                    together.setdefault((repeat, tables[series], size), []).append(series)
+        drawn = list(together.items())
+        shuffle.shuffle(drawn)
+        blocks += drawn
+    trials: list[Planned] = []
+    for (repeat, _, batch_size), members in blocks:
+        columns = sorted((name, series) for series in members for name in _list_columns(parts[series], installations))
+        shuffle.shuffle(columns)
+        trials += [
+            (series, parts[series].trial(name, installations[name], repeat, batch_size)) for name, series in columns
         ]
-        shuffle.shuffle(together)
-        blocks += together
-    trials = []
-    for repeat, series, batch_size in blocks:
-        part = parts[series]
-        frameworks = sorted(installations if part.columns is None else part.columns)
-        shuffle.shuffle(frameworks)
-        trials += [(series, part.trial(name, installations[name], repeat, batch_size)) for name in frameworks]
-    of_first = [spec for series, spec in trials if series == first]
-    own = _policy_trials(of_first, min(parts[first].study.batch_sizes), preallocating)
-    return trials + [(first, spec) for spec in own]
+    return trials + _list_policy_trials(trials, parts, preallocating)
 
 
-def _policy_trials(trials: list[TrialSpec], batch_size: int, frameworks: Collection[str]) -> list[TrialSpec]:
-    """Return the first repeat's trials of this batch size and these frameworks, with the default allocator policy."""
-    return [
-        replace(spec, cell=replace(spec.cell, allocator=AS_BY_ITSELF))
-        for spec in trials
-        if (spec.draw.repeat, spec.cell.batch_size) == (0, batch_size) and spec.cell.framework in frameworks
-    ]
+def _list_columns(part: PlanPart, installations: Collection[str]) -> Collection[str]:
+    return installations if part.columns is None else part.columns
+
+
+def _find_tables(parts: Mapping[str, PlanPart]) -> dict[str, str]:
+    """Return {series: the first series whose table its columns are in: they differ in their columns alone}."""
+    first: dict[tuple[Study, Placement], str] = {}
+    tables = {}
+    for name, part in parts.items():
+        alone = replace(part.study, batch_sizes=(1,), frameworks=("",), profiles=(DEFAULT,))
+        tables[name] = name if part.columns is None else first.setdefault((alone, part.placement), name)
+    return tables
+
+
+def _list_policy_trials(
+    trials: list[Planned], parts: Mapping[str, PlanPart], frameworks: Collection[str]
+) -> list[Planned]:
+    """Return each framework's trial of the first repeat, in its first series, with the default allocator policy."""
+    left, own = set(frameworks), list[Planned]()
+    for series, part in parts.items():
+        smallest = 0, min(part.study.batch_sizes)
+        found = [spec for name, spec in trials if name == series and spec.cell.framework in left]
+        own += [
+            (series, replace(spec, cell=replace(spec.cell, allocator=AS_BY_ITSELF)))
+            for spec in found
+            if (spec.draw.repeat, spec.cell.batch_size) == smallest
+        ]
+        left -= {spec.cell.framework for spec in found}
+    return own
 
 
 def build_plan(

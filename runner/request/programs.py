@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Collection, Mapping
 
 from runner.environments.definition import read_profiles, read_program
 from runner.project import Project
 from runner.request.parser import BadInput
-from workloads.records.build import column_of
+from workloads.records.build import Column, column_of
 
 
-def need_programs(project: Project, columns: Iterable[str], isolation: str) -> None:
-    """Raises BadInput where a column's workers would not find such a program; an image has none of them."""
-    for column in map(column_of, columns):
-        profile = column.mode.profile
-        if profile not in read_profiles(project, column.framework):
-            continue
-        program = read_program(project, column.framework, profile)
+def need_programs(project: Project, columns: Mapping[str, Collection[str]], isolation: str) -> None:
+    """Raises BadInput where a column's workers would not find such a program; an image has none of them.
+
+    `columns` are by series; they are those of "" for a study without series.
+    """
+    lacking: dict[str, tuple[str, str]] = {}
+    for series, column in ((series, column_of(name)) for series, names in columns.items() for name in names):
+        program, profile = _find_program(project, column), column.mode.profile
         asks = f"--profile {profile}: {column.framework} needs the program {program}"
         if program and isolation == "docker":
             raise BadInput(f"{asks}, which its image does not have: use --isolation venv")
         if program and shutil.which(program) is None:
-            raise BadInput(f"{asks}, which is not on this machine's PATH: install it, or leave {profile} out")
+            lacking.setdefault(series, (profile, asks))
+    if lacking:
+        profile, asks = next(iter(lacking.values()))
+        advice = f"leave {profile} out" if "" in lacking else f"leave out {profile}, or series {' '.join(lacking)}"
+        if others := [series for series in columns if series not in lacking]:
+            advice = f"choose series without it: --series {' '.join(others)}"
+        raise BadInput(f"{asks}, which is not on this machine's PATH: install it, or {advice}")
+
+
+def _find_program(project: Project, column: Column) -> str | None:
+    """Return the program that the column's profile starts; None if it needs none, or the framework has no such one."""
+    if column.mode.profile not in read_profiles(project, column.framework):
+        return None
+    return read_program(project, column.framework, column.mode.profile)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import subprocess
 import sys
@@ -65,7 +66,7 @@ class Importer:
         option = f"--workload {study.workload}"
         match = CODE.fullmatch(study.workload)
         assert match is not None
-        path, function = Path(match["file"]).expanduser(), match["function"]
+        path, function = Path(os.path.expanduser(match["file"])), match["function"]
         text = own_code.read_code(path, function, option)
         framework = study.from_framework or own_code.find_framework(path)
         if framework != "pytorch":

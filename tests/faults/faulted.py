@@ -384,4 +384,4 @@ def opened(process: psutil.Process) -> str:
 
 def is_temporary(name: str) -> bool:
     """True for the name of a file or folder that belongs to a run in progress."""
-    return name.endswith(".part") or name.startswith((".report-", ".probe-", ".writable"))
+    return name.endswith(".part") or name.startswith((".report-", ".probe-"))

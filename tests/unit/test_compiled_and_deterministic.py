@@ -28,13 +28,18 @@ from workloads.records.status import Status
 
 def test_a_compiler_that_is_missing_is_named_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    programs.need_programs(PROJECT, ["pytorch", "tensorflow@compiled", "mxnet@compiled"], "venv")
+    programs.need_programs(PROJECT, {"": ["pytorch", "tensorflow@compiled", "mxnet@compiled"]}, "venv")
     with pytest.raises(BadInput, match=r"--profile compiled: pytorch needs the program g\+\+, which is not on this"):
-        programs.need_programs(PROJECT, ["pytorch@compiled"], "venv")
+        programs.need_programs(PROJECT, {"": ["pytorch@compiled"]}, "venv")
+    series = {"plain": ["pytorch"], "compilers": ["tensorflow@compiled", "pytorch@compiled"], "more": ["mxnet"]}
+    with pytest.raises(BadInput, match=r"install it, or choose series without it: --series plain more$"):
+        programs.need_programs(PROJECT, series, "venv")
+    with pytest.raises(BadInput, match=r"install it, or leave out compiled, or series compilers$"):
+        programs.need_programs(PROJECT, {"compilers": series["compilers"]}, "venv")
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
-    programs.need_programs(PROJECT, ["pytorch@compiled"], "venv")
+    programs.need_programs(PROJECT, {"": ["pytorch@compiled"]}, "venv")
     with pytest.raises(BadInput, match="which its image does not have"):
-        programs.need_programs(PROJECT, ["pytorch@compiled"], "docker")
+        programs.need_programs(PROJECT, {"": ["pytorch@compiled"]}, "docker")
 
 
 def test_mxnet_says_why_it_has_no_such_profile_and_no_environment_is_outdated_by_it() -> None:

@@ -51,6 +51,9 @@ def test_processor_card_and_null_device_are_looked_at(tmp_path: Path) -> None:
     assert machine.check_processor(MACHINE | {"cpu_flags": None}).state is State.UNKNOWN
     fine(machine.check_gpu([], tmp_path), "none by NVIDIA")
     fine(machine.check_gpu([Gpu("GPU-1", "H100", "550.54", "12.4", 2**30)], tmp_path), "H100, driver 550.54, CUDA 12.4")
+    left = machine.check_gpu([Gpu("GPU-1", "H100", "1", "12.4", 2**30)], tmp_path, ["1: GPU is lost"])
+    fine(left, "H100", "refused to this process: 1: GPU is lost")
+    bad(machine.check_gpu([], tmp_path, ["0: GPU is lost"]), State.PROBLEM, "0: GPU is lost")
     put(tmp_path, "proc/driver/nvidia/version", "NVRM")
     bad(machine.check_gpu([], tmp_path), State.PROBLEM, "/proc/driver/nvidia/version")
     fine(machine.check_null_device(Path("/")))

@@ -21,7 +21,7 @@ from runner.environments import __main__ as environments
 from runner.environments import definition, images, venv
 from runner.environments.definition import NEEDED, BadDefinition, InstallationFailed
 from runner.launch import Unavailable
-from runner.project import Project
+from runner.project import DEFINITION_FILE, Project
 from runner.setup import build_unavailable
 from workloads.records.status import Status
 
@@ -147,10 +147,31 @@ def test_environments_are_made_side_by_side_and_each_that_cannot_be_is_told(monk
     assert sorted(said) == sorted(set(PROJECT.frameworks) - {"numpy"})
 
 
-def test_a_full_disk_while_one_is_made_is_told_as_that(monkeypatch: pytest.MonkeyPatch) -> None:
-    def make(environment: definition.Environment, say: Callable[[str], None]) -> None:
-        raise OSError(ENOSPC, "No space left on device")
+def test_an_environment_that_cannot_be_written_fails_alone_and_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def install(environment: definition.Environment, interpreter: str, say: Callable[[str], None]) -> None:
+        if environment.framework == "mxnet":
+            raise OSError(ENOSPC, "No space left on device", "a.whl")
+        environment.folder.mkdir()
 
-    monkeypatch.setattr(venv, "make", make)
-    with pytest.raises(OSError, match="No space left"):
-        venv.make_side_by_side([definition.read(PROJECT, "numpy", "cpu")], print)
+    monkeypatch.setattr(venv, "install", install)
+    monkeypatch.setattr(venv, "need_libraries", lambda _: None)
+    monkeypatch.setattr(venv, "find_interpreter", lambda *_: "python")
+    project = Project(PROJECT.root, tmp_path / "new" / "envs")
+    not_made = venv.make_side_by_side([definition.read(project, name, "cpu") for name in ("mxnet", "numpy")], print)
+    assert {name: (type(why), str(why)) for name, why in not_made.items()} == {
+        "mxnet": (InstallationFailed, "a.whl: No space left on device")
+    }
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(Project, "of_this_code", lambda: Project(PROJECT.root, tmp_path / "file" / "envs"))
+    assert environments.main(["cpu", "mxnet"]) == 1
+    assert capsys.readouterr().err == f"mxnet: failed: {tmp_path}/file/envs: Not a directory\n"
+
+
+def test_a_definition_may_begin_with_the_mark_of_its_encoding(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    text = PROJECT.definition("numpy").read_text(encoding="utf-8")
+    (tmp_path / "mine" / DEFINITION_FILE).write_text(text, encoding="utf-8-sig")
+    outside = Project(PROJECT.root, tmp_path / "envs", tmp_path)
+    assert definition.read_label(outside, "mine") == definition.read_label(PROJECT, "numpy")

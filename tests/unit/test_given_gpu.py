@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pynvml
 import pytest
 
-from runner.machine import allotment
+from runner.machine import allotment, description
 from runner.machine.description import Gpu
+from runner.request.placement import list_notes
+from workloads.study import Study
 
 
 def card(uuid: str) -> Gpu:
@@ -55,3 +58,33 @@ def test_every_form_of_the_list_is_followed_or_refused_in_one_line(
         assert "CUDA_VISIBLE_DEVICES" in str(refused.value) and "\n" not in str(refused.value)
     else:
         assert [gpu.uuid for gpu in allotment.list_visible_gpus(CARDS).gpus] == shown
+
+
+def test_a_card_that_the_driver_refuses_is_left_out_and_named_and_the_others_stay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def find(index: int) -> int:
+        if index == 0:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NO_PERMISSION)
+        return index
+
+    def name(handle: int) -> str:
+        if handle == 2:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST)
+        return f"GPU-{handle}"
+
+    answers = {"Init": None, "Shutdown": None, "SystemGetDriverVersion": "550", "DeviceGetCount": 4}
+    for call, answer in answers.items():
+        monkeypatch.setattr(pynvml, f"nvml{call}", lambda answer=answer: answer)
+    for call in ("DeviceGetMemoryInfo", "DeviceGetCudaComputeCapability", "DeviceGetMigMode"):
+        monkeypatch.setattr(pynvml, f"nvml{call}", lambda _: None)
+    monkeypatch.setattr(pynvml, "nvmlSystemGetCudaDriverVersion_v2", lambda: 12040)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", find)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetUUID", name)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetName", name)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert [gpu.uuid for gpu in description.list_gpus()] == ["GPU-1", "GPU-3"]
+    refused = description.list_refused_gpus()
+    assert refused == ["0: Insufficient Permissions", "2: GPU is lost"]
+    note, *_ = list_notes(Study("s"), description.list_gpus(), refused=refused)
+    assert "refuses 2 GPU(s)" in note and "2: GPU is lost" in note

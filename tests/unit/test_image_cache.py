@@ -10,12 +10,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import PROJECT
+from filelock import FileLock
 from pictured import QUIET, a_folder, noise, save
 
 from runner import input_files
 from runner.data import cache, folder_images
 from runner.data.cache import Cached, Wanted
+from runner.request.cli import build_request
 from runner.request.data_sets import find_images
+from runner.request.own_data import CACHE_VARIABLE, prepare_images
+from runner.request.parser import BadInput, run_parser
 from workloads.datasets import DATASETS, DataError
 from workloads.records.job import Fit
 
@@ -112,6 +117,24 @@ def test_a_cache_that_was_damaged_is_made_anew(tmp_path: Path, decodings: list[i
     assert made(asked, tmp_path) == first and sum(decodings) == 24
     (path.parent / cache.META).write_text("{}")
     assert made(asked, tmp_path) == first and sum(decodings) == 36
+
+
+def test_a_complete_data_set_of_another_user_is_read_and_an_incomplete_one_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(lock: Any) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", lock.lock_file)
+
+    asked = wanted(a_folder(tmp_path / "photos"))
+    first = made(asked, tmp_path)
+    monkeypatch.setattr(FileLock, "acquire", refuse)
+    assert made(asked, tmp_path) == first
+    (first.files["test_images"].path.parent / cache.META).unlink()
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    words = ["--dataset", str(tmp_path / "photos"), "--workload", "tiny", "--framework", "numpy", "--plan"]
+    request = build_request(run_parser().parse_args(words), PROJECT)
+    with pytest.raises(BadInput, match=rf"cannot be kept in .*\.lock: Permission denied; set {CACHE_VARIABLE}"):
+        prepare_images(request, QUIET)
 
 
 def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:

@@ -200,3 +200,11 @@ def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
     for name, telling in (("file.zip", "a file, and no .npz"), ("gone", "not there"), ("pipe.npz", "no folder")):
         with pytest.raises(DataError, match=telling):
             find_images(tmp_path / name)
+
+
+def test_a_linked_folder_has_the_name_under_which_it_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = a_folder(tmp_path / "v2-final")
+    (tmp_path / "photos").symlink_to(folder)
+    assert find_images(tmp_path / "photos").name == "photos"
+    monkeypatch.chdir(folder)
+    assert find_images(Path(".")).name == "v2-final"

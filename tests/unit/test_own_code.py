@@ -15,7 +15,7 @@ from conftest import PROJECT, make_spec, varied
 
 from adapters.shared import function_of, make_checked, without_layers
 from runner.__main__ import main
-from runner.request.own_code import NAMELESS, add_models, build_trial, parse_models
+from runner.request.own_code import NAMELESS, add_models, build_trial, need_asked, parse_models
 from runner.request.parser import BadInput
 from workloads.networks import find_trained
 from workloads.records.job import InputFile, TrialSpec
@@ -89,7 +89,7 @@ def test_frameworks_are_those_with_a_model_unless_others_are_asked_for_by_name(f
     with pytest.raises(BadInput, match="--model says nothing of mxnet@b"):
         add_models(("mxnet@b", "pytorch"), ["all"], models)
     with pytest.raises(BadInput, match="--model pytorch: --framework does not ask for it"):
-        add_models((), ["all"], models)
+        need_asked(["mxnet"], {}, models, "--framework does not ask for it")
 
 
 @pytest.mark.parametrize(

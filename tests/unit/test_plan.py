@@ -162,6 +162,42 @@ def test_the_policy_of_a_framework_that_preallocates_is_measured_once_and_no_rep
     assert own == [("a", 4)] and trials[-1][1].cell.allocator == "default"
 
 
+FOUR = {name: Installation("venv", name) for name in ("jax", "mxnet", "pytorch", "tensorflow@fit")}
+
+
+def series_of(**columns: tuple[str, ...]) -> dict[str, PlanPart]:
+    """Return series of these columns, each named by its optimizer."""
+    studies = {name: Study("s", batch_sizes=(8, 4)).changed(optimizer=name) for name in columns}
+    return {name: PlanPart(studies[name], Placement("cpu", 2, {}), {}, each) for name, each in columns.items()}
+
+
+def test_the_policy_is_measured_in_the_first_series_that_has_the_column() -> None:
+    parts = series_of(sgd=("mxnet", "pytorch"), adam=("mxnet", "tensorflow@fit"))
+    trials = plan_trials(parts, FOUR, ("mxnet", "tensorflow@fit"), range(2))
+    own = [(name, spec.cell.framework, spec.cell.batch_size, spec.draw.repeat) for name, spec in trials[-2:]]
+    assert own == [("sgd", "mxnet", 4, 0), ("adam", "tensorflow@fit", 4, 0)]
+    assert sum(spec.cell.allocator == "default" for _, spec in trials) == 2
+
+
+def test_columns_of_one_table_are_measured_in_one_block_whichever_series_has_them() -> None:
+    studies = series_of(sgd=("mxnet", "pytorch"), adam=("mxnet", "pytorch"))
+    fit = replace(studies["sgd"], study=replace(studies["sgd"].study, profiles=("fit",)), columns=("tensorflow@fit",))
+    trials = plan_trials({**studies, "by-fit": fit}, FOUR, (), range(3))
+    keys = [(spec.task.optimizer.name, spec.draw.repeat, spec.cell.batch_size) for _, spec in trials]
+    blocks = [key for key, before in zip(keys, [None, *keys], strict=False) if key != before]
+    assert len(blocks) == len(set(blocks)) == 12, "a block is in two pieces"
+    places = {place % 3 for place, spec in enumerate(s for n, s in trials if n != "adam") if "@" in spec.cell.framework}
+    assert len(places) > 1, "it is always at the same place of its block"
+
+
+def test_series_that_train_different_things_are_in_the_order_of_before_series_had_columns() -> None:
+    trials = plan_trials(series_of(sgd=("mxnet", "pytorch"), adam=("mxnet", "pytorch", "jax")), FOUR, (), range(1))
+    assert [(name, spec.cell.framework, spec.cell.batch_size) for name, spec in trials] == [
+        ("adam", "jax", 8), ("adam", "pytorch", 8), ("adam", "mxnet", 8), ("sgd", "mxnet", 8), ("sgd", "pytorch", 8),
+        ("sgd", "mxnet", 4), ("sgd", "pytorch", 4), ("adam", "jax", 4), ("adam", "pytorch", 4), ("adam", "mxnet", 4),
+    ]  # fmt: skip
+
+
 def test_in_rounds_every_cell_has_a_repeat_before_any_has_the_next_in_an_order_drawn_for_each_round() -> None:
     def order(seed: int) -> list[tuple[int, int]]:
         part = PlanPart(Study("s", batch_sizes=(1, 2, 4, 8, 16), seed=seed), Placement("cpu", 2, {}), {})

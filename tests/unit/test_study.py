@@ -11,7 +11,7 @@ import pytest
 from workloads.datasets import DATASETS
 from workloads.networks import WORKLOADS
 from workloads.study import Series, Study, StudyError, is_path, list_studies
-from workloads.study_file import read
+from workloads.study_file import parse_study, read
 
 THESIS_BATCH_SIZES = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
@@ -312,3 +312,10 @@ def test_what_is_wrong_in_a_series_is_named_with_its_line(
         read(path)
     assert str(error.value).startswith(f"{path}, line {line}: ")
     assert "\n" not in str(error.value)
+
+
+def test_a_file_may_begin_with_the_mark_of_its_encoding_and_lines_are_counted_as_before() -> None:
+    mark = b"\xef\xbb\xbf"
+    assert parse_study(mark + b'workload = "tiny"\n', Path("mine.toml")).workload == "tiny"
+    with pytest.raises(StudyError, match=r"mine\.toml, line 1: epoch: unknown key"):
+        parse_study(mark + b"epoch = 3\n", Path("mine.toml"))

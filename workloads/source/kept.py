@@ -20,7 +20,7 @@ def describe_origin(imported: Imported, source: Path, out: Path) -> dict[str, An
     """Return as JSON where the network that is written to `out` comes from: `file`, relative to `out`, its `sha256`,
     and the `map`, which names framework, function and tensors; or {"missing": why a run cannot compare it}.
     """
-    origin, source = imported.origin, source.expanduser()
+    origin, source = imported.origin, Path(os.path.expanduser(source))
     if origin is None:
         return {"missing": imported.unproven or "its source is a network of this project"}
     if source.read_bytes() != origin.code:
