@@ -119,7 +119,10 @@ def test_every_trial_of_a_study_is_in_one_shard_with_its_rivals(name: str, count
     plan = [spec for _, spec in plan_trials(parts, installations, ("mxnet",), range(2))]
     shards = [Shard(number, count).select(plan) for number in range(1, count + 1)]
     assert sorted(spec.id for shard in shards for spec in shard) == sorted(spec.id for spec in plan)
-    cells = [{(s.task, s.cell.batch_size, s.cell.allocator, s.draw, s.placement) for s in shard} for shard in shards]
+    cells = [
+        {(s.task, s.passes, s.cell.batch_size, s.cell.allocator, s.draw, s.placement) for s in shard}
+        for shard in shards
+    ]
     assert not any(one & other for one, other in combinations(cells, 2)), "rivals are in two shards"
     together = len(build_blocks(plan, None))
     assert (
