@@ -55,7 +55,8 @@ def test_sections_of_a_series_are_headed_by_its_name_and_what_it_does_not_tell_a
 def fast(framework: str, profile: str = "default", size: int = 32, **changes: Any) -> TrialResult:
     """A trial of the study frameworks."""
     name = framework if profile == "default" else f"{framework}@{profile}"
-    return trial(name, size, **{"study": "frameworks", "profile": profile, "epochs": 3} | changes)
+    given: dict[str, Any] = {"study": "frameworks", "profile": profile, "epochs": 3} | changes
+    return trial(name, size, **given)
 
 
 def test_series_with_columns_of_their_own_share_a_section_that_has_both_names() -> None:
