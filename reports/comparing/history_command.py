@@ -205,7 +205,7 @@ def _list_commits(results: Sequence[TrialResult]) -> str:
 
 
 @dataclass(frozen=True)
-class Line:
+class CellLine:
     """Line of a cell: its first entry, counted from 1, and its comparisons with that one, by the later entry."""
 
     first: int
@@ -219,10 +219,10 @@ class Line:
 
 def _build_charts(entries: Entries) -> list[Chart]:
     """Build a chart for each section and quantity: every entry against a cell's first, a panel for each batch size."""
-    found: dict[tuple[int, str], dict[tuple[int, str], Line]] = {}
+    found: dict[tuple[int, str], dict[tuple[int, str], CellLine]] = {}
     for cell, first in entries.cells.items():
         number, framework, size, quantity = cell
-        line = Line(first + 1, {})
+        line = CellLine(first + 1, {})
         for place in range(first + 1, len(entries.sides)):
             pair, test = entries.list_cells(first, place).get(cell, (None, None))
             if pair and isinstance(test, CellTest) and test.quantity.better and not math.isnan(test.shift):
@@ -236,7 +236,7 @@ def _build_charts(entries: Entries) -> list[Chart]:
     ]
 
 
-def _build_chart(name: str, title: str, lines: dict[tuple[int, str], Line]) -> Chart:
+def _build_chart(name: str, title: str, lines: dict[tuple[int, str], CellLine]) -> Chart:
     compared, first = next(iter(next(iter(lines.values())).cells.values()))
     label, points = effect_words.name_quantity(compared, first.quantity), first.in_points
     firsts = {line.first for line in lines.values()}
@@ -268,7 +268,7 @@ def _build_chart(name: str, title: str, lines: dict[tuple[int, str], Line]) -> C
     )
 
 
-def _build_series(line: Line) -> ChartSeries:
+def _build_series(line: CellLine) -> ChartSeries:
     """Build a framework's line: ratios to its first entry with their intervals, of accuracy each entry's median."""
     tests = line.tests
     effects = [tuple(None if math.isnan(number) else number for number in test.effect) for test in tests]

@@ -1,4 +1,4 @@
-"""What programs of ours print, and unpack, of others."""
+"""Text that programs of ours print, and archives of others that they unpack."""
 
 from __future__ import annotations
 
