@@ -100,9 +100,8 @@ class Interpreter:
 
 def check(path: Path, environment: Environment, placement: Placement) -> Interpreter:
     """Test the interpreter, started as a worker is: without the user's PYTHON... variables. Raises BadInterpreter."""
-    path = Path(
-        os.path.abspath(os.path.expanduser(path))
-    )  # links are not followed: a virtual environment's Python is one
+    # Links are not followed: a virtual environment's Python is one.
+    path = Path(os.path.abspath(os.path.expanduser(path)))
     _startable(path)
     needed = [*environment.imports, "numpy"]
     bare = Local(str(path), {}, environment.project)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import warnings
 from collections.abc import Callable
 from random import Random
@@ -17,7 +18,7 @@ from mutations import mutated
 from readers import NAMES, reader
 from real_files import probed
 
-from workloads.records.stored import parse_result
+from workloads.records.stored import parse_result, refuse_evidence
 from workloads.setting_words import describe_optimizer
 
 EXAMPLES = 40
@@ -93,6 +94,14 @@ def test_what_no_table_can_show_is_left_out_of_it(name: str, change: Callable[[A
     data = json.loads(json.dumps(probed().to_json()) if name == "result" else of.texts[0].content)
     change(data)
     assert read(of, json.dumps(data).encode()) is False
+
+
+def test_evidence_that_is_nested_without_end_is_one_reason() -> None:
+    nested: Any = []
+    for _ in range(sys.getrecursionlimit()):
+        nested = [nested]
+    with pytest.raises(ValueError, match=r"result\.json: "):
+        refuse_evidence({"odd": nested}, "result.json")
 
 
 def windowed(segments: list[list[int]]) -> bytes:

@@ -101,6 +101,17 @@ def without_trials(path: Path) -> None:
     tar_xz(path, (log("probes/a"), b""))
 
 
+def long_header(path: Path) -> None:
+    """A name that is larger than any file may be; tarfile reads it whole before it returns the member."""
+    tar_xz(path, (log(), b""), (log("trials/" + "a" * 30_000), b""))
+
+
+def chained_headers(path: Path) -> None:
+    header = tarfile.TarInfo("././@LongLink")
+    header.type = tarfile.GNUTYPE_LONGNAME
+    tar_xz(path, *((header, b"") for _ in range(2_000)))
+
+
 def cut(path: Path) -> None:
     too_large(path)
     path.write_bytes(path.read_bytes()[:-40])
@@ -120,14 +131,18 @@ def cut(path: Path) -> None:
         (two_folders, "it holds 2 folders, not one"),
         (too_large, "it holds more than 40,000 bytes"),
         (too_many, "it holds more than 10 files"),
+        (long_header, "or a file of it 25,000"),
+        (chained_headers, "not the archive of a results folder"),
         (without_trials, "no result.json found"),
     ],
 )
 def test_a_bad_archive_is_one_line_with_exit_code_2_and_nothing_is_left_of_it(
     tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], object], told: str
 ) -> None:
-    if make is not cut:
+    if make not in (cut, long_header, chained_headers):
         monkeypatch.setattr(archive, "MOST_BYTES", 40_000)
+    if make is long_header:
+        monkeypatch.setattr(archive, "MOST_MEMBER_BYTES", 25_000)
     monkeypatch.setattr(archive, "MOST_FILES", 10)
     path = tmp_path / "stranger.tar.xz"
     make(path)

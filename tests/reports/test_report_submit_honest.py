@@ -17,8 +17,8 @@ from submitted import ON_CPU, ON_GPU, Machine, edit, list_trials, make_again, ru
 from reports.publishing.archive import unpack
 from reports.submitting.agreement import compare_rerun, draw_cells
 from reports.submitting.labels import Label, find_file, read_labels, write_labels
-from reports.submitting.verification import verify_results
-from tools import verify_submission
+from reports.submitting.verification import Submission, verify_results
+from tools import submission_rerun, verify_submission
 from tools.submission_rerun import explain_not_runnable, write_study
 from workloads.records.result import Epoch, TrialResult
 from workloads.records.stored import read_result
@@ -127,6 +127,29 @@ def test_a_trial_that_is_run_again_is_labelled_by_what_could_be_compared(trial: 
     ):
         agreement = compare_rerun(forged, trial)
         assert agreement.label is Label.CLAIMED and agreement.findings[0].startswith(told), told
+
+
+def test_what_lies_in_the_folder_of_a_rerun_is_never_taken_for_it(
+    trial: TrialResult, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(base / "trials", tmp_path / "mine.rerun" / "trials")
+    said = subprocess.CompletedProcess([], 1, "", "runner: nothing was run")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: said)
+    monkeypatch.setattr(submission_rerun, "explain_not_runnable", lambda spec: None)
+    with pytest.raises(submission_rerun.CannotRun, match="exit code 1: runner: nothing was run"):
+        submission_rerun.run_again(trial.spec, tmp_path / "mine.rerun")
+    assert [path.name for path in (tmp_path / "mine.rerun").iterdir()] == ["rerun.toml"]
+
+
+def test_labels_of_an_earlier_verification_go_where_a_later_one_finds_something(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "mine.tar.xz"
+    file.write_bytes(b"archive")
+    write_labels(file, {"trial": Label.RERUN})
+    found = Submission("1 trial", findings=["trial: forged"])
+    monkeypatch.setattr(verify_submission, "verify_submission", lambda file: found)
+    assert verify_submission.main([str(file)]) == 1 and not find_file(file).exists()
 
 
 def test_cells_are_drawn_by_the_checksum_alone_and_asked_for_as_they_were(trial: TrialResult) -> None:
