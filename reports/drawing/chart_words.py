@@ -10,7 +10,7 @@ from ..charts import ChartSeries, Panel
 from ..sentences import listed
 from ..tables import count_decimals
 
-ONE_TRIAL = "One trial a point: nothing is said about the spread between runs."
+ONE_TRIAL = "One trial per point: nothing is said about the spread between runs."
 MOST_NAMED = 4  # batch sizes without a value that are listed
 
 

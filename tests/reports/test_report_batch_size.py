@@ -107,7 +107,7 @@ def test_where_no_ordinary_trial_passed_nothing_is_recommended_and_every_page_sa
     for text in (capsys.readouterr().out, *texts):
         plain = " ".join(text.replace("&#39;", "'").split())
         assert "Nothing is recommended: at no framework's batch size did" in plain and "Train with" not in plain
-        assert ("losses at its end differ by 0.4" if status else "no ordinary training has judged it") in plain
+        assert ("losses at its end differ by 0.4" if status else "no ordinary training has tested it") in plain
     (row,) = csv.DictReader((report / "batch-size.csv").open())
     assert (row["advised"], row["judged"]) == ("", status or "")
     assert (report / "batch-size.svg").exists() == (status is not Status.UNVERIFIED)

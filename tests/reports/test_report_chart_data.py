@@ -78,7 +78,7 @@ def test_points_are_means_with_their_interval_and_the_trials_behind() -> None:
 def test_one_trial_has_no_bars_and_the_caption_says_what_that_means() -> None:
     one, three = (charts(*study(repeats))["usage"] for repeats in (1, 3))
     assert all(found.low == () for found in one.panels[0].series)
-    assert "One trial a point: nothing is said about the spread" in one.caption
+    assert "One trial per point: nothing is said about the spread" in one.caption
     assert "bars" not in one.caption
     assert "mean of up to 3 repeats; bars: its 95 % interval (Student's t)" in three.caption
     for told in ("2 cores, 2 threads", "PyTorch 2.13.0", "TF32 off", "seed 0", "Commit afa2864"):

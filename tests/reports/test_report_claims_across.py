@@ -159,7 +159,7 @@ def test_each_section_keeps_its_own_claims_and_figures_and_says_that_it_stands_f
     assert [cell.text for cell in falls][:4] == [
         "PyTorch: accuracy with SGD falls as the batch size grows", "\u2013", "\u2013", "holds",
     ]  # fmt: skip
-    assert any("stand for the published network" in line for line in by_rule["sgd"][1].below)
+    assert any("stand in for the published network" in line for line in by_rule["sgd"][1].below)
     assert "other model, cats-dogs-cnn-32" in by_rule["sgd"][0].below[0], "its figures are compared with none"
 
 
@@ -336,7 +336,7 @@ def test_claims_of_which_nothing_is_known_are_left_out_and_counted() -> None:
     ]
     table = table_of(*results)
     assert len(table.rows) == 4 and all("Adam" in str(row[0].text) for row in table.rows)
-    assert table.below[-1].startswith("Left out: 16 claims of which nobody published figures")
+    assert table.below[-1].startswith("Left out: 16 claims without published figures")
 
 
 def speeds(framework: str, *values: float) -> list[TrialResult]:
