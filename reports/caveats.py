@@ -37,7 +37,7 @@ def tally(stored: Stored) -> str:
 def list_problems(stored: Stored, replaced: Sequence[Replaced]) -> dict[str, tuple[str, ...]]:
     """List {problem: a line each}: every trial that is not ok or not shown, and every check that failed."""
     problems = {
-        "Still being written: what is not finished is not in this report": map(str, stored.in_use),
+        "Still being written: unfinished trials are not in this report": map(str, stored.in_use),
         "Trials that are not ok": (
             f"{result.spec.id}: {status_words(result.status)}: {result.reason or 'no reason was stored'}"
             f"{_measured(result)}"

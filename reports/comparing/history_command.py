@@ -42,7 +42,7 @@ def build_parser() -> CommandLine:
     """Return the parser of `python -m reports history`."""
     parser = CommandLine(
         prog="python -m reports history",
-        description="Cells over commits, with the steps that a second run confirms.",
+        description="Show cells over commits, with the steps that a second run confirms.",
     )
     parser.add_argument("results", type=Path, nargs="+", metavar="DIR",
                         help="two or more results folders or publications, or folders that hold several runs each; "

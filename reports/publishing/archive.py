@@ -160,7 +160,7 @@ def find_archive(results: Path) -> Path | None:
     except OSError as error:
         raise ReportError(f"{error.filename}: cannot be read: {error.strerror}; check its permissions") from error
     if changed:
-        raise ReportError(f"{found}: changed since it was published: {CHECKSUMS} has another checksum; get it anew")
+        raise ReportError(f"{found}: changed since it was published: {CHECKSUMS} has another checksum; get it again")
     return found
 
 

@@ -26,7 +26,7 @@ PAGE, MARK = "index.html", "batchwise-site.json"  # MARK lists what this command
 
 def build_parser() -> CommandLine:
     """Return the parser of `python -m reports site`."""
-    parser = CommandLine(prog="python -m reports site", description="One static page over many results.")
+    parser = CommandLine(prog="python -m reports site", description="Build one static page over many results.")
     parser.add_argument("results", type=Path, nargs="+", metavar="DIR",
                         help="results folders, publications or submissions, or a folder of them")  # fmt: skip
     parser.add_argument("--out", type=Path, default=Path("site"), metavar="SITE",

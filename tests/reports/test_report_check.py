@@ -485,7 +485,7 @@ def test_a_folder_of_logs_is_searched_and_other_files_are_named_by_their_endings
     code, lines, notes, _ = printed(tmp_path)
     assert (code, len(lines)) == (1, 1)
     assert lines[0].startswith(f"{short}: too short")
-    assert notes == ["2 files not looked at, by the ending: 1 .md, 1 without an ending, run"]
+    assert notes == ["2 files not read, by file ending: 1 .md, 1 without an ending, run"]
 
 
 def command(*arguments: object) -> subprocess.CompletedProcess[str]:

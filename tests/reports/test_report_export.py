@@ -205,9 +205,9 @@ def test_mlperfs_own_checker_accepts_a_log_and_none_that_lacks_a_line(results: P
     ("words", "said"),
     [
         ("--to mllog", "--out is missing: name the folder for the logs"),
-        ("--to mllog --out DIR --tracking-uri URI", "--tracking-uri: it is of --to mlflow; leave it out"),
-        ("--to mlflow --out DIR", "--out: it is of --to mllog; leave it out"),
-        ("--to mlflow", "--tracking-uri is missing: name the server, as http://localhost:5000"),
+        ("--to mllog --out DIR --tracking-uri URI", "--tracking-uri: only --to mlflow uses it; omit it"),
+        ("--to mlflow --out DIR", "--out: only --to mllog uses it; omit it"),
+        ("--to mlflow", "--tracking-uri is missing: name the server, such as http://localhost:5000"),
         ("--to mlflow --tracking-uri URI", f"--to mlflow: this Python has no mlflow: {command.MISSING}"),
     ],
 )

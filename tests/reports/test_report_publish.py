@@ -329,7 +329,7 @@ def test_data_sets_links_and_unknown_files_stay_at_home(results: Path, tmp_path:
     (results / "notes.txt").write_text("mine")
     done = publish.publish(results, tmp_path / "published", CREDIT)
     assert done.warnings == (
-        f"left out, for no report reads it: {results / 'notes.txt'}, {first / 'core'}, {first / 'log.txt'}",
+        f"left out because no report reads it: {results / 'notes.txt'}, {first / 'core'}, {first / 'log.txt'}",
     )
     held = lzma.decompress((done.folder / archive.ARCHIVE).read_bytes())
     assert not [word for word in (b"images\n", b"token", b"memory\0", b"mine", b"inputs/train.npy") if word in held]
