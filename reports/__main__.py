@@ -133,7 +133,7 @@ def build_parser() -> CommandLine:
     pictures = parser.add_argument_group("figures (png, svg, pdf)")
     pictures.add_argument("--figure-size", choices=sizes.SIZES, default="page",
                           help="one column of a paper, its full width (default), or a slide of 16:9")  # fmt: skip
-    pictures.add_argument("--bare", action="store_true", help="without title and caption, for your own")
+    pictures.add_argument("--bare", action="store_true", help="without title and caption, so you can add your own")
     return parser
 
 

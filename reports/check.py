@@ -94,7 +94,7 @@ def _columns(text: str | None) -> list[str]:
         raise ReportError(f"--columns {text}: a name is empty or repeated; name each column once")
     if text is not None and not any(map(log_columns.find_kind, names)):
         raise ReportError(
-            f"--columns {text}: none names a usage, memory or power; name one, such as gpu_percent, memory_mib or power_w"
+            f"--columns {text}: none names a usage, memory or power; add one, such as gpu_percent, memory_mib, power_w"
         )
     return names
 

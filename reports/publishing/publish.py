@@ -248,7 +248,7 @@ def _put(part: Path, target: Path, replace: bool) -> bool:
         if not replace:
             raise ReportError(
                 f"{target}: another publication has this name, or this one was changed; add --replace, "
-                "or --name another"
+                "or give another --name"
             )
         old = target.with_name(f"{REPLACED}{target.name}")
         target.rename(old)
