@@ -56,8 +56,8 @@ HOW = (
     f"the mean over its rounds without {100 * TRIMMED:g} % at either end. The interval is {CONFIDENCE_PERCENT} % of "
     "Student's t over the processes. p is two-sided, corrected after Holm within a framework; "
     f"the verdict is faster or slower if p is at most {ERROR:g}, within {MARGIN_PERCENT:g} % if the interval is. "
-    '"Could have found": the smallest difference that four in five such runs would find at the strictest step of '
-    "this correction."
+    '"Detectable difference": the smallest one that four in five such runs would find, at the strictest step of this '
+    "correction."
 )
 HOW_TIMES = (
     f"Over the processes, with the {CONFIDENCE_PERCENT} % interval of their mean; within a process the trimmed mean "
@@ -198,7 +198,7 @@ def build_contrast_table(found: Sequence[Contrast], named: FrameworkNames) -> Ta
         "Faster per image by, %": _faster,
         "Verdict": make_text_column("verdict"),
         "Corrected p": lambda row: number_cell(row["p_corrected"], "{:.2g}"),
-        "Could have found, %": lambda row: number_cell(row["detectable_percent"], "{:.2f}"),
+        "Detectable difference, %": lambda row: number_cell(row["detectable_percent"], "{:.2f}"),
         "Processes, rounds": lambda row: TableCell(f"{row['processes']}, {row['rounds']}", row["processes"]),
     }
     title = "Batch sizes against the line through their neighbours"

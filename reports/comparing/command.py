@@ -153,7 +153,7 @@ def parse_percent(text: str) -> float:
         raise ReportError(f"--fail-on-regression {text}: not a percentage; write it as 5%")
     value = float(match[1])
     if value == 0:
-        raise ReportError(f"--fail-on-regression {text}: no measurement excludes a loss of nothing; give more than 0%")
+        raise ReportError(f"--fail-on-regression {text}: no measurement can exclude a loss of 0 %; give more than 0%")
     if value >= 100:
         raise ReportError(f"--fail-on-regression {text}: nothing can be slower by that much; give less than 100%")
     return value
@@ -166,7 +166,7 @@ def apply_gate(comparison: Comparison, tolerated_percent: float, every_cell: boo
     if ruling.outcome is ExitCode.REGRESSION:
         return ruling
     if lost := _lost(comparison):
-        raise ReportError(f"--fail-on-regression: {lost[0]} ({len(lost)} such): what is not there cannot be tested")
+        raise ReportError(f"--fail-on-regression: {lost[0]} ({len(lost)} such): what is missing cannot be tested")
     if not any(cell.estimate for cell in comparison.cells if cell.quantity.better):
         raise ReportError(
             "--fail-on-regression: no cell can be tested: two repeats on both sides are needed, and several runs for "
@@ -180,7 +180,7 @@ def apply_gate(comparison: Comparison, tolerated_percent: float, every_cell: boo
         if bad:
             raise ReportError(
                 f"--fail-on-regression: {bad[0]}: unreadable, unfinished or still being written ({len(bad)} such in "
-                f"{side.path}): what it hides is unknown; run it again or take it away"
+                f"{side.path}): its results are unknown; run it again or remove it"
             )
     return ruling
 

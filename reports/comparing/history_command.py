@@ -27,14 +27,14 @@ from .comparison_tables import describe_test
 from .history import CellChange, Confirmation, Entries, find_steps, read_entries
 
 ENTRIES, STEPS = "history-entries", "history-steps"
-RATIOS = f"A point is an entry against entry 1, the bar its {CONFIDENCE_PERCENT} % interval."
+RATIOS = f"A point is an entry relative to entry 1, the bar its {CONFIDENCE_PERCENT} % interval."
 MEDIANS = "A point is the median of an entry."
 Line = dict[int, tuple[PairComparison, CellTest]]  # by the entry, from 2
 HOW = (
     "Each entry is compared with the last confirmed level of a cell, as `python -m reports compare` does: speed and "
     "energy need several runs in each entry. A change is confirmed if the entry after it differs from that level in "
-    "the same direction, too. Each comparison calls something of a quantity worse that is not in "
-    f"{100 * ERROR:g} % of cases at most, and a change must be found twice.",
+    f"the same direction, too. At most {100 * ERROR:g} % of comparisons call something of a quantity worse that is "
+    "not, and a change must be found twice.",
 )
 
 

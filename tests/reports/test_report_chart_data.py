@@ -108,7 +108,7 @@ def test_batch_sizes_that_are_neighbours_have_one_place_each_in_every_chart_of_t
     sizes: tuple[int, ...], scale: Scale
 ) -> None:
     found = charts(*(trial("pytorch", size, workload="mlp") for size in sizes))
-    words = {Scale.LOG: "logarithmic", Scale.ORDINAL: "one place each"}
+    words = {Scale.LOG: "logarithmic", Scale.ORDINAL: "evenly spaced"}
     for name in ("usage", "memory", "accuracy", "speed", "step-time", "memory-split", "memory-shares"):
         assert found[name].x_scale is scale
         assert found[name].x_label == f"Batch size, images ({words[scale]})"
@@ -194,7 +194,7 @@ def test_parts_that_a_stack_would_hide_are_lines_on_a_logarithmic_axis_and_share
     assert labels(split, SeriesKind.PART_LINE) == labels(shares, SeriesKind.PART) == names
     assert labels(split, SeriesKind.PART) == [] and split.y_log and not shares.y_log
     assert series(split, "Inputs").y == (0.1875, 0.375)
-    assert "stack" not in split.title and split.caption.endswith("0 has no place on this axis.")
+    assert "stack" not in split.title and split.caption.endswith("this axis cannot show 0.")
     assert "statistics" not in {one.key for one in split.series}, "what is 0 everywhere"
 
 
