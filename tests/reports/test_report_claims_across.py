@@ -207,9 +207,9 @@ def definition(tmp_path: Path, old: str, new: str) -> Path:
     ("old", "new", "told"),
     [
         ('test = "no-gain"', 'test = "rises"', "no such test of a claim that compares two sides: rises"),
-        ("against_sizes = [16, 32, 64, 128]", "against_sizes = [16]", "against_sizes are more or fewer"),
+        ("against_sizes = [16, 32, 64, 128]", "against_sizes = [16]", "against_sizes has another number"),
         ('against = "sgd"', 'against = "momentum"', "'momentum'"),
-        ('workload = "cats-dogs-cnn"\n', "", "must be told, too: workload"),
+        ('workload = "cats-dogs-cnn"\n', "", "these keys are needed, too: workload"),
     ],
 )
 def test_a_definition_that_fits_no_test_is_refused_by_file(tmp_path: Path, old: str, new: str, told: str) -> None:
@@ -364,5 +364,5 @@ def test_a_claim_with_a_rival_names_whom_it_is_compared_with(tmp_path: Path) -> 
     shutil.copytree(PUBLICATIONS / "frameworks", tmp_path / "frameworks")
     path = tmp_path / "frameworks" / publication.DEFINITION
     path.write_text(path.read_text().replace('frameworks = ["keras_jax"]', 'frameworks = ["keras_torch"]'))
-    with pytest.raises(ValueError, match="a claim with a rival names its frameworks, which are others"):
+    with pytest.raises(ValueError, match="a claim with a rival names other frameworks than the rival"):
         read(path.parent)
