@@ -185,7 +185,7 @@ def test_steps_an_epoch_and_the_article_stand_beside_ours(tmp_path: Path) -> Non
     assert row["difference"] == row["measured"] - row["published_table"]
     assert row["published_rounding_points"] == pytest.approx(0.1023, abs=1e-4)
     assert all(cell.text != "0.23" for cell in of_one.rows[1]) and of_one.rows[1][2].text == "not run"
-    assert "one step more than of 256" in of_one.below[1] and "its inference column by 7" in of_one.below[1]
+    assert "one step more than at 256" in of_one.below[1] and "its inference column by 7" in of_one.below[1]
 
 
 def test_processes_that_did_not_end_well_are_left_out_and_named(tmp_path: Path) -> None:

@@ -150,7 +150,7 @@ def test_on_a_gpu_the_published_chart_is_drawn_where_it_contradicts_its_table() 
     assert "both are drawn" in found["usage"].caption
     assert "both are drawn" not in found["accuracy"].caption
     assert "Published: TensorFlow 9.9, PyTorch 9.9 and MXNet 9.9" in found["usage"].caption
-    assert "Its memory looks like means of polls over the whole run" in found["memory"].caption
+    assert "Its memory looks like means of readings over the whole run" in found["memory"].caption
 
 
 def test_the_caption_says_when_the_data_set_is_hardly_that_of_the_thesis() -> None:

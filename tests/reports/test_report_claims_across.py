@@ -279,7 +279,7 @@ def test_a_title_says_the_worst_of_a_framework_s_claims_on_a_topic_and_names_no_
         return told[0] if told else ""
 
     rows = [*memories("adam", 2.0), *memories("momentum", 1.0), *memories("sgd", 0.0)]
-    asked = "Is the memory of training what a count of its parts says?"
+    asked = "Does a count of its parts predict the memory of training?"
     assert title(*rows) == f"{asked} Yes: state of the optimizer. Yes in this run: activations linear in the batch size"
     wrong = [*memories("adam", 3.0), *memories("momentum", 1.0), *memories("sgd", 0.0)]
     assert title(*wrong).startswith(f"{asked} No: state of the optimizer. Yes in this run: activations")

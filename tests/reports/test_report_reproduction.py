@@ -280,7 +280,7 @@ def test_what_differs_is_named_as_what_may_be_the_cause_and_nothing_where_nothin
     assert told.startswith("Cause of the differences: unknown. Known differences: the hardware (NVIDIA GTX 1060")
     assert "TensorFlow 2.0.0 published, 2.16.1 here" in told
     assert "PyTorch" not in told  # it did not run
-    assert "Data set, network, optimizer and way of reading of the publication are unknown." in told
+    assert "The publication's data set, network, optimizer and way of reading usage and memory are unknown." in told
     result = card("tensorflow", 8, 6.0)
     gpu = {**result.machine["gpus"][0], "name": "NVIDIA GeForce GTX 1060 6GB"}
     same = replace(
