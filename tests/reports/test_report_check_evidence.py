@@ -57,7 +57,7 @@ def test_evidence_digests_and_a_last_loss_that_nothing_stored_allows_are_found(
     trial = one(results)
     changed = replace(trial, evidence=trial.evidence | {"loss": trial.evidence["loss"] * (1 + 1e-6)})
     (line,) = evidence_check.find_differences(changed, probes)
-    assert line.startswith("evidence: it is another than in probes/pytorch-cpu-r0-")
+    assert line.startswith("evidence: it differs from that in probes/pytorch-cpu-r0-")
     for name in (CheckName.LAST_LOSS, CheckName.LAST_EVALUATION):
         trial = one(results)
         trial.checks.append(Check(name, True, "-"))
