@@ -120,7 +120,7 @@ def build_parser() -> CommandLine:
     parser.add_argument("--tables", action="store_true", help="print the tables, too, as Markdown")
     tables = parser.add_argument_group("tables")
     tables.add_argument("--beside", action="append", choices=names, default=[], metavar="PUBLICATION",
-                        help=f"published figures to show whether the task fits them or not: {', '.join(names)} "
+                        help=f"published figures to show even if the task does not fit them: {', '.join(names)} "
                         "(default: those of the same network and data set)")  # fmt: skip
     tables.add_argument("--columns", action="store_true",
                         help="differing conditions side by side, as columns of one table")  # fmt: skip

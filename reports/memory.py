@@ -151,7 +151,7 @@ def _together(section: Section, row: MemoryRow) -> str:
     if not math.isnan(queued):
         a_step = sum(row.cells[part].mean for part in ("activations", "inputs"))
         steps = "step's" if queued < 1.5 * a_step else f"{queued / a_step:.0f} steps'"
-        return f"; {queued:.1f} MiB of it: the next queued {steps} activations and inputs"
+        return f"; {queued:.1f} MiB of the difference: the next queued {steps} activations and inputs"
     more = row.cells[STEPS_PEAK.name].mean - waited
     return f"; steps called together hold {more:.1f} MiB more than one that is waited for" if more > 0 else ""
 

@@ -236,7 +236,7 @@ def _end(end: TrialEnd, passed: set[str]) -> Iterator[str]:
     if end.digests and end.middle and end.middle.digests and CheckName.END_UPDATES in passed:
         for name, digest in asdict(end.digests).items():
             if digest == getattr(end.middle.digests, name):
-                yield f"evidence: the {name} of its end are those of its middle"
+                yield f"evidence: the {name} of its end equal those of its middle"
     evaluation = end.last_evaluation.difference if end.last_evaluation else None
     for name, found, bound in (
         (CheckName.LAST_EVALUATION, evaluation, END_EVALUATION),

@@ -80,7 +80,7 @@ def _software(result: TrialResult, events: Events) -> Iterator[str]:
     known = tuple(map(str, packages)) if isinstance(packages, dict) else ()
     others = [name for name, beginnings in PACKAGES.items() if any(each.startswith(beginnings) for each in known)]
     if framework in PACKAGES and others and framework not in others:
-        yield f"framework: {framework}, but its package is not among its worker's; that of {', '.join(others)} is"
+        yield f"framework: {framework}, but its worker's packages do not include it; they include {', '.join(others)}"
     core, model = (
         str(facts.get(name) or "") for facts, name in ((result.facts, "openblas_core"), (result.machine, "cpu_model"))
     )

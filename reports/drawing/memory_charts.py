@@ -189,4 +189,4 @@ def _line(framework: str, name: str, line: Line, last: float) -> ChartSeries:
 def _equation(line: Line) -> str:
     fixed = chart_words.format_number(line.fixed_bytes / 2**20)
     per_sample = chart_words.format_number(line.per_sample_bytes / 2**10)
-    return f"{fixed} MiB + {per_sample} KiB a sample, R^2 {line.r_squared:.4f}"
+    return f"{fixed} MiB + {per_sample} KiB per sample, R^2 {line.r_squared:.4f}"

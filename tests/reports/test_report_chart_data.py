@@ -228,7 +228,7 @@ def test_the_line_of_the_memory_starts_at_its_fixed_cost() -> None:
     assert resident.y == pytest.approx((600, 856))
     assert allocator.y == pytest.approx((3, 3 + 835))
     assert chart.x_scale is Scale.LINEAR
-    assert "Allocator peak in use, MXNet: 3.00 MiB + 835 KiB a sample, R^2 1.0000" in chart.alt
+    assert "Allocator peak in use, MXNet: 3.00 MiB + 835 KiB per sample, R^2 1.0000" in chart.alt
     assert "memory-line" not in charts(trial("mxnet", 4), trial("mxnet", 8))
 
 

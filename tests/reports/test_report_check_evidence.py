@@ -70,7 +70,7 @@ def test_evidence_digests_and_a_last_loss_that_nothing_stored_allows_are_found(
     trial.end["digests"] = digests
     trial.end["middle"] = {"epoch": 1, "updates": 60, "digests": {**digests, "weights": "0" * 64}}
     lines = list(evidence_check.find_differences(trial, probes))
-    assert lines == [f"evidence: the {name} of its end are those of its middle" for name in ("images", "answers")]
+    assert lines == [f"evidence: the {name} of its end equal those of its middle" for name in ("images", "answers")]
 
 
 def test_a_verdict_that_its_evidence_does_not_allow_is_found(results: Path, probes: evidence_check.Probes) -> None:

@@ -147,7 +147,7 @@ def test_an_export_to_mlflow_made_twice_changes_nothing_but_what_is_not_whole(
         assert len(mlflow_store.read_history(first[torn.spec.id], name)) == 1
     mlflow_store.client.update_run(first[torn.spec.id].info.run_id, "RUNNING")  # as a killed export leaves it
     write_json(results / "trials" / changed.spec.id / "result.json", replace(changed, wall_s=21.0).to_json())
-    assert mlflow_store.export(results) == "3 runs: 1 there already, 2 written again, for what was there differs\n"
+    assert mlflow_store.export(results) == "3 runs: 1 there already, 2 written again because they differed\n"
     last = mlflow_store.read_runs()
     same = {name for name in last if last[name].info.run_id == first[name].info.run_id}
     assert set(last) == set(first) and set(last) - same == {torn.spec.id, changed.spec.id}

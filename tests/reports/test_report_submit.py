@@ -170,7 +170,7 @@ FORGERIES = {
     "fewer cores everywhere": Forgery(machine(cores=1), "its machine has 1 cores"),
     "less memory everywhere": Forgery(machine(memory_bytes=2**27), "its machine has 128"),
     "a swapped framework": Forgery(
-        as_framework("tensorflow"), "but its package is not among its worker's; that of pytorch is"
+        as_framework("tensorflow"), "but its worker's packages do not include it; they include pytorch"
     ),
     "exchanged results": Forgery(exchanged, "in the wrong folder"),
     "a dropped cell": Forgery(dropped(PYTORCH_64), "missing: PyTorch, batch size 64"),
