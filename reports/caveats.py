@@ -79,7 +79,7 @@ def _measured(result: TrialResult) -> str:
     ]
     if result.status is not Status.UNVERIFIED or not figures:
         return ""
-    return f". It measured: {', '.join(figures)}. Tables omit these figures. Read what differs, then run the trial again"
+    return f". It measured: {', '.join(figures)}. Tables omit these. Read what differs, then run the trial again"
 
 
 def list_unverified(stored: Stored, sections: Sequence[Section], main: int | None) -> tuple[str, ...]:

@@ -200,7 +200,8 @@ def test_a_gap_of_queued_steps_says_how_much_of_it_they_are(tmp_path: Path, step
     out = report(tmp_path, replace(told, figures=told.figures | queued))
     text = (out / "memory-parts.md").read_text()
     mib = f"{steps * a_step / MIB:.1f} MiB"
-    assert f"than the peak of the steps; {mib} of the difference: the next queued {words} activations and inputs\n" in text
+    queue = f"{mib} of the difference: the next queued {words} activations and inputs"
+    assert f"than the peak of the steps; {queue}\n" in text
 
 
 def test_a_gap_that_nobody_can_explain_says_what_was_measured(tmp_path: Path) -> None:
