@@ -143,7 +143,7 @@ def _copied(source: Path, results: Path, stage: Path) -> Copied:
             raise ReportError(f"{results}: none of its results can be read; run the trials again")
         lost = len(before.folders) - len(stored.folders)
         reasons = ["a run is still writing into the folder"] if before.in_use else []
-        reasons += [f"{lost} of its trials left out, for their folders are links or hold links"] if lost else []
+        reasons += [f"{lost} of its trials left out because their folders are links or hold links"] if lost else []
         return Copied(stored, left_out, [*reasons, *list_obstacles(stored, RESULTS)])
 
 
@@ -195,7 +195,7 @@ def _lock(into: Path) -> Iterator[list[str]]:
             target = into / left.name.removeprefix(REPLACED)
             if left.name.startswith(REPLACED) and not target.exists():
                 left.rename(target)
-                put_back.append(f"{target}: put back, for its replacement was killed")
+                put_back.append(f"{target}: restored because its replacement was killed")
             else:
                 shutil.rmtree(left)
         yield put_back
@@ -269,4 +269,4 @@ def _large(folder: Path) -> list[str]:
         return []
     largest = sorted(sizes, key=lambda name: -sizes[name])[:3]
     names = ", ".join(f"{name} {sizes[name] / 1e6:.1f} MB" for name in largest)
-    return [f"{folder}: {sum(sizes.values()) / 1e6:.1f} MB, much for a repository; the largest: {names}"]
+    return [f"{folder}: {sum(sizes.values()) / 1e6:.1f} MB, large for a repository; the largest: {names}"]

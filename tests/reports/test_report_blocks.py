@@ -134,7 +134,7 @@ def test_a_claim_without_a_size_or_a_gpu_has_no_verdict_and_a_reason(tmp_path: P
     found = rows(read(study_of_blocks(tmp_path, {})), "powers-of-two-claims")
     of_64 = next(row for row in found if ": multiples of 64" in str(row["claim"]))
     assert (of_64["measured"], of_64["why_measured"]) == (
-        "uncertain", "no such size was measured between two others by PyTorch",
+        "uncertain", "PyTorch measured no such size between two others",
     )  # fmt: skip
     rule = [row for row in found if ": Coulom's rule" in str(row["claim"])]
     assert len(rule) == 4 and all(

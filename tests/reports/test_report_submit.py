@@ -106,7 +106,7 @@ FORGERIES = {
         result(lambda data: data["facts"].update(framework_version="9.9")), "facts: framework_version"
     ),
     "a precision": Forgery(result(lambda data: data["facts"].update(tf32=True)), "facts: tf32"),
-    "a verdict": Forgery(result(lambda data: data.update(checks=[])), "it is ok without that verdict"),
+    "a verdict": Forgery(result(lambda data: data.update(checks=[])), "it is ok without that check's verdict"),
     "a commit": Forgery(machine(commit="afa2864-dirty"), "uncommitted changes"),
     "energy on a GPU": Forgery(figures(energy_j=times(0.5)), "energy_j: stored", gpu=True),
     "energy per image on a GPU": Forgery(
@@ -186,7 +186,7 @@ FORGERIES = {
     "no samples": Forgery(without("samples.csv"), "not there: samples.csv"),
     "evidence": Forgery(evidence(1.01, in_probe=False), "evidence: it differs from that in probes/"),
     "evidence and its probe": Forgery(evidence(1.01, in_probe=True), "judged again"),
-    "no probes": Forgery(lambda results: shutil.rmtree(results / "probes"), "nothing in probes/ to judge it again by"),
+    "no probes": Forgery(lambda results: shutil.rmtree(results / "probes"), "nothing in probes/ to judge it again with"),
 }
 
 
