@@ -92,7 +92,7 @@ def _refuse(folders: Sequence[Path], out: Path) -> None:
         raise ReportError(f"--out {out}: {inside[0]} lies in it, and would be replaced; name another folder")
     names = [_name(folder) for folder in folders]
     if twice := next((folder for folder in folders if names.count(_name(folder)) > 1), None):
-        raise ReportError(f"{twice}: two folders are called {_name(twice)}; rename one, because the page shows the name")
+        raise ReportError(f"{twice}: two folders are called {_name(twice)}; rename one; the page shows this name")
 
 
 def _name(folder: Path) -> str:

@@ -86,7 +86,7 @@ def _judge(result: TrialResult, trial_dir: Path) -> Iterator[str]:
     if not any(check.name == CheckName.GATE and check.passed for check in result.checks):
         yield f"{trial_dir}: {CheckName.GATE}: it is ok without that check's verdict"
     elif not result.evidence or not _has_probe(trial_dir.parent.parent, result.spec.probe_id):
-        yield f"{trial_dir}: {CheckName.GATE}: nothing in probes/ to judge it again with"
+        yield f"{trial_dir}: {CheckName.GATE}: probes/ has nothing to judge it again with"
 
 
 def _has_probe(results: Path, name: str) -> bool:

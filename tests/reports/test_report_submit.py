@@ -186,7 +186,7 @@ FORGERIES = {
     "no samples": Forgery(without("samples.csv"), "not there: samples.csv"),
     "evidence": Forgery(evidence(1.01, in_probe=False), "evidence: it differs from that in probes/"),
     "evidence and its probe": Forgery(evidence(1.01, in_probe=True), "judged again"),
-    "no probes": Forgery(lambda results: shutil.rmtree(results / "probes"), "nothing in probes/ to judge it again with"),
+    "no probes": Forgery(lambda results: shutil.rmtree(results / "probes"), "to judge it again with"),
 }
 
 
