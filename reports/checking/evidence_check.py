@@ -95,8 +95,7 @@ def find_differences(result: TrialResult, probes: Probes) -> Iterator[str]:
     answers = probes.list_answers(result.spec)
     if result.evidence and answers and all(probe.evidence != result.evidence for probe in answers):
         yield (
-            f"evidence: it differs from that in {answers[0].folder.parent.name}/{answers[0].folder.name}/"
-            f"{EVENTS_FILE}"
+            f"evidence: it differs from that in {answers[0].folder.parent.name}/{answers[0].folder.name}/{EVENTS_FILE}"
         )
     passed = {check.name for check in result.checks if check.passed}
     gate = [check for check in result.checks if check.name == CheckName.GATE]

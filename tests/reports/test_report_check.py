@@ -466,7 +466,7 @@ def test_a_last_line_cut_short_is_no_finding(tmp_path: Path) -> None:
         ("a,b\n1,2\n", "no column of usage, memory or power; it has a, b"),
         ("time,gpu\n", "it has no rows"),
         ("time,gpu\n1,2\n2,many\n", "gpu, row 2: 'many' is not a number"),
-        ("time,gpu\n1,2\nnoon,3\n", "time, row 2: 'noon' is no time"),
+        ("time,gpu\n1,2\nnoon,3\n", "time, row 2: 'noon' is not a time"),
         ("time,gpu\n1,2\n1,2,3,4\n", "row 2 has 4 cells, the header 2"),
         # one cell more in every row: not an index, and not to be dropped in silence
         ("time,gpu\n" + "".join(f"7,{row},30\n" for row in range(60)), "row 1 has 3 cells, the header 2"),

@@ -90,7 +90,7 @@ def test_a_good_log_of_memory_profiler_has_no_finding_and_its_gaps_are_found(tmp
         (of_gpu(GOOD).replace("12, gpu_percent", "12; gpu_percent"), "gpu_percent, row 12: MB is not a unit of usage"),
         (of_cpu([50.0] * 20) + "21, memory_percent: 5.1\n", "line 21: '21, memory_percent: 5.1' does not name memory_"),
         ("CMDLINE x\n" + profiled(SECONDS[:3]) + "CHLD 7 1.0 2.0\n", "row 4 has 4 cells, the header 3"),
-        (profiled(SECONDS) + "Traceback\nMEM 1.0 2.0\n", "time_s, row 61: '' is no time"),
+        (profiled(SECONDS) + "Traceback\nMEM 1.0 2.0\n", "time_s, row 61: '' is not a time"),
         ("1, 2\n3, 4\n", "it has 2 columns and no header, name them with --columns: '1, 2'"),
     ],
 )

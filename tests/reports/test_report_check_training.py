@@ -79,9 +79,7 @@ PARTS = stored.memory_parts(32)
 
 def found(folder: Path) -> list[str]:
     lines = recheck.check_trial(read_result(folder / "result.json"), folder)
-    return [
-        line for line in lines if ": failed: " not in line and "repeated" not in line and "not stored" not in line
-    ]
+    return [line for line in lines if ": failed: " not in line and "repeated" not in line and "not stored" not in line]
 
 
 def test_files_that_agree_have_no_finding_and_a_window_of_other_images_than_its_steps_has_one(tmp_path: Path) -> None:

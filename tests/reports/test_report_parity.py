@@ -174,7 +174,7 @@ def test_too_few_repeats_are_one_plain_line_and_no_table(tmp_path: Path, trials:
     built = make(store(tmp_path, *trials), tmp_path / "report")
     for text in (built.markdown, built.printed):
         (line,) = (line for line in text.splitlines() if "parity" in line)
-        assert line.startswith("Accuracy parity is not stated: it needs three repeats")
+        assert line.startswith("Accuracy parity is not stated: it needs three ok repeats")
         assert "(--repeat 3)" in line
     assert not list((tmp_path / "report").glob("parity*"))
 
