@@ -27,8 +27,8 @@ from .reproduction.publication import read_articles
 
 OTHERS = """\
 other commands, each with a --help of its own:
-  python -m reports check PATH...   what is wrong with stored results, or with others' logs
-  python -m reports compare A B     one results folder against another: what changed, with an exit code
+  python -m reports check PATH...   what is wrong with stored results, or with logs of other programs
+  python -m reports compare A B     what changed between two results folders, with an exit code
   python -m reports export RESULTS  trials in MLflow, or as MLPerf's log lines
   python -m reports history DIR...  cells over commits, with the steps that a second run confirms
   python -m reports publish RESULTS a citable folder in published/
@@ -57,7 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return run(arguments)
     except KeyboardInterrupt:
-        print("\nreports: interrupted; no result was touched. The same command does it anew.", file=sys.stderr)
+        print("\nreports: interrupted; no result was changed. Run the same command again.", file=sys.stderr)
         return program.EXIT_INTERRUPTED
 
 
@@ -70,16 +70,16 @@ def run(arguments: list[str]) -> int:
     try:
         _refuse_command_like(options.results[0])
         if len(options.results) > 1 and not options.out:
-            raise ReportError("--out is missing: a report over several folders belongs to none of them; name one")
+            raise ReportError("--out is missing: a report over several folders needs a folder of its own; name one")
         if out.resolve() in {folder.resolve() for folder in options.results}:
-            raise ReportError(f"--out {out}: it holds results; name another folder, or none")
+            raise ReportError(f"--out {out}: it holds results; name another folder, or omit --out")
         if reason := refuse_target(options.target_accuracy):
             raise ReportError(reason)
         layout = sizes.Layout(sizes.SIZES[options.figure_size], options.bare)
         if layout != sizes.USUAL and not {*options.format} & {*export.OF_CHARTS}:
             kinds = " ".join(export.OF_CHARTS)
             raise ReportError(
-                f"--figure-size, --bare: no figure is drawn; add one of {kinds} to --format, or leave them"
+                f"--figure-size, --bare: no figure is drawn; add one of {kinds} to --format, or omit them"
             )
         report = build.build_report(
             options.results, options.columns, options.target_accuracy, options.beside, options.baseline_batch
@@ -120,19 +120,20 @@ def build_parser() -> CommandLine:
     parser.add_argument("--tables", action="store_true", help="print the tables, too, as Markdown")
     tables = parser.add_argument_group("tables")
     tables.add_argument("--beside", action="append", choices=names, default=[], metavar="PUBLICATION",
-                        help=f"published figures to show whether the task fits them or not: {', '.join(names)} "
+                        help=f"published figures to show even if the task does not fit them: {', '.join(names)} "
                         "(default: those of the same network and data set)")  # fmt: skip
     tables.add_argument("--columns", action="store_true",
                         help="differing conditions side by side, as columns of one table")  # fmt: skip
     tables.add_argument("--target-accuracy", type=float, metavar="SHARE",
-                        help="a table of the time of training up to this test accuracy, as 0.9")  # fmt: skip
+                        help="a table of the training time up to this test accuracy, such as 0.9")  # fmt: skip
     tables.add_argument("--baseline-batch", type=int, metavar="N",
-                        help="a table of each framework's speed at each batch size relative to that at this one; "
-                             f"without it of neighbours, less than {contrast.NEIGHBOURS_PERCENT} %% apart")  # fmt: skip
+                        help="a table of each framework's speed at each batch size relative to its speed at this one; "
+                             "without this option, of neighbouring batch sizes less than "
+                             f"{contrast.NEIGHBOURS_PERCENT} %% apart")  # fmt: skip
     pictures = parser.add_argument_group("figures (png, svg, pdf)")
     pictures.add_argument("--figure-size", choices=sizes.SIZES, default="page",
                           help="one column of a paper, its full width (default), or a slide of 16:9")  # fmt: skip
-    pictures.add_argument("--bare", action="store_true", help="without title and caption, for words of your own")
+    pictures.add_argument("--bare", action="store_true", help="without title and caption, so you can add your own")
     return parser
 
 

@@ -20,8 +20,8 @@ from .table import Columns, Table, TableCell, build_rows, make_text_column
 
 NAME, TITLE = "attempts", "Trials that were tried more than once"
 HOW = (
-    "The figures of a report are those of the newest attempt that has a result; the others are kept as they ended. "
-    "What ends well at a later attempt alone may fail again."
+    "A report shows the figures of the newest attempt that has a result. The other attempts are kept as they ended. "
+    "A trial that ended well only at a later attempt may fail again."
 )
 NO_RESULT = "no result"
 BLOCKS = ROOMS[Kind.BLOCKS]

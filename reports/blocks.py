@@ -55,19 +55,20 @@ HOW = (
     f"Per round: the logarithm of the seconds per image, compared with the line through both neighbours. Per process: "
     f"the mean over its rounds without {100 * TRIMMED:g} % at either end. The interval is {CONFIDENCE_PERCENT} % of "
     "Student's t over the processes. p is two-sided, corrected after Holm within a framework; "
-    f"faster or slower is said where it is at most {ERROR:g}, within {MARGIN_PERCENT:g} % where the interval is. "
-    '"Could have found": the smallest difference that four in five such runs would find at the strictest step of that.'
+    f"the verdict is faster or slower if p is at most {ERROR:g}, within {MARGIN_PERCENT:g} % if the interval is. "
+    '"Detectable difference": the smallest one that four in five such runs would find, at the strictest step of this '
+    "correction."
 )
 HOW_TIMES = (
     f"Over the processes, with the {CONFIDENCE_PERCENT} % interval of their mean; within a process the trimmed mean "
-    "over its rounds. An epoch is the steps of the training split as the study ends it, at this time per step. "
-    'Evaluation: images go in, logits come out. "Foreign CPU": what other processes took of the cores, our '
-    "sampler among them."
+    "over its rounds. An epoch has the steps of the training split as the study ends it, at this time per step. "
+    'Evaluation: images go in, logits come out. "Foreign CPU": the share of the cores that other processes took, '
+    "including our sampler."
 )
 TITLE = "Time per image at neighbouring batch sizes"
 CAPTION = (
-    "Seconds per image over the geometric mean of the sizes that took turns with it (less is faster); groups have "
-    "nothing to do with one another."
+    "Seconds per image over the geometric mean of the sizes that took turns with it (less is faster); groups are "
+    "independent of each other."
 )
 
 
@@ -197,7 +198,7 @@ def build_contrast_table(found: Sequence[Contrast], named: FrameworkNames) -> Ta
         "Faster per image by, %": _faster,
         "Verdict": make_text_column("verdict"),
         "Corrected p": lambda row: number_cell(row["p_corrected"], "{:.2g}"),
-        "Could have found, %": lambda row: number_cell(row["detectable_percent"], "{:.2f}"),
+        "Detectable difference, %": lambda row: number_cell(row["detectable_percent"], "{:.2f}"),
         "Processes, rounds": lambda row: TableCell(f"{row['processes']}, {row['rounds']}", row["processes"]),
     }
     title = "Batch sizes against the line through their neighbours"

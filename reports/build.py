@@ -100,7 +100,7 @@ def _stored(folders: Sequence[Path]) -> Stored:
     if not stored.results:
         first = stored.unreadable[0]
         all_of_them = f"none of the {len(stored.unreadable)} results can be read"
-        raise ReportError(f"{first.path}: {first.reason}; {all_of_them}, run the trials anew")
+        raise ReportError(f"{first.path}: {first.reason}; {all_of_them}; run the trials again")
     return stored
 
 

@@ -37,7 +37,7 @@ def tally(stored: Stored) -> str:
 def list_problems(stored: Stored, replaced: Sequence[Replaced]) -> dict[str, tuple[str, ...]]:
     """List {problem: a line each}: every trial that is not ok or not shown, and every check that failed."""
     problems = {
-        "Still being written: what is not finished is not in this report": map(str, stored.in_use),
+        "Still being written: unfinished trials are not in this report": map(str, stored.in_use),
         "Trials that are not ok": (
             f"{result.spec.id}: {status_words(result.status)}: {result.reason or 'no reason was stored'}"
             f"{_measured(result)}"
@@ -79,7 +79,7 @@ def _measured(result: TrialResult) -> str:
     ]
     if result.status is not Status.UNVERIFIED or not figures:
         return ""
-    return f". It measured: {', '.join(figures)}. No table has these. Read what differs, then run the trial again"
+    return f". It measured: {', '.join(figures)}. Tables omit these. Read what differs, then run the trial again"
 
 
 def list_unverified(stored: Stored, sections: Sequence[Section], main: int | None) -> tuple[str, ...]:

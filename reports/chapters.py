@@ -18,7 +18,7 @@ from .report import Chapter
 from .reproduction import published_figures
 from .table import Table, TableCell, Theme
 
-ALWAYS_BUSY = "Usage over the busy samples alone is the same in every cell: it has no table of its own."
+ALWAYS_BUSY = "Usage over the busy samples equals usage over all samples in every cell, so it has no separate table."
 
 
 def build_chapter(

@@ -36,7 +36,7 @@ class Scale(StrEnum):
 
 
 NOT_FROM_ZERO = "axis does not start at 0"
-SCALE_NAMES = {Scale.LOG: "logarithmic", Scale.ORDINAL: "one place each"}
+SCALE_NAMES = {Scale.LOG: "logarithmic", Scale.ORDINAL: "evenly spaced"}
 
 
 @dataclass(frozen=True)

@@ -59,8 +59,8 @@ def build_parser() -> CommandLine:
     """Return the parser of `python -m reports check`."""
     parser = CommandLine(
         prog="python -m reports check",
-        description="What stored results lack, and their checks made again; and checks of others' logs.",
-        epilog="Exit code: 0 nothing found, 1 something found, 2 a path that cannot be looked at.",
+        description="Report what stored results lack, repeat their checks, and check logs of other programs.",
+        epilog="Exit code: 0 nothing found, 1 something found, 2 a path that cannot be read.",
     )
     parser.add_argument(
         "paths",
@@ -73,7 +73,7 @@ def build_parser() -> CommandLine:
     parser.add_argument(
         "--columns",
         metavar="NAME,NAME,...",
-        help="the columns of logs without a header, in their order, as time,gpu_percent,power_w,memory_mib",
+        help="the columns of logs without a header, in their order, such as time,gpu_percent,power_w,memory_mib",
     )
     return parser
 
@@ -91,9 +91,11 @@ def _columns(text: str | None) -> list[str]:
     """Parse the names. Raises ReportError if one is empty or repeated, or if none names a quantity."""
     names = [name.strip() for name in text.split(",")] if text is not None else []
     if text is not None and (not all(names) or len(set(names)) < len(names)):
-        raise ReportError(f"--columns {text}: a name is empty or there twice; name each column once")
+        raise ReportError(f"--columns {text}: a name is empty or repeated; name each column once")
     if text is not None and not any(map(log_columns.find_kind, names)):
-        raise ReportError(f"--columns {text}: none names a usage, memory or power, as gpu_percent, memory_mib, power_w")
+        raise ReportError(
+            f"--columns {text}: none names a usage, memory or power; add one, such as gpu_percent, memory_mib, power_w"
+        )
     return names
 
 
@@ -130,4 +132,4 @@ def _left_alone(paths: list[Path]) -> list[str]:
     """Write the line that counts them by their ending, if there are any."""
     endings = Counter(path.suffix.lower() or f"without an ending, {path.name}" for path in paths)
     counts = ", ".join(f"{count} {ending}" for ending, count in endings.most_common())
-    return [f"{len(paths)} file{'s' if len(paths) > 1 else ''} not looked at, by the ending: {counts}"] if paths else []
+    return [f"{len(paths)} file{'s' if len(paths) > 1 else ''} not read, by file ending: {counts}"] if paths else []

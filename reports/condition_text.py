@@ -127,7 +127,7 @@ def describe_conditions(section: Section) -> list[str]:
         ("load average before a trial", _load_range(results)),
         ("times of the same loop before the run", _noise_range(results)),
         ("turbo", join_distinct(_on_off(result.machine.get("turbo")) for result in results)),
-        ("clocks lowered for heat in", _throttled(results)),
+        ("clocks lowered by heat in", _throttled(results)),
         ("commit", join_distinct(result.machine.get("commit") for result in results)),
     ]
     lines = [f"Conditions: {'; '.join(f'{key} {value}' for key, value in words.items())}."]

@@ -45,7 +45,7 @@ from .sentences import listed, note_corrected
 from .table import Table, TableCell, Theme
 
 NEIGHBOURS_PERCENT = 10
-ONCE = f"One repeat: the ratios are what was seen {IN_THIS_RUN}, and tell no difference between batch sizes."
+ONCE = f"One repeat: the ratios were seen {IN_THIS_RUN}, and show no difference between batch sizes."
 NO_PAIR = "no repeat has a speed at both batch sizes"
 
 Trials = Sequence[TrialResult]
@@ -162,11 +162,11 @@ def _values(side: Trials, axis: Axis, quantity: Quantity, condition: Condition) 
 
 MODES = Axis(
     name="modes",
-    title="What tuning and precisions change: each column relative to the same framework's default in float32",
+    title="Effect of tuning and precision: each column relative to the same framework's default in float32",
     quantities=(SPEED, MEMORY, ACCURACY),
     pair_by=pair_by_inputs,
-    how="Speed and memory are parts of the default's: 2.00 is twice. Accuracy is the difference in percentage points. "
-    "Repeats with the same inputs are paired; with two or more the "
+    how="Speed and memory are multiples of the default's: 2.00 is twice. Accuracy is the difference in percentage "
+    "points. Repeats with the same inputs are paired; with two or more the "
     f"{CONFIDENCE_PERCENT} % interval of their mean (of speed and memory, of the logarithms) is in brackets.",
     value="mean",
     columns=("framework", "batch_size", "quantity", "unit", "n", "mean", "low", "high", "trials"),
@@ -203,7 +203,7 @@ def build_mode_table(section: Section) -> Table | None:
 
 
 def _unit(quantity: Quantity) -> str:
-    return "points" if quantity is ACCURACY else "part of the default"
+    return "points" if quantity is ACCURACY else "times the default"
 
 
 def _mode(of: CellContrast) -> TableCell:
@@ -217,9 +217,9 @@ BATCH_SIZES = Axis(
     title="Training speed relative to the baseline batch size (more is better)",
     quantities=(SPEED,),
     pair_by=pair_by_repeat,
-    how="Of each repeat the speed over that of the same repeat at the baseline: their geometric mean with its "
-    f"{CONFIDENCE_PERCENT} % interval (Student's t on logarithms). p is two-sided, corrected after Holm within a "
-    f"framework; faster or slower is said where it is at most {ERROR:g}.",
+    how="The speed of each repeat divided by the speed of the same repeat at the baseline: their geometric mean with "
+    f"its {CONFIDENCE_PERCENT} % interval (Student's t on logarithms). p is two-sided, corrected after Holm within a "
+    f"framework; the verdict is faster or slower if p is at most {ERROR:g}.",
     value="speed_ratio",
     columns=("framework", "batch_size", "baseline_batch_size", "n", "speed_ratio", "low", "high", "p_corrected",
              "verdict", "trials"),

@@ -52,15 +52,15 @@ class Doubt(Enum):
 DOUBTS_IN_WORDS = {
     Doubt.DISTURBED: f"disturbed: other processes took more than {TOLERATED_PERCENT:g} % of the cores in the {{span}}",
     Doubt.SHORT: f"short window: less than {SHORTEST_S:g} s or {FEWEST_SAMPLES} samples of the usage",
-    Doubt.STALLED: "stalled: the worker stood still for a part of the steady window",
+    Doubt.STALLED: "stalled: the worker stopped for a part of the steady window",
     Doubt.THROTTLED: f"throttled: a CPU quota withheld more than {THROTTLED_PERCENT:g} % of the cores' time",
     Doubt.QUOTA: "a share of the CPU quota, which is below the cores allotted",
     Doubt.DIVERGED: "diverged: the loss of step {step:.0f} is no number",
     Doubt.NOISY: "noisy: coefficient of variation {cv_percent:.1f} %",
-    Doubt.CHUNKED: "the sum of the allocator's chunks, each up to twice what was asked for: too high, and different "
+    Doubt.CHUNKED: "the sum of the allocator's chunks, each up to twice the requested size: too high, and different "
     "from run to run",
     Doubt.UNEVEN: f"uneven: one call in 20 took more than {UNEVEN_ABOVE:g} times the median call",
-    Doubt.IDLE: f"idle: CPU usage below {100 * IDLE_BELOW:g} % of what one busy thread would show",
+    Doubt.IDLE: f"idle: CPU usage below {100 * IDLE_BELOW:g} % of the usage of one busy thread",
 }
 
 

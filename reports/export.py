@@ -79,7 +79,7 @@ def _rules() -> bytes:
     try:
         return RULES.read_bytes()
     except OSError as error:
-        advice = "a report goes with its rules, take the file from the repository"
+        advice = "a report needs its rules; take the file from the repository"
         raise ReportError(f"{RULES}: cannot be read: {error.strerror}; {advice}") from error
 
 

@@ -86,7 +86,7 @@ def _build_conditions(placed: Sequence[Placed], chapters: Mapping[str, Sequence[
         paragraphs += [rf"\textsuperscript{{{mark}}}~{_prose(note)}" for note, mark in marks.items()]
     return "\n".join(
         [
-            r"% Conditions of all tables, and their footnotes: \input it once, as in an appendix.",
+            r"% Conditions of all tables, and their footnotes: \input it once, such as in an appendix.",
             r"\section{Conditions and footnotes}",
             rf"\label{{sec:{CONDITIONS}}}",
             r"{\footnotesize\raggedright\setlength{\parindent}{0pt}\setlength{\parskip}{2pt}",

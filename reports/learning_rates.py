@@ -16,7 +16,7 @@ from .table import Table, TableCell, Theme
 
 NAME, KEY = "learning-rates", "learning_rate"
 FEWEST = 3  # rates: two are not a map
-HOW = "The darker, the higher: from the lowest to the highest of the table. Sections {numbers}. {cell}"
+HOW = "Darker is higher, from the lowest to the highest value of the table. Sections {numbers}. {cell}"
 
 
 def build_tables(sections: Sequence[Section]) -> list[Table]:

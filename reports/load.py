@@ -121,7 +121,7 @@ def _trials(folder: Path) -> Iterator[list[AttemptResult]]:
     except OSError as error:
         raise ReportError(f"{error.filename}: cannot be listed: {error.strerror}; check its permissions") from error
     if not has_results(folder):
-        state = f"{format_count(len(newest), 'trial')} there without a result" if newest else "no trial is there"
+        state = f"{format_count(len(newest), 'trial')} without a result" if newest else "it has no trials"
         raise ReportError(f"{folder / TRIALS}: no {RESULT_FILE} found, {state}; run `python -m runner` first")
     for name in sorted({*newest, *earlier}):
         yield [*earlier.get(name, []), *([attempts.read(newest[name])] if name in newest else [])]

@@ -59,23 +59,22 @@ PARTS_COLUMNS = (
     SUM, STEPS_PEAK, GAP, CONTEXT,
 )  # fmt: skip
 KINDS_HOW = """\
-Kinds of memory in MiB. "on-demand": memory is taken as it is needed; "default": as the framework does by itself; the \
-framework's own word for its policy in brackets. What a pool reserves is its policy, not the need of the network."""
+Kinds of memory in MiB. "on-demand": memory is taken as it is needed; "default": as the framework takes it by default; \
+the framework's name for its policy is in brackets. A pool reserves memory by its policy, not by the network's need."""
 PARTS_HOW = f"""\
-MiB in training steps that a worker of its own makes. The sum of the parts is compared with the allocator's peak of \
-these steps; the peak of the trial is in "Memory in four kinds". A sum that is more than {TOLERATED_PERCENT:g} % \
-away from it is marked: parts that are never there at the same time make it larger, steps that overlap make it \
-smaller. Where the workspace is unknown the sum is that of the other parts, and is marked too. \
-The context (on a CPU: what is resident when the framework has been imported) lies outside the allocator and is in no \
-sum."""
+MiB in training steps of a separate worker. The sum of the parts is compared with the allocator's peak of these steps; \
+the peak of the trial is in "Memory in four kinds". A sum that differs by more than {TOLERATED_PERCENT:g} % is \
+marked: parts that are never allocated at the same time make it larger, steps that overlap make it smaller. If the \
+workspace is unknown, the sum is that of the other parts, and is marked too. \
+The context (on a CPU: the resident memory after importing the framework) lies outside the allocator and in no sum."""
 EXACT_HOW = """ \
-The exact count of the activations is what the network's mathematics keeps between forward and backward, counted from \
-its layers, alike for every framework. A framework keeps more: the places of the maxima that its pools took, which \
-have a column, and smaller things. Both are in no sum, for the activations hold them."""
+The exact count of the activations is what the network's mathematics keeps between forward and backward. It is counted \
+from the layers and is the same for every framework. A framework keeps more: the indices of the maxima of its pooling \
+layers, which have a column, and smaller things. Both are in no sum because the activations include them."""
 LINE_HOW = """\
-Least squares through the means: memory = fixed + per sample x batch size. The error is the largest, over the sizes, \
-with which the line through the other sizes misses the one left out; it takes four sizes."""
-NO_LINE = f"No line of memory against batch size: it takes {FEWEST_SIZES} batch sizes with a value."
+Least squares through the means: memory = fixed + per sample x batch size. Error: each size is left out in turn and \
+predicted by the line through the others; the largest error is shown. It needs four sizes."""
+NO_LINE = f"No line of memory against batch size: it needs {FEWEST_SIZES} batch sizes with a value."
 
 
 @dataclass(frozen=True)
@@ -152,7 +151,7 @@ def _together(section: Section, row: MemoryRow) -> str:
     if not math.isnan(queued):
         a_step = sum(row.cells[part].mean for part in ("activations", "inputs"))
         steps = "step's" if queued < 1.5 * a_step else f"{queued / a_step:.0f} steps'"
-        return f"; {queued:.1f} MiB of it: the next queued {steps} activations and inputs"
+        return f"; {queued:.1f} MiB of the difference: the next queued {steps} activations and inputs"
     more = row.cells[STEPS_PEAK.name].mean - waited
     return f"; steps called together hold {more:.1f} MiB more than one that is waited for" if more > 0 else ""
 

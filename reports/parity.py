@@ -44,16 +44,16 @@ NOT_COMPARABLE, UNCERTAIN, NO_VERDICT, AGREE = FIRST_TOLD = ("not comparable", "
 NUMBERS = ("mean_difference_points", "low_points", "high_points")
 COLUMNS = ["framework_a", "framework_b", "batch_size", "n", *NUMBERS, "p_beyond", "verdict", "notes", "trials"]
 NOT_STATED = (
-    "Accuracy parity is not stated: it needs three repeats that are ok in two frameworks at the same batch size "
+    "Accuracy parity is not stated: it needs three ok repeats in two frameworks at the same batch size "
     f"(--repeat {FEWEST})."
 )
 OF_OWN_CODE = "Accuracy parity is not stated: own code, not compared."
 HOW_TO_READ = f"""\
 Mean of the paired differences of test accuracy, percentage points, and its {CONFIDENCE_PERCENT} % interval \
-(Student's t, n-1 degrees of freedom, each cell for itself). "{AGREE}": the whole interval is within {TOLERATED:g} \
-point of 0; "{NOT_COMPARABLE}": it is wholly beyond, and still is after a correction for the pairs of this table \
-(Benjamini and Hochberg: at most {100 * ERROR:g} % of those so called are so by chance); \
-"{UNCERTAIN}": neither. Differences that agree better than one test image are taken to spread by one."""
+(Student's t, n-1 degrees of freedom, separately for each cell). "{AGREE}": the whole interval is within \
+{TOLERATED:g} point of 0. "{NOT_COMPARABLE}": the whole interval is beyond it, also after a correction for the pairs \
+of this table (Benjamini and Hochberg: at most {100 * ERROR:g} % of these verdicts are due to chance). \
+"{UNCERTAIN}": neither. Differences that agree better than one test image are taken to spread by one image."""
 
 
 def compare(section: Section) -> pd.DataFrame:
@@ -178,7 +178,7 @@ def build_table(compared: pd.DataFrame, named: FrameworkNames) -> Table:
         rows.setdefault(_pair(cell, "minus", named), {})[cell["batch_size"]] = _shown(cell, most)
     sizes = list(dict.fromkeys(size for row in rows.values() for size in row))
     fewer = (
-        f" A cell of fewer repeats says its n; below {FEWEST} it has no verdict." if compared["n"].min() < most else ""
+        f" A cell with fewer repeats has its n; below {FEWEST} it has no verdict." if compared["n"].min() < most else ""
     )
     joined = {name: [JOINED.join(items) for items in compared[name]] for name in ("notes", "trials")}
     return Table(

@@ -14,27 +14,27 @@ from .reproduction.publication import Article
 from .table import Table
 
 HOW_TO_READ = (
-    "Every framework trained the same model from the same initial weights on the same batches. Own code has a model "
-    "and weights of its own; its chapters say so.",
-    "Each trial ran in a process of its own and was measured from outside.",
-    "Usage, speed, step time, host memory, power and energy are those of the steady window: full batches, when nothing "
-    "is compiled or loaded any more. GPU memory is the highest of the whole trial. Import, first step and warm-up "
-    'stand under "Start-up".',
-    "Means are over all samples of the window, idle ones included. Those over the busy samples alone have a table of "
-    "their own where they differ.",
-    "Accuracy is that of the test split after the last epoch.",
-    "A trial that did not end ok gives no number: its cell says what happened (OOM: out of memory). A contended one, "
-    "which other processes disturbed, keeps its accuracy and memory. A dash is a figure that could not be measured; "
-    "the reason is below the table.",
-    "With repeats a cell is their mean [its 95 % interval].",
+    "Every framework trained the same model from the same initial weights on the same batches. Custom code has its "
+    "own model and weights; its chapters say so.",
+    "Each trial ran in a separate process and was measured from outside.",
+    "Usage, speed, step time, host memory, power and energy are those of the steady window: full batches, after "
+    "compiling and loading have ended. GPU memory is the highest of the whole trial. Import, first step and warm-up "
+    'are under "Start-up".',
+    "Means are over all samples of the window, including idle ones. Means over the busy samples have a separate table "
+    "if they differ.",
+    "Accuracy is measured on the test split after the last epoch.",
+    "A trial that did not end ok gives no number: its cell says what happened (OOM: out of memory). A contended trial "
+    "was disturbed by other processes; it keeps its accuracy and memory. A dash is a figure that could not be "
+    "measured; the reason is below the table.",
+    "With repeats, a cell is their mean [its 95 % interval].",
     '[1] is a footnote. "noisy": the standard deviation of the repeats is more than 3 % of their mean. "short window": '
     "too few samples.",
     "1 MiB = 2^20 bytes.",
-    "Chapters differ in their conditions: numbers of different chapters are no comparison of frameworks.",
+    "Chapters differ in their conditions: do not compare frameworks across chapters.",
 )
 SIDE_BY_SIDE = """\
-Each column is a batch size under one of these conditions. Differences between columns of one row are of conditions; \
-nothing is averaged over them."""
+Each column is a batch size under one of these conditions. Columns of one row differ in conditions; nothing is \
+averaged over them."""
 RULES = "What is equalised, what is left at each framework's defaults, and how to correct us:"
 
 

@@ -24,20 +24,20 @@ from .table import Table, TableCell, Theme
 from .tables import CellSummary
 
 NORMALISED = (
-    "The network has BatchNorm, and an update accumulates several batches: statistics are of each batch, so the update "
-    "is not that of one batch of the same images."
+    "The network has BatchNorm, and an update accumulates several batches. Statistics are taken per batch, so the "
+    "update differs from that of one batch of the same images."
 )
 SHARED = (
-    "On a CPU devices are parts of the allotted threads, of which one device has all: {devices} devices are no more "
-    "machine than one, and at an efficiency of {ideal} dividing cost nothing."
+    "On a CPU, devices are parts of the allotted threads; a single device has all of them. {devices} devices use no "
+    "more hardware than one, so at an efficiency of {ideal} dividing costs nothing."
 )
-NO_PAIR = "no repeat has a speed on one device, too"
+NO_PAIR = "no repeat also has a speed on one device"
 ONE, SEVERAL, ONE_SIZE = "training_1xV100", "training_4xV100", 512
 PUBLISHED = (
     "Published (S. Raschka, 2022: MobileNetV3-Large, CIFAR-10 at 224 x 224, fp16; whole trainings, each run once): "
-    "four V100 by DistributedDataParallel took {several} minutes at {sizes} images a card. No run of one card at these "
-    "sizes is published; at {one_size} it took {one} minutes, {ratio:.2f} times as long as four at 256: of other "
-    "updates, so no efficiency as above."
+    "four V100 by DistributedDataParallel took {several} minutes at {sizes} images per card. No run of one card at "
+    "these sizes is published. At {one_size}, one card took {one} minutes, {ratio:.2f} times as long as four at 256. "
+    "Its updates differ, so this is not an efficiency as above."
 )
 
 
@@ -150,9 +150,10 @@ SCALING = SectionAxis(
     pair_by=pair_by_repeat,
     value="efficiency",
     columns=("framework", "batch_size", "devices", "images_per_s", "efficiency", "low", "high"),
-    how="The speed is that of all devices together. Efficiency is it over so many times the speed of one device at the "
-    "same batch size a device: of each repeat, their geometric mean with its 95 % interval (Student's t on logarithms) "
-    "where there are two or more. All else is alike, the allotted threads of a CPU too: sections {numbers}.",
+    how="The speed is that of all devices together. Efficiency is this speed divided by the number of devices times "
+    "the speed of one device at the same batch size per device. It is computed per repeat; two or more give a "
+    "geometric mean with its 95 % interval (Student's t on logarithms). All else is the same, including the allotted "
+    "threads of a CPU: sections {numbers}.",
     head="Devices",
     row="{level}",
     theme=Theme.SPEED,
@@ -203,9 +204,9 @@ SPLITTING = SectionAxis(
     quantities=(SPEED, STEP_TIME, MEMORY, ALLOCATOR_PEAK),
     pair_by=pair_by_repeat,
     how="Each row is the same update, of {alike} images, in parts that go through the network one after the other; the "
-    "optimizer makes one step for all of them. Step time is that of an update. The last two columns are parts of what "
-    "the same framework needs without accumulation (1 x {alike}): of means, without an interval. All else is "
-    "alike: sections {numbers}.",
+    "optimizer makes one step for all of them. Step time is that of an update. The last two columns are relative to "
+    "the same framework without accumulation (1 x {alike}), from means, without an interval. All else is the same: "
+    "sections {numbers}.",
     head="Parts",
     row="{level} x {size}",
     theme=Theme.RUN,

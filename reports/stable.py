@@ -74,9 +74,9 @@ def build_table(results: Path, named: FrameworkNames) -> Table | str | None:
 
 def _describe_coverage(coverage: dict[str, tuple[float, float]] | None) -> str:
     """Say how often such an interval covers the true mean, from {spread in percent: [lowest, highest percent]}."""
-    head = "An interval that was waited for may hold the true mean less often than it says: "
+    head = "An interval that stopped the repeats may contain the true mean less often than it says: "
     if not coverage:
-        return f"{head}how often, the runner of that time did not store."
+        return f"{head}the runner of that time did not store how often."
     parts = [f"{low:g} to {high:g} % where repeats spread by {spread} %" for spread, (low, high) in coverage.items()]
     return f"{head}by simulation, given that the cell ended as stable, in {', '.join(parts)}."
 
@@ -88,8 +88,8 @@ def _if_correlated(stored: StableFile) -> str:
     if not parts:
         return ""
     return (
-        "half of the 95 % interval if repeats are independent; where a repeat is like the one before, that of a stable "
-        f"cell holds the true mean, by simulation, in {', '.join(parts)}"
+        "half of the 95 % interval if repeats are independent; if repeats resemble the one before, the interval of a "
+        f"stable cell contains the true mean, by simulation, in {', '.join(parts)}"
     )
 
 
@@ -97,4 +97,4 @@ def _drift(stored: StableFile) -> str:
     """Say that the whole run drifts; "" if it does not."""
     if not stored.get("run_drifts"):
         return ""
-    return "the speeds of the whole run drift in the order of their starts: no cell of it is called stable"
+    return "the speeds of the whole run drift in the order of their starts: no cell is called stable"

@@ -245,7 +245,7 @@ def explain_cells(counts: Iterable[int]) -> str:
     most = max(some)
     if most == 1:
         return "One trial per cell (n = 1): no statement about the spread between runs."
-    fewer = " A cell of fewer repeats says its n." if min(some) < most else ""
+    fewer = " A cell with fewer repeats has its n." if min(some) < most else ""
     interval = f"in brackets its {CONFIDENCE_PERCENT} % interval (Student's t)"
     return f"Mean of n = {most} repeats, {interval}; lowest, highest and median are in the CSV.{fewer}"
 

@@ -18,7 +18,7 @@ NAME = "target-time"
 
 def build_quantity(accuracy: float) -> Quantity:
     """Return the quantity; its title names the accuracy."""
-    title = f"Time of training up to a test accuracy of {100 * accuracy:g} %, s, evaluations left out"
+    title = f"Training time up to a test accuracy of {100 * accuracy:g} %, s, without evaluations"
     return Quantity(NAME, (replace(TARGET_TIME, title=title),), True, Theme.SPEED)
 
 
@@ -31,7 +31,7 @@ def add_times(results: Sequence[TrialResult], accuracy: float) -> tuple[TrialRes
     for result in results:
         if result.status in MEASURED and not select_epochs(result.epochs, accuracy):
             best = max((epoch.test_accuracy for epoch in result.epochs), default=0.0)
-            short[result.spec.setting].append(f"repeat {result.spec.draw.repeat} came to {100 * best:.2f} %")
+            short[result.spec.setting].append(f"repeat {result.spec.draw.repeat} reached {100 * best:.2f} %")
     return tuple(_with_time(result, accuracy, short[result.spec.setting]) for result in results)
 
 

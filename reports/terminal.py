@@ -24,7 +24,7 @@ def format_report(report: Report) -> str:
     parts += [f"{kind}: {len(lines)}" for kind, lines in report.problems.items()]
     if report.summary.not_verified:
         things = format_count(len(report.summary.not_verified), "thing")
-        parts.append(f"Not verified: {things} that these results cannot say, named in the report.")
+        parts.append(f"Not verified: {things}, listed in the report.")
     return "\n".join(parts)
 
 

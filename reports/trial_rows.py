@@ -69,7 +69,7 @@ def _of_figure(spec: FigureSpec) -> TrialColumn:
         figure = row.result.figures.get(spec.name) if row.result else None
         return figure.value if figure and not (row.result and is_withheld(row.result, spec)) else None
 
-    shown = f"; in tables {spec.factor:g} times it, in {spec.unit}" if spec.factor != 1 else ""
+    shown = f" (tables show {spec.unit})" if spec.factor != 1 else ""
     return TrialColumn(spec.name, f"{spec.label}{shown}", value)
 
 
@@ -81,45 +81,45 @@ def _gate(result: TrialResult) -> bool | None:
 _LISTED = (
     TrialColumn("trial", "id of the trial; with the attempt's number it names the row", lambda row: row.trial),
     TrialColumn("attempt", "number of the attempt, from 1", lambda row: row.attempt),
-    TrialColumn("attempts", "how many there were at this trial", lambda row: row.attempts),
+    TrialColumn("attempts", "number of attempts at this trial", lambda row: row.attempts),
     TrialColumn("shown", "whether tables and charts have this attempt's figures", lambda row: row.shown),
     TrialColumn("status", f"how it ended: {', '.join(Status)}; {NO_RESULT}; {UNREADABLE}", lambda row: row.status),
     TrialColumn("reason", "why it is not ok", lambda row: row.reason or None),
-    TrialColumn("folder", "of its files, below the results folder", lambda row: strip_results_folder(row.folder)),
+    TrialColumn("folder", "its folder, below the results folder", lambda row: strip_results_folder(row.folder)),
     _of_result("started_at", "ISO 8601, UTC", lambda result: result.started_at),
-    _of_result("wall_s", "how long it took, all in", lambda result: result.wall_s),
+    _of_result("wall_s", "total time of the trial", lambda result: result.wall_s),
     _of_result("verified", "whether the gate found it equal to the others; empty: unknown", _gate),
     _of_spec("framework", "key of the framework, or of the build of it", lambda spec: spec.cell.framework),
     TrialColumn(
-        "framework_label", "as tables name it", lambda row: row.result and row.named(row.result.spec.cell.framework)
+        "framework_label", "its name in tables", lambda row: row.result and row.named(row.result.spec.cell.framework)
     ),
-    _of_result("framework_version", "in its own words", lambda result: result.facts.get("framework_version")),
+    _of_result("framework_version", "reported version", lambda result: result.facts.get("framework_version")),
     *(_of_result(each.name, each.column, each.read) for each in BY_FRAMEWORK),
     _of_spec("batch_size", "images that go through the network at once", lambda spec: spec.cell.batch_size),
-    _of_spec("global_batch_size", "images of an update", lambda spec: spec.global_batch),
+    _of_spec("global_batch_size", "images per update", lambda spec: spec.global_batch),
     _of_spec("allocator", "policy of the device's allocator", lambda spec: spec.cell.allocator),
     _of_setting("workload"),
     _of_setting("dataset"),
     _of_spec("optimizer", "the update rule", lambda spec: spec.task.optimizer.name),
-    _of_spec("learning_rate", "at this batch size; of a schedule the highest", lambda spec: spec.rule.learning_rate),
-    _of_spec("schedule", "of the learning rate", lambda spec: spec.task.optimizer.schedule),
+    _of_spec("learning_rate", "at this batch size; the highest of a schedule", lambda spec: spec.rule.learning_rate),
+    _of_spec("schedule", "schedule of the learning rate", lambda spec: spec.task.optimizer.schedule),
     _of_setting("augment"),
     _of_setting("profile"),
-    _of_spec("precision", "of the layers", lambda spec: spec.task.precision),
+    _of_spec("precision", "precision of the layers", lambda spec: spec.task.precision),
     _of_setting("feed"),
-    _of_spec("own_code", "whether the model is somebody's own code", lambda spec: spec.task.own_code is not None),
+    _of_spec("own_code", "whether the model is custom code", lambda spec: spec.task.own_code is not None),
     _of_setting("epochs"),
     _of_setting("device"),
     _of_setting("devices"),
     _of_setting("threads"),
-    _of_spec("memory_limit_bytes", "that the worker had", lambda spec: spec.placement.memory_limit_bytes),
+    _of_spec("memory_limit_bytes", "memory limit of the worker", lambda spec: spec.placement.memory_limit_bytes),
     _of_spec("isolation", "venv, docker, here, or the caller's interpreter", lambda spec: spec.installation.isolation),
     _of_spec("repeat", "number of the repeat, from 0", lambda spec: spec.draw.repeat),
-    _of_spec("seed", "of weights, order and masks", lambda spec: spec.draw.seed),
+    _of_spec("seed", "seed of weights, order and masks", lambda spec: spec.draw.seed),
     _of_spec("study", "name of the study", lambda spec: spec.study),
     _of_result("cpu_model", "the processor", lambda result: result.machine.get("cpu_model")),
-    _of_result("cores", "of the machine", lambda result: result.machine.get("cores")),
-    _of_result("commit", "of this suite", lambda result: result.machine.get("commit")),
+    _of_result("cores", "cores of the machine", lambda result: result.machine.get("cores")),
+    _of_result("commit", "commit of this suite", lambda result: result.machine.get("commit")),
     *map(_of_setting, SHOWN),  # a setting that is not above has its column here
     *(_of_figure(spec) for spec in FIGURES.values() if spec is not TARGET_TIME),
 )
@@ -163,12 +163,12 @@ def write_documentation() -> str:
         [
             "# Columns of `trials.csv` and `trials.parquet`",
             "",
-            "Every report has them: a row for each trial, and for each attempt at it. From Python:",
+            "Every report has both files, with a row for each trial and each attempt at it. From Python:",
             "",
             "    import reports",
             '    trials = reports.trials("results/quick")  # a pandas DataFrame',
             "",
-            "Units are in the names; a number that is not known is empty. `trial` is the folder's name below",
+            "Units are in the names; an unknown number is empty. `trial` is the folder's name below",
             "`trials/`, where the raw samples are. Made by `python -m reports.trial_rows`.",
             "",
             "| column | meaning |",

@@ -41,7 +41,7 @@ def read(results: Path) -> BatchAnswers | None:
     try:
         stored = validation.read(path, BatchAnswers)
     except ValueError as error:
-        raise ReportError(f"{path}: {error}; move it away, and ask again with python -m runner batch-size") from error
+        raise ReportError(f"{path}: {error}; move it away and run python -m runner batch-size again") from error
     assert stored is not None
     by_name = {answers.framework: answers for answers in stored.frameworks}
     return replace(stored, frameworks=tuple(by_name[name] for name in order_frameworks(by_name)))
@@ -51,7 +51,7 @@ def build_chapters(folders: Sequence[Path]) -> list[Chapter]:
     """Build the chapter of the answers in these folders, at most one. Raises ReportError, as `read` or for several."""
     asked = [answers for folder in folders if (answers := read(folder))]
     if len(asked) > 1:
-        raise ReportError("several of these folders hold answers of batch-size: make a report of each by itself")
+        raise ReportError("several of these folders hold answers of batch-size: make a separate report of each")
     return list(map(build_chapter, asked))
 
 

@@ -29,20 +29,20 @@ from ..sentences import listed
 from ..table import Columns, Record, Table, TableCell, build_rows, number_cell
 
 NAME = "batch-size"
-NOT_JUDGED = "no ordinary trial has judged it"
+NOT_JUDGED = "no ordinary trial has tested it"
 HOW = """\
-Largest: trained in every trial, and one image more ran out of memory twice. Fastest: the smallest batch size not more \
-than 2 % slower than the best one, with the speed and the time of an epoch there. Energy: the same for joules per \
-image. Noise scale: the batch size about which larger ones begin to learn little more per update, pooled along a \
-training, [95 % interval]. "To ... %": the batch size that reaches this accuracy soonest. Each found \
-size that an epoch holds is then trained as an ordinary trial, with every check."""
+Largest: trained in every trial, and one more image ran out of memory twice. Fastest: the smallest batch size not more \
+than 2 % slower than the best one, with its speed and its time per epoch. Energy: the same for joules per image. Noise \
+scale: about the batch size beyond which larger ones learn little more per update, pooled along a training, \
+[95 % interval]. "To ... %": the batch size that reaches this accuracy soonest. Each found size that fits into an \
+epoch is then trained as an ordinary trial, with every check."""
 OF_DEVICES = """\
-Batch sizes are those of one device, and an update has as many times its images as there are devices. Speeds are those \
-of all devices together. The noise scale is in images per update."""
+Batch sizes are per device; an update has the images of all devices. Speeds are those of all devices together. The \
+noise scale is in images per update."""
 CAUTIONS = {
-    Caution.BATCH_NORM: "with BatchNorm the statistics are those of 16 images, whatever is trained with",
-    Caution.DROPOUT: "measured without Dropout or StochasticDepth: a training with them has more noise",
-    Caution.OWN_CODE: "own code, measured as it trains: noise of its masks counts; batch statistics are of 16 images",
+    Caution.BATCH_NORM: "with BatchNorm the statistics are those of 16 images, whatever the batch size in training",
+    Caution.DROPOUT: "measured without Dropout or StochasticDepth: training with them has more noise",
+    Caution.OWN_CODE: "own code, measured as it trains, including its masks' noise; batch statistics are of 16 images",
 }
 VERDICTS = {
     SizeVerdict.BEST: "best",
@@ -96,7 +96,7 @@ def _judged(each: Answers, found: Found, cell: TableCell) -> TableCell:
         return replace(cell, notes=(*cell.notes, NOT_JUDGED))
     status = trial.status.replace("_", " ")
     if trial.status is Status.UNVERIFIED:
-        return TableCell(status, notes=(f"{found.batch_size:,} is no answer: {trial.reason}", *cell.notes))
+        return TableCell(status, notes=(f"{found.batch_size:,} is not an answer: {trial.reason}", *cell.notes))
     if trial.status not in PASSED:
         return replace(cell, notes=(*cell.notes, f"its ordinary trial: {status}: {trial.reason}"))
     return cell
@@ -126,11 +126,11 @@ def _largest(each: Answers) -> TableCell:
         return cell
     limit = f"{largest.limit_bytes / 2**20:,.0f} MiB"
     notes = [f"{limit}, {LIMIT_NAMES[largest.limit]}" + f": {largest.evidence}" * bool(largest.evidence)]
-    notes += [f"{size:,} failed, and not by memory: {why}" for size, why in largest.failed_otherwise.items()]
+    notes += [f"{size:,} failed, but not for lack of memory: {why}" for size, why in largest.failed_otherwise.items()]
     if told := largest.speed.words if largest.speed else largest.speed_reason:
         notes.append(told)
     if larger := largest.larger_that_fit:
-        notes.append(f"also fitted once, above it: {listed(f'{size:,}' for size in larger)}")
+        notes.append(f"larger sizes that fitted once: {listed(f'{size:,}' for size in larger)}")
     return replace(cell, notes=(*cell.notes, *notes))
 
 
@@ -139,7 +139,7 @@ def _noise(noise: Noise | None) -> TableCell:
         return TableCell(ABSENT)
     notes = tuple(note for note in (noise.reason, *(CAUTIONS[each] for each in noise.cautions)) if note)
     if noise.agrees is False:
-        notes += ("its gradients differ from those of the framework that trained by more than rounding",)
+        notes += ("its gradients differ by more than rounding from those of the framework that trained",)
     if noise.noise_scale is None:
         return TableCell(ABSENT if noise.at_least is None else f"> {noise.at_least:,.0f}", notes=notes)
     text = f"{noise.noise_scale:,.0f}"

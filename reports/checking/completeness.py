@@ -52,7 +52,7 @@ class Obstacle:
 def find_gaps(stored: Stored, folder: Path) -> list[Gap]:
     """List the gaps by kind; trials by status. `folder` is the results folder that `stored` was read from."""
     lacking = [_unreadable(item) for item in sorted(stored.unreadable, key=lambda item: not item.other_schema)]
-    lacking += [Gap("unfinished", str(path), f"{path}: unfinished: no result is there") for path in stored.unfinished]
+    lacking += [Gap("unfinished", str(path), f"{path}: unfinished: it has no result") for path in stored.unfinished]
     for status in Status:
         lacking += [
             _ended(result, trial_dir)

@@ -94,7 +94,9 @@ def find_differences(result: TrialResult, probes: Probes) -> Iterator[str]:
     """Yield a line if evidence differs from its probe's, or a verdict is not one that the evidence allows."""
     answers = probes.list_answers(result.spec)
     if result.evidence and answers and all(probe.evidence != result.evidence for probe in answers):
-        yield f"evidence: it is another than in {answers[0].folder.parent.name}/{answers[0].folder.name}/{EVENTS_FILE}"
+        yield (
+            f"evidence: it differs from that in {answers[0].folder.parent.name}/{answers[0].folder.name}/{EVENTS_FILE}"
+        )
     passed = {check.name for check in result.checks if check.passed}
     gate = [check for check in result.checks if check.name == CheckName.GATE]
     if result.evidence and CheckName.GATE in passed:
@@ -233,7 +235,7 @@ def _end(end: TrialEnd, passed: set[str]) -> Iterator[str]:
     if end.digests and end.middle and end.middle.digests and CheckName.END_UPDATES in passed:
         for name, digest in asdict(end.digests).items():
             if digest == getattr(end.middle.digests, name):
-                yield f"evidence: the {name} of its end are those of its middle"
+                yield f"evidence: the {name} of its end equal those of its middle"
     evaluation = end.last_evaluation.difference if end.last_evaluation else None
     for name, found, bound in (
         (CheckName.LAST_EVALUATION, evaluation, END_EVALUATION),

@@ -181,11 +181,11 @@ CHECKS = (
     LogCheck(EVERY, _find_gaps,
              f"gaps: {{count}} over {LONGEST_GAP_PERIODS} periods of {{period_s:.3g}} s, the longest "
              "{longest_s:.3g} s before row {row}"),
-    LogCheck(EVERY, _find_repeated, "repeated: {count} rows are another one's in every column"),
+    LogCheck(EVERY, _find_repeated, "repeated: {count} rows equal another row in every column"),
     LogCheck(EVERY, _find_jumps,
-             "running numbers are not one after the other: {count} of {steps} steps, the first before row {row}: "
+             "running numbers are not consecutive: {count} of {steps} steps, the first before row {row}: "
              "samples are missing, or it is more than one run"),
-    LogCheck(EVERY, _find_unknown, "not one value is known of {columns}"),
+    LogCheck(EVERY, _find_unknown, "no value is known of {columns}"),
     LogCheck(EVERY, _find_zeros, "{column}: all {count} values are 0"),
     LogCheck(BOUNDED, _find_impossible, "impossible: {column}: {what}: is this another unit{other}?"),
     LogCheck(("usage", "memory"), _find_idle,

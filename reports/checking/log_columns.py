@@ -121,7 +121,7 @@ def read_column(column: str, kind: str, cells: pd.Series[str], whole: Mapping[bo
     strange = stated[~stated.isin(list(bounds.units))]
     if len(strange):
         where = f"{column}, row {strange.index[0] + 1}"
-        raise ValueError(f"{where}: {strange.iloc[0]} is no unit of {kind}, as are {', '.join(bounds.units)}")
+        raise ValueError(f"{where}: {strange.iloc[0]} is not a unit of {kind}; known units: {', '.join(bounds.units)}")
     if unit not in bounds.units:
         unit = next(iter(bounds.units))
     factor = bounds.units[unit]
@@ -137,7 +137,7 @@ def read_numbers(column: str, cells: pd.Series[str]) -> tuple[Values, pd.Series[
     """Return (numbers, known units): "37 %" is 37; "[N/A]" is NaN. Raises ValueError for anything else."""
     unread = cells[~cells.map(is_number)]
     if len(unread):
-        raise ValueError(f"{column}, row {unread.index[0] + 1}: {unread.iloc[0]!r} is no number")
+        raise ValueError(f"{column}, row {unread.index[0] + 1}: {unread.iloc[0]!r} is not a number")
     parts = cells.mask(cells.map(is_unknown), "").str.extract(NUMBER)  # "[Unknown Error 15]" does not mean 15
     units = parts[1].fillna("").str.lower().map(UNIT_NAMES).fillna("")
     return pd.to_numeric(parts[0]).to_numpy(np.float64), units

@@ -74,7 +74,7 @@ def read_text(path: Path) -> str:
         raise ValueError(" ".join(str(error).split())) from error
     except UnicodeDecodeError as error:
         number = stored.count(b"\n", 0, error.start) + 1
-        raise ValueError(f"line {number} is no text in {encoding.upper().removesuffix('-SIG')}") from error
+        raise ValueError(f"line {number} is not text in {encoding.upper().removesuffix('-SIG')}") from error
 
 
 def read_logs(name: str, text: str, columns: Sequence[str]) -> tuple[list[Log], list[str]]:
@@ -274,4 +274,4 @@ def _read_seconds(column: str, cells: pd.Series[str]) -> Values:
             midnights = np.cumsum(np.diff(elapsed, prepend=0) < -DAY_S / 2) if form in DAYLESS else 0
             return np.asarray(elapsed + DAY_S * midnights, np.float64)
         unread = min(unread, cells[moments.isna()], key=len)
-    raise ValueError(f"{column}, row {unread.index[0] + 1}: {unread.iloc[0]!r} is no time")
+    raise ValueError(f"{column}, row {unread.index[0] + 1}: {unread.iloc[0]!r} is not a time")

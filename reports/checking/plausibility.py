@@ -75,12 +75,12 @@ def _software(result: TrialResult, events: Events) -> Iterator[str]:
     opened = next((event for event in reversed(events) if event["event"] == Event.OPENED), {})
     names = [name for name, fact in opened.get("facts", {}).items() if result.facts.get(name) != fact]
     if names:
-        yield f"facts: {', '.join(names)}: stored otherwise than in {EVENTS_FILE}"
+        yield f"facts: {', '.join(names)}: not as in {EVENTS_FILE}"
     framework, packages = result.spec.cell.column.framework, result.facts.get("packages")
     known = tuple(map(str, packages)) if isinstance(packages, dict) else ()
     others = [name for name, beginnings in PACKAGES.items() if any(each.startswith(beginnings) for each in known)]
     if framework in PACKAGES and others and framework not in others:
-        yield f"framework: {framework}, whose package is not among its worker's; that of {', '.join(others)} is"
+        yield f"framework: {framework}, but its worker's packages do not include it; they include {', '.join(others)}"
     core, model = (
         str(facts.get(name) or "") for facts, name in ((result.facts, "openblas_core"), (result.machine, "cpu_model"))
     )
@@ -109,7 +109,7 @@ def _times(result: TrialResult, events: Events, samples: Samples, meter: dict[st
         yield f"{EVENTS_FILE}: its last event is {silent_s:.1f} s before the last sample"
     first, last = times[0] - SPAN_S * 1e9, times[-1] + SPAN_S * 1e9
     if outside := sum(not first <= event["t_ns"] <= last for event in events):
-        yield f"{EVENTS_FILE}: {outside} times are outside of the time that was sampled"
+        yield f"{EVENTS_FILE}: {outside} times are outside the sampled time"
 
 
 def _rows(samples: Samples, meter: dict[str, Any]) -> Iterator[str]:

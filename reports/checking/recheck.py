@@ -157,6 +157,6 @@ def _differences(spec: TrialSpec, stored: list[Check], repeated: list[Check], sh
             if (shown and not is_as_asked(spec, check)) or differs
         ]
         if differs and before and not failed:
-            again = f"passes when made again: {now[0].detail}" if now else "cannot be made again: its figures are gone"
+            again = f"passes when repeated: {now[0].detail}" if now else "cannot be repeated: its figures are missing"
             findings.append(f"{name}: stored: {verdict}; {again}")
     return findings

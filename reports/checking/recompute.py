@@ -82,7 +82,7 @@ def find_differences(
         elif not abs(figure.value - values[name]) <= _tolerance(name, values[name]):
             lines.append(f"{name}: stored: {figure.value:.9g}; recomputed: {values[name]:.9g}")
     if silent:
-        lines.append(f"{', '.join(silent)}: cannot be recomputed: {EVENTS_FILE} and {SAMPLES_FILE} do not tell")
+        lines.append(f"{', '.join(silent)}: cannot be recomputed: {EVENTS_FILE} and {SAMPLES_FILE} do not show it")
     return lines
 
 

@@ -102,12 +102,12 @@ def find_differences(result: TrialResult, attempt: RunnerFacts) -> Iterator[str]
     if result.status is Status.OK and worker.status != Status.OK:
         yield f"status: stored: ok; in {ATTEMPT_FILE}: {worker.status}: {worker.reason}"
     if (attempt.end or {}) != result.end:
-        yield f"end: the gate's evidence of the trial's end is another than in {ATTEMPT_FILE}"
+        yield f"end: the gate's evidence of the trial's end differs from that in {ATTEMPT_FILE}"
     names = sorted(
         name for name in {*attempt.machine, *result.machine} if attempt.machine.get(name) != result.machine.get(name)
     )
     if names:
-        yield f"machine: {', '.join(names)}: stored otherwise than in {ATTEMPT_FILE}"
+        yield f"machine: {', '.join(names)}: not as in {ATTEMPT_FILE}"
 
 
 def compare_account(result: TrialResult, attempt: RunnerFacts, results: Path) -> Iterator[str]:

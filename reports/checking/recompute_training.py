@@ -138,16 +138,16 @@ def _possible(result: TrialResult, workload: Workload | None) -> Iterator[str]:
     for number, epoch in enumerate(result.epochs):
         loss, accuracy = epoch.test_loss, epoch.test_accuracy
         if images and abs(accuracy * images - round(accuracy * images)) > WHOLE:
-            yield f"epoch {number}: test_accuracy {accuracy:.9g} is no whole number of the {images} test images"
+            yield f"epoch {number}: test_accuracy {accuracy:.9g} is not a whole number of the {images} test images"
         if loss is None or not math.isfinite(loss):
             continue
         if (least := (1 - accuracy) * WRONG_LOSS) * (1 - LOSS_SLACK) > loss:
             yield (
                 f"epoch {number}: test_accuracy {accuracy:.4g} cannot come with a test loss of {loss:.4g}: "
-                f"so many wrong answers make {least:.4g} at least"
+                f"that many wrong answers give at least {least:.4g}"
             )
         elif accuracy == 1 and workload and loss > math.log(workload.classes) * (1 + LOSS_SLACK):
-            yield f"epoch {number}: every answer is right, but the test loss is {loss:.4g}: chance has less"
+            yield f"epoch {number}: every answer is correct, but the test loss is {loss:.4g}: chance gives less"
 
 
 def compare_trials(trials: Iterable[tuple[TrialResult, Path]]) -> list[str]:

@@ -51,7 +51,7 @@ def _machines(shown: Sequence[tuple[TrialResult, Path]]) -> Iterator[str]:
                 told[json.dumps(ran.result.machine.get(name), sort_keys=True)].append(ran)
             if len(told) > 1:
                 few = min(told.values(), key=len)
-                yield f"{few[0].folder}: machine: {name} is another than in the other trials of its session"
+                yield f"{few[0].folder}: machine: {name} differs from the other trials of its session"
         by_device = defaultdict(list)
         for ran in session:
             if ran.result.spec.placement.device_kind != "cpu":  # a cluster's trials share one, on cores of their own
@@ -112,4 +112,4 @@ def _numbers(stored: Stored) -> Iterator[str]:
         for name, folders in attempts_by_id(room).items():
             numbers = [attempt_number(folder) for folder in folders]
             if numbers != list(range(1, len(numbers) + 1)):
-                yield f"{room}: {name}: attempts {', '.join(map(str, numbers))}: another one is missing"
+                yield f"{room}: {name}: attempts {', '.join(map(str, numbers))}: an attempt is missing"

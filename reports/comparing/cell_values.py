@@ -28,7 +28,7 @@ Shared = TypeVar("Shared", bound=Hashable)
 WELL_ENDED = (Status.OK, Status.CONTENDED)  # neighbours are not a property of what is compared
 NO_COMMON_REPEAT = "no repeat is in both: repeats are not paired"
 DIFFERENT_INPUTS = "the inputs differ between {} and {}: repeats are not paired"
-LEFT_OUT = "left out, for want of a counterpart: {} of the repeats"
+LEFT_OUT = "left out because they have no counterpart: {} of the repeats"
 
 
 def compare_cell(pair: Pair, names: Names, quantity: Quantity, place: Place) -> CellTest:

@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> int:
     try:
         tolerated = None if options.fail_on_regression is None else parse_percent(options.fail_on_regression)
         if options.every_cell and tolerated is None:
-            raise ReportError("--every-cell: it sharpens --fail-on-regression X%, which is not given")
+            raise ReportError("--every-cell: it needs --fail-on-regression X%; give both")
         comparison = _compare(options)
         ruling = refusal = None
         try:
@@ -82,7 +82,9 @@ def main(arguments: list[str]) -> int:
 def _compare(options: argparse.Namespace) -> Comparison:
     """Compare as the options say. Raises ReportError."""
     if options.frameworks and options.b:
-        raise ReportError("--frameworks: it compares two columns of one results folder, and two folders are given")
+        raise ReportError(
+            "--frameworks: it compares two columns of one results folder, but two folders are given; omit B"
+        )
     if options.frameworks:
         return compare_columns(options.a, tuple(options.frameworks))
     if not options.b:
@@ -100,19 +102,20 @@ def build_parser() -> CommandLine:
         help="the baseline: a folder that python -m runner wrote, a published one, its results.tar.xz, or a folder "
         "that holds several of these: runs of one study",
     )
-    parser.add_argument("b", type=Path, metavar="B", nargs="?", help="the one that is compared with it")
+    parser.add_argument("b", type=Path, metavar="B", nargs="?", help="the results folder to compare with A")
     parser.add_argument(
         "--frameworks",
         nargs=2,
         metavar=("NAME_A", "NAME_B"),
-        help="in place of B: two columns of A, as pytorch pytorch@nightly or pytorch pytorch@tuned, paired by repeat",
+        help="in place of B: two columns of A, such as pytorch pytorch@nightly or pytorch pytorch@tuned, paired by "
+        "repeat",
     )
     _add_regression_options(parser)
     parser.add_argument(
         "--format",
         choices=tuple(FORMATS),
         default="md",
-        help="what is printed: Markdown, JSON, JUnit XML for a continuous integration, or a page (default: md)",
+        help="what is printed: Markdown, JSON, JUnit XML for continuous integration, or a page (default: md)",
     )
     parser.add_argument(
         "--out",
@@ -127,16 +130,16 @@ def _add_regression_options(parser: CommandLine) -> None:
     parser.add_argument(
         "--fail-on-regression",
         metavar="X%",
-        help="exit with 1 where B loses X %% or more (of accuracy: percentage points) in a cell, or in a framework's "
-        "mean over its batch sizes, and a test, corrected for their number, says that it is no chance, or where a cell "
-        "did not end as well as in A; with 0 where each framework's mean excludes such a loss at "
-        f"{100 - 100 * ERROR:g} %%; else with 2: it is uncertain, and the smallest loss that could have been found "
-        "is named; speed and energy need several runs per side, or --frameworks",
+        help="exit with 1 if B loses X %% or more (of accuracy: percentage points) in a cell, or in a framework's "
+        "mean over its batch sizes, and a test, corrected for their number, finds it significant. Also exit with 1 if "
+        "a cell did not end as well as in A. Exit with 0 if each framework's mean excludes such a loss at "
+        f"{100 - 100 * ERROR:g} %%. Otherwise exit with 2: the result is uncertain, and the smallest loss that could "
+        "have been found is named. Speed and energy need several runs per side, or --frameworks",
     )
     parser.add_argument(
         "--every-cell",
         action="store_true",
-        help="with --fail-on-regression: exit with 0 only where such a loss is excluded of every cell, too",
+        help="with --fail-on-regression: exit with 0 only if such a loss is excluded for every cell, too",
     )
 
 
@@ -151,7 +154,7 @@ def parse_percent(text: str) -> float:
         raise ReportError(f"--fail-on-regression {text}: not a percentage; write it as 5%")
     value = float(match[1])
     if value == 0:
-        raise ReportError(f"--fail-on-regression {text}: no measurement excludes a loss of nothing; give more than 0%")
+        raise ReportError(f"--fail-on-regression {text}: no measurement can exclude a loss of 0 %; give more than 0%")
     if value >= 100:
         raise ReportError(f"--fail-on-regression {text}: nothing can be slower by that much; give less than 100%")
     return value
@@ -164,21 +167,21 @@ def apply_gate(comparison: Comparison, tolerated_percent: float, every_cell: boo
     if ruling.outcome is ExitCode.REGRESSION:
         return ruling
     if lost := _lost(comparison):
-        raise ReportError(f"--fail-on-regression: {lost[0]} ({len(lost)} such): what is not there cannot be tested")
+        raise ReportError(f"--fail-on-regression: {lost[0]} ({len(lost)} such): what is missing cannot be tested")
     if not any(cell.estimate for cell in comparison.cells if cell.quantity.better):
         raise ReportError(
             "--fail-on-regression: no cell can be tested: two repeats on both sides are needed, and several runs for "
             "speed; run both with `--repeat 5`, three times each"
         )
     if all(compared.pair.same_trials == len(compared.pair.b.results) for compared in comparison.pairs):
-        raise ReportError("--fail-on-regression: A and B hold the very same trials: nothing is tested; measure B anew")
+        raise ReportError("--fail-on-regression: A and B hold the very same trials: nothing is tested; measure B again")
     for side in (comparison.a, comparison.b):
         stored = side.stored
         bad = [*(item.path for item in stored.unreadable), *stored.unfinished, *stored.in_use]
         if bad:
             raise ReportError(
                 f"--fail-on-regression: {bad[0]}: unreadable, unfinished or still being written ({len(bad)} such in "
-                f"{side.path}): what it hides is unknown; run it again or take it away"
+                f"{side.path}): its results are unknown; run it again or remove it"
             )
     return ruling
 

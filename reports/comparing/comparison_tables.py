@@ -21,19 +21,19 @@ from .comparison import Comparison, Ending, PairComparison
 
 HOW = (
     f"B against A: the ratio B/A of geometric means and its {CONFIDENCE_PERCENT} % interval (Welch's t on "
-    "logarithms; of two columns of one folder Student's, paired by repeat): 2.00 times as fast is twice as fast, 0.50 "
-    "half as fast; of accuracy the difference B - A in percentage points (paired by repeat where the inputs are the "
-    "same). The spread of a cell is taken to be that of all batch sizes of its framework and side, or its own where "
-    f"that is larger; repeats that agree better than {100 * LEAST_SPREAD:g} %, of accuracies than one test image, are "
-    "taken to spread by that much, for what they hide is unknown. A framework's mean over its batch sizes has the "
-    "cells' own spreads, and so has the mean over all frameworks; where such an interval holds 1, there is no "
-    "significant difference.",
-    "Better or worse: one-sided tests, corrected after Holm for the cells and means of the same quantity, each "
-    f"quantity and direction for itself: at most {100 * ERROR:g} % of comparisons call anything of a quantity worse "
+    "logarithms; for two columns of one folder Student's, paired by repeat). 2.00 times as fast is twice as fast, 0.50 "
+    "half as fast. For accuracy it is the difference B - A in percentage points (paired by repeat if the inputs are "
+    "the same). The spread of a cell is taken to be that of all batch sizes of its framework and side, or its own if "
+    f"that is larger. Repeats may agree better than {100 * LEAST_SPREAD:g} %, accuracies better than one test image. "
+    "They are then taken to spread by that much. A framework's mean over its batch sizes has the cells' own spreads, "
+    "and so has the mean over all frameworks. If such an interval contains 1, there is no significant difference.",
+    "Better or worse: one-sided tests, corrected after Holm for the cells and means of the same quantity, separately "
+    f"for each quantity and direction. At most {100 * ERROR:g} % of comparisons call anything of a quantity worse "
     f"that is not. The smallest loss found is the one that {100 * POWER:g} % of such comparisons would call worse.",
-    "Two runs of the same code can differ by more than their repeats do: another hour, another neighbour. Speed and "
-    "energy are therefore tested between runs: each side needs several, and a value is a run's mean. All cells of a "
-    "run may hang together, so a framework's mean is taken within each. With one run on a side they are not judged.",
+    "Two runs of the same code can differ by more than their repeats do, at another hour or next to other processes. "
+    "Speed and energy are therefore tested between runs: each side needs several, and a value is a run's mean. All "
+    "cells of a run may be correlated, so a framework's mean is taken within each run. With one run on a side, speed "
+    "and energy are not judged.",
 )
 CHANGES = (
     (Verdict.WORSE, "regressions", "Regressions: worse in {}"),

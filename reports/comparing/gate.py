@@ -25,7 +25,7 @@ from .pairing import name_before
 
 MOST_REPEATS = 100  # more are not recommended
 SEVERAL_RUNS = (
-    "measure both in turn by python -m runner compare A B, or give folders that hold several runs of each side "
+    "measure both in turn with python -m runner compare A B, or give folders that hold several runs of each side "
     "(a/1, a/2 and b/1, b/2), or compare two columns of one run with --frameworks"
 )
 
@@ -79,8 +79,8 @@ def rule(tests: Sequence[AnyTest], tolerated_percent: float, every_cell: bool, e
     whose = "every cell and every framework's mean" if every_cell else "every framework's mean"
     bounds = _highest(claimed, lambda test: test.at_most_percent)
     head = f"passed: no regression of {tolerated_percent:g} % or more; {say_power(tests, tolerated_percent)}"
-    excluded = f"such a loss is excluded of {whose}, {len(claimed)} values; the highest bounds are {bounds}"
-    single = "of a single cell alone nothing is excluded; --every-cell asks it of each"
+    excluded = f"such a loss is excluded for {whose}, {len(claimed)} values; the highest bounds are {bounds}"
+    single = "nothing is excluded for a single cell; --every-cell tests each cell, too"
     return Ruling(ExitCode.PASSED, head, (excluded,) if every_cell else (excluded, single))
 
 

@@ -29,15 +29,15 @@ from .comparison_tables import describe_test
 from .history import STATUS, CellChange, Change, Confirmation, Entries, find_steps, read_entries
 
 ENTRIES, STEPS = "history-entries", "history-steps"
-RATIOS = f"A point is an entry against {{}}, the bar its {CONFIDENCE_PERCENT} % interval."
+RATIOS = f"A point is an entry relative to {{}}, the bar its {CONFIDENCE_PERCENT} % interval."
 MEDIANS = "A point is the median of an entry."
 HOW = (
     "Each entry is compared with the last confirmed level of a cell, as `python -m reports compare` does: speed and "
     "energy need several runs in each entry. A change is confirmed if the next entry that has the cell differs from "
     "that level in the same direction, too. A cell begins at the first entry that has a value of it. If no entry "
     "agreed with that one before two differed, it may itself be the disturbed run: the first entry differs, and no "
-    "step is confirmed. How trials end is followed as status. Each comparison calls something of a quantity worse that "
-    f"is not in {100 * ERROR:g} % of cases at most, and a change must be found twice.",
+    "step is confirmed. How trials end is followed as status. At most "
+    f"{100 * ERROR:g} % of comparisons call something of a quantity worse that is not, and a change must be found twice.",
 )
 
 
@@ -45,7 +45,7 @@ def build_parser() -> CommandLine:
     """Return the parser of `python -m reports history`."""
     parser = CommandLine(
         prog="python -m reports history",
-        description="Cells over commits, with the steps that a second run confirms.",
+        description="Show cells over commits, with the steps that a second run confirms.",
     )
     parser.add_argument("results", type=Path, nargs="+", metavar="DIR",
                         help="two or more results folders or publications, or folders that hold several runs each; "

@@ -96,7 +96,7 @@ def count_verdicts(comparison: Comparison) -> list[str]:
     lines = [
         f"{values - counts[Untested.NOT_TESTED] - once} of {values} values were tested: {worse} worse, {better} better "
         f"in {comparison.names[1]}, "
-        f"{counts[Verdict.UNDECIDED]} without a difference that could be found"
+        f"{counts[Verdict.UNDECIDED]} without a significant difference"
         + (f" (of these, {ended.total()} by how the trials ended)" if ended else "")
         + "."
     ]
@@ -104,8 +104,8 @@ def count_verdicts(comparison: Comparison) -> list[str]:
     if once:
         names = " and ".join(dict.fromkeys(c.quantity.name for c in comparison.cells if c.verdict is Untested.ONE_RUN))
         lines.append(
-            f"{names.capitalize()}: one run on a side, so a change and another hour look the same. Intervals hold "
-            f"the spread of repeats, not that of runs. To know, {SEVERAL_RUNS}."
+            f"{names.capitalize()}: one run on a side, so a change looks the same as another hour. Intervals contain "
+            f"the spread of repeats, not the spread of runs. To decide, {SEVERAL_RUNS}."
         )
     if counts[Untested.NOT_TESTED]:
         lines.append(f"{counts[Untested.NOT_TESTED]} could not be tested; the footnotes of their cells say why.")

@@ -109,8 +109,8 @@ def pair(a: Sequence[Section], b: Sequence[Section], names: Names) -> tuple[list
             conditions = ", ".join(_telling(sides))
             alone.append(
                 f"cannot be paired: {names[0]} holds {len(sides[0])} and {names[1]} {len(sides[1])} sections "
-                f"of {_named(sides[0][0])}, told apart by {conditions}; none is alike in both: give folders that hold "
-                "one of them each"
+                f"of {_named(sides[0][0])}, which differ in {conditions}; none is the same in both: give folders that "
+                "hold one of them each"
             )
             continue
         for name, sections in zip(names, sides, strict=True):

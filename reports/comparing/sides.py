@@ -51,7 +51,7 @@ def _read_runs(path: Path) -> tuple[Stored, dict[Key, int]]:
     runs = [archive.read_stored(folder) for folder in folders]
     for folder, stored in zip(folders, runs, strict=True):
         if not stored.results and not stored.unreadable:
-            raise ReportError(f"{folder}: no trial of it has a result; finish that run, or take it away")
+            raise ReportError(f"{folder}: none of its trials has a result; finish that run or remove the folder")
         if not stored.results:
             first = stored.unreadable[0]
             raise ReportError(f"{first.path}: {first.reason}; no result of {folder} can be read")
@@ -88,6 +88,6 @@ def _refuse_copies(folders: list[Path], runs: list[Stored]) -> None:
         for trial in {result.key for result in stored.results}:
             if trial in seen:
                 raise ReportError(
-                    f"{folder}: it holds a trial of {seen[trial]}, too: a copy is no second run; remove it"
+                    f"{folder}: it also holds a trial of {seen[trial]}: a copy is not a second run; remove it"
                 )
             seen[trial] = folder

@@ -10,7 +10,7 @@ from ..charts import ChartSeries, Panel
 from ..sentences import listed
 from ..tables import count_decimals
 
-ONE_TRIAL = "One trial a point: nothing is said about the spread between runs."
+ONE_TRIAL = "One trial per point: nothing is said about the spread between runs."
 MOST_NAMED = 4  # batch sizes without a value that are listed
 
 
@@ -20,7 +20,8 @@ def explain_points(most: int) -> str:
         return ONE_TRIAL
     return (
         f"Points: mean of up to {most} repeats; bars: its {CONFIDENCE_PERCENT} % interval "
-        "(Student's t), which goes on beyond a frame that it meets; points of one place stand side by side."
+        "(Student's t); a bar that meets the frame extends beyond it; points at the same position are drawn side by "
+        "side."
     )
 
 

@@ -20,8 +20,8 @@ from .chart_series import build_framework_series
 NAMES = ("accuracy-by-epoch", "loss-by-epoch")
 MOST_SIZES = 4  # this many panels fit in a row
 HOW_LOSS = (
-    "Training loss: mean over the steps of the epoch, while the weights change; test loss: after it, so that the "
-    "first may lie above the second."
+    "Training loss: mean over the steps of the epoch, while the weights change. Test loss: after the epoch, so "
+    "training loss may lie above test loss."
 )
 Value = Callable[[Epoch], float | None]
 Trained = dict[tables.Place, list[TrialResult]]  # repeats that ended ok

@@ -20,10 +20,10 @@ Known = tuple[float | None, ...]
 PEAK = "Peak of the steps"
 VISIBLE = 0.01  # share of the largest sum; a part that is never this large is invisible in a stack
 HOW_SPLIT = (
-    "What the framework's allocator holds in training steps of a worker of its own; the context lies outside. "
-    "Where a part is unknown or below 0 nothing is drawn."
+    "What the framework's allocator holds in training steps of a separate worker, without the context. "
+    "A part that is unknown or below 0 is not drawn."
 )
-WHY_LINES = "Lines, for a stack would hide the smallest part; 0 has no place on this axis."
+WHY_LINES = "Drawn as lines because a stack would hide the smallest part; this axis cannot show 0."
 HOW_LINE = "Lines: least squares through the means, memory = fixed + per sample x batch size."
 
 
@@ -189,4 +189,4 @@ def _line(framework: str, name: str, line: Line, last: float) -> ChartSeries:
 def _equation(line: Line) -> str:
     fixed = chart_words.format_number(line.fixed_bytes / 2**20)
     per_sample = chart_words.format_number(line.per_sample_bytes / 2**10)
-    return f"{fixed} MiB + {per_sample} KiB a sample, R^2 {line.r_squared:.4f}"
+    return f"{fixed} MiB + {per_sample} KiB per sample, R^2 {line.r_squared:.4f}"

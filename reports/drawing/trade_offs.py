@@ -21,8 +21,8 @@ NAMES = tuple(f"{SPEED.name}-{quantity.name}" for quantity in AGAINST)
 FRONT = "Pareto front"
 BETTER = {(1, 1): "Up and right is better", (-1, 1): "Up and left is better"}
 HOW = (
-    "Numbers are batch sizes. A cell is on the front if, by means, no other of any framework is at least as good in "
-    "both."
+    "Numbers are batch sizes. A cell is on the front if, by means, no other cell of any framework is at least as good "
+    "in both."
 )
 
 Cells = Mapping[Place, tuple[CellSummary, CellSummary]]  # of the other quantity, and of the speed

@@ -31,15 +31,18 @@ QUIET = {
 
 def build_parser() -> CommandLine:
     """Return the parser of `python -m reports export`."""
-    parser = CommandLine(prog="python -m reports export", description="Stored trials in the tools that people use.")
+    parser = CommandLine(
+        prog="python -m reports export", description="Export stored trials to MLflow or as MLPerf logs."
+    )
     parser.add_argument("results", type=Path, metavar="RESULTS",
                         help="a folder that python -m runner wrote, or a publication")  # fmt: skip
     parser.add_argument("--to", choices=(MLFLOW, MLLOG), required=True,
                         help="mlflow: a run per trial (needs requirements-mlflow.txt); "
                              "mllog: a log per trial, in the form of MLPerf Training's logs")  # fmt: skip
     parser.add_argument("--tracking-uri", metavar="URI",
-                        help="of mlflow: as http://localhost:5000 (default: MLFLOW_TRACKING_URI)")  # fmt: skip
-    parser.add_argument("--out", type=Path, metavar="DIR", help="of mllog: the folder for the logs, TRIAL.log")
+                        help="for mlflow: the server, such as http://localhost:5000 "
+                             "(default: MLFLOW_TRACKING_URI)")  # fmt: skip
+    parser.add_argument("--out", type=Path, metavar="DIR", help="for mllog: the folder for the logs, TRIAL.log")
     return parser
 
 
@@ -69,14 +72,14 @@ def _choose(target: str, uri: str | None, out: Path | None) -> Callable[[Stored]
     """Return what writes the trials and says what it wrote. Raises ReportError for options that do not fit."""
     if target == MLLOG:
         if uri is not None:
-            raise ReportError("--tracking-uri: it is of --to mlflow; leave it out")
+            raise ReportError("--tracking-uri: only --to mlflow uses it; omit it")
         if out is None:
             raise ReportError("--out is missing: name the folder for the logs")
         return lambda stored: _write_logs(stored, out)
     if out is not None:
-        raise ReportError("--out: it is of --to mllog; leave it out")
+        raise ReportError("--out: only --to mllog uses it; omit it")
     if not (uri or os.environ.get("MLFLOW_TRACKING_URI")):
-        raise ReportError("--tracking-uri is missing: name the server, as http://localhost:5000")
+        raise ReportError("--tracking-uri is missing: name the server, such as http://localhost:5000")
     if importlib.util.find_spec("mlflow") is None:
         raise ReportError(f"--to mlflow: this Python has no mlflow: {MISSING}")
     os.environ.update(QUIET | os.environ)

@@ -55,7 +55,7 @@ def _read_offset(folder: Path) -> int:
     """Return the time since 1970 less that of the monotonic clock, ns. Raises ValueError if it is not stored."""
     clocks = read_meter(folder / METER_FILE).get("clocks")
     if not clocks:
-        raise ValueError(f"{METER_FILE} does not say when the trial was")
+        raise ValueError(f"{METER_FILE} does not say when the trial ran")
     return int(clocks[0]["epoch_ns"] - clocks[0]["monotonic_ns"])
 
 

@@ -15,7 +15,7 @@ from ..trial_rows import list_rows
 from .run_record import CONTENT, KEY, MetricPoint, RunRecord, build_record, list_cells
 
 MOST_METRICS, MOST_PARAMS = 1000, 100  # of a request
-NEW, SAME, CHANGED = "written", "there already", "written again, for what was there differs"
+NEW, SAME, CHANGED = "written", "there already", "written again because they differed"
 
 
 def export(stored: Stored, uri: str | None) -> str:

@@ -162,7 +162,7 @@ def find_archive(results: Path) -> Path | None:
     except OSError as error:
         raise ReportError(f"{error.filename}: cannot be read: {error.strerror}; check its permissions") from error
     if changed:
-        raise ReportError(f"{found}: changed since it was published: {CHECKSUMS} has another checksum; get it anew")
+        raise ReportError(f"{found}: changed since it was published: {CHECKSUMS} has another checksum; get it again")
     return found
 
 
@@ -244,19 +244,21 @@ def unpack(archive: Path, into: Path) -> Path:
             raise ValueError(f"it holds {len(found)} folders, not one")
     except (OSError, EOFError, ValueError, RecursionError, lzma.LZMAError, tarfile.TarError) as error:
         reason = " ".join(str(error).split())
-        raise ReportError(f"{archive}: not the archive of a results folder: {reason}; give one of `publish`") from error
+        raise ReportError(
+            f"{archive}: not the archive of a results folder: {reason}; give one that `publish` made"
+        ) from error
     return found[0]
 
 
 def _refuse(member: tarfile.TarInfo, seen: set[str]) -> None:
-    """Raise ValueError for a member that is no file of results; otherwise add its name to `seen`."""
+    """Raise ValueError for a member that is not a results file; otherwise add its name to `seen`."""
     name = ascii(member.name)[1:-1][:SHOWN]
     if not member.isreg():
-        raise ValueError(f"{name} is no plain file")
+        raise ValueError(f"{name} is not a plain file")
     if not _is_expected(member.name):
-        raise ValueError(f"{name} is no file of results")
+        raise ValueError(f"{name} is not a results file")
     if member.name in seen:
-        raise ValueError(f"{name} is there twice")
+        raise ValueError(f"{name} is contained twice")
     if member.size > MOST_FILE_BYTES:
         raise ValueError(f"{name} has {member.size:,} bytes, at most {MOST_FILE_BYTES:,} are read")
     seen.add(member.name)
@@ -290,10 +292,10 @@ def find_changed_files(folder: Path) -> list[str]:
             return [f"{folder / CHECKSUMS}: line {number}: neither a checksum nor a name"]
         listed[named["name"]] = named["sha256"]
     there = _named(folder)
-    gone = [f"{folder / name}: in {CHECKSUMS}, and not there" for name in sorted(listed.keys() - there)]
+    gone = [f"{folder / name}: missing, but listed in {CHECKSUMS}" for name in sorted(listed.keys() - there)]
     more = [f"{folder / name}: not in {CHECKSUMS}" for name in sorted(there.keys() - listed.keys())]
     changed = [
-        f"{folder / name}: changed since it was published: its checksum is another one"
+        f"{folder / name}: changed since it was published: its checksum differs"
         for name in sorted(listed.keys() & there.keys())
         if file_digest(there[name], "sha256") != listed[name]
     ]

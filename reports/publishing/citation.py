@@ -34,7 +34,7 @@ class Credit:
         authors = self.authors or (known.authors if known else ())
         if not authors:
             raise ReportError(
-                '--author is missing: name who measured, as "Family, Given" or by the name of a group; once for each'
+                '--author is missing: name who measured, as "Family, Given" or by the name of a group; repeat for each'
             )
         for option, value in (*(("author", name) for name in authors), ("title", self.title)):
             if value is not None and not _is_line(value):

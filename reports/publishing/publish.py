@@ -69,13 +69,13 @@ def build_parser() -> CommandLine:
                         help="the folder of published reports (default: published)")  # fmt: skip
     parser.add_argument("--name", help="the publication's folder (default: <date>-<machine>)")
     parser.add_argument("--anyway", action="store_true",
-                        help="publish what is refused otherwise; report, index and citation then say why")  # fmt: skip
-    parser.add_argument("--replace", action="store_true", help="put it in place of another publication of this name")
+                        help="publish even what would be refused; report, index and citation then say why")  # fmt: skip
+    parser.add_argument("--replace", action="store_true", help="replace another publication of this name")
     parser.add_argument("--author", action="append", default=[], dest="authors",
-                        help='who measured: "Family, Given", or the name of a group; once for each. Published again, '
-                        "a publication keeps its authors")  # fmt: skip
+                        help='who measured: "Family, Given", or the name of a group; repeat for each. '
+                        "A publication that is published again keeps its authors")  # fmt: skip
     parser.add_argument("--title", help="the title in citations (default: what was measured)")
-    parser.add_argument("--doi", help="the publication's DOI, as 10.5281/zenodo.1234567")
+    parser.add_argument("--doi", help="the publication's DOI, such as 10.5281/zenodo.1234567")
     parser.add_argument("--url", help="where the publication can be read")
     return parser
 
@@ -117,7 +117,7 @@ def publish(
         copied = _copied(source, results, stage)
         if copied.obstacles and not anyway:
             why = "; ".join(copied.obstacles)
-            raise ReportError(f"{results}: not fit to be published: {why}. Run the trials anew, or say --anyway")
+            raise ReportError(f"{results}: not fit to be published: {why}. Run the trials again, or add --anyway")
         try:
             into.mkdir(parents=True, exist_ok=True)
             with _lock(into) as warnings:
@@ -129,7 +129,7 @@ def publish(
                 f"{into}: cannot be written: {error.strerror}; name another folder with --into"
             ) from error
     if copied.left_out:
-        warnings.append(f"left out, for no report reads it: {', '.join(copied.left_out)}")
+        warnings.append(f"left out because no report reads it: {', '.join(copied.left_out)}")
     return Published(into / name, fresh, (*warnings, *_large(into / name)))
 
 
@@ -154,10 +154,10 @@ def _copied(source: Path, results: Path, stage: Path) -> Copied:
     with chdir(stage):
         stored = load.read_all(RESULTS)
         if not stored.results:
-            raise ReportError(f"{results}: none of its results can be read; run the trials anew")
+            raise ReportError(f"{results}: none of its results can be read; run the trials again")
         lost = len(before.folders) - len(stored.folders)
         reasons = ["a run is still writing into the folder"] if before.in_use else []
-        reasons += [f"{lost} of its trials left out, for their folders are links or hold links"] if lost else []
+        reasons += [f"{lost} of its trials left out because their folders are links or hold links"] if lost else []
         return Copied(stored, left_out, [*reasons, *list_obstacles(stored, RESULTS)])
 
 
@@ -209,7 +209,7 @@ def _lock(into: Path) -> Iterator[list[str]]:
             target = into / left.name.removeprefix(REPLACED)
             if left.name.startswith(REPLACED) and not target.exists():
                 left.rename(target)
-                put_back.append(f"{target}: put back, for its replacement was killed")
+                put_back.append(f"{target}: restored because its replacement was killed")
             else:
                 shutil.rmtree(left)
         yield put_back
@@ -261,8 +261,8 @@ def _put(part: Path, target: Path, replace: bool) -> bool:
             return False
         if not replace:
             raise ReportError(
-                f"{target}: another publication has this name, or this one was changed; say --replace, "
-                "or --name another"
+                f"{target}: another publication has this name, or this one was changed; add --replace, "
+                "or give another --name"
             )
         old = target.with_name(f"{REPLACED}{target.name}")
         target.rename(old)
@@ -283,4 +283,4 @@ def _large(folder: Path) -> list[str]:
         return []
     largest = sorted(sizes, key=lambda name: -sizes[name])[:3]
     names = ", ".join(f"{name} {sizes[name] / 1e6:.1f} MB" for name in largest)
-    return [f"{folder}: {sum(sizes.values()) / 1e6:.1f} MB, much for a repository; the largest: {names}"]
+    return [f"{folder}: {sum(sizes.values()) / 1e6:.1f} MB, large for a repository; the largest: {names}"]

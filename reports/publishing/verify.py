@@ -119,7 +119,7 @@ class _Check:
         for name in sorted(there - made):
             self.seen.findings.append(f"{self.folder / name}: its archive makes no such file")
         for name in sorted(made - there):
-            self.seen.findings.append(f"{self.folder / name}: not there, but its archive makes it")
+            self.seen.findings.append(f"{self.folder / name}: missing, but its archive makes it")
         for name in sorted((made & there) - {publication.FILE}):
             differs = _picture_differs if name.endswith(".png") else _text_differs
             self.seen.findings += [f"{self.folder / name}: {line}" for line in differs(place / name, built / name)]

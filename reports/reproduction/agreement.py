@@ -32,8 +32,8 @@ from .reproduced import Reproduced, compute_rms, list_frameworks
 NAME = "agreement"
 HOW = (
     "Difference: measured minus published. Shape: Spearman's rank correlation over the batch sizes, p by permutation; "
-    f"below {ERROR:g} a positive one is the same shape, a negative one the opposite. It needs "
-    f"{FEWEST_RANKED} batch sizes. Order: where the framework stands among the others whose published values "
+    f"below {ERROR:g} a positive one means the same shape, a negative one the opposite. It needs "
+    f"{FEWEST_RANKED} batch sizes. Order: the framework's rank among the others whose published values "
     f"differ; uncertain if intervals overlap or values are within {TIE_PERCENT:g} % of each other. * one repeat: in "
     "this run only."
 )

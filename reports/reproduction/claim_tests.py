@@ -215,7 +215,7 @@ def is_times(pairs: Sequence[tuple[Point, Point]], factor: float, within: float)
     The ratio may differ by the share `within` of the factor. For a factor of 0 it may be at most `within`.
     """
     if any(b.value <= 0 for _, b in pairs):
-        return ClaimVerdict(Outcome.UNCERTAIN, "a value is 0: nothing is so many times it")
+        return ClaimVerdict(Outcome.UNCERTAIN, "a value is 0: there is no ratio to it")
     ratios = [Point(a.value / b.value, *divide_intervals(a, b), min(a.n, b.n)) for a, b in pairs]
     text = f"{listed(f'{ratio.value:.3f}' for ratio in ratios)} times"
     slack = within * (factor or 1.0)

@@ -133,11 +133,11 @@ def _exact(values: Mapping[Place, float]) -> Points:
 def _measured(claim: Claim, framework: str, sides: Sequence[Reproduced], named: FrameworkNames) -> ClaimVerdict:
     """Test a claim on our values of its metric, and of the one that it is compared with."""
     if not sides:
-        return ClaimVerdict(Outcome.UNCERTAIN, "no two sections of one software and machine hold both sides")
+        return ClaimVerdict(Outcome.UNCERTAIN, "no two sections with the same software and machine hold both sides")
     if reasons := dict.fromkeys(reason for side in sides for reason in side.obstacles_of_claims):
         return ClaimVerdict(Outcome.UNCERTAIN, "; ".join(reasons))
     if any(framework not in list_frameworks(side.points) for side in sides):
-        return ClaimVerdict(Outcome.UNCERTAIN, f"nothing was measured of {named(framework)}")
+        return ClaimVerdict(Outcome.UNCERTAIN, f"nothing was measured for {named(framework)}")
     if claim.against is None and not claim.rival:
         return judge_claim(claim, framework, sides[0].points, named)
     a, b, other = sides[0], sides[-1], claim.rival or framework

@@ -236,12 +236,12 @@ def _publication(folder: Path, data: dict[str, Any]) -> Article:
     claims = [_claim(each, metrics, of_blocks) for each in data.get("claims", ())]
     published = {framework for metric in metrics.values() for framework, _ in metric.published}
     if not of_blocks and (silent := published - set(data.get("versions", ()))):
-        raise ValueError(f"versions: there is none of {', '.join(sorted(silent))}")
+        raise ValueError(f"versions: missing for {', '.join(sorted(silent))}")
     parts = {"metrics": tuple(metrics.values()), "claims": tuple(claims)}
     read = Article(folder.name, **_tuples(data) | parts)
     of_figures = ("hardware", "device", "workload", "dataset", "epochs", "unknown", "caveat", "caption")
     if published and not of_blocks and (missing := [key for key in of_figures if key not in data]):
-        raise ValueError(f"there are figures, so these must be told, too: {', '.join(missing)}")
+        raise ValueError(f"there are figures, so these keys are needed, too: {', '.join(missing)}")
     if ("workload" in data) != ("dataset" in data) or ("workload" in data) + ("studies" in data) + of_blocks != 1:
         raise ValueError("a publication has a workload and a dataset, or else studies, or of_blocks = true")
     return read
@@ -257,9 +257,9 @@ def _claim(data: dict[str, Any], metrics: Mapping[str, Metric], of_blocks: bool)
         subject = "claim that compares two sides" if two_sided else "claim"
         raise ValueError(f"no such test of a {subject}: {claim.test}; there are {', '.join(tests)}")
     if claim.rival and (against or not claim.frameworks or claim.rival in claim.frameworks):
-        raise ValueError(f"{claim.text}: a claim with a rival names its frameworks, which are others, and no against")
+        raise ValueError(f"{claim.text}: a claim with a rival names other frameworks than the rival, and no against")
     if two_sided and (not claim.sizes or (claim.against_sizes and len(claim.against_sizes) != len(claim.sizes))):
-        raise ValueError(f"{claim.text}: sizes are missing, or against_sizes are more or fewer than those")
+        raise ValueError(f"{claim.text}: sizes are missing, or against_sizes has another number of sizes")
     return claim
 
 

@@ -27,7 +27,7 @@ PAGE, MARK = "index.html", "batchwise-site.json"  # MARK lists what this command
 
 def build_parser() -> CommandLine:
     """Return the parser of `python -m reports site`."""
-    parser = CommandLine(prog="python -m reports site", description="One static page over many results.")
+    parser = CommandLine(prog="python -m reports site", description="Build one static page over many results.")
     parser.add_argument("results", type=Path, nargs="+", metavar="DIR",
                         help="results folders, publications or submissions, or a folder of them")  # fmt: skip
     parser.add_argument("--out", type=Path, default=Path("site"), metavar="SITE",
@@ -97,7 +97,7 @@ def _refuse(folders: Sequence[Path], out: Path) -> None:
     if taken := next((folder for folder in folders if _name(folder) in ("", PAGE, MARK)), None):
         raise ReportError(f"{taken}: the site has a file of this name; rename it")
     if twice := next((folder for folder in folders if names.count(_name(folder)) > 1), None):
-        raise ReportError(f"{twice}: two folders are called {_name(twice)}; rename one, it is the name on the page")
+        raise ReportError(f"{twice}: two folders are called {_name(twice)}; rename one; the page shows this name")
 
 
 def _name(folder: Path) -> str:

@@ -154,7 +154,7 @@ function showBars(choice, cells) {
   }
   const once = shown.some((cell) => cell[name].length === 1);
   document.getElementById("said").textContent = shown.length
-    ? `${label}, ${unit}: ${shown.length === 1 ? "1 bar" : `${shown.length} bars`}, relative to the first${shown.length > ROWS ? `; ${ROWS} are drawn` : ""}. A thin line is the 95 % interval of repeats${once ? "; bars without one are single runs, whose order is not certain" : ""}.`
+    ? `${label}, ${unit}: ${shown.length === 1 ? "1 bar" : `${shown.length} bars`}, relative to the first${shown.length > ROWS ? `; ${ROWS} are drawn` : ""}. A thin line is the 95 % interval of repeats${once ? "; bars without one are single runs; their order is uncertain" : ""}.`
     : `No value of ${label.toLowerCase()} for this choice.`;
 }
 

@@ -61,14 +61,14 @@ def _losses(submitted: TrialResult, again: TrialResult) -> Iterator[str]:
         if name not in submitted.spec.inputs or submitted.spec.inputs[name].sha256 != file.sha256
     ]
     if differing:
-        yield f"inputs: {', '.join(differing)} are others than those of its seed"
+        yield f"inputs: {', '.join(differing)} differ from those of its seed"
     pairs = zip(submitted.first_losses[:FIRST_LOSSES], again.first_losses[:FIRST_LOSSES], strict=False)
     for number, (was, now) in enumerate(pairs):
         if was is None or now is None or not math.isclose(was, now, rel_tol=LOSS):
             yield f"first_losses: step {number + 1}: submitted: {was}; run again: {now}"
             break
     if not submitted.first_losses or len(submitted.epochs) != len(again.epochs):
-        yield "epochs: their losses are not there to be compared"
+        yield "epochs: their losses are missing, so they were not compared"
     elif submitted.epochs:
         was, now = submitted.epochs[0].train_loss, again.epochs[0].train_loss
         if was is None or now is None or not math.isclose(was, now, rel_tol=FIRST_EPOCH):
@@ -98,10 +98,10 @@ def explain_other_processor(submitted: TrialResult, again: TrialResult) -> str |
     """Return why the speeds of two trials cannot be compared; None where they can."""
     differing = [name for name in PROCESSOR if submitted.machine.get(name) != again.machine.get(name)]
     if differing:
-        return f"another {', '.join(differing)} here"
+        return f"different {', '.join(differing)} here"
     was, now = (read_value(result.figures, registry.PRODUCT) for result in (submitted, again))
     if not was or not now:
-        return "the fastest product of matrices is unknown"
+        return "the speed of the fastest matrix product is unknown"
     if not 1 / SAME_PRODUCT <= was / now <= SAME_PRODUCT:
-        return f"the processor's name is the same, its product of matrices is {was / now:.2f} times this one's"
+        return f"the processor's name is the same, but its matrix product is {was / now:.2f} times as fast as here"
     return None

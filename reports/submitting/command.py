@@ -40,10 +40,10 @@ def main(arguments: list[str]) -> int:
         print(f"reports: {error}", file=sys.stderr)
         return 2
     if left_out:
-        print(f"reports: left out, for no report reads it: {', '.join(left_out)}", file=sys.stderr)
+        print(f"reports: left out because no report reads it: {', '.join(left_out)}", file=sys.stderr)
     print(f"Packed: {file} ({file.stat().st_size / 1e6:.1f} MB, {seen.subject})")
     print(f"sha256: {file_digest(file, 'sha256')}")
-    print(f"Its trials are {Label.CLAIMED} until somebody runs them again: python -m tools.verify_submission {file}")
+    print(f"Its trials are {Label.CLAIMED} until someone runs them again: python -m tools.verify_submission {file}")
     print("It holds no code. Read the logs in it (trials/*/log.txt) before you send it.", flush=True)
     return 0
 
@@ -62,10 +62,10 @@ def submit(results: Path, out: Path | None = None) -> tuple[Path, Submission, li
         if stored.in_use:
             raise ReportError(f"{results}: a run is still writing into it; submit it when the run has ended")
         if not stored.results:
-            raise ReportError(f"{results}: none of its results can be read; run the trials anew")
+            raise ReportError(f"{results}: none of its results can be read; run the trials again")
         out = out or Path(f"{publication.propose_names(stored)[0]}{ENDING}")
         if out.exists():
-            raise ReportError(f"--out {out}: is there already; name a new file")
+            raise ReportError(f"--out {out}: already exists; name a new file")
         left_out = archive.copy(source, stage / RESULTS)
         export.write_text(stage / RESULTS / CHECKSUMS, archive.format_checksums(stage / RESULTS))
         archive.pack(stage / RESULTS, stage / f"packed{ENDING}")
@@ -74,7 +74,7 @@ def submit(results: Path, out: Path | None = None) -> tuple[Path, Submission, li
                                  for path in archive.find_files_naming_homes(stage / RESULTS)]  # fmt: skip
         if lines:
             more = f"; and {len(lines) - 1} more" if len(lines) > 1 else ""
-            raise ReportError(f"{results}: would be refused: {' '.join(lines[0].split())}{more}; run the trials anew")
+            raise ReportError(f"{results}: would be refused: {' '.join(lines[0].split())}{more}; run the trials again")
         _place(stage / f"packed{ENDING}", out)
     return out, seen, left_out
 

@@ -68,7 +68,7 @@ def _find_missing_evidence(stored: Stored, folder: Path) -> Iterator[str]:
             yield f"{trial_dir}: not there: {', '.join(missing)}"
             continue
         if _read_spec(trial_dir) != result.spec:
-            yield f"{trial_dir}: {files.JOB_FILE} asked for another trial than that of {files.RESULT_FILE}"
+            yield f"{trial_dir}: {files.JOB_FILE} asked for another trial than {files.RESULT_FILE} has"
         if trial_dir.parent.name == load.TRIALS and not result.spec.task.own_code:
             yield from _judge(result, trial_dir)
 
@@ -84,9 +84,9 @@ def _read_spec(trial_dir: Path) -> Any:
 def _judge(result: TrialResult, trial_dir: Path) -> Iterator[str]:
     """Yield a line if the gate's verdict is missing, or nothing is stored that it can be judged by again."""
     if not any(check.name == CheckName.GATE and check.passed for check in result.checks):
-        yield f"{trial_dir}: {CheckName.GATE}: it is ok without that verdict"
+        yield f"{trial_dir}: {CheckName.GATE}: it is ok without that check's verdict"
     elif not result.evidence or not _has_probe(trial_dir.parent.parent, result.spec.probe_id):
-        yield f"{trial_dir}: {CheckName.GATE}: nothing in probes/ to judge it again by"
+        yield f"{trial_dir}: {CheckName.GATE}: probes/ has nothing to judge it again with"
 
 
 def _has_probe(results: Path, name: str) -> bool:

@@ -178,7 +178,7 @@ def test_neighbouring_batch_sizes_stand_evenly_and_each_leads_to_its_own_trials(
     page.goto(write(tmp_path / "report.html", neighbours(tmp_path / "results")).as_uri())
     chart, sizes = "#s1-speed-chart", ["100", "127", "128", "129"]
     assert [text for text in labels(page, chart) if text in sizes] == sizes
-    assert "Batch size, images (one place each)" in labels(page, chart)
+    assert "Batch size, images (evenly spaced)" in labels(page, chart)
     places = page.locator(f"{chart} .points g").all()
     told = [(place.locator("title").text_content() or "").splitlines()[0] for place in places]
     assert told == [f"Batch size, images: {size}" for size in sizes]

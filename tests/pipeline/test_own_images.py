@@ -282,7 +282,7 @@ def test_doubtful_images_are_data_of_the_trial_and_stand_in_the_report(
     report = (tmp_path / "results" / "report" / "report.md").read_text()
     assert "test split as given, in val/" in report
     assert "doubtful images 6 of the test identical to training images, 22 without nearly all" in report
-    assert f"Accuracies on {photos.name} are doubtful: of its images there are 6 of the test identical" in report
+    assert f"Accuracies on {photos.name} are doubtful. Its images include 6 of the test identical" in report
     ranged = run_in(forgetful, *asked(tmp_path, "--dataset", photos, "--pixel-range", 0, 4095, "--plan"))
     assert "contrast" not in ranged.stdout and len(cached(photos)) == 2, ranged.stderr
 

@@ -107,7 +107,7 @@ def test_where_no_ordinary_trial_passed_nothing_is_recommended_and_every_page_sa
     for text in (capsys.readouterr().out, *texts):
         plain = " ".join(text.replace("&#39;", "'").split())
         assert "Nothing is recommended: at no framework's batch size did" in plain and "Train with" not in plain
-        assert ("losses at its end differ by 0.4" if status else "no ordinary training has judged it") in plain
+        assert ("losses at its end differ by 0.4" if status else "no ordinary training has tested it") in plain
     (row,) = csv.DictReader((report / "batch-size.csv").open())
     assert (row["advised"], row["judged"]) == ("", status or "")
     assert (report / "batch-size.svg").exists() == (status is not Status.UNVERIFIED)
@@ -162,7 +162,7 @@ def test_the_largest_says_its_limit_and_what_fitted_and_failed_around_it(
     main([str(store_answers(tmp_path, replace(ALL[2], largest=group))), "--format", "md"])
     printed = " ".join(capsys.readouterr().out.split())
     assert "600 MiB, a control group: 646 fits (3 of 3), 647 failed 1 of 3, 648 fitted once" in printed
-    assert "1 failed, and not by memory: ValueError: Expected more than 1 value" in printed
+    assert "1 failed, but not for lack of memory: ValueError: Expected more than 1 value" in printed
 
 
 def test_the_pictures_captions_name_every_answer_that_is_known() -> None:
@@ -203,7 +203,7 @@ def test_what_disturbs_an_answer_is_said(tmp_path: Path, capsys: pytest.CaptureF
     )
     main([str(store_answers(tmp_path, each)), "--format", "md"])
     printed = capsys.readouterr().out
-    for words in ("above it: 2,368", "with BatchNorm", "without Dropout", "by more than rounding"):
+    for words in ("fitted once: 2,368", "with BatchNorm", "without Dropout", "by more than rounding"):
         assert words in printed
 
 

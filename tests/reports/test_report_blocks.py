@@ -134,7 +134,7 @@ def test_a_claim_without_a_size_or_a_gpu_has_no_verdict_and_a_reason(tmp_path: P
     found = rows(read(study_of_blocks(tmp_path, {})), "powers-of-two-claims")
     of_64 = next(row for row in found if ": multiples of 64" in str(row["claim"]))
     assert (of_64["measured"], of_64["why_measured"]) == (
-        "uncertain", "no such size was measured between two others by PyTorch",
+        "uncertain", "PyTorch measured no such size between two others",
     )  # fmt: skip
     rule = [row for row in found if ": Coulom's rule" in str(row["claim"])]
     assert len(rule) == 4 and all(
@@ -185,7 +185,7 @@ def test_steps_an_epoch_and_the_article_stand_beside_ours(tmp_path: Path) -> Non
     assert row["difference"] == row["measured"] - row["published_table"]
     assert row["published_rounding_points"] == pytest.approx(0.1023, abs=1e-4)
     assert all(cell.text != "0.23" for cell in of_one.rows[1]) and of_one.rows[1][2].text == "not run"
-    assert "one step more than of 256" in of_one.below[1] and "its inference column by 7" in of_one.below[1]
+    assert "one step more than at 256" in of_one.below[1] and "its inference column by 7" in of_one.below[1]
 
 
 def test_processes_that_did_not_end_well_are_left_out_and_named(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_points_are_means_with_their_interval_and_the_trials_behind() -> None:
 def test_one_trial_has_no_bars_and_the_caption_says_what_that_means() -> None:
     one, three = (charts(*study(repeats))["usage"] for repeats in (1, 3))
     assert all(found.low == () for found in one.panels[0].series)
-    assert "One trial a point: nothing is said about the spread" in one.caption
+    assert "One trial per point: nothing is said about the spread" in one.caption
     assert "bars" not in one.caption
     assert "mean of up to 3 repeats; bars: its 95 % interval (Student's t)" in three.caption
     for told in ("2 cores, 2 threads", "PyTorch 2.13.0", "TF32 off", "seed 0", "Commit afa2864"):
@@ -108,7 +108,7 @@ def test_batch_sizes_that_are_neighbours_have_one_place_each_in_every_chart_of_t
     sizes: tuple[int, ...], scale: Scale
 ) -> None:
     found = charts(*(trial("pytorch", size, workload="mlp") for size in sizes))
-    words = {Scale.LOG: "logarithmic", Scale.ORDINAL: "one place each"}
+    words = {Scale.LOG: "logarithmic", Scale.ORDINAL: "evenly spaced"}
     for name in ("usage", "memory", "accuracy", "speed", "step-time", "memory-split", "memory-shares"):
         assert found[name].x_scale is scale
         assert found[name].x_label == f"Batch size, images ({words[scale]})"
@@ -150,7 +150,7 @@ def test_on_a_gpu_the_published_chart_is_drawn_where_it_contradicts_its_table() 
     assert "both are drawn" in found["usage"].caption
     assert "both are drawn" not in found["accuracy"].caption
     assert "Published: TensorFlow 9.9, PyTorch 9.9 and MXNet 9.9" in found["usage"].caption
-    assert "Its memory looks like means of polls over the whole run" in found["memory"].caption
+    assert "Its memory looks like means of readings over the whole run" in found["memory"].caption
 
 
 def test_the_caption_says_when_the_data_set_is_hardly_that_of_the_thesis() -> None:
@@ -194,7 +194,7 @@ def test_parts_that_a_stack_would_hide_are_lines_on_a_logarithmic_axis_and_share
     assert labels(split, SeriesKind.PART_LINE) == labels(shares, SeriesKind.PART) == names
     assert labels(split, SeriesKind.PART) == [] and split.y_log and not shares.y_log
     assert series(split, "Inputs").y == (0.1875, 0.375)
-    assert "stack" not in split.title and split.caption.endswith("0 has no place on this axis.")
+    assert "stack" not in split.title and split.caption.endswith("this axis cannot show 0.")
     assert "statistics" not in {one.key for one in split.series}, "what is 0 everywhere"
 
 
@@ -228,7 +228,7 @@ def test_the_line_of_the_memory_starts_at_its_fixed_cost() -> None:
     assert resident.y == pytest.approx((600, 856))
     assert allocator.y == pytest.approx((3, 3 + 835))
     assert chart.x_scale is Scale.LINEAR
-    assert "Allocator peak in use, MXNet: 3.00 MiB + 835 KiB a sample, R^2 1.0000" in chart.alt
+    assert "Allocator peak in use, MXNet: 3.00 MiB + 835 KiB per sample, R^2 1.0000" in chart.alt
     assert "memory-line" not in charts(trial("mxnet", 4), trial("mxnet", 8))
 
 

@@ -231,7 +231,7 @@ CHANGES: list[tuple[Change, list[str]]] = [
         edited(lambda data: data["figures"].pop("step_time_s")),
         [
             "step_time_s: stored: nothing; recomputed: 0.00967741935",
-            "images/s x step time = batch size: stored: passed; cannot be made again: its figures are gone",
+            "images/s x step time = batch size: stored: passed; cannot be repeated: its figures are missing",
         ],
     ),
     (
@@ -240,7 +240,7 @@ CHANGES: list[tuple[Change, list[str]]] = [
     ),
     (
         edited(lambda data: data["checks"][0].update(passed=False)),
-        ["images/s x step time = batch size: stored: failed; passes when made again: 32.00..."],
+        ["images/s x step time = batch size: stored: failed; passes when repeated: 32.00..."],
     ),
     (edited(lambda data: data["spec"]["draw"].update(seed=9)), ["its spec is that of pytorch-cpu-b00032-r0-..."]),
     (
@@ -437,7 +437,7 @@ def test_idle_time_in_a_mean_is_told_with_how_far_it_moves_it(tmp_path: Path) ->
             nvidia_smi(GOOD).replace(" %", "").replace("[%]", "").replace("30.12 W", "0.00 W"),
             ["power.draw [W]: all 60"],
         ),
-        (plain("t,gpu", [row / 10 for row in range(60)], ["[N/A]"] * 60), ["not one value is known of gpu"]),
+        (plain("t,gpu", [row / 10 for row in range(60)], ["[N/A]"] * 60), ["no value is known of gpu"]),
     ],
 )
 def test_what_a_log_is_not_worth_is_named(tmp_path: Path, text: str, told: list[str]) -> None:
@@ -465,8 +465,8 @@ def test_a_last_line_cut_short_is_no_finding(tmp_path: Path) -> None:
         ("", "it is empty"),
         ("a,b\n1,2\n", "no column of usage, memory or power; it has a, b"),
         ("time,gpu\n", "it has no rows"),
-        ("time,gpu\n1,2\n2,many\n", "gpu, row 2: 'many' is no number"),
-        ("time,gpu\n1,2\nnoon,3\n", "time, row 2: 'noon' is no time"),
+        ("time,gpu\n1,2\n2,many\n", "gpu, row 2: 'many' is not a number"),
+        ("time,gpu\n1,2\nnoon,3\n", "time, row 2: 'noon' is not a time"),
         ("time,gpu\n1,2\n1,2,3,4\n", "row 2 has 4 cells, the header 2"),
         # one cell more in every row: not an index, and not to be dropped in silence
         ("time,gpu\n" + "".join(f"7,{row},30\n" for row in range(60)), "row 1 has 3 cells, the header 2"),
@@ -485,7 +485,7 @@ def test_a_folder_of_logs_is_searched_and_other_files_are_named_by_their_endings
     code, lines, notes, _ = printed(tmp_path)
     assert (code, len(lines)) == (1, 1)
     assert lines[0].startswith(f"{short}: too short")
-    assert notes == ["2 files not looked at, by the ending: 1 .md, 1 without an ending, run"]
+    assert notes == ["2 files not read, by file ending: 1 .md, 1 without an ending, run"]
 
 
 def command(*arguments: object) -> subprocess.CompletedProcess[str]:

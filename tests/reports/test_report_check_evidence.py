@@ -57,7 +57,7 @@ def test_evidence_digests_and_a_last_loss_that_nothing_stored_allows_are_found(
     trial = one(results)
     changed = replace(trial, evidence=trial.evidence | {"loss": trial.evidence["loss"] * (1 + 1e-6)})
     (line,) = evidence_check.find_differences(changed, probes)
-    assert line.startswith("evidence: it is another than in probes/pytorch-cpu-r0-")
+    assert line.startswith("evidence: it differs from that in probes/pytorch-cpu-r0-")
     for name in (CheckName.LAST_LOSS, CheckName.LAST_EVALUATION):
         trial = one(results)
         trial.checks.append(Check(name, True, "-"))
@@ -70,7 +70,7 @@ def test_evidence_digests_and_a_last_loss_that_nothing_stored_allows_are_found(
     trial.end["digests"] = digests
     trial.end["middle"] = {"epoch": 1, "updates": 60, "digests": {**digests, "weights": "0" * 64}}
     lines = list(evidence_check.find_differences(trial, probes))
-    assert lines == [f"evidence: the {name} of its end are those of its middle" for name in ("images", "answers")]
+    assert lines == [f"evidence: the {name} of its end equal those of its middle" for name in ("images", "answers")]
 
 
 def test_a_verdict_that_its_evidence_does_not_allow_is_found(results: Path, probes: evidence_check.Probes) -> None:

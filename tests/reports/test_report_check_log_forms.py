@@ -70,7 +70,7 @@ def test_what_is_named_like_a_quantity_and_is_none_is_left_out(tmp_path: Path) -
     assert found(path) == (0, [])
     assert "gpu_usage_mb" not in figures(path)[str(path)]
     path = log(tmp_path, table("time,gpu_usage", times(), ["50 %", *["512 MB"] * 59]))
-    told = "gpu_usage, row 2: MB is no unit of usage, as are %, ratio"
+    told = "gpu_usage, row 2: MB is not a unit of usage; known units: %, ratio"
     assert found(path) == (1, [f"{path}: cannot be read: {told}"])
     # a number within a word for an unknown value is no value
     path = log(tmp_path, table("time,power.draw [W],gpu_util", times(), ["[Unknown Error 15]", *["25 W"] * 59], GOOD))
@@ -281,7 +281,7 @@ def test_utf_16_that_a_kill_cut_short_or_that_is_no_text_is_told(tmp_path: Path)
     path.write_bytes(whole + "2020/05".encode("utf-16-le")[:-1])
     assert found(path) == (0, [])
     path.write_bytes(whole + b"\x00\xd8\x00\xd8" * 3)
-    assert found(path) == (1, [f"{path}: cannot be read: line 62 is no text in UTF-16"])
+    assert found(path) == (1, [f"{path}: cannot be read: line 62 is not text in UTF-16"])
 
 
 def test_a_header_before_each_row_is_no_row(tmp_path: Path) -> None:
@@ -346,7 +346,7 @@ def test_semicolons_tabs_and_decimal_commas_are_read(tmp_path: Path, change: Cal
 
 def test_a_comma_that_may_part_thousands_is_not_guessed_and_of_two_lines_the_first_is_read(tmp_path: Path) -> None:
     path = log(tmp_path, nvidia_smi(GOOD).replace("30.12 W", '"1,024 W"'))
-    assert found(path) == (1, [f"{path}: cannot be read: power.draw [W], row 1: '1,024 W' is no number"])
+    assert found(path) == (1, [f"{path}: cannot be read: power.draw [W], row 1: '1,024 W' is not a number"])
     path = log(tmp_path, nvidia_smi(GOOD).replace("30.12 W", '"30.12\n99"'))
     assert printed(path)[1:3] == (
         [], [f"{path}: power.draw [W]: 60 cells have several lines; the first line of each is read"]

@@ -43,13 +43,13 @@ def test_a_log_of_gpu_percent_and_memory_is_read_and_its_assumed_columns_are_nam
 
 def test_a_line_with_two_gpus_or_none_is_no_value(tmp_path: Path) -> None:
     path = log(tmp_path, of_gpu(GOOD).replace("MB", "MB   0% | 11MB"), "two.txt")
-    told = "gpu_memory, row 1: '7397MB   0% | 11MB' is no number"
+    told = "gpu_memory, row 1: '7397MB   0% | 11MB' is not a number"
     assert printed(path)[1] == [f"{path}: cannot be read: {told}"]
     path = log(tmp_path, "".join(f"{row}, gpu_percent: \n" for row in range(1, 61)), "none.txt")
-    assert printed(path)[1][1:] == [f"{path}: not one value is known of gpu_percent"]
+    assert printed(path)[1][1:] == [f"{path}: no value is known of gpu_percent"]
     path = log(tmp_path, of_gpu(GOOD), "log.txt")
     path.write_bytes(path.read_bytes().replace(b"\n7,", b"\n\xff7,"))
-    assert printed(path)[1] == [f"{path}: cannot be read: line 7 is no text in UTF-8"]
+    assert printed(path)[1] == [f"{path}: cannot be read: line 7 is not text in UTF-8"]
 
 
 def test_a_log_of_cpu_and_memory_percent_is_read_by_the_names_in_its_lines(tmp_path: Path) -> None:
@@ -64,9 +64,9 @@ def test_numbers_that_are_not_one_after_the_other_and_rows_that_are_repeated_are
     lines = of_cpu([50.0] * 30).splitlines(keepends=True)
     twice = log(tmp_path, "".join([*lines[:20], lines[19], *lines[20:]]), "twice.txt")
     runs = log(tmp_path, "".join(lines) + of_cpu([60.0] * 30), "runs.txt")
-    told = "running numbers are not one after the other: 1 of {} steps, the first before row {}: samples are missing"
+    told = "running numbers are not consecutive: 1 of {} steps, the first before row {}: samples are missing"
     findings = printed(twice, runs)[1]
-    assert findings[1] == f"{twice}: repeated: 1 rows are another one's in every column"
+    assert findings[1] == f"{twice}: repeated: 1 rows equal another row in every column"
     assert findings[2].startswith(f"{twice}: {told.format(30, 21)}")
     assert findings[4].startswith(f"{runs}: {told.format(59, 31)}")
     assert len(findings) == 5
@@ -87,10 +87,10 @@ def test_a_good_log_of_memory_profiler_has_no_finding_and_its_gaps_are_found(tmp
     [
         ("Dear diary\n", "not a table: 'Dear diary'"),
         ("\n\n" + "x" * 99, f"not a table: '{'x' * 60}'"),
-        (of_gpu(GOOD).replace("12, gpu_percent", "12; gpu_percent"), "gpu_percent, row 12: MB is no unit of usage"),
+        (of_gpu(GOOD).replace("12, gpu_percent", "12; gpu_percent"), "gpu_percent, row 12: MB is not a unit of usage"),
         (of_cpu([50.0] * 20) + "21, memory_percent: 5.1\n", "line 21: '21, memory_percent: 5.1' does not name memory_"),
         ("CMDLINE x\n" + profiled(SECONDS[:3]) + "CHLD 7 1.0 2.0\n", "row 4 has 4 cells, the header 3"),
-        (profiled(SECONDS) + "Traceback\nMEM 1.0 2.0\n", "time_s, row 61: '' is no time"),
+        (profiled(SECONDS) + "Traceback\nMEM 1.0 2.0\n", "time_s, row 61: '' is not a time"),
         ("1, 2\n3, 4\n", "it has 2 columns and no header, name them with --columns: '1, 2'"),
     ],
 )

@@ -79,9 +79,7 @@ PARTS = stored.memory_parts(32)
 
 def found(folder: Path) -> list[str]:
     lines = recheck.check_trial(read_result(folder / "result.json"), folder)
-    return [
-        line for line in lines if ": failed: " not in line and "made again" not in line and "not stored" not in line
-    ]
+    return [line for line in lines if ": failed: " not in line and "repeated" not in line and "not stored" not in line]
 
 
 def test_files_that_agree_have_no_finding_and_a_window_of_other_images_than_its_steps_has_one(tmp_path: Path) -> None:
@@ -118,10 +116,10 @@ def figure(name: str, value: float) -> Change:
             "started_at: stored: 2025-11-22T10:00:00+00:00; in attempt.json: 2025-11-21T10:00:00+00:00",
         ),
         (lambda data: data.update(wall_s=5.0), "wall_s: stored: 5; in attempt.json: 20"),
-        (lambda data: data["machine"].update(cores=64), "machine: cores: stored otherwise than in attempt.json"),
+        (lambda data: data["machine"].update(cores=64), "machine: cores: not as in attempt.json"),
         (
             lambda data: data.update(end={"outstanding": None}),
-            "end: the gate's evidence of the trial's end is another than in attempt.json",
+            "end: the gate's evidence of the trial's end differs from that in attempt.json",
         ),
     ],
 )  # fmt: skip
@@ -150,7 +148,7 @@ def test_an_accuracy_that_its_test_loss_rules_out_is_found_though_events_and_res
         data["epochs"][1]["test_accuracy"] = data["figures"]["test_accuracy"]["value"] = 0.5
 
     assert found(rewrite(folder, change)) == [
-        "epoch 1: test_accuracy 0.5 cannot come with a test loss of 0.3: so many wrong answers make 0.3466 at least"
+        "epoch 1: test_accuracy 0.5 cannot come with a test loss of 0.3: that many wrong answers give at least 0.3466"
     ]
 
 

@@ -91,7 +91,7 @@ def test_results_that_cannot_be_read_and_trials_without_one_are_named(tmp_path: 
     unfinished.mkdir()
     _, findings, _, last = printed(tmp_path)
     assert findings[0].startswith(f"{path}: cannot be read: schema version 99")
-    assert findings[1:] == [f"{unfinished}: unfinished: no result is there"]
+    assert findings[1:] == [f"{unfinished}: unfinished: it has no result"]
     assert last == f"{tmp_path}: 1 trial: 1 ok; 1 unreadable; 1 unfinished: 2 found"
 
 

@@ -100,7 +100,7 @@ def test_accuracy_is_tested_for_every_framework_that_was_measured_and_for_the_pu
     assert row(table, "MXNet: test accuracy is highest at 64 or 128")[:2] == ["\u2013", "\u2013"]
     assert row(table, "TensorFlow: test accuracy is highest at 64 or 128")[2:] == [
         UNCERTAIN,
-        "table: 69.77 % at 128, outside at most 68.59 % at 32; measured: nothing was measured of TensorFlow",
+        "table: 69.77 % at 128, outside at most 68.59 % at 32; measured: nothing was measured for TensorFlow",
     ]
 
 

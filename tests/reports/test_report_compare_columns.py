@@ -73,7 +73,7 @@ def test_what_one_column_alone_has_is_named(tmp_path: Path) -> None:
     assert "PyTorch, batch size 64: only in PyTorch" in junit and "only in A" not in page + junit
     results = store(tmp_path / "2" / "r", *repeats([100, 101, 102]), *repeats([100, 101], OLD, **OWN))
     speed = cell(compare_columns(results, ("pytorch", OLD)), "speed")
-    assert speed.notes == ("left out, for want of a counterpart: 1 of the repeats",)
+    assert speed.notes == ("left out because they have no counterpart: 1 of the repeats",)
 
 
 def test_bad_columns_are_one_line_and_exit_code_2(tmp_path: Path) -> None:

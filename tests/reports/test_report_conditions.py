@@ -278,9 +278,9 @@ def test_the_page_says_of_several_commits_turbo_heat_and_missing_package_version
     hot = trial("mxnet", machine=MACHINE | {"turbo": True, "throttled": 3})
     cool = trial("pytorch", machine=MACHINE | {"turbo": True, "throttled": 0})
     text = (report(tmp_path / "2" / "new", cool, hot) / "report.md").read_text()
-    assert "turbo on; clocks lowered for heat in 1 of 2 trials" in text
+    assert "turbo on; clocks lowered by heat in 1 of 2 trials" in text
     text = (report(tmp_path / "2" / "old", trial()) / "report.md").read_text()
-    assert "; turbo" not in text and "lowered for heat" not in text
+    assert "; turbo" not in text and "lowered by heat" not in text
     silent = trial("mxnet")
     silent = replace(silent, facts={key: value for key, value in silent.facts.items() if key != "packages"})
     assert (

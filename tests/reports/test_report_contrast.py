@@ -157,11 +157,11 @@ def test_a_column_of_another_mode_stands_beside_the_same_frameworks_default(tmp_
     (chapter,) = made.report.chapters
     (table,) = (table for table in chapter.tables if table.name == "modes")
     assert [[cell.text for cell in row] for row in table.rows] == [
-        ["PyTorch @bfloat16", "Training speed, part of the default", "0.50"],
-        ["PyTorch @bfloat16", "Host memory, part of the default", "1.00"],
+        ["PyTorch @bfloat16", "Training speed, times the default", "0.50"],
+        ["PyTorch @bfloat16", "Host memory, times the default", "1.00"],
         ["PyTorch @bfloat16", "Test accuracy, points", "-2.00"],
-        ["PyTorch @tuned", "Training speed, part of the default", "2.00"],
-        ["PyTorch @tuned", "Host memory, part of the default", "1.00"],
+        ["PyTorch @tuned", "Training speed, times the default", "2.00"],
+        ["PyTorch @tuned", "Host memory, times the default", "1.00"],
         ["PyTorch @tuned", "Test accuracy, points", "+0.00"],
     ]
     assert "precision float32 and bfloat16 (@bfloat16)" in made.markdown

@@ -147,7 +147,7 @@ def test_an_export_to_mlflow_made_twice_changes_nothing_but_what_is_not_whole(
         assert len(mlflow_store.read_history(first[torn.spec.id], name)) == 1
     mlflow_store.client.update_run(first[torn.spec.id].info.run_id, "RUNNING")  # as a killed export leaves it
     write_json(results / "trials" / changed.spec.id / "result.json", replace(changed, wall_s=21.0).to_json())
-    assert mlflow_store.export(results) == "3 runs: 1 there already, 2 written again, for what was there differs\n"
+    assert mlflow_store.export(results) == "3 runs: 1 there already, 2 written again because they differed\n"
     last = mlflow_store.read_runs()
     same = {name for name in last if last[name].info.run_id == first[name].info.run_id}
     assert set(last) == set(first) and set(last) - same == {torn.spec.id, changed.spec.id}
@@ -205,9 +205,9 @@ def test_mlperfs_own_checker_accepts_a_log_and_none_that_lacks_a_line(results: P
     ("words", "said"),
     [
         ("--to mllog", "--out is missing: name the folder for the logs"),
-        ("--to mllog --out DIR --tracking-uri URI", "--tracking-uri: it is of --to mlflow; leave it out"),
-        ("--to mlflow --out DIR", "--out: it is of --to mllog; leave it out"),
-        ("--to mlflow", "--tracking-uri is missing: name the server, as http://localhost:5000"),
+        ("--to mllog --out DIR --tracking-uri URI", "--tracking-uri: only --to mlflow uses it; omit it"),
+        ("--to mlflow --out DIR", "--out: only --to mllog uses it; omit it"),
+        ("--to mlflow", "--tracking-uri is missing: name the server, such as http://localhost:5000"),
         ("--to mlflow --tracking-uri URI", f"--to mlflow: this Python has no mlflow: {command.MISSING}"),
     ],
 )

@@ -169,7 +169,7 @@ def test_neighbouring_batch_sizes_have_one_place_each_and_every_place_its_label(
     shown = three(sizes, x_scale=Scale.ORDINAL)
     figure = drawn(shown)
     assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == [f"{size:g}" for size in sizes]
-    assert "Batch size (one place each)" in [text.get_text() for text in figure.texts]
+    assert "Batch size (evenly spaced)" in [text.get_text() for text in figure.texts]
     (svg,) = figures.draw(shown, tmp_path / "a", ("svg",))
     xs = [x for x, _ in stretches(svg, 1)[0]]
     assert [right - left for left, right in itertools.pairwise(xs)] == pytest.approx([xs[1] - xs[0]] * (len(xs) - 1))

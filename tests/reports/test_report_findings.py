@@ -142,14 +142,14 @@ def test_accuracy_of_one_repeat_says_how_far_apart_and_of_three_counts_the_pairs
         accurate(59, "mxnet"),
     ]
     assert one(told(*results).findings, "Test accuracy") == (
-        "Test accuracy: at the same batch size frameworks are at most 2.50 points apart (at 4). Whether they agree is "
-        "not stated: that takes 3 paired repeats."
+        "Test accuracy: at the same batch size frameworks are at most 2.50 points apart (at 4). Agreement is not "
+        "stated: it takes 3 paired repeats."
     )
     # the synthetic accuracies are one point apart by rank, the same in every repeat: 1, 1 and 2 points; of 360 images
     # each +- 4.302653 x 0.278 / sqrt(3) = 0.69, so that the first two may be more than a point or less
     results = [trial(name, 8, repeat) for name in VERSIONS for repeat in range(3)]
     assert one(told(*results).findings, "Test accuracy") == (
-        "Test accuracy to 1 point, of 3 pairs of frameworks, each at one batch size: 2 uncertain; 1 not comparable."
+        "Test accuracy within 1 point, 3 pairs of frameworks, each at one batch size: 2 uncertain; 1 not comparable."
     )
 
 
@@ -216,7 +216,7 @@ def test_trials_that_were_disturbed_are_still_compared_in_what_neighbours_cannot
     assert one(summary.findings, "Training speed") == "Training speed: no trial gave a value."
     assert one(summary.findings, "Without a number").count("other processes took 40 %") == 2
     assert "MXNet is highest at 4" in one(summary.findings, "Host memory")
-    assert one(summary.findings, "Test accuracy to 1 point")
+    assert one(summary.findings, "Test accuracy within 1 point")
     assert one(summary.not_verified, "6 of 6 trials were disturbed by other processes (contended).")
     assert not [line for line in (*summary.findings, *summary.not_verified) if "give no number" in line]
     several = [trial("pytorch", size, epochs=3, **busy) for size in (4, 8, 16)]
@@ -231,7 +231,7 @@ def test_a_short_window_is_counted_and_fails_no_check_where_it_was_asked_for() -
     told_of = told(checked(short, CheckName.LONG_ENOUGH, False, "0.3 s"), trial("tensorflow", 4)).findings[-1]
     assert told_of.startswith("2 ok trials: no check failed;")
     lines = told(checked(trial(), CheckName.LONG_ENOUGH, False, "3.00 s")).not_verified
-    assert "1 of 1 ok trials had a steady window too short for their usage." in lines
+    assert "1 of 1 ok trials had a steady window too short for a reliable usage." in lines
 
 
 def test_without_an_ok_trial_there_is_nothing_to_find_and_every_other_is_counted() -> None:
@@ -285,14 +285,14 @@ def test_several_sections_are_told_apart_and_many_are_counted() -> None:
     summary = told(*study(), *cards, trial(threads=1))
     assert [line.split(":")[0] for line in summary.ran[1:]] == ["Section 1", "Section 2", "Section 3"]
     place = next(number for number, line in enumerate(summary.ran) if "9 batch sizes" in line)
-    assert one(summary.not_verified, f"Speed, memory and parity of accuracy are stated for section {place} alone")
+    assert one(summary.not_verified, f"Speed, memory and parity of accuracy are stated only for section {place}, which")
     assert one(summary.findings, "Host memory")
     card = next(number for number, line in enumerate(summary.ran) if "GPU NVIDIA H200" in line)
     assert f", section {card}: root-mean-square" in one(summary.findings, "The published accuracy row")
     assert not [line for line in summary.not_verified if "No trial ran on a GPU" in line]
     summary = told(*(trial(threads=threads) for threads in range(1, 7)))
     assert len(summary.ran) == 5
-    assert summary.ran[-1] == "3 further sections of other conditions."
+    assert summary.ran[-1] == "3 further sections with other conditions."
 
 
 def gated(*against: str) -> TrialResult:
@@ -302,23 +302,23 @@ def gated(*against: str) -> TrialResult:
 
 @pytest.mark.parametrize(
     ("against", "sentence"),
-    [((), "compared with nothing"), (("pytorch",), "other frameworks alone, not with the referee")],
+    [((), "compared with nothing"), (("pytorch",), "only with other frameworks, not with the referee")],
 )
 def test_what_the_gate_could_not_compare_is_counted(against: tuple[str, ...], sentence: str) -> None:
     lines = told(gated(*against)).not_verified
     assert [line for line in lines if sentence in line and line.startswith("1 of 1 ok trials")]
-    assert not [line for line in lines if "carry no check" in line]
+    assert not [line for line in lines if "have no check" in line]
 
 
 def test_a_trial_held_against_the_referee_and_others_leaves_no_word() -> None:
     lines = told(gated(JUDGE, "pytorch")).not_verified
-    assert not [line for line in lines if "compared with" in line or "carry no check" in line]
+    assert not [line for line in lines if "compared with" in line or "have no check" in line]
 
 
 @pytest.mark.parametrize("name", [CheckName.END_EVALUATION, CheckName.EPOCHS_AGREE])
 def test_trials_that_were_looked_at_in_their_first_steps_alone_are_counted(name: str) -> None:
     result = checked(gated(JUDGE, "pytorch"), name, True, "as it should be")
-    lines = [line for line in told(result).not_verified if "in their first steps alone" in line]
+    lines = [line for line in told(result).not_verified if "only in their first steps" in line]
     assert [line.startswith("1 of 1 ok trials") for line in lines] == [True] * (name != CheckName.END_EVALUATION)
 
 

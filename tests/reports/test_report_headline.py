@@ -16,7 +16,7 @@ from workloads.records.result import TrialResult
 from workloads.records.status import Status
 
 NO_MEMORY = "the device has 16 GiB"
-TOO_FEW = "One run per cell is too little to rank training speeds: the spread between runs of this machine is not known"
+TOO_FEW = "One run per cell is not enough to rank training speeds: the spread between runs on this machine is unknown"
 
 
 def speedy(framework: str, size: int, speed: float, repeat: int = 0, accuracy: float = 0.9) -> TrialResult:
@@ -64,7 +64,7 @@ def test_one_repeat_names_nobody_unless_its_lead_is_beyond_the_spread_that_other
         "how many times as fast needs an interval"
     )
     near = {"pytorch": {4: 109.0}, "mxnet": {4: 100.0}}
-    assert said(*once(near), *known) == "One run in a cell is too little to rank training speeds within 11 %"
+    assert said(*once(near), *known) == "One run in a cell is not enough to rank training speeds within 11 %"
     assert said(*once({"pytorch": {4: 113.0}, "mxnet": {4: 100.0}}), *known).startswith("PyTorch was fastest")
     assert said(*once(near), *known[:3]) == TOO_FEW.replace("per cell", "in a cell"), "one cell shows too little"
     three = repeated({"pytorch": {4: 300.0}}, spread=2.0)
@@ -90,17 +90,17 @@ def test_where_nothing_can_be_told_that_is_the_headline(speeds: dict[str, dict[i
     assert said(*repeated(speeds)) == alone
     assert said(*once(speeds)) == alone
     two = {name: of_size | {8: of_size[4]} for name, of_size in speeds.items()}
-    assert said(*repeated(two)) == "At none of 2 batch sizes is one framework significantly faster than all others"
+    assert said(*repeated(two)) == "No framework is significantly faster than all others at any of 2 batch sizes"
 
 
 def test_a_fastest_of_two_says_that_the_third_has_no_number_and_the_findings_say_why() -> None:
     speeds = repeated({"pytorch": {4: 300.0, 8: 300.0}, "mxnet": {4: 200.0, 8: 200.0}, "tensorflow": {4: 100.0}})
     gone = [ended(Status.OUT_OF_MEMORY, NO_MEMORY, "tensorflow", 8, repeat=repeat) for repeat in range(3)]
     found = section(*speeds, *gone)
-    assert headline.write_headline(found).endswith("; no number of TensorFlow at 8")
+    assert headline.write_headline(found).endswith("; no number for TensorFlow at 8")
     assert headline.explain_missing(headline.collect_race(found)) == [f"TensorFlow at 8: out of memory: {NO_MEMORY}"]
     nowhere = section(*speeds[:12], ended(Status.FAILED, "it fell", "tensorflow", 4))
-    assert headline.write_headline(nowhere).endswith("; no number of TensorFlow")
+    assert headline.write_headline(nowhere).endswith("; no number for TensorFlow")
     assert headline.explain_missing(headline.collect_race(nowhere)) == ["TensorFlow at 4: failed: it fell"]
 
 
@@ -109,7 +109,7 @@ def test_a_batch_size_that_one_framework_alone_has_a_number_at_is_no_place_where
     found = section(*speeds, ended(Status.OUT_OF_MEMORY, NO_MEMORY, "pytorch", 16))
     assert headline.write_headline(found) == (
         "PyTorch is fastest at 2 of 3 batch sizes on this CPU, up to 1.5 times as fast as MXNet; "
-        "no number of PyTorch at 16"
+        "no number for PyTorch at 16"
     )
     assert headline.explain_missing(headline.collect_race(found)) == [f"PyTorch at 16: out of memory: {NO_MEMORY}"]
     found = section(*repeated({"pytorch": {4: 300.0, 8: 300.0}, "mxnet": {4: 200.0}}))
@@ -127,7 +127,7 @@ def test_one_framework_alone_has_a_best_batch_size_and_those_that_tie_with_it() 
     assert said(*tied) == "PyTorch trains fastest at batch sizes 8 to 32"
     assert said(speedy("pytorch", 4, 1234.5)) == "PyTorch: 1,234 images/s at batch size 4"
     two = speedy("pytorch", 4, 100), speedy("pytorch", 8, 200)
-    assert said(*two) == "PyTorch: one run per cell is too little to rank 2 batch sizes by speed"
+    assert said(*two) == "PyTorch: one run per cell is not enough to rank 2 batch sizes by speed"
     assert rows(section(*two))["PyTorch"][0] == "8 or 4"
     known = repeated({"mxnet": {16: 100.0, 32: 100.0}}, spread=2.0)
     assert rows(section(*two, *known))["PyTorch"][0] == "8"

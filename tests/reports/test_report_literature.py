@@ -169,7 +169,7 @@ def test_figures_published_under_certain_conditions_stand_by_results_of_these_al
         ('hardware = "A100"', 'hardwear = "A100"', "hardwear"),
         ('name = "accuracy_percent"', 'name = "speed"', "no such metric: accuracy_percent"),
         ("epochs = 10", "epochs =", "Invalid value"),
-        ('pytorch = "2.0"', "", "versions: there is none of pytorch"),
+        ('pytorch = "2.0"', "", "versions: missing for pytorch"),
     ],
 )
 def test_a_publication_that_cannot_be_read_is_named_with_what_is_wrong(

@@ -188,7 +188,7 @@ def test_figures_counted_in_chunks_say_so_in_their_cells_whatever_their_source_i
     assert dict(zip(head, tensorflow, strict=True))["Workspace"].endswith(" [1]")
     assert dict(zip(head, pytorch, strict=True))["Activations"] == "8.00"
     text = (out / "memory-parts.md").read_text()
-    assert "- [1] the sum of the allocator's chunks, each up to twice what was asked for" in text
+    assert "- [1] the sum of the allocator's chunks, each up to twice the requested size" in text
 
 
 @pytest.mark.parametrize(("steps", "words"), [(1, "step's"), (2, "2 steps'")])
@@ -200,7 +200,8 @@ def test_a_gap_of_queued_steps_says_how_much_of_it_they_are(tmp_path: Path, step
     out = report(tmp_path, replace(told, figures=told.figures | queued))
     text = (out / "memory-parts.md").read_text()
     mib = f"{steps * a_step / MIB:.1f} MiB"
-    assert f"than the peak of the steps; {mib} of it: the next queued {words} activations and inputs\n" in text
+    queue = f"{mib} of the difference: the next queued {words} activations and inputs"
+    assert f"than the peak of the steps; {queue}\n" in text
 
 
 def test_a_gap_that_nobody_can_explain_says_what_was_measured(tmp_path: Path) -> None:
@@ -289,7 +290,7 @@ def test_the_line_names_its_error_from_four_sizes_and_out_of_memory_is_no_point(
     assert table(four / "memory-line.md")[1][2:] == ["-2.00", "2253", "0.8345", "266.7 %", "4"]
     assert table(three / "memory-line.md")[1][2:] == ["0", "1024", "1.0000", "needs 4 sizes", "3"]
     two = report(tmp_path / "two", *bent[:2])
-    assert "No line of memory against batch size: it takes 3 batch sizes" in (two / "report.md").read_text()
+    assert "No line of memory against batch size: it needs 3 batch sizes" in (two / "report.md").read_text()
     full = replace(parts("mxnet", 1024), status=Status.OUT_OF_MEMORY, reason="full")
     out = report(tmp_path / "2", *(parts("mxnet", size) for size in (4, 8, 16)), full)
     assert [row["n"] for row in numbers(out / "memory-line.csv")] == ["3", "3"]

@@ -24,5 +24,5 @@ def test_the_example_notebook_runs_and_prints_what_is_stored_in_it(monkeypatch: 
             exec("".join(cell["source"]), known)
         stored = "".join("".join(out["text"]) for out in cell["outputs"] if out["output_type"] == "stream")
         assert printed.getvalue() == stored
-    assert "too little to rank" in known["report"].summary.headline and len(known["trials"]) == 27
+    assert "not enough to rank" in known["report"].summary.headline and len(known["trials"]) == 27
     assert not Path(known["folder"].name).exists()

@@ -44,8 +44,8 @@ def test_its_accuracy_is_held_against_nobodys_and_it_is_told_apart_from_what_nob
     assert not (tmp_path / "report" / "parity.md").exists()
     assert all(check.name != CheckName.GATE for check in own().checks)
     built = make(store(tmp_path / "2", own(), own(batch_size=64), trial()), tmp_path / "2" / "report")
-    assert "2 of 3 ok trials train own code, not compared: it was checked against itself alone." in built.markdown
-    assert "1 of 3 ok trials carry no check that they compute what the others compute." in built.markdown
+    assert "2 of 3 ok trials train custom code, not compared: it was checked only against itself." in built.markdown
+    assert "1 of 3 ok trials have no check that they compute the same as the others." in built.markdown
 
 
 def test_no_other_code_and_no_network_stands_in_a_table_with_it(tmp_path: Path) -> None:

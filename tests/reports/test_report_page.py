@@ -85,7 +85,7 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
     for arguments, told in [
         ((tmp_path / "absent",), "no such folder"),
         ((empty,), "no result.json found"),
-        ((running,), "1 trial there without a result"),
+        ((running,), "1 trial without a result"),
         ((occupied,), "no such folder"),
         ((broken,), "none of the 1 results can be read"),
         ((good, "--out", occupied), "cannot be written"),

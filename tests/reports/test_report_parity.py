@@ -106,7 +106,7 @@ def test_an_unverified_repeat_is_not_in_the_difference_and_the_cell_says_so(tmp_
     }
     text = (out / "parity.md").read_text()
     assert "- [1] repeat 1: PyTorch unverified\n" in text
-    assert "n = 4 paired repeats. A cell of fewer repeats says its n; below 3 it has no verdict." in text
+    assert "n = 4 paired repeats. A cell with fewer repeats has its n; below 3 it has no verdict." in text
 
 
 def test_a_pair_of_two_repeats_has_no_verdict_and_says_its_n_and_why(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_too_few_repeats_are_one_plain_line_and_no_table(tmp_path: Path, trials:
     built = make(store(tmp_path, *trials), tmp_path / "report")
     for text in (built.markdown, built.printed):
         (line,) = (line for line in text.splitlines() if "parity" in line)
-        assert line.startswith("Accuracy parity is not stated: it needs three repeats")
+        assert line.startswith("Accuracy parity is not stated: it needs three ok repeats")
         assert "(--repeat 3)" in line
     assert not list((tmp_path / "report").glob("parity*"))
 

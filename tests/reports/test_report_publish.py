@@ -303,7 +303,7 @@ def test_what_a_killed_replacement_took_away_is_put_back_and_named(results: Path
     before = {path.name: path.read_bytes() for path in old.iterdir()}
     old.rename(old.with_name(f"{publish.REPLACED}{NAME}"))
     done = publish.publish(results, tmp_path / "published", CREDIT, name="second")
-    assert done.warnings == (f"{old}: put back, for its replacement was killed",)
+    assert done.warnings == (f"{old}: restored because its replacement was killed",)
     assert {path.name: path.read_bytes() for path in old.iterdir()} == before
     assert sorted(path.name for path in old.parent.iterdir()) == [NAME, "index.html", "second"]
 
@@ -312,7 +312,7 @@ def test_trials_whose_folders_are_links_are_refused_and_anyway_says_so(results: 
     (first, *_) = sorted((results / "trials").iterdir())
     elsewhere = first.rename(tmp_path / first.name)
     first.symlink_to(elsewhere, target_is_directory=True)
-    told = "1 of its trials left out, for their folders are links or hold links"
+    told = "1 of its trials left out because their folders are links or hold links"
     with pytest.raises(ReportError, match=told):
         publish.publish(results, tmp_path / "published", CREDIT)
     done = publish.publish(results, tmp_path / "published", CREDIT, anyway=True)
@@ -330,7 +330,7 @@ def test_data_sets_links_and_unknown_files_stay_at_home(results: Path, tmp_path:
     (results / "notes.txt").write_text("mine")
     done = publish.publish(results, tmp_path / "published", CREDIT)
     assert done.warnings == (
-        f"left out, for no report reads it: {results / 'notes.txt'}, {first / 'core'}, {first / 'log.txt'}",
+        f"left out because no report reads it: {results / 'notes.txt'}, {first / 'core'}, {first / 'log.txt'}",
     )
     held = lzma.decompress((done.folder / archive.ARCHIVE).read_bytes())
     assert not [word for word in (b"images\n", b"token", b"memory\0", b"mine", b"inputs/train.npy") if word in held]

@@ -277,10 +277,10 @@ def test_the_distance_is_the_root_of_the_mean_square_with_the_largest_difference
 
 def test_what_differs_is_named_as_what_may_be_the_cause_and_nothing_where_nothing_does() -> None:
     told = below(made(accurate(46.7))["published-accuracy"], "Cause of the differences")
-    assert told.startswith("Cause of the differences: unknown. What is known to differ: the hardware (NVIDIA GTX 1060")
+    assert told.startswith("Cause of the differences: unknown. Known differences: the hardware (NVIDIA GTX 1060")
     assert "TensorFlow 2.0.0 published, 2.16.1 here" in told
     assert "PyTorch" not in told  # it did not run
-    assert "Data set, network, optimizer and way of reading of the publication are unknown." in told
+    assert "The publication's data set, network, optimizer and way of reading usage and memory are unknown." in told
     result = card("tensorflow", 8, 6.0)
     gpu = {**result.machine["gpus"][0], "name": "NVIDIA GeForce GTX 1060 6GB"}
     same = replace(
@@ -288,7 +288,7 @@ def test_what_differs_is_named_as_what_may_be_the_cause_and_nothing_where_nothin
     )
     told = below(made(same)["published-usage"], "Cause of the differences")
     assert "Hardware and versions are those published." in told
-    assert "known to differ" not in told
+    assert "Known differences" not in told
 
 
 def test_a_report_without_a_comparison_does_not_pay_for_scipys_statistics() -> None:

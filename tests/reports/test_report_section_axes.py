@@ -40,8 +40,8 @@ def test_efficiency_is_the_speed_over_that_of_so_many_single_devices(tmp_path: P
         ["MXNet", "1", "500", "1"],
         ["MXNet", "2", "1100", "1.10"],
     ]
-    assert "at an efficiency of 1/8 dividing cost nothing" in made.markdown
-    assert "2.95, 2.87, 2.86 minutes at 255, 256, 257 images a card" in made.markdown
+    assert "at an efficiency of 1/8 dividing costs nothing" in made.markdown
+    assert "2.95, 2.87, 2.86 minutes at 255, 256, 257 images per card" in made.markdown
     headings = [line for line in made.markdown.splitlines() if line.startswith("## ") and line[3].isdigit()]
     assert len(headings) == 4 and any("devices one" in line for line in headings)
 

@@ -106,7 +106,7 @@ FORGERIES = {
         result(lambda data: data["facts"].update(framework_version="9.9")), "facts: framework_version"
     ),
     "a precision": Forgery(result(lambda data: data["facts"].update(tf32=True)), "facts: tf32"),
-    "a verdict": Forgery(result(lambda data: data.update(checks=[])), "it is ok without that verdict"),
+    "a verdict": Forgery(result(lambda data: data.update(checks=[])), "it is ok without that check's verdict"),
     "a commit": Forgery(machine(commit="afa2864-dirty"), "uncommitted changes"),
     "energy on a GPU": Forgery(figures(energy_j=times(0.5)), "energy_j: stored", gpu=True),
     "energy per image on a GPU": Forgery(
@@ -128,7 +128,7 @@ FORGERIES = {
     "a first loss": Forgery(events(lambda event: losses(event, 0, 1.01)), "other trials of its seed"),
     "later losses": Forgery(events(lambda event: losses(event, 1, 0.9)), CLAIMED),
     "an accuracy of all epochs": Forgery(events(lambda event: accuracy(event, 5)), CLAIMED),
-    "an accuracy that no images give": Forgery(events(lambda event: accuracy(event, 0.5)), "is no whole number"),
+    "an accuracy that no images give": Forgery(events(lambda event: accuracy(event, 0.5)), "is not a whole number"),
     "events out of order": Forgery(with_built_moved, "is before that of the line before"),
     "a faster clock of the worker": Forgery(faster_clock(1.3, samples=True), "its last event is"),
     "a faster clock of everything": Forgery(faster_clock(1.3), "no more cores than allotted"),
@@ -161,7 +161,7 @@ FORGERIES = {
     ),
     # Machines, frameworks, trials
     "another machine's facts": Forgery(
-        attempt(lambda data: data["machine"].update(cpu_model=RYZEN)), "cpu_model is another than in the other trials"
+        attempt(lambda data: data["machine"].update(cpu_model=RYZEN)), "cpu_model differs from the other trials"
     ),
     "another maker's machine everywhere": Forgery(
         machine(cpu_model="Intel(R) Xeon(R)"), "its OpenBLAS chose code for AMD's Zen"
@@ -170,11 +170,11 @@ FORGERIES = {
     "fewer cores everywhere": Forgery(machine(cores=1), "its machine has 1 cores"),
     "less memory everywhere": Forgery(machine(memory_bytes=2**27), "its machine has 128"),
     "a swapped framework": Forgery(
-        as_framework("tensorflow"), "whose package is not among its worker's; that of pytorch is"
+        as_framework("tensorflow"), "but its worker's packages do not include it; they include pytorch"
     ),
     "exchanged results": Forgery(exchanged, "in the wrong folder"),
     "a dropped cell": Forgery(dropped(PYTORCH_64), "missing: PyTorch, batch size 64"),
-    "a dropped attempt": Forgery(dropped_attempt, "another one is missing"),
+    "a dropped attempt": Forgery(dropped_attempt, "an attempt is missing"),
     "a failed trial called ok": Forgery(
         several(
             attempt(lambda data: data["worker"].update(status="failed", reason="x")),
@@ -184,9 +184,9 @@ FORGERIES = {
     ),
     "no meter": Forgery(without("meter.json"), "not there: meter.json"),
     "no samples": Forgery(without("samples.csv"), "not there: samples.csv"),
-    "evidence": Forgery(evidence(1.01, in_probe=False), "evidence: it is another than in probes/"),
+    "evidence": Forgery(evidence(1.01, in_probe=False), "evidence: it differs from that in probes/"),
     "evidence and its probe": Forgery(evidence(1.01, in_probe=True), "judged again"),
-    "no probes": Forgery(lambda results: shutil.rmtree(results / "probes"), "nothing in probes/ to judge it again by"),
+    "no probes": Forgery(lambda results: shutil.rmtree(results / "probes"), "to judge it again with"),
 }
 
 

@@ -309,7 +309,7 @@ def test_a_trial_that_diverged_shows_its_speed_with_a_mark_and_no_accuracy(tmp_p
     [
         ({"call_p50_s": 0.1, "call_p95_s": 0.24, "cpu_percent": 45.0}, "cpu", ""),
         ({"call_p50_s": 0.1, "call_p95_s": 0.3}, "cpu", "uneven: one call in 20 took more than 2.5 times the median"),
-        ({"cpu_percent": 30.0}, "cpu", "idle: CPU usage below 80 % of what one busy thread would show"),
+        ({"cpu_percent": 30.0}, "cpu", "idle: CPU usage below 80 % of the usage of one busy thread"),
         ({"cpu_percent": 30.0, "foreign_cpu_percent": 15.0}, "cpu", "disturbed: other processes took more than 10 %"),
         ({"cpu_percent": 5.0}, "cuda", ""),
     ],

@@ -28,7 +28,7 @@ def test_the_time_of_training_up_to_the_target_is_a_table_that_names_it(tmp_path
         tmp_path, trained("pytorch", 0.5, 0.9), trained("mxnet", 0.9, 0.8), trained("pytorch", 0.9, batch_size=64)
     )
     done = run(results, "--target-accuracy", 0.9, "--format", "md", "csv", "--tables")
-    assert done.returncode == 0 and "Time of training up to a test accuracy of 90 %, s" in done.stdout
+    assert done.returncode == 0 and "Training time up to a test accuracy of 90 %, s" in done.stdout
     table = rows(results / "report" / "target-time.md")
     assert table == {"Framework / batch size": ["32", "64"], "PyTorch": ["3.00", "1.50"], "MXNet": ["1.50", "not run"]}
 
@@ -41,7 +41,7 @@ def test_a_cell_of_which_a_repeat_did_not_reach_it_has_no_time_and_says_so(tmp_p
     assert run(results, "--target-accuracy", 0.9, "--format", "md", "csv").returncode == 0
     cells = {row["framework"]: row for row in numbers(results / "report" / "target-time.csv")}
     assert (cells["pytorch"]["status"], cells["pytorch"]["n"]) == ("unknown", "0")
-    assert "not reached: repeat 1 came to 62.50 %" in cells["pytorch"]["notes"]
+    assert "not reached: repeat 1 reached 62.50 %" in cells["pytorch"]["notes"]
     assert (cells["mxnet"]["status"], cells["mxnet"]["median"]) == ("ok", "1.5"), (
         "a crash is no training that fell short"
     )
@@ -50,7 +50,7 @@ def test_a_cell_of_which_a_repeat_did_not_reach_it_has_no_time_and_says_so(tmp_p
 def test_a_target_that_no_trial_reached_is_a_line_and_without_one_there_is_no_such_table(tmp_path: Path) -> None:
     results = store(tmp_path, trained("pytorch", 0.5))
     done = run(results, "--target-accuracy", 0.99, "--format", "md", "csv", "--tables")
-    assert "test accuracy of 99 %" in done.stdout and "not reached: repeat 0 came to 50.00 %" in done.stdout
+    assert "test accuracy of 99 %" in done.stdout and "not reached: repeat 0 reached 50.00 %" in done.stdout
     assert not (results / "report" / "target-time.csv").exists()
     results = store(tmp_path / "2", trained("pytorch", 0.9))
     assert "up to a test accuracy" not in run(results, "--format", "md", "csv").stdout
