@@ -89,7 +89,7 @@ def _if_correlated(stored: StableFile) -> str:
         return ""
     return (
         "half of the 95 % interval if repeats are independent; where a repeat is like the one before, that of a stable "
-        f"cell holds the true mean, by simulation, in {', '.join(parts)}"
+        f"cell contains the true mean, by simulation, in {', '.join(parts)}"
     )
 
 

@@ -116,7 +116,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
 def _add_code_options(command: argparse.ArgumentParser) -> None:
     """Add the options of a model in code, FILE.py:FUNCTION."""
     group = command.add_argument_group("a model in code, FILE.py:FUNCTION")
-    group.add_argument("--from", dest="framework", metavar="FRAMEWORK", help="whose code it is: pytorch")
+    group.add_argument("--from", dest="framework", metavar="FRAMEWORK", help="framework of the code: pytorch")
     group.add_argument(
         "--input-shape", nargs=3, type=int, metavar=("ROWS", "COLUMNS", "CHANNELS"), help="of the images that it takes"
     )

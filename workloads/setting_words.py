@@ -135,7 +135,7 @@ def describe_augmentation(task: Task) -> str:
 
 def describe_devices(placement: Placement) -> str:
     """Say how many devices train one model, and what a device is on a CPU."""
-    words = f"{placement.devices} in data parallel, batch sizes are a device's"
+    words = f"{placement.devices} in data parallel, batch sizes are per device"
     if placement.device_kind == "cuda":
         return words
     each = placement.device_threads

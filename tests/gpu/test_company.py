@@ -47,10 +47,10 @@ def test_memory_that_ran_out_on_a_card_that_others_used_says_nothing_about_the_b
     for foreign, status in (("", Status.OUT_OF_MEMORY), ("before during", Status.FAILED)):
         replay = Replay(monkeypatch, tmp_path, STEPS, NVML_FOREIGN=foreign)
         replay.run(9)
-        replay.out_of_memory = "1,024.0 MiB asked for"
+        replay.out_of_memory = "1,024.0 MiB requested"
         result = replay.result(gpu_spec, *WINDOW, **BATCH)
         assert result.status == status
-        assert (result.reason or "").endswith("1,024.0 MiB asked for")
+        assert (result.reason or "").endswith("1,024.0 MiB requested")
 
 
 def test_company_of_a_container_is_told_from_the_worker(

@@ -53,7 +53,7 @@ def test_one_model_on_two_devices_is_held_equal_by_the_gate_and_stands_in_a_tabl
     (inputs,) = {str(result["spec"]["inputs"]) for result in cells.values()}
     assert inputs
     report = (results / "report" / "report.md").read_text()
-    assert "devices 2 in data parallel, batch sizes are a device's" in report
+    assert "devices 2 in data parallel, batch sizes are per device" in report
     one = run_in(forgetful, *asked, "--results", results)
     assert one.returncode == 0, one.stdout + one.stderr
     report = (results / "report" / "report.md").read_text()

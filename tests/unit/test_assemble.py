@@ -340,7 +340,7 @@ def test_company_on_the_device_is_marked(tmp_path: Path, gpu_spec: TrialSpec) ->
             WorkerOutcome(-signal.SIGKILL, False, 5),
             False,
             Status.FAILED,
-            "SIGKILL; it last said: last line; last event",
+            "SIGKILL; its last output: last line; last event",
         ),
         (WorkerOutcome(-signal.SIGKILL, False, 5), True, Status.OUT_OF_MEMORY, "oom_kill"),
         (WorkerOutcome(-signal.SIGSEGV, False, 5), False, Status.FAILED, "SIGSEGV"),
