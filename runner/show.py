@@ -172,7 +172,7 @@ def print_plan(request: Request, console: Console) -> None:
     planned = planned.with_stored([*found.results.values(), *owed])
     estimates, placement = planned.estimates_s, request.placement
     for framework, model in request.models.items():
-        console.print(f"{framework}: {model.path}:{model.function}, own code, not compared")
+        console.print(f"{framework}: {model.path}:{model.function}, custom code, not compared")
     for build, interpreter in request.interpreters.items():
         console.print(f"{build}: {interpreter.summary}")
     for told in _accumulated(request):

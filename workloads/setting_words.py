@@ -11,7 +11,7 @@ from .records import network
 from .records.job import ImageFindings, ImageSource, Placement, Task
 from .spec import DECAYING, OptimizerSpec
 
-OWN_CODE = "own code, not compared"
+OWN_CODE = "custom code, not compared"
 IMAGE_FITS = {
     "stretch": "stretched, whatever their proportions",
     "crop": "the largest part in the middle",

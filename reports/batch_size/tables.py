@@ -126,7 +126,7 @@ def _largest(each: Answers) -> TableCell:
         return cell
     limit = f"{largest.limit_bytes / 2**20:,.0f} MiB"
     notes = [f"{limit}, {LIMIT_NAMES[largest.limit]}" + f": {largest.evidence}" * bool(largest.evidence)]
-    notes += [f"{size:,} failed, and not by memory: {why}" for size, why in largest.failed_otherwise.items()]
+    notes += [f"{size:,} failed, not for lack of memory: {why}" for size, why in largest.failed_otherwise.items()]
     if told := largest.speed.words if largest.speed else largest.speed_reason:
         notes.append(told)
     if larger := largest.larger_that_fit:

@@ -264,7 +264,7 @@ def build_study(options: argparse.Namespace) -> Study:
             if own := [each.name for each in study.series if key in each.keys]:
                 names = ", ".join(own)
                 raise BadInput(
-                    f"--{_option(key)}: study {study.name} says it by series ({names}): leave it out, or choose others "
+                    f"--{_option(key)}: {study.name} sets it per series ({names}): leave it out, or choose others "
                     "with --series"
                 )
         return study.changed(**changes)
@@ -291,7 +291,7 @@ def _of_sizes(study: Study, sizes: Collection[int]) -> Study:
     known_sizes = sorted({size for part in study.parts.values() for size in part.batch_sizes})
     if unknown := [size for size in sizes if size not in known_sizes]:
         offer = ", ".join(map(str, known_sizes))
-        raise BadInput(f"--batch-size {unknown[0]}: the series of study {study.name} have {offer}: name some of those")
+        raise BadInput(f"--batch-size {unknown[0]}: the series of study {study.name} have {offer}: choose from those")
     series = (
         replace(each, changes=tuple((dict(each.changes) | {"batch_sizes": kept[each.name]}).items()))
         for each in study.series

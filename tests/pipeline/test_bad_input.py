@@ -22,7 +22,7 @@ CASES = {
     "unknown schedule": (["--schedule", "cosin"], "did you mean cosine"),
     "test with all of a data set that leaves none over": (
         ["--dataset", "digits", "--test-all"],
-        "data set digits leaves no images over; those that do are cifar10-cats-dogs, cats-dogs",
+        "data set digits has no images left over; these have some: cifar10-cats-dogs, cats-dogs",
     ),
     "unknown augmentation": (["--augment", "flip"], "did you mean flip-crop"),
     "warm-up longer than training": (

@@ -255,7 +255,7 @@ def test_ctrl_c_leaves_no_worker_and_loses_no_finished_trial(tmp_path: Path, lea
     runner.send_signal(signal.SIGINT)
     _, told = runner.communicate(timeout=30)
     assert runner.returncode == 130
-    assert "The same command goes on" in told
+    assert "The same command continues" in told
     assert not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE
     assert len(trial_folders(tmp_path)) == 1
     done = run_in(lean, *arguments)

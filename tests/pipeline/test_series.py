@@ -85,8 +85,8 @@ def test_one_series_is_run_alone_and_the_next_run_adds_the_others(lean: Path, as
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("--optimizer", "sgd"), "--optimizer: study three says it by series (sgd, adam, parts, twice): leave it out"),
-        (("--batch-size", "5"), "--batch-size 5: the series of study three have 4, 8: name some of those"),
+        (("--optimizer", "sgd"), "--optimizer: three sets it per series (sgd, adam, parts, twice): leave it out"),
+        (("--batch-size", "5"), "--batch-size 5: the series of study three have 4, 8: choose from those"),
         (("--series", "admam"), "unknown series 'admam': did you mean adam?"),
         (("--until-stable",), "--until-stable: study three has the series sgd, adam, parts, twice: choose one of them"),
     ],

@@ -162,7 +162,7 @@ def test_the_largest_says_its_limit_and_what_fitted_and_failed_around_it(
     main([str(store_answers(tmp_path, replace(ALL[2], largest=group))), "--format", "md"])
     printed = " ".join(capsys.readouterr().out.split())
     assert "600 MiB, a control group: 646 fits (3 of 3), 647 failed 1 of 3, 648 fitted once" in printed
-    assert "1 failed, and not by memory: ValueError: Expected more than 1 value" in printed
+    assert "1 failed, not for lack of memory: ValueError: Expected more than 1 value" in printed
 
 
 def test_the_pictures_captions_name_every_answer_that_is_known() -> None:

@@ -557,7 +557,7 @@ def test_a_disturbed_trial_of_a_sweep_that_is_then_lost_with_its_node_stays_what
     engine: Any = LosingEngine(sent)
     (told,) = Sweep(opened, plan(SPEC), engine).run()
     assert told.status is Status.CONTENDED and not engine.arriving
-    assert "3 times it did not come back from its node: the node is gone" in printed.getvalue()
+    assert "its node returned no result 3 times: the node is gone" in printed.getvalue()
     assert (results / "trials" / SPEC.id / "samples.csv").read_text() == "of 1"
     assert [each.status for each in load.read(results).results] == [Status.CONTENDED]
 

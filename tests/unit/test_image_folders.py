@@ -147,7 +147,7 @@ BAD: dict[str, tuple[Callable[[Path], object], str]] = {
     "a link to nowhere": (lambda f: (f / "train/cat/x.png").symlink_to("gone.png"), "leads nowhere"),
     "links in a circle": (lambda f: (f / "train/cat/x.png").symlink_to("x.png"), "in a circle"),
     "folders in a circle": (lambda f: (f / "train/cat/x").symlink_to("../../train"), "in a circle"),
-    "a class that is no UTF-8": (no_utf_8, "class name train/d\\xf6g is no UTF-8"),
+    "a class that is no UTF-8": (no_utf_8, "class name train/d\\xf6g is not UTF-8"),
 }  # fmt: skip
 
 
@@ -197,6 +197,6 @@ def test_without_pillow_a_folder_is_refused_and_an_array_file_is_not(
 def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file.zip").touch()
     os.mkfifo(tmp_path / "pipe.npz")
-    for name, telling in (("file.zip", "a file, and no .npz"), ("gone", "not there"), ("pipe.npz", "no folder")):
+    for name, telling in (("file.zip", "a file, but not .npz"), ("gone", "not found"), ("pipe.npz", "not a folder")):
         with pytest.raises(DataError, match=telling):
             find_images(tmp_path / name)

@@ -386,7 +386,7 @@ def test_a_run_takes_a_source_as_its_workload_and_refuses_more_classes_than_it_t
     path = write(tmp_path, functional(*SMALL))
     words = ["--framework", "numpy", "--dataset", "digits", "--plan", "--results", str(tmp_path / "results")]
     assert run([*words, "--workload", str(path)]) == 2
-    assert "has 10 classes, more than the 3 that workload my-net tells apart" in capsys.readouterr().err
+    assert "has 10 classes, more than the 3 that workload my-net has" in capsys.readouterr().err
     path = write(tmp_path, changed(3, units=10))
     assert run([*words, "--workload", str(path)]) == 0
     assert "trials to run" in capsys.readouterr().out

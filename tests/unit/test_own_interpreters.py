@@ -48,13 +48,13 @@ def answers(path: Path, **told: object) -> Path:
         ([f"pytorch@{'a' * 21}=/usr/bin/python3"], "a label is 1 to 20"),
         (
             ["pytorch@tuned=/usr/bin/python3"],
-            "'tuned' ends as a profile's or a precision's label does; give another, and --profile or --precision",
+            "'tuned' ends like the label of a profile or precision; give another, and --profile or --precision",
         ),
-        (["pytorch@a.tuned=/usr/bin/python3"], "'a.tuned' ends as a profile's"),
-        (["pytorch@bfloat16=/usr/bin/python3"], "'bfloat16' ends as a profile's or a precision's label does"),
+        (["pytorch@a.tuned=/usr/bin/python3"], "'a.tuned' ends like the label of a profile"),
+        (["pytorch@bfloat16=/usr/bin/python3"], "'bfloat16' ends like the label of a profile or precision"),
         (["pytorch@a=/usr/bin/python3", "pytorch@a=/usr/bin/python"], "--python names pytorch@a twice"),
         (["pytorch=/usr/bin/python3", "pytorch=/usr/bin/python"], "give builds of one framework labels"),
-        (["mxnet=/usr/bin/python3"], "--python mxnet: --framework does not ask for it"),
+        (["mxnet=/usr/bin/python3"], "--python mxnet: --framework does not include it"),
         (["pytorch=/no/such/python"], "no such file"),
         (["pytorch=/usr/bin"], "is a folder; name the interpreter in it"),
         (["pytorch=/etc/passwd"], "cannot be executed"),
@@ -78,7 +78,7 @@ def test_what_is_no_build_of_a_framework_is_one_line_and_nothing_is_started(
 
 def test_an_interpreter_of_this_machine_is_no_image(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--isolation", "docker", "--python", f"pytorch={sys.executable}"]) == 2
-    assert "runs in no container of an image" in capsys.readouterr().err
+    assert "cannot run in a container" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_builds_stand_behind_their_framework_and_labelled_ones_always_join() -> 
         "tensorflow",
     )
     assert own_code.order_builds(PROJECT, ["pytorch", "mxnet"], given) == ("mxnet", "pytorch", "pytorch@a", "pytorch@b")
-    with pytest.raises(BadInput, match="--python mxnet: --framework does not ask for it"):
+    with pytest.raises(BadInput, match="--python mxnet: --framework does not include it"):
         own_code.order_builds(PROJECT, ["pytorch@a"], given)
 
 

@@ -145,7 +145,7 @@ def test_sizes_that_do_not_reach_it_are_named_and_are_no_answer() -> None:
     assert (
         answer.least_energy is None
         and answer.energy_reason is not None
-        and "no energy is known" in answer.energy_reason
+        and "energy is unknown" in answer.energy_reason
     )
 
 
