@@ -30,7 +30,7 @@ from workloads.weights import Weights
 
 SETTLING_STEPS = 4  # MXNet hands out four workspaces in turn, which all grow to the needs of this batch size
 FEWEST_STEPS = 3
-OWN_CODE = "own code: nobody knows its layers"
+OWN_CODE = "custom code: its layers are unknown"
 
 WIDTHS = (1024, 2048, 4096, 8192)  # of square matrices: the first width at which a call takes LONG_ENOUGH_S is used
 LONG_ENOUGH_S = 0.1  # the cost of a call besides its products is then negligible

@@ -47,7 +47,7 @@ def run(arguments: Sequence[str], code: Project, console: Console) -> int:
     options = build_parser().parse_args(arguments)
     for name, folder in (("--results", options.results), ("--data-dir", options.data_dir)):
         if folder is not None and folder.exists() and not folder.is_dir():
-            raise BadInput(f"{name} {folder}: is no folder")
+            raise BadInput(f"{name} {folder}: is not a folder")
     if options.frameworks and not options.same_twice:
         raise BadInput("--framework: only --same-twice trains; give both, or neither")
     if options.same_twice:

@@ -196,7 +196,7 @@ def test_memory_that_comes_and_goes_without_anybody_listed_leaves_open_who_was_t
     result = replay.result(gpu_spec, *WINDOW, **BATCH)
     passed, detail = alone(result)
     assert result.status == Status.OK and not passed
-    assert detail == "unknown during: 400 MiB came and went that no list tells of, in 1 row(s)"
+    assert detail == "unknown during: 400 MiB came and went that no list shows, in 1 row(s)"
 
 
 def test_memory_that_comes_and_goes_while_no_list_is_to_be_had_leaves_open_who_was_there(
@@ -210,7 +210,7 @@ def test_memory_that_comes_and_goes_while_no_list_is_to_be_had_leaves_open_who_w
     replay.run(9, at=switched(tmp_path, 4100, 4900))
     passed, detail = alone(replay.result(gpu_spec, *WINDOW, **BATCH))
     assert not passed and "unknown during: " in detail
-    assert "400 MiB came and went that no list tells of, in 3 row(s)" in detail
+    assert "400 MiB came and went that no list shows, in 3 row(s)" in detail
 
 
 @pytest.mark.parametrize("variables", [{}, {"NVML_CONTAINER": "1"}])

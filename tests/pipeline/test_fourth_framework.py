@@ -145,7 +145,7 @@ def test_dropout_draws_new_masks_in_every_step_and_a_probe_may_leave_the_generat
             "    def probe(self, images, labels):\n"
             "        probe = super().probe(images, labels)\n"
             "        return Probe(probe.loss, dict(reversed(probe.outputs.items())), probe.gradients)",
-            "layers: Probe.outputs is ordered otherwise: dense2 is where conv1 belongs",
+            "layers: Probe.outputs is in a different order: dense2 is where conv1 belongs",
             "workload.walk()",
         ),
         ("    def synchronize(self):\n        self.workload.layers", "no attribute 'workload'", "traceback"),

@@ -114,7 +114,7 @@ def test_code_of_each_framework_is_trained_and_measured_and_every_page_says_that
     figures = result["figures"]
     assert figures["parameters_bytes"]["value"] == 4 * (80 + 16 + 512 * 10 + 10)
     assert figures["statistics_bytes"]["value"] >= 64
-    assert figures["activations_exact_bytes"]["reason"] == "own code: nobody knows its layers"
+    assert figures["activations_exact_bytes"]["reason"] == "custom code: its layers are unknown"
     assert not (results / "probes").exists()
     report = results / "report"
     heading = next(line for line in (report / "report.md").read_text().splitlines() if line.startswith("## 1. "))

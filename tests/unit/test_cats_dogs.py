@@ -192,7 +192,7 @@ def unusual(path: Path) -> None:
 REFUSED = {
     cut: "not a zip archive, or incomplete",
     empty: "not a zip archive, or incomplete",
-    renamed: "no kagglecatsanddogs_\\*.zip in .*; it is not downloaded here: fetch .* and name its folder with --data-dir",
+    renamed: "no kagglecatsanddogs_\\*.zip in .*; it is not downloaded here: fetch .* name its folder with --data-dir",
     doubled: "kagglecatsanddogs_3367a.zip, kagglecatsanddogs_5340.zip in .*; name one of them with --data-dir",
     twice: "PetImages/Dog/5.jpg is in it twice",
     unusual: "PetImages/Dog/7777.jpg is encrypted, or packed in an unusual way",

@@ -49,7 +49,7 @@ def test_processor_card_and_null_device_are_looked_at(tmp_path: Path) -> None:
     bad(machine.check_processor(MACHINE | {"cpu_flags": []}), State.WARNING, "none of")
     bad(machine.check_processor(MACHINE | {"cpu_limit_cores": 1.5}), State.WARNING, "a share of 1.5")
     assert machine.check_processor(MACHINE | {"cpu_flags": None}).state is State.UNKNOWN
-    fine(machine.check_gpu([], tmp_path), "none by NVIDIA")
+    fine(machine.check_gpu([], tmp_path), "no NVIDIA GPU")
     fine(machine.check_gpu([Gpu("GPU-1", "H100", "550.54", "12.4", 2**30)], tmp_path), "H100, driver 550.54, CUDA 12.4")
     put(tmp_path, "proc/driver/nvidia/version", "NVRM")
     bad(machine.check_gpu([], tmp_path), State.PROBLEM, "/proc/driver/nvidia/version")
@@ -202,8 +202,8 @@ def test_a_damaged_data_set_is_a_problem_and_one_that_is_not_there_is_none(tmp_p
 
 
 def test_the_disk_is_tried_and_nothing_is_left_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "MiB are safe there in" in project.check_disk(tmp_path).text
-    assert "was not tried" in project.check_disk(tmp_path / "not" / "there").text
+    assert "MiB are written and synced in" in project.check_disk(tmp_path).text
+    assert "was not measured" in project.check_disk(tmp_path / "not" / "there").text
     assert list(tmp_path.iterdir()) == []
     for free, state in ((2**20, State.PROBLEM), (2**29, State.WARNING)):
         status = os.statvfs_result((4096, 4096, 10**9, free // 4096, free // 4096, 10**9, 10**8, 10**8, 0, 255))

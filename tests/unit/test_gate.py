@@ -195,7 +195,7 @@ def test_alone_or_beside_its_own_framework_a_trial_is_ok_but_its_check_has_not_p
         assert result.status == Status.OK and not verdict(result).passed
     (alone,) = judge(trial("alone"))
     assert (alone.status, alone.reason) == (Status.OK, None)
-    told = f"nothing to hold it against: no other framework{TOO_LARGE}"
+    told = f"nothing to compare with: no other framework{TOO_LARGE}"
     assert verdict(alone) == Check(CheckName.GATE, False, told)
 
 
@@ -350,7 +350,7 @@ def test_without_a_referee_a_trial_in_fewer_digits_is_held_against_nothing_and_s
         assert (result.status, check.passed, check.against) == (Status.OK, False, ())
         assert (
             check.detail
-            == f"nothing to hold it against{TOO_LARGE}, and no other framework shows what bfloat16 rounds off"
+            == f"nothing to compare with{TOO_LARGE}, and no other framework shows what bfloat16 rounds off"
         )
 
 

@@ -58,8 +58,8 @@ def answers(path: Path, **told: object) -> Path:
         (["pytorch=/no/such/python"], "no such file"),
         (["pytorch=/usr/bin"], "is a folder; name the interpreter in it"),
         (["pytorch=/etc/passwd"], "cannot be executed"),
-        (["pytorch=/bin/true"], "is no Python"),
-        (["pytorch=/bin/echo"], "is no Python"),
+        (["pytorch=/bin/true"], "is not Python"),
+        (["pytorch=/bin/echo"], "is not Python"),
         (["pytorch=/bin/false"], "failed: exit code 1"),
         ([f"pytorch={sys.executable}"], "has no torch (Python "),
     ],
@@ -88,9 +88,9 @@ def test_an_interpreter_of_this_machine_is_no_image(capsys: pytest.CaptureFixtur
         ({"version": [2, 7, 18], "missing": None}, r"is Python 2\.7\.18"),
         ({"missing": ["numpy"]}, r"has no numpy \(Python 3\.12\.1\)"),
         ({"missing": ["torch", "numpy"]}, "has no torch and no numpy"),
-        ({"version": "3.11"}, "is no Python"),
-        ({"packages": 7}, "is no Python"),
-        ({}, "is no Python"),  # it gives the same answer to the second question
+        ({"version": "3.11"}, "is not Python"),
+        ({"packages": 7}, "is not Python"),
+        ({}, "is not Python"),  # it gives the same answer to the second question
     ],
 )
 def test_a_python_that_cannot_run_workers_says_what_it_lacks(
@@ -142,7 +142,7 @@ def test_the_callers_python_variables_are_not_handed_on(tmp_path: Path, monkeypa
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     started = check(Path(sys.executable), REFEREE, HERE).launcher().environment(HERE)
     assert started["PYTHONPATH"] == str(PROJECT.root)
-    with pytest.raises(BadInterpreter, match="your PYTHONPATH is not handed on: name a script that sets it"):
+    with pytest.raises(BadInterpreter, match="your PYTHONPATH is not passed on: name a script that sets it"):
         check(Path(sys.executable), read(PROJECT, "mxnet", "cpu"), HERE)
 
 
