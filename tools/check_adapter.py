@@ -209,9 +209,9 @@ def main(arguments: list[str] | None = None) -> int:
     program.outlast_readers()
     parser = CommandLine(prog="python -m tools.check_adapter", description=__doc__)
     parser.add_argument("name", metavar="NAME", help="the framework's folder")
-    parser.add_argument("--adapters", type=Path, metavar="DIR", help="the folder that it lies in (default: adapters/)")
+    parser.add_argument("--adapters", type=Path, metavar="DIR", help="the folder that contains it (default: adapters/)")
     parser.add_argument("--from", dest="first", type=int, default=1, metavar="RUNG", choices=range(1, LAST + 1),
-                        help="the first rung that is asked, by its number")  # fmt: skip
+                        help="number of the first rung to check")  # fmt: skip
     words = parser.parse_args(arguments)
     folder = (words.adapters or ROOT / "adapters").resolve() / words.name
     if not (folder / "environment.toml").is_file():

@@ -259,7 +259,7 @@ def main(arguments: list[str]) -> int:
     parser = CommandLine(prog="python -m tools.gpu_day", description=__doc__)
     parser.add_argument("steps", nargs="+", choices=STEPS, metavar="STEP")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seconds", type=float, default=480.0, help="for all steps but check and pack")
+    parser.add_argument("--seconds", type=float, default=480.0, help="time for all steps but check and pack")
     parser.add_argument("--framework", nargs="+", default=["pytorch"])
     parser.add_argument("--device", default="cuda", help="cpu | cuda | cuda:N | UUID")
     parser.add_argument("--python", help="FRAMEWORK=PATH of an interpreter (default: this Python, --isolation here)")

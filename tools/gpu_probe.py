@@ -256,7 +256,7 @@ def main(arguments: list[str]) -> int:
     """Write everything, print what was refused, and return the exit code."""
     parser = CommandLine(prog="python -m tools.gpu_probe", description=__doc__)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--scale", type=float, default=1.0, help="of the seconds of each phase")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor for the seconds of each phase")
     options = parser.parse_args(arguments)
     try:
         card = find_given_gpu()

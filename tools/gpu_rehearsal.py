@@ -158,7 +158,7 @@ def main(arguments: list[str]) -> int:
     parser = CommandLine(prog="python -m tools.gpu_rehearsal", description=__doc__)
     parser.add_argument("steps", nargs="*", choices=[*STEPS, []], metavar="STEP")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "gpu-day")
-    parser.add_argument("--seconds", type=float, default=2700.0, help="for all steps but check and pack (2700)")
+    parser.add_argument("--seconds", type=float, default=2700.0, help="time for all steps but check and pack (2700)")
     options = parser.parse_args(arguments)
     try:
         return rehearse(options.out.resolve(), options.steps or list(STEPS), options.seconds)

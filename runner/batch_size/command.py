@@ -58,8 +58,8 @@ REFUSED = {
     "blocks": ("--blocks", "which searches for sizes itself: give it to python -m runner"),
 }
 OF_THIS_COMMAND = {  # help of shared options that differs here
-    "batch_sizes": "train these, too, with --then-train or --target-accuracy: 100 127, or 100,127",
-    "results": f"default: {BATCH_SIZE_RESULTS}",
+    "batch_sizes": "train these, too, with --then-train or --target-accuracy, e.g. 100 127 or 100,127",
+    "results": f"where results go (default: {BATCH_SIZE_RESULTS})",
     "window_s": f"length of the steady window of each trial (default: {STEPS_WINDOW_S:g} while searching)",
 }
 

@@ -112,7 +112,7 @@ def test_series_that_differ_by_their_threads_alone_are_refused_where_there_are_n
     study.write_text(f'summary = "x"\ndevice = "cpu"\n{series}', encoding="utf-8")
     refused = run_in(lean, "--study", study, "--isolation", "here", "--framework", "numpy", "--plan")
     assert refused.returncode == 2, refused.stdout
-    assert f"series every trains what some trains, in {cores} thread(s) on this machine" in refused.stderr
+    assert f"series every trains the same as some, in {cores} thread(s) on this machine" in refused.stderr
 
 
 @pytest.mark.parametrize("study", [name for name in list_studies() if name.endswith("-cpu")])
