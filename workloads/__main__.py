@@ -59,7 +59,7 @@ def _describe(options: argparse.Namespace, imported: Imported) -> str:
     asked = {"--batch-size": options.batch_sizes, "--optimizer": options.optimizer, "--results": options.results}
     if not options.memory:
         if given := next((option for option, value in asked.items() if value), None):
-            raise _BadOption(f"{given} is for --memory: add it, or leave {given} out")
+            raise _BadOption(f"{given} needs --memory: add it, or leave {given} out")
         return describe(imported.workload, imported.places)
     if options.batch_sizes and (least := min(options.batch_sizes)) < 1:
         raise _BadOption(f"--batch-size {least}: must be 1 or more")

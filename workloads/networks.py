@@ -105,9 +105,9 @@ def _check(workload: Workload, path: Path) -> None:
     these rules, and are read without them.
     """
     if not isinstance(workload.name, str) or not NAME.fullmatch(workload.name):
-        raise NetworkError(f"workload {path}: its name must be of a-z, 0-9, . and -, got {workload.name!r}")
+        raise NetworkError(f"workload {path}: its name may only have a-z, 0-9, . and -, got {workload.name!r}")
     if workload.name in WORKLOADS and workload != WORKLOADS[workload.name]:
-        raise NetworkError(f"workload {path}: the catalogue has a {workload.name}; give yours a name of its own")
+        raise NetworkError(f"workload {path}: the catalogue already has {workload.name}; give yours another name")
     try:
         for layer, _ in workload.walk():
             if not isinstance(layer.name, str) or not LAYER_NAME.fullmatch(layer.name):
@@ -116,7 +116,7 @@ def _check(workload: Workload, path: Path) -> None:
                     f"got {str(layer.name)[:100]!r}"
                 )
             if network.KINDS.get(type(layer).__name__) is not type(layer):
-                raise ValueError(f"layer {layer.name}: {type(layer).__name__} is no layer of workloads/layers")
+                raise ValueError(f"layer {layer.name}: {type(layer).__name__} is not a layer of workloads/layers")
         shape = workload.output_shape
         refuse_impossible(workload)
         refuse_unordered(workload)

@@ -17,7 +17,7 @@ from workloads.spec import Workload
 FROM_HOST = "Keras' fit takes its images from the host: leave --feed device or --profile fit out"
 # A call of `fit` costs as much as some steps: users make one of many epochs. A trial's are of 2 s of steps at most.
 FIT_FACTOR = 20
-NO_PARTS = "Keras' own step weighs all parts of an update alike, whatever their sizes: leave --accumulate out"
+NO_PARTS = "Keras' own step weighs all parts of an update equally, whatever their sizes: leave --accumulate out"
 
 Batch = tuple[Any, Any]  # images, uint8 (n, h, w, c), and labels, int32 (n,)
 

@@ -163,11 +163,11 @@ def test_a_folder_that_is_laid_out_otherwise_is_refused_in_one_line(name: str, t
 @pytest.mark.parametrize(
     ("name", "telling"),
     [
-        ("digits", "there is a published digits"),
-        ("my photos", "its name must be of"),
-        ("-photos", "its name must be of"),
-        ("x" * 42, "its name must be of"),
-        ("fotos\n", "its name must be of"),
+        ("digits", "digits is a published data set"),
+        ("my photos", "its name may only have"),
+        ("-photos", "its name may only have"),
+        ("x" * 42, "its name may only have"),
+        ("fotos\n", "its name may only have"),
     ],
 )
 def test_a_name_that_cannot_stand_in_the_names_of_files_is_refused(name: str, telling: str, tmp_path: Path) -> None:
