@@ -64,14 +64,14 @@ def find_python() -> str:
     """Return the path of a Python 3.12. Raises CannotRehearse."""
     named = os.environ.get("PYTHON312") or shutil.which("python3.12")
     if not named:
-        raise CannotRehearse("there is no python3.12: install one, or name it by PYTHON312")
+        raise CannotRehearse("there is no python3.12: install one, or set PYTHON312")
     try:
         asked = [named, "-c", "import sys; print('{}.{}'.format(*sys.version_info))"]
         version = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError) as error:
-        raise CannotRehearse(f"{named} does not start: name a python3.12 by PYTHON312 ({error})") from error
+        raise CannotRehearse(f"{named} does not start: set PYTHON312 to a python3.12 ({error})") from error
     if version != "3.12":
-        raise CannotRehearse(f"{named} is Python {version}, and the machine has 3.12: name one by PYTHON312")
+        raise CannotRehearse(f"{named} is Python {version}, and the machine has 3.12: set PYTHON312")
     return str(Path(named).absolute())
 
 
@@ -81,7 +81,7 @@ def find_namespace() -> list[str]:
     try:
         subprocess.run([*words, "true"], capture_output=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        raise CannotRehearse(f"no network namespace can be had here ({' '.join(words)}): {error}") from error
+        raise CannotRehearse(f"no network namespace is available here ({' '.join(words)}): {error}") from error
     return words
 
 
@@ -137,7 +137,7 @@ def rehearse(out: Path, steps: list[str], seconds: float) -> int:
     python, namespace = find_python(), find_namespace()
     machine = prepare_machine(out / "machine", python)
     size = pack(out / "travel", python)
-    print(f"rehearsal: {size / 2**20:.1f} MiB travel", flush=True)
+    print(f"rehearsal: {size / 2**20:.1f} MiB to send", flush=True)
     variables = build_driver(out / "driver")
     for adapter in (out / "travel" / "project" / "adapters").iterdir():
         put_on_the_host(adapter, out / "driver" / "pid")

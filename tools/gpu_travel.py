@@ -69,7 +69,7 @@ def pack(out: Path, python: str) -> int:
     size = sum(path.stat().st_size for part in (project, wheels) for path in part.rglob("*") if path.is_file())
     if size > LIMIT_BYTES:
         raise CannotPack(
-            f"{out} has {size / 2**20:.1f} MiB, and {LIMIT_BYTES / 2**20:.0f} MiB may travel: leave out more"
+            f"{out} has {size / 2**20:.1f} MiB, and {LIMIT_BYTES / 2**20:.0f} MiB may be sent: leave out more"
         )
     return size
 

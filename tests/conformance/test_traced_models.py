@@ -96,7 +96,7 @@ REFUSED = {
     "cropped": "pad (ZeroPad2d): its padding is negative, which cuts rows or columns off",
     "attention-not-batch-first": "attention (MultiheadAttention): batch_first=False",
     "reshape-of-channels": "changes 2 x 8 x 10 x 8 to 2 x 2 x 4 x 10 x 8: images can become tokens or be flattened",
-    "module-made-in-forward": "calls a ReLU that is not part of the model: make it in __init__",
+    "module-made-in-forward": "calls a ReLU that is not in the model: make it in __init__",
     "other-size": "the model (Computes): fails on images of",
 }
 

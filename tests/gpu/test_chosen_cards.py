@@ -249,7 +249,7 @@ def test_the_day_says_which_card_it_took_and_why(
         assert capsys.readouterr().out.startswith(f"card: {UUID_B}, {why} (")
     monkeypatch.setenv(LIST, UUID)
     gpu_card.set_card("cuda", tmp_path)
-    assert f"card: {UUID}, the first of 1 visible, and somebody is on each of them" in capsys.readouterr().out
+    assert f"card: {UUID}, the first of 1 visible, all of them in use" in capsys.readouterr().out
 
 
 def test_every_command_of_the_day_sees_the_one_card_and_without_a_card_none_starts(

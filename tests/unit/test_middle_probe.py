@@ -289,8 +289,8 @@ class Dropping(Adapter):
     ("change", "words"),
     [
         (lambda entering, leaving: leaving, ""),
-        (lambda entering, leaving: leaving * np.float32(0.75), "that often keeps are scaled by 1.0000, 1.3333 expected"),
-        (lambda entering, leaving: entering, "that often keeps are scaled by 1.0000, 1.3333 expected"),
+        (lambda entering, leaving: leaving * np.float32(0.75), "often keeps are scaled by 1.0000, 1.3333 expected"),
+        (lambda entering, leaving: entering, "often keeps are scaled by 1.0000, 1.3333 expected"),
         (lambda entering, leaving: entering * (np.arange(entering.size).reshape(entering.shape) % 4 > 0) / 0.75,
          "the zeros of often are 0.7500 off"),
     ],

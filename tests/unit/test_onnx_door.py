@@ -203,7 +203,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     ),
     "trained divisor": (
         lambda to: write(to, conv("c"), node("Div", "c t"), tensors={"t": 2}),
-        r"n/Div \(Div\): computes t with \(n, c, h, w\) of 1 x 4 x 6 x 6: it may train, and no layer record supports that",
+        r"n/Div \(Div\): computes t with \(n, c, h, w\) of 1 x 4 x 6 x 6: it may train, and no layer record supports",
     ),
     "unknown": (lambda to: write(to, conv("c"), node("Softplus", "c")), r"n/Softplus \(Softplus\): there is no layer"),
     "random": (lambda to: write(to, conv("c"), node("Bernoulli", "c")), r"n/Bernoulli \(Bernoulli\): draws random"),
