@@ -90,7 +90,7 @@ style: .venv/.complete-test
 	.venv/bin/ruff format --check .
 
 .venv/.complete: requirements.txt runner/requirements.txt
-	@if [ -L .venv ]; then echo "make: .venv is a link: what it leads to would be emptied; remove the link" >&2; exit 2; fi
+	@if [ -L .venv ]; then echo "make: .venv is a link, and its target would be emptied; remove the link" >&2; exit 2; fi
 	@echo "runner: making .venv"
 	$(PYTHON) -m venv --clear .venv
 	$(INSTALL) -r requirements.txt

@@ -57,7 +57,7 @@ class Display(Progress):
 
     def handed_out(self, blocks: int) -> None:
         """Show how many blocks run or wait on other machines."""
-        name = f"{format_count(blocks, 'block')} handed out, {self.at_once} at once"
+        name = f"{format_count(blocks, 'block')} sent out, {self.at_once} at once"
         self.update(self.trials, description=name, left=self._left())
 
     def once_more(self, specs: Sequence[TrialSpec]) -> None:

@@ -160,7 +160,7 @@ class Ladder:
         command += ["--device", "cpu", "--results", str(results), *(("--adapters", str(outside)) if outside else ())]
         command += ["--batch-size", "32", "--epochs", "1", "--window", "1"]
         if subprocess.run(command, cwd=ROOT).returncode:
-            raise Fallen("the trial did not end ok", f"what is printed above, and {results}")
+            raise Fallen("the trial did not end ok", f"the output above, and {results}")
 
 
 @contextmanager

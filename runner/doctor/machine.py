@@ -138,7 +138,7 @@ def check_null_device(root: Path) -> Finding:
     try:
         status = path.stat()
     except OSError as error:
-        return Finding("/dev/null", State.PROBLEM, error.strerror or "not there", advice)
+        return Finding("/dev/null", State.PROBLEM, error.strerror or "missing", advice)
     if not stat.S_ISCHR(status.st_mode) or status.st_rdev != NULL:
         return Finding("/dev/null", State.PROBLEM, f"not a null device:  {stat.filemode(status.st_mode)}", advice)
     if not os.access(path, os.R_OK | os.W_OK):
@@ -153,7 +153,7 @@ def check_shared_memory(root: Path) -> Finding:
         size = os.statvfs(path)
     except OSError as error:
         advice = "as root: mount -t tmpfs tmpfs /dev/shm; a container: --shm-size 1g"
-        return Finding("/dev/shm", State.WARNING, error.strerror or "not there", advice)
+        return Finding("/dev/shm", State.WARNING, error.strerror or "missing", advice)
     text = f"{mib(size.f_blocks * size.f_frsize)}, {mib(size.f_bavail * size.f_frsize)} free"
     if not os.access(path, os.W_OK | os.X_OK):
         return Finding("/dev/shm", State.WARNING, f"{text}; not writable for you", "as root: chmod 1777 /dev/shm")

@@ -74,11 +74,11 @@ def check_data(folder: Path) -> Finding:
         if dataset.files:
             present = [file for file in dataset.files if (folder / file.path).is_file()]
             damaged = _damaged(dataset, folder) if len(present) == len(dataset.files) else ""
-            words.append(f"{dataset.name} {damaged or ('whole' if present else 'not there')}")
+            words.append(f"{dataset.name} {damaged or ('complete' if present else 'missing')}")
             if 0 < len(present) < len(dataset.files):
-                words[-1] = f"{dataset.name} in part, {len(present)} of {len(dataset.files)} files"
+                words[-1] = f"{dataset.name} incomplete, {len(present)} of {len(dataset.files)} files"
             state = State.PROBLEM if damaged else state
-    advice = f"remove what is damaged below {folder}: the next run fetches it again" if state is State.PROBLEM else ""
+    advice = f"remove the damaged files below {folder}: the next run fetches it again" if state is State.PROBLEM else ""
     return Finding("data", state, f"{folder}: {', '.join(words)}; missing data sets are fetched when needed", advice)
 
 

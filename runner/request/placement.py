@@ -53,7 +53,7 @@ def list_notes(study: Study, gpus: Sequence[description.Gpu], elsewhere: bool = 
         if study.device == "auto" and not visible.gpus:
             yield f"{visible.setting} leaves none of this machine's {len(gpus)} GPU(s): the CPU is used"
         elif visible.invalid is not None and visible.gpus:
-            yield f"{visible.setting}: {visible.invalid!r} is not a GPU here; it and what follows it are not visible"
+            yield f"{visible.setting}: {visible.invalid!r} is not a GPU here; it and those after it are not visible"
     if elsewhere:
         return
     cores, limits = description.count_cores(), allotment.read_thread_limits()

@@ -245,7 +245,7 @@ def judge_disturbance(
 def judge_convergence(figures: Mapping[str, Figure]) -> tuple[Status, str | None]:
     """Return the status of a trial that is otherwise ok: `diverged` if a loss was not a number."""
     step = figures[DIVERGED_STEP.name].value if DIVERGED_STEP.name in figures else None
-    return (Status.OK, None) if step is None else (Status.DIVERGED, f"the loss of step {step:.0f} is no number")
+    return (Status.OK, None) if step is None else (Status.DIVERGED, f"the loss of step {step:.0f} is not a number")
 
 
 def read_phases(events: Events) -> dict[str, float]:

@@ -116,7 +116,7 @@ def compute_exact_activations(spec: TrialSpec, workload: Workload | None) -> Fig
 def explain_no_split(account: MemoryAccount) -> str:
     """Return why the parts of the memory do not add up to a split; bytes are named in MiB."""
     if "parts" not in account:
-        return str(account.get("reason", "it was not asked"))
+        return str(account.get("reason", "the memory worker was not run"))
     if account.get("planned"):
         return "the framework's compiler plans the memory of a whole step: its parts cannot be separated"
     more = sum(part or 0 for part in account["parts"].values()) - account["step_peak"]

@@ -56,7 +56,7 @@ def compute_speed(events: dict[str, Any]) -> dict[str, Figure]:
     window_s, ended = window.seconds, events[Event.WINDOW_ENDED]
     return {
         registry.WINDOW.name: Figure(window_s, source),
-        registry.SPEED.name: Figure(ended["images"] / window_s, f"{source}; images handed to the framework"),
+        registry.SPEED.name: Figure(ended["images"] / window_s, f"{source}; images passed to the framework"),
         registry.STEP_TIME.name: Figure(
             window_s / ended["steps"], f"{source}; losses returned", samples=ended["steps"]
         ),

@@ -192,10 +192,10 @@ def test_environments_that_are_not_made_outdated_or_not_whole_are_named(tmp_path
 
 
 def test_a_damaged_data_set_is_a_problem_and_one_that_is_not_there_is_none(tmp_path: Path) -> None:
-    fine(project.check_data(tmp_path), "cifar10 not there", "mnist not there")
+    fine(project.check_data(tmp_path), "cifar10 missing", "mnist missing")
     first, *rest = DATASETS["mnist"].files
     put(tmp_path, first.path, "")
-    assert f"mnist in part, 1 of {1 + len(rest)} files" in project.check_data(tmp_path).text
+    assert f"mnist incomplete, 1 of {1 + len(rest)} files" in project.check_data(tmp_path).text
     for file in rest:
         put(tmp_path, file.path, "")
     bad(project.check_data(tmp_path), State.PROBLEM, f"mnist damaged ({first.path})")

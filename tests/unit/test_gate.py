@@ -221,7 +221,7 @@ def test_a_trial_that_diverged_stays_so_where_it_agrees_and_is_unverified_where_
     right = replace(trial("right"), status=Status.DIVERGED, figures=figures)
     differs = replace(trial("differs", wrong()), status=Status.DIVERGED, figures=figures)
     judged = judge(right, differs, trial("other"))
-    assert (judged[0].status, judged[0].reason) == (Status.DIVERGED, "the loss of step 3 is no number")
+    assert (judged[0].status, judged[0].reason) == (Status.DIVERGED, "the loss of step 3 is not a number")
     assert judged[0].checks[-1].passed
     assert judged[1].status == Status.UNVERIFIED
 
