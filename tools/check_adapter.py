@@ -2,8 +2,8 @@
 
 python -m tools.check_adapter NAME [--adapters DIR] [--from RUNG]
 
-Stops at the first rung that fails, and says what to look at. A rung runs nothing of the later ones. `--from` leaves out
-the rungs before that one, except the first three, which take no time once they hold.
+Stops at the first rung that fails, and says what to look at. A rung does not need the later ones. `--from` skips
+the rungs before that one, except the first three, which take no time once they pass.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
 Each step runs commands of the project one after another, each with a time limit. It leaves their output in
 DIR/STEP/*.log, their results in DIR/STEP/*, and a line for each command in DIR/day.jsonl. A command that failed is a
-finding: the next one runs. A step that is run again goes on from the results that it has. `pack` makes one archive of
-each step, in parts that the machine's limit of a file lets through. At the end ten lines say what was seen.
+finding: the next one runs. A repeated step continues from its results. `pack` makes one archive of
+each step, in parts below the machine's limit for a file. Ten lines at the end summarise the day.
 Of several cards one is used for the whole day: tools/gpu_card.py.
 
-Steps, in the order of their worth: probe, one, gate, conformance, study, several, faults, tuned, batch-size,
+Steps, most important first: probe, one, gate, conformance, study, several, faults, tuned, batch-size,
 neighbours, check, pack.
 """
 

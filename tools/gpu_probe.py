@@ -1,4 +1,4 @@
-"""Ask a GPU's driver all that the runner asks, and record a trace of the card under a known load.
+"""Make every call that the runner makes to a GPU's driver, and record a trace of the card under a known load.
 
 python -m tools.gpu_probe OUT writes into the folder OUT, of the first card that CUDA_VISIBLE_DEVICES leaves:
 - calls.json: each NVML call with its answer or error, and its time over CALLS calls;

@@ -1,10 +1,10 @@
 """Rehearse the day on a card on this machine: python -m tools.gpu_rehearsal [STEP...], by default all steps.
 
-The folder that would travel (tools/gpu_travel.py) is packed and its day.sh is run as there: with Python 3.12 and the
+The folder that would be sent (tools/gpu_travel.py) is packed and its day.sh is run as there: with Python 3.12 and the
 machine's packages (requirements-gpu-machine.txt, builds for the CPU where pip knows them), in a network namespace of
 its own. The stand-in for the driver replays a recorded H200, again and again. Frameworks compute on the CPU where a
 trial says the card: all that the machine has in the step `several`, PyTorch in the others. PYTHON312 names the Python,
-else `python3.12` is taken. A rehearsal that was cut off goes on.
+else `python3.12` is taken. A rehearsal that was cut off continues.
 """
 
 from __future__ import annotations

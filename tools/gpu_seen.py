@@ -17,7 +17,7 @@ Result = dict[str, Any]
 
 
 def describe(out: Path) -> list[str]:
-    """Return ten lines; what was not measured is named as that."""
+    """Return ten lines; what was not measured is listed as such."""
     results = list(_read_results(out))
     return [
         _card(results),

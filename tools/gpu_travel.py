@@ -1,4 +1,4 @@
-"""Pack what travels to a machine with a card: python -m tools.gpu_travel OUT [--python python3.12].
+"""Pack the folder for a machine with a card: python -m tools.gpu_travel OUT [--python python3.12].
 
 OUT gets the project as it is committed (`project/`), the wheels that such a machine lacks (`wheels/`) and `day.sh`,
 which runs the steps there with the machine's `python3` and without a network: `sh day.sh probe one`. It is refused

@@ -93,7 +93,7 @@ def refuse_any_parts(part: int | None) -> None:
 
 
 class BatchLosses(keras.callbacks.Callback):
-    """Keeps the loss of each batch, (updates,). Keras may call it in a thread of its own, for it waits for the loss."""
+    """Keeps the loss of each batch, (updates,). Keras may call it in its own thread, because it waits for the loss."""
 
     async_safe = True
 
