@@ -77,7 +77,7 @@ class Study:
         "NAME|FILE",
     )
     dataset: str = define_key(
-        "digits", NETWORK, "{datasets}; or your own: a path with a / to a folder with train/CLASS/ and test/CLASS/, "
+        "digits", NETWORK, "{datasets}; or your own: a path (with a /) to a folder with train/CLASS/, test/CLASS/, "
         "or a .npz file with x_train, y_train, x_test, y_test", "NAME|DIR|FILE.npz",
     )  # fmt: skip
     frameworks: Annotated[tuple[str, ...], Meta(min_length=1)] = define_key(

@@ -265,7 +265,7 @@ class Adapter(base.Adapter):
             peaks.append(self._most_in_use())
         indices: Count = 4 * pooled_values(self.workload) * len(batch)  # int32, by oneDNN
         if self.context.device_type != "cpu":
-            indices = "unknown: what MXNet's pools keep on a GPU was never measured"
+            indices = "what MXNet's pools keep on a GPU was never measured"
         return MemoryUse(
             before, inputs, held, self._gradient_bytes(), max(peaks[:-1]), peaks[-1], indices, runs_ahead=True
         )

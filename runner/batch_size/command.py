@@ -103,8 +103,8 @@ def build_parser() -> Parser:
     parser = Parser(
         USUAL,
         prog="python -m runner batch-size",
-        description="Find a batch size: the largest that fits, the fastest, the least energy, and the gradient "
-        "noise scale, for each framework, with the trials that prove it.",
+        description="Find a batch size: the largest that fits, the fastest, the one with least energy; and "
+        "the gradient noise scale, for each framework, with the trials that prove it.",
     )
     parser.add_argument("--plan", action="store_true", help="print what will be tried, by which limits, and about how "
                         "long it takes; runs nothing")  # fmt: skip
@@ -119,8 +119,8 @@ def build_parser() -> Parser:
                         "use and those of --batch-size; say which reaches this accuracy first, e.g. 0.6")  # fmt: skip
     parser.add_argument("--then-train", action="store_true", help="train every framework at all found sizes and at "
                         "the one in use, each in turn: time and accuracy side by side")  # fmt: skip
-    parser.add_argument("--global-batch", type=whole, metavar="N", help="images of one update; say how many parts "
-                        "it needs if they do not fit at once")  # fmt: skip
+    parser.add_argument("--global-batch", type=whole, metavar="N", help="images of one update; report how many "
+                        "parts they need if they do not fit at once")  # fmt: skip
     return parser
 
 

@@ -110,7 +110,7 @@ def check_memory(available_bytes: int, machine: dict[str, Any]) -> Finding:
     group = "" if limit is None else f"; control group {mib(limit)}"
     text = f"{mib(available_bytes)} available of {mib(machine['memory_bytes'])}{group}"
     if min(available_bytes, limit or available_bytes) < SCARCE_BYTES:
-        advice = "stop what uses memory, or use small networks and batch sizes: trials will run out of memory"
+        advice = "stop programs that use memory, or use small networks and batch sizes: trials will run out of memory"
         return Finding("memory", State.WARNING, text, advice)
     return Finding("memory", State.OK, text)
 
@@ -140,7 +140,7 @@ def check_null_device(root: Path) -> Finding:
     except OSError as error:
         return Finding("/dev/null", State.PROBLEM, error.strerror or "missing", advice)
     if not stat.S_ISCHR(status.st_mode) or status.st_rdev != NULL:
-        return Finding("/dev/null", State.PROBLEM, f"not a null device:  {stat.filemode(status.st_mode)}", advice)
+        return Finding("/dev/null", State.PROBLEM, f"not a null device: {stat.filemode(status.st_mode)}", advice)
     if not os.access(path, os.R_OK | os.W_OK):
         return Finding("/dev/null", State.PROBLEM, f"you may not use it: {stat.filemode(status.st_mode)}", advice)
     return Finding("/dev/null", State.OK, "a character device")

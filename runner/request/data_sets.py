@@ -139,7 +139,7 @@ def find_images(path: Path, asked: ImageChoices = AS_IS) -> OwnImages:
 
 def _checked(path: Path, name: str) -> str:
     if not IMAGES_NAME.fullmatch(name):
-        rule = f"its name may only have A-Z, a-z, 0-9, ., _ and -, at most 41: {shown(name)!r}"
+        rule = f"its name may only have A-Z, a-z, 0-9, ., _ and -, at most 41 characters: {shown(name)!r}"
         raise DataError(f"data set {shown(str(path))}: {rule}")
     if name in DATASETS:
         raise DataError(f"data set {shown(str(path))}: {name} is a published data set; give yours another name")

@@ -86,7 +86,7 @@ def run_parser() -> Parser:
     )
     parser.add_argument("--plan", action="store_true", help="print the trials and an estimate; runs nothing")
     parser.add_argument("--study", default=USUAL_STUDY, metavar="NAME|FILE",
-                        help=f"{', '.join(sorted(list_studies()))}, or a TOML file; options override its " 
+                        help=f"{', '.join(sorted(list_studies()))}, or a TOML file; options override its "
                         "settings (default: quick)")  # fmt: skip
     parser.add_argument("--series", dest="chosen_series", nargs="+", default=[], metavar="NAME",
                         help="run only these series of the study")  # fmt: skip
