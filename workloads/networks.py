@@ -45,9 +45,8 @@ def find(name_or_path: str) -> Workload:
 def find_imported(name_or_path: str) -> Imported:
     """Return the same with what its source says: the weights, and where each layer comes from. Raises NetworkError.
 
-    A .py file defines one Workload; a .keras file and a .json file are a Keras model's, an .onnx file is another
-    framework's; or the .json file is written by
-    `python -m workloads import`.
+    A .py file defines one Workload. A .keras file is a Keras model's, an .onnx file another framework's. A .json file
+    is a Keras model's, or `python -m workloads import` wrote it.
     """
     if name_or_path.endswith(".py"):
         return Imported(read(Path(name_or_path)))

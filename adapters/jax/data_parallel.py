@@ -99,8 +99,8 @@ class DataParallel(adapter.Adapter):
         return loss
 
     def _update_unevenly(self, divided: list[Share], rate: np.float32) -> jax.Array:
-        """Make an update of shares of different lengths, as the last one of an epoch may be, on the first device alone:
-        one program for all devices has one shape of its inputs.
+        """Make an update of shares of different lengths on the first device alone, e.g. the last one of an epoch. One
+        program for all devices has one shape of its inputs.
         """
         state = jax.device_put(self.spread, self.device)
         every = []

@@ -132,7 +132,7 @@ def measure_products(adapter: Adapter, cores: int | None) -> dict[str, Any]:
     """Return operations per second, two per multiply-add, of the fastest of several calls, and the number of calls.
 
     On a CPU, where its threads have so many `cores`, also return what those cores do in the processor time of the
-    cheapest call: other processes make a call slow, but take no part in its processor time. It builds other networks.
+    cheapest call. Other processes make a call slow, but do not add to its processor time. It builds other networks.
     Raises what the adapter raises.
     """
     workload, width, seconds, cpu_s = product_chain(WIDTHS[0]), WIDTHS[0], [math.inf], [math.inf]

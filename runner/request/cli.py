@@ -255,8 +255,8 @@ def _with_repeats(study: Study, limit: int | None) -> Study:
 
 
 def _refuse_inputs(study: Study, dataset: Dataset) -> None:
-    """Raises BadInput for impossible learning rates, and for an order of the images that does not fit into this
-    machine's memory, as every worker reads it whole.
+    """Raises BadInput for impossible learning rates, and for an order of the images that exceeds this machine's memory.
+    Every worker reads the whole order.
     """
     order_bytes = (study.epochs + 1) * dataset.train_count * np.dtype(np.int32).itemsize
     memory_bytes = psutil.virtual_memory().total
