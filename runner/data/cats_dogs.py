@@ -63,9 +63,7 @@ def read_cats_dogs(dataset: Dataset, folder: Path, test_all: bool, pixel_range: 
             sound = {name: [each for each in names if _is_jfif(archive, each)] for name, names in by_class.items()}
         changed_ns = path.stat().st_mtime_ns
     except (OSError, zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError) as error:
-        reason = (
-            error.strerror if isinstance(error, OSError) and error.strerror else "not a zip archive, or incomplete"
-        )
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "not a zip archive, or incomplete"
         raise DataError(f"{where}: {reason}") from error
     for name, members in sound.items():
         if len(members) < pets.OF_CLASS:

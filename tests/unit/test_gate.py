@@ -349,8 +349,7 @@ def test_without_a_referee_a_trial_in_fewer_digits_is_held_against_nothing_and_s
         check = verdict(result)
         assert (result.status, check.passed, check.against) == (Status.OK, False, ())
         assert (
-            check.detail
-            == f"nothing to compare with{TOO_LARGE}, and no other framework shows what bfloat16 rounds off"
+            check.detail == f"nothing to compare with{TOO_LARGE}, and no other framework shows what bfloat16 rounds off"
         )
 
 

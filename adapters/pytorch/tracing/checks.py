@@ -119,9 +119,7 @@ def _refuse_unused(model: nn.Module, network: Network) -> None:
     kept = {node["name"] for node in network.nodes}
     parts = [part for key, part in network.tensors.items() if key.partition("/")[0] in kept]
     if twice := [name for (name, *_), count in Counter(parts).items() if count > 1]:
-        raise Refused(
-            f"parameter {twice[0]} is used more than once: give each use its own", _module_of(twice[0])
-        )
+        raise Refused(f"parameter {twice[0]} is used more than once: give each use its own", _module_of(twice[0]))
     used = {name for name, _, _ in parts}
     for name, _ in model.named_parameters():
         if name not in used:
