@@ -300,7 +300,7 @@ def test_each_series_is_the_study_with_its_own_keys(tmp_path: Path) -> None:
         ([*SERIES, "repeats = 2"], 10, "repeats: not a key of a series"),
         (["learning_rate = 0.1", *SERIES, 'optimizer = "adom"'], 11, "did you mean adam?"),
         ([*SERIES, "[[series]]", 'name = "wide"'], 11, "name: two series are called wide"),
-        ([*SERIES, "[[series]]", 'name = "same"', "batch_sizes = [7]"], 11, "name: trains what wide trains"),
+        ([*SERIES, "[[series]]", 'name = "same"', "batch_sizes = [7]"], 11, "name: trains the same as wide"),
         (["series = 3"], 3, "series: is not a list of tables: begin each with [[series]]"),
     ],
 )
