@@ -219,7 +219,7 @@ def test_layers_of_ones_own_that_no_adapter_knows_are_refused(tmp_path: Path) ->
         "@dataclass(frozen=True)\nclass Mine(Layer):\n    pass\n"
     )
     text = own + FILE.replace('Flatten("flatten")', 'Mine("mine"), Flatten("flatten")')
-    with pytest.raises(NetworkError, match="layer mine: Mine is no layer"):
+    with pytest.raises(NetworkError, match="layer mine: Mine is not a layer"):
         networks.read(written(tmp_path, text))
 
 

@@ -82,5 +82,5 @@ def test_a_series_has_frameworks_and_profiles_of_its_own_and_trains_no_column_of
     planned = build_series_plan(asked, installations, range(1), {}).trials
     assert {(planned.count(spec), spec.cell.framework) for spec in planned} == {(1, name) for name in asked.frameworks}
     study.write_text(series.format("plain", "all", "default") + series.format("again", "pytorch", "default"))
-    with pytest.raises(BadInput, match="series again trains what plain trains"):
+    with pytest.raises(BadInput, match="series again trains the same as plain"):
         cli.build_request(run_parser().parse_args(words), Project.of_this_code())
