@@ -211,7 +211,7 @@ def test_an_image_of_another_checkout_is_refused(programs: Callable[[str, str], 
         (("--isolation", "docker", "--memory-limit", "8"), "must be 64 MiB or more"),
         (("--memory-limit", "8"), "must be 64 MiB or more"),
         (("--isolation", "dokcer"), "did you mean docker"),
-        (("--isolation", "docker", "--results", "{tmp}/a,b"), "a path with a comma"),
+        (("--isolation", "docker", "--results", "{tmp}/a,b"), "path cannot have a comma"),
     ],
 )
 def test_bad_words_about_containers_are_one_line_and_start_nothing(
