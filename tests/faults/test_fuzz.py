@@ -120,12 +120,12 @@ def windowed(segments: list[list[int]]) -> bytes:
         (
             "events",
             b'{"event": "window_ended", "t_ns": 5, "steps": 1, "images": 1, "segments": [[1, 5]]}\n' * 2,
-            "before it began",
+            "before it has begun",
         ),
         (
             "events",
             b'{"event": "window_ended", "t_ns": 5, "steps": 1, "images": 1, "segments": [[1, 5]]}\n',
-            "before it began",
+            "before it has begun",
         ),
         ("events", windowed([]), "line 2: "),
         ("events", windowed([[1, 3], [2, 4]]), "line 2: segments of the window that do not follow one another"),
