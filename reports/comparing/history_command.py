@@ -37,7 +37,7 @@ HOW = (
     "that level in the same direction, too. A cell begins at the first entry that has a value of it. If no entry "
     "agreed with that one before two differed, it may itself be the disturbed run: the first entry differs, and no "
     "step is confirmed. How trials end is followed as status. At most "
-    f"{100 * ERROR:g} % of comparisons call something of a quantity worse that is not, and a change must be found twice.",
+    f"{100 * ERROR:g} % of comparisons call something of a quantity worse that is not. A change must be found twice.",
 )
 
 
