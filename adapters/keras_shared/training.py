@@ -39,9 +39,7 @@ class Training:
         self.model = keras.Model(entering, network(Scaled(workload.scale, name="scaled.")(entering)))
         self.model.compile(optimizer=rule, loss=LOSSES[workload.loss]())
         self.inner, self.last_rate = inner, float("nan")  # equal to none
-        for metric in self.model.metrics:
-            if metric.name == "loss":
-                keep_last(metric)
+        self.keeps_last = False
 
     def train_on_batches(self, batches: Iterable[Batch], rates: Floats | None, part: int | None) -> list[float]:
         """Make one update per batch, and return their losses. `rates` (updates,) are their learning rates.
@@ -70,6 +68,11 @@ class Training:
         `rates` (updates,) are their learning rates. Returns their losses. Raises Unsupported if updates have parts.
         """
         refuse_any_parts(part)
+        if not self.keeps_last:  # `train_on_batch` sets the metric back by itself, which takes time
+            self.keeps_last = True
+            for metric in self.model.metrics:
+                if metric.name == "loss":
+                    keep_last(metric)
         ordered = np.empty((order.size, *images.shape[1:]), images.dtype)  # filled in place: Keras copies it twice more
         for first, rows in zip(range(0, order.size, order.shape[1]), order, strict=True):
             ordered[first : first + len(rows)] = images[rows]

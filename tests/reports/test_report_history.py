@@ -93,7 +93,7 @@ def test_a_first_entry_that_two_others_differ_from_confirms_no_step(tmp_path: Pa
     folders = nights(tmp_path / "first", (0.8, 1, 1.001, 0.999))
     assert seen(folders) == [(32, 2, 1, "the first entry differs")]
     _, summary = history_command.build_history(read_entries(folders))
-    assert summary.headline.startswith("No step is confirmed over 4 entries; in 1 value the first entry differs")
+    assert summary.headline.startswith("No step is confirmed in 4 entries; in 1 value the first entry differs")
     (found,) = summary.findings
     assert found.startswith("PyTorch, batch size 32: entry 1 differs from those after it, 1.250 [")
     later = nights(tmp_path / "later", (1, 0.8, 1.001, 0.9, 0.901))

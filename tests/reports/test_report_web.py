@@ -175,7 +175,7 @@ def test_a_page_that_stands_alone_says_where_the_raw_files_are(tmp_path: Path) -
     report = report_of(store(tmp_path / "a" / "results", trial()))
     own = report.stored.results[0].spec.id
     far = web.build_page(report, folder=tmp_path / "b" / "c")
-    assert f"<code>trials/{own}</code>" in far and "one of the results folder" in far
+    assert f"<code>trials/{own}</code>" in far and "A folder named there is in the results folder" in far
     export.write(report, tmp_path / "a" / "report", ("html",), archive="results.tar.xz")
     packed = (tmp_path / "a" / "report" / "report.html").read_text(encoding="utf-8")
     assert f"<code>trials/{own}</code>" in packed and '<a href="results.tar.xz">' in packed
