@@ -225,6 +225,7 @@ def main(words: list[str]) -> int:
             ours, theirs = (pair[0], speed, faults), (pair[1], other_speed, other_faults)
             told = (*ours, *theirs, f"{mean:.3f} [{low:.3f}, {high:.3f}]", verdict)
             table.add_row(framework, str(size), *told)
+            print(framework, size, *told, file=sys.stderr, flush=True)  # known also where the rest is broken off
     console.print(table)
     return int(failed)
 
