@@ -104,8 +104,9 @@ def _missing(section: Section, with_stable: bool) -> Iterator[str]:
     cells = [(r.spec.cell.framework, r.spec.cell.batch_size, r.spec.draw.repeat) for r in section.results]
     frameworks, sizes, repeats = map(set, zip(*cells, strict=True)) if cells else (set(), set(), set())
     specs = {result.spec.cell.framework: result.spec for result in section.results}
+    asked = {name: _planned_sizes(spec, cells) for name, spec in specs.items()}
     for framework, size in itertools.product(order_frameworks(frameworks), sorted(sizes)):
-        if size not in _planned_sizes(specs[framework], cells):
+        if size not in asked[framework]:
             continue
         run = {repeat for name, batch_size, repeat in cells if (name, batch_size) == (framework, size)}
         planned = set(range(max(run, default=0) + 1)) if with_stable else repeats
