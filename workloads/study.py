@@ -267,6 +267,11 @@ class Study:
         alone = self.test_folder, self.pixel_range
         return self.dataset, self.fit, self.skip_unreadable, self.test_all, self.augment, *alone
 
+    @property
+    def without_columns(self) -> Study:
+        """The study without its batch sizes, frameworks and profiles: series alike in it share their tables."""
+        return replace(self, batch_sizes=(1,), frameworks=("",), profiles=(DEFAULT,))
+
     def part(self, series: Series) -> Study:
         """Return the series as a study without series."""
         return replace(self, series=()).changed(**dict(series.changes))

@@ -213,15 +213,15 @@ def build_table(every: Sequence[TestedClaim], publication: Article, section: Sec
     """Build the table of the claims that this section tests."""
     how = [
         *([say("published.how_claims_are_tested", **BOUNDS)] if any(not each.claim.rival for each in every) else []),
-        *([_say_how_sides_are_tested()] if any(each.claim.rival for each in every) else []),
+        *([_say_how_sides_are_tested(columns=True)] if any(each.claim.rival for each in every) else []),
     ]
     return build_claim_table(
         NAME, "Claims of the publication, tested", every, (), (*how, *_notes(publication, [section]))
     )
 
 
-def _say_how_sides_are_tested() -> str:
-    return say("published.how_claims_across_are_tested", tie_percent=TIE_PERCENT)
+def _say_how_sides_are_tested(columns: bool = False) -> str:
+    return say("published.how_claims_across_are_tested", tie_percent=TIE_PERCENT, columns=columns)
 
 
 def tables_across(sections: Sequence[Section]) -> list[Table]:

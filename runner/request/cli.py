@@ -34,7 +34,7 @@ from runner.request.programs import need_programs
 from runner.request.source_code import Importer
 from runner.spare import Spare
 from workloads.datasets import Dataset
-from workloads.records.build import DEFAULT, column_of
+from workloads.records.build import column_of
 from workloads.records.job import ImageSource, Placement
 from workloads.records.status import Status
 from workloads.source.imported import Imported
@@ -211,7 +211,7 @@ def _of_series(asked: Request, study: Study, trained: dict[str, dict[str, Any]])
     known_parts: dict[tuple[Study, int, str], str] = {}
     for name, part in trained.items():
         threads = part["placement"].threads
-        alone = replace(part["study"], batch_sizes=(1,), threads=None, frameworks=("",), profiles=(DEFAULT,))
+        alone = replace(part["study"].without_columns, threads=None)
         twins = {known_parts.setdefault((alone, threads, column), name) for column in part["frameworks"]} - {name}
         if twins:
             raise BadInput(

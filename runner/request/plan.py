@@ -13,7 +13,6 @@ from runner.gate.judge import lacks_evidence
 from runner.request import inputs, own_code
 from runner.request.cli import Request
 from workloads.records import network, stored
-from workloads.records.build import DEFAULT
 from workloads.records.job import (
     AS_BY_ITSELF,
     ON_DEMAND,
@@ -171,8 +170,8 @@ def _find_tables(parts: Mapping[str, PlanPart]) -> dict[str, str]:
     first: dict[tuple[Study, Placement], str] = {}
     tables = {}
     for name, part in parts.items():
-        alone = replace(part.study, batch_sizes=(1,), frameworks=("",), profiles=(DEFAULT,))
-        tables[name] = name if part.columns is None else first.setdefault((alone, part.placement), name)
+        table = part.study.without_columns, part.placement
+        tables[name] = name if part.columns is None else first.setdefault(table, name)
     return tables
 
 

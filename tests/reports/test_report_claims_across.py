@@ -362,6 +362,9 @@ def test_a_claim_about_two_columns_of_one_table_is_judged_between_them(rival: tu
     found = told["keras#21851: {framework} trains more images a second than torch.compile", "pytorch"]
     assert str(found.outcome) == outcome, found.why
     assert {str(each.outcome) for (_, name), each in told.items() if name == "jax"} == {"uncertain"}
+    table = claims.build_table(tested, read(PUBLICATIONS / "frameworks"), section)
+    assert table.below[0].startswith("Each claim compares two columns of this section's tables. Above: ")
+    assert table.head == ("Claim", "Measured", "Why")
 
 
 @pytest.mark.parametrize("test", ["same", "no-gain"])
