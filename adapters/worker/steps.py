@@ -31,6 +31,7 @@ from adapters.worker.steady import WindowTrainer
 from adapters.worker.trainer import Trainer
 from adapters.worker.trial import WARM_UP_STEPS, warm_up
 from workloads.datasets import Images
+from workloads.processor_time import read_busy_s
 from workloads.records.blocks import BLOCKS_FILE, TURNS, Block, Phase
 from workloads.records.events import Event
 from workloads.records.files import write_json
@@ -135,22 +136,14 @@ class EvaluationBlocks:
         return self.calls
 
 
-def busy_s() -> float:
-    """Return the time since boot in which CORES were not idle, summed over them; see proc(5), /proc/stat."""
-    names = {f"cpu{core}" for core in CORES}
-    times = [line.split() for line in Path("/proc/stat").read_text().splitlines()]
-    ticks = sum(int(t[i]) for t in times if t[0] in names for i in (1, 2, 3, 6, 7, 8))  # all but idle, iowait, guests
-    return ticks / os.sysconf("SC_CLK_TCK")
-
-
 def measured(adapter: Adapter, phase: Phase, number: int, size: int, work: Work) -> Block:
     """Measure one block; the device is idle at both edges."""
     adapter.synchronize()
-    busy_before_s, own_before_s, began_s = busy_s(), time.process_time(), time.monotonic()
+    busy_before_s, own_before_s, began_s = read_busy_s(CORES), time.process_time(), time.monotonic()
     steps = work(size)
     adapter.synchronize()
     wall_s = time.monotonic() - began_s
-    foreign_s = busy_s() - busy_before_s - (time.process_time() - own_before_s)
+    foreign_s = read_busy_s(CORES) - busy_before_s - (time.process_time() - own_before_s)
     return Block(phase, number, size, steps, wall_s, 100 * foreign_s / (wall_s * len(CORES)))
 
 

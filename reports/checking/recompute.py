@@ -185,7 +185,7 @@ def recompute_gpu_usage(every: Sequence[Samples], window: list[Segment]) -> Valu
 def recompute_gpu_energy(every: Sequence[Samples], window: list[Segment]) -> Values:
     """Energy in J over a window of one segment, by the counters of all GPUs, and power in W.
 
-    Empty if one GPU has no counter.
+    Empty if one GPU has no counter that moves.
     """
     if len(window) > 1:
         return {}
@@ -197,6 +197,8 @@ def recompute_gpu_energy(every: Sequence[Samples], window: list[Segment]) -> Val
         if not len(times) or times[0] > edges[0] or times[-1] < edges[1]:
             return {}
         first, last = np.interp(edges, times, sums)
+        if first == last:  # it stands still, and tells nothing
+            return {}
         joules += (last - first) / 1e3
     return {registry.ENERGY.name: joules, registry.POWER.name: joules / (edges[1] - edges[0]) * 1e9}
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from runner.doctor.machine import Finding, State
 from runner.machine import description, locks
-from runner.machine.counters import busy_s
+from workloads.processor_time import read_busy_s
 
 LOOP_S = 2.0
 PIECE = 40_000  # additions: some milliseconds
@@ -29,7 +29,7 @@ class LoopTimes:
 
     pieces_s: list[float]
     wall_s: float
-    foreign_percent: float  # of the cores, used by all other processes
+    foreign_percent: float | None  # of the cores, used by all other processes; None: the kernel does not say
     throttled: int | None = None  # how often clocks were lowered for heat meanwhile; None: not reported
 
     @property
@@ -47,18 +47,29 @@ def calibrate(cores: Sequence[int], seconds: float = LOOP_S) -> LoopTimes:
     os.sched_setaffinity(0, cores[:1])
     try:
         throttle_count = description.read_throttle_count(cores)
-        before_s, own_s, began_s = busy_s(cores), time.process_time(), time.monotonic()
+        before_s, own_s, began_s = find_busy_s(cores), time.process_time(), time.monotonic()
         pieces_s: list[float] = []
         while time.monotonic() - began_s < seconds:
             start_s = time.perf_counter()
             sum(range(PIECE))
             pieces_s.append(time.perf_counter() - start_s)
         wall_s = time.monotonic() - began_s
-        foreign_s = busy_s(cores) - before_s - (time.process_time() - own_s)
+        after_s, own_s = find_busy_s(cores), time.process_time() - own_s
         throttled = description.compute_rise(throttle_count, description.read_throttle_count(cores))
     finally:
         os.sched_setaffinity(0, allowed)
-    return LoopTimes(pieces_s, wall_s, max(0.0, 100 * foreign_s / (wall_s * len(cores))), throttled)
+    foreign_percent = None
+    if before_s is not None and after_s is not None:
+        foreign_percent = max(0.0, 100 * (after_s - before_s - own_s) / (wall_s * len(cores)))
+    return LoopTimes(pieces_s, wall_s, foreign_percent, throttled)
+
+
+def find_busy_s(cores: Sequence[int]) -> float | None:
+    """Return the seconds in which these cores were busy since boot; None where the kernel does not say."""
+    try:
+        return read_busy_s(cores)
+    except (OSError, ValueError):
+        return None
 
 
 def check_load(average: float, cores: int) -> Finding:
@@ -125,6 +136,8 @@ def check_neighbours(calibration: LoopTimes | None) -> Finding:
     """
     if calibration is None:
         return Finding("neighbours", State.UNKNOWN, NOT_TRIED)
+    if calibration.foreign_percent is None:
+        return Finding("neighbours", State.UNKNOWN, "this system does not say how busy these cores are (/proc/stat)")
     text = f"others took {calibration.foreign_percent:.1f} % of the cores over {calibration.wall_s:.1f} s"
     if calibration.foreign_percent > FOREIGN_PERCENT:
         advice = "end them (top), or choose free cores (taskset --cpu-list); on a virtual machine it may be its host"

@@ -14,12 +14,10 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
-
-import psutil
 
 from workloads import control_groups
 
@@ -30,12 +28,6 @@ STAT = "cpu.stat"
 
 
 Value = TypeVar("Value")
-
-
-def busy_s(cores: Sequence[int]) -> float:
-    """Return the seconds since boot that were not idle, summed over the cores; stolen time included."""
-    every = psutil.cpu_times(percpu=True)
-    return sum(t.user + t.nice + t.system + t.irq + t.softirq + t.steal for t in (every[core] for core in cores))
 
 
 @dataclass

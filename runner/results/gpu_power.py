@@ -28,7 +28,7 @@ def compute_power_and_energy(readings: Readings, images: int) -> dict[str, Figur
     counted, resolution_j = _counted(readings)
     integrated, sampled_error_w = _integrated(readings), _sampled_error(readings)
     mean, busy = _sampled_power(readings)
-    if counted.value:  # a counter that does not move counts nothing
+    if counted.value is not None:
         source = f"{counted.source}; by the seconds of the window"
         mean = replace(counted, value=counted.value / window_s, source=source)
         error = _scaled(resolution_j, 1 / window_s, "; by the seconds of the window")
@@ -110,6 +110,8 @@ def _counted(readings: Readings) -> tuple[Figure, Figure]:
     sums = readings.around("energy_mj", holes=True)
     if sums.gap is None and np.any(np.diff(sums.values) < 0):
         sums = replace(sums, gap="the counter went back")
+    if sums.gap is None and sums.values[-1] == sums.values[0]:  # as some virtual cards have it: no measurement
+        sums = replace(sums, gap="the counter stood still")
     counted = sums.figure(source, lambda values: np.diff(np.interp(readings.edges, sums.times, values))[0] / 1e3)
     if counted.value is None:
         return counted, make_unknown(source, str(counted.reason))

@@ -22,6 +22,7 @@ from workloads.records.job import TrialSpec
 from workloads.records.samples import Samples, SteadyWindow
 
 FOREIGN_SOURCE = "sampler at 10 Hz: busy time of the allotted cores less the trial's"
+NO_CORES = "the samples do not say how busy the allotted cores were (cores_cpu_s, from /proc/stat)"
 NO_WINDOW = "the trial did not reach the end of its steady window"
 
 
@@ -176,7 +177,7 @@ def compute_usage(
     if window is None:
         return make_all_unknown(specs, source, NO_WINDOW)
     tree, machine = compute_growth(samples, "cpu_s", window), compute_growth(samples, "cores_cpu_s", window)
-    if tree is None or machine is None:
+    if tree is None:
         inside = int(np.sum(select_window(samples, window) & ~np.isnan(samples["cpu_s"])))
         few = f"{inside} samples, which do not reach both edges of the window: the sampler ended, or began late"
         return make_all_unknown(specs, source, few)
@@ -191,7 +192,9 @@ def compute_usage(
         )
         if len(busy)
         else make_unknown(source, "the process tree used no CPU in any interval between samples"),
-        registry.FOREIGN_CPU.name: Figure(_taken_percent(intervals, machine[0], spec), FOREIGN_SOURCE, count),
+        registry.FOREIGN_CPU.name: Figure(_taken_percent(intervals, machine[0], spec), FOREIGN_SOURCE, count)
+        if machine
+        else make_unknown(FOREIGN_SOURCE, NO_CORES),
     }
 
 
@@ -204,8 +207,10 @@ def compute_foreign_in_epochs(events: Events, samples: Samples, spec: TrialSpec)
         return {name: make_unknown(source, "no epoch was evaluated")}
     epochs = SteadyWindow(((starts[-1], ends[-1]),))
     tree, machine = compute_growth(samples, "cpu_s", epochs), compute_growth(samples, "cores_cpu_s", epochs)
-    if tree is None or machine is None or tree[1] < FEWEST_SAMPLES:
+    if tree is None or tree[1] < FEWEST_SAMPLES:
         return {name: make_unknown(source, f"fewer than {FEWEST_SAMPLES} samples in the epochs")}
+    if machine is None:
+        return {name: make_unknown(source, NO_CORES)}
     return {name: Figure(_taken_percent(tree[0], machine[0], spec), source, tree[1])}
 
 

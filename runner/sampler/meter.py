@@ -24,10 +24,11 @@ from typing import Any, TextIO
 
 import psutil
 
-from runner.machine.counters import POWERCAP, CpuQuota, PackageEnergy, busy_s
+from runner.machine.counters import POWERCAP, CpuQuota, PackageEnergy
 from runner.sampler.gpu_meter import GpuMeter
 from runner.sampler.nvml import Row
 from runner.sampler.owner import Owner
+from workloads.processor_time import read_busy_s
 from workloads.records.columns import COLUMNS, PERIOD_S
 from workloads.records.files import (
     DRIVER_SAMPLES_FILE,
@@ -124,6 +125,15 @@ class ProcessTree:
             return {}
         return {"cpu_s": cpu_s, "host_memory_bytes": memory_bytes}
 
+    def sample_cores(self) -> Row:
+        """Return the seconds in which the worker's cores were busy, whoever used them; empty where the kernel does not
+        say.
+        """
+        try:
+            return {"cores_cpu_s": round(read_busy_s(self.cores), 2)}
+        except (OSError, ValueError):
+            return {}
+
     def _renew(self) -> None:
         with contextlib.suppress(psutil.NoSuchProcess):
             self.processes = [self.root, *self.root.children(recursive=True), *self.strays.find()]
@@ -137,7 +147,7 @@ def sample(tree: ProcessTree | None, gpu: GpuMeter | None, packages: PackageEner
         row |= gpu.sample(tree.ids if tree else None)
     row |= packages.sample()
     if tree is not None:
-        row |= {"cores_cpu_s": round(busy_s(tree.cores), 2)} | tree.sample() | tree.quota.sample()
+        row |= tree.sample_cores() | tree.sample() | tree.quota.sample()
     return row
 
 

@@ -28,10 +28,11 @@ root, framework, batch_text, pairs_text, threads_text, sampler_text, folder = sy
 sys.path.insert(0, root)
 
 from adapters.worker.event_log import EventLog  # noqa: E402
-from adapters.worker.steps import CORES, busy_s  # noqa: E402
+from adapters.worker.steps import CORES  # noqa: E402
 from adapters.worker.trainer import Trainer, epoch_batches  # noqa: E402
 from adapters.worker.trial import warm_up  # noqa: E402
 from workloads.catalogue import OSU_CNN  # noqa: E402
+from workloads.processor_time import read_busy_s  # noqa: E402
 from workloads.records.columns import PERIOD_S  # noqa: E402
 from workloads.records.events import Event  # noqa: E402
 from workloads.records.files import EVENTS_FILE  # noqa: E402
@@ -84,14 +85,14 @@ def same_work() -> list[np.ndarray]:
 def stretch(instruments: bool) -> dict[str, float]:
     """Measure one stretch, with the instruments or without."""
     switch(instruments)
-    seen, before = trainer.images, (busy_s(), time.process_time(), time.clock_gettime(clock.value))
+    seen, before = trainer.images, (read_busy_s(CORES), time.process_time(), time.clock_gettime(clock.value))
     started = time.monotonic()
     for number, call in enumerate(calls):
         trainer.run(iter([call]))
         if instruments:
             events.write(Event.EPOCH_TRAINED, epoch=number, steps=len(call), images=call.size, train_loss=0.0)
     wall_s = time.monotonic() - started
-    after = busy_s(), time.process_time(), time.clock_gettime(clock.value)
+    after = read_busy_s(CORES), time.process_time(), time.clock_gettime(clock.value)
     every_s, own_s, sampler_s = (end - start for start, end in zip(before, after, strict=True))
     if stands_still() == instruments:
         raise RuntimeError("the sampler changed its state in a stretch")

@@ -29,9 +29,14 @@ def loaded(library: Path) -> None:
 
 def without_counter(samples: str) -> str:
     """Remove the energy counter from the samples, as for a device that has none."""
+    return with_counter(samples, "")
+
+
+def with_counter(samples: str, reading: str) -> str:
+    """Put this reading of the energy counter into every row."""
     head, *rows = [line.split(",") for line in samples.splitlines()]
     column = head.index("energy_mj")
-    emptied = [[*row[:column], "", *row[column + 1 :]] for row in rows]
+    emptied = [[*row[:column], reading, *row[column + 1 :]] for row in rows]
     return "".join(",".join(row) + "\n" for row in [head, *emptied])
 
 
@@ -305,10 +310,28 @@ def test_a_clock_set_in_mid_run_does_not_shift_the_drivers_samples_unseen(
 def test_a_counter_that_stands_still_does_not_pass(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
 ) -> None:
-    """Here the power is zero as well, so the energy cannot be compared with it."""
-    replay = Replay(monkeypatch, tmp_path, [(0, {"gpu": 90, "power": 0, "used": 2000, "process": 1500})])
+    """The replayed energy is the integral of the power; as on some virtual cards, the power is told, the energy not."""
+    replay = Replay(monkeypatch, tmp_path, STEPS)
     replay.run(9)
+    samples = tmp_path / "samples.csv"
+    samples.write_text(with_counter(samples.read_text(), "5000000"))
     result = replay.result(gpu_spec, *WINDOW, **BATCH)
+    energy, power = result.figures["energy_j"], result.figures["power_w"]
+    assert energy.value == pytest.approx(ENERGY_J) and energy.method == Method.INTEGRATED
+    assert "no counter: the counter stood still" in energy.source
+    assert power.value and power.method == Method.POLLED
     details = [check.detail for check in result.checks if check.name == "not all zero"]
-    assert any(detail.startswith("energy_j is exactly 0") for detail in details)
     assert any(detail.startswith("energy_mj: all") for detail in details)
+    assert not any("energy" in line for line in recheck.check_trial(result, tmp_path) if "recomputed" in line)
+
+
+def test_without_any_reading_of_power_a_counter_that_stands_still_gives_no_energy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu_spec: TrialSpec
+) -> None:
+    replay = Replay(monkeypatch, tmp_path, STEPS, NVML_FAIL="nvmlDeviceGetPowerUsage=3,FIELD_186=3")
+    replay.run(9)
+    samples = tmp_path / "samples.csv"
+    samples.write_text(with_counter(samples.read_text(), "0"))
+    figures = replay.result(gpu_spec, *WINDOW, **BATCH).figures
+    assert (figures["energy_j"].value, figures["energy_j"].reason) == (None, "the counter stood still")
+    assert figures["energy_per_image_j"].value is None

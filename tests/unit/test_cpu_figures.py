@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from conftest import make_spec
 
+from runner.doctor import noise
+from runner.doctor.machine import State
 from runner.results.window import compute_start_up, compute_usage
+from workloads.processor_time import read_busy_s
 from workloads.records.columns import COLUMNS
 from workloads.records.events import Event
 from workloads.records.samples import Samples
@@ -45,6 +50,36 @@ def test_a_steady_load_has_one_mean_and_usage_at_the_ends_does_not_pass_for_the_
     samples = polled(lambda t: t)
     samples["cpu_s"] = np.where(samples["t_ns"] < 4 * SECOND, np.nan, samples["cpu_s"])
     assert compute_usage(FOUND, samples, make_spec())["cpu_percent"].value is None
+
+
+def test_usage_is_known_where_the_kernel_does_not_say_what_others_took() -> None:
+    """As with lxcfs, whose /proc/stat has other numbers of cores than the kernel."""
+    samples = polled(lambda t: 1.5 * t) | {"cores_cpu_s": np.full(81, np.nan)}
+    figures = compute_usage(FOUND, samples, make_spec(threads=2))
+    assert figures["cpu_percent"].value == pytest.approx(75)
+    foreign = figures["foreign_cpu_percent"]
+    assert foreign.value is None and "/proc/stat" in (foreign.reason or "")
+
+
+def test_a_core_is_found_by_its_number_and_not_by_its_place(tmp_path: Path) -> None:
+    """Cores 1 and 3 are offline, as with hyper-threading switched off: /proc/stat leaves their lines out."""
+    stat, tick_s = tmp_path / "stat", 1 / os.sysconf("SC_CLK_TCK")
+    lines = {"cpu": 0, "cpu0": 10, "cpu2": 200, "cpu4": 3000}
+    stat.write_text("".join(f"{name} {busy} 1 2 999 999 3 4 5 6 7\n" for name, busy in lines.items()) + "btime 1\n")
+    assert read_busy_s([0], stat) == pytest.approx((10 + 15) * tick_s)
+    assert read_busy_s([2, 4], stat) == pytest.approx((3200 + 30) * tick_s)
+    with pytest.raises(ValueError, match="has no line of core 3"):
+        read_busy_s([0, 3], stat)
+
+
+def test_a_machine_that_does_not_say_how_busy_its_cores_are_is_no_quiet_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(cores: object) -> float:
+        raise ValueError("/proc/stat has no line of core 4")
+
+    monkeypatch.setattr(noise, "read_busy_s", unknown)
+    calibration = noise.calibrate(sorted(os.sched_getaffinity(0)), 0.01)
+    assert calibration.foreign_percent is None
+    assert noise.check_neighbours(calibration).state is State.UNKNOWN
 
 
 def test_waiting_for_the_sampler_does_not_count_as_loading() -> None:
