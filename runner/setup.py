@@ -87,7 +87,7 @@ def _refusal(project: Project, framework: str, device_kind: str, gpu: Gpu | None
         return definition.explain_no_profile(project, framework, mode.profile)
     if device_kind == "cpu":
         if mode.profile in OF_CUDNN:
-            return f"profile {mode.profile}: it is cuDNN that tries its convolutions, and a CPU has none of it"
+            return f"profile {mode.profile}: it sets how cuDNN picks convolutions, and a CPU has no cuDNN"
         return processor.explain_lack(mode.precision, description.read_cpu_flags(processor.COMPUTES))
     return processor.explain_gpu_lack(mode.precision, gpu.capability if gpu else None)
 
@@ -119,7 +119,7 @@ def choose_environment(project: Project, framework: str, kind: str, gpu: Gpu | N
         if not environment.lacks(gpu.capability):
             if isolation == "docker":
                 return environment
-            reason += f"; with --isolation docker the image {newer} is taken, which holds it"
+            reason += f"; --isolation docker uses the image {newer}, which supports it"
     raise EnvironmentUnavailable(reason)
 
 

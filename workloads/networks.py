@@ -45,9 +45,8 @@ def find(name_or_path: str) -> Workload:
 def find_imported(name_or_path: str) -> Imported:
     """Return the same with what its source says: the weights, and where each layer comes from. Raises NetworkError.
 
-    A .py file defines one Workload; a .keras file and a .json file are a Keras model's, an .onnx file is another
-    framework's; or the .json file is written by
-    `python -m workloads import`.
+    A .py file defines one Workload. A .keras file is a Keras model's, an .onnx file another framework's. A .json file
+    is a Keras model's, or `python -m workloads import` wrote it.
     """
     if name_or_path.endswith(".py"):
         return Imported(read(Path(name_or_path)))
@@ -105,9 +104,9 @@ def _check(workload: Workload, path: Path) -> None:
     these rules, and are read without them.
     """
     if not isinstance(workload.name, str) or not NAME.fullmatch(workload.name):
-        raise NetworkError(f"workload {path}: its name must be of a-z, 0-9, . and -, got {workload.name!r}")
+        raise NetworkError(f"workload {path}: its name may only have a-z, 0-9, . and -, got {workload.name!r}")
     if workload.name in WORKLOADS and workload != WORKLOADS[workload.name]:
-        raise NetworkError(f"workload {path}: the catalogue has a {workload.name}; give yours a name of its own")
+        raise NetworkError(f"workload {path}: the catalogue already has {workload.name}; give yours another name")
     try:
         for layer, _ in workload.walk():
             if not isinstance(layer.name, str) or not LAYER_NAME.fullmatch(layer.name):
@@ -116,7 +115,7 @@ def _check(workload: Workload, path: Path) -> None:
                     f"got {str(layer.name)[:100]!r}"
                 )
             if network.KINDS.get(type(layer).__name__) is not type(layer):
-                raise ValueError(f"layer {layer.name}: {type(layer).__name__} is no layer of workloads/layers")
+                raise ValueError(f"layer {layer.name}: {type(layer).__name__} is not a layer of workloads/layers")
         shape = workload.output_shape
         refuse_impossible(workload)
         refuse_unordered(workload)

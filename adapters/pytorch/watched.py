@@ -28,7 +28,7 @@ def refuse_graphs(device: torch.device) -> None:
     )
     if private:
         raise Unsupported(
-            f"a CUDA graph keeps {private / 2**20:.1f} MiB of its own: PyTorch does not count what its replays use"
+            f"a CUDA graph keeps {private / 2**20:.1f} MiB for itself: PyTorch does not count what its replays use"
         )
 
 

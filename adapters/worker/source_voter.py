@@ -1,4 +1,4 @@
-"""The module that a network was imported from, asked as if it were a framework's version of that network."""
+"""The module that a network was imported from, probed like a framework's version of that network."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class StepTrials:
         if isinstance(launcher, Unavailable):
             result = TrialResult(spec, launcher.status, launcher.reason, format_now(), 0.0, machine=conditions)
         else:
-            account = {"reason": "steps alone: the memory worker was not asked"}
+            account = {"reason": "steps alone: the memory worker was not run"}
             result = run_trial(folder, spec, launcher, conditions, account, Kind.STEPS)
             self.storage.whole(spec, launcher)
         write_json(folder / RESULT_FILE, result.to_json())

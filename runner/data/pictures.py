@@ -143,7 +143,7 @@ def _of_file(source: str | Packed, work: Callable[[BinaryIO], Answer]) -> Answer
     except UnreadablePicture:
         raise
     except UnidentifiedImageError as error:
-        raise UnreadablePicture(f"no {', '.join(FORMATS)} image") from error
+        raise UnreadablePicture(f"not a {', '.join(FORMATS)} image") from error
     except UNREADABLE as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else " ".join(str(error).split())
         raise UnreadablePicture(reason or type(error).__name__) from error
@@ -212,7 +212,7 @@ def read_wide_values(image: Image.Image, file: BinaryIO) -> NDArray[Any] | None:
     if image.mode.startswith("I"):
         grey = np.asarray(image)[..., None]
         if grey.min() < 0 or grey.max() > MOST:
-            raise ValueError("more than 16 bits a pixel")
+            raise ValueError("more than 16 bits per pixel")
         return grey.astype(np.uint16)
     layout = None
     if isinstance(image, ImageFile.ImageFile) and image.format == "PNG" and image.tile:

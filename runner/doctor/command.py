@@ -30,13 +30,13 @@ def build_parser() -> Parser:
     """Return the parser of `python -m runner doctor`."""
     parser = Parser(
         prog="python -m runner doctor",
-        description="Look at this machine and checkout, change nothing, and say what to do.",
+        description="Check this machine and checkout, change nothing, and say what to do.",
     )
     parser.add_argument("--results", type=Path, default=RESULTS, metavar="DIR",
                         help="where runs write (default: results)")  # fmt: skip
     parser.add_argument("--data-dir", type=Path, metavar="DIR", help="folder of the data sets (default: as for a run)")
     parser.add_argument("--same-twice", action="store_true", help="train each framework twice "
-                        "with --deterministic and compare the losses to the last digit; nothing else")  # fmt: skip
+                        "with --deterministic and compare the losses to the last digit; check only this")  # fmt: skip
     parser.add_argument("--framework", dest="frameworks", nargs="+", default=[], metavar="NAME",
                         help="with --same-twice: all, everything, or names (default: all)")  # fmt: skip
     return parser
@@ -47,7 +47,7 @@ def run(arguments: Sequence[str], code: Project, console: Console) -> int:
     options = build_parser().parse_args(arguments)
     for name, folder in (("--results", options.results), ("--data-dir", options.data_dir)):
         if folder is not None and folder.exists() and not folder.is_dir():
-            raise BadInput(f"{name} {folder}: is no folder")
+            raise BadInput(f"{name} {folder}: is not a folder")
     if options.frameworks and not options.same_twice:
         raise BadInput("--framework: only --same-twice trains; give both, or neither")
     if options.same_twice:

@@ -166,8 +166,8 @@ def main(arguments: list[str]) -> int:
     split = arguments.index("--") if "--" in arguments else len(arguments)
     parser = CommandLine(
         prog="python -m runner.environments.images",
-        description="Build batchwise/FRAMEWORK:DEVICE with Docker or Podman, whichever is there.",
-        epilog="What follows -- goes to the engine's build, e.g. -- --secret id=pip.conf,src=/etc/pip.conf",
+        description="Build batchwise/FRAMEWORK:DEVICE with Docker or Podman, whichever is installed.",
+        epilog="Arguments after -- go to the engine's build, e.g. -- --secret id=pip.conf,src=/etc/pip.conf",
     )
     parser.add_argument("frameworks", nargs="*", metavar="FRAMEWORK", help="default: the thesis' three")
     parser.add_argument("--device", nargs="+", metavar="KIND", default=[], help="cpu, cuda (default: both); "

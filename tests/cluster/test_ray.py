@@ -131,7 +131,7 @@ def test_a_study_runs_once_on_each_type_of_machine_with_a_chapter_for_each_and_o
         (("--ray", "auto", "--shard", "1/2"), "leave one of them out"),
         (("--shard", "1/2", "--until-stable"), "leave one of them out"),
         (("--shard", "1/2", "--study", "powers-of-two-cpu"), "leave one of them out"),
-        (("--shard", "3/2"), "no I/N with I from 1 to N"),
+        (("--shard", "3/2"), "not I/N with I from 1 to N"),
         (("--per-node-type",), "give --ray"),
         (("--shard", "1/2", "--node", "abc"), "give --ray"),
         (("--ray", "auto", "--device", "cuda:1"), "give --device cuda"),

@@ -120,12 +120,12 @@ def windowed(segments: list[list[int]]) -> bytes:
         (
             "events",
             b'{"event": "window_ended", "t_ns": 5, "steps": 1, "images": 1, "segments": [[1, 5]]}\n' * 2,
-            "before it has begun",
+            "before it began",
         ),
         (
             "events",
             b'{"event": "window_ended", "t_ns": 5, "steps": 1, "images": 1, "segments": [[1, 5]]}\n',
-            "before it has begun",
+            "before it began",
         ),
         ("events", windowed([]), "line 2: "),
         ("events", windowed([[1, 3], [2, 4]]), "line 2: segments of the window that do not follow one another"),

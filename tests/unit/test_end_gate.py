@@ -123,8 +123,8 @@ def test_an_end_survives_the_file_it_is_stored_in() -> None:
         (
             with_step(1, update=Difference(None)),
             CheckName.END_UPDATES,
-            "at the trial's end the update of conv1/bias by a step of 128 images differs by what is no number"
-            " (allowed 2e-01)",
+            "at the trial's end the update of conv1/bias by a step of 128 images differs by a value that is not a"
+            " number (allowed 2e-01)",
         ),
         (
             replace(CALLED, call=replace(RIGHT_CALL, loss=Difference(0.3))),

@@ -55,9 +55,9 @@ def test_a_run_of_own_code_is_called_by_its_file(tmp_path: Path) -> None:
 def test_code_or_weights_of_a_framework_in_place_of_a_network_point_to_the_option_for_them(tmp_path: Path) -> None:
     path, weights = tmp_path / "net.py", tmp_path / "net.pt"
     path.write_text(MODEL)
-    with pytest.raises(BadInput, match=rf"is trained by --model pytorch={path}:FUNCTION"):
+    with pytest.raises(BadInput, match=rf"to train a model in code of pytorch, give --model pytorch={path}:FUNCTION"):
         request("--workload", str(path))
-    with pytest.raises(BadInput, match=r"holds trained weights, no network; .* by --model pytorch=FILE.py:FUNCTION"):
+    with pytest.raises(BadInput, match=r"holds weights, not a network; .* give --model pytorch=FILE.py:FUNCTION"):
         request("--workload", str(weights))
     for text, framework in (("import keras.layers as k", "tensorflow"), ("from mxnet import gluon", "mxnet"),
                             ("import numpy, torch", "pytorch"), ("x = 'torch'", None), ("def", None)):  # fmt: skip
@@ -87,7 +87,7 @@ def test_a_series_has_frameworks_and_profiles_of_its_own_and_trains_no_column_of
     planned = build_series_plan(asked, installations, range(1), {}).trials
     assert {(planned.count(spec), spec.cell.framework) for spec in planned} == {(1, name) for name in asked.frameworks}
     study.write_text(series.format("plain", "all", "default") + series.format("again", "pytorch", "default"))
-    with pytest.raises(BadInput, match="series again trains what plain trains"):
+    with pytest.raises(BadInput, match="series again trains the same as plain"):
         cli.build_request(run_parser().parse_args(words), Project.of_this_code())
 
 

@@ -84,10 +84,10 @@ def test_what_has_gone_in_mid_run_is_named(results: Path, tmp_path: Path) -> Non
     with pytest.raises(CannotGoOn, match=rf"^{python}: its environment was removed"):
         storage.whole(SPEC, here)
     (results / "inputs" / "order.npy").unlink()
-    with pytest.raises(CannotGoOn, match=r"inputs/order\.npy: removed in mid-run"):
+    with pytest.raises(CannotGoOn, match=r"inputs/order\.npy: removed during the run"):
         storage.whole(SPEC, UNAVAILABLE)
     shutil.rmtree(results)
-    with pytest.raises(CannotGoOn, match=rf"^{results}: removed or moved in mid-run"):
+    with pytest.raises(CannotGoOn, match=rf"^{results}: removed or moved during the run"):
         storage.need(SPEC, UNAVAILABLE)
     results.mkdir()  # another one of its name, as a trial at work may make it
     with pytest.raises(CannotGoOn, match="removed"):

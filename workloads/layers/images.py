@@ -104,8 +104,8 @@ def _windows(layer: str, shape: Shape, window: tuple[int, int], stride: int, mar
 class Pool2D(Layer):
     """One number per channel of each size x size window: (h, w, c) -> (rows, columns, c).
 
-    Rows, columns and margins as in Conv2D, but margins are no pixels and enter no result, whichever padding they come
-    from: they are never the maximum, and the mean is of the window's pixels alone. Each is smaller than the window.
+    Rows, columns and margins as in Conv2D. Margins of any padding are not pixels: they are never the maximum, and the
+    mean is of the window's pixels alone. Each margin is smaller than the window.
     """
 
     size: int

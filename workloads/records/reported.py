@@ -158,4 +158,4 @@ def check_threads(spec: TrialSpec, facts: Mapping[str, Any]) -> list[Check]:
     if spec.placement.devices > 1 or type(told) is not int:
         return []
     allotted = spec.placement.device_threads
-    return [Check(CheckName.THREADS, told == allotted, f"it says {told} threads, {allotted} are allotted")]
+    return [Check(CheckName.THREADS, told == allotted, f"it reports {told} threads, {allotted} are allotted")]

@@ -192,7 +192,7 @@ def _follows(event: dict[str, Any], before: Events) -> None:
     if event["event"] == Event.WINDOW_ENDED:
         begun = [other["t_ns"] for other in before if other["event"] == Event.WINDOW_STARTED]
         if not begun or begun[-1] >= event["t_ns"]:
-            raise ValueError("the window ends before it has begun")
+            raise ValueError("the window ends before it began")
         edges = [begun[-1], *(edge for segment in event["segments"] for edge in segment), event["t_ns"]]
         if any(start >= end for start, end in event["segments"]) or edges != sorted(edges):
             raise ValueError("segments of the window that do not follow one another in it")

@@ -94,7 +94,7 @@ def _mean(reader: OnnxReader, call: Call) -> Value:
         return reader.emit(call, "globalaveragepool2d", layout)
     if axes == {"t"} and not keeps:
         return reader.emit(call, "tokenmean", "nc")
-    raise call.refuse(f"is a mean over other axes than rows and columns, or tokens, of {value.describe()}")
+    raise call.refuse(f"is a mean over axes other than rows and columns, or tokens, of {value.describe()}")
 
 
 def _reshape(reader: OnnxReader, call: Call) -> Value:
@@ -231,9 +231,9 @@ def _less_or_divided(operator: str) -> Handler:
         value, name, constant, first = _with_constant(call)
         less = operator == "shift"
         if not first or not np.all(np.isfinite(constant)) or (not less and np.any(constant == 0)):
-            raise call.refuse(f"computes {name} with {value.describe()} in a way that no layer record does")
+            raise call.refuse(f"computes {name} with {value.describe()} in a way that no layer record supports")
         if reader.origins.get(name) and not _enters(reader, value):
-            said = f"computes {name} with {value.describe()}: it may train, and no layer record does that"
+            said = f"computes {name} with {value.describe()}: it may train, and no layer record supports that"
             raise call.refuse(said + _advise(constant))
         numbers = tuple(float(each) for each in constant.reshape(-1))
         if len(numbers) == 1:

@@ -21,7 +21,7 @@ QUESTIONS = (
     "nelement", "get_device", "is_grad_enabled", "getitem",
 )  # fmt: skip
 BRANCHES = (
-    "its forward pass branches on the values of a tensor, so it is no fixed network: take the branch out of the code"
+    "its forward pass branches on the values of a tensor, so the network is not fixed: remove the branch from the code"
 )
 
 
@@ -69,7 +69,7 @@ class ValueTracer(fx.Tracer):
         try:
             path = self.path_of_module(m)
         except NameError:
-            raise Refused(f"calls a {kind} that is no part of the model: make it in __init__", *self._place()) from None
+            raise Refused(f"calls a {kind} that is not in the model: make it in __init__", *self._place()) from None
         self.places.append((path, kind))
         try:
             return super().call_module(m, forward, args, kwargs)
