@@ -155,8 +155,8 @@ def test_builds_stand_behind_their_framework_and_labelled_ones_always_join() -> 
         "tensorflow",
     )
     assert own_code.order_builds(PROJECT, ["pytorch", "mxnet"], given) == ("mxnet", "pytorch", "pytorch@a", "pytorch@b")
-    with pytest.raises(BadInput, match="--python mxnet: --framework does not ask for it"):
-        own_code.need_asked(["pytorch@a", "pytorch@b"], given, {}, "--framework does not ask for it")
+    with pytest.raises(BadInput, match="--python mxnet: --framework does not include it"):
+        own_code.need_asked(["pytorch@a", "pytorch@b"], given, {}, "--framework does not include it")
 
 
 def test_each_build_is_a_column_in_each_mode_and_is_installed_once() -> None:

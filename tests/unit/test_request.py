@@ -120,7 +120,7 @@ def test_a_build_or_model_joins_the_series_that_name_its_framework_and_is_refuse
     labelled = columns_of(tmp_path, monkeypatch, "--python", "tensorflow@new=/x/python", "--series", "by-fit")
     assert labelled == {"by-fit": (*fit, "tensorflow@new.fit")}
     assert columns_of(tmp_path, monkeypatch, "--python", "tensorflow=/x/python") == {"plain": plain, "by-fit": fit}
-    with pytest.raises(BadInput, match="--python jax: no chosen series asks for it"):
+    with pytest.raises(BadInput, match="--python jax: no chosen series includes it"):
         columns_of(tmp_path, monkeypatch, "--python", "jax=/x/python")
     path = tmp_path / "my_net.py"
     path.write_text(MODEL)
