@@ -105,12 +105,12 @@ def find_environment(framework: str, request: Request) -> Environment:
 
 
 def choose_environment(project: Project, framework: str, kind: str, gpu: Gpu | None, isolation: str) -> Environment:
-    """Return the environment for this kind of device and GPU. Raises EnvironmentUnavailable as `environment_of`."""
+    """Return the environment for this kind of device. Raises EnvironmentUnavailable where it cannot use this GPU."""
     environment = definition.read(project, framework, kind)
     if gpu is None or not environment.lacks(gpu.capability):
         return environment
     reason = (
-        f"{environment.label}'s {environment.device_kind} build holds code for GPUs up to compute capability "
+        f"{environment.label}'s {environment.device_kind} build has code for GPUs up to compute capability "
         f"{environment.newest_capability}; this {gpu.name} has {gpu.capability}"
     )
     newer = NEWER_GPUS[kind]

@@ -111,12 +111,12 @@ def _searched(request: Request, question: Question, bound: Bound, spec: TrialSpe
     trials, most = TRIALS[answer]
     largest = min(MOST, count_largest(request))
     next_run = "a run without --memory-limit has no limit" if bound.limit is Limit.HOST else "a run has the same limit"
-    limit = f"into {bound.limit_bytes / 2**20:,.0f} MiB by {LIMIT_NAMES[bound.limit]} ({next_run})"
+    limit = f"that fits into {bound.limit_bytes / 2**20:,.0f} MiB, {LIMIT_NAMES[bound.limit]} ({next_run})"
     devices = f" on each of {spec.placement.devices} devices" if spec.placement.devices > 1 else ""
     how = limit if answer == LARGEST else f"from 1 to {largest:,} images{devices}, as far as they fit"
     trial_s = start_s + question.window_s + STEPS * min(SIZE, largest) * image_s
     if answer == LEAST_ENERGY and spec.placement.device == "cpu" and (reason := PackageEnergy().reason):
-        return Expected(spec.cell.framework, answer, 1, 1, trial_s, f"is not known here: {reason}")
+        return Expected(spec.cell.framework, answer, 1, 1, trial_s, f"is unknown here: {reason}")
     return Expected(spec.cell.framework, answer, trials, most, trials * trial_s, how)
 
 

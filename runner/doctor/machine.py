@@ -163,7 +163,7 @@ def check_shared_memory(root: Path) -> Finding:
         return Finding("/dev/shm", State.WARNING, error.strerror or "missing", advice)
     text = f"{mib(size.f_blocks * size.f_frsize)}, {mib(size.f_bavail * size.f_frsize)} free"
     if not os.access(path, os.W_OK | os.X_OK):
-        return Finding("/dev/shm", State.WARNING, f"{text}; not writable for you", "as root: chmod 1777 /dev/shm")
+        return Finding("/dev/shm", State.WARNING, f"{text}; you may not write there", "as root: chmod 1777 /dev/shm")
     return Finding("/dev/shm", State.OK, text)
 
 
@@ -174,12 +174,12 @@ def check_clock(root: Path, monotonic_s: float, real_s: float) -> Finding:
         source = (root / "sys/devices/system/clocksource/clocksource0/current_clocksource").read_text().strip()
     except OSError:
         return Finding("clock", State.UNKNOWN, f"its source is not reported; drift {1e6 * drift:,.0f} us per second")
-    text = f"{source}; monotonic against real time {1e6 * drift:,.0f} us per second apart"
+    text = f"{source}; monotonic and real time drift apart by {1e6 * drift:,.0f} us per second"
     if drift > DRIFT_S_PER_S:
         advice = "the time of day is being set: wait until it is, or the times of a GPU's samples are wrong"
         return Finding("clock", State.WARNING, text, advice)
     if source not in GOOD_CLOCKS:
-        return Finding("clock", State.WARNING, text, "a slow clock: dmesg says why the kernel gave up the processor's")
+        return Finding("clock", State.WARNING, text, "a slow clock; dmesg says why the kernel chose it")
     return Finding("clock", State.OK, text)
 
 
@@ -195,7 +195,7 @@ def check_limits(limit_of: Callable[[int], tuple[int, int]] = resource.getrlimit
         low.append(f"RLIMIT_NOFILE {files} (open files)")
     if low:
         return Finding("limits", State.WARNING, "; ".join(low), "ulimit in this shell, or limits.conf(5), lifts them")
-    return Finding("limits", State.OK, f"none of memory, processor time or files' size; {files:,} open files")
+    return Finding("limits", State.OK, f"none on memory, processor time or file size; {files:,} open files")
 
 
 def read_available_bytes() -> int:

@@ -100,7 +100,7 @@ def check_throttling(calibration: LoopTimes | None) -> Finding:
     if calibration.throttled:
         text = f"clocks were lowered for heat {calibration.throttled} times over {calibration.wall_s:.1f} s"
         return Finding(
-            "throttling", State.WARNING, text, "let the machine cool down, or rest before trials: --cool-down 30"
+            "throttling", State.WARNING, text, "let the machine cool down, or pause before each trial: --cool-down 30"
         )
     return Finding("throttling", State.OK, "no clock was lowered for heat")
 
@@ -127,7 +127,7 @@ def check_neighbours(calibration: LoopTimes | None) -> Finding:
         return Finding("neighbours", State.UNKNOWN, NOT_TRIED)
     text = f"other processes took {calibration.foreign_percent:.1f} % of the cores over {calibration.wall_s:.1f} s"
     if calibration.foreign_percent > FOREIGN_PERCENT:
-        advice = "stop them (top), or choose free cores (taskset --cpu-list); on a virtual machine it may be its host"
+        advice = "stop them (top), or choose free cores (taskset --cpu-list); a virtual machine's host may do it"
         return Finding("neighbours", State.WARNING, text, advice)
     return Finding("neighbours", State.OK, text)
 
@@ -140,7 +140,7 @@ def check_steadiness(calibration: LoopTimes | None) -> Finding:
     if spread is None:
         return Finding("steadiness", State.UNKNOWN, f"the loop ran only {len(calibration.pieces_s)} times")
     median = statistics.median(calibration.pieces_s)
-    text = f"the same loop takes {1e3 * median:.2f} ms, {spread:.1f} % apart (5th to 95th percentile)"
+    text = f"one loop takes {1e3 * median:.2f} ms; the times spread by {spread:.1f} % (5th to 95th percentile)"
     if spread > SPREAD_PERCENT:
         advice = "speeds will differ as much from run to run: --repeat 5 or --until-stable, and fewer neighbours"
         return Finding("steadiness", State.WARNING, text, advice)

@@ -25,8 +25,8 @@ MAKE = "python -m runner.environments makes it again; the next run would, too"
 
 
 def check_environments(project: Project, device_kind: str) -> Iterator[Finding]:
-    """Check the environments for this kind of device: made, up to date, complete. One that no run makes without being
-    asked for it by name is left out until it is made.
+    """Check the environments for this kind of device: made, up to date, complete. Those that runs make only
+    by name are left out until they are made.
     """
     for framework in project.frameworks:
         name = f"environment {framework}"
@@ -55,7 +55,7 @@ def check_environments(project: Project, device_kind: str) -> Iterator[Finding]:
 
 
 def _missing(environment: definition.Environment) -> str:
-    """Return what its interpreter does not find of the framework; "" where it finds all. Imports nothing."""
+    """Return the modules of the framework that its interpreter does not find; "" if it finds all. Imports nothing."""
     code = f"import importlib.util as u; print(*(n for n in {list(environment.imports)} if u.find_spec(n) is None))"
     command = [str(environment.interpreter), "-I", "-c", code]
     try:

@@ -129,7 +129,7 @@ def _startable(path: Path) -> None:
     if not os.path.exists(path):  # also False where a parent folder cannot be searched
         raise BadInterpreter("no such file")
     if os.path.isdir(path):
-        raise BadInterpreter("is a folder; name the interpreter in it, as bin/python")
+        raise BadInterpreter("is a folder; name the interpreter in it, e.g. bin/python")
     if not os.access(path, os.X_OK):
         raise BadInterpreter("cannot be executed")
 

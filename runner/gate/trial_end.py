@@ -119,17 +119,17 @@ def _possible(trial: TrialResult, workload: Workload) -> Iterator[Check]:
         return
     needed = speed.value * workload.step_flop / FAST_ALGORITHMS
     reduced = trial.spec.task.precision in REDUCED
-    most, who = (REDUCED_GPU_FLOP_S if reduced else GPU_FLOP_S) * trial.spec.placement.devices, "any GPU can"
+    most, who = (REDUCED_GPU_FLOP_S if reduced else GPU_FLOP_S) * trial.spec.placement.devices, "any GPU can do"
     if trial.spec.placement.device == "cpu":
         most = CORE_HERTZ * (REDUCED_CORE_FLOP if reduced else CORE_FLOP) * trial.spec.placement.threads
-        who = f"{trial.spec.placement.threads} cores can"
+        who = f"{trial.spec.placement.threads} cores can do"
         # By processor time, because other processes may have slowed each of its calls. In reduced precision it casts
         # weights; on a GPU this was never measured.
         product = None if reduced else trial.first_known(PRODUCT_BY_CPU_TIME, PRODUCT)
         if product is not None and product < most:
             most, who = product, "its fastest product of matrices does"
     least, can = show_both(needed / 1e9, most / 1e9, "f", digits=0, fewer=0)
-    detail = f"{speed.value:,.0f} images/s need {least} GFLOP/s at least, {who} {can}"
+    detail = f"{speed.value:,.0f} images/s need at least {least} GFLOP/s; {who} {can} GFLOP/s"
     yield Check(CheckName.POSSIBLE, needed <= most, detail)
 
 
@@ -169,7 +169,7 @@ def _middle(trial: TrialResult, middle: TrialMiddle) -> Check | None:
     when = f"after {middle.updates} updates, in epoch {middle.epoch + 1},"
     found = list(_compared(trial, TrialEnd(None, steps=steps, **asked), when))
     if not found and middle.asked_steps:
-        found = [Check(CheckName.MIDDLE, True, f"{when} {middle.asked_steps} of {middle.asked_steps} changed weights")]
+        found = [Check(CheckName.MIDDLE, True, f"{when} all {middle.asked_steps} steps changed weights")]
     first = next((check for check in found if not check.passed), found[0] if found else None)
     return first and replace(first, name=CheckName.MIDDLE)
 

@@ -41,7 +41,7 @@ def device(device: str, cores: Sequence[int], others: Sequence[str] = ()) -> Ite
                 stack.enter_context(_name(f"device-{uuid}", f"GPU {uuid}", "name another --device"))
         else:
             for core in cores:
-                advice = "keep this one to other cores (taskset --cpu-list, --threads)"
+                advice = "run this one on other cores (taskset --cpu-list, --threads)"
                 stack.enter_context(_name(f"core-{core}", f"core {core}", advice))
         yield
 

@@ -120,7 +120,7 @@ def run_parser() -> Parser:
 
 
 def add_axes(parser: Parser) -> None:
-    """Add options that change the study (`study_of`), and options for its data."""
+    """Add options that change the study (`build_study`), and options for its data."""
     what = parser.add_argument_group("network and images")
     for name in _keys_of(NETWORK):
         _add_key(what, name)
@@ -264,8 +264,8 @@ def build_study(options: argparse.Namespace) -> Study:
             if own := [each.name for each in study.series if key in each.keys]:
                 names = ", ".join(own)
                 raise BadInput(
-                    f"--{_option(key)}: study {study.name} sets it per series ({names}): leave it out, or choose others "
-                    "with --series"
+                    f"--{_option(key)}: study {study.name} sets it per series ({names}): leave it out, or choose "
+                    "others with --series"
                 )
         return study.changed(**changes)
     except StudyError as error:

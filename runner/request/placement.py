@@ -48,7 +48,7 @@ def list_notes(
 ) -> Iterator[str]:
     """Return notes on where the user's environment decides what a study leaves open, or is ignored.
 
-    Call it after `placed` has raised nothing. `refused` is from `description.list_refused_gpus`.
+    Call it only after `place_study` raised nothing. `refused` is from `description.list_refused_gpus`.
     """
     if study.device != "cpu" and refused:
         yield f"the driver refuses {len(refused)} GPU(s) to this process, which are left out: {'; '.join(refused)}"

@@ -120,7 +120,7 @@ def explain_no_split(account: MemoryAccount) -> str:
     if account.get("planned"):
         return "the framework's compiler plans the memory of a whole step: its parts cannot be separated"
     more = sum(part or 0 for part in account["parts"].values()) - account["step_peak"]
-    return f"a step never holds all the other parts at once: they are {more / 2**20:.2f} MiB more than its peak"
+    return f"a step never holds all parts at once: together they are {more / 2**20:.2f} MiB more than its peak"
 
 
 def collect_memory(
@@ -219,7 +219,7 @@ def find_highest(values: NDArray[np.float64], source: str) -> Figure:
     """Return the largest number among them, unknown if there is none."""
     known = values[~np.isnan(values)]
     if not len(known):
-        return make_unknown(source, "no sample gave it")
+        return make_unknown(source, "no sample has it")
     return Figure(float(known.max()), source, len(known))
 
 

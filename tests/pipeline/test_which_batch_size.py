@@ -64,9 +64,10 @@ def test_a_plan_says_what_is_tried_by_which_limit_and_how_long_and_starts_nothin
     assert (done.returncode, results.exists()) == (0, False), done.stderr
     lines = done.stdout.splitlines()
     assert re.match(
-        r"numpy: largest into 700 MiB by a .+ \(a run has the same limit\): about \d+ trials .+, about \d+", lines[0]
+        r"numpy: largest that fits into 700 MiB, a .+ \(a run has the same limit\): about \d+ trials .+, about \d+",
+        lines[0],
     )
-    assert re.match(r"numpy: fastest of 1 to 64 images, .+: about \d+ trials", lines[1])
+    assert re.match(r"numpy: fastest from 1 to 64 images, .+: about \d+ trials", lines[1])
     assert lines[2].startswith("then every framework trains at batch sizes 4, the largest, the fastest: up to 9 trials")
     assert re.match(r"about .+ in all; a rough guess", lines[3]) and len(lines) == 4
 
