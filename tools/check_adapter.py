@@ -39,7 +39,7 @@ LOOK_AT = {
     "gradients": "probe(): the loss is the batch's mean; gradients in canonical layouts",
     "own_gradients": "the parameter that is named: its gradient is small compared with the others', and wrong",
     "losses": "train(): the loss is that of the batch before its update; each row of `order` is one step",
-    "updates": "the optimizer: what workloads/spec.py says of its rule, of epsilon and of weight decay",
+    "updates": "the optimizer: what workloads/spec.py says about its rule, epsilon and weight decay",
     "weights": "what a step keeps: momentum without the rate, Adam's count of steps, statistics (biased variance)",
     "evaluation": "running statistics of BatchNorm, their momentum and epsilon; partial batches",
     "optimizer_state": "memory(): as many values per parameter as workloads.spec.SLOTS says, and a few scalars",
@@ -52,7 +52,7 @@ Rung = tuple[str, Callable[[], None]]  # what is checked, in words, and the chec
 
 
 class Fallen(Exception):
-    """A rung does not hold: what is wrong, and what to look at."""
+    """A rung failed: what is wrong, and what to look at."""
 
 
 ALWAYS = 3  # rungs that are always checked: the later ones rest on them
@@ -88,7 +88,7 @@ class Ladder:
         self.suite, self.project, self.name, self.folder = suite, suite.PROJECT, name, folder
 
     def rungs(self) -> Iterator[Rung]:
-        """Yield the rungs in order; each raises Fallen if it does not hold."""
+        """Yield the rungs in order; each raises Fallen if it fails."""
         yield "the definition can be read", self.definition
         yield "imports", self.imports
         yield "the environment is made, its smoke import passes", self.environment
@@ -152,8 +152,8 @@ class Ladder:
                     raise Fallen(f"{name}: {check}: {fault}", LOOK_AT[check])
 
     def trial(self) -> None:
-        """Run a trial of the framework and the referee with the runner. Other processes may disturb it: the gate asks
-        the same, so no more tries are asked for than the runner's own second one.
+        """Run a trial of the framework and the referee with the runner. Other processes may disturb it. The gate asks
+        the same then, so only the runner's own second attempt is made.
         """
         results, outside = self.folder / "trial", self.project.adapters_outside
         command = [sys.executable, "-m", "runner", "--framework", *dict.fromkeys((self.name, "numpy"))]
@@ -165,7 +165,7 @@ class Ladder:
 
 @contextmanager
 def progress(files: Iterable[Path]) -> Iterator[None]:
-    """Say every PROGRESS_S how many of the files are there, and for how long the rung has waited for the others."""
+    """Print every PROGRESS_S how many files are computed, and for how long the rung has waited for the others."""
     files, begun_s, over = list(files), time.monotonic(), Event()
 
     def say() -> None:
@@ -183,7 +183,7 @@ def progress(files: Iterable[Path]) -> Iterator[None]:
 
 
 def climb(rungs: Iterator[Rung], first: int = 1) -> int:
-    """Return the exit code: 0, or 1 where a rung does not hold. Rungs before `first` are left out, except the ALWAYS
+    """Return the exit code: 0, or 1 if a rung fails. Rungs before `first` are left out, except the ALWAYS
     first.
     """
     for number, (title, ask) in enumerate(rungs, start=1):

@@ -106,7 +106,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     command.add_argument("network", metavar="SOURCE", help=sources)
     command.add_argument("--out", type=Path, required=True, metavar="FILE", help="the network's file, e.g. net.json")
     command.add_argument(
-        "--weights", type=Path, metavar="FILE", help="the source's weights, if it has any; else next to --out, as .npz"
+        "--weights", type=Path, metavar="FILE", help="the source's weights, if it has any (default: .npz next to --out)"
     )
     for command in commands.choices.values():
         _add_code_options(command)

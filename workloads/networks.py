@@ -54,7 +54,7 @@ def find_imported(name_or_path: str) -> Imported:
         return _import(Path(name_or_path))
     if name_or_path not in WORKLOADS:
         known = ", ".join(sorted(WORKLOADS))
-        raise NetworkError(f"unknown workload {name_or_path}; there are {known}, or name a file of your own: my_cnn.py")
+        raise NetworkError(f"unknown workload {name_or_path}; known: {known}; or name your own file, e.g. my_cnn.py")
     return Imported(WORKLOADS[name_or_path])
 
 
@@ -94,7 +94,7 @@ def _defined(path: Path) -> Workload:
     workloads = {id(value): value for value in values if isinstance(value, Workload)}.values()
     if len(workloads) != 1:
         names = ", ".join(workload.name for workload in workloads) or "none"
-        raise NetworkError(f"workload {path}: must define one Workload at its top level, defines {names}")
+        raise NetworkError(f"workload {path}: must define one Workload at its top level, but defines {names}")
     (workload,) = workloads
     return workload
 
@@ -165,14 +165,14 @@ def read_stored(content: bytes, digest: str | None = None) -> Workload | None:
 def refuse_impossible(workload: Workload) -> None:
     """Raise one of UNUSABLE for a network that no machine can train, or that cannot be written for the workers."""
     sizes = {
-        "multiply-adds of an image": workload.multiply_adds,
+        "multiply-adds per image": workload.multiply_adds,
         "parameters": workload.parameter_count,
-        "bytes kept of an image": activation_bytes(workload, 1),
+        "bytes kept per image": activation_bytes(workload, 1),
         "outputs": math.prod(workload.output_shape),
     }
     for name, size in sizes.items():
         if type(size) is not int or not 0 <= size < MOST:
-            raise ValueError(f"{str(size)[:SHOWN]} {name}: no machine trains that")
+            raise ValueError(f"{str(size)[:SHOWN]} {name}: no machine can train that")
     if not workload.output_shape:
         raise ValueError("it has no output")
     network.to_text(workload)

@@ -215,7 +215,7 @@ def test_a_kept_network_is_compared_with_its_model_as_long_as_the_models_file_is
     (tmp_path / "blocks.py").write_text("")
     assert import_model.main([f"{file}:make_model", *words]) == 0
     (line,) = tell_unproven()
-    assert line.endswith("my_net.py needs blocks next to it; a run takes the file alone")
+    assert line.endswith("my_net.py needs blocks next to it; a run copies that file alone")
     data = json.loads(out.read_text())
     del data["origin"]
     out.write_text(json.dumps(data))

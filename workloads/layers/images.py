@@ -75,7 +75,7 @@ class DepthwiseConv2D(Layer):
 
 
 def _margins(layer: str, padding: Padding, shape: Shape, window: tuple[int, int], stride: int) -> Margins:
-    """Return the rows and columns around an image; ValueError naming the layer for what is no image or no padding."""
+    """Return the rows and columns around an image; ValueError names the layer if one is not an image or padding."""
     image_shape(layer, shape)
     if padding == "same":
         return same_margins(shape, window, stride)

@@ -122,7 +122,7 @@ def _needed(spec: TrialSpec, workload: Workload, figures: Mapping[str, Figure]) 
         return
     least = speed * workload.step_flop / FAST_ALGORITHMS / (LONE_CORE * product / spec.placement.threads)
     shown, allowed = show_both(used, least, "f", digits=3, fewer=0)
-    detail = f"{speed:,.0f} images/s need {allowed} cores at least, its processes used {shown}"
+    detail = f"{speed:,.0f} images/s need at least {allowed} cores, its processes used {shown}"
     yield Check(CheckName.NEEDED, used >= least, detail)
 
 

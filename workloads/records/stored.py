@@ -219,7 +219,7 @@ def _finite(digits: str) -> float:
 
 
 def read_meter(path: Path) -> dict[str, Any]:
-    """Read the report; empty without a file. Raises ValueError, one line, for a file that is no readable report."""
+    """Read the report; empty without a file. Raises ValueError, one line, for a file that is not a readable report."""
     content = files.read_bytes(path)
     return {} if content is None else meter_of(content, path.name)
 

@@ -26,7 +26,7 @@ def describe_origin(imported: Imported, source: Path, out: Path) -> dict[str, An
     if source.read_bytes() != origin.code:
         return {"missing": f"it was imported from {source.name}, which is not a model itself; {AGAIN}"}
     if source.suffix == ".py" and (names := list_neighbours(origin.code, source.parent)):
-        return {"missing": f"{source.name} needs {names[0]} next to it; a run takes the file alone"}
+        return {"missing": f"{source.name} needs {names[0]} next to it; a run copies that file alone"}
     if not is_within(source, out.parent):
         return {"missing": describe_outside(source, out)}
     return {
