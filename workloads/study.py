@@ -149,8 +149,8 @@ class Study:
     )  # fmt: skip
     deterministic: bool = define_key(False, MEASURING, "use each framework's own switch for determinism")
     precisions: Annotated[tuple[Precision, ...], Meta(min_length=1)] = define_key(
-        ("float32",), MEASURING, "precision of layers: {choices}, or several; weights and updates stay in float32", "NAME",
-        "precision",
+        ("float32",), MEASURING, "precision of layers: {choices}, or several; weights and updates stay in float32",
+        "NAME", "precision",
     )  # fmt: skip
     feed: Literal["host", "device"] = define_key(
         "host", MEASURING, "where the training images are kept (default: host)", by_series=True

@@ -67,7 +67,8 @@ def test_other_conditions_do_not_share_a_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("batch_size", "told"), [(400, None), (462, "may not fit"), (500, "will not fit: 1.1 GiB predicted, 1.0 GiB available")]
+    ("batch_size", "told"),
+    [(400, None), (462, "may not fit"), (500, "will not fit: 1.1 GiB predicted, 1.0 GiB available")],
 )
 def test_what_will_not_fit_is_said(batch_size: int, told: str | None) -> None:
     line = replace(only(memory.fit_memory_lines(on_a_line())), left_out_error=0.02)
