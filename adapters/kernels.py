@@ -85,7 +85,7 @@ def of_openblas(folder: Path) -> dict[str, Any]:
                 continue
             corename.restype = ctypes.c_char_p
             return {"openblas_core": corename().decode(errors="replace")}
-    return {"openblas_core": None, "openblas_core_reason": f"no OpenBLAS that reports it is loaded from {folder.name}"}
+    return {"openblas_core": None, "openblas_core_reason": f"no OpenBLAS loaded from {folder.name} reports it"}
 
 
 def _loaded(folder: Path) -> list[str]:

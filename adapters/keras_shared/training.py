@@ -25,7 +25,7 @@ Batch = tuple[Any, Any]  # images, uint8 (n, h, w, c), and labels, int32 (n,)
 class Training:
     """A compiled Keras model around `network`, which takes rescaled images; this one takes them as uint8.
 
-    Nothing but what `compile` decides by default decides how a step executes.
+    The defaults of `compile` alone decide how a step executes.
     """
 
     def __init__(

@@ -147,8 +147,8 @@ def images_of_part(workload: Workload, precision: str, part: int | None) -> int 
 
 
 def last_difference(last: SavedCall) -> Difference:
-    """Return the difference of the loss that was reported for the trial's last update. It is computed
-    in float32. If that leaves a doubt, it is computed in float64, with the effect of KINKS.
+    """Return the difference of the loss that was reported for the trial's last update. It is computed in
+    float32. If that leaves a doubt, it is computed in float64, with the effect of KINKS.
     """
     reported, quick = float(last.saved[f"{LAST}/loss"][0]), _last_loss(last, FLOAT32)
     found = Difference(loss_apart(reported, quick))

@@ -95,7 +95,7 @@ class SourceVoter(Adapter):
         return self.verbs.maker(self.path, self.source.code.function)
 
     def facts(self, task: BuildArguments, images: Images) -> SourceFacts:
-        """Return what the module says of itself, as the user's code makes it.
+        """Return what the module says about itself, as the user's code makes it.
 
         It is asked before `build`: the user's function may return the same module at each call.
         """

@@ -33,7 +33,7 @@ def add(network: Network, call: Call) -> Value:
         if second.layout == "ntc" and _padded(first, 3) == (1, *second.shape[1:]):
             return network.emit(call, "PositionEmbedding", [second], "ntc", {}, {"embedding": first.name})
         raise Refused(
-            f"adds parameter {first.name} to {second.describe()}; only learned positions of tokens are a record"
+            f"adds parameter {first.name} to {second.describe()}; only learned positions of tokens are a layer record"
         )
     if (number := _number(first, second)) is not None:
         value = first if isinstance(first, Value) else second
@@ -51,7 +51,7 @@ def multiply(network: Network, call: Call) -> Value:
     if isinstance(first, Tensor) and isinstance(second, Value):
         if not first.per_channel(second):
             raise Refused(f"multiplies {second.describe()} by parameter {first.name} of {first.shape}; only one factor "
-                          "per channel is a record")  # fmt: skip
+                          "per channel is a layer record")  # fmt: skip
         settings = _initial(network, first)
         return network.emit(call, "ChannelScale", [second], second.layout, settings, {"scale": first.name})
     if (number := _number(first, second)) is not None:
