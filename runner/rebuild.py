@@ -107,7 +107,7 @@ def read_attempt(folder: Path) -> Attempt:
     except ValueError as error:
         raise ValueError(f"{ATTEMPT_FILE}: {error}") from error
     if attempt is None:
-        raise ValueError(f"{ATTEMPT_FILE}: there is none")
+        raise ValueError(f"{ATTEMPT_FILE}: the file is missing")
     if attempt.schema_version != SCHEMA_VERSION:
         raise ValueError(
             f"{ATTEMPT_FILE}: schema version {attempt.schema_version}, this program reads {SCHEMA_VERSION}"

@@ -145,7 +145,7 @@ def _framework(project: Project, framework: str) -> str:
         states = [f"{each.device_kind}: {each.state}, {describe_disk(each)}" for each in environments]
     label, pins = definition.read_label(project, framework), environments[0].requires if environments else ()
     role = "" if framework in definition.list_thesis(project) else ", not part of all"
-    role = ", which judges" + role if definition.is_referee(project, framework) else role
+    role = ", the referee" + role if definition.is_referee(project, framework) else role
     outside = f"; in {project.folder(framework)}" if project.is_outside(framework) else ""
     return "; ".join([f"{label}{role}", *([" ".join(pins)] if pins else []), *states]) + outside
 

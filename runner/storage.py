@@ -58,7 +58,7 @@ class Storage:
             raise CannotGoOn(f"{self.results}: {sizes}: {advice}")
         if status.f_files and status.f_favail < FILES:
             raise CannotGoOn(
-                f"{self.results}: room for {format_count(status.f_favail, 'file')}, "
+                f"{self.results}: space for {format_count(status.f_favail, 'file')}, "
                 f"the next trial needs {FILES}: {advice}"
             )
 

@@ -1,8 +1,8 @@
 """Pack the folder for a machine with a card: python -m tools.gpu_travel OUT [--python python3.12].
 
-OUT gets the project as it is committed (`project/`), the wheels that such a machine lacks (`wheels/`) and `day.sh`,
-which runs the steps there with the machine's `python3` and without a network: `sh day.sh probe one`. A folder
-above LIMIT_BYTES is refused. requirements-gpu-machine.txt says what the machine has and what is carried.
+OUT gets the project as it is committed (`project/`), the wheels that such a machine lacks (`wheels/`) and `day.sh`.
+That runs the steps there with the machine's `python3` and without a network: `sh day.sh probe one`. A folder above
+LIMIT_BYTES is refused. requirements-gpu-machine.txt says what the machine has and what is carried.
 """
 
 from __future__ import annotations

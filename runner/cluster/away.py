@@ -105,7 +105,7 @@ def _answers(address: str) -> None:
     if address == AUTO:
         return
     if not host or not port.isdecimal():
-        raise BadInput(f"--ray {address}: neither auto nor HOST:PORT")
+        raise BadInput(f"--ray {address}: give auto or HOST:PORT")
     try:
         socket.create_connection((host, int(port)), ANSWER_S).close()
     except (OSError, OverflowError) as error:

@@ -1,4 +1,4 @@
-"""Run `python -m runner doctor`: is this machine fit to measure, and what to do where it is not."""
+"""Run `python -m runner doctor`: check if this machine is fit to measure, and say what to do if it is not."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def run(arguments: Sequence[str], code: Project, console: Console) -> int:
         raise BadInput("--framework: only --same-twice trains; give both, or neither")
     if options.same_twice:
         if options.data_dir is not None or options.results != RESULTS:
-            raise BadInput("--same-twice: trains built-in images in a folder of its own: no --data-dir, no --results")
+            raise BadInput("--same-twice: trains built-in images in its own folder: leave --data-dir and --results out")
         for name in options.frameworks:
             need_known("framework", name, [*code.frameworks, ALL, EVERYTHING])
         found = list(check_repetition(code, options.frameworks or [ALL]))

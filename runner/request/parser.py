@@ -35,11 +35,11 @@ examples:
   python -m runner --framework all --workload examples/my_cnn.py --dataset ./photos
   python -m runner --study osu-2020 --plan
 
-other commands, each with a --help of its own:
+other commands, each with its own --help:
   python -m runner --list       frameworks, networks, data sets and studies
   python -m runner batch-size   which batch size: largest, fastest, least energy, noise scale
   python -m runner compare A B  two commits, or two builds of a framework, measured in turn
-  python -m runner doctor       is this machine fit to measure
+  python -m runner doctor       check if this machine is fit to measure
   python -m reports RESULTS     tables, charts and a page from stored results
 """
 

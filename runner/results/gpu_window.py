@@ -73,7 +73,7 @@ class Account:
         """Return why the sampler got no answer, or not always one."""
         metric = self.metric(name)
         if not metric:
-            return self.gpu.get("reason") or "the sampler left no account of this GPU (meter.json)"
+            return self.gpu.get("reason") or "the sampler wrote no report on this GPU (meter.json)"
         if metric["reason"]:
             return str(metric["reason"])
         if reason := metric.get("missing", {}).get(column):

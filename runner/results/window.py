@@ -231,7 +231,7 @@ def cpu_quota(events: dict[str, Any], samples: Samples, spec: TrialSpec, meter: 
     account = meter.get("cpu_quota") or {}
     quota_cores = account.get("quota_cores")
     if quota_cores is None:
-        reason = NO_QUOTA if account else "the sampler left no account of it (meter.json)"
+        reason = NO_QUOTA if account else "the sampler wrote no report on it (meter.json)"
         return dict.fromkeys((registry.CPU_QUOTA.name, registry.CPU_THROTTLED.name), make_unknown(QUOTA_SOURCE, reason))
     source = account["source"] or QUOTA_SOURCE
     quota = Figure(quota_cores, f"cpu.max or cpu.cfs_quota_us next to {source}")
@@ -278,7 +278,7 @@ def package_energy(events: dict[str, Any], samples: Samples, meter: dict[str, An
     # The gap between a short segment's edges and its readings is treated like the rest of the window.
     joules = float(grown[0][:, 1].sum() / grown[0][:, 0].sum()) * window.seconds / 1e6 if grown else 0.0
     if not account:
-        reason = "the sampler left no account of it (meter.json)"
+        reason = "the sampler wrote no report on it (meter.json)"
     elif account["reason"]:
         reason = str(account["reason"])
     elif not count or times[0] > window.edges[0] or times[-1] < window.edges[1]:

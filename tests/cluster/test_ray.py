@@ -124,7 +124,7 @@ def test_a_study_runs_once_on_each_type_of_machine_with_a_chapter_for_each_and_o
     [
         (("--ray", "127.0.0.1:1"), "ray start --head"),
         (("--ray", "auto"), "ray start --head"),
-        (("--ray", "here"), "neither auto nor HOST:PORT"),
+        (("--ray", "here"), "give auto or HOST:PORT"),
         (("--ray", "auto", "--isolation", "here"), "leave --isolation and --python out"),
         (("--ray", "auto", "--memory-limit", 512), "leave --memory-limit out"),
         (("--ray", "auto", "--study", "powers-of-two-cpu"), "blocks of steps"),

@@ -303,7 +303,7 @@ def test_a_trial_that_was_not_measured_to_its_end_has_no_result_made_up(measured
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda folder: (folder / ATTEMPT_FILE).unlink(), "attempt.json: there is none"),
+        (lambda folder: (folder / ATTEMPT_FILE).unlink(), "attempt.json: the file is missing"),
         (lambda folder: (folder / ATTEMPT_FILE).write_text('{"started_at": 3}'), "attempt.json: "),
         (lambda folder: (folder / JOB_FILE).write_text("[]"), "job.json: "),
         (lambda folder: (folder / JOB_FILE).unlink(), "job.json: "),

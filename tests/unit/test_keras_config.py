@@ -174,7 +174,7 @@ def test_initializers_without_a_counterpart_are_said(tmp_path: Path) -> None:
         (changed(0, kernel_regularizer={"class_name": "L2"}), r"conv \(Conv2D\): kernel_regularizer changes the loss"),
         (changed(0, kernel_constraint={"class_name": "MaxNorm"}), r"conv \(Conv2D\): kernel_constraint changes"),
         (changed(0, trainable=False), r"conv \(Conv2D\): is frozen"),
-        (changed(0, strides=[1, 2]), r"conv \(Conv2D\): strides=\[1, 2\] has no layer; both axes must be alike"),
+        (changed(0, strides=[1, 2]), r"conv \(Conv2D\): strides=\[1, 2\] has no layer; both axes must be equal"),
         (changed(0, padding="causal"), r"conv \(Conv2D\): padding='causal' has no layer"),
         (changed(0, data_format="channels_first"), r"conv \(Conv2D\): data_format='channels_first'"),
         (changed(0, activation="elu"), r"conv \(Conv2D\): the activation elu has no layer; there are relu, "),

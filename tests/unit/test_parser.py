@@ -57,9 +57,7 @@ def test_the_whole_help_has_groups_examples_and_the_names_that_exist(capsys: pyt
     for name in (*WORKLOADS, *DATASETS, *list_studies()):
         assert name in words, name
     groups = ("what runs, and where", "network and images", "training", "measuring", "repeats and retries")
-    assert all(
-        f"\n{group}:\n" in told for group in (*groups, "examples", "other commands, each with a --help of its own")
-    )
+    assert all(f"\n{group}:\n" in told for group in (*groups, "examples", "other commands, each with its own --help"))
     assert max(len(line) for line in told.splitlines() if line.startswith("  python -m")) <= 100
 
 

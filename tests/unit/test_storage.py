@@ -70,7 +70,7 @@ def test_a_trial_that_would_not_fit_is_not_begun(results: Path, monkeypatch: pyt
     with pytest.raises(CannotGoOn, match=rf"^{results}: 14\.0 MiB are free, the next trial may need 15\.\d: free some"):
         storage.need(SPEC, None)
     disk(monkeypatch, 20 * MIB, files=5)
-    with pytest.raises(CannotGoOn, match="room for 5 files"):
+    with pytest.raises(CannotGoOn, match="space for 5 files"):
         storage.need(SPEC, None)
 
 
