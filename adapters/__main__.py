@@ -87,7 +87,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = CommandLine(prog="python -m adapters", description=__doc__)
     command = parser.add_subparsers(required=True).add_parser("new", help="write the folder of a new framework")
     command.add_argument("name", metavar="NAME", help="name for --framework: a lower-case Python identifier")
-    command.add_argument("--into", metavar="DIR", type=Path, default=HERE, help="default: the project's adapters/")
+    command.add_argument("--into", metavar="DIR", type=Path, default=HERE, help="parent folder (default: adapters/)")
     words = parser.parse_args(arguments)
     try:
         folder = new(words.name, words.into)

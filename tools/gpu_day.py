@@ -263,7 +263,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--framework", nargs="+", default=["pytorch"])
     parser.add_argument("--device", default="cuda", help="cpu | cuda | cuda:N | UUID")
     parser.add_argument("--python", help="FRAMEWORK=PATH of an interpreter (default: this Python, --isolation here)")
-    parser.add_argument("--quick", action="store_true", help="a rehearsal")
+    parser.add_argument("--quick", action="store_true", help="rehearse with the fewest and smallest trials")
     options = parser.parse_args(arguments)
     out = options.out.resolve()
     out.mkdir(parents=True, exist_ok=True)

@@ -81,11 +81,11 @@ class Study:
         "or a .npz file with x_train, y_train, x_test, y_test", "NAME|DIR|FILE.npz",
     )  # fmt: skip
     frameworks: Annotated[tuple[str, ...], Meta(min_length=1)] = define_key(
-        ("all",), WHERE, "all (the thesis' three), everything, or names a,b (default: the study's)", "NAME",
+        ("all",), WHERE, "frameworks: all (the thesis' three), everything, or a,b (default: the study's)", "NAME",
         "framework", by_series=True,
     )  # fmt: skip
     batch_sizes: Annotated[tuple[Count, ...], Meta(min_length=1)] = define_key(
-        (4, 8, 16, 32, 64, 128, 256, 512, 1024), WHERE, "one or more, e.g. 100 127 or 100,127 (default: the study's)",
+        (4, 8, 16, 32, 64, 128, 256, 512, 1024), WHERE, "batch sizes, e.g. 100 127 or 100,127 (default: the study's)",
         "N", "batch-size", by_series=True,
     )  # fmt: skip
     epochs: Count = define_key(10, TRAINING, "passes through the training images (default: the study's)", "N")
@@ -95,7 +95,7 @@ class Study:
     seed: Annotated[int, Meta(ge=0, le=INT32)] = define_key(
         0, MEASURING, "repeat r draws weights and batch order with seed + r", "N"
     )
-    optimizer: OptimizerName = define_key("momentum", TRAINING, "{choices}", "NAME")
+    optimizer: OptimizerName = define_key("momentum", TRAINING, "update rule: {choices}", "NAME")
     learning_rate: Positive | None = define_key(None, TRAINING, "the rate, or a schedule's highest rate", "RATE")
     weight_decay: NotNegative | None = define_key(None, TRAINING, f"only for {', '.join(DECAYING)}", "DECAY")
     schedule: ScheduleName = define_key("constant", TRAINING, "learning rate schedule: {choices}", "NAME")

@@ -169,7 +169,7 @@ def main(arguments: list[str]) -> int:
         description="Build batchwise/FRAMEWORK:DEVICE with Docker or Podman, whichever is installed.",
         epilog="Arguments after -- go to the engine's build, e.g. -- --secret id=pip.conf,src=/etc/pip.conf",
     )
-    parser.add_argument("frameworks", nargs="*", metavar="FRAMEWORK", help="default: the thesis' three")
+    parser.add_argument("frameworks", nargs="*", metavar="FRAMEWORK", help="frameworks (default: the thesis' three)")
     parser.add_argument("--device", nargs="+", metavar="KIND", default=[], help="cpu, cuda (default: both); "
                         "cuda-nvidia for MXNet on GPUs newer than Ada")  # fmt: skip
     chosen = parser.parse_args(arguments[:split])

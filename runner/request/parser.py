@@ -147,9 +147,8 @@ def add_shared(parser: Parser) -> None:
                                "DIR/NAME as `python -m adapters new NAME --into DIR` writes it, in "
                                "addition to the project's")  # fmt: skip
             where.add_argument("--python", dest="pythons", action="append", default=[],
-                               metavar="FRAMEWORK[@LABEL]=PATH", help="run its workers with an interpreter that has it "
-                               "already; with labels, each of several builds of one framework has a "
-                               "column")  # fmt: skip
+                               metavar="FRAMEWORK[@LABEL]=PATH", help="run a framework's workers with an interpreter "
+                               "that already has it; builds with different labels have a column each")  # fmt: skip
     where.add_argument(
         "--results",
         type=Path,
@@ -160,9 +159,8 @@ def add_shared(parser: Parser) -> None:
     where.add_argument("--isolation", metavar="venv|docker|here", help="run each trial in its framework's virtual "
                        "environment, in a container of its image (Docker or Podman), or in this Python "
                        "(default: venv; in an image: here)")  # fmt: skip
-    where.add_argument("--memory-limit", type=whole, metavar="MIB", help="memory that a trial may use: by its "
-                       "container, else by a control group, else by a limit of its private memory "
-                       "(RLIMIT_DATA)")  # fmt: skip
+    where.add_argument("--memory-limit", type=whole, metavar="MIB", help="memory that a trial may use; its container "
+                       "is limited, else its control group, else its private memory (RLIMIT_DATA)")  # fmt: skip
 
 
 def _keys_of(group: str) -> list[str]:
