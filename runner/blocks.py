@@ -229,6 +229,6 @@ def measure(request: Request, console: Console) -> list[TrialResult]:
     to_run = [spec for spec in specs if spec.id not in session.known]
     if len(to_run) < len(specs):
         finished = len(specs) - len(to_run)
-        console.print(f"{finished} of {len(specs)} processes are already in {request.results}: not run again")
+        console.print(f"{finished} of {len(specs)} processes are finished in {request.results}: not run again")
     session.run_each(to_run, Display(console, estimate_processes_s(request, to_run, before), {}), TooLarge(()))
     return [session.known[spec.id] for spec in specs]

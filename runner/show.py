@@ -61,7 +61,7 @@ def print_left_out(plan: Plan, results: Path, console: Console) -> None:
     if plan.finished:
         verb = "is" if len(plan.trials) == 1 else "are"
         trials = f"{len(plan.finished)} of {format_count(len(plan.trials), 'trial')}"
-        console.print(f"{trials} {verb} already in {results}: not run again")
+        console.print(f"{trials} {verb} finished in {results}: not run again")
     if lacking := [result for result in plan.finished.values() if lacks_evidence(result)]:
         console.print(f"{len(lacking)} of those are measured, but not judged: {lacking[0].reason}")
 

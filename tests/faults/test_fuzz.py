@@ -116,7 +116,7 @@ def windowed(segments: list[list[int]]) -> bytes:
         ("events", b'{"event": "started", "t_ns": 1}\nx\n', "events.jsonl: line 2: "),
         ("events", b"[1]\n", "events.jsonl: line 1: no event"),
         ("events", b"[" * 5000 + b"\n", "events.jsonl: line 1: nested without end"),
-        ("events", b'{"event": "started", "t_ns": 5}\n{"event": "built", "t_ns": 4}\n', "line 2: t_ns 4 is before"),
+        ("events", b'{"event": "started", "t_ns": 5}\n{"event": "built", "t_ns": 4}\n', "line 2: t_ns 4 is earlier"),
         (
             "events",
             b'{"event": "window_ended", "t_ns": 5, "steps": 1, "images": 1, "segments": [[1, 5]]}\n' * 2,

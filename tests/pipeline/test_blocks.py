@@ -74,7 +74,7 @@ def test_what_is_finished_is_not_measured_again_and_an_attempt_is_never_written_
     assert read_blocks(aside / BLOCKS_FILE)
     if sides(tmp_path)[0]["status"] == "ok":
         again = run_in(unreported, *NUMPY, "--results", tmp_path)
-        assert again.returncode == 0 and "1 of 1 processes are already in" in again.stdout, again.stdout
+        assert again.returncode == 0 and "1 of 1 processes are finished" in again.stdout, again.stdout
         assert "0 processes to run" in run_in(unreported, *NUMPY, "--results", tmp_path, "--plan").stdout
 
 

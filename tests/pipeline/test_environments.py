@@ -127,7 +127,7 @@ def test_where_uv_is_it_installs_from_where_pip_would(project: Project, tmp_path
     places = {"PIP_FIND_LINKS": str(tmp_path), "PIP_NO_INDEX": "1", "UV_CACHE_DIR": str(tmp_path / "cache")}
     done = make(project, "quick", **places, **WITH_UV)
     assert done.returncode == 0, done.stderr
-    assert "by pip" not in done.stdout
+    assert "with pip" not in done.stdout
     log = (project.environments / "quick-cpu.log").read_text()
     assert "uv pip install" in log and "-m pip install" not in log
     assert marker(project, "quick").exists()

@@ -58,7 +58,7 @@ def test_the_list_shows_it(adapters: Path) -> None:
     done = run_runner("--list", "--adapters", adapters)
     assert done.returncode == 0, done.stderr
     (line,) = (line for line in done.stdout.splitlines() if line.startswith("  fourth "))
-    assert "not part of all" in line and "judges" not in line
+    assert "not part of all" in line and "referee" not in line
     assert str(adapters / "fourth") in done.stdout  # its line may be wrapped before the path
 
 

@@ -126,7 +126,7 @@ def test_code_of_each_framework_is_trained_and_measured_and_every_page_says_that
             assert all(OWN_CODE in row["notes"] for row in csv.DictReader(path.open(encoding="utf-8"))), path
             assert OWN_CODE in path.with_suffix(".md").read_text()
     plan = run_in(without_charts, *asked, "--plan").stdout
-    assert f"{framework}: {tmp_path / framework}_net.py:make_model, own code" in plan
+    assert f"{framework}: {tmp_path / framework}_net.py:make_model, custom code" in plan
 
 
 @pytest.mark.real
