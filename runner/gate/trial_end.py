@@ -122,7 +122,7 @@ def _possible(trial: TrialResult, workload: Workload) -> Iterator[Check]:
     most, who = (REDUCED_GPU_FLOP_S if reduced else GPU_FLOP_S) * trial.spec.placement.devices, "any GPU can do"
     if trial.spec.placement.device == "cpu":
         most = CORE_HERTZ * (REDUCED_CORE_FLOP if reduced else CORE_FLOP) * trial.spec.placement.threads
-        who = f"{trial.spec.placement.threads} cores can do"
+        who = f"{format_count(trial.spec.placement.threads, 'core')} can do"
         # By processor time, because other processes may have slowed each of its calls. In reduced precision it casts
         # weights; on a GPU this was never measured.
         product = None if reduced else trial.first_known(PRODUCT_BY_CPU_TIME, PRODUCT)
