@@ -97,7 +97,7 @@ class Study:
     )
     optimizer: OptimizerName = define_key("momentum", TRAINING, "update rule: {choices}", "NAME")
     learning_rate: Positive | None = define_key(None, TRAINING, "the rate, or a schedule's highest rate", "RATE")
-    weight_decay: NotNegative | None = define_key(None, TRAINING, f"only for {', '.join(DECAYING)}", "DECAY")
+    weight_decay: NotNegative | None = define_key(None, TRAINING, f"for {', '.join(DECAYING)} only", "DECAY")
     schedule: ScheduleName = define_key("constant", TRAINING, "learning rate schedule: {choices}", "NAME")
     warm_up: NotNegative = define_key(
         0.0, TRAINING, "steps during which the learning rate rises; below 1: a share of all steps", "STEPS"
